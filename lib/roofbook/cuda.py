@@ -1,0 +1,178 @@
+"""The CuPy backend: NVIDIA devices by RawModule, RawKernel, events, streams and graphs. Present only where CuPy is."""
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from . import device as contract
+from .device import BuildFailed, OutOfMemory
+
+
+class Buffer(contract.Buffer):
+    def __init__(self, memory: Any, nbytes: int) -> None:
+        self.memory, self.nbytes = memory, nbytes
+
+    def release(self) -> None:
+        self.memory = None
+
+
+class Kernel(contract.Kernel):
+    def __init__(self, kernel: Any, name: str) -> None:
+        self.kernel, self.function, self.name = kernel, kernel.kernel, name
+
+    def resources(self) -> dict[str, int]:
+        attributes = self.kernel.attributes
+        return {
+            "registers": attributes["num_regs"],
+            "spill_bytes": attributes["local_size_bytes"],
+            "local_bytes": attributes["shared_size_bytes"],
+            "constant_bytes": attributes["const_size_bytes"],
+            "work_group_limit": attributes["max_threads_per_block"],
+        }
+
+
+class Program(contract.Program):
+    def __init__(self, module: Any) -> None:
+        self.module = module
+
+    def kernel(self, name: str) -> Kernel:
+        return Kernel(self.module.get_function(name), name)
+
+
+class Event(contract.Event):
+    def __init__(self, event: Any) -> None:
+        self.event = event
+
+
+class Graph(contract.Graph):
+    def __init__(self, graph: Any, stream: Any) -> None:
+        self.graph, self.stream = graph, stream
+
+    def launch(self) -> None:
+        self.graph.launch(self.stream)
+
+
+class Queue(contract.Queue):
+    """A non-blocking stream."""
+
+    def __init__(self, index: int) -> None:
+        import cupy
+
+        self._cupy = cupy
+        with cupy.cuda.Device(index):
+            self.stream = cupy.cuda.Stream(non_blocking=True)
+
+    def launch(self, kernel: Any, global_size: Sequence[int], local_size: Sequence[int], *args: Any) -> None:
+        grid = tuple(-(-size // local) for size, local in zip(global_size, local_size, strict=True))
+        values = tuple(arg.memory if isinstance(arg, Buffer) else arg for arg in args)
+        kernel.function(grid, tuple(local_size), values, stream=self.stream)
+
+    def write(self, buffer: Any, array: np.ndarray) -> None:
+        array = np.ascontiguousarray(array)
+        buffer.memory.data.copy_from_host_async(array.ctypes.data, array.nbytes, self.stream)
+        self.finish()
+
+    def read(self, buffer: Any, array: np.ndarray, offset: int = 0) -> np.ndarray:
+        (buffer.memory.data + offset).copy_to_host_async(array.ctypes.data, array.nbytes, self.stream)
+        self.finish()
+        return array
+
+    def copy(self, target: Any, source: Any) -> None:
+        target.memory.data.copy_from_device_async(source.memory.data, source.nbytes, self.stream)
+
+    def mark(self) -> Event:
+        event = self._cupy.cuda.Event()
+        event.record(self.stream)
+        return Event(event)
+
+    def seconds(self, start: Any, end: Any) -> float:
+        return self._cupy.cuda.get_elapsed_time(start.event, end.event) * 1e-3
+
+    def finish(self) -> None:
+        self.stream.synchronize()
+
+    def record(self, submit: Callable[[], None]) -> Graph:
+        with self.stream:
+            self.stream.begin_capture()
+            try:
+                submit()
+            finally:
+                graph = self.stream.end_capture()
+        return Graph(graph, self.stream)
+
+
+class CudaDevice(contract.Device):
+    """An NVIDIA device by CuPy."""
+
+    backend = "cuda"
+    kind = "gpu"
+
+    def __init__(self, index: int) -> None:
+        import cupy
+
+        self.index = self.nvml_index = index
+        self.spec = f"cuda:{index}"
+        properties = cupy.cuda.runtime.getDeviceProperties(index)
+        self.name = properties["name"].decode()
+        self.compute_units = properties["multiProcessorCount"]
+        self.memory_bytes = properties["totalGlobalMem"]
+        self.cache_bytes = properties["l2CacheSize"]
+        self.local_bytes = properties["sharedMemPerBlock"]
+        self.max_work_group = properties["maxThreadsPerBlock"]
+        self.max_clock_mhz = cupy.cuda.runtime.deviceGetAttribute(13, index) // 1000
+        self._programs: dict[tuple[str, ...], Program] = {}
+        self.architecture = 10 * properties["major"] + properties["minor"]
+
+    def identity(self) -> dict[str, str]:
+        import cupy
+
+        return {
+            "backend": self.backend,
+            "model": self.name,
+            "device": f"{self.name}, sm_{self.architecture}",
+            "platform": f"CUDA runtime {cupy.cuda.runtime.runtimeGetVersion()}, CuPy {cupy.__version__}",
+            "driver": str(cupy.cuda.runtime.driverGetVersion()),
+        }
+
+    def build(self, text: str, options: Sequence[str] = ()) -> Program:
+        import cupy
+
+        if (text, *options) in self._programs:
+            return self._programs[text, *options]
+        try:
+            with cupy.cuda.Device(self.index):
+                module = cupy.RawModule(code=text, options=("--std=c++17", *options), backend="nvrtc")
+                module.compile()
+        except cupy.cuda.compiler.CompileException as error:
+            lines = str(error).splitlines()
+            raise BuildFailed(next((line for line in lines if "error" in line), lines[0])) from error
+        return self._programs.setdefault((text, *options), Program(module))
+
+    def empty(self, nbytes: int) -> Buffer:
+        import cupy
+
+        try:
+            with cupy.cuda.Device(self.index):
+                return Buffer(cupy.empty(nbytes, dtype=np.uint8), nbytes)
+        except cupy.cuda.memory.OutOfMemoryError as error:
+            raise OutOfMemory(f"{nbytes} bytes asked for: {error}") from error
+
+    def queue(self, profiling: bool = True) -> Queue:
+        return Queue(self.index)
+
+
+@lru_cache
+def devices() -> list[CudaDevice]:
+    """All NVIDIA devices, or none where CuPy or a driver is missing."""
+    try:
+        import cupy
+
+        return [CudaDevice(index) for index in range(cupy.cuda.runtime.getDeviceCount())]
+    except ImportError:
+        return []
+    except Exception as error:  # CuPy's own error type is not to be had without CuPy
+        if type(error).__name__ != "CUDARuntimeError":
+            raise
+        return []

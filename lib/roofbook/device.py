@@ -1,0 +1,177 @@
+"""What a backend owes the rest of the book, and how a device is found by name. The backends are opencl.py and cuda.py."""
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from .errors import UsageError, one_of
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+class BuildFailed(Exception):
+    """A kernel that its compiler refused. The first line is the compiler's first error."""
+
+
+class OutOfMemory(Exception):
+    """The device has no room for a buffer. The message says how much was asked for."""
+
+
+class Unsupported(Exception):
+    """Something that this device or backend does not have, such as graphs on OpenCL."""
+
+
+class Buffer(ABC):
+    """Device memory of `nbytes` bytes."""
+
+    nbytes: int
+
+    @abstractmethod
+    def release(self) -> None: ...
+
+
+class Kernel(ABC):
+    """A compiled kernel."""
+
+    name: str
+
+    @abstractmethod
+    def resources(self) -> dict[str, int]:
+        """registers, spill_bytes, local_bytes, constant_bytes, work_group_limit: those that the backend tells."""
+
+
+class Event(ABC):
+    """A moment in a queue."""
+
+
+class Graph(ABC):
+    """Recorded launches that can be submitted as one."""
+
+    @abstractmethod
+    def launch(self) -> None: ...
+
+
+class Queue(ABC):
+    """An in-order queue of work."""
+
+    @abstractmethod
+    def launch(self, kernel: Kernel, global_size: Sequence[int], local_size: Sequence[int], *args: Any) -> None:
+        """Submit a kernel with all its arguments: buffers and NumPy scalars. Sizes count work-items per dimension."""
+
+    @abstractmethod
+    def write(self, buffer: Buffer, array: "np.ndarray") -> None:
+        """Host to device; returns when the array may be reused."""
+
+    @abstractmethod
+    def read(self, buffer: Buffer, array: "np.ndarray", offset: int = 0) -> "np.ndarray":
+        """Device to host, blocking, from `offset` bytes on; returns `array`."""
+
+    @abstractmethod
+    def copy(self, target: Buffer, source: Buffer) -> None:
+        """Device to device, all of `source`."""
+
+    @abstractmethod
+    def mark(self) -> Event:
+        """The moment when all that was submitted before has finished. Needs a profiling queue."""
+
+    @abstractmethod
+    def seconds(self, start: Event, end: Event) -> float:
+        """Device time between two marks."""
+
+    @abstractmethod
+    def finish(self) -> None:
+        """Wait until the device has done all that was submitted."""
+
+    def record(self, submit: Callable[[], None]) -> Graph:
+        """Record what `submit` puts into this queue, without running it."""
+        raise Unsupported("this backend has no graphs")
+
+
+class Device(ABC):
+    """A device of one backend. Buffers, programs and queues belong to it."""
+
+    backend: str
+    kind: str
+    """`cpu` or `gpu`."""
+    name: str
+    spec: str
+    """What `open_device` takes to open it again, such as `opencl:0`."""
+    compute_units: int
+    memory_bytes: int
+    cache_bytes: int
+    local_bytes: int
+    max_work_group: int
+    max_clock_mhz: int
+    nvml_index: int | None = None
+
+    @property
+    def slug(self) -> str:
+        """The model as a folder name: `NVIDIA H200` -> `nvidia-h200`."""
+        return re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-")
+
+    @abstractmethod
+    def identity(self) -> dict[str, str]:
+        """Model, driver and runtime: what makes a measurement comparable with another."""
+
+    @abstractmethod
+    def build(self, text: str, options: Sequence[str] = ()) -> "Program":
+        """Compile plain source of this backend's language. Raises BuildFailed."""
+
+    @abstractmethod
+    def empty(self, nbytes: int) -> Buffer:
+        """Uninitialised memory. Raises OutOfMemory."""
+
+    @abstractmethod
+    def queue(self, profiling: bool = False) -> Queue:
+        """A new in-order queue. On OpenCL, profiling makes `mark` possible and each launch a little slower."""
+
+    def upload(self, array: "np.ndarray") -> Buffer:
+        """A new buffer with the array's bytes."""
+        buffer = self.empty(array.nbytes)
+        self.queue().write(buffer, array)
+        return buffer
+
+
+class Program(ABC):
+    """A compiled text."""
+
+    @abstractmethod
+    def kernel(self, name: str) -> Kernel: ...
+
+
+def devices() -> list[Device]:
+    """Every device that is present: GPUs by CUDA, then OpenCL's in the order of their platforms."""
+    from . import cuda, opencl
+
+    return [*cuda.devices(), *opencl.devices()]
+
+
+def open_device(spec: str = "auto", home: str = "opencl") -> Device:
+    """The device named by `spec`.
+
+    `auto` is a GPU by the backend `home`, else a GPU by the other, else the CPU device. `opencl:0` and `cuda:0` count a
+    backend's devices; `opencl:NVIDIA` takes the first whose name or platform contains the word.
+    """
+    found = devices()
+    if not found:
+        raise UsageError("no device: install an OpenCL driver, or `pip install 'pyopencl[pocl]'` for the CPU")
+    if spec == "auto":
+        return min(found, key=lambda device: (device.kind != "gpu", device.backend != home))
+    backend, _, which = spec.partition(":")
+    of_backend = [device for device in found if device.backend == backend]
+    for device in of_backend:
+        if which and (device.spec == spec or (not which.isdigit() and which.lower() in str(device.identity()).lower())):
+            return device
+    raise one_of("device", spec, ["auto", *(device.spec for device in found)])
+
+
+def host_cpu() -> Device:
+    """The OpenCL CPU device of this machine, for `sequential` and for comparisons. Raises Unsupported where there is none."""
+    from . import opencl
+
+    for device in opencl.devices():
+        if device.kind == "cpu":
+            return device
+    raise Unsupported("no OpenCL device for the CPU: `pip install 'pyopencl[pocl]'` brings one")

@@ -1,0 +1,26 @@
+// The kernel language of this project, on CUDA C++. One macro a line; dialect/opencl.h has the same names.
+#define KERNEL extern "C" __global__
+#define DEVICE static __device__ __forceinline__
+#define GLOBAL
+#define LOCAL
+#define LOCAL_ARRAY(type, name, n) __shared__ type name[n]
+#define RESTRICT __restrict__
+#define BARRIER() __syncthreads()
+#define DIMENSION_0 x
+#define DIMENSION_1 y
+#define DIMENSION_2 z
+#define PASTE(a, b) a##b
+#define DIMENSION(d) PASTE(DIMENSION_, d)
+#define GLOBAL_ID(d) ((int)(blockIdx.DIMENSION(d) * blockDim.DIMENSION(d) + threadIdx.DIMENSION(d)))
+#define LOCAL_ID(d) ((int)threadIdx.DIMENSION(d))
+#define GROUP_ID(d) ((int)blockIdx.DIMENSION(d))
+#define GLOBAL_SIZE(d) ((int)(gridDim.DIMENSION(d) * blockDim.DIMENSION(d)))
+#define LOCAL_SIZE(d) ((int)blockDim.DIMENSION(d))
+#define GROUPS(d) ((int)gridDim.DIMENSION(d))
+#define FMA(a, b, c) fmaf(a, b, c)
+#define SQRT(x) sqrtf(x)
+#define SELECT(otherwise, then, condition) ((condition) ? (then) : (otherwise))
+#define FLOAT4(a, b, c, d) make_float4(a, b, c, d)
+#define HALF unsigned short
+#define LOAD_HALF(pointer, i) half_to_float((pointer)[i])
+#define STORE_HALF(pointer, i, value) ((pointer)[i] = float_to_half(value))

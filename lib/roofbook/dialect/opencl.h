@@ -1,0 +1,21 @@
+// The kernel language of this project, on OpenCL C. One macro a line; dialect/cuda.h has the same names.
+#define KERNEL __kernel
+#define DEVICE
+#define GLOBAL __global
+#define LOCAL __local
+#define LOCAL_ARRAY(type, name, n) __local type name[n]
+#define RESTRICT restrict
+#define BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
+#define GLOBAL_ID(d) ((int)get_global_id(d))
+#define LOCAL_ID(d) ((int)get_local_id(d))
+#define GROUP_ID(d) ((int)get_group_id(d))
+#define GLOBAL_SIZE(d) ((int)get_global_size(d))
+#define LOCAL_SIZE(d) ((int)get_local_size(d))
+#define GROUPS(d) ((int)get_num_groups(d))
+#define FMA(a, b, c) fma(a, b, c)
+#define SQRT(x) sqrt(x)
+#define SELECT(otherwise, then, condition) ((condition) ? (then) : (otherwise))
+#define FLOAT4(a, b, c, d) ((float4)(a, b, c, d))
+#define HALF half
+#define LOAD_HALF(pointer, i) vload_half(i, pointer)
+#define STORE_HALF(pointer, i, value) vstore_half_rte(value, i, pointer)

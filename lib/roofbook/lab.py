@@ -1,0 +1,212 @@
+"""What a lab is made of: cases, variants in a ladder, sweeps, and the work that the algorithm needs at least."""
+
+import inspect
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .errors import one_of
+from .source import Source
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from .device import Device
+
+SCALES = ("quick", "published", "large", "test")
+BOTH = frozenset({"opencl", "cuda"})
+
+
+@dataclass(frozen=True)
+class Work:
+    """FLOPs and bytes of one unit (a step, a call) that the algorithm needs at least, and the bytes it keeps in use."""
+
+    flops: float
+    bytes: float
+    footprint: float
+
+
+@dataclass(frozen=True)
+class Case:
+    """A problem size. `params` is plain data that the lab understands; `units` is what one timed sample repeats."""
+
+    name: str
+    scale: str
+    params: Mapping[str, Any]
+    units: int
+
+
+class Runnable(ABC):
+    """A variant on a case on a device, ready to run. Made by the variant's plan, driven by `measure`."""
+
+    units: int
+    """Units (steps, calls) of one run."""
+
+    @abstractmethod
+    def reset(self) -> None:
+        """Restore the inputs and fill every output with NaN (integers: a sentinel). Not timed."""
+
+    @abstractmethod
+    def run(self) -> float | None:
+        """Do all `units`, host work included, and return when the device has finished.
+
+        Seconds where the time in question is not that of the whole call, such as the queueing alone.
+        """
+
+    @abstractmethod
+    def outputs(self) -> dict[str, "np.ndarray"]:
+        """What `run` computed, in the lab's own layout, as float64 or integer arrays."""
+
+    def facts(self) -> dict[str, Any]:
+        """What a reader wants to know of this run besides its time: work-group, launches, registers..."""
+        return {}
+
+    def close(self) -> None:
+        """Release the device's memory."""
+
+
+Plan = Callable[["Device", "Variant", Case, Mapping[str, Any]], Runnable]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One named optimisation over its parent.
+
+    `differs` names all in which it differs from the parent: `source`, `plan`, `launch` or a field of `options`; a test holds it
+    to that. `shows` are regular expressions that its PTX must match, by kernel name.
+    """
+
+    name: str
+    parent: str | None
+    source: Source | None
+    plan: Plan
+    change: str
+    expect: str
+    backends: frozenset[str] = BOTH
+    role: str = "step"
+    options: Mapping[str, Any] = field(default_factory=dict)
+    differs: tuple[str, ...] = ("source",)
+    shows: Mapping[str, str] = field(default_factory=dict)
+    published: str | None = None
+    axis: str | None = None
+    point: str | None = None
+    minimum_architecture: int = 80
+
+    def at(self, axis: str, point: object, source: Source | None = None, **options: Any) -> "Variant":
+        """A point of a sweep: this variant with one thing set otherwise, named `name@axis=point`."""
+        return replace(
+            self,
+            name=f"{self.name}@{axis}={point}",
+            parent=self.name,
+            role="sweep",
+            axis=axis,
+            point=str(point),
+            source=source or self.source,
+            options={**self.options, **options},
+            change=f"{axis} = {point}",
+            expect="",
+            differs=("source", "options"),
+            published=None,
+        )
+
+    def fingerprint(self) -> dict[str, Any]:
+        """What of this variant decides a result: the kernel, the host code that drives it, and its options."""
+        return {
+            "source": self.source.sha256 if self.source else None,
+            "plan": self.plan.__qualname__ if hasattr(self.plan, "__qualname__") else type(self.plan).__qualname__,
+            "host": _file_hash(inspect.getfile(inspect.unwrap(self.plan))),
+            "options": {name: str(value) for name, value in sorted(self.options.items())},
+        }
+
+
+def _file_hash(path: str) -> str:
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """One variant with one thing varied. `question` is what its figure answers."""
+
+    axis: str
+    question: str
+    variants: tuple[Variant, ...]
+
+
+class Lab(ABC):
+    """A problem with seeded inputs, a float64 reference, an error bound, a work model, and an ordered ladder."""
+
+    name: str
+    title: str
+    home: str
+    """The backend whose GPU `device = "auto"` prefers."""
+    unit: str
+    """What a time is given per, such as `step`."""
+    timed: str
+    """What a time covers, such as `loop: launches, kernels and reads` or `kernel`."""
+    base: str
+    """The variant that every speedup is held against."""
+    best: str
+    """The rung that sweeps, leave-one-out and comparisons start from."""
+    ladder: tuple[Variant, ...]
+    sweeps: tuple[Sweep, ...] = ()
+    peers: tuple[Variant, ...] = ()
+    published_cases: Mapping[str, str] = {}
+    """Case name in results/published -> case name here, where they differ."""
+
+    @abstractmethod
+    def cases(self, scale: str) -> Sequence[Case]: ...
+
+    @abstractmethod
+    def inputs(self, case: Case, seed: int) -> Mapping[str, Any]: ...
+
+    @abstractmethod
+    def reference(self, case: Case, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The right outputs in float64, kept by the caller for all variants of the case."""
+
+    @abstractmethod
+    def check(
+        self, case: Case, variant: Variant, outputs: Mapping[str, "np.ndarray"], reference: Mapping[str, Any]
+    ) -> tuple[float, float, str]:
+        """(error, bound, what the error is). The caller accepts only `error <= bound`."""
+
+    @abstractmethod
+    def work(self, case: Case) -> Work: ...
+
+    def units(self, case: Case, variant: Variant, device: "Device") -> int:
+        """Units of one timed sample."""
+        return case.units
+
+    def checker(self, case: Case, variant: Variant) -> Case:
+        """The case on which a variant is verified before it is timed: by default the same, with fewer units if need be."""
+        return case
+
+    def excuse(self, variant: Variant, case: Case) -> str | None:
+        """Why a variant is not for a case, such as a side that is no power of two; None where it is."""
+        return None
+
+    def rate(self, case: Case) -> tuple[float, str]:
+        """(amount of one unit, name of the rate), such as cells and `MLUPS`; a rate is amount / seconds."""
+        return self.work(case).flops / 1e9, "GFLOP/s"
+
+    def all_variants(self) -> tuple[Variant, ...]:
+        swept = tuple(variant for sweep in self.sweeps for variant in sweep.variants)
+        return self.ladder + self.peers + swept
+
+    def variant(self, name: str) -> Variant:
+        """The variant of that name, sweep points and peers included."""
+        for candidate in self.all_variants():
+            if candidate.name == name:
+                return candidate
+        raise one_of("variant", name, [v.name for v in self.all_variants()])
+
+    def case(self, name: str, scale: str | None = None) -> Case:
+        """The case of that name, at `scale` or at the first scale that has it."""
+        scales = (scale,) if scale else SCALES
+        found = [case for each in scales for case in self.cases(each)]
+        for case in found:
+            if case.name == name:
+                return case
+        raise one_of("case", name, [case.name for case in found])

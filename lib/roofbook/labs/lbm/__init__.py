@@ -1,0 +1,347 @@
+"""D2Q9 lattice Boltzmann (University of Bristol, Advanced HPC): a driven flow around obstacles, step by step to the floor.
+
+The ladder follows the published report; past its end stand the fields' own next steps: bytes, one grid, half precision.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...device import Device, open_device
+from ...errors import UsageError
+from ...lab import Case, Lab, Sweep, Variant, Work
+from ...source import Source
+from . import plans
+from .problem import UNIT_ROUNDOFF, Params, bound, bound_av_vels, box, error, error_av_vels, initial, published, reference
+
+
+HERE = Path(__file__).parent
+
+SEPARATE = Source.of(
+    HERE / "separate.k", LAYOUT="AOS", GRID="ONE", REDUCE="SERIAL", COUNT_CELLS=1, PARTIALS="READ", CONSTANTS="DIVIDED",
+    SOLID="int", GROUP_SIZE=64,
+)  # fmt: skip
+"""Five kernels over an array of structures, as the course's program is written."""
+
+FUSED = Source.of(
+    HERE / "fused.k", LAYOUT="AOS", GRID="ONE", REDUCE="SERIAL", COUNT_CELLS=1, PARTIALS="READ", CONSTANTS="DIVIDED",
+    SOLID="int", GROUP_SIZE=64, OBSTACLE="BRANCH", ACCELERATE="SEPARATE", NEIGHBOUR="WRAP", PROBE=0,
+)  # fmt: skip
+"""The same arithmetic in one kernel, every knob where the course has it."""
+
+SOA = FUSED.turn(LAYOUT="SOA", GRID="NINE")
+STRUCT = SOA.turn(GRID="STRUCT")
+NO_COUNT = STRUCT.turn(COUNT_CELLS=0)
+TREE = NO_COUNT.turn(REDUCE="TREE")
+KEPT = TREE.turn(PARTIALS="KEPT")
+SELECTED = KEPT.turn(OBSTACLE="SELECT_BOTH")
+ACCELERATED = SELECTED.turn(ACCELERATE="FUSED")
+HOISTED = ACCELERATED.turn(CONSTANTS="HOISTED")
+BYTES = HOISTED.turn(SOLID="char", GRID="ONE")
+IN_PLACE = Source.of(
+    HERE / "in_place.k", LAYOUT="SOA", GRID="ONE", REDUCE="TREE", COUNT_CELLS=0, PARTIALS="KEPT", CONSTANTS="HOISTED",
+    SOLID="char", GROUP_SIZE=64,
+)  # fmt: skip
+"""One grid, what is left of the knobs at their best."""
+
+
+LADDER = (
+    Variant(
+        "sequential", None, Source.of(HERE / "sequential.k", CONSTANTS="DIVIDED"), plans.Sequential,
+        "One work-item walks the grid five times.",
+        "The base: one core, no vector units, every population read and written three times a step.",
+        frozenset({"opencl"}), options={"group": (1, 1), "device": "host"}, published="unoptimised (serial)",
+    ),
+    Variant(
+        "ported", "sequential", SEPARATE, plans.SeparateKernels,
+        "Five kernels, one work-item a cell; the host waits after each.",
+        "All cores at work: many times faster on the large grid, less on the small one, where five waits a step remain.",
+        options={"finish": True}, differs=("source", "plan", "options"), published="all kernels in OpenCL",
+    ),
+    Variant(
+        "no-finish", "ported", SEPARATE, plans.SeparateKernels,
+        "No clFinish between the kernels: the queue is in order anyway.",
+        "Saves four waits a step, a fixed cost: it matters on the small grid only.",
+        differs=("options",), published="no clFinish between kernels",
+    ),
+    Variant(
+        "fused", "no-finish", FUSED, plans.Fused,
+        "Propagate, rebound, collision and av_velocity in one kernel.",
+        "Reads and writes each population once a step, not three times: up to 3x where memory bounds it.",
+        differs=("source", "plan"), published="propagate, rebound, collision, av_velocity fused",
+    ),
+    Variant(
+        "soa", "fused", SOA, plans.Fused,
+        "Structure of arrays: nine buffers, one a direction.",
+        "Neighbouring work-items read neighbouring addresses: a GPU uses whole cache lines, a CPU whole vectors.",
+        published="coalesced access (structure of arrays)",
+    ),
+    Variant(
+        "no-compute", "soa", SOA.turn(PROBE=1), plans.Fused,
+        "The kernel returns at once: what the host alone costs.",
+        "On the small grid it takes as long as with the computation: there the host is the bottleneck.",
+        role="probe", published="kernels with the computation removed",
+    ),
+    Variant(
+        "one-buffer", "soa", SOA.turn(GRID="ONE"), plans.Fused,
+        "One buffer for the whole grid: 2 grid arguments, not 18.",
+        "Each argument costs the host time: faster wherever the host is the bottleneck.",
+        published="one buffer for the whole grid (3D)",
+    ),
+    Variant(
+        "device-struct", "soa", STRUCT, plans.Fused,
+        "Nine pointers in a structure in device memory: 2 grid arguments.",
+        "As few arguments as one buffer, no index arithmetic, one more load a work-item.",
+        published="struct of pointers built on the device",
+    ),
+    Variant(
+        "no-count", "device-struct", NO_COUNT, plans.Fused,
+        "The number of fluid cells is known: only |u| is reduced.",
+        "One local array, one buffer and one read a step less.",
+        published="reduction in local memory by one work-item, without tot_cells",
+    ),
+    Variant(
+        "tree", "no-count", TREE, plans.Fused,
+        "The work-group reduces by halving instead of by one work-item.",
+        "6 steps instead of 64 additions in a row: a little, where the reduction shows at all.",
+        published="binary-tree reduction, without tot_cells",
+    ),
+    Variant(
+        "kept-partials", "tree", KEPT, plans.KeptPartials,
+        "Partial sums stay on the device and are added up there at the end.",
+        "No read a step, so the host never waits: about twice as fast where the host was the bottleneck.",
+        differs=("source", "plan"), published="partial sums kept on the device until the end",
+    ),
+    Variant(
+        "chunks-1792", "kept-partials", KEPT, plans.KeptPartials,
+        "Partial sums are added up every 1792 steps.",
+        "Less memory and no more time: the buffer of partial sums is reused.",
+        options={"chunk": 1792}, differs=("options",), published="reduction in chunks of 1792 iterations",
+    ),
+    Variant(
+        "chunks-3584", "kept-partials", KEPT, plans.KeptPartials,
+        "Partial sums are added up every 3584 steps.",
+        "As with 1792.",
+        options={"chunk": 3584}, differs=("options",), published="reduction in chunks of 3584 iterations",
+    ),
+    Variant(
+        "select", "kept-partials", SELECTED, plans.KeptPartials,
+        "Both results for every cell, and a select by the obstacle map.",
+        "Obstacles are few and lie together: hardly any lane diverges, so little to gain.",
+        published="branch-free obstacle handling (mask and select)",
+    ),
+    Variant(
+        "accelerate-fused", "select", ACCELERATED, plans.KeptPartials,
+        "A cell of row ny-2 accelerates its own result for the next step.",
+        "One launch a step instead of two: about twice as fast where launches bound it.",
+        published="accelerate_flow fused by masking",
+    ),
+    Variant(
+        "bit-neighbours", "accelerate-fused", ACCELERATED.turn(NEIGHBOUR="BITS"), plans.KeptPartials,
+        "Neighbours by and-masks: sides are powers of two.",
+        "An integer remainder a cell less, behind memory time: nothing to see.",
+        options={"powers_of_two": True}, differs=("source", "options"),
+        published="power-of-two neighbours by bit operations",
+    ),
+    Variant(
+        "hoisted", "accelerate-fused", HOISTED, plans.KeptPartials,
+        "The equilibrium multiplies by constants where it divided.",
+        "Dozens of divisions a cell less: nothing where memory bounds it, much where it does not.",
+        published="constants hoisted out of the kernel",
+    ),
+    Variant(
+        "byte-obstacles", "hoisted", BYTES, plans.KeptPartials,
+        "Obstacles as bytes, and one buffer for the grid.",
+        "73 bytes a cell instead of 76, and no pointers to load: a few percent.",
+    ),
+    Variant(
+        "c-host", "byte-obstacles", BYTES, plans.CHost,
+        "The same launches from a loop in C.",
+        "Shows what Python costs a launch: all of it on the small grid, nothing on the large.",
+        differs=("plan",), published="C host",
+    ),
+    Variant(
+        "graph", "byte-obstacles", BYTES.turn(PARTIALS="GRAPH"), plans.Graph,
+        "256 steps recorded once, submitted as one CUDA graph.",
+        "The host leaves the loop: about half a microsecond a launch is left.",
+        backends=frozenset({"cuda"}), differs=("source", "plan"),
+    ),
+    Variant(
+        "in-place", "byte-obstacles", IN_PLACE, plans.InPlace,
+        "One grid instead of two: each population goes where one was taken (AA pattern).",
+        "Half the memory; writes hit lines just read, so no line is fetched only to be overwritten.",
+        differs=("source", "plan"),
+    ),
+    Variant(
+        "half-storage", "in-place", IN_PLACE.turn(GRID="SIXTEEN"), plans.InPlace,
+        "Populations are kept in fp16, as what they lie above rest; arithmetic stays fp32.",
+        "37 bytes a cell instead of 73: twice as fast where memory bounds it, at a larger error.",
+        options={"unit_roundoff": 2.0**-14},
+        differs=("source", "options"),
+    ),
+)  # fmt: skip
+
+SHAPES = ("1x16", "1x64", "4x4", "8x8", "16x1", "16x4", "16x16", "32x1", "32x4", "64x1", "64x4", "128x1", "256x1", "1024x1")
+
+
+def shape(text: str) -> tuple[int, int]:
+    """`16x4` -> (16, 4)."""
+    x, _, y = text.partition("x")
+    return int(x), int(y)
+
+
+def _queued(kind: str, count: int) -> Variant:
+    source = Source.of(HERE / "arguments.k", ARGUMENTS=f"{kind.upper()}_{count}", COUNT=count)
+    return Variant(
+        f"queue@{kind}s={count}", None, source, plans.QueueOnly, f"{count} {kind} arguments", "", role="sweep",
+        options={"kind": kind, "count": count}, axis=f"{kind}s", point=str(count),
+    )  # fmt: skip
+
+
+COUNTS = (1, 2, 4, 8, 16, 24)
+LAUNCHES = {"quick": 2000, "test": 50}
+"""Launches of one sample of the queue time; elsewhere as many as were published."""
+
+PEERS = (
+    Variant(
+        "openmp", None, None, plans.Native, "C + OpenMP, fused and vectorised, all cores.", "What a CPU can do without OpenCL.",
+        backends=frozenset({"host"}), role="peer", options={"program": "OpenMP"}, published="OpenMP on CPU",
+    ),
+    Variant(
+        "given-c", None, None, plans.Native, "The course's own program in C, one thread.", "What the students started from.",
+        backends=frozenset({"host"}), role="peer", options={"program": "Given"}, published="unoptimised (serial)",
+    ),
+)  # fmt: skip
+
+# FLOPs of a cell in fused.k with constants hoisted: density 8, velocity 12, u^2 3, equilibrium 9 x 8, relaxation 9 x 3,
+# |u| 1 and its sum 1. Counted by hand from the source, an operation each for +, -, *, / and sqrt.
+FLOPS_PER_CELL = 8 + 12 + 3 + 9 * 8 + 9 * 3 + 1 + 1
+
+
+class Lattice(Lab):
+    """The lab. A case's params are those of the course's parameter file, the obstacles go by the case's name."""
+
+    name = "lbm"
+    title = "Lattice Boltzmann"
+    home = "opencl"
+    unit = "step"
+    timed = "loop: launches, kernels and reads"
+    base = "sequential"
+    best = "byte-obstacles"
+    ladder = LADDER
+    peers = PEERS
+
+    def __init__(self) -> None:
+        best = next(variant for variant in LADDER if variant.name == self.best)
+        self.sweeps = (
+            Sweep("wg", "Which shape of work-group?", tuple(best.at("wg", text, group=shape(text)) for text in SHAPES)),
+            Sweep("buffers", "What does a buffer argument cost?", tuple(_queued("buffer", count) for count in COUNTS)),
+            Sweep("integers", "What does an integer argument cost?", tuple(_queued("integer", count) for count in COUNTS)),
+        )
+
+    def cases(self, scale: str) -> Sequence[Case]:
+        return [
+            Case(name, scale, {**asdict(_problem(name)[0]), "check_steps": check}, steps)
+            for name, (steps, check) in CASES[scale].items()
+        ]
+
+    def inputs(self, case: Case, seed: int) -> Mapping[str, Any]:
+        """`params`, `obstacles` (ny, nx) and a state off equilibrium: f (9, ny, nx), each population 10 % around rest."""
+        params, obstacles = _problem(case.name)
+        noise = np.random.default_rng(seed).uniform(-0.1, 0.1, (9, params.ny, params.nx)).astype(np.float32)
+        return {"params": params, "obstacles": obstacles, "f": initial(params, np.float32) * (1 + noise)}
+
+    def checker(self, case: Case, variant: Variant) -> Case:
+        steps = min(case.params["check_steps"], case.units)
+        if variant.role == "probe":  # an even number: the grids have changed places twice, and the first is untouched
+            steps -= steps % 2
+        return Case(case.name, case.scale, case.params, steps)
+
+    def reference(self, case: Case, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+        f, av_vels = reference(inputs["params"], inputs["obstacles"], case.units, inputs["f"].astype(np.float64))
+        return {"f": f, "av_vels": av_vels, "start": inputs["f"], "fluid_cells": int((~inputs["obstacles"]).sum())}
+
+    def check(
+        self, case: Case, variant: Variant, outputs: Mapping[str, np.ndarray], reference: Mapping[str, Any]
+    ) -> tuple[float, float, str]:
+        if "arguments" in outputs:
+            return float(abs(outputs["arguments"] - variant.options["count"]).max()), 0.0, "arguments counted"
+        if variant.role == "probe":
+            changed = float(np.abs(outputs["f"] - reference["start"]).max())
+            return changed, 0.0, "change of a population, where none is right"
+        roundoff = variant.options.get("unit_roundoff", UNIT_ROUNDOFF)
+        state = error(outputs["f"], reference["f"]) / bound(case.units, roundoff)
+        speeds = error_av_vels(outputs["av_vels"], reference["av_vels"])
+        speeds /= bound_av_vels(reference["av_vels"], reference["fluid_cells"], roundoff)
+        return float(np.maximum(state, speeds)), 1.0, "largest error of a population or mean speed, over its bound"
+
+    def work(self, case: Case) -> Work:
+        """Per step. Bytes: nine populations read and written and a byte of obstacle map, a cell. FLOPs as in fused.k."""
+        cells = case.params["nx"] * case.params["ny"]
+        return Work(flops=FLOPS_PER_CELL * cells, bytes=BYTES_PER_CELL * cells, footprint=BYTES_PER_CELL * cells)
+
+    def units(self, case: Case, variant: Variant, device: Device) -> int:
+        if variant.plan is plans.QueueOnly:
+            return LAUNCHES.get(case.scale, 50000)
+        if "chunk" in variant.options and device.kind == "gpu":
+            return max(case.units, 2 * variant.options["chunk"])
+        return case.units
+
+    def rate(self, case: Case) -> tuple[float, str]:
+        return case.params["nx"] * case.params["ny"] / 1e6, "MLUPS"
+
+    def excuse(self, variant: Variant, case: Case) -> str | None:
+        params = case.params
+        if variant.options.get("powers_of_two") and any(side & (side - 1) for side in (params["nx"], params["ny"])):
+            return "not on this case: a side is no power of two"
+        if variant.plan is plans.QueueOnly and case.name != self.cases(case.scale)[0].name:
+            return "not on this case: queue time does not depend on the grid"
+        return None
+
+
+BYTES_PER_CELL = 9 * 4 * 2 + 1
+
+CASES: dict[str, dict[str, tuple[int, int]]] = {
+    "quick": {"128x128": (100, 21), "1024x1024": (4, 4)},
+    "published": {"128x128": (4000, 51), "128x256": (4000, 51), "256x256": (4000, 51), "1024x1024": (1000, 11)},
+    "large": {"4096x4096": (50, 4)},
+    "test": {"40x24": (8, 5)},
+}
+"""Scale -> case -> (steps of a timed sample, steps of the check). An in-place variant needs an even number when timed."""
+
+
+@lru_cache(maxsize=4)
+def _problem(name: str) -> tuple[Params, np.ndarray]:
+    """The published case of that name, else a closed box."""
+    nx, ny = shape(name)
+    return published().get(name) or box(nx, ny)
+
+
+def simulate(
+    device_spec: str, variant: str | None, params: Params, obstacles: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Run a whole case as the course's program does, from fluid at rest.
+
+    Returns f (9, ny, nx) and av_vels (iterations,), float32. Raises UsageError for an unknown device or variant, or one
+    that is not for this device or case.
+    """
+    lab = LAB
+    device = open_device(device_spec, lab.home)
+    chosen = lab.variant(variant or lab.best)
+    case = Case(f"{params.nx}x{params.ny}", "course", {**asdict(params)}, params.iterations)
+    why = lab.excuse(chosen, case) or (None if device.backend in chosen.backends else f"not on {device.spec}")
+    if why or chosen not in lab.ladder or chosen.role == "probe":
+        raise UsageError(f"variant {chosen.name!r} cannot run this: {why or 'it simulates nothing'}")
+    run = chosen.plan(device, chosen, case, {"params": params, "obstacles": obstacles, "f": initial(params, np.float32)})
+    run.reset()
+    run.run()
+    outputs = run.outputs()
+    run.close()
+    return outputs["f"].astype(np.float32), outputs["av_vels"].astype(np.float32)
+
+
+LAB = Lattice()

@@ -1,0 +1,73 @@
+"""The course's program with the lab's kernels: python -m roofbook.labs.lbm PARAMS OBSTACLES, same files in and out."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from ...errors import UsageError
+from . import course
+from .problem import reynolds
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message} (see --help)")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="python -m roofbook.labs.lbm",
+        description="Run a D2Q9 lattice Boltzmann case from the course's files on one device.",
+        epilog="Writes av_vels.dat and final_state.dat, in the format of the course's d2q9-bgk program.",
+    )
+    parser.add_argument(
+        "params", metavar="PARAMS", help="a value a line: nx, ny, iterations, reynolds_dim, density, accel, omega"
+    )
+    parser.add_argument("obstacles", metavar="OBSTACLES", help="a line 'x y 1' for each blocked cell")
+    parser.add_argument("--device", default="auto", help="auto, opencl:0, cuda:0, ... (default: %(default)s)")
+    parser.add_argument("--variant", help="a variant of the lab's ladder (default: the fastest known for the device)")
+    parser.add_argument("--out", default=".", metavar="DIR", help="where both files go (default: here)")
+    return parser
+
+
+def _folder(name: str) -> Path:
+    """The output folder, made before a long run rather than after it."""
+    try:
+        Path(name).mkdir(parents=True, exist_ok=True)
+    except OSError as failure:
+        raise UsageError(f"--out {name}: cannot be a folder: {failure.strerror}") from None
+    return Path(name)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Returns the exit code: 0, or 2 after one line on stderr where the user's input is wrong."""
+    try:
+        given = _parser().parse_args(argv)
+        params = course.read_params(given.params)
+        obstacles = course.read_obstacles(given.obstacles, params.nx, params.ny)
+        folder = _folder(given.out)
+
+        from . import simulate
+
+        start = time.perf_counter()
+        f, av_vels = simulate(given.device, given.variant, params, obstacles)
+        elapsed = time.perf_counter() - start
+        print("==done==")
+        print(f"Reynolds number:\t\t{reynolds(av_vels[-1], params):.12E}")
+        print(f"Elapsed time:\t\t\t{elapsed:.6f} (s)")
+        course.write_final_state(folder / "final_state.dat", f, params, obstacles)
+        course.write_av_vels(folder / "av_vels.dat", av_vels)
+        print(f"Written:\t\t\t{folder / 'final_state.dat'}, {folder / 'av_vels.dat'}")
+    except UsageError as wrong:
+        print(f"error: {wrong}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

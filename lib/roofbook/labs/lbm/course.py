@@ -1,0 +1,184 @@
+"""The course's files: parameters and obstacles in, av_vels.dat and final_state.dat out, and its 1 % check.
+
+For whoever has the files of the University of Bristol's coursework, or a program that reads and writes them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from ...errors import UsageError
+from .problem import Array, Mask, Params, macroscopic
+
+TOLERANCE = 0.01
+"""The course accepts a largest relative difference of av_vels up to this."""
+
+FIELDS = ("nx", "ny", "iterations", "reynolds_dim", "density", "accel", "omega")
+_INTEGER = re.compile(r"[+-]?[0-9]{1,18}")
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+
+PathLike = str | os.PathLike[str]
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= 40 else text[:37] + "...")
+
+
+def _lines(path: PathLike) -> Iterator[tuple[int, str]]:
+    """Line number and text of every line that holds something; '#' starts a comment."""
+    try:
+        data = Path(path).read_bytes()
+    except FileNotFoundError:
+        raise UsageError(f"{path}: no such file") from None
+    except IsADirectoryError:
+        raise UsageError(f"{path}: is a directory, expected a text file") from None
+    except (OSError, ValueError) as failure:
+        raise UsageError(f"{path}: cannot be read: {failure}") from None
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" in text:
+        raise UsageError(f"{path}: is a binary file, expected a text file")
+    for number, line in enumerate(text.split("\n"), 1):
+        line = line.partition("#")[0].strip()
+        if line:
+            yield number, line
+
+
+def read_params(path: PathLike) -> Params:
+    """The parameter file: nx, ny, iterations, reynolds_dim, density, accel, omega, one value a line.
+
+    Raises UsageError with the line, what was found and what was expected.
+    """
+    values: dict[str, float] = {}
+    where: dict[str, int] = {}
+    for number, text in _lines(path):
+        if len(values) == len(FIELDS):
+            raise UsageError(f"{path}, line {number}: found {_shown(text)}, expected the end: {len(FIELDS)} values")
+        name = FIELDS[len(values)]
+        whole = name in FIELDS[:4]
+        if not (_INTEGER if whole else _NUMBER).fullmatch(text):
+            kind = "an integer" if whole else "a finite number"
+            raise UsageError(f"{path}, line {number}: found {_shown(text)}, expected {name}, {kind}")
+        values[name] = int(text) if whole else float(text)
+        where[name] = number
+    if len(values) < len(FIELDS):
+        missing = ", ".join(FIELDS[len(values) :])
+        raise UsageError(f"{path}: found {len(values)} values, expected {len(FIELDS)}; missing: {missing}")
+    try:
+        return Params(**values)  # type: ignore[arg-type]
+    except ValueError as wrong:
+        field = str(wrong).split()[0]
+        raise UsageError(f"{path}, line {where.get(field, where['ny'])}: {wrong}") from None
+
+
+def read_obstacles(path: PathLike, nx: int, ny: int) -> Mask:
+    """The obstacle file, lines 'x y 1' for blocked cells: bool (ny, nx). An empty file blocks nothing.
+
+    Raises UsageError as `read_params` does, also where no fluid cell is left, or none in the accelerated row ny-2.
+    """
+    obstacles = np.zeros((ny, nx), bool)
+    for number, text in _lines(path):
+        words = text.split()
+        if len(words) != 3 or not all(_INTEGER.fullmatch(word) for word in words):
+            raise UsageError(f"{path}, line {number}: found {_shown(text)}, expected three integers: x y 1")
+        x, y, blocked = map(int, words)
+        for name, value, size in (("x", x, nx), ("y", y, ny)):
+            if not 0 <= value < size:
+                raise UsageError(f"{path}, line {number}: found {name} = {value}, expected 0 to {size - 1}")
+        if blocked != 1:
+            raise UsageError(f"{path}, line {number}: found {blocked} as the third value, expected 1 (blocked)")
+        obstacles[y, x] = True
+    if obstacles.all():
+        raise UsageError(f"{path}: blocks all {nx * ny} cells, expected at least one fluid cell")
+    if obstacles[ny - 2].all():
+        raise UsageError(f"{path}: blocks all of row {ny - 2}, which drives the flow; expected a fluid cell in it")
+    return obstacles
+
+
+def _write(path: PathLike, lines: Iterable[str]) -> None:
+    """Write beside `path`, then rename: an earlier file stays whole until the new one is."""
+    target = Path(path)
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        try:
+            with partial.open("w", encoding="ascii", newline="\n") as file:
+                file.writelines(lines)
+                file.flush()
+                os.fsync(file.fileno())
+            partial.replace(target)
+        finally:
+            partial.unlink(missing_ok=True)
+    except OSError as failure:
+        raise UsageError(f"{path}: cannot be written: {failure.strerror}") from None
+
+
+def write_params(path: PathLike, params: Params) -> None:
+    """The parameter file of `params`; `read_params` gives the same numbers back."""
+    _write(path, (f"{getattr(params, name)}\n" for name in FIELDS))
+
+
+def write_obstacles(path: PathLike, obstacles: Mask) -> None:
+    """The obstacle file of a mask (ny, nx)."""
+    _write(path, (f"{x} {y} 1\n" for y, x in np.argwhere(obstacles).tolist()))
+
+
+def write_av_vels(path: PathLike, av_vels: Array) -> None:
+    """av_vels.dat: a line 't:<tab>value' for each step."""
+    _write(path, (f"{t}:\t{value:.12E}\n" for t, value in enumerate(np.asarray(av_vels, float).tolist())))
+
+
+def write_final_state(path: PathLike, f: Array, params: Params, obstacles: Mask) -> None:
+    """final_state.dat: 'x y ux uy |u| pressure obstacle' for each cell, x fastest; pressure is density/3.
+
+    A blocked cell is at rest and has the pressure of params.density. The last column is the cell's own flag; the
+    course's program prints there the flag of another cell where the case is not symmetric in x and y.
+    """
+    with np.errstate(invalid="ignore", divide="ignore"):
+        rho, ux, uy = macroscopic(np.asarray(f, np.float64))
+    fluid = ~np.asarray(obstacles, bool)
+    ux, uy = np.where(fluid, ux, 0), np.where(fluid, uy, 0)
+    pressure = np.where(fluid, rho, params.density) / 3
+    y, x = np.indices(fluid.shape)
+    columns = (x, y, ux, uy, np.hypot(ux, uy), pressure, (~fluid).astype(int))
+    rows = zip(*(column.ravel().tolist() for column in columns), strict=True)
+    line = "{} {} {:.12E} {:.12E} {:.12E} {:.12E} {}\n"
+    _write(path, (line.format(*row) for row in rows))
+
+
+def read_av_vels(path: PathLike) -> Array:
+    """The values of av_vels.dat, float64 (steps,). Raises UsageError as `read_params` does."""
+    values: list[float] = []
+    for number, text in _lines(path):
+        step, colon, value = text.partition(":")
+        if not colon or step.strip() != str(len(values)):
+            raise UsageError(f"{path}, line {number}: found {_shown(text)}, expected '{len(values)}:' and a number")
+        if not _NUMBER.fullmatch(value.strip()) or not np.isfinite(float(value)):
+            raise UsageError(f"{path}, line {number}: found {_shown(value.strip())}, expected a finite number")
+        values.append(float(value))
+    if not values:
+        raise UsageError(f"{path}: is empty, expected a line 't: value' for each step")
+    return np.array(values)
+
+
+def check(av_vels: Array, reference: Array) -> float:
+    """Largest relative difference of av_vels against a reference of as many steps: a NaN gives NaN."""
+    av_vels, reference = np.asarray(av_vels, np.float64), np.asarray(reference, np.float64)
+    if av_vels.shape != reference.shape or not av_vels.size:
+        raise UsageError(f"found av_vels of shape {av_vels.shape}, expected that of the reference {reference.shape}")
+    with np.errstate(divide="ignore", invalid="ignore"):
+        difference = np.abs(av_vels - reference) / np.abs(reference)
+    difference[av_vels == reference] = 0
+    return float(np.max(difference))
+
+
+def check_files(path: PathLike, reference: PathLike) -> tuple[float, bool]:
+    """The course's check of two av_vels files: the largest relative difference, and whether it is within 1 %."""
+    difference = check(read_av_vels(path), read_av_vels(reference))
+    return difference, difference <= TOLERANCE

@@ -1,0 +1,435 @@
+"""How the host drives the kernels of this lab: what it launches in a step, when it waits, and when it reads the sums.
+
+Each plan is a Runnable on one grid or two. After `run` the state goes on from where it is: a fluid that moves is what is timed.
+"""
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...device import Buffer, Device, Kernel, Unsupported, host_cpu
+from ...lab import Case, Runnable, Variant
+from ...source import Source
+from .problem import EX, EY, OPPOSITE, WEIGHTS, Params
+
+
+HERE = Path(__file__).parent
+UNWRITTEN = float("nan")
+
+
+def knob(variant: Variant, name: str, otherwise: str = "") -> str:
+    """The value of a knob as the ladder sets it."""
+    assert variant.source is not None
+    return str(dict(variant.source.knobs).get(name, otherwise))
+
+
+class Grid:
+    """The populations of a grid on a device, laid out as a variant's knobs say. `arguments` is what its kernels take."""
+
+    def __init__(self, device: Device, variant: Variant, params: Params) -> None:
+        self.shape = (9, params.ny, params.nx)
+        self.layout, self.kind = knob(variant, "LAYOUT", "AOS"), knob(variant, "GRID", "ONE")
+        self.rest = (WEIGHTS * params.density)[:, None, None]
+        self.queue = device.queue()
+        self.dtype = np.float16 if self.kind == "SIXTEEN" else np.float32
+        parts = 1 if self.kind in ("ONE", "SIXTEEN") else 9
+        nbytes = 9 * params.nx * params.ny * np.dtype(self.dtype).itemsize // parts
+        self.buffers = [device.empty(nbytes) for _ in range(parts)]
+        self.arguments: tuple[Buffer, ...] = tuple(self.buffers)
+
+    def point(self, device: Device, kernel: Kernel) -> None:
+        """Let the device write the nine pointers into a structure, which then is the only argument."""
+        structure = device.empty(9 * 8)
+        self.queue.launch(kernel, (1,), (1,), structure, *self.buffers)
+        self.queue.finish()
+        self.buffers.append(structure)
+        self.arguments = (structure,)
+
+    def write(self, f: np.ndarray) -> None:
+        """Set the grid from f (9, ny, nx)."""
+        if self.kind == "SIXTEEN":
+            f = (f - self.rest) * 1024
+        elif self.layout == "AOS":
+            f = f.transpose(1, 2, 0)
+        f = np.ascontiguousarray(f, self.dtype)
+        pieces = f.reshape(9, -1) if len(self.buffers) >= 9 else [f]
+        for buffer, piece in zip(self.buffers, pieces, strict=False):
+            self.queue.write(buffer, piece)
+
+    def read(self) -> np.ndarray:
+        """f as (9, ny, nx), float64."""
+        f = np.empty(self.shape, self.dtype)
+        if len(self.buffers) >= 9:
+            for buffer, piece in zip(self.buffers, f.reshape(9, -1), strict=False):
+                self.queue.read(buffer, piece)
+        elif self.layout == "AOS":
+            cells = np.empty((*self.shape[1:], 9), self.dtype)
+            f = self.queue.read(self.buffers[0], cells).transpose(2, 0, 1)
+        else:
+            self.queue.read(self.buffers[0], f)
+        f = f.astype(np.float64)
+        return f / 1024 + self.rest if self.kind == "SIXTEEN" else f
+
+    def release(self) -> None:
+        for buffer in self.buffers:
+            buffer.release()
+
+
+class Simulation(Runnable):
+    """What all plans share: grids, the obstacle map, partial sums, and the mean speed of each step."""
+
+    grids_needed = 2
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        assert variant.source is not None
+        self.device, self.variant, self.units = device, variant, case.units
+        self.params: Params = inputs["params"]
+        self.start, obstacles = inputs["f"], inputs["obstacles"]
+        self.fluid_cells = int((~obstacles).sum())
+        params = self.params
+        self.local = variant.options.get("group", (64, 1))
+        self.group_size = self.local[0] * self.local[1]
+        self.size = tuple(-(-n // g) * g for n, g in zip((params.nx, params.ny), self.local, strict=True))
+        self.groups = self.size[0] * self.size[1] // self.group_size
+        self.row = -(-params.nx // self.group_size) * self.group_size
+        self.queue = device.queue()
+        knobs: dict[str, Any] = {"GROUP_SIZE": self.group_size}
+        if knob(variant, "GRID") == "SIXTEEN":
+            knobs["REST"] = f"{params.density!r}f"
+        self.source = variant.source if self.local == (1, 1) else variant.source.turn(**knobs)
+        self.program = device.build(self.source.render(device.backend))
+        self.solid = np.dtype(np.int8 if knob(variant, "SOLID") == "char" else np.int32)
+        self.obstacles = device.upload(obstacles.astype(self.solid))
+        self.grids = [Grid(device, variant, params) for _ in range(self.grids_needed)]
+        if knob(variant, "GRID") == "STRUCT":
+            for grid in self.grids:
+                grid.point(device, self.program.kernel("point"))
+        self.av_vels = np.full(self.units, np.nan)
+        self.nx, self.ny, self.omega = np.int32(params.nx), np.int32(params.ny), np.float32(params.omega)
+        self.w1 = np.float32(params.density * params.accel / 9)
+        self.w2 = np.float32(params.density * params.accel / 36)
+        self.now = 0
+
+    def reset(self) -> None:
+        self.now = 0
+        self.grids[0].write(self.start)
+        for grid in self.grids[1:]:
+            grid.write(np.full_like(self.start, UNWRITTEN))
+        self.av_vels[:] = UNWRITTEN
+
+    def outputs(self) -> dict[str, np.ndarray]:
+        return {"f": self.grids[self.now].read(), "av_vels": self.av_vels.copy()}
+
+    def facts(self) -> dict[str, Any]:
+        kernel = self.program.kernel(self.main_kernel())
+        return {"group": "x".join(map(str, self.local)), "groups": self.groups, **kernel.resources()}
+
+    def main_kernel(self) -> str:
+        return "fused"
+
+    def close(self) -> None:
+        for grid in self.grids:
+            grid.release()
+        self.obstacles.release()
+
+
+class Sequential(Simulation):
+    """One work-item does it all, on the host's CPU device wherever the lab runs."""
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        super().__init__(device if device.kind == "cpu" else host_cpu(), variant, case, inputs)
+        self.kernel = self.program.kernel("sequential")
+        self.sums = self.device.empty(4 * self.units)
+
+    def main_kernel(self) -> str:
+        return "sequential"
+
+    def reset(self) -> None:
+        super().reset()
+        self.queue.write(self.sums, np.full(self.units, UNWRITTEN, np.float32))
+
+    def run(self) -> None:
+        cells, scratch = (grid.arguments[0] for grid in self.grids)
+        for step in range(self.units):
+            self.queue.launch(
+                self.kernel, (1,), (1,), cells, scratch, self.obstacles, self.sums, np.int32(step),
+                self.nx, self.ny, self.omega, self.w1, self.w2,
+            )  # fmt: skip
+        sums = self.queue.read(self.sums, np.empty(self.units, np.float32))
+        self.av_vels[:] = sums / self.fluid_cells
+
+
+class ReadEachStep(Simulation):
+    """The host reads the partial sums after each step and adds them up. Option `finish`: it also waits after each kernel."""
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        super().__init__(device, variant, case, inputs)
+        self.finish = self.queue.finish if variant.options.get("finish") else lambda: None
+        self.counting = knob(variant, "COUNT_CELLS") == "1"
+        self.sums, self.counts = device.empty(4 * self.groups), device.empty(4 * self.groups)
+        self.partials = (self.sums, self.counts) if self.counting else (self.sums,)
+        self.accelerate = self.program.kernel("accelerate_flow")
+        self.host_sums, self.host_counts = np.empty(self.groups, np.float32), np.empty(self.groups, np.int32)
+
+    def step(self) -> None:
+        self.queue.launch(self.accelerate, (self.row,), (self.group_size,), *self.grids[self.now].arguments,
+                          self.obstacles, self.nx, self.ny, self.w1, self.w2)  # fmt: skip
+        self.finish()
+        self.rest_of_step(self.grids[self.now].arguments, self.grids[1 - self.now].arguments)
+
+    def rest_of_step(self, here: tuple[Buffer, ...], there: tuple[Buffer, ...]) -> None:
+        raise AssertionError("a plan of this lab says what a step is")
+
+    def run(self) -> None:
+        for step in range(self.units):
+            self.step()
+            self.queue.read(self.sums, self.host_sums)
+            cells = self.fluid_cells
+            if self.counting:
+                cells = int(self.queue.read(self.counts, self.host_counts).sum())
+            self.av_vels[step] = self.host_sums.sum() / cells if cells else np.nan
+
+
+class SeparateKernels(ReadEachStep):
+    """Five kernels a step, as the course's program has five functions."""
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        super().__init__(device, variant, case, inputs)
+        names = ("propagate", "rebound", "collision", "av_velocity")
+        self.propagate, self.rebound, self.collision, self.av_velocity = map(self.program.kernel, names)
+
+    def main_kernel(self) -> str:
+        return "collision"
+
+    def rest_of_step(self, here: tuple[Buffer, ...], there: tuple[Buffer, ...]) -> None:
+        launch, finish = self.queue.launch, self.finish
+        launch(self.propagate, self.size, self.local, *here, *there, self.nx, self.ny)
+        finish()
+        launch(self.rebound, self.size, self.local, *there, *here, self.obstacles, self.nx, self.ny)
+        finish()
+        launch(self.collision, self.size, self.local, *there, *here, self.obstacles, self.nx, self.ny, self.omega)
+        finish()
+        launch(self.av_velocity, self.size, self.local, *here, self.obstacles, *self.partials, self.nx, self.ny)
+        finish()
+
+
+class Fused(ReadEachStep):
+    """One kernel a step after accelerate_flow; the grids change places."""
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        super().__init__(device, variant, case, inputs)
+        self.fused = self.program.kernel("fused")
+
+    def rest_of_step(self, here: tuple[Buffer, ...], there: tuple[Buffer, ...]) -> None:
+        self.queue.launch(self.fused, self.size, self.local, *here, *there, self.obstacles, *self.partials,
+                          self.nx, self.ny, self.omega)  # fmt: skip
+        self.now = 1 - self.now
+
+
+class KeptPartials(Simulation):
+    """The partial sums of all steps stay on the device and are added up there: at the end, or every `chunk` steps."""
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        super().__init__(device, variant, case, inputs)
+        self.chunk = min(variant.options.get("chunk", self.units), self.units)
+        self.sums, self.totals = device.empty(4 * self.groups * self.chunk), device.empty(4 * self.units)
+        ending = device.build(Source.of(HERE / "total.k", GROUP_SIZE=64).render(device.backend))
+        self.total, self.count_steps = ending.kernel("total"), ending.kernel("count_steps")
+        self.separate = knob(variant, "ACCELERATE") == "SEPARATE"
+        self.accelerate = self.program.kernel("accelerate_flow")
+        self.kernels = [self.program.kernel(name) for name in self.kernel_names()]
+
+    def kernel_names(self) -> tuple[str, str]:
+        return "fused", "fused"
+
+    def reset(self) -> None:
+        super().reset()
+        self.queue.write(self.sums, np.full(self.groups * self.chunk, UNWRITTEN, np.float32))
+        self.queue.write(self.totals, np.full(self.units, UNWRITTEN, np.float32))
+
+    def grids_of(self, step: int) -> tuple[Buffer, ...]:
+        """The grid arguments of a step, counted from the state as it is now."""
+        here = (self.now + step) % 2
+        return (*self.grids[here].arguments, *self.grids[1 - here].arguments)
+
+    def phase(self, step: int) -> int:
+        return (self.now + step) % 2
+
+    def launch_accelerate(self, step: int) -> None:
+        here = self.grids[(self.now + step) % len(self.grids)].arguments
+        self.queue.launch(self.accelerate, (self.row,), (self.group_size,), *here, self.obstacles,
+                          self.nx, self.ny, self.w1, self.w2)  # fmt: skip
+
+    def arguments(self, step: int, slot: tuple[Any, ...], last: bool) -> tuple[Any, ...]:
+        """All arguments of the kernel of a step; a fused acceleration is for the next step, so the last has none."""
+        none = np.float32(0)
+        push = () if self.separate else (none, none) if last else (self.w1, self.w2)
+        return (*self.grids_of(step), self.obstacles, self.sums, *slot, self.nx, self.ny, self.omega, *push)
+
+    def launch_step(self, step: int, slot: tuple[Any, ...]) -> None:
+        if self.separate or step == 0:
+            self.launch_accelerate(step)
+        arguments = self.arguments(step, slot, last=step == self.units - 1)
+        self.queue.launch(self.kernels[self.phase(step)], self.size, self.local, *arguments)
+
+    def add_up(self, first: int, steps: int) -> None:
+        self.queue.launch(self.total, (64 * steps,), (64,), self.sums, self.totals,
+                          np.int32(self.groups), np.int32(first))  # fmt: skip
+
+    def submit(self) -> None:
+        for step in range(self.units):
+            self.launch_step(step, (np.int32(step % self.chunk),))
+            if (step + 1) % self.chunk == 0 or step == self.units - 1:
+                self.add_up(step - step % self.chunk, step % self.chunk + 1)
+
+    def run(self) -> None:
+        self.submit()
+        self.now = (self.now + self.units) % 2
+        totals = self.queue.read(self.totals, np.empty(self.units, np.float32))
+        self.av_vels[:] = totals / self.fluid_cells
+
+    def close(self) -> None:
+        super().close()
+        self.sums.release()
+        self.totals.release()
+
+
+class InPlace(KeptPartials):
+    """One grid. Odd steps leave each population in its opposite's place at the neighbour, even steps put it back."""
+
+    grids_needed = 1
+
+    def kernel_names(self) -> tuple[str, str]:
+        return "from_neighbours", "in_the_cell"
+
+    def main_kernel(self) -> str:
+        return "from_neighbours"
+
+    def grids_of(self, step: int) -> tuple[Buffer, ...]:
+        return self.grids[0].arguments
+
+    def launch_accelerate(self, step: int) -> None:
+        if self.phase(step):
+            raise AssertionError("a run of an odd number of steps leaves the grid turned; the next cannot accelerate it")
+        super().launch_accelerate(step)
+
+    def outputs(self) -> dict[str, np.ndarray]:
+        f = self.grids[0].read()
+        if self.now:
+            turned = f
+            f = np.empty_like(turned)
+            for k, opposite in enumerate(OPPOSITE):
+                f[opposite] = np.roll(turned[k], (EY[k], EX[k]), axis=(0, 1))
+        return {"f": f, "av_vels": self.av_vels.copy()}
+
+
+class CHost(KeptPartials):
+    """The same launches from a loop in C: what the Python host costs is the difference."""
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        super().__init__(device, variant, case, inputs)
+        from . import native
+
+        self.even_odd = [self.program.kernel("fused") for _ in range(2)]
+        self.loop = native.loop_opencl if device.backend == "opencl" else native.loop_cuda
+
+    def submit(self) -> None:
+        self.launch_accelerate(0)
+        if self.units > 1:
+            both = [self.arguments(step, (np.int32(0),), last=False) for step in range(2)]
+            step_argument = len(both[0]) - len(("step", "nx", "ny", "omega", "w1", "w2"))
+            self.loop(self.queue, self.even_odd, self.size, self.local, both, self.units - 1, step_argument)
+        last = self.units - 1
+        self.queue.launch(self.kernels[0], self.size, self.local, *self.arguments(last, (np.int32(last),), last=True))
+        self.add_up(0, self.units)
+
+
+class Graph(KeptPartials):
+    """The launches of many steps recorded once and submitted as one: the host leaves the loop."""
+
+    recorded = 256
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        super().__init__(device, variant, case, inputs)
+        self.done = device.empty(4)
+        self.steps = max(2, min(self.recorded, (self.units - 1) // 2 * 2))
+        self.graph = None
+        if self.units > self.steps:
+            self.graph = self.queue.record(self.submit_recorded)
+
+    def submit_recorded(self) -> None:
+        for step in range(self.steps):
+            arguments = self.arguments(step, (self.done, np.int32(step)), last=False)
+            self.queue.launch(self.kernels[0], self.size, self.local, *arguments)
+        self.queue.launch(self.count_steps, (1,), (1,), self.done, np.int32(self.steps))
+
+    def submit(self) -> None:
+        if self.now:
+            raise Unsupported("a graph was recorded for even steps: the number of units must be even")
+        self.queue.write(self.done, np.zeros(1, np.int32))
+        self.launch_accelerate(0)
+        replays = (self.units - 1) // self.steps if self.graph else 0
+        for _ in range(replays):
+            assert self.graph is not None
+            self.graph.launch()
+        done = replays * self.steps
+        for step in range(done, self.units):
+            arguments = self.arguments(step, (self.done, np.int32(step - done)), last=step == self.units - 1)
+            self.queue.launch(self.kernels[0], self.size, self.local, *arguments)
+        self.add_up(0, self.units)
+
+
+class QueueOnly(Runnable):
+    """An empty kernel with many arguments, queued again and again: the time that the host takes to queue, and no more."""
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        assert variant.source is not None
+        self.device, self.units = device, case.units
+        self.count: int = variant.options["count"]
+        self.queue = device.queue()
+        self.kernel = device.build(variant.source.render(device.backend)).kernel("queued")
+        self.out = device.empty(4)
+        buffers = [device.empty(64) for _ in range(self.count)]
+        integers = [np.int32(1) for _ in range(self.count)]
+        self.arguments = buffers if variant.options["kind"] == "buffer" else integers
+
+    def reset(self) -> None:
+        self.queue.write(self.out, np.array([-1], np.int32))
+
+    def run(self) -> float:
+        start = time.perf_counter()
+        for _ in range(self.units):
+            self.queue.launch(self.kernel, (1,), (1,), self.out, *self.arguments)
+        seconds = time.perf_counter() - start
+        self.queue.finish()
+        return seconds
+
+    def outputs(self) -> dict[str, np.ndarray]:
+        return {"arguments": self.queue.read(self.out, np.empty(1, np.int32))}
+
+
+class Native(Runnable):
+    """The lab's C programs as peers: `OpenMP` or `Given` of native.py, timed without allocation and copies."""
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        from . import native
+
+        self.device, self.units, self.inputs = device, case.units, inputs
+        self.make = getattr(native, variant.options["program"])
+        self.reset()
+
+    def reset(self) -> None:
+        self.program = self.make(self.inputs["params"], self.inputs["obstacles"], self.inputs["f"])
+        self.av_vels = np.full(self.units, UNWRITTEN)
+
+    def run(self) -> None:
+        self.av_vels = self.program.run(self.units).astype(np.float64)
+
+    def outputs(self) -> dict[str, np.ndarray]:
+        return {"f": self.program.state().astype(np.float64), "av_vels": self.av_vels}
+
+    def facts(self) -> dict[str, Any]:
+        return {"threads": self.program.threads, "flags": " ".join(self.program.flags), "note": self.program.reason}

@@ -1,0 +1,245 @@
+"""The D2Q9 lattice Boltzmann problem in NumPy: cases, float64 reference, analytic solutions and error bounds.
+
+Every variant and peer of the lab is held against `reference`; the arrays of all of them are f[9, ny, nx], directions
+0 rest, 1 E, 2 N, 3 W, 4 S, 5 NE, 6 NW, 7 SW, 8 SE, with north towards larger y. Lattice units throughout.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+Array = NDArray[np.floating]
+Mask = NDArray[np.bool_]
+
+EX = (0, 1, 0, -1, 0, 1, -1, -1, 1)
+EY = (0, 0, 1, 0, -1, 1, 1, -1, -1)
+WEIGHTS = np.array([4 / 9] + [1 / 9] * 4 + [1 / 36] * 4)
+OPPOSITE = (0, 3, 4, 1, 2, 7, 8, 5, 6)
+UNIT_ROUNDOFF = 2.0**-24  # of float32
+
+
+@dataclass(frozen=True)
+class Params:
+    """A case of the course's parameter file: sizes in cells, `density` per cell, `accel` of the driven row ny-2.
+
+    Raises ValueError with one line that says what would be right.
+    """
+
+    nx: int
+    ny: int
+    iterations: int
+    reynolds_dim: int
+    density: float
+    accel: float
+    omega: float
+
+    def __post_init__(self) -> None:
+        for name, least in (("nx", 1), ("ny", 2), ("iterations", 1), ("reynolds_dim", 1)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not least <= value < 2**31:
+                why = " (row ny-2 is the accelerated one)" if name == "ny" else ""
+                raise ValueError(f"{name} must be an integer from {least} to 2147483647{why}, not {value!r}")
+        if 9 * int(self.nx) * int(self.ny) >= 2**31:
+            raise ValueError(f"nx*ny must be below 2**31/9 cells (32-bit indices), not {self.nx}*{self.ny}")
+        for name, right, high in (
+            ("density", "a finite number above 0", math.inf),
+            ("accel", "a finite number, 0 or more", math.inf),
+            ("omega", "a number above 0 and below 2", 2.0),
+        ):
+            value = getattr(self, name)
+            number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+            if not (number and 0 <= value < high and (value > 0 or name == "accel")):
+                raise ValueError(f"{name} must be {right}, not {value!r}")
+
+    @property
+    def viscosity(self) -> float:
+        """Kinematic viscosity nu = (2/omega - 1)/6."""
+        return (2 / self.omega - 1) / 6
+
+
+def box(
+    nx: int, ny: int, iterations: int = 200, accel: float = 0.005, density: float = 0.1, omega: float = 1.85
+) -> tuple[Params, Mask]:
+    """A case whose perimeter is blocked, as in the course's square cases."""
+    params = Params(nx, ny, iterations, 10, density, accel, omega)
+    obstacles = np.ones((ny, nx), bool)
+    obstacles[1:-1, 1:-1] = False
+    return params, obstacles
+
+
+def published() -> dict[str, tuple[Params, Mask]]:
+    """The course's four cases by their name, nx x ny."""
+    cases = {
+        "128x128": box(128, 128, 40000),
+        "128x256": box(128, 256, 40000),
+        "256x256": box(256, 256, 80000),
+        "1024x1024": box(1024, 1024, 20000, accel=0.01),
+    }
+    channel = cases["128x256"][1]
+    channel[:] = False
+    channel[:, [0, 127]] = True
+    channel[127, :] = True
+    cases["1024x1024"][1][:, 341] = True
+    return cases
+
+
+def initial(params: Params, dtype: DTypeLike = np.float64) -> Array:
+    """Fluid at rest, f[i] = w[i]*density in every cell (obstacles too): (9, ny, nx)."""
+    f = np.empty((9, params.ny, params.nx), dtype)
+    f[:] = (WEIGHTS * params.density)[:, None, None]
+    return f
+
+
+def macroscopic(f: Array) -> tuple[Array, Array, Array]:
+    """Density and velocity (rho, ux, uy) of f, each (ny, nx)."""
+    rho = f.sum(axis=0)
+    ux = (f[1] + f[5] + f[8] - (f[3] + f[6] + f[7])) / rho
+    uy = (f[2] + f[5] + f[6] - (f[4] + f[7] + f[8])) / rho
+    return rho, ux, uy
+
+
+def equilibrium(rho: Array, ux: Array, uy: Array) -> Array:
+    """The quadratic (second order in u) equilibrium, (9, ny, nx)."""
+    square = 1.5 * (ux * ux + uy * uy)
+    f = np.empty((9, *np.shape(rho)), np.result_type(rho, ux, uy))
+    for i in range(9):
+        eu = 3 * (EX[i] * ux + EY[i] * uy)
+        f[i] = WEIGHTS[i] * rho * (1 + eu + 0.5 * eu * eu - square)
+    return f
+
+
+def reference(params: Params, obstacles: Mask, steps: int, f: Array | None = None) -> tuple[Array, Array]:
+    """`steps` steps in float64 from `f` (default: `initial`), which is not changed.
+
+    Returns the final f (9, ny, nx) and av_vels (steps,), the mean of |u| over fluid cells after each collision.
+    Raises ValueError where shapes disagree or no fluid cell is left.
+    """
+    obstacles = np.asarray(obstacles, bool)
+    f = initial(params) if f is None else np.array(f, np.float64)
+    if obstacles.shape != (params.ny, params.nx) or f.shape != (9, *obstacles.shape):
+        raise ValueError(f"expected obstacles ({params.ny}, {params.nx}) and f (9, {params.ny}, {params.nx})")
+    fluid = ~obstacles
+    if not fluid.any():
+        raise ValueError("no fluid cell: at least one cell must be free of obstacles")
+    row = params.ny - 2
+    w1, w2 = params.density * params.accel / 9, params.density * params.accel / 36
+    gain = np.array([0, w1, 0, -w1, 0, w2, -w2, -w2, w2])
+    moved = np.empty_like(f)
+    av_vels = np.empty(steps)
+    for step in range(steps):
+        driven = fluid[row] & (f[3, row] - w1 > 0) & (f[6, row] - w2 > 0) & (f[7, row] - w2 > 0)
+        f[:, row] += gain[:, None] * driven
+        for i in range(9):
+            moved[i] = np.roll(f[i], (EY[i], EX[i]), axis=(0, 1))
+        rho, ux, uy = macroscopic(moved)
+        relaxed = moved + params.omega * (equilibrium(rho, ux, uy) - moved)
+        f = np.where(obstacles, moved[list(OPPOSITE)], relaxed)
+        rho, ux, uy = macroscopic(f)
+        av_vels[step] = np.hypot(ux, uy)[fluid].mean()
+    return f, av_vels
+
+
+def mass(f: Array) -> float:
+    """Total mass, summed in float64: conserved by every step."""
+    return float(f.sum(dtype=np.float64))
+
+
+def momentum(f: Array) -> tuple[float, float]:
+    """Total momentum (x, y), summed in float64: conserved where nothing is blocked and accel is 0."""
+    total = f.sum(axis=(1, 2), dtype=np.float64)
+    return float(np.dot(EX, total)), float(np.dot(EY, total))
+
+
+def reynolds(av_vel: float, params: Params) -> float:
+    """Reynolds number of a mean speed over reynolds_dim cells."""
+    return float(av_vel) * params.reynolds_dim / params.viscosity
+
+
+# -- analytic solutions ------------------------------------------------------------------------------------------------
+
+
+def taylor_green(nx: int, ny: int, u0: float = 0.01, density: float = 0.1) -> Array:
+    """One Taylor-Green vortex period on a periodic nx x ny grid, in equilibrium: float64 (9, ny, nx).
+
+    Velocities decay by `taylor_green_decay` with kx = 2*pi/nx, ky = 2*pi/ny while u0 is small against 1/sqrt(3).
+    """
+    kx, ky = 2 * np.pi / nx, 2 * np.pi / ny
+    y, x = np.meshgrid(np.arange(ny) + 0.5, np.arange(nx) + 0.5, indexing="ij")
+    ux = -u0 * math.sqrt(ky / kx) * np.cos(kx * x) * np.sin(ky * y)
+    uy = u0 * math.sqrt(kx / ky) * np.sin(kx * x) * np.cos(ky * y)
+    pressure = -0.25 * density * u0**2 * (ky / kx * np.cos(2 * kx * x) + kx / ky * np.cos(2 * ky * y))
+    return equilibrium(density + 3 * pressure, ux, uy)
+
+
+def taylor_green_decay(nu: float, kx: float, ky: float, t: float) -> float:
+    """Factor of the velocity after t steps: exp(-nu (kx^2 + ky^2) t)."""
+    return math.exp(-nu * (kx**2 + ky**2) * t)
+
+
+def poiseuille(ny: int, force: float, nu: float, density: float) -> Array:
+    """Steady ux (ny,) of a channel along x under a body force per cell and step, rows 0 and ny-1 blocked.
+
+    Bounce-back puts the walls half way between cells: at y = 1/2 and y = ny - 3/2.
+    """
+    y = np.arange(ny)
+    return np.clip(force / (2 * nu * density) * (y - 0.5) * (ny - 1.5 - y), 0, None)
+
+
+def driven_channel(params: Params) -> Array:
+    """Steady ux of rows 1 to ny-3 of the same channel under the lab's own drive: a straight line up to row ny-2.
+
+    The drive gives density*accel/3 of momentum to each cell of row ny-2 in each step, half a cell below the wall.
+    """
+    height = params.ny - 2
+    shear = params.accel / (6 * params.viscosity * height)
+    return shear * (np.arange(1, params.ny - 2) - 0.5)
+
+
+# -- error of a float32 run --------------------------------------------------------------------------------------------
+
+
+def error(f: Array, f_ref: Array) -> float:
+    """Largest |f - f_ref| over all cells and directions, each relative to w[i] * mean density. NaN if f holds one."""
+    if f.shape != f_ref.shape:
+        raise ValueError(f"shapes differ: {f.shape} and {f_ref.shape}")
+    f_ref = f_ref.astype(np.float64)
+    scale = WEIGHTS * f_ref.sum(axis=0).mean()
+    return float(np.max(np.abs(f - f_ref) / scale[:, None, None]))
+
+
+def bound(steps: int, unit_roundoff: float = UNIT_ROUNDOFF) -> float:
+    """Bound of `error` after `steps` steps in float32: u * (64 sqrt(n) + 2 n), u = 2**-24.
+
+    Relative to its weight, one population takes 5 to 10 roundings a step: the density (8 additions), the velocity (5
+    additions, 1 division), the equilibrium and the relaxation. Errors outside density and momentum die out as
+    |1 - omega|^n, those two are conserved and stay. Where roundings differ from cell to cell they add up as a random
+    walk, hence sqrt(n); the factor 64 is 5 standard deviations, for the largest of 10^7 values, of a dozen roundings,
+    and covers the first steps from rest, in which whole rows hold one value, round alike and grow by 3 to 5 u a step.
+    Where roundings do not average out the density drifts: 0.25 to 0.3 u a step in round-to-nearest, hence the linear
+    term, with room for another order of operations. Float32 runs lie 3 to 30 times below. A step too many from rest
+    is 30000 u in the first steps and 3000 u after 200 to 500: check 200 steps or fewer, or from a noisy start.
+    """
+    return unit_roundoff * (64 * math.sqrt(steps) + 2 * steps)
+
+
+def error_av_vels(av_vels: Array, av_ref: Array) -> float:
+    """Largest |av_vels - av_ref| over all steps, relative to the largest av_ref. NaN if av_vels holds one."""
+    if np.shape(av_vels) != np.shape(av_ref):
+        raise ValueError(f"shapes differ: {np.shape(av_vels)} and {np.shape(av_ref)}")
+    return float(np.max(np.abs(np.asarray(av_vels, np.float64) - av_ref)) / max(np.max(av_ref), UNIT_ROUNDOFF))
+
+
+def bound_av_vels(av_ref: Array, cells: int, unit_roundoff: float = UNIT_ROUNDOFF) -> float:
+    """Bound of `error_av_vels` for float32, given the reference and the number of fluid cells.
+
+    A velocity is a sum of populations of both signs, so its error is absolute (against the lattice speed, 1), and the
+    mean over cells averages it: u * (1 + sqrt(n)/4 + n/50), the terms of `bound` without the density, which cancels in
+    u. The sum of `cells` values of one sign adds u * sqrt(cells) relative to the mean, whatever its order.
+    """
+    steps = len(av_ref)
+    speed = max(float(np.max(av_ref)), UNIT_ROUNDOFF)
+    return unit_roundoff * ((1 + math.sqrt(steps) / 4 + steps / 50) / speed + math.sqrt(cells))

@@ -1,0 +1,332 @@
+"""How a time is taken: verified first, cold cache, warmed up, in rounds that interleave the variants, raw samples kept.
+
+One call measures the variants of one case on one device and hands back one row of the store for each.
+"""
+
+import json
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from . import provenance, stats
+from .device import BuildFailed, Device, OutOfMemory, Unsupported
+from .lab import Case, Lab, Runnable, Variant
+from .store import cell_key, env_key
+
+Progress = Callable[[str, str], None]
+"""Told (variant, what happens now)."""
+
+
+class OutOfTime(Exception):
+    """A run that would outlast its limit."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What the protocol fixes. `cache` and `seed` are part of a cell's identity; budgets only say when to stop."""
+
+    cache: str = "cold"
+    seed: int = 20
+    noise: float = 0.01
+    """Stop when the relative standard error of a variant's median is below this..."""
+    budget_s: float = 0.5
+    """...or its samples have taken this long, seconds."""
+    minimum: int = 10
+    """Samples at least, where `budget_s` allows..."""
+    scarce: int = 3
+    """...and where one run outlasts it."""
+    maximum: int = 50
+    limit_s: float = 60.0
+    """A run that would take longer is not begun, seconds."""
+
+    def identity(self) -> dict[str, Any]:
+        return {"cache": self.cache, "seed": self.seed}
+
+
+@dataclass
+class Cell:
+    """One variant on one case on its device, on its way to a row."""
+
+    variant: Variant
+    role: str
+    device: Device
+    backend: str
+    runnable: Runnable | None = None
+    reason: str | None = None
+    error: float = math.nan
+    bound: float = math.nan
+    compared: str = ""
+    samples: list[float] = field(default_factory=list)
+    device_s: list[float] = field(default_factory=list)
+    rounds: list[int] = field(default_factory=list)
+    spent: float = 0.0
+    clocks: list[dict[str, Any]] = field(default_factory=list)
+    facts: dict[str, Any] = field(default_factory=dict)
+    started: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+
+def where(variant: Variant, device: Device) -> tuple[Device | None, str]:
+    """(device, backend) on which `variant` runs when the lab runs on `device`; no device where it cannot.
+
+    `host` variants and `sequential` run on the CPU of the machine, wherever the lab runs.
+    """
+    from .device import host_cpu
+
+    try:
+        if variant.backends == {"host"}:
+            return host_cpu(), "host"
+        if variant.options.get("device") == "host":
+            return host_cpu(), "opencl"
+    except Unsupported:
+        return None, "host"
+    if device.backend not in variant.backends:
+        return None, device.backend
+    if variant.minimum_architecture > getattr(device, "architecture", variant.minimum_architecture):
+        return None, device.backend
+    return device, device.backend
+
+
+def keys(
+    lab: Lab, case: Case, variant: Variant, device: Device, backend: str, policy: Policy, units: int
+) -> tuple[str, str]:
+    """(cell_key, env_key) of a cell as the code and the machine are now."""
+    cell = {
+        "lab": lab.name,
+        "variant": variant.name,
+        "case": {"name": case.name, **case.params},
+        "units": units,
+        "dtype": "float32",
+        **variant.fingerprint(),
+        "backend": backend,
+        "policy": policy.identity(),
+        "device": device.slug,
+    }
+    return cell_key(cell), env_key(provenance.environment(device))
+
+
+def twin(variants: Sequence[Variant]) -> Variant:
+    """The variant that is measured twice as an A/A pair: the one that most others are compared with."""
+    parents = [variant.parent for variant in variants]
+    return max(variants, key=lambda variant: (parents.count(variant.name), -variants.index(variant)))
+
+
+def measure(
+    lab: Lab,
+    case: Case,
+    variants: Iterable[Variant],
+    device: Device,
+    *,
+    run: str,
+    policy: Policy | None = None,
+    progress: Progress = lambda variant, what: None,
+    keep: Callable[[list[dict[str, Any]]], Any],
+) -> None:
+    """Verify and time `variants` on `case`, and hand the rows to `keep`; also when interrupted, those that are whole.
+
+    A variant that fails to build, is wrong, or runs out of memory or time becomes a failed row with its reason.
+    """
+    policy = policy or Policy()
+    inputs = lab.inputs(case, policy.seed)
+    cells = list(_cells(lab, case, list(variants), device))
+    try:
+        references: dict[int, Mapping[str, Any]] = {}
+        for cell in cells:
+            progress(cell.variant.name, "check")
+            _prepare(lab, case, cell, inputs, references, policy)
+        for group in _groups(cells):
+            _sample(group, policy, progress)
+    finally:
+        rows = [_row(lab, case, cell, run, policy) for cell in cells if cell.reason or len(cell.samples) >= policy.scarce]
+        for cell in cells:
+            if cell.runnable:
+                cell.runnable.close()
+        if rows:
+            keep(rows)
+
+
+def _cells(lab: Lab, case: Case, variants: list[Variant], device: Device) -> Iterable[Cell]:
+    here = []
+    for variant in variants:
+        place, backend = where(variant, device)
+        if place is None or lab.excuse(variant, case):
+            continue
+        here.append(variant)
+        yield Cell(variant, variant.role, place, backend)
+    candidates = [variant for variant in here if variant.role == "step" and where(variant, device)[0] is device]
+    if len(candidates) > 1:
+        again = twin(candidates)
+        yield Cell(again, "again", device, device.backend)
+
+
+def _groups(cells: list[Cell]) -> Iterable[list[Cell]]:
+    """Cells that are interleaved: those of one device, so that a GPU does not idle while the host's CPU works."""
+    ready = [cell for cell in cells if cell.runnable]
+    for slug in dict.fromkeys(cell.device.slug for cell in ready):
+        yield [cell for cell in ready if cell.device.slug == slug]
+
+
+def _prepare(
+    lab: Lab,
+    case: Case,
+    cell: Cell,
+    inputs: Mapping[str, Any],
+    references: dict[int, Mapping[str, Any]],
+    policy: Policy,
+) -> None:
+    """Verify a cell on poisoned outputs and make what will be timed; a failure becomes the cell's reason."""
+    variant = cell.variant
+    try:
+        small = lab.checker(case, variant)
+        if small.units not in references:
+            references[small.units] = lab.reference(small, inputs)
+        trial = variant.plan(cell.device, variant, small, inputs)
+        try:
+            trial.reset()
+            start = time.perf_counter()
+            trial.run()
+            seconds = time.perf_counter() - start
+            cell.error, cell.bound, cell.compared = lab.check(small, variant, trial.outputs(), references[small.units])
+        finally:
+            trial.close()
+        if not cell.error <= cell.bound:
+            cell.reason = f"wrong result: error {cell.error:.3g}, allowed {cell.bound:.3g} ({cell.compared})"
+            return
+        units = lab.units(case, variant, cell.device)
+        whole = seconds / small.units * units
+        if whole > policy.limit_s:
+            raise OutOfTime(f"a run of {units} {lab.unit}s would take {whole:.0f} s, the limit is {policy.limit_s:g} s")
+        timed = Case(case.name, case.scale, case.params, units)
+        cell.runnable = variant.plan(cell.device, variant, timed, inputs)
+        cell.runnable.reset()
+    except Exception as error:
+        cell.reason = _reason(error)
+
+
+def _reason(error: Exception) -> str:
+    """One line for a failed row. What is not a failure of the kernel or the device is a defect of ours and is raised."""
+    known: dict[type[Exception], str] = {
+        BuildFailed: "does not build",
+        OutOfMemory: "out of memory",
+        MemoryError: "out of memory",
+        OutOfTime: "out of time",
+        Unsupported: "not supported here",
+    }
+    for kind, words in known.items():
+        if isinstance(error, kind):
+            return f"{words}: {str(error).splitlines()[0]}"
+    if type(error).__module__.split(".")[0] in ("pyopencl", "cupy", "cupy_backends") or "BuildFailed" in _bases(error):
+        return f"{type(error).__name__}: {str(error).splitlines()[0]}"
+    raise error
+
+
+def _bases(error: Exception) -> list[str]:
+    return [base.__name__ for base in type(error).__mro__]
+
+
+def _sample(cells: list[Cell], policy: Policy, progress: Progress) -> None:
+    flush = _Flush(cells[0].device) if policy.cache == "cold" else lambda: None
+    clocks = provenance.Clocks(cells[0].device.nvml_index)
+    active = []
+    for cell in cells:
+        progress(cell.variant.name, "warm up")
+        try:
+            assert cell.runnable is not None
+            cell.runnable.run()
+            active.append(cell)
+        except Exception as error:
+            cell.reason = _reason(error)
+    for number in range(policy.maximum):
+        for cell in active:
+            progress(cell.variant.name, f"sample {number + 1}")
+            flush()
+            try:
+                assert cell.runnable is not None
+                start = time.perf_counter()
+                told = cell.runnable.run()
+                seconds = time.perf_counter() - start
+            except Exception as error:
+                cell.reason = _reason(error)
+                continue
+            cell.samples.append(seconds if told is None else told)
+            cell.spent += seconds
+            cell.rounds.append(number)
+            cell.clocks.append(clocks.read())
+        active = [cell for cell in active if not cell.reason and not _enough(cell, policy)]
+        if not active:
+            break
+    for cell in cells:
+        if not cell.reason and cell.runnable:
+            cell.facts = cell.runnable.facts()
+
+
+def _enough(cell: Cell, policy: Policy) -> bool:
+    n = len(cell.samples)
+    if n < policy.minimum:
+        return n >= policy.scarce and cell.spent >= policy.budget_s
+    return cell.spent >= policy.budget_s or stats.relative_standard_error(cell.samples) < policy.noise
+
+
+class _Flush:
+    """Overwrites the device's last cache, by copying one buffer of its size into another."""
+
+    def __init__(self, device: Device) -> None:
+        size = max(2 * device.cache_bytes, 8 << 20)
+        self.queue = device.queue()
+        self.source, self.target = device.empty(size), device.empty(size)
+        import numpy as np
+
+        self.queue.write(self.source, np.random.default_rng(0).integers(0, 255, size, np.uint8))
+
+    def __call__(self) -> None:
+        self.queue.copy(self.target, self.source)
+        self.queue.finish()
+
+
+def _row(lab: Lab, case: Case, cell: Cell, run: str, policy: Policy) -> dict[str, Any]:
+    variant = cell.variant
+    units = cell.runnable.units if cell.runnable else lab.units(case, variant, cell.device)
+    key, environment = keys(lab, case, variant, cell.device, cell.backend, policy, units)
+    work = lab.work(case)
+    amount, rate = lab.rate(case)
+    return {
+        "run": run,
+        "started": cell.started,
+        "lab": lab.name,
+        "variant": variant.name,
+        "parent": variant.parent,
+        "case": case.name,
+        "scale": case.scale,
+        "role": cell.role,
+        "axis": variant.axis,
+        "point": variant.point,
+        "dtype": "float32",
+        "device": cell.device.slug,
+        "device_name": cell.device.name,
+        "device_kind": cell.device.kind,
+        "backend": cell.backend,
+        "policy": json.dumps(asdict(policy), sort_keys=True),
+        "timed": lab.timed,
+        "unit": lab.unit,
+        "units": units,
+        "cell_key": key,
+        "env_key": environment,
+        "source_sha256": variant.source.sha256 if variant.source else None,
+        "status": "failed" if cell.reason else "ok",
+        "reason": cell.reason,
+        "samples_s": [] if cell.reason else cell.samples,
+        "rounds": [] if cell.reason else cell.rounds,
+        "device_s": cell.device_s or None,
+        "flops": work.flops,
+        "bytes": work.bytes,
+        "error": cell.error,
+        "bound": cell.bound,
+        "clock_mhz": [value for read in cell.clocks if (value := read["clock_mhz"]) is not None],
+        "temperature_c": [value for read in cell.clocks if (value := read["temperature_c"]) is not None],
+        "throttle": sorted({reason for read in cell.clocks for reason in read["throttle"]}),
+        "extra": json.dumps({"rate_amount": amount, "rate_unit": rate, "footprint": work.footprint,
+                             "error_is": cell.compared, **cell.facts}),
+        "provenance": json.dumps(provenance.snapshot(cell.device)),
+    }  # fmt: skip

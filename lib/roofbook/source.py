@@ -1,0 +1,139 @@
+"""Kernel text with knobs. Knows no device: it resolves, renders, hashes and compares text.
+
+A knob is a macro that is set from outside (`LAYOUT=SOA`); its arms stand side by side at the top of the kernel file. What a
+compiler gets is exactly what `roofbook show` prints: the text after the knobs and the dialect have been expanded.
+"""
+
+import difflib
+import hashlib
+import io
+import re
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+
+DIALECTS = ("opencl", "cuda")
+_DIALECT_FOLDER = Path(__file__).parent / "dialect"
+Knob = int | float | str
+
+
+@dataclass(frozen=True)
+class Source:
+    """One kernel file and the values of its knobs.
+
+    `path` is a `.k` file (neutral dialect) or a `.cu` file (CUDA only). Included files are looked up beside it.
+    """
+
+    path: Path
+    knobs: tuple[tuple[str, Knob], ...] = field(default=())
+
+    @classmethod
+    def of(cls, path: Path, **knobs: Knob) -> "Source":
+        """A source with knobs by name; an unknown knob (a name that the text never tests or uses) is an error."""
+        text = "".join(file.read_text() for file in _family(path))
+        for name in knobs:
+            if not re.search(rf"\b{name}\b", text):
+                raise ValueError(f"{path.name} has no knob {name}")
+        return cls(path, tuple(sorted(knobs.items())))
+
+    def turn(self, **knobs: Knob) -> "Source":
+        """The same text with some knobs set otherwise."""
+        return Source.of(self.path, **{**dict(self.knobs), **knobs})
+
+    def without(self, *names: str) -> "Source":
+        """The same text with these knobs unset."""
+        return replace(self, knobs=tuple(item for item in self.knobs if item[0] not in names))
+
+    def resolve(self) -> str:
+        """The text with its knobs expanded and the dialect's words left as they are: what a diff should compare."""
+        return _preprocess(self.path, self.knobs, None)
+
+    def render(self, dialect: str) -> str:
+        """Plain OpenCL C or CUDA C++, fit to read, to compile and to paste elsewhere."""
+        if dialect not in DIALECTS:
+            raise ValueError(f"no dialect {dialect!r}; there are {', '.join(DIALECTS)}")
+        if dialect == "opencl" and self.path.suffix == ".cu":
+            raise ValueError(f"{self.path.name} is CUDA only")
+        return _preprocess(self.path, self.knobs, dialect)
+
+    @property
+    def sha256(self) -> str:
+        """Of the resolved text: two sources with the same hash compile to the same code."""
+        return hashlib.sha256(self.resolve().encode()).hexdigest()
+
+    def diff(self, parent: "Source", names: tuple[str, str] = ("parent", "variant")) -> str:
+        """Unified diff from `parent` to this source, both resolved; empty where nothing differs."""
+        lines = difflib.unified_diff(parent.resolve().splitlines(), self.resolve().splitlines(), *names, lineterm="")
+        return "\n".join(lines)
+
+
+@lru_cache
+def _family(path: Path) -> tuple[Path, ...]:
+    """The file and all that it may include, each once."""
+    found, open_ends = [path], [path]
+    while open_ends:
+        for name in re.findall(r'"([\w.]+)"', open_ends.pop().read_text()):
+            file = path.parent / name
+            if file not in found and file.exists():
+                found.append(file)
+                open_ends.append(file)
+    return tuple(found)
+
+
+_KNOB_LINES = re.compile(r"^(//\n)?(// Knob [^\n]*\n)(//  [^\n]*\n|// Knob [^\n]*\n)*", re.M)
+"""The lines that document a file's knobs: once these are set, they tell the reader of the result nothing."""
+
+
+def _wrap(line: str, width: int = 116) -> str:
+    """Expanded macros make long lines: break them after commas, as a person would."""
+    indent = " " * (len(line) - len(line.lstrip()) + 6)
+    lines: list[str] = []
+    while not line.lstrip().startswith("//") and len(line) > width and (at := line.rfind(", ", 0, width)) > len(indent):
+        lines.append(line[: at + 1])
+        line = indent + line[at + 2 :]
+    return "\n".join([*lines, line])
+
+
+@lru_cache(maxsize=1024)
+def _expand(path: Path, modified: int, knobs: tuple[tuple[str, Knob], ...], dialect: str | None) -> str:
+    import pcpp  # a kernel is only expanded when someone asks for it
+
+    problems: list[str] = []
+
+    class Expander(pcpp.Preprocessor):
+        def on_comment(self, token: object) -> bool:
+            return True  # keep comments: the result is to be read
+
+        def on_error(self, file: str, line: int, message: str) -> None:
+            problems.append(f"{file}:{line}: {message}")
+
+        def on_include_not_found(self, malformed: bool, system: bool, folder: str, name: str) -> None:
+            if not system:
+                problems.append(f"{path.name} includes {name}, which is not there")
+            raise pcpp.OutputDirective(pcpp.Action.IgnoreAndPassThrough)
+
+    expander = Expander()
+    expander.line_directive = None
+    expander.add_path(str(path.parent))
+    for name, value in knobs:
+        expander.define(f"{name} {value}")
+    prelude = (_DIALECT_FOLDER / f"{dialect}.h").read_text() if dialect else ""
+    marker = "// <kernel>"
+    expander.parse(f"{prelude}\n{marker}\n{path.read_text()}", str(path))
+    out = io.StringIO()
+    expander.write(out)
+    if problems:
+        raise ValueError("; ".join(problems))
+    text = out.getvalue().split(marker, 1)[1]
+    text = re.sub(r"[ \t]+$", "", text, flags=re.M)
+    text = _KNOB_LINES.sub("", text)
+    text = re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
+    text = "\n".join(_wrap(line) for line in text.split("\n"))
+    if dialect == "cuda" and "half_to_float(" in text:
+        text = (_DIALECT_FOLDER / "half.cuda.h").read_text() + text
+    return text
+
+
+def _preprocess(path: Path, knobs: tuple[tuple[str, Knob], ...], dialect: str | None) -> str:
+    newest = max(file.stat().st_mtime_ns for file in _family(path))
+    return _expand(path, newest, knobs, dialect)
