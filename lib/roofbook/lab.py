@@ -1,7 +1,7 @@
 """What a lab is made of: cases, variants in a ladder, sweeps, and the work that the algorithm needs at least."""
 
-import inspect
 import hashlib
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from .device import Device
+    from .experiment import Experiment
+    from .report.html import Table
 
 SCALES = ("quick", "published", "large", "test")
 BOTH = frozenset({"opencl", "cuda"})
@@ -190,6 +192,22 @@ class Lab(ABC):
     def rate(self, case: Case) -> tuple[float, str]:
         """(amount of one unit, name of the rate), such as cells and `MLUPS`; a rate is amount / seconds."""
         return self.work(case).flops / 1e9, "GFLOP/s"
+
+    def summary(self, experiment: "Experiment") -> str:
+        """The lab's conclusions as Markdown; every number comes from `experiment`."""
+        return ""
+
+    def demonstration(self, device: "Device") -> "Table":
+        """What the lab shows beyond times, such as a conserved quantity."""
+        raise NotImplementedError(f"lab {self.name} has no demonstration")
+
+    def published_mapping(self, device: "Device") -> Mapping[str, str | tuple[str, str]]:
+        """Published variant -> ours, or (ours, what a published speedup is over)."""
+        return {variant.published: variant.name for variant in self.all_variants() if variant.published}
+
+    def counted(self) -> Mapping[tuple[str, str, str], str]:
+        """(published variant, case, metric) -> ours as text, for published figures that are no measured times."""
+        return {}
 
     def all_variants(self) -> tuple[Variant, ...]:
         swept = tuple(variant for sweep in self.sweeps for variant in sweep.variants)

@@ -5,6 +5,7 @@ One call measures the variants of one case on one device and hands back one row 
 
 import json
 import math
+import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -238,7 +239,13 @@ def _sample(cells: list[Cell], policy: Policy, progress: Progress) -> None:
             active.append(cell)
         except Exception as error:
             cell.reason = _reason(error)
+    order = random.Random(policy.seed)
     for number in range(policy.maximum):
+        # Drawn anew every second round and walked back in between: a drift then favours no place in the row.
+        if number % 2 == 0:
+            order.shuffle(active)
+        else:
+            active.reverse()
         for cell in active:
             progress(cell.variant.name, f"sample {number + 1}")
             flush()

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,10 @@ from ...source import Source
 from . import plans
 from .problem import UNIT_ROUNDOFF, Params, bound, bound_av_vels, box, error, error_av_vels, initial, published, reference
 
+
+if TYPE_CHECKING:
+    from ...experiment import Experiment
+    from ...report.html import Table
 
 HERE = Path(__file__).parent
 
@@ -202,6 +206,21 @@ def _queued(kind: str, count: int) -> Variant:
     )  # fmt: skip
 
 
+def _without(best: Variant) -> tuple[Variant, ...]:
+    """The best rung with one of its optimisations taken back."""
+    assert best.source is not None
+    undone: dict[str, dict[str, int | str]] = {
+        "structure of arrays": {"LAYOUT": "AOS"},
+        "one buffer": {"GRID": "NINE"},
+        "tree reduction": {"REDUCE": "SERIAL"},
+        "select": {"OBSTACLE": "BRANCH"},
+        "fused acceleration": {"ACCELERATE": "SEPARATE"},
+        "hoisted constants": {"CONSTANTS": "DIVIDED"},
+        "byte obstacles": {"SOLID": "int"},
+    }
+    return tuple(best.at("without", name, best.source.turn(**knobs)) for name, knobs in undone.items())
+
+
 COUNTS = (1, 2, 4, 8, 16, 24)
 LAUNCHES = {"quick": 2000, "test": 50}
 """Launches of one sample of the queue time; elsewhere as many as were published."""
@@ -238,6 +257,7 @@ class Lattice(Lab):
     def __init__(self) -> None:
         best = next(variant for variant in LADDER if variant.name == self.best)
         self.sweeps = (
+            Sweep("without", "What is each optimisation worth in the best rung?", _without(best)),
             Sweep("wg", "Which shape of work-group?", tuple(best.at("wg", text, group=shape(text)) for text in SHAPES)),
             Sweep("buffers", "What does a buffer argument cost?", tuple(_queued("buffer", count) for count in COUNTS)),
             Sweep("integers", "What does an integer argument cost?", tuple(_queued("integer", count) for count in COUNTS)),
@@ -287,17 +307,50 @@ class Lattice(Lab):
     def units(self, case: Case, variant: Variant, device: Device) -> int:
         if variant.plan is plans.QueueOnly:
             return LAUNCHES.get(case.scale, 50000)
-        if "chunk" in variant.options and device.kind == "gpu":
+        if "chunk" in variant.options:
             return max(case.units, 2 * variant.options["chunk"])
         return case.units
 
     def rate(self, case: Case) -> tuple[float, str]:
         return case.params["nx"] * case.params["ny"] / 1e6, "MLUPS"
 
+    def published_mapping(self, device: Device) -> Mapping[str, str | tuple[str, str]]:
+        best = self.best
+        return {
+            **super().published_mapping(device),
+            "unoptimised (serial)": "given-c",
+            "all kernels in OpenCL": ("ported", "given-c"),
+            "optimised, work-group 32x1": f"{best}@wg=32x1",
+            "optimised vs given program": (best, "given-c"),
+            "Python host": best,
+            **({"optimised OpenCL on CPU": best} if device.kind == "cpu" else {}),
+        }
+
+    def counted(self) -> Mapping[tuple[str, str, str], str]:
+        small = self.work(self.cases("published")[0])
+        return {
+            ("bytes per iteration", "128x128", "bytes"): f"{small.bytes} B",
+            ("operations per iteration", "128x128", "flop"): f"{small.flops} FLOP",
+            ("operational intensity", "128x128", "intensity"): f"{small.flops / small.bytes:.2f} FLOP/B",
+        }
+
+    def summary(self, experiment: "Experiment") -> str:
+        from .story import summary
+
+        return summary(experiment)
+
+    def demonstration(self, device: Device) -> "Table":
+        from .story import demonstration
+
+        return demonstration(device)
+
     def excuse(self, variant: Variant, case: Case) -> str | None:
         params = case.params
+        cells = params["nx"] * params["ny"]
         if variant.options.get("powers_of_two") and any(side & (side - 1) for side in (params["nx"], params["ny"])):
             return "not on this case: a side is no power of two"
+        if variant.options.get("chunk", 0) > case.units and cells > 1 << 17 and case.scale in ("quick", "test"):
+            return "not on this case at this scale: a sample has fewer steps than a chunk"
         if variant.plan is plans.QueueOnly and case.name != self.cases(case.scale)[0].name:
             return "not on this case: queue time does not depend on the grid"
         return None

@@ -135,6 +135,7 @@ class Given:
 # -- the C host --------------------------------------------------------------------------------------------------------
 
 
+@functools.cache
 def _loaded(stem: str) -> ctypes.CDLL:
     """The library `stem` that this process has already loaded (pyopencl may bring its own), else the system's."""
     try:

@@ -1,0 +1,52 @@
+# Two commands: `make book` builds the book from nothing, `make test` checks everything. Both set up .venv by themselves.
+#   make book PYTHON=python3.12    with another Python
+#   make book GPU=cuda13           with CuPy as well (cuda12 or cuda13, as your driver has it)
+PYTHON ?= python3
+GPU ?=
+BIN := .venv/bin
+
+# uv installs in seconds; where it cannot (a mirror that only pip is configured for), pip does the same, slowly.
+INSTALL = $(BIN)/uv pip install --quiet --python $(BIN)/python $(1) || $(BIN)/python -m pip install --quiet $(1)
+COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes --no-annotate --no-emit-index-url \
+	--no-emit-find-links --custom-compile-command "make lock" --python-version 3.11 pyproject.toml
+
+.PHONY: book test lint serve lock clean
+
+book: .venv/.$(or $(GPU),book)
+	@$(BIN)/roofbook build
+
+test: .venv/.test lint
+	@$(BIN)/python -m pytest
+
+lint: .venv/.test
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+
+serve: book
+	@$(BIN)/roofbook serve
+
+lock: .venv/.base
+	$(COMPILE) --output-file locks/book.txt
+	for extra in test cuda12 cuda13; do \
+		$(COMPILE) --extra $$extra --constraint locks/book.txt --output-file locks/$$extra.txt || exit 1; \
+	done
+
+clean:
+	rm -rf .venv _build book/labs book/_generated
+
+# A lock file, installed: done again only when the lock or pyproject.toml changes.
+.venv/.%: locks/%.txt pyproject.toml | .venv/.base
+	@echo "Installing locks/$*.txt into .venv"
+	@$(call INSTALL,--require-hashes --requirement locks/$*.txt)
+	@$(call INSTALL,--no-deps --no-build-isolation --editable .)
+	@touch $@
+
+.venv/.base:
+	@command -v git >/dev/null || { echo "git is missing: install it, then run make again" >&2; exit 1; }
+	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) is missing: install Python 3.11 or newer" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and \
+		"Python 3.11 or newer is needed, $(PYTHON) is %d.%d: choose another by make PYTHON=python3.12" % v[:2])'
+	@$(PYTHON) -m venv --clear .venv || { echo "$(PYTHON) has no venv: install it (Debian: python3-venv)" >&2; exit 1; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	@touch $@

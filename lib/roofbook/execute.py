@@ -1,0 +1,161 @@
+"""Executes a notebook by papermill into a page of the book: one process each, over IPC, by this very interpreter.
+
+The page is replaced at the end and at once: a crash leaves the earlier one. What a page was made from is kept in its
+metadata, so that a page whose sources did not change is not made again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from .errors import UsageError
+
+METADATA = "roofbook"
+
+
+class NotebookFailed(Exception):
+    """A cell raised what no reader could have caused: one line, and where the partly executed notebook lies."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"{type(self).__name__}: {self}"]
+
+
+def execute(
+    root: Path,
+    notebook: Path,
+    parameters: Mapping[str, Any] | None = None,
+    *,
+    page: Path | None = None,
+    progress: bool = True,
+) -> Path:
+    """Execute `notebook` with `parameters` in the checkout `root`; return the executed copy.
+
+    The copy lands at `page` (book/labs/NAME.ipynb unless given). `progress` shows a bar, a tick a cell.
+    Raises UsageError where a cell did (bad parameters), NotebookFailed for any other exception in a cell.
+    """
+    import nbformat
+    import papermill
+    from papermill.exceptions import PapermillExecutionError
+
+    parameters = dict(parameters or {})
+    page = page or page_of(root, notebook)
+    page.parent.mkdir(parents=True, exist_ok=True)
+    partial = root / "_build" / "partial" / page.name
+    partial.parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(prefix="roofbook-"))  # short: the path of a socket has at most 107 characters
+    # What the page depends on, read before: an edit made meanwhile leaves the page stale.
+    key = source_key(root, notebook, parameters)
+    try:
+        papermill.execute_notebook(
+            notebook,
+            partial,
+            parameters=parameters,
+            kernel_name="python3",
+            language="python",
+            cwd=root,
+            progress_bar={"desc": notebook.stem, "unit": "cell", "leave": False} if progress else False,
+            kernel_manager_class=_kernel_manager_class(scratch),
+        )
+    except PapermillExecutionError as error:
+        if error.ename == UsageError.__name__:
+            raise UsageError(error.evalue) from None
+        where = partial.relative_to(root)
+        line = " ".join(str(error.evalue).split())[:200]
+        raise NotebookFailed(
+            f"{notebook.name}, cell {error.cell_index + 1}: {error.ename}: {line} (executed so far: {where})"
+        ) from None
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    executed = nbformat.read(partial, as_version=4)
+    executed.metadata[METADATA] = {
+        "source_key": key,
+        "store_key": store_key(root, notebook.stem, parameters),
+        "parameters": parameters,
+    }
+    nbformat.write(executed, partial)
+    os.replace(partial, page)
+    return page
+
+
+def page_of(root: Path, notebook: Path) -> Path:
+    """Where the executed copy of `notebook` lives in the book."""
+    return root / "book" / "labs" / notebook.name
+
+
+def stale(root: Path, notebook: Path, parameters: Mapping[str, Any] | None = None, *, page: Path | None = None) -> bool:
+    """Whether the page differs from what executing `notebook` with `parameters` would give now; some milliseconds."""
+    made = _made_from(page or page_of(root, notebook))
+    parameters = dict(parameters or {})
+    now = source_key(root, notebook, parameters), store_key(root, notebook.stem, parameters)
+    return (made.get("source_key"), made.get("store_key")) != now
+
+
+def parameters_of(root: Path, notebook: Path) -> dict[str, Any]:
+    """The parameters that the page of `notebook` was executed with; none where there is no page."""
+    return dict(_made_from(page_of(root, notebook)).get("parameters", {}))
+
+
+def _made_from(page: Path) -> dict[str, Any]:
+    try:
+        made: dict[str, Any] = json.loads(page.read_text(encoding="utf-8"))["metadata"][METADATA]
+    except (OSError, ValueError, KeyError):
+        return {}
+    return made
+
+
+def source_key(root: Path, notebook: Path, parameters: Mapping[str, Any]) -> str:
+    """Hash of what computes a page: notebook, parameters, library, interpreter, published figures."""
+    digest = hashlib.sha256(json.dumps([parameters, platform.python_version()], sort_keys=True).encode())
+    library = Path(__file__).parent
+    published = root / "results" / "published"
+    for path in [notebook, *_files(library), *_files(published)]:
+        digest.update(f"\0{path.name}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def store_key(root: Path, lab: str, parameters: Mapping[str, Any]) -> str:
+    """Hash of which runs the store holds for `lab` and of peaks: the names alone, since a run's file never changes."""
+    results = root / str(parameters.get("results") or "results")
+    found = (path for each in (lab, "peaks") for path in results.glob(f"*/lab={each}/**/*.parquet"))
+    names = sorted(str(path.relative_to(results)) for path in found)
+    return hashlib.sha256("\n".join(names).encode()).hexdigest()
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    return (p for p in sorted(folder.rglob("*")) if p.is_file() and "__pycache__" not in p.parts and p.name[0] != ".")
+
+
+def _kernel_manager_class(scratch: Path) -> Callable[..., Any]:
+    """A kernel manager that talks over Unix sockets in `scratch` and starts this interpreter.
+
+    Whatever kernel of the name `python3` the user has installed elsewhere, the notebook runs in the book's environment.
+    """
+    from jupyter_client.kernelspec import KernelSpec
+    from jupyter_client.manager import AsyncKernelManager
+
+    class OwnKernelManager(AsyncKernelManager):
+        def __init__(self, **options: Any) -> None:
+            super().__init__(**options)
+            self.transport = "ipc"
+            self.connection_file = str(scratch / "kernel.json")
+            self.ip = str(scratch / "kernel")
+
+        @property
+        def kernel_spec(self) -> KernelSpec:
+            return KernelSpec(
+                argv=[sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+                display_name="Python 3",
+                language="python",
+                interrupt_mode="signal",
+            )
+
+    return OwnKernelManager

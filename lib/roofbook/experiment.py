@@ -1,0 +1,303 @@
+"""What a notebook talks to: a lab on a device at a scale. Measures what is not fresh and shows what the store holds.
+
+Every number that a notebook shows comes through here, from verified rows of the store.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from . import labs, peaks, report, run
+from .device import open_device
+from .errors import UsageError, one_of
+from .lab import SCALES, Case, Sweep, Variant
+from .measure import Policy, where
+from .store import Store
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from IPython.display import Markdown
+
+    from .report.html import Html, Table
+    from .report.svg import Figure
+    from .roofline import Bound, Peaks
+
+PARAMETERS: dict[str, Any] = {
+    "device": "auto",
+    "scale": "quick",
+    "variants": None,
+    "cases": None,
+    "budget_s": 0.25,
+    "remeasure": False,
+    "results": "results",
+    "seed": 20,
+}
+"""Parameters of every notebook, with their defaults."""
+
+_NOTEBOOK_NAMES = {"In", "Out", "exit", "quit", "open", "get_ipython", "roofbook"}
+
+
+def check(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """All parameters, defaults filled in. UsageError with one line for an unknown name or a value of the wrong kind."""
+    for name in parameters:
+        if name not in PARAMETERS:
+            raise one_of("parameter", name, list(PARAMETERS))
+    full = {**PARAMETERS, **parameters}
+    if full["scale"] not in SCALES:
+        raise one_of("scale", full["scale"], SCALES)
+    for name, kinds, right in (
+        ("device", (str,), "a string such as 'auto', 'opencl:0' or 'cuda:0'"),
+        ("results", (str, Path), "a folder"),
+        ("budget_s", (int, float), "seconds, a number above 0"),
+        ("seed", (int,), "a whole number, 0 or more"),
+        ("remeasure", (bool,), "True or False"),
+    ):
+        value = full[name]
+        wrong = not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds)
+        if wrong or (name == "budget_s" and not 0 < value < 1e6) or (name == "seed" and value < 0):
+            raise UsageError(f"parameter {name} must be {right}, not {value!r}")
+    for name in ("variants", "cases"):
+        value = full[name]
+        if value is not None and not (isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)):
+            raise UsageError(f"parameter {name} must be a list of names, or None for all, not {value!r}")
+    return full
+
+
+class Experiment:
+    """A lab, a device and a scale. Shown by itself it is the run card."""
+
+    def __init__(self, lab: str, parameters: Mapping[str, Any] | None = None, root: Path | None = None) -> None:
+        self.parameters = check(parameters or {})
+        self.lab = labs.get(lab)
+        self.device = open_device(self.parameters["device"], self.lab.home)
+        results = Path(self.parameters["results"])
+        self.store = Store(results if results.is_absolute() else (root or run.project_root()) / results)
+        self.policy = Policy(budget_s=self.parameters["budget_s"], seed=self.parameters["seed"])
+        scale = self.parameters["scale"]
+        everything = {case.name: case for case in self.lab.cases(scale)}
+        self.cases = [self._case(everything, name) for name in self.parameters["cases"] or everything]
+        chosen = self.parameters["variants"]
+        self.variants = [self.lab.variant(name) for name in chosen] if chosen else list(self.lab.all_variants())
+
+    @classmethod
+    def from_notebook(cls, lab: str, names: Mapping[str, Any]) -> "Experiment":
+        """From a notebook's `globals()`: whatever is there besides Python's and IPython's own names is a parameter."""
+        return cls(lab, {k: v for k, v in names.items() if not k.startswith("_") and k not in _NOTEBOOK_NAMES})
+
+    @staticmethod
+    def _case(everything: Mapping[str, Case], name: str) -> Case:
+        if name not in everything:
+            raise one_of("case", name, list(everything))
+        return everything[name]
+
+    # -- measuring -----------------------------------------------------------------------------------------------------
+
+    def plan(self, variants: Sequence[Variant] | None = None) -> list[run.Planned]:
+        """The cells of this experiment and their state in the store."""
+        chosen = self.variants if variants is None else variants
+        return run.plan(self.lab, self.cases, chosen, self.device, self.store, self.policy)
+
+    def measure(self) -> "Html":
+        """Measure the device's ceilings and the cells that are not fresh; says how many."""
+        from .report.html import Html
+
+        show = _Progress()
+        remeasure = self.parameters["remeasure"]
+        scale = self.parameters["scale"]
+        ceilings = run.plan(
+            peaks.LAB, peaks.LAB.cases(scale), peaks.LAB.ladder, self.device, self.store, run.warm(self.policy)
+        )
+        run.bring_up_to_date(ceilings, self.device, self.store, run.warm(self.policy), progress=show)
+        done = run.bring_up_to_date(
+            self.plan(), self.device, self.store, self.policy, remeasure=remeasure, progress=show
+        )
+        show.end()
+        for kept in ("rows", "_ceilings"):
+            self.__dict__.pop(kept, None)
+        return Html(f"<p>{done}.</p>")
+
+    # -- reading -------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def rows(self) -> "pd.DataFrame":
+        """The store's rows of this lab that today's code would give, at this scale, on this device and its host."""
+        keys = {cell.cell_key for cell in self.plan(self.lab.all_variants())}
+        rows = self.store.rows(self.lab.name, scale=self.parameters["scale"])
+        return rows[rows["cell_key"].isin(keys)]
+
+    @cached_property
+    def _ceilings(self) -> "pd.DataFrame":
+        rows = self.store.latest("peaks", device=self.device.slug, backend=self.device.backend)
+        return rows[rows["scale"] == self.parameters["scale"]]
+
+    @property
+    def peaks(self) -> "Peaks":
+        return peaks.read(self._ceilings)
+
+    def bound(self, case: Case) -> "Bound":
+        from .roofline import bound
+
+        work = self.lab.work(case)
+        return bound(work, self.peaks, work.footprint)
+
+    def case(self, name: str | None = None) -> Case:
+        """The case of that name, by default the largest."""
+        if name is None:
+            return max(self.cases, key=lambda case: self.lab.work(case).footprint)
+        return self._case({case.name: case for case in self.cases}, name)
+
+    def order(self) -> list[str]:
+        return [variant.name for variant in (*self.lab.ladder, *self.lab.peers)]
+
+    def elsewhere(self, case: Case) -> dict[str, str]:
+        """Why a variant is not measured here: not on this device, or not on this case."""
+        return {variant.name: why for variant in self.lab.all_variants() if (why := self._excuse(variant, case))}
+
+    def _excuse(self, variant: Variant, case: Case) -> str:
+        return "not on this device" if where(variant, self.device)[0] is None else self.lab.excuse(variant, case) or ""
+
+    # -- showing -------------------------------------------------------------------------------------------------------
+
+    def _repr_html_(self) -> str:
+        return self.card()._repr_html_()
+
+    def card(self) -> "Table":
+        """What ran where: parameters, device, versions, commit."""
+        from .provenance import snapshot
+
+        shown = {name: value for name, value in self.parameters.items() if value is not None and name != "results"}
+        return report.card(snapshot(self.device), {**shown, "device": f"{self.device.spec}, {self.device.name}"})
+
+    def source(self, variant: str, dialect: str | None = None) -> "Html":
+        """A variant's kernel as plain OpenCL C or CUDA C++, by default in the language of this device."""
+        source = self.lab.variant(variant).source
+        if source is None:
+            raise UsageError(f"variant {variant!r} has no kernel: it is a program of the host")
+        return report.html_source(source.render(dialect or self.device.backend), "c")
+
+    def steps(self, *names: str) -> "Html":
+        """Each step: what changes, what was expected, its effect on every case, and its diff to open."""
+        from .report.html import Html
+        from .report.steps import step
+
+        return Html("".join(self._step(name, step) for name in names))
+
+    def _step(self, name: str, step: Any) -> str:
+        variant = self.lab.variant(name)
+        parent = self.lab.variant(variant.parent) if variant.parent else None
+        diff = ""
+        if parent and parent.source and variant.source and parent.source != variant.source:
+            diff = variant.source.diff(parent.source, (parent.name, variant.name))
+        cases = {case.name: self._excuse(variant, case) for case in self.cases}
+        return str(step(variant, self.rows, cases, diff))
+
+    def ladder(self, case: str | None = None) -> "Table":
+        """The ladder on a case, peers and controls included."""
+        chosen = self.case(case)
+        changes = {variant.name: variant.change for variant in self.lab.all_variants()}
+        return report.ladder(
+            self.rows, self.order(), case=chosen.name, base=self.lab.base, bound=self.bound(chosen), changes=changes,
+            rate=self.lab.rate(chosen), elsewhere=self.elsewhere(chosen),
+        )  # fmt: skip
+
+    def ladder_chart(self, case: str | None = None) -> "Figure":
+        """Time of each rung on a case, and the speedup over the base."""
+        chosen = self.case(case)
+        return report.ladder_chart(
+            self.rows, self.order(), case=chosen.name, base=self.lab.base, elsewhere=self.elsewhere(chosen)
+        )
+
+    def ceilings(self) -> "Table":
+        """What the device was measured to do: copy bandwidth by working set, fp32 FMA."""
+        from .report.ceilings import ceilings
+
+        return ceilings(self._ceilings, self.device.name)
+
+    def leave_one_out(self, case: str | None = None) -> "Table":
+        """What each optimisation is worth in the best rung, by leaving it out."""
+        without = {variant.point or "": variant.name for variant in self.sweep("without").variants}
+        return report.leave_one_out(self.rows, without, case=self.case(case).name, best=self.lab.best)
+
+    def summary(self) -> "Markdown":
+        """The lab's conclusions in sentences, each number read from the store."""
+        from IPython.display import Markdown
+
+        return Markdown(self.lab.summary(self))
+
+    def demonstration(self) -> "Table":
+        """What the lab shows beyond times, computed now on this device: conservation, analytic solutions."""
+        return self.lab.demonstration(self.device)
+
+    def published(self) -> "Table":
+        """Every published figure of the lab, ours beside it."""
+        from . import claims
+
+        table = claims.published(self.lab.name, self.store.root)
+        mapping = self.lab.published_mapping(self.device)
+        units = {case.name: int(case.params["iterations"]) for case in self.lab.cases("published")}
+        return report.published_beside_ours(
+            table, self.rows, mapping, cases=self.lab.published_cases, units=units, measured=self.lab.counted()
+        )
+
+    def sweep(self, axis: str) -> Sweep:
+        for sweep in self.lab.sweeps:
+            if sweep.axis == axis:
+                return sweep
+        raise one_of("sweep", axis, [sweep.axis for sweep in self.lab.sweeps])
+
+    def sweep_table(self, axis: str, case: str | None = None) -> "Table":
+        return report.sweep(self.rows, self.sweep(axis).axis, case=self.case(case).name)
+
+    def line_sweep(self, axis: str) -> "Figure":
+        """Time by the point of a sweep, a line for each case."""
+        return report.line_sweep(self.rows, self.sweep(axis).axis, title=self.sweep(axis).question)
+
+    def roofline(self, case: str | None = None) -> "Figure":
+        """The rungs under the device's measured roofs."""
+        chosen = self.case(case)
+        footprint = self.lab.work(chosen).footprint
+        return report.roofline_chart(self.rows, self.peaks, case=chosen.name, working_set=footprint, order=self.order())
+
+    def failed(self) -> "Table":
+        return report.failed(self.rows)
+
+    def value(self, variant: str, case: str | None = None) -> str:
+        """Median time per unit with its interval, as text for prose."""
+        from .report.prose import time_text
+
+        return time_text(self.rows, variant, self.case(case).name)
+
+    def times(self, variant: str, reference: str, case: str | None = None) -> str:
+        """How fast `variant` is against `reference`, as text for prose: '3.14 times as fast as'."""
+        from .report.prose import ratio_text
+
+        return ratio_text(self.rows, variant, reference, self.case(case).name)
+
+
+class _Progress:
+    """One line that changes in place while cells are measured, and goes away at the end."""
+
+    def __init__(self) -> None:
+        self.handle: Any = None
+
+    def __call__(self, variant: str, what: str) -> None:
+        from IPython.display import DisplayHandle
+
+        if self.handle is None:
+            self.handle = DisplayHandle()
+            self.handle.display(_Line(f"{variant}: {what}"))
+        else:
+            self.handle.update(_Line(f"{variant}: {what}"))
+
+    def end(self) -> None:
+        if self.handle is not None:
+            self.handle.update(_Line(""))
+
+
+class _Line:
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text

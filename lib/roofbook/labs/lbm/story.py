@@ -1,0 +1,97 @@
+"""What the lab's page says in sentences, and what it shows of the physics. Every number is read or computed, none is typed."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...device import Device
+from ...lab import Case, Variant
+from . import LAB
+from .problem import (
+    Params,
+    initial,
+    macroscopic,
+    mass,
+    momentum,
+    published,
+    reference,
+    taylor_green,
+    taylor_green_decay,
+)
+
+if TYPE_CHECKING:
+    from ...experiment import Experiment
+    from ...report.html import Table
+
+
+def summary(experiment: "Experiment") -> str:
+    """One paragraph a case."""
+    best = LAB.best
+    said = []
+    for case in experiment.cases:
+        name = case.name
+        said.append(
+            f"**{name}.** A step takes {experiment.value(best, name)} in `{best}`, which is"
+            f" {experiment.times(best, 'sequential', name)} `sequential` and"
+            f" {experiment.times(best, 'openmp', name)} C + OpenMP on the host."
+            f" The host alone (`no-compute`) takes {experiment.value('no-compute', name)}, and `soa`, from which the computation"
+            f" was removed, {experiment.value('soa', name)}."
+            f" One grid instead of two (`in-place`) is {experiment.times('in-place', best, name)} `{best}`,"
+            f" fp16 storage {experiment.times('half-storage', 'in-place', name)} `in-place`."
+        )
+    return "\n\n".join(said)
+
+
+def simulate(device: Device, variant: Variant, params: Params, obstacles: np.ndarray, f: np.ndarray) -> np.ndarray:
+    """f after `params.iterations` steps of a variant from `f` (9, ny, nx): float64."""
+    case = Case(f"{params.nx}x{params.ny}", "demonstration", {}, params.iterations)
+    run = variant.plan(device, variant, case, {"params": params, "obstacles": obstacles, "f": f})
+    run.reset()
+    run.run()
+    after = run.outputs()["f"]
+    run.close()
+    return after
+
+
+def demonstration(device: Device) -> "Table":
+    """Mass in the closed box; mass, momentum and decay of a Taylor-Green vortex; each on the device and in float64."""
+    import pandas as pd
+
+    from ...report.html import Cell, Row, Table
+
+    variant = LAB.variant(LAB.best)
+    box, walls = published()["128x128"]
+    box = Params(**{**box.__dict__, "iterations": 400})
+    start = initial(box, np.float32)
+    boxed = simulate(device, variant, box, walls, start), reference(box, walls, box.iterations)[0]
+
+    u0, size = 0.01, 64
+    vortex = Params(size, size, 400, 10, 0.1, 0.0, 1.2)
+    open_space = np.zeros((size, size), bool)
+    swirl = taylor_green(size, size, u0, vortex.density)
+    swirled = (
+        simulate(device, variant, vortex, open_space, swirl.astype(np.float32)),
+        reference(vortex, open_space, vortex.iterations, swirl)[0],
+    )
+    k = 2 * np.pi / size
+    theory = taylor_green_decay(vortex.viscosity, k, k, vortex.iterations)
+
+    def decay(f: np.ndarray) -> float:
+        speed = [np.hypot(*macroscopic(each)[1:]).max() for each in (f, swirl)]
+        return float(speed[0] / speed[1])
+
+    lines, records = [], []
+    for what, exact, (own, double) in (
+        (f"Mass after {box.iterations} steps in the closed box, relative change", 0.0,
+         [mass(f) / mass(start) - 1 for f in boxed]),
+        (f"Mass after {vortex.iterations} steps of a Taylor-Green vortex, relative change", 0.0,
+         [mass(f) / mass(swirl) - 1 for f in swirled]),
+        ("Momentum of the vortex, largest component over its mass", 0.0,
+         [max(map(abs, momentum(f))) / mass(f) for f in swirled]),
+        ("Speed of the vortex, of what it was", theory, [decay(f) for f in swirled]),
+    ):  # fmt: skip
+        cells = [Cell(f"{value:.4g}", "num") for value in (exact, own, double)]
+        lines.append(Row([Cell(what), *cells]))
+        records.append({"what": what, "theory": exact, "device": own, "float64": double})
+    columns = [Cell("Quantity"), Cell("Theory", "num"), Cell(f"{variant.name}, fp32", "num"), Cell("Reference, float64", "num")]
+    return Table(f"Physics on {device.name}", columns, lines, pd.DataFrame(records), [], "physics")

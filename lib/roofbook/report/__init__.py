@@ -1,0 +1,34 @@
+"""Tables and figures for the notebooks and pages: store rows in, HTML and inline SVG out.
+
+Nothing here reads a store or asks a device. Figures import matplotlib only when drawn; tables need pandas alone.
+"""
+
+from roofbook.report.bars import ladder_chart
+from roofbook.report.html import Html, Table, html_diff, html_source
+from roofbook.report.published import claims, published_beside_ours
+from roofbook.report.records import card, failed, states
+from roofbook.report.roofs import roofline_chart
+from roofbook.report.svg import Figure
+from roofbook.report.sweeps import heat_map, line_sweep, sweep_grid
+from roofbook.report.tables import ladder, leave_one_out, sweep
+
+__all__ = [
+    "Figure",
+    "Html",
+    "Table",
+    "card",
+    "claims",
+    "failed",
+    "heat_map",
+    "html_diff",
+    "html_source",
+    "ladder",
+    "ladder_chart",
+    "leave_one_out",
+    "line_sweep",
+    "published_beside_ours",
+    "roofline_chart",
+    "states",
+    "sweep",
+    "sweep_grid",
+]

@@ -1,0 +1,138 @@
+"""A table as an object: HTML for the book, text for a terminal, a frame for code. Also code blocks by Pygments."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from html import escape
+from typing import TYPE_CHECKING
+from unicodedata import combining, east_asian_width
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+ROW = ' scope="row"'
+
+
+class Html(str):
+    """A piece of HTML that notebooks render and the rest of the code treats as the string it is."""
+
+    def _repr_html_(self) -> str:
+        return str(self)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell: what it says, a class for its looks, a tooltip, how many columns it spans, a line of small print."""
+
+    text: str
+    css: str = ""
+    title: str = ""
+    span: int = 1
+    small: str = ""
+
+    def html(self, tag: str, attributes: str = "") -> str:
+        """The cell as <td> or <th>, everything escaped."""
+        css = f' class="{escape(self.css)}"' if self.css else ""
+        title = f' title="{escape(self.title)}"' if self.title else ""
+        span = f' colspan="{self.span}"' if self.span > 1 else ""
+        small = f" <small>{escape(self.small)}</small>" if self.small else ""
+        return f"<{tag}{attributes}{css}{title}{span}>{escape(self.text)}{small}</{tag}>"
+
+
+@dataclass(frozen=True)
+class Row:
+    """Cells of one line; the first is its header. `css` marks the line: failed, absent, control, best, published."""
+
+    cells: Sequence[Cell]
+    css: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A captioned table. `columns` are headers ('' class = text, 'num' = right-aligned figures)."""
+
+    caption: str
+    columns: Sequence[Cell]
+    rows: Sequence[Row]
+    frame: "pd.DataFrame" = field(repr=False)
+    notes: Sequence[str] = ()
+    css: str = ""
+
+    @property
+    def html(self) -> Html:
+        """A focusable region that scrolls by itself on a narrow screen, with a semantic table inside."""
+        head = "".join(column.html("th", ' scope="col"') for column in self.columns)
+        body = "\n".join(self._line(row) for row in self.rows)
+        notes = "".join(f'<p class="table-note">{escape(note)}</p>\n' for note in self.notes)
+        return Html(
+            f'<div class="table-scroll" tabindex="0" role="region" aria-label="{escape(self.caption)}">\n'
+            f'<table class="{escape(f"roofbook {self.css}".strip())}">\n<caption>{escape(self.caption)}</caption>\n'
+            f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>\n</div>\n{notes}"
+        )
+
+    def _line(self, row: Row) -> str:
+        css = f' class="{escape(row.css)}"' if row.css else ""
+        first, *rest = row.cells
+        return f"<tr{css}>{first.html('th', ROW)}{''.join(cell.html('td') for cell in rest)}</tr>"
+
+    def _repr_html_(self) -> str:
+        return self.html
+
+    @property
+    def text(self) -> str:
+        """The same for a terminal, columns aligned; a spanning cell (the reason of a failure) runs on to the right."""
+        lines = [list(self.columns), *(list(row.cells) for row in self.rows)]
+        said = [[" ".join(part for part in (cell.text, cell.small) if part) for cell in line] for line in lines]
+        widths = [0] * len(self.columns)
+        for line, words in zip(lines, said, strict=True):
+            for at, (cell, word) in enumerate(zip(line, words, strict=True)):
+                if cell.span > 1:
+                    break
+                widths[at] = max(widths[at], _width(word))
+        out = []
+        for line, words in zip(lines, said, strict=True):
+            at, parts = 0, []
+            for cell, word in zip(line, words, strict=True):
+                space = sum(widths[at : at + cell.span]) + 2 * (cell.span - 1)
+                right = "num" in self.columns[at].css.split() and cell.span == 1
+                gap = " " * max(0, space - _width(word))
+                parts.append(gap + word if right else word + gap)
+                at += cell.span
+            out.append("  ".join(parts).rstrip())
+        rule = "-" * max(len(out[0]), sum(widths) + 2 * (len(widths) - 1))
+        return "\n".join([self.caption, rule, out[0], rule, *out[1:], rule, *self.notes])
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def _width(text: str) -> int:
+    """Columns of a terminal that `text` takes."""
+    return sum(0 if combining(letter) else 2 if east_asian_width(letter) in "WF" else 1 for letter in text)
+
+
+def html_source(text: str, language: str) -> Html:
+    """Source as a highlighted block in the classes of the book's theme.
+
+    language: opencl, cuda, c, python, diff or another name that Pygments knows; an unknown one is shown as plain text.
+    """
+    from pygments import highlight
+    from pygments.formatters import HtmlFormatter
+    from pygments.lexers import get_lexer_by_name
+    from pygments.lexers.special import TextLexer
+    from pygments.util import ClassNotFound
+
+    try:
+        lexer = get_lexer_by_name({"opencl": "c"}.get(language, language), stripnl=False)
+    except ClassNotFound:
+        lexer = TextLexer(stripnl=False)
+    block = highlight(text, lexer, HtmlFormatter(cssclass="highlight", wrapcode=True))
+    block = block.replace("<pre>", f'<pre tabindex="0" role="region" aria-label="{escape(language)} source">', 1)
+    return Html(f'<div class="highlight-{escape(language)} notranslate">{block}</div>')
+
+
+def html_diff(unified_diff_text: str) -> Html:
+    """A unified diff as a highlighted block; says so where there is no difference."""
+    if not unified_diff_text.strip():
+        return Html('<p class="no-diff">The source is the same; only the host drives it otherwise.</p>')
+    return html_source(unified_diff_text, "diff")

@@ -1,0 +1,31 @@
+"""Numbers inside sentences: medians and ratios as text, read from rows, so that no figure is ever typed."""
+
+from typing import TYPE_CHECKING
+
+from roofbook.report import units as show
+from roofbook.report.readings import faster, newest
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+NOT_MEASURED = "(not measured)"
+
+
+def time_text(rows: "pd.DataFrame", variant: str, case: str) -> str:
+    """'12.3 µs', the median time per unit of a variant; says so where there is no verified one."""
+    reading = newest(rows[rows["case"] == case]).get(variant)
+    return show.duration(reading.median) if reading and reading.ok else NOT_MEASURED
+
+
+def ratio_text(rows: "pd.DataFrame", variant: str, reference: str, case: str) -> str:
+    """'3.14 times as fast as', '1.20 times as slow as' or 'as fast as' (where the interval includes 1)."""
+    found = newest(rows[rows["case"] == case])
+    own = found.get(variant)
+    ratio = faster(found.get(reference), own) if own else None
+    if ratio is None:
+        return f"{NOT_MEASURED} against"
+    if ratio.same:
+        return "as fast as"
+    if ratio.estimate < 1:
+        return f"{show.number(1 / ratio.estimate)} times as slow as"
+    return f"{show.number(ratio.estimate)} times as fast as"

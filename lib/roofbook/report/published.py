@@ -1,0 +1,214 @@
+"""Published figures and claims beside our own cells, each marked for what it is."""
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from roofbook.report import units as show
+from roofbook.report.html import Cell, Row, Table
+from roofbook.report.readings import Reading, faster, newest, said
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def published_beside_ours(
+    published: "pd.DataFrame",
+    rows: "pd.DataFrame",
+    mapping: Mapping[str, str | tuple[str, str]],
+    *,
+    cases: Mapping[str, str] | None = None,
+    units: Mapping[str, int] | None = None,
+    measured: Mapping[tuple[str, str, str], str] | None = None,
+    source: str = "",
+    caption: str = "",
+) -> Table:
+    """Every published figure with its device, and ours beside it where we have the same thing.
+
+    published: from `claims.published`, whole or a part. mapping: published variant -> our variant, or (ours, what a
+    published speedup is over) where that is not our variant's parent. cases: published case -> ours where they differ.
+    units: published case -> units (steps) that a published time covers; ours is multiplied up to it and marked as
+    extrapolated where fewer were run. measured: (published variant, case, metric) -> our figure as text, for metrics
+    other than time and speedup. source: where the figures were published.
+    """
+    import pandas as pd
+
+    ours = {case: newest(rows, case) for case in dict.fromkeys(rows["case"])} if len(rows) else {}
+    lines, records = [], []
+    for figure in published.to_dict("records"):
+        case = (cases or {}).get(figure["case"], figure["case"])
+        target = mapping.get(figure["variant"])
+        name, over = target if isinstance(target, tuple) else (target, None)
+        found = ours.get(case, {})
+        reading = found.get(name) if name else None
+        cell, record = _ours(figure, reading, found, over, (units or {}).get(figure["case"]))
+        noted = (measured or {}).get((figure["variant"], figure["case"], figure["metric"]))
+        if noted is not None:
+            cell, record = Cell(noted, "num"), {"ours": noted, "status": "ok"}
+        where = _device(reading.row) if reading is not None and reading.ok and cell.css != "absent" else show.DASH
+        trial = f", trial {figure['trial']}" if figure["trial"] else ""
+        value = f"{figure['value']:.10g}{show.THIN}{figure['unit']}".strip()
+        lines.append(
+            Row(
+                [
+                    Cell(
+                        figure["variant"],
+                        small=f"(table {figure['table']})" if figure["table"].isdigit() else f"({figure['table']})",
+                    ),
+                    Cell(figure["case"]),
+                    Cell(figure["metric"] + trial),
+                    Cell(value, "num published", "published, not measured here"),
+                    Cell(figure["device"], "published"),
+                    cell,
+                    Cell(where),
+                    _times(record),
+                ]
+            )
+        )
+        records.append(
+            {key: figure[key] for key in ("table", "variant", "case", "metric", "unit", "trial", "value")}
+            | {"published_device": figure["device"], "our_variant": name, "our_device": where}
+            | record
+        )
+    columns = [
+        Cell("Variant"),
+        Cell("Case"),
+        Cell("Figure"),
+        Cell("Published", "num published"),
+        Cell("Published on", "published"),
+        Cell("Ours", "num"),
+        Cell("Ours on"),
+        Cell("Published / ours", "num"),
+    ]
+    notes = [
+        f"Published: {source}." if source else "Columns marked published were not measured here.",
+        "The devices differ: published / ours compares whole systems, not the code alone.",
+    ]
+    if any(record.get("extrapolated") for record in records):
+        notes.append("'extrapolated': fewer units were run than were published; our time per unit is multiplied up.")
+    order = (
+        "table",
+        "variant",
+        "case",
+        "metric",
+        "trial",
+        "unit",
+        "value",
+        "published_device",
+        "our_variant",
+        "our_device",
+        "ours",
+        "ours_low",
+        "ours_high",
+        "published_over_ours",
+        "extrapolated",
+        "status",
+    )
+    return Table(
+        caption or "Published figures beside ours",
+        columns,
+        lines,
+        pd.DataFrame(records, columns=list(order)),
+        notes,
+        "published-beside-ours",
+    )
+
+
+def _ours(
+    figure: Mapping[str, Any],
+    reading: Reading | None,
+    found: Mapping[str, Reading],
+    over: str | None,
+    units: int | None,
+) -> tuple[Cell, dict[str, Any]]:
+    """Our cell for a published time or speedup, and what the frame says of it."""
+    nothing: dict[str, Any] = {"status": "missing"}
+    if reading is None:
+        return Cell("not measured", "absent"), nothing
+    if not reading.ok:
+        return Cell(f"failed: {reading.why}", "failed"), {"status": "failed"}
+    if figure["metric"] == "speedup":
+        ratio = faster(found.get(over or reading.parent or ""), reading)
+        if ratio is None:
+            return Cell("not measured", "absent"), nothing
+        text = show.factor(ratio.estimate, ratio.low, ratio.high)
+        text = f"same {text[text.find('[') :]}" if ratio.same else f"{text}{show.THIN}x"
+        return (
+            Cell(text, "num same" if ratio.same else "num", small=f"({ratio.how})" if ratio.how else ""),
+            {"status": "ok", "ours": ratio.estimate, "ours_low": ratio.low, "ours_high": ratio.high},
+        )
+    if math.isnan(figure["seconds"]):
+        return Cell("not measured", "absent"), nothing
+    covers = units or 1
+    least, low, high = (covers * time for time in (reading.median, reading.low, reading.high))
+    name, size = show.time_unit([least])
+    extrapolated = covers > reading.units
+    small = f"(extrapolated from {show.number(reading.units, places=0)} {reading.row['unit']}s)" if extrapolated else ""
+    text = f"{show.interval(least / size, low / size, high / size)}{show.THIN}{name}"
+    return (
+        Cell(text, "num extrapolated" if extrapolated else "num", small=" ".join(filter(None, [small, reading.few]))),
+        {
+            "status": "ok",
+            "ours": least,
+            "ours_low": low,
+            "ours_high": high,
+            "extrapolated": extrapolated,
+            "published_over_ours": figure["seconds"] / least,
+        },
+    )
+
+
+def _times(record: Mapping[str, Any]) -> Cell:
+    if "published_over_ours" not in record:
+        return Cell(show.DASH, "num", "not a pair of times")
+    return Cell(show.number(record["published_over_ours"]), "num")
+
+
+def _device(row: Mapping[str, Any]) -> str:
+    return said(row, "device_name") or str(row["device"])
+
+
+def claims(statements: "pd.DataFrame", verdicts: Mapping[str, tuple[str, str]], caption: str = "") -> Table:
+    """Published statements with our verdict: `verdicts` gives (our figure, verdict) by the statement's id."""
+    import pandas as pd
+
+    lines, records = [], []
+    for claim in statements.to_dict("records"):
+        figure, verdict = verdicts.get(claim["id"], (show.DASH, "not measured"))
+        effect = show.DASH if claim["published_effect"] == "true" else claim["published_effect"].replace(";", "; ")
+        css = {"not measured": "absent"}.get(verdict, f"verdict {verdict.split(' ')[0]}")
+        lines.append(
+            Row(
+                [
+                    Cell(claim["claim"]),
+                    Cell(effect, "num published"),
+                    Cell(figure, "num"),
+                    Cell(verdict, css),
+                    Cell(claim["shown_by"]),
+                ]
+            )
+        )
+        records.append(
+            {
+                "id": claim["id"],
+                "claim": claim["claim"],
+                "published_effect": claim["published_effect"],
+                "ours": figure,
+                "verdict": verdict,
+            }
+        )
+    columns = [
+        Cell("Claim"),
+        Cell("Published effect", "num published"),
+        Cell("Ours", "num"),
+        Cell("Verdict"),
+        Cell("Shown by"),
+    ]
+    return Table(
+        caption or "What was claimed, and what our cells say",
+        columns,
+        lines,
+        pd.DataFrame(records, columns=["id", "claim", "published_effect", "ours", "verdict"]),
+        (),
+        "claims",
+    )

@@ -1,0 +1,62 @@
+"""One rung of a ladder for the reader: what changes, what was expected, what it brought on each case, and its diff."""
+
+from collections.abc import Mapping
+from html import escape
+from typing import TYPE_CHECKING
+
+from roofbook.report import units as show
+from roofbook.report.cells import ratio_cell, time_cell
+from roofbook.report.html import Cell, Html, Row, Table, html_diff
+from roofbook.report.readings import faster, newest
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from roofbook.lab import Variant
+
+
+def step(variant: "Variant", rows: "pd.DataFrame", cases: Mapping[str, str], diff: str) -> Html:
+    """cases: name -> why the variant does not run there, empty where it does. diff: unified, resolved; may be empty."""
+    over = f" over <code>{escape(variant.parent)}</code>" if variant.parent else ""
+    parts = [
+        f'<div class="step" id="step-{escape(variant.name)}">',
+        f"<p><strong><code>{escape(variant.name)}</code></strong>{over}. {escape(variant.change)}</p>",
+        f'<p class="expected"><em>Expected:</em> {escape(variant.expect)}</p>' if variant.expect else "",
+        effect(variant.name, variant.parent, rows, cases).html,
+    ]
+    if diff:
+        parts.append(
+            f"<details><summary>The kernel, {escape(variant.name)} against {escape(variant.parent or '')}</summary>"
+            f"{html_diff(diff)}</details>"
+        )
+    elif variant.parent:
+        differs = " and ".join(name for name in variant.differs if name != "source")
+        parts.append(f'<p class="table-note">The kernel is the same; what differs: {escape(differs)}.</p>')
+    return Html("".join([*parts, "</div>"]))
+
+
+def effect(name: str, parent: str | None, rows: "pd.DataFrame", cases: Mapping[str, str]) -> Table:
+    """One line a case: time of the parent, time of the variant, how many times as fast."""
+    import pandas as pd
+
+    lines = []
+    for case, lack in cases.items():
+        found = newest(rows[rows["case"] == case]) if len(rows) else {}
+        own, other = found.get(name), found.get(parent or "")
+        if own is None or not own.ok:
+            why = f"failed: {own.why}" if own else lack or "not measured"
+            lines.append(Row([Cell(case), Cell(why, "reason", span=3 if parent else 1)], "failed" if own else "absent"))
+            continue
+        unit, size = show.time_unit([own.median])
+        if parent is None:
+            lines.append(Row([Cell(case), Cell(f"{time_cell(own, size).text} {unit}", "num")]))
+            continue
+        before = Cell(f"{time_cell(other, size).text} {unit}", "num") if other and other.ok else Cell(show.DASH, "num")
+        lines.append(
+            Row(
+                [Cell(case), before, Cell(f"{time_cell(own, size).text} {unit}", "num"), ratio_cell(faster(other, own))]
+            )
+        )
+    columns = [Cell("Case"), *([Cell(parent, "num")] if parent else []), Cell(name, "num")]
+    columns += [Cell("times as fast", "num")] if parent else []
+    return Table(f"Effect of {name}", columns, lines, pd.DataFrame(), [], "effect")

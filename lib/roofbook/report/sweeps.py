@@ -1,0 +1,225 @@
+"""Figures of sweeps: one number varied as lines, two as a heat map."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from roofbook.errors import UsageError
+from roofbook.report import units as show
+from roofbook.report.readings import points_in_order, read
+from roofbook.report.svg import COLOURS, FONT, NIGHT, PAPER, SERIES, WIDTH, Figure, finish, style
+from roofbook.report.tables import swept
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def line_sweep(
+    rows: "pd.DataFrame",
+    axis: str | Sequence[str],
+    *,
+    series: str | None = None,
+    case: str | None = None,
+    title: str = "",
+    xlabel: str = "",
+) -> Figure:
+    """Time per unit over the points of a 1-D sweep, one line for each value of the column `series`, with intervals.
+
+    rows: store rows; those of role sweep with this axis count. Several axes are a line each; for one, each case is.
+    Points that are numbers lie to scale (logarithmic from a factor of 8 on), others side by side. A failed point is a
+    cross at the foot, its reason a note.
+    """
+    from matplotlib.figure import Figure as Drawing
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+    axes = [axis] if isinstance(axis, str) else list(axis)
+    series = series or ("case" if len(axes) == 1 else "axis")
+    mine = rows[(rows["role"] == "sweep") & rows["axis"].isin(axes)] if len(rows) else rows
+    mine = mine if case is None or mine.empty else mine[mine["case"] == case]
+    if mine.empty:
+        known = sorted(set(rows["axis"].dropna())) if len(rows) else []
+        where = f" on {case}" if case else ""
+        raise UsageError(f"no sweep over {', '.join(axes)}{where}; measured: {', '.join(known) or 'none'}")
+    points = points_in_order(str(point) for point in mine["point"])
+    places, log = _places(points)
+    latest = (
+        mine.sort_values("started", kind="stable").groupby(["variant", "case", "device", series], sort=False).tail(1)
+    )
+    lines = {
+        str(name): [read(row) for row in group.to_dict("records")] for name, group in latest.groupby(series, sort=False)
+    }
+    good = [reading for readings in lines.values() for reading in readings if reading.ok]
+    if not good:
+        raise UsageError(f"no point of the sweep over {', '.join(axes)} has a verified time")
+    name, size = show.time_unit(reading.median for reading in good)
+    wide = max(reading.median for reading in good) / min(reading.median for reading in good) > 20
+    with style():
+        drawing = Drawing(figsize=(WIDTH, 3.9))
+        ax = drawing.add_subplot()
+        ax.set(xscale="log" if log else "linear", yscale="log" if wide else "linear")
+        notes = []
+        for at, (label, readings) in enumerate(lines.items()):
+            colour = SERIES[at % len(SERIES)]
+            readings.sort(key=lambda reading: points.index(str(reading.row["point"])))
+            ok = [reading for reading in readings if reading.ok]
+            middle = [reading.median / size for reading in ok]
+            arms = [
+                [(reading.median - reading.low) / size for reading in ok],
+                [(reading.high - reading.median) / size for reading in ok],
+            ]
+            ax.errorbar(
+                [places[str(reading.row["point"])] for reading in ok],
+                middle,
+                yerr=arms,
+                color=colour,
+                label=label,
+                marker="osD^vP*"[at % 7],
+                ms=5.5,
+                elinewidth=1.1,
+            )
+            for reading in (each for each in readings if not each.ok):
+                ax.plot(
+                    places[str(reading.row["point"])],
+                    0.02,
+                    "x",
+                    color=COLOURS["failed"],
+                    ms=7,
+                    mew=1.8,
+                    transform=ax.get_xaxis_transform(),
+                )
+                notes.append(f"{label}, {reading.row['axis']} = {reading.row['point']}: {reading.why}")
+        if not wide:
+            ax.set_ylim(bottom=0)
+        ax.xaxis.set_major_locator(FixedLocator([places[point] for point in points]))
+        ax.xaxis.set_minor_locator(NullLocator())
+        turned = sum(map(len, points)) > 45
+        ax.set_xticks(
+            [places[point] for point in points],
+            points,
+            rotation=45 if turned else 0,
+            ha="right" if turned else "center",
+            rotation_mode="anchor" if turned else "default",
+        )
+        ax.yaxis.set_major_formatter(FuncFormatter(lambda at, _: show.tick(at)))
+        ax.grid(True)
+        ax.set_xlabel(xlabel or ", ".join(axes))
+        ax.set_ylabel(f"time per {good[0].row['unit']}, {name}")
+        if len(lines) > 1:
+            ax.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=min(3, len(lines)), borderaxespad=0.2)
+        return finish(
+            drawing,
+            title or f"Time per {good[0].row['unit']} against {', '.join(axes)}",
+            ["Whiskers: 95 % interval of the median.", *notes],
+        )
+
+
+def _places(points: Sequence[str]) -> tuple[dict[str, float], bool]:
+    """Where each point lies on the x axis, and whether that axis is logarithmic."""
+    try:
+        numbers = {point: float(point) for point in points}
+    except ValueError:
+        return {point: float(at) for at, point in enumerate(points)}, False
+    least, most = min(numbers.values()), max(numbers.values())
+    return numbers, least > 0 and most / least >= 8
+
+
+def sweep_grid(
+    rows: "pd.DataFrame", axis: str, *, case: str, variant: str | None = None
+) -> "tuple[pd.DataFrame, dict[tuple[str, str], str]]":
+    """A sweep whose points are pairs ('16x4') as a frame of seconds per unit for `heat_map`: index the second number,
+    columns the first; and the reasons of the cells that have no time. UsageError where a point is no pair."""
+    import pandas as pd
+
+    readings, _ = swept(rows, axis, case, variant)
+    pairs = {point: point.split("x") for point in readings}
+    odd = [point for point, pair in pairs.items() if len(pair) != 2]
+    if odd:
+        raise UsageError(f"point {odd[0]!r} of the sweep over {axis!r} is no pair such as '16x4'")
+    across = points_in_order(pair[0] for pair in pairs.values())
+    down = points_in_order(pair[1] for pair in pairs.values())
+    frame = pd.DataFrame(math.nan, index=down, columns=across)
+    reasons = {}
+    for point, reading in readings.items():
+        first, second = pairs[point]
+        frame.loc[second, first] = reading.median
+        if not reading.ok:
+            reasons[second, first] = reading.why
+    return frame, reasons
+
+
+def heat_map(
+    frame: "pd.DataFrame",
+    *,
+    reasons: Mapping[tuple[str, str], str] | None = None,
+    xlabel: str = "",
+    ylabel: str = "",
+    title: str = "",
+) -> Figure:
+    """Times of a 2-D sweep: seconds per unit by (index, column), the fastest framed, cells without a time hatched.
+
+    reasons: (index, column) -> why there is no time; cells that are merely absent stay empty. Colours are logarithmic.
+    """
+    import numpy as np
+    from matplotlib.colors import LinearSegmentedColormap, LogNorm, to_hex, to_rgb
+    from matplotlib.figure import Figure as Drawing
+    from matplotlib.patches import Rectangle
+
+    times = frame.to_numpy(float)
+    if not np.isfinite(times).any():
+        raise UsageError("a heat map needs at least one time; every cell is empty")
+    best = np.unravel_index(np.nanargmin(times), times.shape)
+    name, size = show.time_unit([float(times[best])])
+    ramp = LinearSegmentedColormap.from_list("roofbook", ["#cfe3f5", "#7fb1de", "#3d7fc1", "#1f4f86", "#14325a"])
+    low, high = float(np.nanmin(times)), float(np.nanmax(times))
+    norm = LogNorm(low, high if high > low else low * 1.01)
+    height, width = times.shape
+    small = FONT - 1 if width <= 9 else FONT - 2.5
+    with style():
+        drawing = Drawing(figsize=(WIDTH, min(8.0, 0.42 * height + 1.1)))
+        ax = drawing.add_subplot()
+        ax.set(xlim=(0, width), ylim=(height, 0))
+        for (down, across), time in np.ndenumerate(times):
+            key = (str(frame.index[down]), str(frame.columns[across]))
+            if math.isfinite(time):
+                colour = to_hex(ramp(norm(time)))
+                dark = sum(part * share for part, share in zip(to_rgb(colour), (0.3, 0.59, 0.11), strict=True)) < 0.55
+                ax.add_patch(Rectangle((across + 0.03, down + 0.04), 0.94, 0.92, color=colour, lw=0))
+                ax.text(
+                    across + 0.5,
+                    down + 0.52,
+                    show.number(time / size),
+                    ha="center",
+                    va="center",
+                    size=small,
+                    color=PAPER if dark else NIGHT,
+                    weight="bold" if (down, across) == best else "normal",
+                )
+            elif key in (reasons or {}):
+                ax.add_patch(
+                    Rectangle(
+                        (across + 0.03, down + 0.04),
+                        0.94,
+                        0.92,
+                        facecolor="none",
+                        hatch="////",
+                        edgecolor=COLOURS["failed"],
+                        lw=0.6,
+                    )
+                )
+        ax.add_patch(
+            Rectangle((best[1] + 0.02, best[0] + 0.02), 0.96, 0.96, fill=False, edgecolor=COLOURS["peer"], lw=2.6)
+        )
+        ax.set_xticks([at + 0.5 for at in range(width)], [str(each) for each in frame.columns])
+        ax.set_yticks([at + 0.5 for at in range(height)], [str(each) for each in frame.index])
+        ax.tick_params(length=0)
+        ax.spines[:].set_visible(False)
+        ax.set_xlabel(xlabel or str(frame.columns.name or ""))
+        ax.set_ylabel(ylabel or str(frame.index.name or ""))
+        where = f"{frame.columns[best[1]]} \u00d7 {frame.index[best[0]]}"
+        notes = [
+            f"Medians in {name}, darker is slower; framed: the fastest, {where}, {show.duration(float(times[best]))}."
+        ]
+        for why in dict.fromkeys((reasons or {}).values()):
+            cells = [f"{column} \u00d7 {row}" for (row, column), each in (reasons or {}).items() if each == why]
+            notes.append(f"{', '.join(cells)}: {why}")
+        return finish(drawing, title or "Time of each shape", notes)

@@ -1,0 +1,117 @@
+"""How tables and figures write a number: three significant digits, engineering units, one unit a column."""
+
+import math
+from collections.abc import Iterable
+
+THIN = "\u2009"  # thin space: between thousands, and between a number and its unit
+MINUS = "\u2212"
+DASH = "\u2013"  # what stands where there is no number
+TIMES = (("s", 1.0), ("ms", 1e-3), ("\u00b5s", 1e-6), ("ns", 1e-9))
+PREFIXES = (
+    ("P", 1e15),
+    ("T", 1e12),
+    ("G", 1e9),
+    ("M", 1e6),
+    ("k", 1e3),
+    ("", 1.0),
+    ("m", 1e-3),
+    ("\u00b5", 1e-6),
+    ("n", 1e-9),
+)
+
+
+def decimals(value: float, digits: int = 3) -> int:
+    """Places after the point that give `value` so many significant digits; never below 0."""
+    if value == 0 or not math.isfinite(value):
+        return digits - 1
+    places = digits - 1 - math.floor(math.log10(abs(value)))
+    if abs(round(value, places)) >= 10.0 ** (digits - places):  # 9.996 is written 10.0, not 10.00
+        places -= 1
+    return max(0, places)
+
+
+def number(value: float, digits: int = 3, places: int | None = None) -> str:
+    """`value` with three significant digits: 0.0123, 1.23, 12.3, 123, 1 230 (thin space); a dash for NaN.
+
+    Digits before the point beyond the third are rounded too, unless `places` fixes the places after the point.
+    Below 1e-4 and from 1e7 the exponent is written: 1.23e-05.
+    """
+    if math.isnan(value):
+        return DASH
+    if math.isinf(value):
+        return "∞" if value > 0 else MINUS + "∞"
+    if value and places is None and not 1e-4 <= abs(value) < 1e7:
+        return f"{value:.{digits - 1}e}".replace("-", MINUS)
+    if places is None:
+        places = decimals(value, digits)
+        if abs(value) >= 10**digits:
+            value = round(value, digits - 1 - math.floor(math.log10(abs(value))))
+    return f"{value:,.{places}f}".replace(",", THIN).replace("-", MINUS)
+
+
+def interval(estimate: float, low: float, high: float) -> str:
+    """'12.3 [12.1, 12.6]': the digits of the estimate rule the places of all three."""
+    if math.isnan(low) or math.isnan(high):
+        return number(estimate)
+    if estimate and not 1e-4 <= abs(estimate) < 10**7:
+        return f"{number(estimate)} [{number(low)}, {number(high)}]"
+    if abs(estimate) >= 1000:
+        return f"{number(estimate)} [{_whole(low, estimate)}, {_whole(high, estimate)}]"
+    places = decimals(estimate)
+    return f"{number(estimate, places=places)} [{number(low, places=places)}, {number(high, places=places)}]"
+
+
+def _whole(value: float, like: float) -> str:
+    """`value` rounded at the digit where three significant digits of `like` end."""
+    return number(round(value, 2 - math.floor(math.log10(abs(like)))), places=0)
+
+
+def factor(estimate: float, low: float = math.nan, high: float = math.nan) -> str:
+    """A ratio with its interval; more places where three digits would hide which side of 1 it lies on."""
+    ends = [end for end in (low, high) if not math.isnan(end)]
+    places = decimals(estimate)
+    while places < 5 and any(end != 1 and float(f"{end:.{places}f}") == 1 for end in ends):
+        places += 1
+    if places == decimals(estimate) or not ends:
+        return interval(estimate, low, high)
+    return f"{number(estimate, places=places)} [{number(low, places=places)}, {number(high, places=places)}]"
+
+
+def tick(value: float) -> str:
+    """A number on an axis, no longer than it must be: 0, 0.5, 1, 10, 0.001, 1e-05."""
+    text = f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}" if abs(value) < 1e7 else f"{value:.0e}"
+    return text.replace(",", THIN).replace("-", MINUS)
+
+
+def percent(share: float) -> str:
+    """A share as '74.1 %', a thin space before the sign."""
+    return f"{number(100 * share)}{THIN}%" if math.isfinite(share) else DASH
+
+
+def time_unit(seconds: Iterable[float]) -> tuple[str, float]:
+    """The one unit for a column of times, and its seconds: the largest in which the shortest is still at least 1."""
+    times = [value for value in seconds if math.isfinite(value) and value > 0]
+    shortest = min(times, default=1.0)
+    return next((unit for unit in TIMES if shortest >= unit[1]), TIMES[-1])
+
+
+def prefix(values: Iterable[float]) -> tuple[str, float]:
+    """The one SI prefix for a column of rates: the largest in which the greatest is at least 1."""
+    greatest = max((value for value in values if math.isfinite(value) and value > 0), default=1.0)
+    return next((entry for entry in PREFIXES if greatest >= entry[1]), PREFIXES[-1])
+
+
+def duration(seconds: float) -> str:
+    """A single time in its own unit: '12.3 µs'."""
+    if not math.isfinite(seconds):
+        return DASH
+    name, size = time_unit([seconds])
+    return f"{number(seconds / size)}{THIN}{name}"
+
+
+def quantity(value: float, unit: str) -> str:
+    """A single value with an SI prefix: quantity(4.26e12, 'B/s') is '4.26 TB/s'."""
+    if not math.isfinite(value):
+        return DASH
+    letter, size = prefix([value])
+    return f"{number(value / size)}{THIN}{letter}{unit}"

@@ -1,0 +1,181 @@
+"""The Sphinx extension behind the site, for Jupyter Book and plain Sphinx alike.
+
+It keeps pages off the network, makes wide tables scroll and inline figures coexist, shows a run card in place of a
+notebook's parameters, and gives pages the directive `fragments`, which includes what `roofbook build` generated.
+"""
+
+from __future__ import annotations
+
+import ast
+import datetime
+import html
+import importlib.util
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+PARAMETER_TAGS = {"parameters", "injected-parameters"}
+GENERATED = "_generated"
+
+
+class Fragments(SphinxDirective):
+    """`{fragments} PATTERN`: the files of book/_generated that match, in order of name, as raw HTML.
+
+    The body of the directive is shown where none matches, as on a book that has measured nothing yet.
+    """
+
+    required_arguments = 1
+    has_content = True
+
+    def run(self) -> list[nodes.Node]:
+        found = sorted((Path(self.env.srcdir) / GENERATED).glob(self.arguments[0]))
+        if not found:
+            return self.parse_content_to_nodes()
+        for path in found:
+            self.env.note_dependency(str(path))
+        return [nodes.raw("", path.read_text(encoding="utf-8"), format="html") for path in found]
+
+
+def reread_pages_with_fragments(app: Sphinx, env: Any, *_: set[str]) -> list[str]:
+    """Pages that use `fragments` are read each time: a fragment that appears is no dependency yet."""
+    pages = [(name, Path(env.doc2path(name))) for name in env.found_docs]
+    return [name for name, path in pages if path.suffix == ".md" and "{fragments}" in path.read_text(encoding="utf-8")]
+
+
+def run_card(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Of an executed notebook, replace the cells of parameters by one card that says what was run, and when."""
+    if not app.env.doc2path(docname).endswith(".ipynb"):
+        return
+    notebook = json.loads(source[0])
+    hidden = [i for i, cell in enumerate(notebook["cells"]) if PARAMETER_TAGS & set(cell["metadata"].get("tags", []))]
+    if not hidden:
+        return
+    values: dict[str, Any] = {}
+    for i in hidden:
+        values |= _literals("".join(notebook["cells"][i]["source"]))
+    card = {"cell_type": "markdown", "metadata": {}, "source": _card(values, notebook["metadata"].get("papermill", {}))}
+    if "id" in notebook["cells"][hidden[0]]:
+        card["id"] = "run-card"
+    notebook["cells"][hidden[0]] = card
+    notebook["cells"] = [cell for i, cell in enumerate(notebook["cells"]) if i not in hidden[1:]]
+    source[0] = json.dumps(notebook)
+
+
+def _literals(code: str) -> dict[str, Any]:
+    """The `name = literal` and `name: type = literal` lines of a cell, in order."""
+    found: dict[str, Any] = {}
+    for line in ast.parse(code).body:
+        if isinstance(line, ast.Assign | ast.AnnAssign) and line.value is not None:
+            target = line.target if isinstance(line, ast.AnnAssign) else line.targets[0]
+            found[ast.unparse(target)] = ast.literal_eval(line.value)
+    return found
+
+
+def _card(values: dict[str, Any], papermill: dict[str, Any]) -> str:
+    when = f" on {papermill['start_time'][:10]}" if papermill.get("start_time") else ""
+    took = f" in {papermill['duration']:.0f} s" if papermill.get("duration") else ""
+    pairs = ((html.escape(name), html.escape(_plain(value))) for name, value in values.items())
+    rows = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in pairs)
+    card = f'<aside class="run-card" aria-label="Parameters"><p>Run{when}{took} with</p><dl>{rows}</dl></aside>'
+    return f"```{{raw}} html\n{card}\n```\n"
+
+
+def _plain(value: Any) -> str:
+    """A parameter as a reader would say it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value)) or "none"
+    return "all" if value is None else str(value)
+
+
+def polish(app: Sphinx, pagename: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+    """Mend the HTML of a page: scroll regions for tables and figures, and ids of inline figures made unique."""
+    body = context.get("body")
+    if body and doctree is not None:
+        context["body"] = scroll_figures(scroll_tables(unique_svg_ids(body)))
+
+
+def scroll_tables(body: str) -> str:
+    """Put each table into a region that scrolls by itself and that the keyboard can reach."""
+
+    def wrap(match: re.Match[str]) -> str:
+        container, table = match.groups()
+        if container and "tabindex" in container:
+            return match.group(0)  # a table of roofbook.report: it has its region
+        caption = re.search(r"<caption.*?>(.*?)</caption>", table, re.S)
+        heads = re.findall(r"<th\b[^>]*>(.*?)</th>", table, re.S)
+        label = " ".join(re.sub(r"<[^>]+>", " ", caption.group(1) if caption else ", ".join(heads[:4])).split())
+        label = html.escape(html.unescape(label).strip(" ,¶#") or "table", quote=True)
+        region = f'<div class="table-scroll" role="group" tabindex="0" aria-label="Table: {label}">'
+        return region + table + ("" if container else "</div>")
+
+    pattern = r'(<div class="(?:pst-scrollable-table-container|table-scroll)"[^>]*>)?\s*(<table\b.*?</table>)'
+    return re.sub(pattern, wrap, body, flags=re.S)
+
+
+def scroll_figures(body: str) -> str:
+    """Let the keyboard reach an inline figure, which scrolls on a narrow screen."""
+    return re.sub(r"<figure(?![^>]*tabindex)([^>]*)>(?=\s*<svg)", r'<figure tabindex="0"\1>', body)
+
+
+def unique_svg_ids(body: str) -> str:
+    """Prefix the ids inside each inline SVG, so that two figures on a page never share one."""
+    count = 0
+
+    def prefix(match: re.Match[str]) -> str:
+        nonlocal count
+        svg = match.group(0)
+        ids = set(re.findall(r'\bid="([^"]+)"', svg))
+        if not ids:
+            return svg
+        count += 1
+        lead = f"fig{count}-"
+        svg = re.sub(r'\bid="([^"]+)"', rf'id="{lead}\1"', svg)
+        svg = re.sub(r"url\(#([^)]+)\)", lambda m: f"url(#{lead}{m[1]})" if m[1] in ids else m[0], svg)
+        svg = re.sub(r'href="#([^"]+)"', lambda m: f'href="#{lead}{m[1]}"' if m[1] in ids else m[0], svg)
+
+        def references(m: re.Match[str]) -> str:
+            return m[1] + " ".join(lead + name if name in ids else name for name in m[2].split()) + '"'
+
+        return re.sub(r'(\baria-(?:labelledby|describedby)=")([^"]*)"', references, svg)
+
+    return re.sub(r"<svg\b.*?</svg>", prefix, body, flags=re.S)
+
+
+def local_mathjax(app: Sphinx, config: Any) -> None:
+    """Formulas by the MathJax that a Python package ships, in place of a content network's."""
+    config.mathjax_path = "mathjax/tex-chtml.js"
+    config.copyright = str(config.copyright).replace("%Y", str(datetime.date.today().year))
+
+
+def copy_mathjax(app: Sphinx, error: Exception | None) -> None:
+    """Copy what a page with formulas loads: the script and its fonts, 2 of the package's 24 MB."""
+    spec = importlib.util.find_spec("sphinx-mathjax-offline")
+    if error or spec is None or spec.origin is None or app.builder.format != "html":
+        return
+    source = Path(spec.origin).parent / "static" / "mathjax"
+    target = Path(app.outdir) / "_static" / "mathjax"
+    fonts = "output/chtml/fonts"
+    target.mkdir(parents=True, exist_ok=True)
+    shutil.copy(source / "tex-chtml.js", target)
+    shutil.copytree(source / fonts, target / fonts, dirs_exist_ok=True)
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Sphinx's entry point."""
+    # Jupyter Book sets this for an extension that asks something of the network; we load none, so accept it in silence.
+    app.add_config_value("comments_config", {}, "", dict)
+    app.add_directive("fragments", Fragments)
+    app.connect("config-inited", local_mathjax)
+    app.connect("env-get-outdated", reread_pages_with_fragments)
+    app.connect("source-read", run_card)
+    app.connect("html-page-context", polish, priority=900)
+    app.connect("build-finished", copy_mathjax)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

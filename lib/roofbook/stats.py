@@ -1,0 +1,191 @@
+"""What a table may claim from raw samples: medians, ratios and their confidence intervals, and when to stop sampling.
+
+Serves measure (the stop rule) and report (the columns). Run times are skewed and spiked, so nothing here takes a
+normal distribution of them for granted where there are enough samples not to.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from statistics import NormalDist
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+How = Literal["paired, sign test", "paired, t on log ratios", "across runs", "too few"]
+
+# Paired intervals are drawn a little wider than 95 %: noise that is correlated from sample to sample lifts the rate of
+# false differences by a third where rounds are mirrored, and 3 to 5 ratios do not show the shape of their noise.
+_SIGN_LEVEL, _FEW_LEVEL = 0.965, 0.975
+
+# Student's t at _FEW_LEVEL, two-sided, by the number of samples: numpy has no quantiles, and few samples need few.
+_T = {3: 6.205347, 4: 4.176535, 5: 3.495406, 6: 3.163381}
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A median with its confidence interval, in the unit of the samples.
+
+    `exact` is False where so few samples (under 6 at 95 %) cannot reach the level: low and high are then the extremes.
+    """
+
+    estimate: float
+    low: float
+    high: float
+    n: int
+    exact: bool = True
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """a / b with its confidence interval of at least 95 %; n is the number of pairs, or the smaller sample count.
+
+    `same` says that the interval includes 1: no difference may be claimed. With too few samples it is 0 to infinity.
+    """
+
+    estimate: float
+    low: float
+    high: float
+    n: int
+    same: bool
+    how: How
+
+
+def median_ci(samples: ArrayLike, level: float = 0.95) -> Interval:
+    """The median and its distribution-free interval between two order statistics (binomial; ties only widen it).
+
+    samples: 1-D, finite, not negative; any unit. Raises ValueError otherwise, or where level is outside (0, 1).
+    """
+    ordered = np.sort(_checked(samples))
+    n = len(ordered)
+    k = _rank(n, level)
+    low, high = (ordered[k - 1], ordered[n - k]) if k else (ordered[0], ordered[-1])
+    return Interval(_middle(ordered), float(low), float(high), n, exact=k > 0)
+
+
+def paired_ratio(a: ArrayLike, b: ArrayLike) -> Ratio:
+    """a / b of samples taken side by side: a[i] and b[i] belong to the same round.
+
+    From 6 rounds on, the sign test on the ratio of each round, which asks nothing of the noise's shape. For 3 to 5
+    rounds, where no sign test reaches 95 %, Student's t on the logarithms. Load and slow drift hit both sides of a
+    round alike and cancel, as long as neither side always comes first: with a fixed order, drift itself looks like a
+    difference. The order that holds the level here is drawn at random for one round and mirrored in the next.
+    Raises ValueError for lengths that differ and for samples that are not finite and positive.
+    """
+    top, bottom = _checked(a, positive=True), _checked(b, positive=True)
+    if len(top) != len(bottom):
+        raise ValueError(f"paired samples have equal lengths, not {len(top)} and {len(bottom)}")
+    ratios = np.sort(top / bottom)
+    n = len(ratios)
+    # The geometric middle, so that ratio(b, a) is 1 / ratio(a, b) for an even number of rounds as well.
+    estimate = math.exp(_middle(np.log(ratios)))
+    if n < 3:
+        return Ratio(estimate, 0.0, math.inf, n, True, "too few")
+    if n < 6:
+        low, high = _t_interval(ratios)
+        return _ratio(estimate, low, high, n, "paired, t on log ratios")
+    k = _rank(n, _SIGN_LEVEL)
+    return _ratio(estimate, float(ratios[k - 1]), float(ratios[n - k]), n, "paired, sign test")
+
+
+def unpaired_ratio(a: ArrayLike, b: ArrayLike) -> Ratio:
+    """a / b of samples from different runs, from the intervals of the two medians at 97.5 % each (Bonferroni).
+
+    Conservative towards noise within the runs; what differs between runs as a whole (clocks, placement, neighbours)
+    no interval of two runs can know, which is why the result says 'across runs'. Raises ValueError as paired_ratio.
+    """
+    sides = [_checked(a, positive=True), _checked(b, positive=True)]
+    n = min(len(side) for side in sides)
+    middle_a, middle_b = (_middle(np.sort(np.log(side))) for side in sides)
+    estimate = math.exp(middle_a - middle_b)
+    if n < 3:
+        return Ratio(estimate, 0.0, math.inf, n, True, "too few")
+    (low_a, high_a), (low_b, high_b) = (_wide_interval(side) for side in sides)
+    return _ratio(estimate, low_a / high_b, high_a / low_b, n, "across runs")
+
+
+def relative_standard_error(samples: ArrayLike) -> float:
+    """The standard error of the median over the median: what the stop rule compares with its limit. Infinite under 2.
+
+    Half the order-statistic interval over the normal quantile of the coverage it really has. The sample deviation
+    would let one spike keep a cell running for ever; the median absolute deviation would call a cell quiet that flips
+    between two clock states. This is also the very interval that the table shows. Raises ValueError as median_ci.
+    """
+    interval = median_ci(samples)
+    if interval.n < 2 or interval.estimate == 0:
+        return math.inf
+    tail = _tail(interval.n, max(_rank(interval.n, 0.95), 1))
+    return (interval.high - interval.low) / 2 / NormalDist().inv_cdf(1 - tail) / interval.estimate
+
+
+def by_round(
+    a: ArrayLike, a_rounds: Sequence[int], b: ArrayLike, b_rounds: Sequence[int]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The samples of two rows of one run, matched by round for paired_ratio: the median of each round that both have.
+
+    Raises ValueError where samples and rounds differ in length; empty arrays where the rows share no round.
+    """
+    rows = []
+    for samples, rounds in ((a, a_rounds), (b, b_rounds)):
+        values, numbers = np.asarray(samples, float), np.asarray(rounds)
+        if values.shape != numbers.shape:
+            raise ValueError(f"each sample has its round, not {values.size} samples and {numbers.size} rounds")
+        rows.append({int(r): float(np.median(values[numbers == r])) for r in np.unique(numbers)})
+    shared = sorted(rows[0].keys() & rows[1].keys())
+    return np.array([rows[0][r] for r in shared], float), np.array([rows[1][r] for r in shared], float)
+
+
+def _ratio(estimate: float, low: float, high: float, n: int, how: How) -> Ratio:
+    low, high = min(low, estimate), max(high, estimate)  # exp(log(x)) may leave the interval by one rounding
+    return Ratio(estimate, low, high, n, low <= 1 <= high, how)
+
+
+def _checked(samples: ArrayLike, *, positive: bool = False) -> NDArray[np.float64]:
+    values = np.asarray(samples, dtype=np.float64)
+    if values.ndim != 1 or not len(values):
+        raise ValueError(f"samples are a non-empty list of numbers, not of shape {values.shape}")
+    if not np.isfinite(values).all() or (values <= 0 if positive else values < 0).any():
+        raise ValueError(f"samples are finite and {'positive' if positive else 'not negative'}")
+    return values
+
+
+def _middle(ordered: NDArray[np.float64]) -> float:
+    n = len(ordered)
+    return float(ordered[(n - 1) // 2] + ordered[n // 2]) / 2
+
+
+def _t_interval(values: NDArray[np.float64]) -> tuple[float, float]:
+    """Student's t on the logarithms of 3 to 6 positive values; wide enough to hold their median always."""
+    logs = np.log(values)
+    half = _T[len(logs)] * logs.std(ddof=1) / math.sqrt(len(logs))
+    return math.exp(logs.mean() - half), math.exp(logs.mean() + half)
+
+
+def _wide_interval(values: NDArray[np.float64]) -> tuple[float, float]:
+    """The 97.5 % interval of one side: by order statistics where 7 samples or more allow it."""
+    if len(values) in _T:
+        return _t_interval(values)
+    interval = median_ci(values, _FEW_LEVEL)
+    return interval.low, interval.high
+
+
+@lru_cache(maxsize=4096)
+def _rank(n: int, level: float) -> int:
+    """The largest k for which the k-th smallest and k-th largest of n hold the median at the level; 0 for none."""
+    if not 0 < level < 1:
+        raise ValueError(f"a level is between 0 and 1, not {level}")
+    # Twice the sum of the binomial terms must stay within 1 - level; whole numbers, since 2**n leaves the floats.
+    limit, total, term, k = int((1 - level) / 2 * 2**53), 0, 1, 0
+    while k < n // 2 and (total + term) << 53 <= limit << n:
+        total += term
+        term = term * (n - k) // (k + 1)
+        k += 1
+    return k
+
+
+@lru_cache(maxsize=4096)
+def _tail(n: int, k: int) -> float:
+    """The chance that the median lies below the k-th smallest of n."""
+    return float(sum(math.comb(n, i) for i in range(k)) / 2**n)

@@ -1,0 +1,83 @@
+"""What several tests need: the executed notebook, the built site, and a browser where there is one."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+# Headless, and quiet: a browser that asks nothing of the network by itself.
+CHROMIUM_FLAGS = [f"--{flag}" for flag in (
+    "headless", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-background-networking",
+    "disable-component-update", "disable-sync",
+)]  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def executed_lbm(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The LBM notebook, executed at scale `test` with a store of its own."""
+    from roofbook import execute
+
+    folder = tmp_path_factory.mktemp("executed")
+    parameters = {"scale": "test", "results": str(folder / "results")}
+    notebook = ROOT / "experiments" / "lbm.ipynb"
+    shutil.copytree(ROOT / "results" / "published", folder / "results" / "published")
+    return execute.execute(ROOT, notebook, parameters, page=folder / "executed" / "lbm.ipynb", progress=False)
+
+
+@pytest.fixture(scope="session")
+def checkout(tmp_path_factory: pytest.TempPathFactory, executed_lbm: Path) -> Path:
+    """A copy of what the site is made from, with the executed notebook and a wide page that strains the layout."""
+    folder = tmp_path_factory.mktemp("checkout")
+    shutil.copy(ROOT / "_config.yml", folder)
+    shutil.copytree(ROOT / "book", folder / "book", ignore=shutil.ignore_patterns("labs", "_generated", "__pycache__"))
+    (folder / "book" / "labs").mkdir()
+    (folder / "book" / "_generated").mkdir()
+    shutil.copy(executed_lbm, folder / "book" / "labs" / "lbm.ipynb")
+    shutil.copy(Path(__file__).parent / "data" / "strain.md", folder / "book" / "labs")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def built_site(checkout: Path) -> Path:
+    """The folder of the site that Jupyter Book built from `checkout`."""
+    from roofbook import site
+
+    return site.build(checkout).parent
+
+
+@pytest.fixture(scope="session")
+def served_site(built_site: Path) -> Iterator[str]:
+    """The address of the built site on this machine."""
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, format: str, *args: Any) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(built_site)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """A headless Chromium, the system's own; the test is skipped where there is none."""
+    from playwright.sync_api import sync_playwright
+
+    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+    path = next((found for name in names if (found := shutil.which(name))), None)
+    if path is None:
+        pytest.skip("no Chromium on PATH; to look at the site: apt-get install chromium (or your system's like)")
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=path, args=CHROMIUM_FLAGS)
+        yield running
+        running.close()

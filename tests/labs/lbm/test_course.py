@@ -1,0 +1,266 @@
+"""The course's files: round trips, every kind of broken input, and the command that reads and writes them."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import roofbook.labs.lbm
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from roofbook.errors import UsageError
+from roofbook.labs.lbm import __main__ as command
+from roofbook.labs.lbm import course, problem
+from roofbook.labs.lbm.problem import Array, Mask, Params
+
+GOOD = ["12", "10", "5", "10", "0.1", "0.005", "1.85"]
+SHARED_FOLDER = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def write(path: Path, lines: list[str]) -> Path:
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def changed(line: int, text: str) -> list[str]:
+    return [*GOOD[: line - 1], text, *GOOD[line:]]
+
+
+def test_reads_what_the_course_hands_out(tmp_path: Path) -> None:
+    params = course.read_params(write(tmp_path / "p", GOOD))
+    assert params == Params(12, 10, 5, 10, 0.1, 0.005, 1.85)
+    assert course.read_params(write(tmp_path / "p", [*GOOD, "", "# as handed out", "  "])) == params
+    (tmp_path / "p").write_bytes(b"\xef\xbb\xbf" + "\r\n".join(GOOD).encode())
+    assert course.read_params(tmp_path / "p") == params
+    obstacles = course.read_obstacles(write(tmp_path / "o", ["3 2 1", "11 9 1", "3 2 1", ""]), 12, 10)
+    assert np.argwhere(obstacles).tolist() == [[2, 3], [9, 11]]
+
+
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        (GOOD[:-1], "found 6 values, expected 7; missing: omega"),
+        ([], "found 0 values, expected 7; missing: nx, ny"),
+        ([*GOOD, "1"], "line 8: found '1', expected the end"),
+        (["12 10", *GOOD[2:]], "line 1: found '12 10', expected nx, an integer"),
+        (changed(2, "ten"), "line 2: found 'ten', expected ny, an integer"),
+        (changed(1, "12.0"), "line 1: found '12.0', expected nx, an integer"),
+        (changed(1, "1_2"), "line 1: found '1_2'"),
+        (changed(1, "9" * 5000), "line 1: found '9999"),
+        (changed(1, "0"), "line 1: nx must be an integer from 1"),
+        (changed(2, "1"), r"line 2: ny must be an integer from 2 to 2147483647 \(row ny-2"),
+        (changed(2, "-10"), "line 2: ny must be"),
+        (changed(3, "0"), "line 3: iterations must be"),
+        (changed(4, "0"), "line 4: reynolds_dim must be"),
+        (changed(5, "nan"), "line 5: found 'nan', expected density, a finite number"),
+        (changed(5, "1e999"), "line 5: density must be a finite number above 0, not inf"),
+        (changed(6, "-0.1"), "line 6: accel must be"),
+        (changed(7, "2"), "line 7: omega must be a number above 0 and below 2, not 2.0"),
+        (["2000000", "2000000", *GOOD[2:]], r"line 2: nx\*ny must be below"),
+    ],
+)
+def test_broken_params_say_where_and_what(tmp_path: Path, lines: list[str], says: str) -> None:
+    with pytest.raises(UsageError, match=says) as caught:
+        course.read_params(write(tmp_path / "p", lines))
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        (["1 1 1", "4 0 1"], "line 2: found x = 4, expected 0 to 3"),
+        (["0 -1 1"], "line 1: found y = -1, expected 0 to 2"),
+        (["0 0 2"], r"line 1: found 2 as the third value, expected 1 \(blocked\)"),
+        (["0 0"], "line 1: found '0 0', expected three integers: x y 1"),
+        (["0 0 1 1"], "expected three integers"),
+        (["0 zero 1"], "expected three integers"),
+        ([f"{x} {y} 1" for x in range(4) for y in range(3)], "blocks all 12 cells"),
+        ([f"{x} 1 1" for x in range(4)], "blocks all of row 1"),
+    ],
+)
+def test_broken_obstacles_say_where_and_what(tmp_path: Path, lines: list[str], says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        course.read_obstacles(write(tmp_path / "o", lines), 4, 3)
+
+
+def test_files_that_are_no_text_files(tmp_path: Path) -> None:
+    (tmp_path / "binary").write_bytes(bytes(range(256)))
+    (tmp_path / "zeros").write_bytes(b"12\n\0\n")
+    for name, says in (("none", "no such file"), (".", "directory"), ("binary", "binary"), ("zeros", "binary")):
+        for read in (course.read_params, course.read_av_vels, lambda path: course.read_obstacles(path, 4, 3)):
+            with pytest.raises(UsageError, match=says):
+                read(tmp_path / name)
+
+
+numbers = st.floats(1e-30, 1e30)
+
+
+@SHARED_FOLDER
+@given(
+    st.builds(
+        Params,
+        nx=st.integers(1, 10**4),
+        ny=st.integers(2, 10**4),
+        iterations=st.integers(1, 2**31 - 1),
+        reynolds_dim=st.integers(1, 2**31 - 1),
+        density=numbers,
+        accel=numbers | st.just(0.0),
+        omega=st.floats(1e-30, 1.999),
+    )
+)
+def test_params_round_trip(tmp_path: Path, params: Params) -> None:
+    course.write_params(tmp_path / "p", params)
+    assert course.read_params(tmp_path / "p") == params
+
+
+@SHARED_FOLDER
+@given(st.integers(1, 9), st.integers(2, 9), st.data())
+def test_obstacles_round_trip(tmp_path: Path, nx: int, ny: int, data: st.DataObject) -> None:
+    cells = data.draw(st.lists(st.booleans(), min_size=nx * ny, max_size=nx * ny))
+    obstacles = np.array(cells).reshape(ny, nx)
+    obstacles[ny - 2, 0] = False
+    course.write_obstacles(tmp_path / "o", obstacles)
+    np.testing.assert_array_equal(course.read_obstacles(tmp_path / "o", nx, ny), obstacles)
+
+
+@SHARED_FOLDER
+@given(st.lists(st.floats(-1e300, 1e300), min_size=1, max_size=20))
+def test_av_vels_round_trip(tmp_path: Path, values: list[float]) -> None:
+    course.write_av_vels(tmp_path / "a", np.array(values))
+    np.testing.assert_allclose(course.read_av_vels(tmp_path / "a"), values, rtol=1e-12, atol=0)
+
+
+words = st.sampled_from(["0", "1", "-1", "3", "7:", "0:", "1.5", "nan", "1e400", "#", "x", "1 1 1"])
+line = st.lists(words).map(" ".join)
+
+
+@SHARED_FOLDER
+@given(st.text() | st.lists(line).map("\n".join))
+@example("\n".join(GOOD))
+@example("٣ ٣ 1")
+def test_any_text_is_read_or_refused_in_one_line(tmp_path: Path, text: str) -> None:
+    (tmp_path / "t").write_bytes(text.encode("utf-8", "surrogatepass"))
+    for read in (course.read_params, course.read_av_vels, lambda path: course.read_obstacles(path, 4, 3)):
+        try:
+            read(tmp_path / "t")
+        except UsageError as wrong:
+            assert "\n" not in str(wrong)
+
+
+@SHARED_FOLDER
+@given(st.binary())
+def test_any_bytes_are_read_or_refused(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "b").write_bytes(data)
+    for read in (course.read_params, course.read_av_vels, lambda path: course.read_obstacles(path, 4, 3)):
+        with contextlib.suppress(UsageError):
+            read(tmp_path / "b")
+
+
+def test_written_files_have_the_courses_format(tmp_path: Path) -> None:
+    params = Params(3, 2, 2, 10, 0.3, 0.0, 1.0)
+    obstacles = np.array([[False, False, False], [False, False, True]])
+    f = problem.equilibrium(np.full((2, 3), 0.6), np.full((2, 3), 0.03), np.full((2, 3), -0.04))
+    course.write_final_state(tmp_path / "final_state.dat", f, params, obstacles)
+    lines = (tmp_path / "final_state.dat").read_text().splitlines()
+    assert [line[:3] for line in lines] == ["0 0", "1 0", "2 0", "0 1", "1 1", "2 1"]
+    assert lines[0] == "0 0 3.000000000000E-02 -4.000000000000E-02 5.000000000000E-02 2.000000000000E-01 0"
+    assert lines[-1] == "2 1 0.000000000000E+00 0.000000000000E+00 0.000000000000E+00 1.000000000000E-01 1"
+    course.write_av_vels(tmp_path / "av_vels.dat", np.array([0.5, 2.0**-10], np.float32))
+    assert (tmp_path / "av_vels.dat").read_text() == "0:\t5.000000000000E-01\n1:\t9.765625000000E-04\n"
+
+
+def test_a_failed_write_keeps_the_file_that_was_there(tmp_path: Path) -> None:
+    target = tmp_path / "av_vels.dat"
+    course.write_av_vels(target, np.array([1.0]))
+
+    def lines() -> Iterator[str]:
+        yield "0:\t2\n"
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(UsageError, match="cannot be written: No space left"):
+        course._write(target, lines())
+    assert course.read_av_vels(target).tolist() == [1.0]
+    assert [path.name for path in tmp_path.iterdir()] == ["av_vels.dat"]
+    with pytest.raises(UsageError, match="cannot be written"):
+        course.write_av_vels(tmp_path / "none" / "av_vels.dat", np.array([1.0]))
+
+
+def test_check_is_the_courses(tmp_path: Path) -> None:
+    reference = np.array([1.0, 2.0, 0.0])
+    assert course.check(reference, reference) == 0
+    assert course.check(np.array([1.0, 2.01, 0.0]), reference) == pytest.approx(0.005)
+    assert not course.check(np.array([1.0, np.nan, 0.0]), reference) <= course.TOLERANCE
+    assert not course.check(np.array([1.0, 2.0, 1e-9]), reference) <= course.TOLERANCE
+    with pytest.raises(UsageError, match="expected that of the reference"):
+        course.check(reference[1:], reference)
+    for name, last in (("ref", 0.4), ("near", 0.4039), ("far", 0.4041)):
+        course.write_av_vels(tmp_path / name, np.array([0.1, last]))
+    assert course.check_files(tmp_path / "near", tmp_path / "ref")[1]
+    assert not course.check_files(tmp_path / "far", tmp_path / "ref")[1]
+    (tmp_path / "far").write_text("0:\t1\n1:\t-NAN\n")
+    with pytest.raises(UsageError, match="line 2: found '-NAN', expected a finite number"):
+        course.check_files(tmp_path / "far", tmp_path / "ref")
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+    """The two input files of a small box; `simulate` is the float64 reference."""
+
+    def simulate(device: str, variant: str | None, params: Params, obstacles: Mask) -> tuple[Array, Array]:
+        if device != "auto":
+            raise UsageError(f"unknown device {device!r}; valid: auto")
+        f, av_vels = problem.reference(params, obstacles, params.iterations)
+        return f.astype(np.float32), av_vels.astype(np.float32)
+
+    monkeypatch.setattr(roofbook.labs.lbm, "simulate", simulate, raising=False)
+    params, obstacles = problem.box(12, 10, 5)
+    course.write_params(tmp_path / "input.params", params)
+    course.write_obstacles(tmp_path / "obstacles.dat", obstacles)
+    return tmp_path / "input.params", tmp_path / "obstacles.dat"
+
+
+def test_command_prints_and_writes_as_the_course(
+    files: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command.main([*map(str, files), "--out", str(tmp_path / "new" / "out")]) == 0
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0] == "==done=="
+    assert printed[1].startswith("Reynolds number:\t\t") and printed[1][-4] == "E"
+    assert printed[2].startswith("Elapsed time:\t\t\t") and printed[2].endswith(" (s)")
+    params, obstacles = problem.box(12, 10, 5)
+    _, av_vels = problem.reference(params, obstacles, 5)
+    got = course.read_av_vels(tmp_path / "new" / "out" / "av_vels.dat")
+    assert course.check(got, av_vels) < 1e-6
+    assert float(printed[1].split()[-1]) == pytest.approx(problem.reynolds(av_vels[-1], params))
+    state = (tmp_path / "new" / "out" / "final_state.dat").read_text().splitlines()
+    assert len(state) == 120 and state[0].endswith(" 1") and state[13].startswith("1 1 ") and state[13].endswith(" 0")
+
+
+def test_command_refuses_in_one_line(
+    files: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    params, obstacles = map(str, files)
+    for arguments in (
+        [],
+        [params],
+        [params, obstacles, "--no-such-option"],
+        [params, str(tmp_path / "none")],
+        [obstacles, params],
+        [params, obstacles, "--device", "tpu"],
+        [params, obstacles, "--out", params],
+    ):
+        assert command.main(arguments) == 2
+        out, err = capsys.readouterr()
+        assert out == "" and err.startswith("error: ") and err.count("\n") == 1
+
+
+def test_command_runs_as_a_module() -> None:
+    done = subprocess.run([sys.executable, "-m", "roofbook.labs.lbm", "--help"], capture_output=True, text=True)
+    assert done.returncode == 0 and "PARAMS" in done.stdout
+    done = subprocess.run([sys.executable, "-m", "roofbook.labs.lbm"], capture_output=True, text=True)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1

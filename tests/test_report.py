@@ -1,0 +1,414 @@
+"""The report: what its tables may say, and that its figures fit any page. The rows are synthetic."""
+
+import json
+import math
+import re
+import xml.etree.ElementTree as ElementTree
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from roofbook import report
+from roofbook.errors import UsageError
+from roofbook.report import svg, units
+from roofbook.report.readings import newest
+from roofbook.report.roofs import apart
+from roofbook.roofline import Bound, Peaks
+from roofbook.store import State
+
+STARTED = pd.Timestamp("2026-01-01T10:00:00Z")
+
+
+def row(variant: str, seconds: float, parent: str | None = None, **other: Any) -> dict[str, Any]:
+    """A verified row of 20 samples of 100 steps around `seconds` per step; noise is shared by all rows of a round."""
+    count = other.pop("n", 20)
+    run = other.pop("run", "20260101T100000Z-aaaaaa")
+    drift = 1 + 0.05 * np.sin(np.arange(count)) + 0.002 * np.cos(7.0 * np.arange(count) + len(variant))
+    made = {
+        "run": run, "started": STARTED, "lab": "lbm", "variant": variant, "case": "256x256", "parent": parent,
+        "scale": "quick", "role": "step", "axis": None, "point": None, "dtype": "float32", "device": "some-gpu",
+        "device_name": "Some GPU", "device_kind": "gpu", "backend": "opencl", "policy": "{}", "timed": "loop",
+        "unit": "step", "units": 100, "status": "ok", "reason": None, "samples_s": (100 * seconds * drift).tolist(),
+        "rounds": list(range(count)), "flops": 6.5e6, "bytes": 4.7e6, "error": 1e-7, "bound": 1e-6, "extra": "{}",
+        "provenance": "{}",
+    }  # fmt: skip
+    return made | other
+
+
+def frame(*rows: dict[str, Any]) -> pd.DataFrame:
+    return pd.DataFrame(list(rows))
+
+
+ORDER = ["sequential", "port", "fused", "soa", "texture", "peer"]
+
+
+def lab_rows() -> pd.DataFrame:
+    return frame(
+        row("sequential", 4.2e-3, device="some-cpu", device_name="Some CPU", backend="opencl"),
+        row("port", 1.8e-4, "sequential"),
+        row("port-again", 1.8e-4, "port", role="again"),
+        row("fused", 1.1e-4, "port"),
+        row("soa", 2.4e-5, "fused", status="failed", reason="wrong result: max error 3 > 1e-6"),
+        row("peer", 3.1e-5, None, role="peer"),
+    )
+
+
+def line(table: report.Table, name: str) -> str:
+    """The HTML of one line of a table."""
+    found = re.search(rf'<tr[^>]*><th scope="row"[^>]*>{re.escape(name)}[ <].*?</tr>', table.html, re.DOTALL)
+    assert found, name
+    return found[0]
+
+
+def test_ladder_says_what_it_must() -> None:
+    bound = Bound(2e-5, "memory")
+    table = report.ladder(
+        lab_rows(), ORDER, case="256x256", bound=bound, rate=(0.065536, "MLUPS"), elsewhere=["texture"],
+        changes={"fused": "three kernels in one"},
+    )  # fmt: skip
+    assert "three kernels in one" in line(table, "fused")
+    assert "not on this device" in line(table, "texture")
+    why = {"texture": "needs a side that is a power of two"}
+    assert why["texture"] in line(report.ladder(lab_rows(), ORDER, case="256x256", elsewhere=why), "texture")
+    assert "control" in line(table, "port-again") and "same" in line(table, "port-again")
+    assert "Some CPU" in line(table, "sequential") and "base" in line(table, "sequential")
+    assert "across devices" in line(table, "port")
+    frame_ = table.frame.set_index("variant")
+    assert frame_.loc["fused", "vs_parent"] == pytest.approx(180 / 110, rel=0.01)
+    assert frame_.loc["fused", "share"] == pytest.approx(20 / 110, rel=0.06)
+    assert frame_.loc["fused", "rate"] == pytest.approx(0.065536 / 1.1e-4, rel=0.06)
+    assert "best" in line(table, "peer")
+
+
+def test_an_a_a_twin_of_the_same_name_is_held_against_its_variant() -> None:
+    rows = frame(row("a", 1e-3), row("b", 5e-4, "a"), row("b", 5e-4, "a", role="again"))
+    table = report.ladder(rows, ["a", "b"], case="256x256", base="a")
+    assert table.frame.variant.tolist() == ["a", "b", "b (again)"]
+    assert "same" in line(table, "b (again)") and "faster" in line(table, "b")
+
+
+def test_failed_and_unverified_rows_never_show_a_number() -> None:
+    nan = float("nan")
+    rows = frame(
+        row("a", 1e-3), row("b", 7.77e-4, "a", status="failed", reason="out of memory"),
+        row("c", 7.77e-4, "b", error=2e-6), row("d", 7.77e-4, "c", error=nan), row("e", 7.77e-4, "d", bound=nan),
+    )  # fmt: skip
+    table = report.ladder(rows, ["a", "b", "c", "d", "e"], case="256x256", base="a")
+    for name, why in [("b", "out of memory"), ("c", "allowed 1e-06"), ("d", "error nan"), ("e", "allowed nan")]:
+        assert why in line(table, name) and "failed" in line(table, name)
+        assert "777" not in line(table, name) and "\u00b5s" not in line(table, name)
+    numbers = table.frame.set_index("variant")[["seconds", "low", "high", "vs_parent", "vs_base", "share", "error"]]
+    assert numbers.loc[["b", "c", "d", "e"]].isna().all(axis=None)
+    assert "777" not in table.text
+    assert "out of memory" in report.failed(rows).html and len(report.failed(rows).frame) == 4
+    chart = report.ladder_chart(rows, ["a", "b", "c"], case="256x256", base="a").svg
+    assert "out of memory" in chart and "777" not in chart
+
+
+def test_a_probe_that_computes_nothing_has_nothing_to_check() -> None:
+    rows = frame(row("a", 1e-3), row("empty", 5e-4, "a", role="probe", error=math.nan, bound=math.nan))
+    table = report.ladder(rows, ["a", "empty"], case="256x256", base="a")
+    assert "nothing to check" in line(table, "empty") and table.frame.seconds.notna().all()
+
+
+def test_the_newest_row_counts_even_when_it_failed() -> None:
+    later = STARTED + pd.Timedelta(hours=1)
+    rows = frame(row("a", 1e-3, started=later, status="failed", reason="build error"), row("a", 1e-3))
+    assert newest(rows, "256x256")["a"].why == "build error"
+
+
+def test_ratio_above_one_is_faster_and_pairs_rounds() -> None:
+    """The drift of 5 % is common to both rows of a round: only pairing makes 1 % visible."""
+    side_by_side = frame(row("slow", 1.01e-3), row("fast", 1e-3, "slow"))
+    table = report.ladder(side_by_side, ["slow", "fast"], case="256x256", base="slow")
+    (ratio,) = table.frame[table.frame.variant == "fast"].to_dict("records")
+    assert ratio["vs_parent"] == pytest.approx(1.01, rel=0.004) and not ratio["vs_parent_same"]
+    assert ratio["vs_parent_how"] == "" and "faster" in line(table, "fast")
+
+    shuffled = frame(row("slow", 1.01e-3), row("fast", 1e-3, "slow", rounds=list(reversed(range(20)))))
+    assert report.ladder(shuffled, ["fast"], case="256x256").frame.vs_parent_same[0]
+
+    apart = frame(row("slow", 1.01e-3), row("fast", 1e-3, "slow", run="20260102T100000Z-bbbbbb"))
+    table = report.ladder(apart, ["slow", "fast"], case="256x256", base="slow")
+    assert "across runs" in line(table, "fast") and "same" in line(table, "fast")
+
+
+def test_a_ratio_of_rows_timed_otherwise_says_so() -> None:
+    rows = frame(row("a", 1e-3), row("b", 1e-4, "a", timed="kernel", policy='{"l2":"cold"}'))
+    assert "other policy, other timed" in line(report.ladder(rows, ["a", "b"], case="256x256", base="a"), "b")
+
+
+def test_same_only_where_the_interval_includes_one() -> None:
+    rows = frame(row("a", 1e-3), row("b", 1e-3, "a"), row("c", 1.2e-3, "b"))
+    table = report.ladder(rows, ["a", "b", "c"], case="256x256", base="a")
+    assert "same" in line(table, "b") and "same" not in line(table, "c") and "slower" in line(table, "c")
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, 0.0, -1.0])
+def test_a_sample_that_is_no_time_is_refused(bad: float) -> None:
+    samples = [0.1] * 9 + [bad]
+    with pytest.raises(UsageError, match="samples_s"):
+        report.ladder(frame(row("a", 1e-3, samples_s=samples)), ["a"], case="256x256")
+
+
+def test_few_samples_give_a_range_and_the_table_says_so() -> None:
+    table = report.ladder(frame(row("a", 1e-3, n=3)), ["a"], case="256x256", base="a")
+    assert "n = 3, range" in line(table, "a") and any("fewer than 6" in note for note in table.notes)
+    two = report.ladder(frame(row("a", 2e-3, n=2), row("b", 1e-3, "a", n=2)), ["a", "b"], case="256x256", base="a")
+    assert "too few" in line(two, "b") and "inf" not in two.html and "\u221e" not in two.html
+
+
+def test_unknown_case_lists_the_valid_ones() -> None:
+    with pytest.raises(UsageError, match="256x256"):
+        report.ladder(lab_rows(), ORDER, case="512x512")
+
+
+def test_an_empty_store_makes_tables_not_errors() -> None:
+    empty = pd.DataFrame()
+    assert report.ladder(empty, ["a"], case="256x256").frame.status.tolist() == ["missing"]
+    assert report.failed(empty).frame.empty and report.states([]).frame.empty
+    with pytest.raises(UsageError, match="measure the ladder first"):
+        report.ladder_chart(empty, ["a"], case="c")
+    with pytest.raises(UsageError, match="measured: none"):
+        report.line_sweep(empty, "wg")
+
+
+def test_rows_read_the_same_after_parquet(tmp_path: Path) -> None:
+    rows = lab_rows()
+    rows.to_parquet(tmp_path / "rows.parquet")
+    again = pd.read_parquet(tmp_path / "rows.parquet")
+    assert report.ladder(again, ORDER, case="256x256").html == report.ladder(rows, ORDER, case="256x256").html
+
+
+def test_names_on_the_roofline_keep_their_distance() -> None:
+    places = apart([0.0, 0.01, 0.02, 1.0], 0.1, -1.0, 2.0)
+    assert all(b - a >= 0.1 - 1e-12 for a, b in pairwise(places))
+    assert places[1] == pytest.approx(0.01) and places[3] == 1.0
+    assert max(apart([0.9, 0.95], 0.1, 0.0, 1.0)) <= 1.0 and min(apart([-5.0, 3.0], 0.1, 0.0, 4.0)) >= 0.0
+
+
+def test_html_is_escaped_and_semantic() -> None:
+    nasty = '<script>"&'
+    rows = frame(row(nasty, 1e-3), row("b", 1e-3, nasty, status="failed", reason="a < b & <img src=x>"))
+    for table in (report.ladder(rows, [nasty, "b"], case="256x256", base=nasty), report.failed(rows)):
+        assert "<script" not in table.html and "<img" not in table.html and "a &lt; b &amp;" in table.html
+        root = ElementTree.fromstring(f"<div>{table.html}</div>")
+        region = root.find("div")
+        assert region is not None and region.get("role") == "region" and region.get("tabindex") == "0"
+        assert root.find(".//caption") is not None
+        assert all(cell.get("scope") in ("row", "col") for cell in root.iter("th"))
+        width = len(root.findall(".//thead/tr/th"))
+        for each in root.findall(".//tbody/tr"):
+            assert sum(int(cell.get("colspan", 1)) for cell in each) == width
+    chart = report.ladder_chart(rows, [nasty, "b"], case="256x256", base=nasty, title='a "title" <b>')
+    ElementTree.fromstring(chart.html)
+
+
+def test_text_is_aligned() -> None:
+    lines = report.ladder(lab_rows(), ORDER, case="256x256").text.splitlines()
+    head = next(text for text in lines if text.startswith("Variant"))
+    end = head.index("Time per step (\u00b5s)") + len("Time per step (\u00b5s)")
+    for name in ("port ", "fused ", "peer "):
+        body = next(text for text in lines if text.startswith(name))
+        assert body[end - 1] == "]" and body[end] == " "
+
+
+def sweep_rows() -> pd.DataFrame:
+    shapes = {"16x1": 2e-5, "2x8": 5e-5, "16x4": 2e-5, "2x4": 8e-5}
+    points = [
+        row(f"fused@wg={point}", time, "fused", role="sweep", axis="wg", point=point) for point, time in shapes.items()
+    ]
+    points[1] |= {"status": "failed", "reason": "work-group too large"}
+    return frame(row("fused", 2.2e-5), *points)
+
+
+def test_sweep_marks_every_point_that_ties_with_the_fastest() -> None:
+    table = report.sweep(sweep_rows(), "wg", case="256x256")
+    assert list(table.frame.point) == ["2x4", "2x8", "16x1", "16x4"]
+    assert [name for name in table.frame.point if '<tr class="best"' in line(table, name)] == ["16x1", "16x4"]
+    assert "too large" in line(table, "2x8")
+    with pytest.raises(UsageError, match="fused over wg"):
+        report.sweep(sweep_rows(), "tile", case="256x256")
+
+
+def test_sweep_grid_and_heat_map() -> None:
+    grid, reasons = report.sweep_grid(sweep_rows(), "wg", case="256x256")
+    assert list(grid.index) == ["1", "4", "8"] and list(grid.columns) == ["2", "16"]
+    assert math.isnan(grid.loc["8", "2"]) and reasons == {("8", "2"): "work-group too large"}
+    figure = report.heat_map(grid, reasons=reasons)
+    assert any("work-group too large" in note for note in figure.notes) and any("16 \u00d7" in n for n in figure.notes)
+    with pytest.raises(UsageError, match="at least one time"):
+        report.heat_map(grid * math.nan)
+
+
+def test_a_line_for_each_case_or_each_axis() -> None:
+    rows = [row(f"a@{axis}={at}", at * 1e-6, "a", role="sweep", axis=axis, point=str(at), case=case)
+            for axis in ("buffers", "integers") for at in (1, 4, 16) for case in ("one", "two")]  # fmt: skip
+    by_case = report.line_sweep(frame(*rows), "buffers").svg
+    assert ">one<" in by_case and ">two<" in by_case and ">buffers<" in by_case
+    by_axis = report.line_sweep(frame(*rows), ["buffers", "integers"], case="one", xlabel="arguments").svg
+    assert ">buffers<" in by_axis and ">integers<" in by_axis and ">arguments<" in by_axis
+
+
+def test_leave_one_out_gives_the_worth_of_each_optimisation() -> None:
+    rows = frame(row("best", 1e-4), row("best-no-soa", 5e-4, "best"), row("best-no-bits", 1e-4, "best"))
+    table = report.leave_one_out(
+        rows, {"SoA": "best-no-soa", "bits": "best-no-bits", "lists": "none"}, case="256x256", best="best"
+    )
+    assert table.frame.set_index("optimisation").loc["SoA", "worth"] == pytest.approx(5, rel=0.01)
+    assert "same" in line(table, "bits") and "not measured" in line(table, "lists")
+
+
+def test_published_beside_ours_marks_totals_as_extrapolated() -> None:
+    published = pd.DataFrame(
+        [
+            {"table": "4", "variant": "fused kernels", "case": "256x256", "device": "Old GPU", "metric": metric,
+             "unit": unit, "trial": "", "value": value, "seconds": seconds}
+            for metric, unit, value, seconds in [("time", "s", 8.8, 8.8), ("speedup", "x", 1.75, math.nan),
+                                                 ("rate", "GB/s", 443.0, math.nan)]
+        ]
+    )  # fmt: skip
+    table = report.published_beside_ours(
+        published, lab_rows(), {"fused kernels": "fused"}, units={"256x256": 80000}, source="a report"
+    )
+    time, speedup, rate = table.frame.to_dict("records")
+    assert time["ours"] == pytest.approx(8.8, rel=0.06) and time["extrapolated"]
+    assert (
+        "extrapolated from 100 steps" in table.html
+        and "8.8\u2009s" in table.html
+        and "443\u2009GB/s" in table.html
+        and "Published: a report." in table.html
+    )
+    assert speedup["ours"] == pytest.approx(180 / 110, rel=0.01) and rate["status"] == "missing"
+    exact = report.published_beside_ours(published, lab_rows(), {"fused kernels": "fused"}, units={"256x256": 100})
+    assert "extrapolated" not in exact.html
+    other = report.published_beside_ours(published, lab_rows(), {"fused kernels": "soa"})
+    assert set(other.frame.status) == {"failed"} and "wrong result" in other.html
+
+
+def test_states_and_card() -> None:
+    cell = {"lab": "lbm", "variant": "a", "case": "c", "backend": "opencl", "device": "d"}
+    table = report.states([cell | State("stale-code", "source changed")._asdict()])
+    assert "state stale-code" in table.html and "source changed" in table.html and "1 stale-code" in table.notes[0]
+    environment = {"device": {"device": "Some GPU", "driver": "1.2"}, "libraries": {"numpy": "2", "cupy": "13"}}
+    git = {"commit": "0123456789abcdef", "dirty": True}
+    provenance = {"environment": environment, "cpu": "Some CPU", "governor": None, "memory_bytes": 64e9, "git": git}
+    facts = report.card(json.dumps(provenance), {"device": "auto", "scale": "quick", "remeasure": False}).frame
+    assert dict(zip(facts.fact, facts.value, strict=True)) == {
+        "device": "auto", "scale": "quick", "remeasure": "no", "driver": "1.2", "libraries": "numpy 2, cupy 13",
+        "cpu": "Some CPU", "memory": "64.0\u2009GB", "commit": "0123456789ab with uncommitted changes",
+    }  # fmt: skip
+
+
+def figures() -> dict[str, report.Figure]:
+    rows = lab_rows()
+    grid, reasons = report.sweep_grid(sweep_rows(), "wg", case="256x256")
+    return {
+        "ladder": report.ladder_chart(rows, ORDER, case="256x256", published=(6.5e-6, "Tesla V100")),
+        "roofline": report.roofline_chart(rows, PEAKS, case="256x256", working_set=4.7e6),
+        "heat": report.heat_map(grid, reasons=reasons),
+        "line": report.line_sweep(sweep_rows(), "wg"),
+    }
+
+
+PEAKS = Peaks([(2**20, 9e12), (2**23, 8.7e12), (2**30, 4.2e12)], {"float32": 6e13})
+
+
+def test_figures_are_xml_with_unique_ids_and_no_hard_ink() -> None:
+    made = figures()
+    page = ElementTree.fromstring(f"<body>{''.join(figure.html for figure in made.values())}</body>")
+    ids = [each.get("id") for each in page.iter() if each.get("id")]
+    assert ids and len(ids) == len(set(ids))
+    for name, figure in made.items():
+        assert not re.search(r"#(0{3}|0{6}|f{3}|f{6}|010203)\b|\b(black|white)\b", figure.svg, re.IGNORECASE), name
+        assert "currentColor" in figure.svg and "<style" not in figure.svg and "<text" in figure.svg
+        refers = re.findall(r'(?:href="#|url\(#)([^")]+)', figure.svg)
+        assert set(refers) <= set(ids)
+        root = ElementTree.fromstring(figure.svg)
+        assert root.get("role") == "img" and root.get("aria-label") == figure.title
+        assert root.find("title") is not None and root.get("width") == "100%" and root.get("viewBox")
+
+
+def test_figures_are_the_same_bytes_each_time() -> None:
+    first, second = figures(), figures()
+    assert all(first[name].svg == second[name].svg for name in first)
+
+
+def test_letters_stay_legible_at_360_pixels() -> None:
+    for name, figure in figures().items():
+        width = float(ElementTree.fromstring(figure.svg).get("viewBox", "").split()[2])
+        sizes = [float(size) for size in re.findall(r"font-size: ([\d.]+)px", figure.svg)]
+        assert sizes and min(sizes) * 360 / width >= 6.5, name
+
+
+def test_colours_show_on_light_and_dark_grounds() -> None:
+    def luminance(colour: str) -> float:
+        parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+        linear = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    for colour in {*svg.COLOURS.values(), *svg.SERIES}:
+        light, dark = 1.05 / (luminance(colour) + 0.05), (luminance(colour) + 0.05) / (luminance("#14181e") + 0.05)
+        assert min(light, dark) >= 3, colour
+
+
+def test_roofline_warns_of_a_point_above_its_roof() -> None:
+    rows = frame(row("good", 1e-5), row("wrong", 1e-7, "good"))
+    figure = report.roofline_chart(rows, PEAKS, case="256x256", working_set=4.7e6)
+    assert len(figure.warnings) == 1 and figure.warnings[0].startswith("wrong lies above")
+    with pytest.raises(UsageError, match="float32"):
+        report.roofline_chart(rows, PEAKS, case="256x256", working_set=4.7e6, dtype="float16")
+
+
+def test_figures_save(tmp_path: Path) -> None:
+    figure = figures()["line"]
+    assert figure.save(tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+    assert ElementTree.parse(figure.save(tmp_path / "a.svg")).getroot().tag == "{http://www.w3.org/2000/svg}svg"
+    with pytest.raises(UsageError, match="png"):
+        figure.save(tmp_path / "a.gif")
+
+
+def test_ladder_chart_without_its_base_starts_at_the_first_variant() -> None:
+    figure = report.ladder_chart(lab_rows(), ["port", "fused"], case="256x256", base="none")
+    assert "over port" in figure.title
+    with pytest.raises(UsageError, match="verified time"):
+        report.ladder_chart(lab_rows(), ["soa"], case="256x256")
+
+
+def test_code_blocks() -> None:
+    block = report.html_diff("--- a\n+++ b\n-old <x>\n+new\n")
+    assert 'class="highlight"' in block and 'class="gi"' in block and "&lt;x&gt;" in block and "<x>" not in block
+    assert "no-diff" in report.html_diff("")
+    assert 'class="kt"' in report.html_source("float a;", "opencl") and "plain" in report.html_source(
+        "plain", "nonsense"
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.0123, "0.0123"), (1.234, "1.23"), (9.996, "10.0"), (99.96, "100"), (1234, "1\u2009230"), (0, "0.00"),
+     (12345678, "1.23e+07"), (math.nan, "\u2013"), (-2.5, "\u22122.50"),
+     (999.6, "1\u2009000"), (3.2e-8, "3.20e\u221208")],
+)  # fmt: skip
+def test_three_significant_digits(value: float, text: str) -> None:
+    assert units.number(value) == text
+
+
+def test_intervals_and_factors() -> None:
+    assert units.interval(12.34, 12.11, 12.58) == "12.3 [12.1, 12.6]"
+    assert units.interval(12345, 12251, 12449) == "12\u2009300 [12\u2009300, 12\u2009400]"
+    assert units.factor(1.0042, 1.0013, 1.0071) == "1.004 [1.001, 1.007]"
+    assert units.factor(1.31, 1.28, 1.34) == "1.31 [1.28, 1.34]"
+
+
+def test_one_unit_a_column() -> None:
+    assert units.time_unit([2e-6, 4e-2]) == ("\u00b5s", 1e-6)
+    assert units.time_unit([2.0]) == ("s", 1.0) and units.time_unit([1e-3]) == ("ms", 1e-3)
+    assert units.time_unit([3e-10]) == ("ns", 1e-9) and units.time_unit([]) == ("s", 1.0)
+    assert units.quantity(4.26e12, "B/s") == "4.26\u2009TB/s" and units.duration(1.23e-5) == "12.3\u2009\u00b5s"
+    sizes = [size for _, size in units.TIMES]
+    assert all(a > b for a, b in pairwise(sizes))
