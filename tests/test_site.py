@@ -122,7 +122,7 @@ def test_wide_tables_scroll_by_themselves_with_their_first_column_in_sight(brows
 @pytest.mark.site
 def test_a_run_card_in_place_of_the_parameters(built_site: Path) -> None:
     text = (built_site / "labs" / "lbm.html").read_text(encoding="utf-8")
-    assert text.count('class="run-card"') == 1
+    assert text.count('class="run-parameters"') == 1
     assert "<dt>scale</dt><dd>test</dd>" in text
     assert "Parameters</span>" not in text and "# Parameters" not in text
 

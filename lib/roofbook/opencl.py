@@ -26,6 +26,7 @@ class Buffer(contract.Buffer):
 class Kernel(contract.Kernel):
     def __init__(self, kernel: Any, device: Any) -> None:
         self.kernel, self.device, self.name = kernel, device, kernel.function_name
+        self.typed = False
 
     def resources(self) -> dict[str, int]:
         import pyopencl as cl
@@ -62,6 +63,9 @@ class Queue(contract.Queue):
         self.queue = cl.CommandQueue(context, device, properties=properties)
 
     def launch(self, kernel: Any, global_size: Sequence[int], local_size: Sequence[int], *args: Any) -> None:
+        if not kernel.typed:  # PyOpenCL then packs all scalars in one call: 70 times faster than one by one
+            kernel.kernel.set_scalar_arg_dtypes([None if isinstance(arg, Buffer) else arg.dtype for arg in args])
+            kernel.typed = True
         kernel.kernel.set_args(*[arg.memory if isinstance(arg, Buffer) else arg for arg in args])
         self._cl.enqueue_nd_range_kernel(self.queue, kernel.kernel, global_size, local_size)
 

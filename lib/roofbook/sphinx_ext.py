@@ -49,22 +49,35 @@ def reread_pages_with_fragments(app: Sphinx, env: Any, *_: set[str]) -> list[str
 
 
 def run_card(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Of an executed notebook, replace the cells of parameters by one card that says what was run, and when."""
+    """Of an executed notebook, replace the cells of parameters by one card that says what was run, and when.
+
+    Output that shows nothing, as a progress bar leaves it that has erased itself, goes too.
+    """
     if not app.env.doc2path(docname).endswith(".ipynb"):
         return
     notebook = json.loads(source[0])
+    for cell in notebook["cells"]:
+        if "outputs" in cell:
+            cell["outputs"] = [each for each in cell["outputs"] if not _is_blank(each)]
     hidden = [i for i, cell in enumerate(notebook["cells"]) if PARAMETER_TAGS & set(cell["metadata"].get("tags", []))]
-    if not hidden:
-        return
-    values: dict[str, Any] = {}
-    for i in hidden:
-        values |= _literals("".join(notebook["cells"][i]["source"]))
-    card = {"cell_type": "markdown", "metadata": {}, "source": _card(values, notebook["metadata"].get("papermill", {}))}
-    if "id" in notebook["cells"][hidden[0]]:
-        card["id"] = "run-card"
-    notebook["cells"][hidden[0]] = card
-    notebook["cells"] = [cell for i, cell in enumerate(notebook["cells"]) if i not in hidden[1:]]
+    if hidden:
+        values: dict[str, Any] = {}
+        for i in hidden:
+            values |= _literals("".join(notebook["cells"][i]["source"]))
+        first = notebook["cells"][hidden[0]]
+        card = {
+            "cell_type": "markdown",
+            "metadata": {},
+            "source": _card(values, notebook["metadata"].get("papermill", {})),
+        }
+        notebook["cells"][hidden[0]] = card | ({"id": first["id"]} if "id" in first else {})
+        notebook["cells"] = [cell for i, cell in enumerate(notebook["cells"]) if i not in hidden[1:]]
     source[0] = json.dumps(notebook)
+
+
+def _is_blank(output: dict[str, Any]) -> bool:
+    text = "".join(output.get("text", "")) if output["output_type"] == "stream" else "shown"
+    return not re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text).strip()
 
 
 def _literals(code: str) -> dict[str, Any]:
@@ -82,7 +95,7 @@ def _card(values: dict[str, Any], papermill: dict[str, Any]) -> str:
     took = f" in {papermill['duration']:.0f} s" if papermill.get("duration") else ""
     pairs = ((html.escape(name), html.escape(_plain(value))) for name, value in values.items())
     rows = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in pairs)
-    card = f'<aside class="run-card" aria-label="Parameters"><p>Run{when}{took} with</p><dl>{rows}</dl></aside>'
+    card = f'<aside class="run-parameters" aria-label="Parameters"><p>Run{when}{took} with</p><dl>{rows}</dl></aside>'
     return f"```{{raw}} html\n{card}\n```\n"
 
 
@@ -96,10 +109,10 @@ def _plain(value: Any) -> str:
 
 
 def polish(app: Sphinx, pagename: str, template: str, context: dict[str, Any], doctree: Any) -> None:
-    """Mend the HTML of a page: scroll regions for tables and figures, and ids of inline figures made unique."""
+    """Mend the HTML of a page: scroll regions for tables, and ids of inline figures made unique."""
     body = context.get("body")
     if body and doctree is not None:
-        context["body"] = scroll_figures(scroll_tables(unique_svg_ids(body)))
+        context["body"] = scroll_tables(unique_svg_ids(body))
 
 
 def scroll_tables(body: str) -> str:
@@ -118,11 +131,6 @@ def scroll_tables(body: str) -> str:
 
     pattern = r'(<div class="(?:pst-scrollable-table-container|table-scroll)"[^>]*>)?\s*(<table\b.*?</table>)'
     return re.sub(pattern, wrap, body, flags=re.S)
-
-
-def scroll_figures(body: str) -> str:
-    """Let the keyboard reach an inline figure, which scrolls on a narrow screen."""
-    return re.sub(r"<figure(?![^>]*tabindex)([^>]*)>(?=\s*<svg)", r'<figure tabindex="0"\1>', body)
 
 
 def unique_svg_ids(body: str) -> str:

@@ -92,14 +92,13 @@ class Simulation(Runnable):
         params = self.params
         self.local = variant.options.get("group", (64, 1))
         self.group_size = self.local[0] * self.local[1]
-        self.size = tuple(-(-n // g) * g for n, g in zip((params.nx, params.ny), self.local, strict=True))
-        self.groups = self.size[0] * self.size[1] // self.group_size
+        self.lay_out()
         self.row = -(-params.nx // self.group_size) * self.group_size
         self.queue = device.queue()
-        knobs: dict[str, Any] = {"GROUP_SIZE": self.group_size}
+        knobs: dict[str, Any] = {"GROUP_SIZE": self.group_size} if knob(variant, "GROUP_SIZE") else {}
         if knob(variant, "GRID") == "SIXTEEN":
             knobs["REST"] = f"{params.density!r}f"
-        self.source = variant.source if self.local == (1, 1) else variant.source.turn(**knobs)
+        self.source = variant.source.turn(**knobs)
         self.program = device.build(self.source.render(device.backend))
         self.solid = np.dtype(np.int8 if knob(variant, "SOLID") == "char" else np.int32)
         self.obstacles = device.upload(obstacles.astype(self.solid))
@@ -112,6 +111,12 @@ class Simulation(Runnable):
         self.w1 = np.float32(params.density * params.accel / 9)
         self.w2 = np.float32(params.density * params.accel / 36)
         self.now = 0
+
+    def lay_out(self) -> None:
+        """The launch: a work-item a cell, and a partial sum a work-group."""
+        sides = self.params.nx, self.params.ny
+        self.size = tuple(-(-n // g) * g for n, g in zip(sides, self.local, strict=True))
+        self.groups = self.size[0] * self.size[1] // self.group_size
 
     def reset(self) -> None:
         self.now = 0
@@ -295,6 +300,17 @@ class KeptPartials(Simulation):
         super().close()
         self.sums.release()
         self.totals.release()
+
+
+class Vectors(KeptPartials):
+    """A work-item takes sixteen cells of a row and keeps its own partial sum."""
+
+    width = 16
+
+    def lay_out(self) -> None:
+        columns = -(-self.params.nx // self.width)
+        self.size = (-(-columns // self.local[0]) * self.local[0], -(-self.params.ny // self.local[1]) * self.local[1])
+        self.groups = columns * self.params.ny
 
 
 class InPlace(KeptPartials):
