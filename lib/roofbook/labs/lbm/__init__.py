@@ -210,7 +210,7 @@ def shape(text: str) -> tuple[int, int]:
 def _queued(kind: str, count: int) -> Variant:
     source = Source.of(HERE / "arguments.k", ARGUMENTS=f"{kind.upper()}_{count}", COUNT=count)
     return Variant(
-        f"queue@{kind}s={count}", None, source, plans.QueueOnly, f"{count} {kind} arguments", "", role="sweep",
+        f"queue@{kind}s={count}", f"queue@{kind}s=1", source, plans.QueueOnly, f"{count} {kind} arguments", "", role="sweep",
         options={"kind": kind, "count": count}, axis=f"{kind}s", point=str(count),
     )  # fmt: skip
 
