@@ -1,4 +1,4 @@
-"""What several tests need: the executed notebook, the built site, and a browser where there is one."""
+"""What several tests need: every device, the executed notebook, the built site, and a browser where there is one."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from roofbook.device import devices
+
 ROOT = Path(__file__).parents[1]
 
 # Headless, and quiet: a browser that asks nothing of the network by itself.
@@ -19,6 +21,28 @@ CHROMIUM_FLAGS = [f"--{flag}" for flag in (
     "headless", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-background-networking",
     "disable-component-update", "disable-sync",
 )]  # fmt: skip
+
+
+def every_device() -> list[Any]:
+    """One parameter a device that is present; a backend without one is a test that is skipped, with the reason."""
+    found = devices()
+    params = [
+        pytest.param(each, id=each.spec.replace(":", ""), marks=[pytest.mark.gpu] if each.kind == "gpu" else [])
+        for each in found
+    ]
+    for backend, reason, marks in (
+        ("cuda", "no CUDA device: it takes an NVIDIA driver and CuPy", [pytest.mark.gpu]),
+        ("opencl", "no OpenCL device: `pip install 'pyopencl[pocl]'` brings one for the CPU", []),
+    ):
+        if not any(each.backend == backend for each in found):
+            params.append(pytest.param(None, id=backend, marks=[*marks, pytest.mark.skip(reason=reason)]))
+    return params
+
+
+@pytest.fixture(scope="session", params=every_device())
+def device(request: pytest.FixtureRequest) -> Any:
+    """Each device in turn: a test that takes it is the same test body on every backend."""
+    return request.param
 
 
 @pytest.fixture(scope="session")

@@ -21,6 +21,10 @@ class Buffer(contract.Buffer):
 class Kernel(contract.Kernel):
     def __init__(self, kernel: Any, name: str) -> None:
         self.kernel, self.function, self.name = kernel, kernel.kernel, name
+        self.cooperative = False
+
+    def configure(self, *, cooperative: bool = False) -> None:
+        self.cooperative = cooperative
 
     def resources(self) -> dict[str, int]:
         attributes = self.kernel.attributes
@@ -67,7 +71,7 @@ class Queue(contract.Queue):
     def launch(self, kernel: Any, global_size: Sequence[int], local_size: Sequence[int], *args: Any) -> None:
         grid = tuple(-(-size // local) for size, local in zip(global_size, local_size, strict=True))
         values = tuple(arg.memory if isinstance(arg, Buffer) else arg for arg in args)
-        kernel.function(grid, tuple(local_size), values, stream=self.stream)
+        kernel.function(grid, tuple(local_size), values, stream=self.stream, enable_cooperative_groups=kernel.cooperative)
 
     def write(self, buffer: Any, array: np.ndarray) -> None:
         array = np.ascontiguousarray(array)

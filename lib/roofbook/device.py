@@ -41,6 +41,10 @@ class Kernel(ABC):
     def resources(self) -> dict[str, int]:
         """registers, spill_bytes, local_bytes, constant_bytes, work_group_limit: those that the backend tells."""
 
+    def configure(self, *, cooperative: bool = False) -> None:
+        """Launch with all groups at once, or fail. Raises Unsupported where the backend cannot promise it."""
+        raise Unsupported("this backend has no cooperative launch")
+
 
 class Event(ABC):
     """A moment in a queue."""
@@ -162,7 +166,8 @@ def open_device(spec: str = "auto", home: str = "opencl") -> Device:
     backend, _, which = spec.partition(":")
     of_backend = [device for device in found if device.backend == backend]
     for device in of_backend:
-        if which and (device.spec == spec or (not which.isdigit() and which.lower() in str(device.identity()).lower())):
+        words = " ".join(device.identity().values()).lower()
+        if which and (device.spec == spec or (not which.isdigit() and which.lower() in words)):
             return device
     raise one_of("device", spec, ["auto", *(device.spec for device in found)])
 

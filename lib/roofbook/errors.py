@@ -1,12 +1,20 @@
-"""The one error a user can cause. Shown as a single line everywhere: shell, notebook, papermill."""
+"""The errors that a user sees. Shown without a stack everywhere: shell, notebook, papermill."""
 
 
-class UsageError(Exception):
-    """Bad input: the message says what was wrong and what would be right. The command line exits with code 2."""
+class Told(Exception):
+    """An error whose message says all that a user can act on."""
 
     def _render_traceback_(self) -> list[str]:
         """IPython's hook for a custom traceback: a reader's typo needs no stack."""
         return [f"{type(self).__name__}: {self}"]
+
+
+class UsageError(Told):
+    """Bad input: the message says in one line what was wrong and what would be right. The command line exits with code 2."""
+
+
+class Failed(Told):
+    """Something that should have worked did not, through no fault of the user's. The command line exits with code 1."""
 
 
 def one_of(what: str, given: object, valid: "list[str] | tuple[str, ...]") -> UsageError:

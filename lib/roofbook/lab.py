@@ -77,8 +77,8 @@ Plan = Callable[["Device", "Variant", Case, Mapping[str, Any]], Runnable]
 class Variant:
     """One named optimisation over its parent.
 
-    `differs` names all in which it differs from the parent: `source`, `plan`, `launch` or a field of `options`; a test holds it
-    to that. `shows` are regular expressions that its PTX must match, by kernel name.
+    `differs` names all in which it differs from the parent: `source`, `plan` or `options`; a test holds it to that. `shows` are
+    regular expressions that the PTX of a kernel must match and its parent's does not, by kernel name.
     """
 
     name: str
@@ -110,7 +110,8 @@ class Variant:
             options={**self.options, **options},
             change=f"{axis} = {point}",
             expect="",
-            differs=("source", "options"),
+            differs=(*(["source"] if source else []), *(["options"] if options else [])),
+            shows={},
             published=None,
         )
 

@@ -15,16 +15,13 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from .errors import UsageError
+from .errors import Failed, UsageError
 
 FINGERPRINT = "fingerprint"
 
 
-class SiteFailed(Exception):
+class SiteFailed(Failed):
     """The builder found something wrong: the message lists each warning on a line of its own."""
-
-    def _render_traceback_(self) -> list[str]:
-        return [f"{type(self).__name__}: {self}"]
 
 
 def build(root: Path, *, out: Path | None = None, progress: Callable[[str], None] | None = None) -> Path:

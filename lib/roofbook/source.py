@@ -29,11 +29,13 @@ class Source:
 
     @classmethod
     def of(cls, path: Path, **knobs: Knob) -> "Source":
-        """A source with knobs by name; an unknown knob (a name that the text never tests or uses) is an error."""
+        """A source with knobs by name. ValueError for a knob or an arm that the text never names: a typo picks no arm."""
         text = "".join(file.read_text() for file in _family(path))
-        for name in knobs:
+        for name, value in knobs.items():
             if not re.search(rf"\b{name}\b", text):
                 raise ValueError(f"{path.name} has no knob {name}")
+            if str(value).isupper() and not re.search(rf"\b{value}\b", text):
+                raise ValueError(f"{path.name}: knob {name} has no arm {value}")
         return cls(path, tuple(sorted(knobs.items())))
 
     def turn(self, **knobs: Knob) -> "Source":
@@ -67,7 +69,6 @@ class Source:
         return "\n".join(lines)
 
 
-@lru_cache
 def _family(path: Path) -> tuple[Path, ...]:
     """The file and all that it may include, each once."""
     found, open_ends = [path], [path]
@@ -88,14 +89,15 @@ def _wrap(line: str, width: int = 116) -> str:
     """Expanded macros make long lines: break them after commas, as a person would."""
     indent = " " * (len(line) - len(line.lstrip()) + 6)
     lines: list[str] = []
-    while not line.lstrip().startswith("//") and len(line) > width and (at := line.rfind(", ", 0, width)) > len(indent):
+    while len(line) > width and (at := line.partition("//")[0].rfind(", ", 0, width)) > len(indent):
         lines.append(line[: at + 1])
         line = indent + line[at + 2 :]
     return "\n".join([*lines, line])
 
 
 @lru_cache(maxsize=1024)
-def _expand(path: Path, modified: int, knobs: tuple[tuple[str, Knob], ...], dialect: str | None) -> str:
+def _expand(path: Path, texts: tuple[str, ...], knobs: tuple[tuple[str, Knob], ...], dialect: str | None) -> str:
+    """`texts` are those of the file and all it includes: an edit to any of them is another key of the cache."""
     import pcpp  # a kernel is only expanded when someone asks for it
 
     problems: list[str] = []
@@ -119,7 +121,7 @@ def _expand(path: Path, modified: int, knobs: tuple[tuple[str, Knob], ...], dial
         expander.define(f"{name} {value}")
     prelude = (_DIALECT_FOLDER / f"{dialect}.h").read_text() if dialect else ""
     marker = "// <kernel>"
-    expander.parse(f"{prelude}\n{marker}\n{path.read_text()}", str(path))
+    expander.parse(f"{prelude}\n{marker}\n{texts[0]}", str(path))
     out = io.StringIO()
     expander.write(out)
     if problems:
@@ -135,5 +137,4 @@ def _expand(path: Path, modified: int, knobs: tuple[tuple[str, Knob], ...], dial
 
 
 def _preprocess(path: Path, knobs: tuple[tuple[str, Knob], ...], dialect: str | None) -> str:
-    newest = max(file.stat().st_mtime_ns for file in _family(path))
-    return _expand(path, newest, knobs, dialect)
+    return _expand(path, tuple(file.read_text() for file in _family(path)), knobs, dialect)

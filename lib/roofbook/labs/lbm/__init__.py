@@ -54,6 +54,10 @@ IN_PLACE = Source.of(
 VECTORS = Source.of(HERE / "vectors.k", LAYOUT="SOA", GRID="ONE", PARTIALS="KEPT", CONSTANTS="HOISTED", SOLID="char")
 """The same step on explicit vectors."""
 
+WITHOUT = r"\A(?![\s\S]*{})"
+"""Regular expression of a code that has no such thing."""
+HALVES = r"ld\.global\.[bu]16[\s\S]*cvt\.f32\.f16[\s\S]*cvt\.rn\.f16\.f32[\s\S]*st\.global\.[bu]16"
+
 
 LADDER = (
     Variant(
@@ -90,7 +94,7 @@ LADDER = (
         "no-compute", "soa", SOA.turn(PROBE=1), plans.Fused,
         "The kernel returns at once: what the host alone costs.",
         "On the small grid it takes as long as with the computation: there the host is the bottleneck.",
-        role="probe", published="kernels with the computation removed",
+        role="probe", published="kernels with the computation removed", shows={"fused": WITHOUT.format(r"\w\.global")},
     ),
     Variant(
         "one-buffer", "soa", SOA.turn(GRID="ONE"), plans.Fused,
@@ -102,7 +106,7 @@ LADDER = (
         "device-struct", "soa", STRUCT, plans.Fused,
         "Nine pointers in a structure in device memory: 2 grid arguments.",
         "As few arguments as one buffer, no index arithmetic, one more load a work-item.",
-        published="struct of pointers built on the device",
+        published="struct of pointers built on the device", shows={"fused": r"ld\.global(\.nc)?\.[bu]64"},
     ),
     Variant(
         "no-count", "device-struct", NO_COUNT, plans.Fused,
@@ -151,7 +155,7 @@ LADDER = (
         "Neighbours by and-masks: sides are powers of two.",
         "An integer remainder a cell less, behind memory time: nothing to see.",
         options={"powers_of_two": True}, differs=("source", "options"),
-        published="power-of-two neighbours by bit operations",
+        published="power-of-two neighbours by bit operations", shows={"fused": WITHOUT.format(r"rem\.")},
     ),
     Variant(
         "hoisted", "accelerate-fused", HOISTED, plans.KeptPartials,
@@ -163,6 +167,7 @@ LADDER = (
         "byte-obstacles", "hoisted", BYTES, plans.KeptPartials,
         "Obstacles as bytes, and one buffer for the grid.",
         "73 bytes a cell instead of 76, and no pointers to load: a few percent.",
+        shows={"fused": r"ld\.global(\.nc)?\.[bsu]8"},
     ),
     Variant(
         "vectors", "byte-obstacles", VECTORS, plans.Vectors,
@@ -190,11 +195,23 @@ LADDER = (
         differs=("source", "plan"),
     ),
     Variant(
-        "half-storage", "in-place", IN_PLACE.turn(GRID="SIXTEEN"), plans.InPlace,
+        "half-storage", "in-place", IN_PLACE.turn(GRID="SIXTEEN", REST="0.1f"), plans.InPlace,
         "Populations are kept in fp16, as what they lie above rest; arithmetic stays fp32.",
         "37 bytes a cell instead of 73: twice as fast where memory bounds it, at a larger error.",
-        options={"unit_roundoff": 2.0**-14},
+        options={"unit_roundoff": 2.0**-14}, shows=dict.fromkeys(("from_neighbours", "in_the_cell"), HALVES),
         differs=("source", "options"),
+    ),
+    Variant(
+        "in-place-graph", "in-place", IN_PLACE.turn(PARTIALS="GRAPH"), plans.InPlaceGraph,
+        "The in-place steps as a CUDA graph.",
+        "What the kernel costs when the host is out of the way: one grid of a middling size then lives in the L2.",
+        backends=frozenset({"cuda"}), differs=("source", "plan"),
+    ),
+    Variant(
+        "persistent", "in-place-graph", Source.of(HERE / "flags.cu", NX=128, ROWS=1, CONSTANTS="HOISTED"), plans.Persistent,
+        "One launch: every block keeps its rows in registers; neighbours exchange rows and flags through the L2.",
+        "Even a graph's node costs half a microsecond, and a small grid is read and written each step. Neither is needed.",
+        backends=frozenset({"cuda"}), differs=("source", "plan"),
     ),
 )  # fmt: skip
 
@@ -316,6 +333,9 @@ class Lattice(Lab):
     def units(self, case: Case, variant: Variant, device: Device) -> int:
         if variant.plan is plans.QueueOnly:
             return LAUNCHES.get(case.scale, 50000)
+        if variant.name in ("sequential", "given-c"):  # one core: a second or two a sample is enough
+            cells = case.params["nx"] * case.params["ny"]
+            return min(case.units, max(4, 30_000_000 // cells))
         if "chunk" in variant.options:
             return max(case.units, 2 * variant.options["chunk"])
         return case.units
@@ -358,6 +378,8 @@ class Lattice(Lab):
         cells = params["nx"] * params["ny"]
         if variant.options.get("powers_of_two") and any(side & (side - 1) for side in (params["nx"], params["ny"])):
             return "not on this case: a side is no power of two"
+        if variant.plan is plans.Persistent and not plans.rows_of_a_block(params["nx"], params["ny"], 128):
+            return "not on this case: the grid does not fit the registers of one block a multiprocessor"
         if variant.options.get("narrowest", 0) > params["nx"]:
             return f"not on this case: narrower than {variant.options['narrowest']} cells"
         if variant.options.get("chunk", 0) > case.units and cells > 1 << 17 and case.scale in ("quick", "test"):
@@ -371,7 +393,7 @@ BYTES_PER_CELL = 9 * 4 * 2 + 1
 
 CASES: dict[str, dict[str, tuple[int, int]]] = {
     "quick": {"128x128": (100, 21), "1024x1024": (4, 4)},
-    "published": {"128x128": (4000, 51), "128x256": (4000, 51), "256x256": (4000, 51), "1024x1024": (1000, 11)},
+    "published": {"128x128": (4000, 51), "128x256": (4000, 51), "256x256": (4000, 51), "1024x1024": (1000, 10)},
     "large": {"4096x4096": (50, 4)},
     "test": {"40x24": (8, 5)},
 }

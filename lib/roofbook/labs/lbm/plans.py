@@ -97,7 +97,7 @@ class Simulation(Runnable):
         self.queue = device.queue()
         knobs: dict[str, Any] = {"GROUP_SIZE": self.group_size} if knob(variant, "GROUP_SIZE") else {}
         if knob(variant, "GRID") == "SIXTEEN":
-            knobs["REST"] = f"{params.density!r}f"
+            knobs["REST"] = f"{float(params.density)!r}f"
         self.source = variant.source.turn(**knobs)
         self.program = device.build(self.source.render(device.backend))
         self.solid = np.dtype(np.int8 if knob(variant, "SOLID") == "char" else np.int32)
@@ -111,6 +111,13 @@ class Simulation(Runnable):
         self.w1 = np.float32(params.density * params.accel / 9)
         self.w2 = np.float32(params.density * params.accel / 36)
         self.now = 0
+
+    def knobs(self) -> dict[str, Any]:
+        """The knobs that follow from the case and the launch."""
+        knobs: dict[str, Any] = {"GROUP_SIZE": self.group_size} if knob(self.variant, "GROUP_SIZE") else {}
+        if knob(self.variant, "GRID") == "SIXTEEN":
+            knobs["REST"] = f"{self.params.density!r}f"
+        return knobs
 
     def lay_out(self) -> None:
         """The launch: a work-item a cell, and a partial sum a work-group."""
@@ -179,6 +186,11 @@ class ReadEachStep(Simulation):
         self.accelerate = self.program.kernel("accelerate_flow")
         self.host_sums, self.host_counts = np.empty(self.groups, np.float32), np.empty(self.groups, np.int32)
 
+    def reset(self) -> None:
+        super().reset()
+        self.queue.write(self.sums, np.full(self.groups, UNWRITTEN, np.float32))
+        self.queue.write(self.counts, np.full(self.groups, -1, np.int32))
+
     def step(self) -> None:
         self.queue.launch(self.accelerate, (self.row,), (self.group_size,), *self.grids[self.now].arguments,
                           self.obstacles, self.nx, self.ny, self.w1, self.w2)  # fmt: skip
@@ -244,10 +256,14 @@ class KeptPartials(Simulation):
         ending = device.build(Source.of(HERE / "total.k", GROUP_SIZE=64).render(device.backend))
         self.total, self.count_steps = ending.kernel("total"), ending.kernel("count_steps")
         self.separate = knob(variant, "ACCELERATE") == "SEPARATE"
-        self.accelerate = self.program.kernel("accelerate_flow")
+        self.accelerate = device.build(self.accelerator().render(device.backend)).kernel("accelerate_flow")
         self.kernels = [self.program.kernel(name) for name in self.kernel_names()]
 
-    def kernel_names(self) -> tuple[str, str]:
+    def accelerator(self) -> Source:
+        """The source that holds accelerate_flow."""
+        return self.source
+
+    def kernel_names(self) -> tuple[str, ...]:
         return "fused", "fused"
 
     def reset(self) -> None:
@@ -318,7 +334,7 @@ class InPlace(KeptPartials):
 
     grids_needed = 1
 
-    def kernel_names(self) -> tuple[str, str]:
+    def kernel_names(self) -> tuple[str, ...]:
         return "from_neighbours", "in_the_cell"
 
     def main_kernel(self) -> str:
@@ -340,6 +356,61 @@ class InPlace(KeptPartials):
             for k, opposite in enumerate(OPPOSITE):
                 f[opposite] = np.roll(turned[k], (EY[k], EX[k]), axis=(0, 1))
         return {"f": f, "av_vels": self.av_vels.copy()}
+
+
+class Persistent(KeptPartials):
+    """One launch for all steps: each block keeps its rows, and flags tell its neighbours how far it is."""
+
+    grids_needed = 1
+    blocks_at_most = 128
+    """Fewer than the multiprocessors of the GPUs in question, so that all blocks run at once."""
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        super().__init__(device, variant, case, inputs)
+        self.persistent = self.program.kernel("persistent")
+        self.persistent.configure(cooperative=True)
+        self.flags = device.empty(4 * self.blocks)
+        self.halo = device.empty(4 * 2 * 6 * self.blocks * self.params.nx)
+
+    def knobs(self) -> dict[str, Any]:
+        rows = rows_of_a_block(self.params.nx, self.params.ny, self.blocks_at_most)
+        if not rows:
+            raise Unsupported(f"{self.params.nx}x{self.params.ny} does not fit {self.blocks_at_most} blocks of 640 cells")
+        return {"NX": self.params.nx, "ROWS": rows}
+
+    def lay_out(self) -> None:
+        rows: int = self.knobs()["ROWS"]
+        self.blocks = self.params.ny // rows
+        self.local = (self.params.nx, rows)
+        self.size = (self.params.nx * self.blocks, rows)
+        self.groups = self.params.nx * self.params.ny // 32
+        self.group_size = 64
+
+    def accelerator(self) -> Source:
+        return Source.of(HERE / "in_place.k", LAYOUT="SOA", GRID="ONE", PARTIALS="KEPT", SOLID="char", GROUP_SIZE=64)
+
+    def kernel_names(self) -> tuple[str, ...]:
+        return ("persistent",)
+
+    def main_kernel(self) -> str:
+        return "persistent"
+
+    def submit(self) -> None:
+        self.queue.write(self.flags, np.zeros(self.blocks, np.int32))
+        self.launch_accelerate(0)
+        self.queue.launch(self.persistent, self.size, self.local, *self.grids[0].arguments, self.obstacles, self.sums,
+                          self.halo, self.flags, self.ny, np.int32(self.units), self.omega, self.w1, self.w2)  # fmt: skip
+        self.add_up(0, self.units)
+
+    def run(self) -> None:
+        super().run()
+        self.now = 0
+
+
+def rows_of_a_block(nx: int, ny: int, blocks: int) -> int:
+    """The fewest rows with which `blocks` blocks of at most 640 cells (48 KiB shared) hold the grid; 0 where none do."""
+    fits = (rows for rows in range(1, ny + 1) if ny % rows == 0 and ny // rows <= blocks and nx * rows <= 640)
+    return next(fits, 0) if nx % 32 == 0 else 0
 
 
 class CHost(KeptPartials):
@@ -379,7 +450,7 @@ class Graph(KeptPartials):
     def submit_recorded(self) -> None:
         for step in range(self.steps):
             arguments = self.arguments(step, (self.done, np.int32(step)), last=False)
-            self.queue.launch(self.kernels[0], self.size, self.local, *arguments)
+            self.queue.launch(self.kernels[step % 2], self.size, self.local, *arguments)
         self.queue.launch(self.count_steps, (1,), (1,), self.done, np.int32(self.steps))
 
     def submit(self) -> None:
@@ -394,7 +465,7 @@ class Graph(KeptPartials):
         done = replays * self.steps
         for step in range(done, self.units):
             arguments = self.arguments(step, (self.done, np.int32(step - done)), last=step == self.units - 1)
-            self.queue.launch(self.kernels[0], self.size, self.local, *arguments)
+            self.queue.launch(self.kernels[step % 2], self.size, self.local, *arguments)
         self.add_up(0, self.units)
 
 
@@ -449,3 +520,7 @@ class Native(Runnable):
 
     def facts(self) -> dict[str, Any]:
         return {"threads": self.program.threads, "flags": " ".join(self.program.flags), "note": self.program.reason}
+
+
+class InPlaceGraph(Graph, InPlace):
+    """The in-place steps as a graph."""
