@@ -54,7 +54,7 @@ def executed_lbm(tmp_path_factory: pytest.TempPathFactory) -> Path:
     parameters = {"scale": "test", "results": str(folder / "results")}
     notebook = ROOT / "experiments" / "lbm.ipynb"
     shutil.copytree(ROOT / "results" / "published", folder / "results" / "published")
-    return execute.execute(ROOT, notebook, parameters, page=folder / "executed" / "lbm.ipynb", progress=False)
+    return execute.execute(ROOT, notebook, parameters, page=folder / "executed" / "lbm.ipynb")
 
 
 @pytest.fixture(scope="session")

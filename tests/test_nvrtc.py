@@ -79,6 +79,9 @@ class Kernel(contract.Kernel):
     def __init__(self, name: str, report: Report) -> None:
         self.name, self.report = name, report
 
+    def configure(self, *, cooperative: bool = False) -> None:
+        """Taken for granted: whether all blocks fit at once, only a device can tell."""
+
     def resources(self) -> dict[str, int]:
         return {"registers": self.report.registers}
 
@@ -171,15 +174,15 @@ def cuda_variants() -> Iterator[Any]:
 
 
 def smallest(lab: Lab, variant: Variant) -> Case:
-    """The smallest case that the variant is for, with few units: enough for a graph to be recorded."""
-    case = next(
-        case for scale in ("test", "quick", "published") for case in lab.cases(scale) if not lab.excuse(variant, case)
-    )
-    return Case(case.name, case.scale, case.params, min(case.units, 8))
+    """The smallest case that the variant is for."""
+    scales = ("test", "quick", "published")
+    return next(case for scale in scales for case in lab.cases(scale) if not lab.excuse(variant, case))
 
 
-def drive(lab: Lab, variant: Variant, architecture: int, monkeypatch: pytest.MonkeyPatch) -> Paper:
-    """Let the variant's plan build and launch on paper."""
+def drive(
+    lab: Lab, variant: Variant, architecture: int, monkeypatch: pytest.MonkeyPatch, case: Case | None = None
+) -> Paper:
+    """Let the variant's plan build and launch on paper, for 8 units: enough for a graph to be recorded."""
     device = Paper(architecture)
 
     def c_host(queue: Queue, kernels: Any, size: Any, local: Any, arguments: Any, steps: int, step_arg: int) -> None:
@@ -188,7 +191,8 @@ def drive(lab: Lab, variant: Variant, architecture: int, monkeypatch: pytest.Mon
             queue.launch(kernel, size, local, *values)
 
     monkeypatch.setattr(native, "loop_cuda", c_host)
-    case = smallest(lab, variant)
+    case = case or smallest(lab, variant)
+    case = Case(case.name, case.scale, case.params, min(case.units, 8))
     run = variant.plan(device, variant, case, lab.inputs(case, seed=1))
     run.reset()
     run.run()
@@ -209,6 +213,18 @@ def test_compiles_spills_nothing_and_is_launched_with_its_own_arguments(
     for built in device.built:
         for name, report in built.kernels.items():
             assert report.spilled == 0, f"{name} spills {report.spilled} bytes"
+
+
+@pytest.mark.parametrize(("case", "rows"), [("128x128", 1), ("128x256", 2), ("256x256", 2)])
+def test_a_block_of_the_persistent_kernel_holds_as_many_rows_as_the_grid_asks_for(
+    case: str, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = labs.get("lbm")
+    device = drive(lab, lab.variant("persistent"), 90, monkeypatch, lab.case(case))
+    (built,) = (each for each in device.built if "persistent" in each.kernels)
+    columns = int(case.partition("x")[0])
+    assert f"cells[2][9][{rows}][{columns}]" in built.text
+    assert built.kernels["persistent"].spilled == 0
 
 
 def shown(lab: Lab, variant: Variant, architecture: int, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:

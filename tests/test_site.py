@@ -202,7 +202,7 @@ def test_a_notebook_runs_in_this_interpreter_over_sockets_and_is_made_once(tmp_p
         "import sys, os; print(sys.prefix); print(scale); print(os.getcwd())",
         "from ipykernel.connect import get_connection_info; print(get_connection_info())",
     )
-    page = execute.execute(tmp_path, source, {"scale": "published"}, progress=False)
+    page = execute.execute(tmp_path, source, {"scale": "published"})
     assert page == tmp_path / "book" / "labs" / "demo.ipynb"
     outputs = [cell.outputs[0].text for cell in nbformat.read(page, 4).cells if cell.get("outputs")]
     assert outputs[0].split("\n")[:3] == [sys.prefix, "published", str(tmp_path)]
@@ -223,10 +223,10 @@ def test_a_failing_notebook_says_so_in_a_line_and_leaves_the_earlier_page(tmp_pa
     with pytest.raises(
         execute.NotebookFailed, match=r"demo\.ipynb, cell 2: ZeroDivisionError: .*_build/partial"
     ) as caught:
-        execute.execute(tmp_path, wrong, progress=False)
+        execute.execute(tmp_path, wrong)
     assert "\n" not in str(caught.value)
     assert (tmp_path / "_build" / "partial" / "demo.ipynb").exists()
     asked = notebook(tmp_path / "demo.ipynb", "import roofbook\nraise roofbook.UsageError('no such thing')")
     with pytest.raises(UsageError, match=r"^no such thing$"):
-        execute.execute(tmp_path, asked, progress=False)
+        execute.execute(tmp_path, asked)
     assert page.read_text() == "earlier"

@@ -1,24 +1,33 @@
-"""The command `roofbook`: measure, re-run one cell, read a kernel, build the book. Click turns these functions into commands."""
+"""The command `roofbook`: measure, re-run one cell, read a kernel, build the book. Click makes functions commands."""
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from .errors import UsageError
+from .errors import Failed, UsageError
 
 if TYPE_CHECKING:
-    from .experiment import Experiment
+    import pandas as pd
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+
+@click.group(
+    invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
 @click.version_option(package_name="roofbook")
-def app() -> None:
-    """Roofbook: measure a ladder of GPU kernel variants, keep every result, and read the book they make."""
+@click.pass_context
+def app(context: click.Context) -> None:
+    """Measure a ladder of GPU kernel variants, keep every result, and read the book they make."""
+    if context.invoked_subcommand is None:
+        print(context.get_help())
 
 
-SCALE = click.option("--scale", default="quick", show_default=True, help="quick, published, large or test.")
-DEVICE = click.option("--device", default="auto", show_default=True, help="auto, or as `roofbook devices` lists them.")
+SCALES = "quick, published, large or test"
+DEVICES = "auto, or as `roofbook devices` lists them"
+SCALE = click.option("--scale", default="quick", show_default=True, help=f"{SCALES}.")
+DEVICE = click.option("--device", default="auto", show_default=True, help=f"{DEVICES}.")
 RESULTS = click.option("--results", default="results", show_default=True, help="The folder of the store.")
 LAB = click.argument("lab")
 VARIANT = click.argument("variant")
@@ -26,44 +35,39 @@ VARIANT = click.argument("variant")
 
 def main() -> None:
     """Entry point. A user's error is one line and exit code 2, Ctrl-C one line and 130."""
-    from .execute import NotebookFailed
-    from .site import SiteFailed
-
     try:
-        app(standalone_mode=False)
+        app(prog_name="roofbook", standalone_mode=False)
+        sys.stdout.flush()
     except UsageError as error:
-        _stop(str(error), 2)
-    except (NotebookFailed, SiteFailed) as error:
-        _stop(str(error), 1)
+        _stop(f"error: {error}", 2)
+    except Failed as error:
+        _stop(f"error: {error}", 1)
     except (KeyboardInterrupt, click.Abort):
-        _stop("stopped; every case that was finished is in the store, and the same command goes on from there", 130)
+        _stop("stopped; what was finished is in the store, and the same command goes on from there", 130)
     except click.ClickException as error:
-        help_ = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx else "roofbook"
-        _stop(f"{error.format_message()} (`{help_} --help` says more)", 2)
+        command = next((name for name in sys.argv[1:] if name in app.commands), "")
+        _stop(f"error: {error.format_message()} (`{f'roofbook {command}'.strip()} --help` says more)", 2)
+    except BrokenPipeError:  # the reader of our output, such as `head`, has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
 
 
 def _stop(message: str, code: int) -> None:
-    print(f"error: {message}" if code != 130 else message, file=sys.stderr)
+    print(message, file=sys.stderr)
     sys.exit(code)
-
-
-def _experiment(lab: str, **parameters: Any) -> "Experiment":
-    from .experiment import Experiment
-
-    return Experiment(lab, {name: value for name, value in parameters.items() if value is not None})
 
 
 @app.command()
 def devices() -> None:
-    """List the devices that are present, by the names that --device takes."""
+    """List the devices, by the names that --device takes."""
     from .device import devices as all_devices
 
     found = all_devices()
     if not found:
         raise UsageError("no device: `pip install 'pyopencl[pocl]'` brings one for the CPU")
     for device in found:
-        identity = device.identity()
-        print(f"{device.spec:10} {device.kind}  {device.name}, {device.compute_units} compute units ({identity['platform']})")
+        about = f"{device.compute_units} compute units ({device.identity()['platform']})"
+        print(f"{device.spec:10} {device.kind}  {device.name}, {about}")
 
 
 @app.command()
@@ -83,19 +87,24 @@ def labs() -> None:
 @LAB
 @SCALE
 @DEVICE
-@click.option(
-    "-p", "--parameter", nargs=2, multiple=True, metavar="NAME VALUE", help="Any parameter of the notebook; may be repeated."
-)
-def run(lab: str, scale: str, device: str, parameter: tuple[tuple[str, str], ...]) -> None:
-    """Execute a lab's notebook: measure what is not fresh, and print the ladder."""
+@RESULTS
+@click.option("-p", "--parameter", nargs=2, multiple=True, metavar="NAME VALUE", help="Any parameter; may be repeated.")
+def run(lab: str, scale: str, device: str, results: str, parameter: tuple[tuple[str, str], ...]) -> None:
+    """Measure what is not fresh, print the ladder.
+
+    Executes the notebook of LAB, a name from `roofbook labs`. For two variants on one case:
+
+    \b
+      roofbook run lbm -p variants '[fused, soa]' -p cases '[128x128]'
+    """
     from . import execute
-    from .experiment import check
+    from .experiment import Experiment
     from .run import project_root
 
-    given = {"scale": scale, "device": device, **{name: _literal(value) for name, value in parameter}}
-    check(given)
-    experiment = _experiment(lab, **given)
+    given = {"scale": scale, "device": device, "results": results}
+    given |= {name: _literal(value) for name, value in parameter}
     root = project_root()
+    experiment = Experiment(lab, given, root)
     page = execute.execute(root, root / "experiments" / f"{lab}.ipynb", given)
     for case in experiment.cases:
         print(experiment.ladder(case.name).text, end="\n\n")
@@ -116,30 +125,63 @@ def _literal(text: str) -> Any:
 @LAB
 @VARIANT
 @click.argument("case")
-@SCALE
-@DEVICE
-@RESULTS
-@click.option("--page/--no-page", default=True, show_default=True, help="Render the lab's page again.")
-def rerun(lab: str, variant: str, case: str, scale: str, device: str, results: str, page: bool) -> None:
-    """Measure one cell again, append it to the store, and render its page again."""
+@click.option("--scale", help=f"{SCALES}.  [default: that of the lab's page, else quick]")
+@click.option("--device", help=f"{DEVICES}.  [default: that of the lab's page, else auto]")
+@click.option("--results", help="The folder of the store.  [default: that of the lab's page, else results]")
+@click.option("--page/--no-page", default=True, show_default=True, help="Make the lab's page again.")
+def rerun(
+    lab: str, variant: str, case: str, scale: str | None, device: str | None, results: str | None, page: bool
+) -> None:
+    """Measure one cell again, and keep it.
+
+    Appends a row for VARIANT on CASE to the store, and makes the page of LAB again if it shows this cell:
+
+    \b
+      roofbook rerun lbm fused 128x128
+    """
     from . import execute, site
+    from .experiment import Experiment
+    from .progress import Reporter
     from .report.prose import time_text
     from .run import bring_up_to_date, project_root
 
-    experiment = _experiment(lab, scale=scale, device=device, results=results, variants=[variant], cases=[case])
+    root = project_root()
+    notebook = root / "experiments" / f"{lab}.ipynb"
+    shown = execute.parameters_of(root, notebook)
+    given = {"scale": scale, "device": device, "results": results, "variants": [variant], "cases": [case]}
+    experiment = Experiment(lab, shown | {name: value for name, value in given.items() if value is not None}, root)
     cells = experiment.plan()
     if not cells:
         chosen = experiment.lab.variant(variant)
         why = experiment.lab.excuse(chosen, experiment.cases[0]) or f"it does not run on {experiment.device.spec}"
         raise UsageError(f"{variant} on {case} cannot be measured: {why}")
-    print(bring_up_to_date(cells, experiment.device, experiment.store, experiment.policy, remeasure=True))
+    tell = Reporter()
+    try:
+        done = bring_up_to_date(
+            cells, experiment.device, experiment.store, experiment.policy, remeasure=True, progress=tell
+        )
+    finally:
+        tell.end()
+    print(done)
+    now = experiment.plan()[0]
+    if now.state == "failed":
+        raise Failed(f"{variant} on {case}: {now.why}")
     print(f"{variant} on {case}: {time_text(experiment.rows, variant, case)} per {experiment.lab.unit}")
-    if page:
-        root = project_root()
-        notebook = root / "experiments" / f"{lab}.ipynb"
-        execute.execute(root, notebook, execute.parameters_of(root, notebook))
-        _fragments(root)
-        print(f"{site.build(root)}")
+    if not page:
+        return
+    if not shown:
+        print("There is no page to show it yet; `roofbook build` makes one")
+        return
+    whole = Experiment(lab, shown, root)
+    planned = whole.plan()
+    if whole.store.root != experiment.store.root or now.cell_key not in {cell.cell_key for cell in planned}:
+        print(f"The page of {lab} does not show this cell: it was made with {_said(shown)}")
+        return
+    due = sum(cell.state != "fresh" for cell in planned)
+    print(f"Making the page again{f'; {due} more of its cells are not fresh, and measured' if due else ''}")
+    execute.execute(root, notebook, shown)
+    _fragments(root)
+    print(site.build(root))
 
 
 @app.command()
@@ -148,10 +190,11 @@ def rerun(lab: str, variant: str, case: str, scale: str, device: str, results: s
 @DEVICE
 @RESULTS
 def explain(lab: str, scale: str, device: str, results: str) -> None:
-    """Say of each cell of a lab whether it is fresh, and if not, why."""
+    """Say of each cell of LAB whether it is fresh, and why not."""
+    from .experiment import Experiment
     from .report import states
 
-    experiment = _experiment(lab, scale=scale, device=device, results=results)
+    experiment = Experiment(lab, {"scale": scale, "device": device, "results": results})
     print(states([cell.row() for cell in experiment.plan()], f"Cells of {lab} on {experiment.device.name}").text)
 
 
@@ -159,74 +202,97 @@ def explain(lab: str, scale: str, device: str, results: str) -> None:
 @LAB
 @VARIANT
 def diff(lab: str, variant: str) -> None:
-    """Show how a variant's kernel differs from its parent's, both with their knobs set."""
+    """Show what a kernel changes over its parent.
+
+    Both have their macros expanded: what is compared is what the compiler sees.
+
+    \b
+      roofbook diff lbm fused
+    """
     from . import labs as all_labs
 
     chosen = all_labs.get(lab).variant(variant)
-    if chosen.parent is None:
-        raise UsageError(f"{variant} has no parent; `roofbook show {lab} {variant}` prints its kernel")
-    parent = all_labs.get(lab).variant(chosen.parent)
+    if chosen.parent in (None, variant):
+        instead = f"`roofbook show {lab} {variant}` prints its kernel"
+        raise UsageError(f"{variant} has no parent; {instead if chosen.source else 'it is a program of the host'}")
+    parent = all_labs.get(lab).variant(str(chosen.parent))
     text = ""
     if chosen.source and parent.source:
         text = chosen.source.diff(parent.source, (parent.name, chosen.name))
-    print(text or f"the kernel is the same as in {parent.name}; what differs: {', '.join(chosen.differs)}. {chosen.change}")
+    differs = ", ".join(chosen.differs)
+    print(text or f"The kernel is the same as in {parent.name}; what differs: {differs}. {chosen.change}")
 
 
 @app.command()
 @LAB
 @VARIANT
-@click.option(
-    "--as", "dialect", type=click.Choice(["opencl", "cuda"]), default="opencl", show_default=True, help="The language."
-)
-def show(lab: str, variant: str, dialect: str) -> None:
-    """Print a variant's kernel as plain OpenCL C or CUDA C++, just as its compiler gets it."""
+@click.option("--as", "dialect", type=click.Choice(["opencl", "cuda"]), help="[default: opencl, if the variant has it]")
+def show(lab: str, variant: str, dialect: str | None) -> None:
+    """Print a kernel as plain OpenCL C or CUDA C++.
+
+    It is just what the compiler gets, fit to paste elsewhere:
+
+    \b
+      roofbook show lbm fused --as cuda
+    """
     from . import labs as all_labs
 
     chosen = all_labs.get(lab).variant(variant)
     if chosen.source is None:
         raise UsageError(f"{variant} has no kernel: it is a program of the host")
+    dialect = dialect or max(chosen.backends)
     if dialect not in chosen.backends:
-        raise UsageError(f"{variant} has no {dialect} form; it runs on {', '.join(sorted(chosen.backends))}")
+        raise UsageError(f"{variant} has no {dialect} form; it has --as {', '.join(sorted(chosen.backends))}")
     print(chosen.source.render(dialect), end="")
 
 
 @app.command()
 @click.option("--execute", "fresh", is_flag=True, help="Execute every notebook again, also those up to date.")
-@SCALE
-@DEVICE
-def build(fresh: bool, scale: str, device: str) -> None:
-    """Execute the notebooks that are not up to date, and build the site."""
+@click.option("--scale", help=f"{SCALES}.  [default: as each page was made last, else quick]")
+@click.option("--device", help=f"{DEVICES}.  [default: as each page was made last, else auto]")
+def build(fresh: bool, scale: str | None, device: str | None) -> None:
+    """Make the pages that are not up to date, and the site."""
     from . import execute, site
     from .experiment import check
     from .run import project_root
 
-    parameters = check({"scale": scale, "device": device})
-    parameters = {"scale": parameters["scale"], "device": parameters["device"]}
+    wanted = {name: value for name, value in (("scale", scale), ("device", device)) if value is not None}
+    check(wanted)
     root = project_root()
     for notebook in sorted((root / "experiments").glob("*.ipynb")):
+        parameters = {"scale": "quick", "device": "auto", **wanted}
+        if not wanted:
+            parameters = execute.parameters_of(root, notebook) or parameters
         if fresh or execute.stale(root, notebook, parameters):
+            print(f"Executing {notebook.name} with {_said(parameters)}", flush=True)
             execute.execute(root, notebook, parameters)
     _fragments(root)
     print(f"The book is built: {site.build(root, progress=print)}")
 
 
+def _said(parameters: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in parameters.items())
+
+
 def _fragments(root: Path) -> None:
     """The pieces of HTML that pages take from the store: a ladder chart for each lab whose notebook is executed."""
     from . import execute
-    from .experiment import Experiment
+    from . import labs as all_labs
 
     folder = root / "book" / "_generated"
     folder.mkdir(exist_ok=True)
-    for notebook in sorted((root / "experiments").glob("*.ipynb")):
-        target = folder / f"{notebook.stem}-ladder.html"
+    for lab in all_labs.names():
+        target = folder / f"{lab}-ladder.html"
+        notebook = root / "experiments" / f"{lab}.ipynb"
         page = execute.page_of(root, notebook)
         if page.exists() and (not target.exists() or target.stat().st_mtime < page.stat().st_mtime):
-            experiment = Experiment(notebook.stem, execute.parameters_of(root, notebook), root)
-            target.write_text(experiment.ladder_chart().html)
+            from .experiment import Experiment
+
+            target.write_text(Experiment(lab, execute.parameters_of(root, notebook), root).ladder_chart().html)
 
 
 @app.command()
-@click.option("--port", default=8000, show_default=True, help="0 takes any free port.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0 takes any free one.")
 def serve(port: int) -> None:
     """Serve the built site on this machine."""
     from . import site
@@ -240,20 +306,39 @@ def serve(port: int) -> None:
 @click.option("--out", type=click.Path(path_type=Path), help="A file, .csv or .parquet; standard output without it.")
 @RESULTS
 def export(sql: str, out: Path | None, results: str) -> None:
-    """Write the result of an SQL query as CSV or Parquet. The views are cells, published and claims."""
+    """Write the rows of the store, or an SQL query.
+
+    The views are cells, published and claims; without SQL it is all of cells. Lists are JSON in a CSV.
+
+    \b
+      roofbook export "select variant, median(list_min(samples_s)) from cells group by all"
+      roofbook export --out cells.parquet
+    """
     from .run import project_root
     from .store import Store
 
-    root = Path(results) if Path(results).is_absolute() else project_root() / results
     if out and out.suffix not in (".csv", ".parquet"):
         raise UsageError(f"--out must end in .csv or .parquet, not {out.name!r}")
-    frame = Store(root).query(sql)
+    try:
+        frame = Store(project_root() / results).query(sql)
+    except UsageError as error:
+        raise UsageError(f"{error} (the views are cells, published and claims)") from None
     if out is None:
-        frame.to_csv(sys.stdout, index=False)
-    elif out.suffix == ".csv":
-        frame.to_csv(out, index=False)
-    else:
-        frame.to_parquet(out, index=False)
+        _plain(frame).to_csv(sys.stdout, index=False)
+        return
+    try:
+        _plain(frame).to_csv(out, index=False) if out.suffix == ".csv" else frame.to_parquet(out, index=False)
+    except OSError as error:
+        raise UsageError(f"--out {out} cannot be written: {error.strerror or error}") from None
+
+
+def _plain(frame: "pd.DataFrame") -> "pd.DataFrame":
+    """Lists as JSON: pandas writes them as NumPy prints them, cut short and over several lines."""
+    import json
+
+    import numpy as np
+
+    return frame.map(lambda value: json.dumps(value.tolist()) if isinstance(value, np.ndarray) else value)
 
 
 if __name__ == "__main__":

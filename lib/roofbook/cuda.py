@@ -1,5 +1,6 @@
 """The CuPy backend: NVIDIA devices by RawModule, RawKernel, events, streams and graphs. Present only where CuPy is."""
 
+import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
@@ -150,8 +151,7 @@ class CudaDevice(contract.Device):
                 module = cupy.RawModule(code=text, options=("--std=c++17", *options), backend="nvrtc")
                 module.compile()
         except cupy.cuda.compiler.CompileException as error:
-            lines = str(error).splitlines()
-            raise BuildFailed(next((line for line in lines if "error" in line), lines[0])) from error
+            raise BuildFailed(_first_error(str(error))) from error
         return self._programs.setdefault((text, *options), Program(module))
 
     def empty(self, nbytes: int) -> Buffer:
@@ -165,6 +165,12 @@ class CudaDevice(contract.Device):
 
     def queue(self, profiling: bool = True) -> Queue:
         return Queue(self.index)
+
+
+def _first_error(log: str) -> str:
+    """The compiler's first error, with the temporary file that it names taken out."""
+    lines = [re.sub(r"\S*\.cu\((\d+)\)", r"line \1", line).strip() for line in log.splitlines() if line.strip()]
+    return next((line for line in lines if "error" in line), lines[0] if lines else "no message")
 
 
 @lru_cache

@@ -10,21 +10,23 @@ class Told(Exception):
 
 
 class UsageError(Told):
-    """Bad input: the message says in one line what was wrong and what would be right. The command line exits with code 2."""
+    """Bad input: one line says what was wrong and what would be right. The command line exits with code 2."""
 
 
 class Failed(Told):
     """Something that should have worked did not, through no fault of the user's. The command line exits with code 1."""
 
 
-def one_of(what: str, given: object, valid: "list[str] | tuple[str, ...]") -> UsageError:
-    """The error for a name that is not in a list, with the closest valid ones first.
+def one_of(
+    what: str, given: object, valid: "list[str] | tuple[str, ...]", near: "list[str] | None" = None
+) -> UsageError:
+    """The error for a name that is not in a list, with the closest one in `near` (the list itself unless given).
 
     >>> str(one_of("scale", "quik", ["quick", "published"]))
     "unknown scale 'quik'; valid: quick, published (did you mean 'quick'?)"
     """
     import difflib
 
-    close = difflib.get_close_matches(str(given), valid, n=1)
+    close = difflib.get_close_matches(str(given), near or valid, n=1)
     hint = f" (did you mean {close[0]!r}?)" if close else ""
     return UsageError(f"unknown {what} {str(given)!r}; valid: {', '.join(valid)}{hint}")

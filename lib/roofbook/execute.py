@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import platform
 import shutil
@@ -17,16 +18,15 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from .errors import UsageError
+from . import labs, progress, provenance
+from .device import open_device
+from .errors import Failed, UsageError
 
 METADATA = "roofbook"
 
 
-class NotebookFailed(Exception):
+class NotebookFailed(Failed):
     """A cell raised what no reader could have caused: one line, and where the partly executed notebook lies."""
-
-    def _render_traceback_(self) -> list[str]:
-        return [f"{type(self).__name__}: {self}"]
 
 
 def execute(
@@ -35,17 +35,20 @@ def execute(
     parameters: Mapping[str, Any] | None = None,
     *,
     page: Path | None = None,
-    progress: bool = True,
 ) -> Path:
     """Execute `notebook` with `parameters` in the checkout `root`; return the executed copy.
 
-    The copy lands at `page` (book/labs/NAME.ipynb unless given). `progress` shows a bar, a tick a cell.
+    The copy lands at `page` (book/labs/NAME.ipynb unless given). A terminal shows meanwhile what is being measured.
     Raises UsageError where a cell did (bad parameters), NotebookFailed for any other exception in a cell.
     """
     import nbformat
     import papermill
+    from jupyter_core.utils import ensure_event_loop
+    from nbclient.exceptions import DeadKernelError
     from papermill.exceptions import PapermillExecutionError
 
+    if not notebook.exists():
+        raise UsageError(f"there is no notebook {notebook}; a lab has one of its own name in experiments/")
     parameters = dict(parameters or {})
     page = page or page_of(root, notebook)
     page.parent.mkdir(parents=True, exist_ok=True)
@@ -54,17 +57,29 @@ def execute(
     scratch = Path(tempfile.mkdtemp(prefix="roofbook-"))  # short: the path of a socket has at most 107 characters
     # What the page depends on, read before: an edit made meanwhile leaves the page stale.
     key = source_key(root, notebook, parameters)
+    logging.getLogger("papermill").addHandler(logging.NullHandler())  # what it has to say comes as an exception
+    shown, now, log = progress.Line(notebook.stem), scratch / "progress", scratch / "log"
     try:
-        papermill.execute_notebook(
-            notebook,
-            partial,
-            parameters=parameters,
-            kernel_name="python3",
-            language="python",
-            cwd=root,
-            progress_bar={"desc": notebook.stem, "unit": "cell", "leave": False} if progress else False,
-            kernel_manager_class=_kernel_manager_class(scratch),
-        )
+        with log.open("wb") as complaints, progress.follow(now, shown):
+            papermill.execute_notebook(
+                notebook,
+                partial,
+                parameters=parameters,
+                kernel_name="python3",
+                language="python",
+                cwd=root,
+                progress_bar=False,
+                kernel_manager_class=_kernel_manager_class(
+                    scratch, stderr=complaints, env={**os.environ, progress.VARIABLE: str(now)}
+                ),
+            )
+    except KeyboardInterrupt:
+        # The request that was interrupted ends in an error which nobody awaits any more: asyncio is not to print it.
+        ensure_event_loop().set_exception_handler(lambda *_: None)
+        raise
+    except DeadKernelError:
+        said = [text for text in log.read_text(errors="replace").splitlines() if text.strip()]
+        raise NotebookFailed(f"{notebook.name}: its process died: {said[-1] if said else 'it left no word'}") from None
     except PapermillExecutionError as error:
         if error.ename == UsageError.__name__:
             raise UsageError(error.evalue) from None
@@ -74,12 +89,13 @@ def execute(
             f"{notebook.name}, cell {error.cell_index + 1}: {error.ename}: {line} (executed so far: {where})"
         ) from None
     finally:
+        shown.end()
         shutil.rmtree(scratch, ignore_errors=True)
     executed = nbformat.read(partial, as_version=4)
     executed.metadata[METADATA] = {
         "source_key": key,
         "store_key": store_key(root, notebook.stem, parameters),
-        "parameters": parameters,
+        "parameters": _lasting(parameters),
     }
     nbformat.write(executed, partial)
     os.replace(partial, page)
@@ -92,7 +108,7 @@ def page_of(root: Path, notebook: Path) -> Path:
 
 
 def stale(root: Path, notebook: Path, parameters: Mapping[str, Any] | None = None, *, page: Path | None = None) -> bool:
-    """Whether the page differs from what executing `notebook` with `parameters` would give now; some milliseconds."""
+    """Whether the page differs from what executing `notebook` with `parameters` would give now, on this machine."""
     made = _made_from(page or page_of(root, notebook))
     parameters = dict(parameters or {})
     now = source_key(root, notebook, parameters), store_key(root, notebook.stem, parameters)
@@ -100,7 +116,7 @@ def stale(root: Path, notebook: Path, parameters: Mapping[str, Any] | None = Non
 
 
 def parameters_of(root: Path, notebook: Path) -> dict[str, Any]:
-    """The parameters that the page of `notebook` was executed with; none where there is no page."""
+    """The parameters that the page of `notebook` was executed with, to make it again; none where there is no page."""
     return dict(_made_from(page_of(root, notebook)).get("parameters", {}))
 
 
@@ -113,13 +129,26 @@ def _made_from(page: Path) -> dict[str, Any]:
 
 
 def source_key(root: Path, notebook: Path, parameters: Mapping[str, Any]) -> str:
-    """Hash of what computes a page: notebook, parameters, library, interpreter, published figures."""
-    digest = hashlib.sha256(json.dumps([parameters, platform.python_version()], sort_keys=True).encode())
+    """Hash of what computes a page: notebook, parameters, library, published figures, the device with its driver."""
+    where = _environment(notebook.stem, str(parameters.get("device") or "auto"))
+    digest = hashlib.sha256(json.dumps([_lasting(parameters), where], sort_keys=True).encode())
     library = Path(__file__).parent
     published = root / "results" / "published"
     for path in [notebook, *_files(library), *_files(published)]:
         digest.update(f"\0{path.name}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()
+
+
+def _lasting(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters that say what a page shows; `remeasure` says only what to do this time."""
+    return {name: value for name, value in parameters.items() if name != "remeasure"}
+
+
+def _environment(lab: str, device: str) -> dict[str, Any]:
+    """Where a lab's notebook would run now; of any other notebook, the interpreter."""
+    if lab not in labs.names():
+        return {"python": platform.python_version()}
+    return provenance.environment(open_device(device, labs.get(lab).home))
 
 
 def store_key(root: Path, lab: str, parameters: Mapping[str, Any]) -> str:
@@ -134,8 +163,8 @@ def _files(folder: Path) -> Iterator[Path]:
     return (p for p in sorted(folder.rglob("*")) if p.is_file() and "__pycache__" not in p.parts and p.name[0] != ".")
 
 
-def _kernel_manager_class(scratch: Path) -> Callable[..., Any]:
-    """A kernel manager that talks over Unix sockets in `scratch` and starts this interpreter.
+def _kernel_manager_class(scratch: Path, **start: Any) -> Callable[..., Any]:
+    """A kernel manager that talks over Unix sockets in `scratch` and starts this interpreter, with options for Popen.
 
     Whatever kernel of the name `python3` the user has installed elsewhere, the notebook runs in the book's environment.
     """
@@ -148,6 +177,9 @@ def _kernel_manager_class(scratch: Path) -> Callable[..., Any]:
             self.transport = "ipc"
             self.connection_file = str(scratch / "kernel.json")
             self.ip = str(scratch / "kernel")
+
+        async def start_kernel(self, **options: Any) -> None:  # type: ignore[override]
+            await super().start_kernel(**options, **start)
 
         @property
         def kernel_spec(self) -> KernelSpec:

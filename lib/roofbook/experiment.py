@@ -3,16 +3,18 @@
 Every number that a notebook shows comes through here, from verified rows of the store.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import labs, peaks, report, run
 from .device import open_device
 from .errors import UsageError, one_of
 from .lab import SCALES, Case, Sweep, Variant
 from .measure import Policy, where
+from .progress import Reporter
 from .store import Store
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ PARAMETERS: dict[str, Any] = {
 }
 """Parameters of every notebook, with their defaults."""
 
-_NOTEBOOK_NAMES = {"In", "Out", "exit", "quit", "open", "get_ipython", "roofbook"}
+_NOTEBOOK_NAMES = {"In", "Out"}
 
 
 def check(parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -48,19 +50,20 @@ def check(parameters: Mapping[str, Any]) -> dict[str, Any]:
         raise one_of("scale", full["scale"], SCALES)
     for name, kinds, right in (
         ("device", (str,), "a string such as 'auto', 'opencl:0' or 'cuda:0'"),
-        ("results", (str, Path), "a folder"),
+        ("results", (str, Path), "the name of a folder"),
         ("budget_s", (int, float), "seconds, a number above 0"),
         ("seed", (int,), "a whole number, 0 or more"),
         ("remeasure", (bool,), "True or False"),
     ):
         value = full[name]
         wrong = not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds)
-        if wrong or (name == "budget_s" and not 0 < value < 1e6) or (name == "seed" and value < 0):
+        wrong = wrong or (name == "budget_s" and not 0 < value < 1e6) or (name == "seed" and value < 0)
+        if wrong or (name == "results" and not str(value)):
             raise UsageError(f"parameter {name} must be {right}, not {value!r}")
     for name in ("variants", "cases"):
         value = full[name]
         if value is not None and not (isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)):
-            raise UsageError(f"parameter {name} must be a list of names, or None for all, not {value!r}")
+            raise UsageError(f"parameter {name} must be a list such as ['name'], or None for all, not {value!r}")
     return full
 
 
@@ -76,19 +79,25 @@ class Experiment:
         self.policy = Policy(budget_s=self.parameters["budget_s"], seed=self.parameters["seed"])
         scale = self.parameters["scale"]
         everything = {case.name: case for case in self.lab.cases(scale)}
-        self.cases = [self._case(everything, name) for name in self.parameters["cases"] or everything]
-        chosen = self.parameters["variants"]
-        self.variants = [self.lab.variant(name) for name in chosen] if chosen else list(self.lab.all_variants())
+        self.cases = [self._case(everything, name) for name in dict.fromkeys(self.parameters["cases"] or everything)]
+        chosen = dict.fromkeys(self.parameters["variants"] or ())
+        self.variants = [self.lab.variant(name) for name in chosen] or list(self.lab.all_variants())
 
     @classmethod
     def from_notebook(cls, lab: str, names: Mapping[str, Any]) -> "Experiment":
-        """From a notebook's `globals()`: whatever is there besides Python's and IPython's own names is a parameter."""
-        return cls(lab, {k: v for k, v in names.items() if not k.startswith("_") and k not in _NOTEBOOK_NAMES})
+        """From a notebook's `globals()`: all data in it is taken for parameters, so that a misspelt one is found.
 
-    @staticmethod
-    def _case(everything: Mapping[str, Case], name: str) -> Case:
+        Not where the notebook has been opened before: the reader's own variables may have joined it since.
+        """
+        given = {k: v for k, v in names.items() if not k.startswith("_") and k not in _NOTEBOOK_NAMES}
+        if any(isinstance(value, cls) for value in given.values()):
+            return cls(lab, {name: value for name, value in given.items() if name in PARAMETERS})
+        data = (type(None), bool, int, float, str, list, tuple, dict, set, Path)
+        return cls(lab, {name: value for name, value in given.items() if name in PARAMETERS or isinstance(value, data)})
+
+    def _case(self, everything: Mapping[str, Case], name: str) -> Case:
         if name not in everything:
-            raise one_of("case", name, list(everything))
+            raise one_of(f"case at scale {self.parameters['scale']}", name, list(everything))
         return everything[name]
 
     # -- measuring -----------------------------------------------------------------------------------------------------
@@ -102,44 +111,52 @@ class Experiment:
         """Measure the device's ceilings and the cells that are not fresh; says how many."""
         from .report.html import Html
 
-        show = _Progress()
+        show = Reporter()
         remeasure = self.parameters["remeasure"]
-        scale = self.parameters["scale"]
-        ceilings = run.plan(
-            peaks.LAB, peaks.LAB.cases(scale), peaks.LAB.ladder, self.device, self.store, run.warm(self.policy)
-        )
-        run.bring_up_to_date(ceilings, self.device, self.store, run.warm(self.policy), progress=show)
-        done = run.bring_up_to_date(
-            self.plan(), self.device, self.store, self.policy, remeasure=remeasure, progress=show
-        )
-        show.end()
+        try:
+            for plan, policy in ((self._plan_of_ceilings(), run.warm(self.policy)), (self.plan(), self.policy)):
+                done = run.bring_up_to_date(plan, self.device, self.store, policy, remeasure=remeasure, progress=show)
+        finally:
+            show.end()
         for kept in ("rows", "_ceilings"):
             self.__dict__.pop(kept, None)
         return Html(f"<p>{done}.</p>")
+
+    def _plan_of_ceilings(self) -> list[run.Planned]:
+        cases = peaks.LAB.cases(self.parameters["scale"])
+        return run.plan(peaks.LAB, cases, peaks.LAB.ladder, self.device, self.store, run.warm(self.policy))
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
     @cached_property
     def rows(self) -> "pd.DataFrame":
         """The store's rows of this lab that today's code would give, at this scale, on this device and its host."""
-        keys = {cell.cell_key for cell in self.plan(self.lab.all_variants())}
-        rows = self.store.rows(self.lab.name, scale=self.parameters["scale"])
-        return rows[rows["cell_key"].isin(keys)]
+        return self._rows_of(self.plan(self.lab.all_variants()))
 
     @cached_property
     def _ceilings(self) -> "pd.DataFrame":
-        rows = self.store.latest("peaks", device=self.device.slug, backend=self.device.backend)
-        return rows[rows["scale"] == self.parameters["scale"]]
+        rows = self._rows_of(self._plan_of_ceilings())
+        return rows.drop_duplicates(["variant", "case"], keep="last")
+
+    def _rows_of(self, cells: Sequence[run.Planned]) -> "pd.DataFrame":
+        """All rows of these cells, oldest first. Their keys hold all that matters: a row may be of another scale."""
+        rows = self.store.rows(cells[0].lab.name if cells else self.lab.name)
+        return rows[rows["cell_key"].isin({cell.cell_key for cell in cells})]
 
     @property
-    def peaks(self) -> "Peaks":
-        return peaks.read(self._ceilings)
+    def peaks(self) -> "Peaks | None":
+        """None where a ceiling has no verified time."""
+        try:
+            return peaks.read(self._ceilings)
+        except ValueError:
+            return None
 
-    def bound(self, case: Case) -> "Bound":
+    def bound(self, case: Case) -> "Bound | None":
+        """The least time of a unit on this device; None where its ceilings have no verified time."""
         from .roofline import bound
 
-        work = self.lab.work(case)
-        return bound(work, self.peaks, work.footprint)
+        work, ceilings = self.lab.work(case), self.peaks
+        return bound(work, ceilings, work.footprint) if ceilings else None
 
     def case(self, name: str | None = None) -> Case:
         """The case of that name, by default the largest."""
@@ -201,11 +218,13 @@ class Experiment:
             rate=self.lab.rate(chosen), elsewhere=self.elsewhere(chosen),
         )  # fmt: skip
 
-    def ladder_chart(self, case: str | None = None) -> "Figure":
+    def ladder_chart(self, case: str | None = None) -> "Figure | Note":
         """Time of each rung on a case, and the speedup over the base."""
         chosen = self.case(case)
-        return report.ladder_chart(
-            self.rows, self.order(), case=chosen.name, base=self.lab.base, elsewhere=self.elsewhere(chosen)
+        return _or_note(
+            lambda: report.ladder_chart(
+                self.rows, self.order(), case=chosen.name, base=self.lab.base, elsewhere=self.elsewhere(chosen)
+            )
         )
 
     def ceilings(self) -> "Table":
@@ -246,18 +265,27 @@ class Experiment:
                 return sweep
         raise one_of("sweep", axis, [sweep.axis for sweep in self.lab.sweeps])
 
-    def sweep_table(self, axis: str, case: str | None = None) -> "Table":
-        return report.sweep(self.rows, self.sweep(axis).axis, case=self.case(case).name)
+    def sweep_table(self, axis: str, case: str | None = None) -> "Table | Note":
+        """Time of each point of a sweep, against the variant it starts from and against the best point."""
+        sweep, chosen = self.sweep(axis), self.case(case)
+        return _or_note(lambda: report.sweep(self.rows, sweep.axis, case=chosen.name))
 
-    def line_sweep(self, axis: str) -> "Figure":
+    def line_sweep(self, axis: str) -> "Figure | Note":
         """Time by the point of a sweep, a line for each case."""
-        return report.line_sweep(self.rows, self.sweep(axis).axis, title=self.sweep(axis).question)
+        sweep = self.sweep(axis)
+        return _or_note(lambda: report.line_sweep(self.rows, sweep.axis, title=sweep.question))
 
-    def roofline(self, case: str | None = None) -> "Figure":
+    def roofline(self, case: str | None = None) -> "Figure | Note":
         """The rungs under the device's measured roofs."""
-        chosen = self.case(case)
+        chosen, ceilings = self.case(case), self.peaks
+        if ceilings is None:
+            return Note("no roofline: a ceiling of this device has no verified time")
         footprint = self.lab.work(chosen).footprint
-        return report.roofline_chart(self.rows, self.peaks, case=chosen.name, working_set=footprint, order=self.order())
+        return _or_note(
+            lambda: report.roofline_chart(
+                self.rows, ceilings, case=chosen.name, working_set=footprint, order=self.order()
+            )
+        )
 
     def failed(self) -> "Table":
         return report.failed(self.rows)
@@ -275,29 +303,29 @@ class Experiment:
         return ratio_text(self.rows, variant, reference, self.case(case).name)
 
 
-class _Progress:
-    """One line that changes in place while cells are measured, and goes away at the end."""
+class Note:
+    """Why there is no figure or table: part of the ladder was left out, or failed."""
 
-    def __init__(self) -> None:
-        self.handle: Any = None
+    def __init__(self, why: str) -> None:
+        self.text = f"{why[:1].upper()}{why[1:]}."
 
-    def __call__(self, variant: str, what: str) -> None:
-        from IPython.display import DisplayHandle
+    def _repr_html_(self) -> str:
+        return self.html
 
-        if self.handle is None:
-            self.handle = DisplayHandle()
-            self.handle.display(_Line(f"{variant}: {what}"))
-        else:
-            self.handle.update(_Line(f"{variant}: {what}"))
-
-    def end(self) -> None:
-        if self.handle is not None:
-            self.handle.update(_Line(""))
-
-
-class _Line:
-    def __init__(self, text: str) -> None:
-        self.text = text
+    @property
+    def html(self) -> str:
+        return f'<p class="table-note">{escape(self.text)}</p>'
 
     def __repr__(self) -> str:
         return self.text
+
+
+Shown = TypeVar("Shown")
+
+
+def _or_note(draw: Callable[[], Shown]) -> Shown | Note:
+    """What `draw` returns, or why it cannot: a page whose ladder was cut short still shows the rest."""
+    try:
+        return draw()
+    except UsageError as why:
+        return Note(str(why))

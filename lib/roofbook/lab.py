@@ -219,7 +219,12 @@ class Lab(ABC):
         for candidate in self.all_variants():
             if candidate.name == name:
                 return candidate
-        raise one_of("variant", name, [v.name for v in self.all_variants()])
+        swept = [
+            f"{sweep.variants[0].name.partition('=')[0]}={'|'.join(str(variant.point) for variant in sweep.variants)}"
+            for sweep in self.sweeps
+        ]
+        valid = [variant.name for variant in self.ladder + self.peers]
+        raise one_of("variant", name, valid + swept, near=[variant.name for variant in self.all_variants()])
 
     def case(self, name: str, scale: str | None = None) -> Case:
         """The case of that name, at `scale` or at the first scale that has it."""

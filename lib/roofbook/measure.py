@@ -66,6 +66,8 @@ class Cell:
     spent: float = 0.0
     clocks: list[dict[str, Any]] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
+    whole: bool = False
+    """All its samples are taken. An interrupted cell is not kept: it would pass for fresh with a few."""
     started: datetime = field(default_factory=lambda: datetime.now(UTC))
 
 
@@ -134,13 +136,13 @@ def measure(
     cells = list(_cells(lab, case, list(variants), device))
     try:
         references: dict[int, Mapping[str, Any]] = {}
-        for cell in cells:
-            progress(cell.variant.name, "check")
+        for number, cell in enumerate(cells, 1):
+            progress(cell.variant.name, f"check, {number} of {len(cells)}")
             _prepare(lab, case, cell, inputs, references, policy)
         for group in _groups(cells):
             _sample(group, policy, progress)
     finally:
-        rows = [_row(lab, case, cell, run, policy) for cell in cells if cell.reason or len(cell.samples) >= policy.scarce]
+        rows = [_row(lab, case, cell, run, policy) for cell in cells if cell.reason or cell.whole]
         for cell in cells:
             if cell.runnable:
                 cell.runnable.close()
@@ -256,7 +258,7 @@ def _sample(cells: list[Cell], policy: Policy, progress: Progress) -> None:
         else:
             active.reverse()
         for cell in active:
-            progress(cell.variant.name, f"sample {number + 1}")
+            progress(cell.variant.name, f"sample {number + 1} of at most {policy.maximum}")
             flush()
             try:
                 assert cell.runnable is not None
@@ -270,7 +272,9 @@ def _sample(cells: list[Cell], policy: Policy, progress: Progress) -> None:
             cell.spent += seconds
             cell.rounds.append(number)
             cell.clocks.append(clocks.read())
-        active = [cell for cell in active if not cell.reason and not _enough(cell, policy)]
+        for cell in active:
+            cell.whole = not cell.reason and (number + 1 == policy.maximum or _enough(cell, policy))
+        active = [cell for cell in active if not cell.reason and not cell.whole]
         if not active:
             break
 

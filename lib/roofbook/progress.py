@@ -19,7 +19,7 @@ EVERY_S = 0.2
 
 
 class Line:
-    """One line of a terminal, renewed in place: what runs, since when, what it does now. Nothing where there is no terminal."""
+    """One line of a terminal, renewed in place: what runs, since when, what it does now. Silent in a pipe."""
 
     def __init__(self, name: str, stream: TextIO | None = None) -> None:
         self.name, self.stream, self.start = name, stream or sys.stderr, time.monotonic()
@@ -45,7 +45,8 @@ class Reporter:
 
     def __init__(self) -> None:
         path = os.environ.get(VARIABLE)
-        self.show: Any = _File(Path(path)) if path else _Output() if _in_a_notebook() else Line("measuring")
+        self.show: _File | _Output | Line
+        self.show = _File(Path(path)) if path else _Output() if _in_a_notebook() else Line("measuring")
         self.due = -1.0
 
     def __call__(self, what: str, now: str) -> None:
@@ -87,7 +88,8 @@ class _File:
         self.path = path
 
     def __call__(self, text: str) -> None:
-        self.path.write_text(text, encoding="utf-8")
+        with contextlib.suppress(OSError):  # its reader has gone
+            self.path.write_text(text, encoding="utf-8")
 
     def end(self) -> None:
         self("")

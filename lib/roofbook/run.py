@@ -1,6 +1,6 @@
 """Which cells of a lab are fresh, and the measuring of those that are not. Serves the notebooks and the command line.
 
-The store is the truth: whoever calls, a cell that is fresh is not measured again, and what was measured is appended at once.
+The store is the truth: whoever calls, a cell that is fresh is not measured again; what was measured is kept at once.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from typing import Any
 from . import measure, provenance
 from .device import Device
 from .lab import Case, Lab, Variant
-from .store import Store, new_run_id
+from .store import Store, Where, new_run_id
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Planned:
         """For a table of states."""
         return {
             "lab": self.lab.name, "variant": self.variant.name, "case": self.case.name, "backend": self.backend,
-            "device": self.device.slug, "state": self.state, "reason": self.why,
+            "device": self.device.slug, "state": self.state, "why": self.why,
         }  # fmt: skip
 
 
@@ -46,8 +46,11 @@ class Summary:
     failed: int
 
     def __str__(self) -> str:
-        failed = f", {self.failed} failed" if self.failed else ""
-        return f"{self.measured} cells measured{failed}, {self.fresh} were fresh" + (f"; run {self.run}" if self.measured else "")
+        said = f"{self.measured} cell{'s' * (self.measured != 1)} measured"
+        said += f", {self.failed} of them failed" if self.failed else ""
+        if self.fresh or not self.measured:
+            said += f", {self.fresh} {'was' if self.fresh == 1 else 'were'} fresh"
+        return said + (f"; run {self.run}" if self.measured else "")
 
 
 def plan(
@@ -64,13 +67,11 @@ def plan(
             units = lab.units(case, variant, place)
             key, environment = measure.keys(lab, case, variant, place, backend, policy, units)
             parts.append((case, variant, place, backend, key, environment))
-            cells.append(
-                {
-                    "lab": lab.name, "variant": variant.name, "case": case.name, "backend": backend, "device": place.slug,
-                    "cell_key": key, "env_key": environment, "environment": provenance.environment(place),
-                    "source_sha256": variant.source.sha256 if variant.source else None,
-                }  # fmt: skip
-            )
+            cells.append({
+                "lab": lab.name, "variant": variant.name, "case": case.name, "backend": backend, "device": place.slug,
+                "cell_key": key, "env_key": environment, "environment": provenance.environment(place),
+                "source_sha256": variant.source.sha256 if variant.source else None,
+            })  # fmt: skip
     states = store.states(cells)
     return [Planned(lab, *part, *state) for part, state in zip(parts, states, strict=True)]
 
@@ -82,25 +83,28 @@ def bring_up_to_date(
     policy: measure.Policy,
     *,
     remeasure: bool = False,
-    where: str = "local",
+    where: Where = "local",
     progress: measure.Progress = lambda variant, what: None,
 ) -> Summary:
-    """Measure those cells that are not fresh (with `remeasure`: all), case by case, and append each case's rows at once."""
+    """Measure those cells that are not fresh (with `remeasure`: all), case by case; a case's rows are kept at once."""
     due = [cell for cell in cells if remeasure or cell.state != "fresh"]
     run, rows = new_run_id(), []
 
     def keep(measured: list[dict[str, Any]]) -> None:
-        store.append(measured, where)  # type: ignore[arg-type]
+        store.append(measured, where)
         rows.extend(measured)
 
     for case in dict.fromkeys(cell.case.name for cell in due):
+
+        def tell(variant: str, what: str, case: str = case) -> None:
+            progress(f"{case} {variant}", what)
+
         mine = [cell for cell in due if cell.case.name == case]
-        measure.measure(
-            mine[0].lab, mine[0].case, [cell.variant for cell in mine], device,
-            run=run, policy=policy, keep=keep, progress=lambda variant, what, case=case: progress(f"{case} {variant}", what),
-        )  # fmt: skip
-    failed = sum(row["status"] == "failed" for row in rows)
-    return Summary(run, len(rows), len(cells) - len(due), failed)
+        variants = [cell.variant for cell in mine]
+        measure.measure(mine[0].lab, mine[0].case, variants, device, run=run, policy=policy, keep=keep, progress=tell)
+    own = [row for row in rows if row["role"] != "again"]  # the twin of a parent is no cell of its own
+    failed = sum(row["status"] == "failed" for row in own)
+    return Summary(run, len(own), len(cells) - len(due), failed)
 
 
 def warm(policy: measure.Policy) -> measure.Policy:
@@ -109,7 +113,7 @@ def warm(policy: measure.Policy) -> measure.Policy:
 
 
 def project_root(start: Path | None = None) -> Path:
-    """The checkout: the nearest folder, from `start` or here upwards, else this library's own, that has experiments/."""
+    """The checkout: the nearest folder with experiments/, from `start` or here upwards, else this library's own."""
     from .errors import UsageError
 
     here = (start or Path.cwd()).resolve()

@@ -81,7 +81,7 @@ def _family(path: Path) -> tuple[Path, ...]:
     return tuple(found)
 
 
-_KNOB_LINES = re.compile(r"^(//\n)?(// Knob [^\n]*\n)(//  [^\n]*\n|// Knob [^\n]*\n)*", re.M)
+_KNOB_LINES = re.compile(r"^(//\n)?(// Knobs? [^\n]*\n)(//  [^\n]*\n|// Knobs? [^\n]*\n)*", re.M)
 """The lines that document a file's knobs: once these are set, they tell the reader of the result nothing."""
 
 

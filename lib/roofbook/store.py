@@ -99,6 +99,8 @@ class Store:
 
     def __init__(self, root: str | Path) -> None:
         self.root = Path(root)
+        if self.root.exists() and not self.root.is_dir():
+            raise UsageError(f"results cannot be kept in {self.root}: it is a file, not a folder")
 
     def append(self, rows: Sequence[Mapping[str, Any]], where: Where = "local") -> list[Path]:
         """Keep rows: one new file for each lab, device and run. Returns the files, which are on the disk by then.

@@ -57,6 +57,10 @@ VECTORS = Source.of(HERE / "vectors.k", LAYOUT="SOA", GRID="ONE", PARTIALS="KEPT
 WITHOUT = r"\A(?![\s\S]*{})"
 """Regular expression of a code that has no such thing."""
 HALVES = r"ld\.global\.[bu]16[\s\S]*cvt\.f32\.f16[\s\S]*cvt\.rn\.f16\.f32[\s\S]*st\.global\.[bu]16"
+PERSISTENT = Source.of(
+    HERE / "persistent.cu", NX=128, ROWS=1, CONSTANTS="HOISTED", LAYOUT="SOA", GRID="ONE", SOLID="char", EXCHANGE="FLAGS"
+)  # fmt: skip
+"""The whole loop in one launch."""
 
 
 LADDER = (
@@ -202,16 +206,28 @@ LADDER = (
         differs=("source", "options"),
     ),
     Variant(
+        "half-storage-graph", "half-storage", IN_PLACE.turn(GRID="SIXTEEN", PARTIALS="GRAPH", REST="0.1f"), plans.InPlaceGraph,
+        "The steps on fp16 storage as a CUDA graph.",
+        "The kernel without the host: half the bytes, half the time where memory bounds it.",
+        backends=frozenset({"cuda"}), options={"unit_roundoff": 2.0**-14}, differs=("source", "plan"),
+    ),
+    Variant(
         "in-place-graph", "in-place", IN_PLACE.turn(PARTIALS="GRAPH"), plans.InPlaceGraph,
         "The in-place steps as a CUDA graph.",
         "What the kernel costs when the host is out of the way: one grid of a middling size then lives in the L2.",
         backends=frozenset({"cuda"}), differs=("source", "plan"),
     ),
     Variant(
-        "persistent", "in-place-graph", Source.of(HERE / "flags.cu", NX=128, ROWS=1, CONSTANTS="HOISTED"), plans.Persistent,
+        "persistent", "in-place-graph", PERSISTENT, plans.Persistent,
         "One launch: every block keeps its rows in registers; neighbours exchange rows and flags through the L2.",
         "Even a graph's node costs half a microsecond, and a small grid is read and written each step. Neither is needed.",
         backends=frozenset({"cuda"}), differs=("source", "plan"),
+    ),
+    Variant(
+        "tagged-halo", "persistent", PERSISTENT.turn(EXCHANGE="TAGS"), plans.Persistent,
+        "Each exchanged value carries its step's number in the same 8 bytes: no flag, no fence.",
+        "The flag costs a trip to the L2 and back before the row can be read; the value itself can be waited for.",
+        backends=frozenset({"cuda"}),
     ),
 )  # fmt: skip
 

@@ -95,10 +95,7 @@ class Simulation(Runnable):
         self.lay_out()
         self.row = -(-params.nx // self.group_size) * self.group_size
         self.queue = device.queue()
-        knobs: dict[str, Any] = {"GROUP_SIZE": self.group_size} if knob(variant, "GROUP_SIZE") else {}
-        if knob(variant, "GRID") == "SIXTEEN":
-            knobs["REST"] = f"{float(params.density)!r}f"
-        self.source = variant.source.turn(**knobs)
+        self.source = variant.source.turn(**self.knobs())
         self.program = device.build(self.source.render(device.backend))
         self.solid = np.dtype(np.int8 if knob(variant, "SOLID") == "char" else np.int32)
         self.obstacles = device.upload(obstacles.astype(self.solid))
@@ -116,7 +113,7 @@ class Simulation(Runnable):
         """The knobs that follow from the case and the launch."""
         knobs: dict[str, Any] = {"GROUP_SIZE": self.group_size} if knob(self.variant, "GROUP_SIZE") else {}
         if knob(self.variant, "GRID") == "SIXTEEN":
-            knobs["REST"] = f"{self.params.density!r}f"
+            knobs["REST"] = f"{float(self.params.density)!r}f"
         return knobs
 
     def lay_out(self) -> None:
@@ -369,8 +366,9 @@ class Persistent(KeptPartials):
         super().__init__(device, variant, case, inputs)
         self.persistent = self.program.kernel("persistent")
         self.persistent.configure(cooperative=True)
-        self.flags = device.empty(4 * self.blocks)
-        self.halo = device.empty(4 * 2 * 6 * self.blocks * self.params.nx)
+        self.flags = device.upload(np.zeros(self.blocks, np.int32))
+        self.halo = device.upload(np.zeros(2 * 6 * self.blocks * self.params.nx, np.int64))
+        self.done = 0
 
     def knobs(self) -> dict[str, Any]:
         rows = rows_of_a_block(self.params.nx, self.params.ny, self.blocks_at_most)
@@ -396,10 +394,11 @@ class Persistent(KeptPartials):
         return "persistent"
 
     def submit(self) -> None:
-        self.queue.write(self.flags, np.zeros(self.blocks, np.int32))
         self.launch_accelerate(0)
         self.queue.launch(self.persistent, self.size, self.local, *self.grids[0].arguments, self.obstacles, self.sums,
-                          self.halo, self.flags, self.ny, np.int32(self.units), self.omega, self.w1, self.w2)  # fmt: skip
+                          self.halo, self.flags, np.int32(self.done), self.ny, np.int32(self.units), self.omega,
+                          self.w1, self.w2)  # fmt: skip
+        self.done += self.units + self.units % 2  # flags and tags only ever rise, so nothing is cleared between runs
         self.add_up(0, self.units)
 
     def run(self) -> None:
@@ -408,8 +407,11 @@ class Persistent(KeptPartials):
 
 
 def rows_of_a_block(nx: int, ny: int, blocks: int) -> int:
-    """The fewest rows with which `blocks` blocks of at most 640 cells (48 KiB shared) hold the grid; 0 where none do."""
-    fits = (rows for rows in range(1, ny + 1) if ny % rows == 0 and ny // rows <= blocks and nx * rows <= 640)
+    """The fewest rows with which `blocks` blocks of at most 640 cells (48 KiB shared) hold the grid; 0 where none do.
+
+    Two at least: a thread then waits for one neighbour, not for two in turn.
+    """
+    fits = (rows for rows in range(2, ny + 1) if ny % rows == 0 and ny // rows <= blocks and nx * rows <= 640)
     return next(fits, 0) if nx % 32 == 0 else 0
 
 

@@ -1,0 +1,409 @@
+"""Every variant, peer and sweep point of the LBM lab against the float64 reference, on every device that is present.
+
+Grids are small, odd and no powers of two, with obstacles anywhere; starts are noisy, so that no error hides in symmetry.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from roofbook import measure
+from roofbook.device import Device
+from roofbook.lab import Case, Runnable, Variant
+from roofbook.labs.lbm import LAB, plans
+from roofbook.labs.lbm.problem import (
+    UNIT_ROUNDOFF,
+    Array,
+    Mask,
+    Params,
+    bound,
+    box,
+    driven_channel,
+    error,
+    initial,
+    macroscopic,
+    mass,
+    momentum,
+    reference,
+    taylor_green,
+    taylor_green_decay,
+)
+from roofbook.peers import cc
+
+SIZES = ["1x2", "5x4", "16x3", "17x9", "16x4", "40x24", "63x31", "64x64", "33x130", "64x32", "32x130"]
+WALLS = {"5x4": "box", "40x24": "box", "63x31": "open", "64x64": "open"}
+"""The rest has obstacles at random, a third of row ny-2 among them."""
+HALF = 2.0**-14
+
+
+@cache
+def problem(size: str) -> tuple[Params, Mask, Array]:
+    """Parameters with a strong drive (a missing push shows in half precision too), obstacles and a noisy start."""
+    nx, ny = map(int, size.split("x"))
+    draw = np.random.default_rng(nx * 1000 + ny)
+    obstacles = box(nx, ny)[1] if WALLS.get(size) == "box" else draw.random((ny, nx)) < 0.25
+    if WALLS.get(size) == "open":
+        obstacles[:] = False
+    elif size not in WALLS:
+        obstacles[ny - 2, ::3] = True
+        obstacles[ny - 1, 0] = obstacles[ny - 2, nx // 2] = False
+    params = Params(nx, ny, 1, 10, 0.1, 0.1, 1.7)
+    start = initial(params, np.float32) * draw.uniform(0.9, 1.1, (9, ny, nx)).astype(np.float32)
+    return params, obstacles, start
+
+
+def case_of(size: str, steps: int) -> Case:
+    params = problem(size)[0]
+    return Case(size, "test", {**asdict(params), "check_steps": steps}, steps)
+
+
+def inputs_of(size: str) -> dict[str, Any]:
+    return dict(zip(("params", "obstacles", "f"), problem(size), strict=True))
+
+
+@cache
+def right(size: str, steps: int) -> Mapping[str, Any]:
+    """The reference's own state and mean speeds, as the lab hands them to its check."""
+    return LAB.reference(case_of(size, steps), inputs_of(size))
+
+
+def make(device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> Runnable:
+    """The variant ready to run, or the test skipped where this device or machine cannot."""
+    place, _ = measure.where(variant, device)
+    if place is None:
+        pytest.skip(f"{variant.name} is not for {device.spec}")
+    if variant.plan is plans.Native and cc.compiler() is None:
+        pytest.skip("no C compiler: none of CC, cc, gcc, clang")
+    if math.prod(variant.options.get("group", (1,))) > place.max_work_group:
+        pytest.skip(f"work-groups of {place.spec} have at most {place.max_work_group} work-items")
+    return variant.plan(place, variant, case, inputs)
+
+
+def run(device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any], times: int = 1) -> dict[str, Array]:
+    """Outputs after `times` runs, one after another."""
+    runnable = make(device, variant, case, inputs)
+    runnable.reset()
+    for _ in range(times):
+        runnable.run()
+    outputs = runnable.outputs()
+    assert isinstance(runnable.facts(), dict)
+    runnable.close()
+    return outputs
+
+
+def named(*names: str) -> list[Any]:
+    return [pytest.param(LAB.variant(name), id=name) for name in names]
+
+
+def simulating() -> list[Variant]:
+    """All that compute a flow: neither the probe nor the queue's empty kernels."""
+    return [each for each in LAB.all_variants() if each.role != "probe" and each.plan is not plans.QueueOnly]
+
+
+VARIANTS = [pytest.param(variant, id=variant.name) for variant in simulating()]
+LADDER = [pytest.param(variant, id=variant.name) for variant in simulating() if variant.role == "step"]
+
+
+# -- against the reference ---------------------------------------------------------------------------------------------
+
+
+def why_not(variant: Variant, size: str) -> str | None:
+    """The reason that a variant must have to be excused from a grid; the lab's own words are held against it."""
+    nx, ny = map(int, size.split("x"))
+    if variant.name == "bit-neighbours" and (nx.bit_count(), ny.bit_count()) != (1, 1):
+        return "not on this case: a side is no power of two"
+    if variant.name == "vectors" and nx < 16:
+        return "not on this case: narrower than 16 cells"
+    if variant.name == "persistent":
+        rows = [rows for rows in range(1, ny + 1) if ny % rows == 0 and ny <= 128 * rows and nx * rows <= 640]
+        if nx % 32 or not rows:
+            return "not on this case: the grid does not fit the registers of one block a multiprocessor"
+    return None
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_variant_lies_within_the_bound(device: Device, variant: Variant, size: str) -> None:
+    """An odd number of steps, and twice an even one: the second run goes on from where the first ended."""
+    reason = why_not(variant, size)
+    assert LAB.excuse(variant, case_of(size, 7)) == reason
+    if reason:
+        return
+    for steps, times in ((7, 1), (4, 2), (1, 1)):
+        outputs = run(device, variant, case_of(size, steps), inputs_of(size), times)
+        wanted = dict(right(size, steps * times))
+        assert outputs["f"].shape == wanted["f"].shape and outputs["av_vels"].shape == (steps,)
+        wanted["av_vels"] = wanted["av_vels"][-steps:]
+        whole = case_of(size, steps * times)
+        measured, allowed, what = LAB.check(whole, variant, outputs, wanted)
+        assert measured <= allowed, f"{steps} steps, {times} times: {what} is {measured:.3g}"
+        assert error(outputs["f"], wanted["f"]) <= bound(whole.units, variant.options.get("unit_roundoff", UNIT_ROUNDOFF))
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_variant_is_kept_from_a_backend_for_a_reason(variant: Variant) -> None:
+    """Graphs and .cu files are CUDA's alone; OpenCL's alone are vector loads, and the base, which is the host's."""
+    assert isinstance(variant.plan, type)
+    if variant.source is None:
+        reason_against_opencl = reason_against_cuda = variant.plan is plans.Native
+    else:
+        cuda_only = variant.source.path.suffix == ".cu"
+        reason_against_opencl = cuda_only or issubclass(variant.plan, plans.Graph)
+        reason_against_cuda = variant.options.get("device") == "host" or "vload16" in variant.source.resolve()
+    assert ("opencl" not in variant.backends) == reason_against_opencl
+    assert ("cuda" not in variant.backends) == reason_against_cuda
+
+
+def test_the_grids_reach_every_variant_and_every_reason() -> None:
+    reasons = {variant.name: [why_not(variant, size) for size in SIZES] for variant in simulating()}
+    for name, all_of in reasons.items():
+        assert None in all_of, f"{name} runs on no grid of this file"
+    for name in ("bit-neighbours", "vectors", "persistent"):
+        assert any(reasons[name]), f"{name} is excused from no grid of this file"
+
+
+@pytest.mark.parametrize("variant", named("kept-partials", "chunks-1792", "byte-obstacles", "vectors", "in-place"))
+@pytest.mark.parametrize("chunk", [1, 3, 7, 8])
+def test_chunks_that_do_not_divide_the_steps(device: Device, variant: Variant, chunk: int) -> None:
+    chunked = replace(variant, options={**variant.options, "chunk": chunk})
+    outputs = run(device, chunked, case_of("33x130", 7), inputs_of("33x130"))
+    measured, allowed, what = LAB.check(case_of("33x130", 7), chunked, outputs, right("33x130", 7))
+    assert measured <= allowed, f"{what} is {measured:.3g}"
+
+
+def test_long_samples_of_the_chunks_reach_their_second_chunk(device: Device) -> None:
+    for name, chunk in (("chunks-1792", 1792), ("chunks-3584", 3584)):
+        assert LAB.units(LAB.cases("quick")[0], LAB.variant(name), device) >= 2 * chunk
+    wide = LAB.case("1024x1024", "quick")
+    assert LAB.excuse(LAB.variant("chunks-1792"), wide) == (
+        "not on this case at this scale: a sample has fewer steps than a chunk"
+    )
+    assert LAB.excuse(LAB.variant("chunks-1792"), LAB.case("1024x1024", "published")) is None
+
+
+@pytest.mark.parametrize("variant", LADDER)
+def test_a_push_that_would_empty_a_population_is_refused(device: Device, variant: Variant) -> None:
+    """With accel = 1 the noise decides, cell by cell, whether there is enough to take from."""
+    if why_not(variant, "64x32") or "unit_roundoff" in variant.options:
+        pytest.skip("fp16 rounds the comparison itself")
+    params, obstacles, start = problem("64x32")
+    params = replace(params, accel=1.0, omega=1.0)
+    before = start[[3, 6, 7], 30][:, ~obstacles[30]] > 0.1 * np.array([[1 / 9], [1 / 36], [1 / 36]])
+    assert 0.05 < before.all(axis=0).mean() < 0.5, "some cells are pushed, most are not"
+    case = Case("64x32", "test", asdict(params), 2)
+    outputs = run(device, variant, case, {"params": params, "obstacles": obstacles, "f": start})
+    wanted, av_wanted = reference(params, obstacles, 2, start)
+    assert error(outputs["f"], wanted) <= bound(2)
+    np.testing.assert_allclose(outputs["av_vels"], av_wanted, rtol=1e-5)
+
+
+def test_the_probe_changes_nothing_and_is_checked_for_it(device: Device) -> None:
+    variant, size = LAB.variant("no-compute"), "17x9"
+    case = LAB.checker(case_of(size, 7), variant)
+    assert case.units == 6, "after an even number of steps the first grid is in its place again"
+    outputs = run(device, variant, case, inputs_of(size))
+    np.testing.assert_array_equal(outputs["f"], problem(size)[2])
+    assert np.isnan(outputs["av_vels"]).all(), "sums that no kernel has written"
+    assert LAB.check(case, variant, outputs, right(size, 6))[:2] == (0.0, 0.0)
+    computed = run(device, LAB.variant("soa"), case, inputs_of(size))
+    assert LAB.check(case, variant, computed, right(size, 6))[0] > 1e-4
+
+
+@pytest.mark.parametrize("variant", [each for each in LAB.all_variants() if each.plan is plans.QueueOnly], ids=lambda v: v.name)
+def test_queued_kernels_see_all_their_arguments(device: Device, variant: Variant) -> None:
+    case = LAB.cases("test")[0]
+    runnable = make(device, variant, Case(case.name, "test", case.params, 20), {})
+    runnable.reset()
+    assert 0 < runnable.run() < 10  # type: ignore[operator]
+    outputs = runnable.outputs()
+    assert outputs["arguments"].tolist() == [variant.options["count"]]
+    assert LAB.check(case, variant, outputs, {})[:2] == (0.0, 0.0)
+    assert LAB.check(case, variant, {"arguments": np.array([-1])}, {})[0] > 0
+    assert LAB.units(case, variant, device) == 50
+    assert LAB.excuse(variant, case) is None
+    other = LAB.case("1024x1024", "quick")
+    assert LAB.excuse(variant, other) == "not on this case: queue time does not depend on the grid"
+
+
+# -- the check itself --------------------------------------------------------------------------------------------------
+
+
+def test_the_check_refuses_what_is_wrong() -> None:
+    size, steps = "40x24", 5
+    case, wanted, variant = case_of(size, steps), right(size, steps), LAB.variant(LAB.best)
+
+    def refused(f: Array, av_vels: Array, by: Variant = variant) -> bool:
+        measured, allowed, _ = LAB.check(case, by, {"f": f, "av_vels": av_vels}, wanted)
+        return not measured <= allowed
+
+    f, av_vels = wanted["f"], wanted["av_vels"]
+    assert not refused(f, av_vels)
+    for value in (np.nan, np.inf, -np.inf):
+        broken = f.copy()
+        broken[8, -1, -1] = value
+        assert refused(broken, av_vels)
+        assert refused(f, np.append(av_vels[:-1], value))
+    later = right(size, steps + 1)
+    assert refused(later["f"], av_vels) and refused(f, later["av_vels"][1:])
+    assert refused(np.roll(f, 1, axis=2), av_vels) and refused(f[[0, 2, 1, 3, 4, 5, 6, 7, 8]], av_vels)
+    assert refused(f, av_vels * (1 + 1e-4))
+    one = f.copy()
+    one[3, 11, 7] *= 1 + 1e-4
+    assert refused(one, av_vels)
+    for f_wrong, av_wrong in ((f[:, :-1], av_vels), (f, av_vels[:-1]), (f.transpose(1, 2, 0), av_vels)):
+        with pytest.raises(ValueError, match="shapes differ"):
+            refused(f_wrong, av_wrong)
+    half = LAB.variant("half-storage")
+    assert refused(later["f"], av_vels, half) and refused(f, later["av_vels"][1:], half)
+
+
+def test_half_storage_is_coarser_than_single_and_within_its_own_bound(device: Device) -> None:
+    outputs = run(device, LAB.variant("half-storage"), case_of("64x64", 6), inputs_of("64x64"))
+    state = error(outputs["f"], right("64x64", 6)["f"])
+    assert bound(6) < state < bound(6, HALF) / 3
+
+
+# -- physics -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("variant", LADDER + named("openmp", "given-c"))
+def test_mass_is_conserved(device: Device, variant: Variant) -> None:
+    size = "64x64" if why_not(variant, "33x130") else "33x130"
+    start = mass(problem(size)[2])
+    after = mass(run(device, variant, case_of(size, 20), inputs_of(size))["f"])
+    allowed = 1e-5 if "unit_roundoff" in variant.options else 20 * UNIT_ROUNDOFF
+    assert abs(after / start - 1) <= allowed
+
+
+@pytest.mark.parametrize("variant", LADDER + named("openmp", "given-c"))
+def test_momentum_is_conserved_where_nothing_stands_or_pushes(device: Device, variant: Variant) -> None:
+    params = replace(problem("64x32")[0], accel=0.0)
+    start = initial(params, np.float32) * np.random.default_rng(3).uniform(0.9, 1.1, (9, 32, 64)).astype(np.float32)
+    start[1] *= np.float32(1.2)  # a wind from the west
+    given = {"params": params, "obstacles": np.zeros((32, 64), bool), "f": start}
+    after = run(device, variant, Case("64x32", "test", asdict(params), 20), given)["f"]
+    was, now = np.array(momentum(start)) / mass(start), np.array(momentum(after)) / mass(start)
+    assert was[0] > 0.01
+    allowed = (20 if "unit_roundoff" in variant.options else 2) * UNIT_ROUNDOFF
+    np.testing.assert_allclose(now, was, rtol=0, atol=allowed)
+
+
+FILES = named("sequential", "ported", "fused", LAB.best, "vectors", "in-place", "half-storage", "graph", "persistent")
+"""One variant a kernel file, and those with data flows of their own."""
+
+
+@pytest.mark.parametrize("variant", FILES)
+def test_a_taylor_green_vortex_decays_as_it_should(device: Device, variant: Variant) -> None:
+    nx, ny, steps = 32, 32, 200
+    params = Params(nx, ny, steps, 1, 0.1, 0.0, 1.5)
+    start = taylor_green(nx, ny, 0.05)
+    given = {"params": params, "obstacles": np.zeros((ny, nx), bool), "f": start.astype(np.float32)}
+    outputs = run(device, variant, Case("32x32", "test", asdict(params), steps), given)
+    decay = taylor_green_decay(params.viscosity, 2 * math.pi / nx, 2 * math.pi / ny, steps)
+    assert 0.1 < decay < 0.5
+    _, ux, uy = macroscopic(outputs["f"])
+    _, ux0, uy0 = macroscopic(start)
+    assert np.hypot(ux - decay * ux0, uy - decay * uy0).max() < 0.03 * decay * np.hypot(ux0, uy0).max()
+    assert outputs["av_vels"][-1] / np.hypot(ux0, uy0).mean() == pytest.approx(decay, rel=0.02)
+
+
+@pytest.mark.parametrize("variant", named(LAB.best, "in-place"))
+def test_the_driven_channel_settles_to_a_straight_line(device: Device, variant: Variant) -> None:
+    params = Params(4, 14, 2500, 1, 0.1, 0.005, 1.0)
+    obstacles = np.zeros((14, 4), bool)
+    obstacles[[0, -1]] = True
+    given = {"params": params, "obstacles": obstacles, "f": initial(params, np.float32)}
+    outputs = run(device, variant, Case("4x14", "test", asdict(params), params.iterations + 1), given)
+    _, ux, uy = macroscopic(outputs["f"])
+    wanted = driven_channel(params)
+    assert wanted.max() > 1e-3
+    for column in ux.T:
+        np.testing.assert_allclose(column[1:-2], wanted, rtol=2e-3)
+    assert np.abs(uy[1:-1]).max() < 1e-3 * wanted.max()
+    av_vels = outputs["av_vels"]
+    assert av_vels[-1] == pytest.approx(av_vels[-100], rel=1e-4) and av_vels[-1] > 5 * av_vels[0]
+
+
+# -- same kernels, same bits -------------------------------------------------------------------------------------------
+
+
+def only_scheduled_otherwise() -> list[Any]:
+    """Pairs of variants that hand the same kernels to the same work-groups, from another host loop."""
+    first: dict[tuple[str, str], Variant] = {}
+    pairs = []
+    for variant in simulating():
+        if variant.source is None:
+            continue
+        group = str(variant.options.get("group", (64, 1)))
+        other = first.setdefault((variant.source.sha256, group), variant)
+        if other is not variant:
+            pairs.append(pytest.param(other, variant, id=f"{other.name}, {variant.name}"))
+    for variant in simulating():
+        if isinstance(variant.plan, type) and issubclass(variant.plan, plans.Graph):  # the step's number is read on the device
+            assert variant.parent
+            pairs.append(pytest.param(LAB.variant(variant.parent), variant, id=f"{variant.parent}, {variant.name}"))
+    return pairs
+
+
+def test_the_pairs_that_must_agree_are_found() -> None:
+    pairs = {tuple(variant.name for variant in param.values) for param in only_scheduled_otherwise()}
+    assert pairs >= {
+        ("ported", "no-finish"), ("kept-partials", "chunks-1792"), ("kept-partials", "chunks-3584"),
+        ("byte-obstacles", "c-host"), ("byte-obstacles", "byte-obstacles@wg=64x1"), ("byte-obstacles", "graph"),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("one", "other"), only_scheduled_otherwise())
+@pytest.mark.parametrize("steps", [7, 12])
+def test_scheduling_alone_changes_no_bit(device: Device, one: Variant, other: Variant, steps: int) -> None:
+    chunk = {"chunk": 5} if "chunk" in other.options else {}
+    other = replace(other, options={**other.options, **chunk})
+    results = [run(device, each, case_of("63x31", steps), inputs_of("63x31")) for each in (one, other)]
+    for name in ("f", "av_vels"):
+        np.testing.assert_array_equal(results[0][name], results[1][name], err_msg=name)
+
+
+def test_the_shape_of_a_work_group_changes_no_population(device: Device) -> None:
+    """Only the order in which the speeds are added up depends on it."""
+    (sweep,) = (each for each in LAB.sweeps if each.axis == "wg")
+    best = run(device, LAB.variant(LAB.best), case_of("33x130", 4), inputs_of("33x130"))
+    for variant in sweep.variants:
+        if math.prod(variant.options["group"]) <= device.max_work_group:
+            shaped = run(device, variant, case_of("33x130", 4), inputs_of("33x130"))
+            np.testing.assert_array_equal(shaped["f"], best["f"], err_msg=variant.name)
+
+
+def test_a_run_again_from_a_reset_gives_the_same_bits(device: Device) -> None:
+    runnable = make(device, LAB.variant("in-place"), case_of("17x9", 6), inputs_of("17x9"))
+    seen = []
+    for _ in range(2):
+        runnable.reset()
+        assert np.isnan(runnable.outputs()["av_vels"]).all()
+        runnable.run()
+        seen.append(runnable.outputs())
+    np.testing.assert_array_equal(seen[0]["f"], seen[1]["f"])
+    np.testing.assert_array_equal(seen[0]["av_vels"], seen[1]["av_vels"])
+
+
+def test_a_turned_grid_is_not_gone_on_from(device: Device) -> None:
+    runnable = make(device, LAB.variant("in-place"), case_of("17x9", 3), inputs_of("17x9"))
+    runnable.reset()
+    runnable.run()
+    with pytest.raises(AssertionError, match="an odd number of steps leaves the grid turned"):
+        runnable.run()
+
+
+def test_what_goes_on_from_even_steps_only_is_timed_on_even_steps(device: Device) -> None:
+    for scale in ("quick", "published", "large", "test"):
+        for case in LAB.cases(scale):
+            for variant in LAB.ladder:
+                assert isinstance(variant.plan, type)
+                if issubclass(variant.plan, (plans.InPlace, plans.Graph)):
+                    assert LAB.units(case, variant, device) % 2 == 0, (scale, case.name, variant.name)

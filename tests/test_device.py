@@ -1,0 +1,398 @@
+"""What a backend owes the rest of the book, on every device that is present; how a device is named; PoCL on a new CPU."""
+
+from __future__ import annotations
+
+import ctypes
+import io
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from roofbook import cuda, opencl
+from roofbook import device as contract
+from roofbook.device import BuildFailed, Device, OutOfMemory, Unsupported, open_device
+from roofbook.errors import UsageError
+from roofbook.source import Source
+
+AXPY = """
+KERNEL void axpy(GLOBAL float *RESTRICT y, GLOBAL const float *RESTRICT x, float a, int n) {
+  const int i = GLOBAL_ID(1) * GLOBAL_SIZE(0) + GLOBAL_ID(0);
+  if (i < n) {
+    y[i] = FMA(a, x[i], y[i]);
+  }
+}
+KERNEL void ids(GLOBAL int *RESTRICT out) {
+  LOCAL_ARRAY(int, kept, 8);
+  const int lane = LOCAL_ID(1) * LOCAL_SIZE(0) + LOCAL_ID(0);
+  kept[7 - lane] = LOCAL_ID(0) + 10 * LOCAL_ID(1) + 100 * GROUP_ID(0) + 1000 * GROUP_ID(1);
+  BARRIER();
+  out[GLOBAL_ID(1) * GLOBAL_SIZE(0) + GLOBAL_ID(0)] = kept[lane] + 10000 * GROUPS(0) + 100000 * GROUPS(1);
+}
+KERNEL void work(GLOBAL float *RESTRICT out, int rounds) {
+  float x = GLOBAL_ID(0);
+  for (int i = 0; i < rounds; i++) {
+    x = FMA(x, 0.999f, 0.5f);
+  }
+  out[GLOBAL_ID(0)] = SQRT(x);
+}
+KERNEL void halves(GLOBAL HALF *RESTRICT to, GLOBAL const HALF *RESTRICT from) {
+  const int i = GLOBAL_ID(0);
+  STORE_HALF(to, i, SELECT(2.0f, 3.0f, i % 2 == 1) * LOAD_HALF(from, i));
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Device], str]:
+    path = tmp_path_factory.mktemp("kernels") / "contract.k"
+    path.write_text(AXPY)
+    return lambda device: Source.of(path).render(device.backend)
+
+
+@pytest.fixture(scope="module")
+def program(device: Device, text: Callable[[Device], str]) -> contract.Program:
+    return device.build(text(device))
+
+
+# -- the contract, the same body on every device -----------------------------------------------------------------------
+
+
+def test_a_device_tells_what_it_is(device: Device) -> None:
+    assert device.backend in ("opencl", "cuda") and device.kind in ("cpu", "gpu") and device.name == device.name.strip()
+    assert device.slug and device.slug == device.slug.strip("-").lower() and " " not in device.slug
+    for amount in (device.compute_units, device.memory_bytes, device.local_bytes, device.max_work_group):
+        assert isinstance(amount, int) and amount > 0
+    identity = device.identity()
+    assert {"backend", "model", "device", "platform", "driver"} == set(identity)
+    assert all(isinstance(value, str) and value for value in identity.values()) and identity == device.identity()
+    assert open_device(device.spec) is device
+
+
+def test_write_read_and_copy(device: Device) -> None:
+    queue = device.queue()
+    values = np.arange(1000, dtype=np.float32)
+    one, other = device.upload(values), device.empty(4000)
+    assert one.nbytes == other.nbytes == 4000
+    queue.copy(other, one)
+    got = np.empty(1000, np.float32)
+    assert queue.read(other, got) is got
+    np.testing.assert_array_equal(got, values)
+    queue.write(one, values[::-1])  # a view that does not lie in one piece
+    np.testing.assert_array_equal(queue.read(one, got), values[::-1])
+    np.testing.assert_array_equal(queue.read(other, got), values)
+    values[:] = -1  # what was written is the device's own
+    assert queue.read(one, got)[0] == 999
+    for buffer in (one, other):
+        buffer.release()
+
+
+def test_a_write_of_a_part_and_a_read_from_an_offset(device: Device) -> None:
+    queue = device.queue()
+    buffer = device.upload(np.arange(100, dtype=np.int32))
+    assert queue.read(buffer, np.empty(5, np.int32), offset=4 * 42).tolist() == [42, 43, 44, 45, 46]
+    assert queue.read(buffer, np.empty(1, np.int32), offset=4 * 99).tolist() == [99]
+    queue.write(buffer, np.full(3, -7, np.int32))
+    assert queue.read(buffer, np.empty(5, np.int32)).tolist() == [-7, -7, -7, 3, 4]
+
+
+@pytest.mark.parametrize(("size", "local"), [((1024,), (64,)), ((64, 16), (16, 4)), ((8, 128), (1, 128))])
+def test_launch_in_one_and_two_dimensions(
+    device: Device, program: contract.Program, size: tuple[int, ...], local: tuple[int, ...]
+) -> None:
+    queue, n = device.queue(), 1000
+    x, y = device.upload(np.arange(n, dtype=np.float32)), device.upload(np.full(1024, 0.5, np.float32))
+    kernel = program.kernel("axpy")
+    if len(size) == 1:
+        queue.launch(kernel, size, local, y, x, np.float32(2), np.int32(n))
+    else:
+        queue.launch(kernel, size, local, y, x, np.float32(2), np.int32(n))
+        queue.launch(kernel, size, local, y, x, np.float32(-1), np.int32(1))
+    got = queue.read(y, np.empty(1024, np.float32))
+    want = np.where(np.arange(1024) < n, 2 * np.arange(1024) + 0.5, 0.5)
+    np.testing.assert_array_equal(got, want)
+
+
+def test_work_items_groups_local_memory_and_barriers(device: Device, program: contract.Program) -> None:
+    queue, out = device.queue(), device.empty(4 * 16 * 6)
+    queue.launch(program.kernel("ids"), (16, 6), (4, 2), out)
+    got = queue.read(out, np.empty((6, 16), np.int32))
+    y, x = np.indices((6, 16))
+    lane = 7 - ((y % 2) * 4 + x % 4)
+    want = lane % 4 + 10 * (lane // 4) + 100 * (x // 4) + 1000 * (y // 2) + 10000 * 4 + 100000 * 3
+    np.testing.assert_array_equal(got, want)
+
+
+def test_halves_are_rounded_to_nearest_even(device: Device, program: contract.Program) -> None:
+    values = np.array([1, 1.0009765625, -0.25, 6.1e-5, 0.1, 20000], np.float16)
+    queue, source, target = device.queue(), device.upload(values), device.empty(values.nbytes)
+    queue.launch(program.kernel("halves"), (6,), (6,), target, source)
+    want = (values.astype(np.float32) * np.tile([2, 3], 3).astype(np.float32)).astype(np.float16)
+    np.testing.assert_array_equal(queue.read(target, np.empty_like(values)), want)
+
+
+def test_a_queue_is_in_order_and_two_queues_see_what_is_finished(device: Device, program: contract.Program) -> None:
+    first, second = device.queue(), device.queue()
+    y, x = device.upload(np.zeros(1024, np.float32)), device.upload(np.ones(1024, np.float32))
+    kernel = program.kernel("axpy")
+    for _ in range(200):
+        first.launch(kernel, (1024,), (64,), y, x, np.float32(1), np.int32(1024))
+        first.copy(x, y)
+        first.launch(kernel, (1024,), (64,), x, y, np.float32(-0.5), np.int32(1024))
+    first.finish()
+    steps = np.float32(1), np.float32(0)
+    for _ in range(200):
+        steps = np.float32(0.5) * (steps[0] + steps[1]), steps[0] + steps[1]
+    assert set(second.read(y, np.empty(1024, np.float32)).tolist()) == {float(steps[1])}
+
+
+def test_marks_give_the_devices_own_time(device: Device, program: contract.Program) -> None:
+    queue, out, kernel = device.queue(profiling=True), device.empty(4 * 4096), program.kernel("work")
+
+    def seconds(rounds: int) -> tuple[float, float]:
+        queue.finish()
+        began = time.perf_counter()
+        start = queue.mark()
+        queue.launch(kernel, (4096,), (64,), out, np.int32(rounds))
+        end = queue.mark()
+        queue.finish()
+        return queue.seconds(start, end), time.perf_counter() - began
+
+    seconds(1)
+    short, (long, wall) = min(seconds(1000)[0] for _ in range(5)), seconds(200_000)
+    assert 0 <= short < long <= wall * 1.01
+    assert long > wall / 2
+
+
+def test_a_kernel_tells_its_name_and_resources(program: contract.Program) -> None:
+    kernel = program.kernel("ids")
+    assert kernel.name == "ids"
+    resources = kernel.resources()
+    assert resources["work_group_limit"] >= 64 and resources["local_bytes"] >= 32
+    assert all(isinstance(value, int) for value in resources.values())
+
+
+def test_a_text_that_does_not_compile_is_said_in_one_line(device: Device, text: Callable[[Device], str]) -> None:
+    broken = text(device).replace("const int i", "const int j", 1)
+    with pytest.raises(BuildFailed, match=r"\A[^\n]*error:[^\n]*\bi\b[^\n]*\Z") as failure:
+        device.build(broken)
+    assert "tempfile" not in str(failure.value) and "/tmp" not in str(failure.value)
+
+
+def test_a_text_is_built_once_and_options_count(device: Device, text: Callable[[Device], str]) -> None:
+    assert device.build(text(device)) is device.build(text(device))
+    plain = text(device) + "\n#ifdef MORE\n#error more\n#endif\n"
+    device.build(plain)
+    with pytest.raises(BuildFailed, match="more"):
+        device.build(plain, ["-DMORE"])
+
+
+def test_an_absurd_size_is_out_of_memory(device: Device) -> None:
+    with pytest.raises(OutOfMemory, match=rf"\A{1 << 60} bytes asked for[^\n]*\Z"):
+        device.empty(1 << 60)
+    assert device.empty(64).nbytes == 64
+
+
+def test_a_graph_repeats_its_launches_or_is_not_supported(device: Device, program: contract.Program) -> None:
+    queue, y = device.queue(), device.upload(np.zeros(64, np.float32))
+    x, kernel = device.upload(np.ones(64, np.float32)), program.kernel("axpy")
+
+    def submit() -> None:
+        queue.launch(kernel, (64,), (64,), y, x, np.float32(1), np.int32(64))
+
+    if device.backend == "opencl":
+        with pytest.raises(Unsupported, match="no graphs"):
+            queue.record(submit)
+        return
+    graph = queue.record(submit)
+    assert not queue.read(y, np.empty(64, np.float32)).any(), "recording ran it"
+    for _ in range(3):
+        graph.launch()
+    assert set(queue.read(y, np.empty(64, np.float32)).tolist()) == {3.0}
+
+
+# -- names of devices --------------------------------------------------------------------------------------------------
+
+
+class Named(Device):
+    """A device that has a name and does nothing."""
+
+    compute_units = max_work_group = max_clock_mhz = 1
+    memory_bytes = cache_bytes = local_bytes = 1
+
+    def __init__(self, backend: str, index: int, kind: str, name: str) -> None:
+        self.backend, self.kind, self.name, self.spec = backend, kind, name, f"{backend}:{index}"
+
+    def identity(self) -> dict[str, str]:
+        return {"backend": self.backend, "model": self.name, "platform": "Somebody's Computing Language"}
+
+    def build(self, text: str, options: Any = ()) -> contract.Program:
+        raise NotImplementedError
+
+    def empty(self, nbytes: int) -> contract.Buffer:
+        raise NotImplementedError
+
+    def queue(self, profiling: bool = False) -> contract.Queue:
+        raise NotImplementedError
+
+
+CUDA_GPU, CL_GPU = Named("cuda", 0, "gpu", "NVIDIA H200"), Named("opencl", 0, "gpu", "NVIDIA H200")
+CL_CPU, CL_OTHER = Named("opencl", 1, "cpu", "AMD EPYC"), Named("opencl", 2, "gpu", "AMD Instinct MI300X")
+ALL = [CUDA_GPU, CL_GPU, CL_CPU, CL_OTHER]
+
+
+@pytest.fixture
+def present(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    return lambda *found: monkeypatch.setattr(contract, "devices", lambda: list(found))
+
+
+@pytest.mark.parametrize(
+    ("spec", "home", "found"),
+    [
+        ("auto", "opencl", CL_GPU),
+        ("auto", "cuda", CUDA_GPU),
+        ("cuda:0", "opencl", CUDA_GPU),
+        ("opencl:1", "opencl", CL_CPU),
+        ("opencl:NVIDIA", "cuda", CL_GPU),
+        ("opencl:amd", "opencl", CL_CPU),
+        ("opencl:mi300x", "opencl", CL_OTHER),
+        ("opencl:computing language", "opencl", CL_GPU),
+    ],
+)
+def test_a_device_goes_by_its_number_or_a_word(
+    present: Callable[..., None], spec: str, home: str, found: Device
+) -> None:
+    present(*ALL)
+    assert open_device(spec, home) is found
+
+
+def test_auto_falls_back_to_the_other_backends_gpu_then_to_the_cpu(present: Callable[..., None]) -> None:
+    present(CUDA_GPU, CL_CPU)
+    assert open_device("auto", "opencl") is CUDA_GPU
+    present(CL_CPU)
+    assert open_device("auto", "cuda") is CL_CPU
+
+
+@pytest.mark.parametrize(
+    "spec",
+    ["opencl:9", "opencl:00", "cuda:1", "vulkan:0", "opencl", "opencl:", "", "gpu", "0", "opencl:nosuch", "opencl:model",
+     "cuda:amd", "OPENCL:0", "opencl:-1", "auto:0"],
+)  # fmt: skip
+def test_a_wrong_name_gets_one_line_that_lists_the_right_ones(present: Callable[..., None], spec: str) -> None:
+    present(*ALL)
+    with pytest.raises(UsageError, match=r"\Aunknown device [^\n]*\Z") as failure:
+        open_device(spec)
+    assert repr(spec) in str(failure.value)
+    assert "valid: auto, cuda:0, opencl:0, opencl:1, opencl:2" in str(failure.value)
+
+
+def test_no_device_at_all_says_how_to_get_one(present: Callable[..., None]) -> None:
+    present()
+    with pytest.raises(UsageError, match=r"\Ano device: [^\n]*pyopencl\[pocl\][^\n]*\Z"):
+        open_device("auto")
+
+
+def test_the_real_list_is_cuda_then_opencl_and_every_name_opens() -> None:
+    found = contract.devices()
+    assert [each.backend for each in found] == sorted(each.backend for each in found)
+    assert len({each.spec for each in found}) == len(found)
+    if not cuda.devices():
+        with pytest.raises(UsageError, match="valid: auto"):
+            open_device("cuda:0")
+
+
+def test_the_host_cpu_is_opencls_or_unsupported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opencl, "devices", lambda: [CL_GPU, CL_CPU])
+    assert contract.host_cpu() is CL_CPU
+    monkeypatch.setattr(opencl, "devices", lambda: [CL_GPU])
+    with pytest.raises(Unsupported, match="no OpenCL device for the CPU"):
+        contract.host_cpu()
+
+
+def test_a_slug_is_a_folder_name() -> None:
+    assert CUDA_GPU.slug == "nvidia-h200"
+    assert Named("opencl", 0, "cpu", " Intel(R) Xeon(R) CPU @ 2.20GHz ").slug == "intel-r-xeon-r-cpu-2-20ghz"
+
+
+# -- PoCL on a CPU that its LLVM does not know -------------------------------------------------------------------------
+
+V4 = "avx512f avx512bw avx512cd avx512dq avx512vl"
+
+
+@pytest.mark.parametrize(
+    ("flags", "level"),
+    [
+        (f"fpu sse2 avx avx2 bmi2 fma {V4}", b"x86-64-v4"),
+        (f"fpu avx2 bmi2 fma {V4.replace(' avx512vl', '')}", b"x86-64-v3"),
+        ("fpu avx2 fma bmi2", b"x86-64-v3"),
+        ("fpu avx avx2 fma", b"x86-64"),
+        ("fpu sse2 xavx2 bmi2x fma", b"x86-64"),
+    ],
+)
+def test_the_level_of_a_cpu_follows_from_its_flags(monkeypatch: pytest.MonkeyPatch, flags: str, level: bytes) -> None:
+    info = f"processor\t: 0\nmodel name\t: Some CPU\nflags\t\t: {flags}\n\nprocessor\t: 1\nflags\t\t: {V4}\n"
+    monkeypatch.setattr(opencl, "open", lambda path: io.StringIO(info), raising=False)
+    assert opencl._x86_level() == level
+    assert opencl._cpu_name() == "Some CPU"
+
+
+def test_a_cpu_without_a_model_name_still_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opencl, "open", lambda path: io.StringIO("CPU part\t: 0xd0c\n"), raising=False)
+    assert opencl._cpu_name()
+
+
+class Structure:
+    """A device structure in memory as PoCL has it: pointers and numbers, one of the pointers to the CPU's name."""
+
+    def __init__(self, name: bytes, version: str = "OpenCL 3.0 pocl HSTR: pthread-x86_64-pc-linux-gnu-generic") -> None:
+        self.version = version
+        self.memory = (ctypes.c_uint64 * 600)()
+        self.name, self.long_name = ctypes.create_string_buffer(name, 16), ctypes.create_string_buffer(b"pthread-generic")
+        self.memory[3], self.memory[5] = 3, ctypes.addressof(self.long_name)
+        self.memory[40] = ctypes.addressof(self.name)
+        self.int_ptr = ctypes.addressof(self.memory)
+        self.before = list(self.memory)
+
+    def changed(self) -> dict[int, bytes]:
+        return {i: ctypes.string_at(now) for i, now in enumerate(self.memory) if now != self.before[i]}
+
+
+def test_the_generic_name_is_replaced_and_nothing_else() -> None:
+    structure = Structure(b"generic")
+    opencl.teach_pocl_this_cpu(structure)
+    assert structure.changed() == {40: opencl._x86_level()}
+    opencl.teach_pocl_this_cpu(structure)
+    assert structure.changed() == {40: opencl._x86_level()}, "a second time finds nothing to do"
+
+
+@pytest.mark.parametrize(
+    "structure",
+    [
+        Structure(b"znver3"),
+        Structure(b"generic-arm"),
+        Structure(b"generic", version="OpenCL 3.0 pocl HSTR: pthread-x86_64-pc-linux-gnu-znver3"),
+        Structure(b"generic", version="OpenCL 3.0 CUDA-generic"),
+    ],
+    ids=["known CPU", "another name", "LLVM knows the CPU", "another platform"],
+)
+def test_nothing_is_touched_where_all_is_well(structure: Structure) -> None:
+    opencl.teach_pocl_this_cpu(structure)
+    assert structure.changed() == {}
+
+
+def test_the_search_ends_at_memory_that_is_not_to_be_read() -> None:
+    structure = Structure(b"generic")
+    structure.int_ptr = 8
+    opencl.teach_pocl_this_cpu(structure)
+    assert structure.changed() == {}
+
+
+def test_the_first_error_of_a_log_loses_its_temporary_file() -> None:
+    log = "build failed\n/tmp/.x/tempfile-12-ab.cl:7:3: warning: hm\n/tmp/.x/tempfile-12-ab.cl:9:5: error: use of 'x'\n"
+    assert opencl._first_error(log) == "line 9:5: error: use of 'x'"
+    nvrtc_log = "/tmp/tmp8/ab.cubin.cu(9): warning: hm\n\n/tmp/tmp8/ab.cubin.cu(11): error: no 'x'\n\n1 error detected\n"
+    assert cuda._first_error(nvrtc_log) == "line 11: error: no 'x'"
+    for first_error in (opencl._first_error, cuda._first_error):
+        assert first_error("\nno luck\n") == "no luck" and first_error("") == "no message"
