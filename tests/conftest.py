@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -46,15 +46,27 @@ def device(request: pytest.FixtureRequest) -> Any:
 
 
 @pytest.fixture(scope="session")
-def executed_lbm(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The LBM notebook, executed at scale `test` with a store of its own."""
+def unmeasured(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Path]:
+    """Makes a checkout in which nothing is measured yet: settings, notebooks, pages, published figures."""
+
+    def make() -> Path:
+        folder = tmp_path_factory.mktemp("unmeasured")
+        shutil.copy(ROOT / "_config.yml", folder)
+        shutil.copytree(ROOT / "experiments", folder / "experiments")
+        shutil.copytree(ROOT / "book", folder / "book", ignore=shutil.ignore_patterns("labs", "_generated", "_build"))
+        shutil.copytree(ROOT / "results" / "published", folder / "results" / "published")
+        return folder
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def executed_lbm(unmeasured: Callable[[], Path]) -> Path:
+    """The LBM notebook, executed at scale `test` in a checkout of its own."""
     from roofbook import execute
 
-    folder = tmp_path_factory.mktemp("executed")
-    parameters = {"scale": "test", "results": str(folder / "results")}
-    notebook = ROOT / "experiments" / "lbm.ipynb"
-    shutil.copytree(ROOT / "results" / "published", folder / "results" / "published")
-    return execute.execute(ROOT, notebook, parameters, page=folder / "executed" / "lbm.ipynb")
+    root = unmeasured()
+    return execute.execute(root, root / "experiments" / "lbm.ipynb", {"scale": "test", "budget_s": 0.01})
 
 
 @pytest.fixture(scope="session")

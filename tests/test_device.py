@@ -1,4 +1,4 @@
-"""What a backend owes the rest of the book, on every device that is present; how a device is named; PoCL on a new CPU."""
+"""What a backend owes the rest of the book, on every device present; how a device is named; PoCL on a new CPU."""
 
 from __future__ import annotations
 
@@ -349,7 +349,8 @@ class Structure:
     def __init__(self, name: bytes, version: str = "OpenCL 3.0 pocl HSTR: pthread-x86_64-pc-linux-gnu-generic") -> None:
         self.version = version
         self.memory = (ctypes.c_uint64 * 600)()
-        self.name, self.long_name = ctypes.create_string_buffer(name, 16), ctypes.create_string_buffer(b"pthread-generic")
+        self.name = ctypes.create_string_buffer(name, 16)
+        self.long_name = ctypes.create_string_buffer(b"pthread-generic")
         self.memory[3], self.memory[5] = 3, ctypes.addressof(self.long_name)
         self.memory[40] = ctypes.addressof(self.name)
         self.int_ptr = ctypes.addressof(self.memory)
@@ -392,7 +393,7 @@ def test_the_search_ends_at_memory_that_is_not_to_be_read() -> None:
 def test_the_first_error_of_a_log_loses_its_temporary_file() -> None:
     log = "build failed\n/tmp/.x/tempfile-12-ab.cl:7:3: warning: hm\n/tmp/.x/tempfile-12-ab.cl:9:5: error: use of 'x'\n"
     assert opencl._first_error(log) == "line 9:5: error: use of 'x'"
-    nvrtc_log = "/tmp/tmp8/ab.cubin.cu(9): warning: hm\n\n/tmp/tmp8/ab.cubin.cu(11): error: no 'x'\n\n1 error detected\n"
+    nvrtc_log = "/tmp/ab/cd.cubin.cu(9): warning: hm\n\n/tmp/ab/cd.cubin.cu(11): error: no 'x'\n\n1 error detected\n"
     assert cuda._first_error(nvrtc_log) == "line 11: error: no 'x'"
     for first_error in (opencl._first_error, cuda._first_error):
         assert first_error("\nno luck\n") == "no luck" and first_error("") == "no message"

@@ -1,14 +1,14 @@
-"""Every CUDA kernel of the book through the CUDA compiler, with no GPU: it compiles, spills nothing, shows what it claims.
+"""Every CUDA kernel of the book through its compiler, with no GPU: it compiles, spills nothing, shows what it claims.
 
-A device on paper takes the place of the GPU: plans build, allocate and launch on it as they would, and each launch is held
-against what the compiler says of the kernel: number and kind of its arguments, registers, size of the group.
+A device on paper takes the place of the GPU: plans build, allocate and launch on it as they would, and each launch is
+held against what the compiler says of the kernel: number and kind of its arguments, registers, size of the group.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,7 +50,7 @@ class Built(NamedTuple):
     kernels: dict[str, Report]
 
 
-@lru_cache(maxsize=None)
+@cache
 def compiled(text: str, architecture: int) -> Built:
     done = nvrtc.compile_cuda(text, architecture)
     bodies = {
@@ -112,7 +112,7 @@ class Queue(contract.Queue):
         threads = int(np.prod(local_size))
         assert threads <= THREADS and threads * kernel.report.registers <= REGISTERS, kernel.name
         assert all(size % local == 0 for size, local in zip(global_size, local_size, strict=True)), kernel.name
-        self.device.launched.add(kernel.name)
+        self.device.launched.append((kernel.name, tuple(global_size), tuple(local_size)))
 
     def write(self, buffer: contract.Buffer, array: np.ndarray) -> None:
         assert array.nbytes <= buffer.nbytes
@@ -149,7 +149,7 @@ class Paper(contract.Device):
     def __init__(self, architecture: int) -> None:
         self.architecture = architecture
         self.built: list[Built] = []
-        self.launched: set[str] = set()
+        self.launched: list[tuple[str, tuple[int, ...], tuple[int, ...]]] = []
 
     def identity(self) -> dict[str, str]:
         return {"backend": "cuda", "model": self.name}
@@ -215,15 +215,18 @@ def test_compiles_spills_nothing_and_is_launched_with_its_own_arguments(
             assert report.spilled == 0, f"{name} spills {report.spilled} bytes"
 
 
-@pytest.mark.parametrize(("case", "rows"), [("128x128", 1), ("128x256", 2), ("256x256", 2)])
-def test_a_block_of_the_persistent_kernel_holds_as_many_rows_as_the_grid_asks_for(
-    case: str, rows: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("case", ["128x128", "128x256", "256x256"])
+@pytest.mark.parametrize("name", [each.name for each in labs.get("lbm").ladder if each.plan.__name__ == "Persistent"])
+def test_the_blocks_of_a_persistent_kernel_hold_the_whole_grid(
+    name: str, case: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab = labs.get("lbm")
-    device = drive(lab, lab.variant("persistent"), 90, monkeypatch, lab.case(case))
+    device = drive(lab, lab.variant(name), 90, monkeypatch, lab.case(case))
+    ((_, size, local),) = {launch for launch in device.launched if launch[0] == "persistent"}
+    columns, lines = map(int, case.split("x"))
+    assert local[0] == columns and size[0] * size[1] == columns * lines
     (built,) = (each for each in device.built if "persistent" in each.kernels)
-    columns = int(case.partition("x")[0])
-    assert f"cells[2][9][{rows}][{columns}]" in built.text
+    assert f"[{local[1]}][{columns}]" in built.text, "compiled for the rows with which it is launched"
     assert built.kernels["persistent"].spilled == 0
 
 

@@ -11,7 +11,6 @@ import json
 import logging
 import os
 import platform
-import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -54,43 +53,41 @@ def execute(
     page.parent.mkdir(parents=True, exist_ok=True)
     partial = root / "_build" / "partial" / page.name
     partial.parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(prefix="roofbook-"))  # short: the path of a socket has at most 107 characters
     # What the page depends on, read before: an edit made meanwhile leaves the page stale.
     key = source_key(root, notebook, parameters)
     logging.getLogger("papermill").addHandler(logging.NullHandler())  # what it has to say comes as an exception
-    shown, now, log = progress.Line(notebook.stem), scratch / "progress", scratch / "log"
-    try:
-        with log.open("wb") as complaints, progress.follow(now, shown):
-            papermill.execute_notebook(
-                notebook,
-                partial,
-                parameters=parameters,
-                kernel_name="python3",
-                language="python",
-                cwd=root,
-                progress_bar=False,
-                kernel_manager_class=_kernel_manager_class(
-                    scratch, stderr=complaints, env={**os.environ, progress.VARIABLE: str(now)}
-                ),
-            )
-    except KeyboardInterrupt:
-        # The request that was interrupted ends in an error which nobody awaits any more: asyncio is not to print it.
-        ensure_event_loop().set_exception_handler(lambda *_: None)
-        raise
-    except DeadKernelError:
-        said = [text for text in log.read_text(errors="replace").splitlines() if text.strip()]
-        raise NotebookFailed(f"{notebook.name}: its process died: {said[-1] if said else 'it left no word'}") from None
-    except PapermillExecutionError as error:
-        if error.ename == UsageError.__name__:
-            raise UsageError(error.evalue) from None
-        where = partial.relative_to(root)
-        line = " ".join(str(error.evalue).split())[:200]
-        raise NotebookFailed(
-            f"{notebook.name}, cell {error.cell_index + 1}: {error.ename}: {line} (executed so far: {where})"
-        ) from None
-    finally:
-        shown.end()
-        shutil.rmtree(scratch, ignore_errors=True)
+    # Short: the path of a socket has at most 107 characters.
+    with tempfile.TemporaryDirectory(prefix="roofbook-", ignore_cleanup_errors=True) as scratch:
+        now, log = Path(scratch, "progress"), Path(scratch, "log")
+        try:
+            with log.open("wb") as complaints, progress.follow(now, progress.Line(notebook.stem)):
+                papermill.execute_notebook(
+                    notebook,
+                    partial,
+                    parameters=parameters,
+                    kernel_name="python3",
+                    language="python",
+                    cwd=root,
+                    progress_bar=False,
+                    kernel_manager_class=_kernel_manager_class(
+                        Path(scratch), stderr=complaints, env={**os.environ, progress.VARIABLE: str(now)}
+                    ),
+                )
+        except KeyboardInterrupt:
+            # The request that was interrupted ends in an error that nobody awaits any more: asyncio is not to print it.
+            ensure_event_loop().set_exception_handler(lambda *_: None)
+            raise
+        except DeadKernelError:
+            said = [text for text in log.read_text(errors="replace").splitlines() if text.strip()] or ["without a word"]
+            raise NotebookFailed(f"{notebook.name}: its process died: {said[-1]}") from None
+        except PapermillExecutionError as error:
+            if error.ename == UsageError.__name__:
+                raise UsageError(error.evalue) from None
+            line = " ".join(str(error.evalue).split())[:200]
+            raise NotebookFailed(
+                f"{notebook.name}, cell {error.cell_index + 1}: {error.ename}: {line}"
+                f" (executed so far: {partial.relative_to(root)})"
+            ) from None
     executed = nbformat.read(partial, as_version=4)
     executed.metadata[METADATA] = {
         "source_key": key,

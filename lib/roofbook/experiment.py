@@ -4,6 +4,7 @@ Every number that a notebook shows comes through here, from verified rows of the
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
@@ -30,7 +31,7 @@ PARAMETERS: dict[str, Any] = {
     "scale": "quick",
     "variants": None,
     "cases": None,
-    "budget_s": 0.25,
+    "budget_s": 0.15,
     "remeasure": False,
     "results": "results",
     "seed": 20,
@@ -180,11 +181,12 @@ class Experiment:
         return self.card()._repr_html_()
 
     def card(self) -> "Table":
-        """What ran where: parameters, device, versions, commit."""
+        """What runs where: device, driver and libraries, machine and its load, commit."""
         from .provenance import snapshot
 
-        shown = {name: value for name, value in self.parameters.items() if value is not None and name != "results"}
-        return report.card(snapshot(self.device), {**shown, "device": f"{self.device.spec}, {self.device.name}"})
+        facts = report.card(snapshot(self.device), {"device": f"{self.device.spec}, {self.device.name}"})
+        wanted = ("device", "platform", "driver", "libraries", "cpu", "cores", "load 1min", "commit", "time")
+        return replace(facts, rows=[row for row in facts.rows if row.cells[0].text in wanted])
 
     def source(self, variant: str, dialect: str | None = None) -> "Html":
         """A variant's kernel as plain OpenCL C or CUDA C++, by default in the language of this device."""
@@ -286,6 +288,13 @@ class Experiment:
                 self.rows, ceilings, case=chosen.name, working_set=footprint, order=self.order()
             )
         )
+
+    def fastest(self, case: str) -> str:
+        """The rung with the shortest verified median on a case."""
+        from .report.readings import newest
+
+        found = newest(self.rows, case, roles=("step",))
+        return min((each for each in found.values() if each.ok), key=lambda each: each.median).variant
 
     def failed(self) -> "Table":
         return report.failed(self.rows)

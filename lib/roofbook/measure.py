@@ -199,7 +199,7 @@ def _prepare(
             trial.close()
         whole = seconds / small.units * units
         if whole > policy.limit_s:
-            raise OutOfTime(f"a run of {units} {lab.unit}s would take {whole:.0f} s, the limit is {policy.limit_s:g} s")
+            raise OutOfTime(f"a run of {units} x {lab.unit} would take {whole:.0f} s, the limit is {policy.limit_s:g} s")
         timed = Case(case.name, case.scale, case.params, units)
         cell.runnable = variant.plan(cell.device, variant, timed, inputs)
         cell.runnable.reset()
@@ -290,7 +290,7 @@ class _Flush:
     """Overwrites the device's last cache by a copy. On a GPU at least 256 MiB: OpenCL tells of the first level only."""
 
     def __init__(self, device: Device) -> None:
-        size = max(2 * device.cache_bytes, (256 << 20) if device.kind == "gpu" else (8 << 20))
+        size = max(device.cache_bytes, (256 << 20) if device.kind == "gpu" else (8 << 20))
         self.queue = device.queue()
         self.source, self.target = device.empty(size), device.empty(size)
         import numpy as np

@@ -9,7 +9,7 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -62,14 +62,14 @@ class Reporter:
 
 
 @contextlib.contextmanager
-def follow(path: Path, show: Callable[[str], None]) -> Iterator[None]:
+def follow(path: Path, line: Line) -> Iterator[None]:
     """While the block runs, show what another process keeps in the file `path`, a few times a second."""
     done = threading.Event()
 
     def watch() -> None:
         while not done.wait(EVERY_S):
             with contextlib.suppress(OSError):
-                show(path.read_text(encoding="utf-8"))
+                line(path.read_text(encoding="utf-8"))
 
     path.touch()
     watcher = threading.Thread(target=watch, daemon=True)
@@ -79,6 +79,7 @@ def follow(path: Path, show: Callable[[str], None]) -> Iterator[None]:
     finally:
         done.set()
         watcher.join()
+        line.end()
 
 
 class _File:

@@ -72,21 +72,19 @@ def ladder(
     names = _with_controls(order, found)
     good = [found[name] for name in names if name in found and found[name].ok]
     unit = next((str(found[name].row["unit"]) for name in names if name in found), "unit")
-    scale = show.time_unit(reading.median for reading in good)
+    scale = show.time_unit(reading.median for reading in good if reading.role != "probe")
     to_base = {name: faster(found.get(base), found[name]) for name in names if name in found and name != base}
     how = {ratio.how for ratio in to_base.values() if ratio}
     base_how = how.pop() if len(how) == 1 else ""  # said once in the head where it holds for every line
     columns = [
         Cell("Variant"),
-        Cell("What changed"),
         Cell(f"Time per {unit} ({scale[0]})", "num"),
-        Cell("Samples", "num"),
         Cell("vs parent", "num"),
         Cell(f"vs {base}", "num", small=f"({base_how})" if base_how else ""),
     ]
     columns += [Cell(rate[1], "num")] if rate else []
     columns += [Cell("Of the bound", "num")] if bound is not None else []
-    columns += [Cell("Error / allowed", "num")]
+    columns += [Cell("Error / allowed", "num"), Cell("Samples", "num"), Cell("What changed")]
     home = home_device(good)
     fastest = min((each for each in good if each.role in ("step", "peer")), key=lambda each: each.median, default=None)
     lines, records = [], []
@@ -95,10 +93,11 @@ def ladder(
         change = (changes or {}).get(
             name, "A/A control: its parent again" if reading and reading.role == "again" else ""
         )
-        head = [Cell(name, small=_where(reading, home)), Cell(change, "change")]
+        head, tail = [Cell(name, small=_where(reading, home))], [Cell(change, "change")]
         if reading is None or not reading.ok:
             lack = _absence(name, elsewhere)
-            lines.append(_no_time(head, reading, len(columns) - 2, lack))
+            row = _no_time(head, reading, len(columns) - 2, lack)
+            lines.append(Row([*row.cells, *tail], row.css))
             records.append(_record(name, reading, lack))
             continue
         to_parent = faster(found.get(reading.parent or ""), reading)
@@ -106,7 +105,6 @@ def ladder(
         cells = [
             *head,
             time_cell(reading, scale[1]),
-            samples_cell(reading),
             ratio_cell(to_parent, _lack(reading, found)),
             Cell("base", "num base")
             if name == base
@@ -114,7 +112,7 @@ def ladder(
         ]
         cells += [Cell(show.number(rate[0] / reading.median), "num")] if rate else []
         cells += [share_cell(floor, reading)] if bound is not None else []
-        cells += [check_cell(reading)]
+        cells += [check_cell(reading), samples_cell(reading), *tail]
         role = {"step": "", "again": "control"}.get(reading.role, reading.role)
         lines.append(Row(cells, " ".join(filter(None, [role, "best" if reading is fastest else ""]))))
         records.append(

@@ -1,6 +1,6 @@
 """Every variant, peer and sweep point of the LBM lab against the float64 reference, on every device that is present.
 
-Grids are small, odd and no powers of two, with obstacles anywhere; starts are noisy, so that no error hides in symmetry.
+Grids are small, odd and no powers of two, with obstacles anywhere; starts are noisy, so no error hides in symmetry.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def why_not(variant: Variant, size: str) -> str | None:
         return "not on this case: a side is no power of two"
     if variant.name == "vectors" and nx < 16:
         return "not on this case: narrower than 16 cells"
-    if variant.name == "persistent":
+    if isinstance(variant.plan, type) and issubclass(variant.plan, plans.Persistent):
         rows = [rows for rows in range(1, ny + 1) if ny % rows == 0 and ny <= 128 * rows and nx * rows <= 640]
         if nx % 32 or not rows:
             return "not on this case: the grid does not fit the registers of one block a multiprocessor"
@@ -144,7 +144,8 @@ def test_variant_lies_within_the_bound(device: Device, variant: Variant, size: s
         whole = case_of(size, steps * times)
         measured, allowed, what = LAB.check(whole, variant, outputs, wanted)
         assert measured <= allowed, f"{steps} steps, {times} times: {what} is {measured:.3g}"
-        assert error(outputs["f"], wanted["f"]) <= bound(whole.units, variant.options.get("unit_roundoff", UNIT_ROUNDOFF))
+        roundoff = variant.options.get("unit_roundoff", UNIT_ROUNDOFF)
+        assert error(outputs["f"], wanted["f"]) <= bound(whole.units, roundoff)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -180,7 +181,7 @@ def test_chunks_that_do_not_divide_the_steps(device: Device, variant: Variant, c
 
 def test_long_samples_of_the_chunks_reach_their_second_chunk(device: Device) -> None:
     for name, chunk in (("chunks-1792", 1792), ("chunks-3584", 3584)):
-        assert LAB.units(LAB.cases("quick")[0], LAB.variant(name), device) >= 2 * chunk
+        assert LAB.units(LAB.cases("quick")[0], LAB.variant(name), device) > chunk
     wide = LAB.case("1024x1024", "quick")
     assert LAB.excuse(LAB.variant("chunks-1792"), wide) == (
         "not on this case at this scale: a sample has fewer steps than a chunk"
@@ -216,7 +217,10 @@ def test_the_probe_changes_nothing_and_is_checked_for_it(device: Device) -> None
     assert LAB.check(case, variant, computed, right(size, 6))[0] > 1e-4
 
 
-@pytest.mark.parametrize("variant", [each for each in LAB.all_variants() if each.plan is plans.QueueOnly], ids=lambda v: v.name)
+QUEUED = [pytest.param(each, id=each.name) for each in LAB.all_variants() if each.plan is plans.QueueOnly]
+
+
+@pytest.mark.parametrize("variant", QUEUED)
 def test_queued_kernels_see_all_their_arguments(device: Device, variant: Variant) -> None:
     case = LAB.cases("test")[0]
     runnable = make(device, variant, Case(case.name, "test", case.params, 20), {})
@@ -346,8 +350,8 @@ def only_scheduled_otherwise() -> list[Any]:
         if other is not variant:
             pairs.append(pytest.param(other, variant, id=f"{other.name}, {variant.name}"))
     for variant in simulating():
-        if isinstance(variant.plan, type) and issubclass(variant.plan, plans.Graph):  # the step's number is read on the device
-            assert variant.parent
+        if isinstance(variant.plan, type) and issubclass(variant.plan, plans.Graph):
+            assert variant.parent  # the same arithmetic; only where the step's number comes from differs
             pairs.append(pytest.param(LAB.variant(variant.parent), variant, id=f"{variant.parent}, {variant.name}"))
     return pairs
 

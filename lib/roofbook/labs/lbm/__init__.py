@@ -242,9 +242,10 @@ def shape(text: str) -> tuple[int, int]:
 
 def _queued(kind: str, count: int) -> Variant:
     source = Source.of(HERE / "arguments.k", ARGUMENTS=f"{kind.upper()}_{count}", COUNT=count)
+    parent = None if count == COUNTS[0] else f"queue@{kind}s={COUNTS[0]}"
     return Variant(
-        f"queue@{kind}s={count}", f"queue@{kind}s=1", source, plans.QueueOnly, f"{count} {kind} arguments", "", role="sweep",
-        options={"kind": kind, "count": count}, axis=f"{kind}s", point=str(count),
+        f"queue@{kind}s={count}", parent, source, plans.QueueOnly, f"{count} {kind} arguments", "", role="sweep",
+        options={"kind": kind, "count": count}, differs=("source", "options"), axis=f"{kind}s", point=str(count),
     )  # fmt: skip
 
 
@@ -318,7 +319,7 @@ class Lattice(Lab):
         return {"params": params, "obstacles": obstacles, "f": initial(params, np.float32) * (1 + noise)}
 
     def checker(self, case: Case, variant: Variant) -> Case:
-        steps = min(case.params["check_steps"], case.units)
+        steps = int(case.params["check_steps"])
         if variant.role == "probe":  # an even number: the grids have changed places twice, and the first is untouched
             steps -= steps % 2
         return Case(case.name, case.scale, case.params, steps)
@@ -353,7 +354,7 @@ class Lattice(Lab):
             cells = case.params["nx"] * case.params["ny"]
             return min(case.units, max(4, 30_000_000 // cells))
         if "chunk" in variant.options:
-            return max(case.units, 2 * variant.options["chunk"])
+            return case.units + int(variant.options["chunk"])
         return case.units
 
     def rate(self, case: Case) -> tuple[float, str]:
@@ -408,7 +409,7 @@ class Lattice(Lab):
 BYTES_PER_CELL = 9 * 4 * 2 + 1
 
 CASES: dict[str, dict[str, tuple[int, int]]] = {
-    "quick": {"128x128": (100, 21), "1024x1024": (4, 4)},
+    "quick": {"128x128": (50, 21), "1024x1024": (2, 4)},
     "published": {"128x128": (4000, 51), "128x256": (4000, 51), "256x256": (4000, 51), "1024x1024": (1000, 10)},
     "large": {"4096x4096": (50, 4)},
     "test": {"40x24": (8, 5)},

@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 
 def summary(experiment: "Experiment") -> str:
     """One paragraph a case."""
-    best = LAB.best
     said = []
     for case in experiment.cases:
         name = case.name
+        fastest = experiment.fastest(name)
         said.append(
-            f"**{name}.** A step takes {experiment.value(best, name)} in `{best}`, which is"
-            f" {experiment.times(best, 'sequential', name)} `sequential` and"
-            f" {experiment.times(best, 'openmp', name)} C + OpenMP on the host."
-            f" The host alone (`no-compute`) takes {experiment.value('no-compute', name)}, and `soa`, from which the computation"
-            f" was removed, {experiment.value('soa', name)}."
-            f" One grid instead of two (`in-place`) is {experiment.times('in-place', best, name)} `{best}`,"
+            f"**{name}.** The fastest rung here is `{fastest}`: {experiment.value(fastest, name)} a step, which is"
+            f" {experiment.times(fastest, 'sequential', name)} `sequential` and"
+            f" {experiment.times(fastest, 'openmp', name)} C + OpenMP on the host's cores."
+            f" The host alone (`no-compute`) takes {experiment.value('no-compute', name)} of the"
+            f" {experiment.value('soa', name)} of `soa`."
+            f" One grid instead of two (`in-place`) is {experiment.times('in-place', LAB.best, name)} `{LAB.best}`, and"
             f" fp16 storage {experiment.times('half-storage', 'in-place', name)} `in-place`."
         )
     return "\n\n".join(said)

@@ -1,0 +1,473 @@
+"""The command line as a user meets it: what its help says, what it prints, and one line for every mistake.
+
+In this process where that is enough; as a real process for Ctrl-C, for pipes, for the cost of a start, for papermill.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import click
+import pandas as pd
+import pytest
+
+from roofbook import cli, execute, labs, nvrtc, site
+from roofbook.device import Unsupported, devices
+from roofbook.experiment import PARAMETERS
+from roofbook.lab import SCALES
+from roofbook.store import Store
+
+Cli = Callable[..., tuple[int, str, str]]
+DIALECT = Path(cli.__file__).parent / "dialect"
+HEAVY = {
+    "IPython",
+    "cupy",
+    "duckdb",
+    "jupyter_client",
+    "matplotlib",
+    "pandas",
+    "papermill",
+    "pyarrow",
+    "pyopencl",
+    "sphinx",
+}
+
+
+@pytest.fixture(scope="module")
+def place(unmeasured: Callable[[], Path]) -> Path:
+    """The checkout in which this module's commands run."""
+    return unmeasured()
+
+
+@pytest.fixture
+def roofbook(place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
+    """Runs a command in this process: (exit code, standard output, standard error)."""
+    monkeypatch.chdir(place)
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["roofbook", *arguments])
+        code: Any = 0
+        try:
+            cli.main()
+        except SystemExit as end:
+            code = end.code
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return run
+
+
+def process(*arguments: str, cwd: Path, module: str = "roofbook.cli", **options: Any) -> subprocess.Popen[str]:
+    """The same as a process of its own, in a process group of its own, as a terminal starts it."""
+    return subprocess.Popen(
+        [sys.executable, "-m", module, *arguments],
+        cwd=cwd,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        **options,
+    )
+
+
+def rows(place: Path, sql: str = "select * from cells order by started") -> pd.DataFrame:
+    return Store(place / "results").query(sql)
+
+
+# -- help --------------------------------------------------------------------------------------------------------------
+
+
+def test_the_help_lists_every_command_with_its_whole_summary(roofbook: Cli) -> None:
+    code, out, err = roofbook("--help")
+    assert (code, err) == (0, "")
+    for name, command in cli.app.commands.items():
+        summary = (command.help or "").split("\n")[0]
+        assert re.search(rf"^  {name} +{re.escape(summary)}$", out, re.M), f"{name}: {summary}"
+    assert roofbook("-h") == roofbook() == (0, out, "")
+
+
+@pytest.mark.parametrize("name", cli.app.commands)
+def test_the_help_of_a_command_names_every_option_and_fits_a_terminal(roofbook: Cli, name: str) -> None:
+    code, out, err = roofbook(name, "--help")
+    assert (code, err) == (0, "")
+    for parameter in cli.app.commands[name].params:
+        assert isinstance(parameter, click.Argument) or parameter.help or "[default" in out
+        for word in parameter.opts if isinstance(parameter, click.Option) else [str(parameter.human_readable_name)]:
+            assert word in out
+    assert max(map(len, out.splitlines())) <= 100
+    for command in re.findall(r"^    roofbook (.*)$", out, re.M):
+        assert command.split()[0] == name
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+def test_devices_are_listed_by_the_names_that_open_them(roofbook: Cli) -> None:
+    code, out, _ = roofbook("devices")
+    assert code == 0
+    assert [line.split()[0] for line in out.splitlines()] == [device.spec for device in devices()]
+
+
+def test_no_device_says_how_to_get_one(roofbook: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("roofbook.device.devices", list)
+    code, out, err = roofbook("devices")
+    assert (code, out) == (2, "") and "pyopencl[pocl]" in err
+
+
+def test_labs_are_listed_with_the_cases_of_each_scale(roofbook: Cli) -> None:
+    code, out, _ = roofbook("labs")
+    assert code == 0
+    for name in labs.names():
+        assert re.search(rf"^{name} ", out, re.M)
+        for scale in SCALES:
+            cases = ", ".join(case.name for case in labs.get(name).cases(scale))
+            assert re.search(rf"^ +{scale} +{re.escape(cases)}$", out, re.M)
+
+
+def test_diff_shows_what_the_compiler_sees(roofbook: Cli) -> None:
+    code, out, _ = roofbook("diff", "lbm", "select")
+    assert code == 0 and out.startswith("--- kept-partials\n+++ select\n@@")
+    assert not re.search(r"^[+-]\s*#", out, re.M), "a macro that is not expanded"
+    code, out, _ = roofbook("diff", "lbm", "no-finish")
+    assert code == 0 and "same as in ported" in out and "options" in out
+
+
+@pytest.mark.parametrize("variant", ["fused", "half-storage", "byte-obstacles@wg=16x16", "graph"])
+@pytest.mark.parametrize("dialect", ["opencl", "cuda"])
+def test_show_prints_plain_source_that_compiles(roofbook: Cli, variant: str, dialect: str) -> None:
+    code, out, err = roofbook("show", "lbm", variant, "--as", dialect)
+    if dialect not in labs.get("lbm").variant(variant).backends:
+        assert (code, out) == (2, "") and "--as cuda" in err
+        assert roofbook("show", "lbm", variant)[:2] == (0, labs.get("lbm").variant(variant).source.render("cuda"))  # type: ignore[union-attr]
+        return
+    assert code == 0
+    words = set(re.findall(r"#define (\w+)", (DIALECT / f"{dialect}.h").read_text()))
+    assert words and not words & set(re.findall(r"\w+", re.sub(r"//.*", "", out)))
+    if dialect == "cuda":
+        try:
+            assert ".visible .entry" in nvrtc.compile_cuda(out, 90).ptx
+        except Unsupported as why:
+            pytest.skip(str(why))
+    else:
+        opencl = [device for device in devices() if device.backend == "opencl"]
+        if not opencl:
+            pytest.skip("no OpenCL device")
+        opencl[0].build(out)
+
+
+# -- mistakes ----------------------------------------------------------------------------------------------------------
+
+MISTAKES = [
+    (["nothing"], "No such command"),
+    (["explain"], "Missing argument 'LAB'"),
+    (["explain", "lmb"], "unknown lab 'lmb'; valid: lbm (did you mean 'lbm'?)"),
+    (["run", "lmb"], "valid: lbm"),
+    (["explain", "lbm", "--scale", "quik"], "unknown scale 'quik'; valid: quick, published, large, test"),
+    (["run", "lbm", "--scale", "quik"], "valid: quick, published, large, test"),
+    (["build", "--scale", "quik"], "valid: quick, published, large, test"),
+    (["run", "lbm", "--device", "opencl:99"], "unknown device 'opencl:99'; valid: auto, "),
+    (["build", "--device", "opencl:99"], "unknown device 'opencl:99'; valid: auto, "),
+    (["rerun", "lbm", "fusd", "40x24", "--scale", "test"], "sequential, ported, no-finish, fused"),
+    (["rerun", "lbm", "byte-obstacles@wg=16x2", "40x24", "--scale", "test"], "byte-obstacles@wg=1x16|1x64|4x4"),
+    (["rerun", "lbm", "fused", "128x128", "--scale", "test"], "unknown case at scale test '128x128'; valid: 40x24"),
+    (["rerun", "lbm", "bit-neighbours", "40x24", "--scale", "test"], "a side is no power of two"),
+    (["run", "lbm", "-p", "scal", "test"], "unknown parameter 'scal'; valid: " + ", ".join(PARAMETERS)),
+    (["run", "lbm", "-p", "scale"], "requires 2 arguments. (`roofbook run --help` says more)"),
+    (["run", "lbm", "-p", "variants", "[fusd]"], "(did you mean 'fused'?)"),
+    (["run", "lbm", "-p", "variants", "fused"], "must be a list such as ['name'], or None for all, not 'fused'"),
+    (["run", "lbm", "-p", "cases", "[1x1]"], "unknown case at scale quick '1x1'; valid: 128x128, 1024x1024"),
+    (["run", "lbm", "-p", "budget_s", "long"], "parameter budget_s must be seconds, a number above 0, not 'long'"),
+    (["run", "lbm", "-p", "seed", "-1"], "parameter seed must be a whole number, 0 or more, not -1"),
+    (["run", "lbm", "-p", "remeasure", "1"], "parameter remeasure must be True or False, not 1"),
+    (["run", "lbm", "-p", "device", "0"], "parameter device must be a string such as 'auto'"),
+    (["run", "lbm", "--results", "_config.yml"], "_config.yml: it is a file, not a folder"),
+    (["explain", "lbm", "--results", "_config.yml"], "_config.yml: it is a file, not a folder"),
+    (["export", "--results", "_config.yml"], "_config.yml: it is a file, not a folder"),
+    (["diff", "lbm", "fusd"], "did you mean 'fused'?"),
+    (["diff", "lbm", "sequential"], "`roofbook show lbm sequential` prints its kernel"),
+    (["diff", "lbm", "openmp"], "openmp has no parent; it is a program of the host"),
+    (["show", "lbm", "openmp"], "it is a program of the host"),
+    (["show", "lbm", "fused", "--as", "hip"], "'hip' is not one of 'opencl', 'cuda'"),
+    (["export", "selec 1"], "syntax error"),
+    (["export", "select * from runs"], "the views are cells, published and claims"),
+    (["export", "--out", "cells.xls"], "--out must end in .csv or .parquet, not 'cells.xls'"),
+    (["export", "--out", "no/such/folder/cells.csv"], "cannot be written"),
+    (["export", "--out", "no/such/folder/cells.parquet"], "cannot be written"),
+    (["serve"], "`roofbook build` makes one"),
+    (["serve", "--port", "99999"], "0<=x<=65535"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "words"), MISTAKES, ids=[" ".join(arguments) for arguments, _ in MISTAKES])
+def test_a_mistake_is_one_line_that_says_what_is_right(roofbook: Cli, arguments: list[str], words: str) -> None:
+    code, out, err = roofbook(*arguments)
+    assert (code, out) == (2, "")
+    assert re.fullmatch(r"error: [^\n]+\n", err), err
+    assert words in err
+
+
+PAPERMILL = [
+    (["-p", "scale", "quik"], "unknown scale 'quik'; valid: quick, published, large, test (did you mean 'quick'?)"),
+    (["-p", "scael", "test"], "unknown parameter 'scael'; valid: "),
+    (["-y", "{scale: test, variants: [fusd]}"], "(did you mean 'fused'?)"),
+    (["-y", "{scale: test, cases: [1x1]}"], "unknown case at scale test '1x1'; valid: 40x24"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "words"), PAPERMILL, ids=[" ".join(arguments) for arguments, _ in PAPERMILL])
+def test_plain_papermill_stops_at_a_mistake_with_one_line(
+    place: Path, tmp_path: Path, arguments: list[str], words: str
+) -> None:
+    """Papermill itself only warns of a parameter that the notebook does not have, and its own stack is its own."""
+    out = tmp_path / "out.ipynb"
+    run = process("experiments/lbm.ipynb", str(out), "--no-progress-bar", *arguments, cwd=place, module="papermill")
+    _, err = run.communicate()
+    assert run.returncode == 1
+    last = err.strip().splitlines()[-1]
+    assert last.startswith("UsageError: ") and words in last
+    cells = json.loads(out.read_text())["cells"]
+    errors = [each for cell in cells for each in cell.get("outputs", []) if each["output_type"] == "error"]
+    assert [error["traceback"] for error in errors] == [[last]], "the notebook shows the line, and no stack"
+    assert not (place / "results" / "local").exists()
+
+
+# -- measuring ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def measured(place: Path) -> Path:
+    """The checkout, two variants measured by `roofbook run`."""
+    wanted = ["-p", "variants", '["sequential", "fused"]', "-p", "budget_s", "0.01"]
+    run = process("run", "lbm", "--scale", "test", *wanted, cwd=place)
+    out, err = run.communicate()
+    assert (run.returncode, err) == (0, "")
+    assert "The ladder on 40x24" in out and "book/labs/lbm.ipynb" in out
+    assert re.search(r"^fused .* \d", out, re.M) and re.search(r"^soa .*not measured", out, re.M)
+    return place
+
+
+def test_run_measures_what_was_asked_for_and_the_second_time_nothing(measured: Path, roofbook: Cli) -> None:
+    before = rows(measured)
+    assert list(before[before["lab"] == "lbm"].groupby("variant").size()) == [1, 2], "the parent has its twin"
+    assert set(before["status"]) == {"ok"}
+    wanted = ["-p", "variants", "[sequential, fused]", "-p", "budget_s", "0.01"]
+    assert roofbook("run", "lbm", "--scale", "test", *wanted)[0] == 0
+    assert len(rows(measured)) == len(before)
+
+
+def test_explain_says_the_state_of_every_cell_and_why(measured: Path, roofbook: Cli) -> None:
+    code, out, _ = roofbook("explain", "lbm", "--scale", "test")
+    assert code == 0
+    states = {line.split()[0]: line for line in out.splitlines() if " 40x24 " in line}
+    run = rows(measured).iloc[-1]["run"]
+    assert re.search(rf" fresh +measured in {run}", states["fused"])
+    assert re.search(r" missing +never measured on", states["soa"])
+    assert re.search(r"2 fresh: .*; \d+ missing: ", out)
+
+
+def test_rerun_appends_one_row_and_touches_no_other(measured: Path, roofbook: Cli) -> None:
+    files = {path: path.read_bytes() for path in (measured / "results").rglob("*.parquet")}
+    before = rows(measured)
+    page = (measured / "book" / "labs" / "lbm.ipynb").read_bytes()
+    code, out, err = roofbook("rerun", "lbm", "fused", "40x24", "--no-page")
+    assert (code, err) == (0, "")
+    assert re.search(r"^1 cell measured; run \S+\nfused on 40x24: [\d.]+\s.?s per step$", out, re.M)
+    after = rows(measured)
+    new = after[~after["run"].isin(before["run"])]
+    assert list(zip(new["variant"], new["case"], new["role"], new["scale"], strict=True)) == [
+        ("fused", "40x24", "step", "test")
+    ], "the scale is that of the page"
+    assert len(after) == len(before) + 1
+    assert {path: path.read_bytes() for path in files} == files
+    assert (measured / "book" / "labs" / "lbm.ipynb").read_bytes() == page
+
+
+def test_rerun_makes_the_page_again_only_where_it_shows_the_cell(
+    measured: Path, roofbook: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Any] = []
+    monkeypatch.setattr(execute, "execute", lambda root, notebook, parameters: made.append(parameters))
+    monkeypatch.setattr(site, "build", lambda root: made.append("site"))
+    code, out, _ = roofbook("rerun", "lbm", "soa", "40x24")
+    assert code == 0 and "The page of lbm does not show this cell" in out and "scale test" in out and not made
+    code, out, _ = roofbook("rerun", "lbm", "fused", "40x24")
+    assert code == 0 and "Making the page again\n" in out
+    assert [made[0]["variants"], made[1]] == [["sequential", "fused"], "site"]
+    made.clear()
+    code, out, _ = roofbook("rerun", "lbm", "fused", "40x24", "--results", "elsewhere")
+    assert code == 0 and "does not show this cell" in out and not made
+    (measured / "book" / "labs" / "lbm.ipynb").rename(measured / "kept.ipynb")
+    try:
+        code, out, _ = roofbook("rerun", "lbm", "fused", "40x24", "--scale", "test")
+    finally:
+        (measured / "kept.ipynb").rename(measured / "book" / "labs" / "lbm.ipynb")
+    assert code == 0 and "`roofbook build` makes one" in out and not made
+
+
+def test_rerun_of_a_cell_that_fails_says_why(measured: Path, roofbook: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type(labs.get("lbm")), "check", lambda *_: (float("nan"), 1.0, "a check that found NaN"))
+    code, out, err = roofbook("rerun", "lbm", "tree", "40x24", "--no-page")
+    assert code == 1 and "1 of them failed" in out
+    assert re.fullmatch(r"error: tree on 40x24: failed in \S+ .*: wrong result: error nan, allowed 1 \(.*\)\n", err)
+    assert rows(measured).iloc[-1]["status"] == "failed"
+
+
+def test_export_writes_what_it_is_asked_for(measured: Path, roofbook: Cli, tmp_path: Path) -> None:
+    sql = "select variant, samples_s, extra from cells where lab = 'lbm' order by started"
+    code, out, _ = roofbook("export", sql)
+    assert code == 0
+    frame = pd.read_csv(StringIO(out))
+    kept = rows(measured, sql)
+    assert list(frame["variant"]) == list(kept["variant"])
+    assert [json.loads(each) for each in frame["samples_s"]] == [list(each) for each in kept["samples_s"]]
+    for name in ("cells.csv", "cells.parquet"):
+        assert roofbook("export", "--out", str(tmp_path / name)) == (0, "", "")
+    assert (
+        len(pd.read_csv(tmp_path / "cells.csv"))
+        == len(pd.read_parquet(tmp_path / "cells.parquet"))
+        == len(rows(measured))
+    )
+    code, out, _ = roofbook("export", "select count(*) as n from published where lab = 'lbm'")
+    assert code == 0 and int(out.split()[1]) > 0
+
+
+def test_a_reader_who_has_had_enough_is_no_error(measured: Path) -> None:
+    run = process("export", "select * from cells, range(2000)", cwd=measured)
+    assert run.stdout and run.stderr
+    assert run.stdout.readline().startswith("run,lab,")
+    run.stdout.close()
+    assert run.stderr.read() == ""
+    run.wait()
+
+
+# -- the book ----------------------------------------------------------------------------------------------------------
+
+
+def test_build_executes_what_is_stale_and_nothing_else(
+    measured: Path, roofbook: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executed: list[Any] = []
+    true_execute = execute.execute
+
+    def recorded(root: Path, notebook: Path, parameters: dict[str, Any]) -> Path:
+        executed.append(parameters)
+        return true_execute(root, notebook, parameters)
+
+    monkeypatch.setattr(execute, "execute", recorded)
+    monkeypatch.setattr(site, "build", lambda root, progress: root / "index.html")
+    first, again = roofbook("build"), roofbook("build")
+    assert first[0] == again[0] == 0
+    assert [parameters["variants"] for parameters in executed] == [["sequential", "fused"]], "rows were added: once"
+    assert "Executing lbm.ipynb with " in first[1] and "Executing" not in again[1]
+    chart = measured / "book" / "_generated" / "lbm-ladder.html"
+    assert "<svg" in chart.read_text()
+
+    executed.clear()
+    notebook = measured / "experiments" / "lbm.ipynb"
+    notebook.write_text(notebook.read_text() + "\n")
+    assert roofbook("build")[0] == roofbook("build")[0] == 0
+    assert len(executed) == 1, "the notebook has changed: once"
+    monkeypatch.setattr("roofbook.provenance._version", lambda name: "another")
+    stale = execute.stale(measured, notebook, execute.parameters_of(measured, notebook))
+    assert stale, "another driver or library has come: the page's figures are not of this machine"
+
+
+def test_build_takes_its_own_parameters_before_those_of_the_page(
+    measured: Path, roofbook: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executed: list[Any] = []
+    monkeypatch.setattr(execute, "execute", lambda root, notebook, parameters: executed.append(parameters))
+    monkeypatch.setattr(site, "build", lambda root, progress: root / "index.html")
+    assert roofbook("build", "--scale", "test")[0] == 0
+    assert roofbook("build", "--execute")[0] == 0
+    monkeypatch.setattr(execute, "parameters_of", lambda root, notebook: {})
+    assert roofbook("build")[0] == 0
+    assert executed[0] == {"scale": "test", "device": "auto"}
+    assert executed[1]["variants"] == ["sequential", "fused"]
+    assert executed[2] == {"scale": "quick", "device": "auto"}
+
+
+# -- Ctrl-C ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["run", "rerun"])
+def test_ctrl_c_leaves_one_line_and_a_store_to_go_on_from(unmeasured: Callable[[], Path], command: str) -> None:
+    place = unmeasured()
+    wanted = {
+        "run": ["run", "lbm", "--scale", "test", "-p", "variants", "[fused, soa, one-buffer, tree, select]"],
+        "rerun": ["rerun", "lbm", "fused", "128x128", "--scale", "published"],
+    }[command]
+    run = process(*wanted, cwd=place)
+    deadline = time.monotonic() + 60
+    while command == "run" and len(list(place.rglob("lab=peaks/**/*.parquet"))) < 2 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    time.sleep(0.3 if command == "run" else 1.0)
+    os.killpg(run.pid, signal.SIGINT)
+    out, err = run.communicate(timeout=60)
+    assert (run.returncode, out) == (130, "")
+    assert err.strip() == "stopped; what was finished is in the store, and the same command goes on from there"
+    assert not list(Path(os.environ.get("TMPDIR", "/tmp")).glob(f"roofbook-*/{run.pid}"))
+    kept = rows(place)
+    assert not list(place.rglob("*.tmp")) and set(kept["status"]) <= {"ok"}
+    if command == "run":
+        assert set(kept["lab"]) == {"peaks"}, "cells that were cut short are not kept: they would pass for fresh"
+        before = len(kept)
+        again = process(*wanted, "-p", "budget_s", "0.01", cwd=place)
+        out, err = again.communicate()
+        assert (again.returncode, err) == (0, "")
+        after = rows(place)
+        assert list(after[:before]["run"]) == list(kept["run"]) and set(after[before:]["lab"]) == {"lbm"}
+
+
+# -- start-up ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["labs"], ["show", "lbm", "fused"], ["explain", "lmb"]])
+def test_a_command_loads_only_what_it_needs(place: Path, arguments: list[str]) -> None:
+    code = (
+        "import sys, roofbook; before = set(sys.modules)\n"
+        f"sys.argv = ['roofbook', *{arguments!r}]\n"
+        "from roofbook.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "print('LOADED', *sorted({name.split('.')[0] for name in sys.modules}))\n"
+        "print('BEFORE', *sorted({name.split('.')[0] for name in before}))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=place, capture_output=True, text=True, check=True)
+    loaded, before = (set(line.split()[1:]) for line in done.stdout.splitlines()[-2:])
+    assert not loaded & HEAVY
+    assert not before & {*HEAVY, "numpy", "click", "pcpp"}, "`import roofbook` alone is next to nothing"
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["labs"]])
+def test_a_command_starts_at_once(place: Path, arguments: list[str]) -> None:
+    """Processor time, which another process beside this one does not stretch; the best of three."""
+
+    def cost() -> float:
+        run = process(*arguments, cwd=place)
+        run.communicate()
+        usage = os.times()
+        return usage.children_user + usage.children_system
+
+    spent = [cost() for _ in range(4)]
+    assert min(after - before for before, after in itertools.pairwise(spent)) < 0.6
+
+
+def test_the_program_is_installed_under_its_name() -> None:
+    program = shutil.which("roofbook", path=str(Path(sys.executable).parent))
+    if program is None:
+        pytest.skip("the package is on the path, not installed")
+    done = subprocess.run([program, "--version"], capture_output=True, text=True)
+    assert done.returncode == 0 and re.fullmatch(r"roofbook, version [\d.]+\n", done.stdout)
