@@ -13,6 +13,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from io import StringIO
@@ -144,7 +145,7 @@ def test_diff_shows_what_the_compiler_sees(roofbook: Cli) -> None:
     assert code == 0 and "same as in ported" in out and "options" in out
 
 
-@pytest.mark.parametrize("variant", ["fused", "half-storage", "byte-obstacles@wg=16x16", "graph"])
+@pytest.mark.parametrize("variant", ["fused", "half-storage", "flat-grid@wg=16x16", "graph"])
 @pytest.mark.parametrize("dialect", ["opencl", "cuda"])
 def test_show_prints_plain_source_that_compiles(roofbook: Cli, variant: str, dialect: str) -> None:
     code, out, err = roofbook("show", "lbm", variant, "--as", dialect)
@@ -180,7 +181,7 @@ MISTAKES = [
     (["run", "lbm", "--device", "opencl:99"], "unknown device 'opencl:99'; valid: auto, "),
     (["build", "--device", "opencl:99"], "unknown device 'opencl:99'; valid: auto, "),
     (["rerun", "lbm", "fusd", "40x24", "--scale", "test"], "sequential, ported, no-finish, fused"),
-    (["rerun", "lbm", "byte-obstacles@wg=16x2", "40x24", "--scale", "test"], "byte-obstacles@wg=1x16|1x64|4x4"),
+    (["rerun", "lbm", "flat-grid@wg=16x2", "40x24", "--scale", "test"], "flat-grid@wg=1x16|1x64|4x4"),
     (["rerun", "lbm", "fused", "128x128", "--scale", "test"], "unknown case at scale test '128x128'; valid: 40x24"),
     (["rerun", "lbm", "bit-neighbours", "40x24", "--scale", "test"], "a side is no power of two"),
     (["run", "lbm", "-p", "scal", "test"], "unknown parameter 'scal'; valid: " + ", ".join(PARAMETERS)),
@@ -402,33 +403,42 @@ def test_build_takes_its_own_parameters_before_those_of_the_page(
 # -- Ctrl-C ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", ["run", "rerun"])
-def test_ctrl_c_leaves_one_line_and_a_store_to_go_on_from(unmeasured: Callable[[], Path], command: str) -> None:
+def interrupted(command: list[str], place: Path, when: Callable[[], bool]) -> None:
+    """Press Ctrl-C in a real process a moment after `when`; nothing but one line may be left."""
+    with tempfile.TemporaryDirectory() as scratch:
+        run = process(*command, cwd=place, env={**os.environ, "TMPDIR": scratch})
+        deadline = time.monotonic() + 60
+        while not when() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        time.sleep(0.3)
+        os.killpg(run.pid, signal.SIGINT)
+        out, err = run.communicate(timeout=60)
+        assert (run.returncode, out) == (130, "")
+        assert err.strip() == "stopped; what was finished is in the store, and the same command goes on from there"
+        assert not list(Path(scratch).iterdir())
+    assert not [*place.rglob("*.tmp"), *place.rglob(".*.parquet")]
+
+
+def test_ctrl_c_while_a_notebook_measures(unmeasured: Callable[[], Path]) -> None:
     place = unmeasured()
-    wanted = {
-        "run": ["run", "lbm", "--scale", "test", "-p", "variants", "[fused, soa, one-buffer, tree, select]"],
-        "rerun": ["rerun", "lbm", "fused", "128x128", "--scale", "published"],
-    }[command]
-    run = process(*wanted, cwd=place)
-    deadline = time.monotonic() + 60
-    while command == "run" and len(list(place.rglob("lab=peaks/**/*.parquet"))) < 2 and time.monotonic() < deadline:
-        time.sleep(0.02)
-    time.sleep(0.3 if command == "run" else 1.0)
-    os.killpg(run.pid, signal.SIGINT)
-    out, err = run.communicate(timeout=60)
-    assert (run.returncode, out) == (130, "")
-    assert err.strip() == "stopped; what was finished is in the store, and the same command goes on from there"
-    assert not list(Path(os.environ.get("TMPDIR", "/tmp")).glob(f"roofbook-*/{run.pid}"))
+    command = ["run", "lbm", "--scale", "test", "-p", "budget_s", "0.01"]
+    interrupted(command, place, lambda: len(list(place.rglob("lab=peaks/**/*.parquet"))) == 2)
     kept = rows(place)
-    assert not list(place.rglob("*.tmp")) and set(kept["status"]) <= {"ok"}
-    if command == "run":
-        assert set(kept["lab"]) == {"peaks"}, "cells that were cut short are not kept: they would pass for fresh"
-        before = len(kept)
-        again = process(*wanted, "-p", "budget_s", "0.01", cwd=place)
-        out, err = again.communicate()
-        assert (again.returncode, err) == (0, "")
-        after = rows(place)
-        assert list(after[:before]["run"]) == list(kept["run"]) and set(after[before:]["lab"]) == {"lbm"}
+    assert set(kept["lab"]) == {"peaks"} and set(kept["status"]) == {"ok"}
+    again = process(*command, "-p", "variants", "[fused]", cwd=place)
+    _, err = again.communicate()
+    assert (again.returncode, err) == (0, "")
+    after = rows(place)
+    assert list(after["run"])[: len(kept)] == list(kept["run"]), "what was finished is not measured again"
+    assert list(after["variant"])[len(kept) :] == ["fused"]
+
+
+def test_ctrl_c_while_a_cell_is_measured_again(unmeasured: Callable[[], Path]) -> None:
+    place, start = unmeasured(), time.monotonic()
+    # On any machine this is longer than a second: the reference of a large grid comes first.
+    command = ["rerun", "lbm", "sequential", "1024x1024", "--scale", "published"]
+    interrupted(command, place, lambda: time.monotonic() > start + 1.2)
+    assert rows(place).empty
 
 
 # -- start-up ----------------------------------------------------------------------------------------------------------

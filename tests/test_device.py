@@ -277,8 +277,8 @@ def test_auto_falls_back_to_the_other_backends_gpu_then_to_the_cpu(present: Call
 
 @pytest.mark.parametrize(
     "spec",
-    ["opencl:9", "opencl:00", "cuda:1", "vulkan:0", "opencl", "opencl:", "", "gpu", "0", "opencl:nosuch", "opencl:model",
-     "cuda:amd", "OPENCL:0", "opencl:-1", "auto:0"],
+    ["opencl:9", "opencl:00", "opencl:-1", "opencl", "opencl:", "opencl:nosuch", "opencl:model", "OPENCL:0",
+     "cuda:1", "cuda:amd", "vulkan:0", "", "gpu", "0", "auto:0"],
 )  # fmt: skip
 def test_a_wrong_name_gets_one_line_that_lists_the_right_ones(present: Callable[..., None], spec: str) -> None:
     present(*ALL)

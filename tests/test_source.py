@@ -158,6 +158,7 @@ def test_the_hash_follows_the_resolved_text(scale: Path) -> None:
     twice = Source.of(scale, BY="TWICE", TYPE="float")
     assert twice.sha256 != twice.turn(BY="PLUS").sha256 != twice.turn(TYPE="int").sha256
     assert twice.sha256 == Source.of(scale, TYPE="float", BY=1).sha256, "another spelling of the same arm"
+    assert twice == Source.of(scale, TYPE="float", BY="TWICE"), "in another order"
 
 
 def test_an_edit_changes_the_hash_of_those_whom_it_concerns(scale: Path) -> None:

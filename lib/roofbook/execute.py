@@ -22,6 +22,7 @@ from .device import open_device
 from .errors import Failed, UsageError
 
 METADATA = "roofbook"
+logging.getLogger("papermill").addHandler(logging.NullHandler())  # what it has to say comes as an exception
 
 
 class NotebookFailed(Failed):
@@ -55,7 +56,6 @@ def execute(
     partial.parent.mkdir(parents=True, exist_ok=True)
     # What the page depends on, read before: an edit made meanwhile leaves the page stale.
     key = source_key(root, notebook, parameters)
-    logging.getLogger("papermill").addHandler(logging.NullHandler())  # what it has to say comes as an exception
     # Short: the path of a socket has at most 107 characters.
     with tempfile.TemporaryDirectory(prefix="roofbook-", ignore_cleanup_errors=True) as scratch:
         now, log = Path(scratch, "progress"), Path(scratch, "log")

@@ -223,9 +223,10 @@ class Experiment:
     def ladder_chart(self, case: str | None = None) -> "Figure | Note":
         """Time of each rung on a case, and the speedup over the base."""
         chosen = self.case(case)
+        rungs = [name for name in self.order() if self.lab.variant(name).role != "probe"]
         return _or_note(
             lambda: report.ladder_chart(
-                self.rows, self.order(), case=chosen.name, base=self.lab.base, elsewhere=self.elsewhere(chosen)
+                self.rows, rungs, case=chosen.name, base=self.lab.base, elsewhere=self.elsewhere(chosen)
             )
         )
 
@@ -254,7 +255,8 @@ class Experiment:
         """Every published figure of the lab, ours beside it."""
         from . import claims
 
-        table = claims.published(self.lab.name, self.store.root)
+        own = (self.store.root / "published").is_dir()
+        table = claims.published(self.lab.name, self.store.root if own else run.project_root() / "results")
         mapping = self.lab.published_mapping(self.device)
         units = {case.name: int(case.params["iterations"]) for case in self.lab.cases("published")}
         return report.published_beside_ours(
@@ -290,11 +292,12 @@ class Experiment:
         )
 
     def fastest(self, case: str) -> str:
-        """The rung with the shortest verified median on a case."""
+        """The rung with the shortest verified median on a case; the lab's best where none was measured."""
         from .report.readings import newest
 
         found = newest(self.rows, case, roles=("step",))
-        return min((each for each in found.values() if each.ok), key=lambda each: each.median).variant
+        good = [each for each in found.values() if each.ok]
+        return min(good, key=lambda each: each.median).variant if good else self.lab.best
 
     def failed(self) -> "Table":
         return report.failed(self.rows)

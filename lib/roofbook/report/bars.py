@@ -1,7 +1,7 @@
 """The ladder as bars: how many times faster than the base each variant is."""
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from roofbook.errors import UsageError
@@ -20,7 +20,7 @@ def ladder_chart(
     case: str,
     base: str = "sequential",
     published: tuple[float, str] | None = None,
-    elsewhere: Collection[str] = (),
+    elsewhere: Collection[str] | Mapping[str, str] = (),
     title: str = "",
 ) -> Figure:
     """Speedup over the base, one bar a variant in ladder order, with its interval and its time.
@@ -91,11 +91,20 @@ def ladder_chart(
         ax.spines["left"].set_visible(False)
         ax.set_xlabel(f"times faster than {base}" + (", logarithmic" if log else ""))
         _roles(ax, {("base" if name == base else found[name].role) for name in good})
-        missing = [name for name in order if name not in found and name not in elsewhere]
+        absent = elsewhere if isinstance(elsewhere, Mapping) else dict.fromkeys(elsewhere, "not on this device")
+        missing = [name for name in order if name not in found and name not in absent]
         notes = [f"Whiskers: 95 % interval of the ratio. Times are medians per {found[base].row['unit']}."]
-        notes += [f"Not on this device: {', '.join(name for name in order if name in elsewhere)}."] * bool(elsewhere)
+        notes += _absent({name: why for name, why in absent.items() if name in order})
         notes += [f"Not measured: {', '.join(missing)}."] * bool(missing)
         return finish(drawing, title or f"Speedup of each variant over {base} on {case}", notes)
+
+
+def _absent(why: Mapping[str, str]) -> list[str]:
+    """A note for each reason why variants have no bar."""
+    return [
+        f"{reason[:1].upper()}{reason[1:]} ({', '.join(name for name in why if why[name] == reason)})."
+        for reason in dict.fromkeys(why.values())
+    ]
 
 
 def _speedup(base: Reading, own: Reading) -> tuple[float, float, float]:

@@ -1,9 +1,10 @@
 """A table as an object: HTML for the book, text for a terminal, a frame for code. Also code blocks by Pygments."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from html import escape
-from typing import TYPE_CHECKING
+from html import escape, unescape
+from typing import TYPE_CHECKING, Any
 from unicodedata import combining, east_asian_width
 
 if TYPE_CHECKING:
@@ -18,6 +19,11 @@ class Html(str):
 
     def _repr_html_(self) -> str:
         return str(self)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """Its words alone, where IPython cannot show HTML."""
+        words = unescape(re.sub(r"<[^>]+>", " ", self))
+        printer.text("\n".join(filter(None, (" ".join(line.split()) for line in words.splitlines()))))
 
 
 @dataclass(frozen=True)
@@ -47,7 +53,7 @@ class Row:
     css: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Table:
     """A captioned table. `columns` are headers ('' class = text, 'num' = right-aligned figures)."""
 
@@ -102,7 +108,7 @@ class Table:
         rule = "-" * max(len(out[0]), sum(widths) + 2 * (len(widths) - 1))
         return "\n".join([self.caption, rule, out[0], rule, *out[1:], rule, *self.notes])
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return self.text
 
 

@@ -79,7 +79,7 @@ class Figure:
     """A finished figure: `svg` to put into a page, `title` for who cannot see it, `notes` and `warnings` below it."""
 
     title: str
-    svg: str
+    svg: str = field(repr=False)
     drawing: "Drawing" = field(repr=False)
     notes: Sequence[str] = ()
     warnings: Sequence[str] = ()

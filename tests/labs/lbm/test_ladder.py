@@ -68,7 +68,7 @@ def test_a_rung_says_what_it_changes_and_what_is_expected(variant: Variant) -> N
 
 def test_lookup_by_name() -> None:
     assert LAB.variant("fused") is LADDER[3] and LAB.variant("openmp") is LAB.peers[0]
-    assert LAB.variant("byte-obstacles@wg=16x4").point == "16x4"
+    assert LAB.variant("flat-grid@wg=16x4").point == "16x4"
     with pytest.raises(Exception, match=r"unknown variant 'fusd'; valid: sequential, .*did you mean 'fused'"):
         LAB.variant("fusd")
 
@@ -121,16 +121,17 @@ EXPECTED_KNOBS = {
     "accelerate-fused": {"ACCELERATE"},
     "bit-neighbours": {"NEIGHBOUR"},
     "hoisted": {"CONSTANTS"},
-    "byte-obstacles": {"SOLID", "GRID"},
+    "byte-obstacles": {"SOLID"},
+    "flat-grid": {"GRID"},
     "graph": {"PARTIALS"},
     "half-storage": {"GRID", "REST"},
-    "byte-obstacles@without=structure of arrays": {"LAYOUT"},
-    "byte-obstacles@without=one buffer": {"GRID"},
-    "byte-obstacles@without=tree reduction": {"REDUCE"},
-    "byte-obstacles@without=select": {"OBSTACLE"},
-    "byte-obstacles@without=fused acceleration": {"ACCELERATE"},
-    "byte-obstacles@without=hoisted constants": {"CONSTANTS"},
-    "byte-obstacles@without=byte obstacles": {"SOLID"},
+    "flat-grid@without=structure of arrays": {"LAYOUT"},
+    "flat-grid@without=one buffer": {"GRID"},
+    "flat-grid@without=tree reduction": {"REDUCE"},
+    "flat-grid@without=select": {"OBSTACLE"},
+    "flat-grid@without=fused acceleration": {"ACCELERATE"},
+    "flat-grid@without=hoisted constants": {"CONSTANTS"},
+    "flat-grid@without=byte obstacles": {"SOLID"},
 }
 """Written down apart from the ladder: what each of these is named for."""
 

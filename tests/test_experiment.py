@@ -1,0 +1,293 @@
+"""What a notebook talks to: parameters, the states of cells as code and machine change, what it shows of failures."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import roofbook
+from roofbook import experiment as module
+from roofbook import labs, measure, peaks, provenance
+from roofbook.errors import UsageError
+from roofbook.experiment import PARAMETERS, Experiment, Note
+from roofbook.lab import Lab
+from roofbook.labs.lbm import HERE, Lattice
+from roofbook.report.html import Table
+from roofbook.source import Source
+
+QUICKLY = {"scale": "test", "budget_s": 0.005}
+Open = Callable[..., Experiment]
+
+
+@pytest.fixture
+def lab(monkeypatch: pytest.MonkeyPatch) -> Lab:
+    """The LBM lab, in an instance that a test may change."""
+    own = Lattice()
+    monkeypatch.setattr(labs, "get", lambda name: own)
+    return own
+
+
+@pytest.fixture
+def opened(lab: Lab, tmp_path: Path) -> Open:
+    """Opens the lab on a store of the test's own; other parameters by name."""
+    return lambda **given: Experiment("lbm", {**QUICKLY, "results": str(tmp_path), **given})
+
+
+def states(experiment: Experiment) -> dict[str, str]:
+    return {cell.variant.name: cell.state for cell in experiment.plan()}
+
+
+def change(lab: Lab, name: str, **fields: Any) -> None:
+    """Replace a rung of the ladder by another of the same name."""
+    lab.ladder = tuple(replace(each, **fields) if each.name == name else each for each in lab.ladder)
+
+
+def edited(tmp_path: Path, source: Source, old: str, new: str) -> Source:
+    """The same source, from a copy of the lab's folder in which a kernel's text is changed."""
+    folder = tmp_path / "kernels"
+    shutil.copytree(HERE, folder, ignore=shutil.ignore_patterns("*.py", "__pycache__"), dirs_exist_ok=True)
+    touched = [path for path in folder.glob("*.k") if old in path.read_text()]
+    assert touched
+    for path in touched:
+        path.write_text(path.read_text().replace(old, new))
+    return Source(folder / source.path.name, source.knobs)
+
+
+# -- parameters --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"scael": "test"}, "unknown parameter 'scael'; valid: device, scale, .*did you mean 'scale'"),
+        ({"scale": "quik"}, "unknown scale 'quik'; valid: quick, published, large, test"),
+        ({"scale": None}, "unknown scale 'None'"),
+        ({"scale": ["test"]}, "unknown scale"),
+        ({"device": 0}, "device must be a string such as 'auto', 'opencl:0' or 'cuda:0', not 0"),
+        ({"results": ""}, "results must be the name of a folder, not ''"),
+        ({"results": None}, "results must be the name of a folder, not None"),
+        ({"budget_s": 0}, "budget_s must be seconds, a number above 0, not 0"),
+        ({"budget_s": float("nan")}, "budget_s must be seconds"),
+        ({"budget_s": "1"}, "budget_s must be seconds, a number above 0, not '1'"),
+        ({"budget_s": True}, "budget_s must be seconds"),
+        ({"seed": -1}, "seed must be a whole number, 0 or more, not -1"),
+        ({"seed": 1.5}, "seed must be a whole number"),
+        ({"seed": True}, "seed must be a whole number"),
+        ({"remeasure": "no"}, "remeasure must be True or False, not 'no'"),
+        ({"remeasure": 1}, "remeasure must be True or False, not 1"),
+        ({"variants": "fused"}, "variants must be a list such as .* not 'fused'"),
+        ({"variants": [1]}, "variants must be a list such as"),
+        ({"cases": "40x24"}, "cases must be a list such as"),
+    ],
+)
+def test_a_wrong_parameter_is_named_with_what_is_right(given: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError, match=words) as caught:
+        module.check(given)
+    assert "\n" not in str(caught.value)
+
+
+def test_parameters_have_defaults() -> None:
+    assert module.check({}) == PARAMETERS
+    assert module.check({"scale": "test"}) == {**PARAMETERS, "scale": "test"}
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"variants": ["fused", "fusd"]}, r"unknown variant 'fusd'; valid: sequential, .*\(did you mean 'fused'\?\)"),
+        ({"variants": ["flat-grid@wg=16x2"]}, "valid: .*, flat-grid@wg=1x16|1x64|.*did you mean"),
+        ({"cases": ["128x128"]}, "unknown case at scale test '128x128'; valid: 40x24"),
+        ({"device": "cuda:77"}, "unknown device 'cuda:77'; valid: auto, "),
+    ],
+)
+def test_an_unknown_name_is_named_with_those_that_are_known(opened: Open, given: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        opened(**given)
+
+
+def test_a_results_folder_that_is_a_file_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match="file: it is a file, not a folder"):
+        Experiment("lbm", {**QUICKLY, "results": str(tmp_path / "file")})
+
+
+def test_names_given_twice_count_once(opened: Open) -> None:
+    experiment = opened(variants=["fused", "fused"], cases=["40x24", "40x24"])
+    assert [cell.variant.name for cell in experiment.plan()] == ["fused"]
+
+
+def test_a_notebook_hands_over_its_own_names(tmp_path: Path) -> None:
+    names: dict[str, Any] = {
+        **{"__name__": "__main__", "_": 3, "_i1": "x", "In": [""], "Out": {}, "_dh": ["/"]},
+        **{"exit": lambda: None, "get_ipython": lambda: None, "open": open, "roofbook": roofbook, "json": json},
+        **{"scale": "test", "results": str(tmp_path), "budget_s": 0.01},
+    }
+    first = roofbook.open("lbm", names)
+    assert first.parameters == {**PARAMETERS, "scale": "test", "results": str(tmp_path), "budget_s": 0.01}
+    with pytest.raises(UsageError, match="unknown parameter 'scael'"):
+        roofbook.open("lbm", {**names, "scael": "test"})
+    # The cell is run again after the reader has worked on: variables of theirs are no parameters.
+    again = roofbook.open("lbm", {**names, "lab": first, "case": first.cases[0], "n": 3, "scale": "quick"})
+    assert again.parameters["scale"] == "quick"
+
+
+# -- states ------------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_fresh_is_not_measured_again_unless_asked(opened: Open) -> None:
+    experiment = opened(variants=["sequential", "fused"])
+    assert states(experiment) == {"sequential": "missing", "fused": "missing"}
+    assert "2 cells measured; run " in experiment.measure()
+    assert states(experiment) == {"sequential": "fresh", "fused": "fresh"}
+    assert {cell.state for cell in experiment._plan_of_ceilings()} == {"fresh"}
+    before = len(experiment.store.query("select 1 from cells"))
+    assert "0 cells measured, 2 were fresh" in opened(variants=["sequential", "fused"]).measure()
+    assert len(experiment.store.query("select 1 from cells")) == before
+    assert "1 cell measured; run " in opened(variants=["fused"], remeasure=True).measure()
+    assert len(experiment.store.query("select 1 from cells where variant = 'fused'")) == 2
+    assert states(opened(variants=["fused"], seed=21)) == {"fused": "stale-code"}, "other inputs, another cell"
+    assert states(opened(variants=["fused"], budget_s=1.0)) == {"fused": "fresh"}, "a budget says only when to stop"
+
+
+def test_a_touched_kernel_is_stale_and_what_shares_nothing_with_it_is_not(
+    opened: Open, lab: Lab, tmp_path: Path
+) -> None:
+    opened(variants=["sequential", "fused"]).measure()
+    source = lab.variant("fused").source
+    assert source
+    change(lab, "fused", source=edited(tmp_path, source, "// ", "// Another word. "))
+    experiment = opened(variants=["sequential", "fused"])
+    assert states(experiment) == {"sequential": "fresh", "fused": "stale-code"}
+    assert "kernel source changed since" in experiment.plan()[1].why
+    assert set(experiment.rows["variant"]) == {"sequential"}, "a time of other code is not shown"
+    experiment.measure()
+    assert states(experiment) == {"sequential": "fresh", "fused": "fresh"}
+
+
+def test_another_environment_makes_all_stale(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened(variants=["fused"]).measure()
+    was = provenance.environment
+
+    def updated(device: Any) -> dict[str, Any]:
+        now = was(device)
+        return {**now, "device": {**now["device"], "driver": "99.9"}}
+
+    monkeypatch.setattr(provenance, "environment", updated)
+    experiment = opened(variants=["fused"])
+    assert states(experiment) == {"fused": "stale-env"}
+    assert "the driver changed: " in experiment.plan()[0].why and "-> 99.9" in experiment.plan()[0].why
+    assert "1 cell measured" in experiment.measure()
+    assert states(experiment) == {"fused": "fresh"}
+    monkeypatch.undo()
+
+
+def test_ceilings_measured_at_one_scale_do_not_hide_those_of_another(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Scales share cases: the arithmetic's is the same cell, a copy's has the same name but other repeats."""
+    registers = type(peaks.LAB).cases(peaks.LAB, "test")[-1]
+    monkeypatch.setattr(
+        peaks.LAB, "cases", lambda scale: [peaks.LAB._copy(scale, 256), replace(registers, scale=scale)]
+    )
+    first = opened(variants=["fused"], scale="test")
+    first.measure()
+    second = opened(variants=["fused"], scale="quick", cases=["128x128"])
+    second.measure()
+    for experiment in (first, opened(variants=["fused"], scale="test"), second):
+        assert experiment.peaks and len(experiment._ceilings) == 2
+        assert experiment.bound(experiment.cases[0])
+
+
+# -- what fails --------------------------------------------------------------------------------------------------------
+
+
+def test_a_kernel_that_does_not_build_or_is_wrong_is_shown_with_its_reason_and_no_time(
+    opened: Open, lab: Lab, tmp_path: Path
+) -> None:
+    fused, soa = lab.variant("fused").source, lab.variant("soa").source
+    assert fused and soa
+    change(lab, "soa", source=edited(tmp_path / "a", soa, "KERNEL", "nonsense KERNEL"))
+    change(lab, "fused", source=edited(tmp_path / "b", fused, "omega * (EQ", "0.9f * omega * (EQ"))
+    experiment = opened(variants=["sequential", "no-finish", "fused", "soa"])
+    assert "4 cells measured, 2 of them failed" in experiment.measure()
+    assert states(experiment) == {"sequential": "fresh", "no-finish": "fresh", "fused": "failed", "soa": "failed"}
+    rows = experiment.rows.set_index("variant")
+    assert rows.loc["fused", "reason"].startswith("wrong result: error ")
+    assert rows.loc["soa", "reason"].startswith("does not build: ")
+    assert [len(rows.loc[name, "samples_s"]) for name in ("fused", "soa")] == [0, 0]
+
+    ladder = experiment.ladder().html
+    lines = {name: line for line in ladder.split("<tr") for name in ("fused", "soa") if f">{name}<" in line}
+    for name, reason in (("fused", "wrong result"), ("soa", "does not build")):
+        assert 'class="failed"' in lines[name] and f"failed: {reason}" in lines[name]
+        assert "num" not in lines[name], "no figure in the line of a failure"
+        assert f"failed: {reason}" in experiment.steps(name)
+        assert reason in experiment.failed().html
+    assert "failed" in experiment.ladder_chart().html
+    assert "(not measured)" in experiment.value("fused") and "(not measured)" in experiment.times("soa", "sequential")
+
+    del lab.ladder  # the mended lab, the class's own
+    mended = opened(variants=["sequential", "no-finish", "fused", "soa"])
+    assert states(mended)["fused"] == states(mended)["soa"] == "stale-code"
+    assert "2 cells measured" in mended.measure()
+
+
+def test_a_failed_cell_is_tried_again(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(Lattice, "check", lambda *_: (float("nan"), 1.0, "nothing"))
+        experiment = opened(variants=["fused"])
+        experiment.measure()
+    assert states(experiment) == {"fused": "failed"}
+    assert "1 cell measured; run " in experiment.measure()
+    assert states(experiment) == {"fused": "fresh"}
+    assert "Nothing failed" in experiment.failed().html
+
+
+def test_a_page_stands_without_ceilings(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type(peaks.LAB), "check", lambda *_: (1.0, 0.5, "nothing"))
+    experiment = opened(variants=["sequential", "fused"])
+    experiment.measure()
+    assert experiment.peaks is None and experiment.bound(experiment.case()) is None
+    assert "Of the bound" not in experiment.ladder().html
+    assert experiment.ceilings().html.count("failed: wrong result") == 2
+    assert "No roofline: a ceiling of this device has no verified time." in experiment.roofline().html
+
+
+def test_a_page_stands_with_nothing_measured(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every cell of the notebook has something to say, in an empty store too."""
+    monkeypatch.setattr(measure, "measure", lambda *_, **__: None)
+    experiment = opened()
+    experiment.measure()
+    shown: list[Any] = [
+        *(experiment.ceilings(), experiment.steps("fused"), experiment.ladder(), experiment.leave_one_out()),
+        *(experiment.ladder_chart(), experiment.roofline(), experiment.line_sweep("wg"), experiment.sweep_table("wg")),
+        *(experiment.published(), experiment.failed(), experiment.card(), experiment),
+    ]
+    assert [type(each) for each in shown[4:8]] == [Note] * 4
+    for each in shown:
+        assert each._repr_html_().startswith("<")
+    assert "(not measured)" in experiment.summary().data
+    with pytest.raises(UsageError, match="unknown sweep 'gw'; valid: without, wg, buffers, integers"):
+        experiment.line_sweep("gw")
+
+
+def test_shown_source_is_in_the_language_of_the_device(opened: Open) -> None:
+    experiment = opened()
+    assert {"opencl": "__kernel", "cuda": "__global__"}[experiment.device.backend] in experiment.source("fused")
+    assert "__global__" in experiment.source("fused", "cuda")
+    with pytest.raises(UsageError, match="it is a program of the host"):
+        experiment.source("openmp")
+
+
+def test_the_card_says_what_ran_where(opened: Open, tmp_path: Path) -> None:
+    experiment = opened()
+    card = experiment.card()
+    assert isinstance(card, Table) and experiment._repr_html_() == card.html
+    assert experiment.device.name in card.html and ">commit<" in card.html
+    assert str(tmp_path) not in card.html, "no path of this machine on a page"

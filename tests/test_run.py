@@ -1,0 +1,156 @@
+"""Which cells are due, and that what was measured is kept: case by case, whole cells only, also on an interrupt."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from roofbook import labs, measure, run
+from roofbook.device import Device, open_device
+from roofbook.errors import UsageError
+from roofbook.lab import Case, Variant
+from roofbook.labs.lbm import Lattice
+from roofbook.measure import Policy
+from roofbook.store import Store
+
+POLICY = Policy(budget_s=0.005)
+NAMES = ("sequential", "fused", "select")
+
+
+@pytest.fixture(scope="module")
+def auto() -> Device:
+    return open_device()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "results")
+
+
+def lbm() -> tuple[Lattice, list[Case], list[Variant]]:
+    """The lab with two small cases, and three of its rungs."""
+    lab = labs.get("lbm")
+    assert isinstance(lab, Lattice)
+    (case,) = lab.cases("test")
+    return (
+        lab,
+        [case, replace(case, name="16x16", params={**case.params, "nx": 16, "ny": 16})],
+        [lab.variant(name) for name in NAMES],
+    )
+
+
+def planned(auto: Device, store: Store, policy: Policy = POLICY) -> list[run.Planned]:
+    lab, cases, variants = lbm()
+    return run.plan(lab, cases, variants, auto, store, policy)
+
+
+def test_a_plan_has_a_cell_for_each_variant_that_runs_on_each_case(auto: Device, store: Store) -> None:
+    lab, cases, _ = lbm()
+    cells = run.plan(lab, cases, lab.all_variants(), auto, store, POLICY)
+    there = {(cell.case.name, cell.variant.name) for cell in cells}
+    assert ("40x24", "bit-neighbours") not in there and ("16x16", "bit-neighbours") in there
+    assert all(lab.excuse(cell.variant, cell.case) is None for cell in cells)
+    assert {cell.backend for cell in cells} <= {auto.backend, "host", "opencl"}
+    assert len({cell.cell_key for cell in cells}) == len(cells)
+    assert {cell.state for cell in cells} == {"missing"}
+    assert cells[0].row().keys() == {"lab", "variant", "case", "backend", "device", "state", "why"}
+
+
+def test_only_what_is_due_is_measured_and_it_is_kept_case_by_case(auto: Device, store: Store) -> None:
+    said: list[str] = []
+    done = run.bring_up_to_date(planned(auto, store), auto, store, POLICY, progress=lambda what, _: said.append(what))
+    assert (done.measured, done.fresh, done.failed) == (6, 0, 0), "the twin of the parent is no cell of its own"
+    assert list(dict.fromkeys(said))[:1] == ["40x24 sequential"] and said[-1].startswith("16x16 ")
+    rows = store.rows("lbm")
+    assert list(rows.groupby("case", sort=False)["role"].agg(list)) == [["step", "step", "step", "again"]] * 2
+    assert set(rows["run"]) == {done.run} and rows["source_sha256"].notna().all()
+    again = run.bring_up_to_date(planned(auto, store), auto, store, POLICY)
+    assert (again.measured, again.fresh) == (0, 6)
+    forced = run.bring_up_to_date(planned(auto, store), auto, store, POLICY, remeasure=True)
+    assert (forced.measured, forced.fresh) == (6, 0)
+    assert len(store.rows("lbm")) == 2 * len(rows)
+
+
+@pytest.mark.parametrize("moment", ["16x16 select check", "16x16 fused sample 2 ", "16x16 fused sample 5 "])
+def test_an_interrupt_keeps_whole_cells_and_the_next_call_goes_on(auto: Device, store: Store, moment: str) -> None:
+    policy = replace(POLICY, budget_s=60.0, noise=0.0, maximum=6)  # each cell takes all six samples
+
+    def press_ctrl_c(what: str, now: str) -> None:
+        if f"{what} {now} ".startswith(moment):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run.bring_up_to_date(planned(auto, store), auto, store, policy, progress=press_ctrl_c)
+    kept = store.rows("lbm")
+    assert set(kept["case"]) == {"40x24"} and set(kept["samples_s"].map(len)) == {6}
+    assert {cell.case.name: cell.state for cell in planned(auto, store)} == {"40x24": "fresh", "16x16": "missing"}
+    done = run.bring_up_to_date(planned(auto, store), auto, store, policy)
+    assert (done.measured, done.fresh) == (3, 3)
+    assert {cell.state for cell in planned(auto, store)} == {"fresh"}
+
+
+def test_an_interrupt_in_the_midst_of_a_case_keeps_the_cells_that_are_whole(
+    auto: Device, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measure, "_enough", lambda cell, _: cell.variant.name == "select" and len(cell.samples) == 2)
+
+    def press_ctrl_c(what: str, now: str) -> None:
+        if now.startswith("sample 5 "):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run.bring_up_to_date(planned(auto, store), auto, store, POLICY, progress=press_ctrl_c)
+    kept = store.rows("lbm")
+    assert list(kept["variant"]) == ["select"] and [len(each) for each in kept["samples_s"]] == [2]
+
+
+def test_what_fails_is_kept_with_its_reason_and_is_due_again(
+    auto: Device, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(Lattice, "check", lambda *_: (2.0, 1.0, "of something"))
+        done = run.bring_up_to_date(planned(auto, store), auto, store, POLICY)
+    assert (done.measured, done.failed) == (6, 6) and ", 6 of them failed" in str(done)
+    cells = planned(auto, store)
+    assert {cell.state for cell in cells} == {"failed"}
+    assert all("wrong result: error 2, allowed 1 (of something)" in cell.why for cell in cells)
+    assert run.bring_up_to_date(cells, auto, store, POLICY).failed == 0
+    assert {cell.state for cell in planned(auto, store)} == {"fresh"}
+
+
+@pytest.mark.parametrize(
+    ("counts", "text"),
+    [
+        ((0, 0, 0), "0 cells measured, 0 were fresh"),
+        ((0, 2, 0), "0 cells measured, 2 were fresh"),
+        ((1, 0, 0), "1 cell measured; run R"),
+        ((2, 1, 1), "2 cells measured, 1 of them failed, 1 was fresh; run R"),
+    ],
+)
+def test_a_summary_says_what_was_done(counts: tuple[int, int, int], text: str) -> None:
+    measured, fresh, failed = counts
+    assert str(run.Summary("R", measured, fresh, failed)) == text
+
+
+def test_ceilings_are_measured_warm_and_in_bounded_time() -> None:
+    assert run.warm(Policy(budget_s=9)) == replace(Policy(), cache="warm", budget_s=0.5)
+    assert run.warm(Policy(budget_s=0.1)).budget_s == 0.1
+
+
+def test_the_checkout_is_found_from_any_folder_in_it(
+    unmeasured: Callable[[], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = unmeasured()
+    monkeypatch.chdir(root / "results" / "published")
+    assert run.project_root() == root.resolve()
+    assert run.project_root(root) == root.resolve()
+    assert run.project_root(tmp_path) == Path(run.__file__).parents[2], "outside any, the library's own"
+    own: Any = tmp_path / "lib" / "roofbook" / "run.py"
+    monkeypatch.setattr(run, "__file__", str(own))
+    with pytest.raises(UsageError, match=f"{re.escape(str(tmp_path))} is not in a checkout of Roofbook"):
+        run.project_root(tmp_path)
