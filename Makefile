@@ -10,7 +10,7 @@ INSTALL = $(BIN)/uv pip install --quiet --python $(BIN)/python $(1) || $(BIN)/py
 COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes --no-annotate --no-emit-index-url \
 	--no-emit-find-links --custom-compile-command "make lock" --python-version 3.11 pyproject.toml
 
-.PHONY: book test lint serve lock clean
+.PHONY: book test lint serve picture lock clean
 
 book: .venv/.$(or $(GPU),book)
 	@$(BIN)/roofbook build
@@ -25,6 +25,11 @@ lint: .venv/.test
 
 serve: book
 	@$(BIN)/roofbook serve
+
+# The picture in README.md, of the newest run in the store.
+RUNGS := sequential ported fused soa kept-partials accelerate-fused flat-grid vectors graph in-place tagged-halo openmp
+picture: book
+	@$(BIN)/roofbook chart lbm 128x128 $(RUNGS:%=--only %) --out book/_assets/ladder.svg
 
 lock: .venv/.base
 	$(COMPILE) --output-file locks/book.txt

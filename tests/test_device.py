@@ -166,11 +166,12 @@ def test_marks_give_the_devices_own_time(device: Device, program: contract.Progr
     assert long > wall / 2
 
 
-def test_a_kernel_tells_its_name_and_resources(program: contract.Program) -> None:
+def test_a_kernel_tells_its_name_and_resources(device: Device, program: contract.Program) -> None:
     kernel = program.kernel("ids")
     assert kernel.name == "ids"
     resources = kernel.resources()
-    assert resources["work_group_limit"] >= 64 and resources["local_bytes"] >= 32
+    assert resources["work_group_limit"] >= 64
+    assert resources["local_bytes"] >= 32 or device.kind == "cpu"  # newer PoCL does not count a kernel's own arrays
     assert all(isinstance(value, int) for value in resources.values())
 
 

@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from roofbook import store
 from roofbook.errors import UsageError
 from roofbook.store import Store

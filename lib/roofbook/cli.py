@@ -204,7 +204,7 @@ def explain(lab: str, scale: str, device: str, results: str) -> None:
 def diff(lab: str, variant: str) -> None:
     """Show what a kernel changes over its parent.
 
-    Both have their macros expanded: what is compared is what the compiler sees.
+    Both have their knobs expanded: what is compared is what will be compiled.
 
     \b
       roofbook diff lbm fused
@@ -270,6 +270,46 @@ def build(fresh: bool, scale: str | None, device: str | None) -> None:
     print(f"The book is built: {site.build(root, progress=print)}")
 
 
+@app.command()
+@LAB
+@click.argument("case")
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="A file, .svg or .png.")
+@click.option("--on", help="A device's name in the store, such as nvidia-h200.  [default: that of the newest run]")
+@click.option("--only", multiple=True, help="A variant; may be repeated. All of the ladder without it.")
+@SCALE
+@RESULTS
+def chart(lab: str, case: str, out: Path, on: str | None, only: tuple[str, ...], scale: str, results: str) -> None:
+    """Draw a ladder, of any device in the store.
+
+    \b
+      roofbook chart lbm 128x128 --out ladder.svg
+    """
+    from . import labs as all_labs
+    from .errors import one_of
+    from .report import ladder_chart
+    from .run import project_root
+    from .store import Store
+
+    found = all_labs.get(lab)
+    ladder = [found.variant(name) for name in only] or [*found.ladder, *found.peers]
+    order = [variant.name for variant in ladder]
+    rows = Store(project_root() / results).rows(lab, scale=scale, case=found.case(case, scale).name)
+    of_ladder = rows[rows["variant"].isin(order) & (rows["backend"] != "host")]
+    if of_ladder.empty:
+        raise UsageError(f"{lab} on {case} was not measured at scale {scale} yet; `roofbook run` does it")
+    known = list(dict.fromkeys(of_ladder["device"]))
+    if on and on not in known:
+        raise one_of("device in the store", on, known)
+    on = on or known[-1]
+    mine = rows[rows["run"].isin(rows[rows["device"] == on]["run"])]  # with what ran on its host meanwhile
+    name = of_ladder[of_ladder["device"] == on]["device_name"].iloc[-1]
+    drawing = ladder_chart(mine, order, case=case, base=found.base, title=f"{found.title}, {case}, on {name}")
+    try:
+        drawing.save(out)
+    except OSError as error:
+        raise UsageError(f"--out {out} cannot be written: {error.strerror}") from None
+
+
 def _said(parameters: dict[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in parameters.items())
 
@@ -319,10 +359,12 @@ def export(sql: str, out: Path | None, results: str) -> None:
 
     if out and out.suffix not in (".csv", ".parquet"):
         raise UsageError(f"--out must end in .csv or .parquet, not {out.name!r}")
+    store = Store(project_root() / results)
     try:
-        frame = Store(project_root() / results).query(sql)
+        frame = store.query(sql)
     except UsageError as error:
-        raise UsageError(f"{error} (the views are cells, published and claims)") from None
+        hint = 'the views are cells, published and claims; the columns "case" and "table" need their double quotes'
+        raise UsageError(f"{error} ({hint})") from None
     if out is None:
         _plain(frame).to_csv(sys.stdout, index=False)
         return

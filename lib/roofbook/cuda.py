@@ -72,7 +72,9 @@ class Queue(contract.Queue):
     def launch(self, kernel: Any, global_size: Sequence[int], local_size: Sequence[int], *args: Any) -> None:
         grid = tuple(-(-size // local) for size, local in zip(global_size, local_size, strict=True))
         values = tuple(arg.memory if isinstance(arg, Buffer) else arg for arg in args)
-        kernel.function(grid, tuple(local_size), values, stream=self.stream, enable_cooperative_groups=kernel.cooperative)
+        kernel.function(
+            grid, tuple(local_size), values, stream=self.stream, enable_cooperative_groups=kernel.cooperative
+        )
 
     def write(self, buffer: Any, array: np.ndarray) -> None:
         array = np.ascontiguousarray(array)
@@ -93,7 +95,7 @@ class Queue(contract.Queue):
         return Event(event)
 
     def seconds(self, start: Any, end: Any) -> float:
-        return self._cupy.cuda.get_elapsed_time(start.event, end.event) * 1e-3
+        return float(self._cupy.cuda.get_elapsed_time(start.event, end.event)) * 1e-3
 
     def finish(self) -> None:
         self.stream.synchronize()

@@ -19,6 +19,10 @@ class OutOfMemory(Exception):
     """The device has no room for a buffer. The message says how much was asked for."""
 
 
+class DriverFailed(Exception):
+    """A call that the driver refused. The message has its error code."""
+
+
 class Unsupported(Exception):
     """Something that this device or backend does not have, such as graphs on OpenCL."""
 

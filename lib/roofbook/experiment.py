@@ -31,7 +31,7 @@ PARAMETERS: dict[str, Any] = {
     "scale": "quick",
     "variants": None,
     "cases": None,
-    "budget_s": 0.15,
+    "budget_s": 0.1,
     "remeasure": False,
     "results": "results",
     "seed": 20,

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from . import provenance, stats
-from .device import BuildFailed, Device, OutOfMemory, Unsupported
+from .device import BuildFailed, Device, DriverFailed, OutOfMemory, Unsupported
 from .lab import Case, Lab, Runnable, Variant
 from .store import cell_key, env_key
 
@@ -36,9 +36,9 @@ class Policy:
     budget_s: float = 0.5
     """...or its samples have taken this long, seconds."""
     minimum: int = 10
-    """Samples at least, where `budget_s` allows..."""
+    """Samples at least..."""
     scarce: int = 3
-    """...and where one run outlasts it."""
+    """...and where one run outlasts `budget_s`."""
     maximum: int = 50
     limit_s: float = 60.0
     """A run that would take longer is not begun, seconds."""
@@ -199,7 +199,9 @@ def _prepare(
             trial.close()
         whole = seconds / small.units * units
         if whole > policy.limit_s:
-            raise OutOfTime(f"a run of {units} x {lab.unit} would take {whole:.0f} s, the limit is {policy.limit_s:g} s")
+            raise OutOfTime(
+                f"a run of {units} x {lab.unit} would take {whole:.0f} s, the limit is {policy.limit_s:g} s"
+            )
         timed = Case(case.name, case.scale, case.params, units)
         cell.runnable = variant.plan(cell.device, variant, timed, inputs)
         cell.runnable.reset()
@@ -223,18 +225,15 @@ def _reason(error: Exception) -> str:
         MemoryError: "out of memory",
         OutOfTime: "out of time",
         Unsupported: "not supported here",
+        DriverFailed: "the driver refused",
     }
     said = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
     for kind, words in known.items():
         if isinstance(error, kind):
             return f"{words}: {said}"
-    if type(error).__module__.split(".")[0] in ("pyopencl", "cupy", "cupy_backends") or "BuildFailed" in _bases(error):
+    if type(error).__module__.split(".")[0] in ("pyopencl", "cupy", "cupy_backends"):
         return f"{type(error).__name__}: {said}"
     raise error
-
-
-def _bases(error: Exception) -> list[str]:
-    return [base.__name__ for base in type(error).__mro__]
 
 
 def _sample(cells: list[Cell], policy: Policy, progress: Progress) -> None:
@@ -282,7 +281,7 @@ def _sample(cells: list[Cell], policy: Policy, progress: Progress) -> None:
 def _enough(cell: Cell, policy: Policy) -> bool:
     n = len(cell.samples)
     if n < policy.minimum:
-        return n >= policy.scarce and cell.spent >= policy.budget_s
+        return n >= policy.scarce and cell.spent / n >= policy.budget_s
     return cell.spent >= policy.budget_s or stats.relative_standard_error(cell.samples) < policy.noise
 
 

@@ -59,15 +59,18 @@ class Queue(contract.Queue):
         import pyopencl as cl
 
         self._cl = cl
-        properties = cl.command_queue_properties.PROFILING_ENABLE if profiling else 0
-        self.queue = cl.CommandQueue(context, device, properties=properties)
+        self.queue = (
+            cl.CommandQueue(context, device, properties=cl.command_queue_properties.PROFILING_ENABLE)
+            if profiling
+            else cl.CommandQueue(context, device)
+        )
 
     def launch(self, kernel: Any, global_size: Sequence[int], local_size: Sequence[int], *args: Any) -> None:
         if not kernel.typed:  # PyOpenCL then packs all scalars in one call: 70 times faster than one by one
             kernel.kernel.set_scalar_arg_dtypes([None if isinstance(arg, Buffer) else arg.dtype for arg in args])
             kernel.typed = True
         kernel.kernel.set_args(*[arg.memory if isinstance(arg, Buffer) else arg for arg in args])
-        self._cl.enqueue_nd_range_kernel(self.queue, kernel.kernel, global_size, local_size)
+        self._cl.enqueue_nd_range_kernel(self.queue, kernel.kernel, tuple(global_size), tuple(local_size))
 
     def write(self, buffer: Any, array: np.ndarray) -> None:
         self._cl.enqueue_copy(self.queue, buffer.memory, np.ascontiguousarray(array), is_blocking=True)
@@ -83,7 +86,7 @@ class Queue(contract.Queue):
         return Event(self._cl.enqueue_marker(self.queue))
 
     def seconds(self, start: Any, end: Any) -> float:
-        return (end.event.profile.end - start.event.profile.end) * 1e-9
+        return float(end.event.profile.end - start.event.profile.end) * 1e-9
 
     def finish(self) -> None:
         self.queue.finish()
@@ -140,7 +143,7 @@ class OpenCLDevice(contract.Device):
         with warnings.catch_warnings(), _quiet():
             warnings.simplefilter("ignore", cl.CompilerWarning)
             try:
-                program = cl.Program(self.context, text).build(options=list(options), cache_dir=False)
+                program = cl.Program(self.context, text).build(options=list(options))
             except cl.RuntimeError as error:
                 raise BuildFailed(_first_error(str(error))) from error
         return self._programs.setdefault((text, *options), Program(program, self.device))
@@ -214,7 +217,9 @@ def teach_pocl_this_cpu(device: Any) -> None:
         return
     with open("/proc/self/maps") as file:
         spans = [
-            tuple(int(bound, 16) for bound in line.split()[0].split("-")) for line in file if line.split()[1][:2] == "rw"
+            tuple(int(bound, 16) for bound in line.split()[0].split("-"))
+            for line in file
+            if line.split()[1][:2] == "rw"
         ]
 
     def readable(address: int) -> bool:

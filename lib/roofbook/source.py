@@ -102,7 +102,7 @@ def _expand(path: Path, texts: tuple[str, ...], knobs: tuple[tuple[str, Knob], .
 
     problems: list[str] = []
 
-    class Expander(pcpp.Preprocessor):
+    class Expander(pcpp.Preprocessor):  # type: ignore[misc]
         def on_comment(self, token: object) -> bool:
             return True  # keep comments: the result is to be read
 

@@ -21,4 +21,5 @@ def get(name: str) -> "Lab":
     """The lab of that name."""
     if name not in names():
         raise one_of("lab", name, names())
-    return importlib.import_module(f".{name}", __package__).LAB
+    lab: Lab = importlib.import_module(f".{name}", __package__).LAB
+    return lab

@@ -92,8 +92,12 @@ def items(device: Device) -> int:
     return device.compute_units * (2048 if device.kind == "gpu" else GROUP)
 
 
-COPY = Variant("copy", None, Source.of(HERE / "copy.k", WALK="STRIDED", VECTOR="float4"), Copy, "Copies float32.", "", role="peak")
-FMA = Variant("fma", None, Source.of(HERE / "fma.k", VECTOR="float"), Chains, "FMA chains in registers.", "", role="peak")
+COPY = Variant(
+    "copy", None, Source.of(HERE / "copy.k", WALK="STRIDED", VECTOR="float4"), Copy, "Copies float32.", "", role="peak"
+)
+FMA = Variant(
+    "fma", None, Source.of(HERE / "fma.k", VECTOR="float"), Chains, "FMA chains in registers.", "", role="peak"
+)
 
 
 class PeaksLab(Lab):
@@ -108,7 +112,9 @@ class PeaksLab(Lab):
     ladder = (COPY, FMA)
 
     def cases(self, scale: str) -> Sequence[Case]:
-        sizes = {"test": (256,), "quick": (256, 2048, 16384, 262144)}.get(scale, (1024, 8192, 32768, 131072, 1048576, 4194304))
+        sizes = {"test": (256,), "quick": (256, 2048, 16384, 262144)}.get(
+            scale, (1024, 8192, 32768, 131072, 1048576, 4194304)
+        )
         copies = [self._copy(scale, kib) for kib in sizes]
         return [*copies, Case("registers", scale, {"kib": 0}, 2000 if scale in ("quick", "test") else 20000)]
 
@@ -154,13 +160,15 @@ def read(rows: "pd.DataFrame") -> "Peaks":
     from ..stats import median_ci
 
     def seconds(row: Any) -> float:
-        return median_ci(row.samples_s).estimate / row.units
+        return float(median_ci(row.samples_s).estimate / row.units)
 
     import json
 
     good = rows[rows["status"] == "ok"]
     copies = [(row.bytes, row.bytes / seconds(row)) for row in good.itertuples() if row.variant == "copy"]
-    flops = [json.loads(row.extra)["flops_per_unit"] / seconds(row) for row in good.itertuples() if row.variant == "fma"]
+    flops = [
+        json.loads(row.extra)["flops_per_unit"] / seconds(row) for row in good.itertuples() if row.variant == "fma"
+    ]
     if not copies or not flops:
         raise ValueError("no ceilings of this device in the store yet")
     return Peaks(bandwidth=sorted(copies), flops={"float32": max(flops)})

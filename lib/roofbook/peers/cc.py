@@ -14,11 +14,13 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from .. import device
+
 FAST = ("-O3", "-march=native", "-ffast-math")
 """Flags of a peer that is to be fast: this machine's vector width; sums and products may be re-ordered."""
 
 
-class BuildFailed(RuntimeError):
+class BuildFailed(device.BuildFailed):
     """The compiler refused; the message is one line."""
 
 

@@ -30,6 +30,10 @@ COLOURS = {
 }
 SERIES = ("#3d7fc1", "#c9701a", "#2c9156", "#9a63c9", "#d0435b", "#1f9d94", "#85898f")
 FONT = 11.5
+_ALONE = (
+    "<style>svg { color: #1f2328; font-family: system-ui, sans-serif }"
+    " @media (prefers-color-scheme: dark) { svg { color: #e6edf3 } }</style>"
+)
 WIDTH = 6.4  # inches: narrow enough that the letters stay legible when a phone scales it to 360 pixels
 
 
@@ -96,10 +100,11 @@ class Figure:
         return self.html
 
     def save(self, path: str | Path) -> Path:
-        """Write it as .svg (to stand alone: ink is black) or .png (on white); UsageError for another ending."""
+        """Write it as .svg (dark ink, light where the reader's system is dark) or .png (on white); else UsageError."""
         path = Path(path)
         if path.suffix == ".svg":
-            path.write_text(self.svg.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1), encoding="utf-8")
+            alone = self.svg.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
+            path.write_text(alone.replace("</title>\n", f"</title>\n{_ALONE}\n", 1), encoding="utf-8")
         elif path.suffix == ".png":
             with style():
                 self.drawing.savefig(path, dpi=160, facecolor="white", bbox_inches="tight", metadata={"Software": None})

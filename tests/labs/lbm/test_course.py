@@ -10,9 +10,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import roofbook.labs.lbm
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+
+import roofbook.labs.lbm
 from roofbook.errors import UsageError
 from roofbook.labs.lbm import __main__ as command
 from roofbook.labs.lbm import course, problem

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+
+from roofbook.device import DriverFailed
 from roofbook.labs.lbm import native
 from roofbook.labs.lbm.problem import (
     Params,
@@ -209,9 +211,9 @@ def test_opencl_loop_runs_even_and_odd_kernels_in_order() -> None:
     queue.read(buffer, values)
     assert values.tolist() == [after(3, 7)] * 64
     native.opencl_loop(queue.queue, kernels, (64,), None, steps=0)
-    with pytest.raises(RuntimeError, match=f"error {cl.status_code.INVALID_WORK_GROUP_SIZE}"):
+    with pytest.raises(DriverFailed, match=f"error {cl.status_code.INVALID_WORK_GROUP_SIZE}"):
         native.opencl_loop(queue.queue, kernels, (64,), (48,), steps=1)
-    with pytest.raises(RuntimeError, match=f"error {cl.status_code.INVALID_ARG_INDEX}"):
+    with pytest.raises(DriverFailed, match=f"error {cl.status_code.INVALID_ARG_INDEX}"):
         native.opencl_loop(queue.queue, kernels, (64,), (16,), steps=1, step_arg=9)
 
 
@@ -253,7 +255,7 @@ def test_cuda_loop_launches_with_the_arguments_of_each_step() -> None:
     shape = (4, 3, 1, 32, 1, 1, 8)
     assert seen == [(11, shape, 9, 100, 50, 2), (22, shape, 9, 200, 100, 3), (11, shape, 9, 100, 50, 4), "sync"]
     seen.clear()
-    with pytest.raises(RuntimeError, match="error 700"):
+    with pytest.raises(DriverFailed, match="error 700"):
         run(5, 9)
     assert [entry if entry == "sync" else entry[-1] for entry in seen] == [5, 6, "sync"]
 

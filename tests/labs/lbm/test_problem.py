@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from roofbook.labs.lbm import problem
 from roofbook.labs.lbm.problem import (
     EX,

@@ -16,8 +16,18 @@ from ...errors import UsageError
 from ...lab import Case, Lab, Sweep, Variant, Work
 from ...source import Source
 from . import plans
-from .problem import UNIT_ROUNDOFF, Params, bound, bound_av_vels, box, error, error_av_vels, initial, published, reference
-
+from .problem import (
+    UNIT_ROUNDOFF,
+    Params,
+    bound,
+    bound_av_vels,
+    box,
+    error,
+    error_av_vels,
+    initial,
+    published,
+    reference,
+)
 
 if TYPE_CHECKING:
     from ...experiment import Experiment
@@ -237,7 +247,22 @@ LADDER = (
     ),
 )  # fmt: skip
 
-SHAPES = ("1x16", "1x64", "4x4", "8x8", "16x1", "16x4", "16x16", "32x1", "32x4", "64x1", "64x4", "128x1", "256x1", "1024x1")
+SHAPES = (
+    "1x16",
+    "1x64",
+    "4x4",
+    "8x8",
+    "16x1",
+    "16x4",
+    "16x16",
+    "32x1",
+    "32x4",
+    "64x1",
+    "64x4",
+    "128x1",
+    "256x1",
+    "1024x1",
+)
 
 
 def shape(text: str) -> tuple[int, int]:
@@ -309,7 +334,9 @@ class Lattice(Lab):
             Sweep("without", "What is each optimisation worth in the best rung?", _without(best)),
             Sweep("wg", "Which shape of work-group?", tuple(best.at("wg", text, group=shape(text)) for text in SHAPES)),
             Sweep("buffers", "What does a buffer argument cost?", tuple(_queued("buffer", count) for count in COUNTS)),
-            Sweep("integers", "What does an integer argument cost?", tuple(_queued("integer", count) for count in COUNTS)),
+            Sweep(
+                "integers", "What does an integer argument cost?", tuple(_queued("integer", count) for count in COUNTS)
+            ),
         )
 
     def cases(self, scale: str) -> Sequence[Case]:
@@ -358,7 +385,7 @@ class Lattice(Lab):
             return LAUNCHES.get(case.scale, 50000)
         if variant.name in ("sequential", "given-c"):  # one core: a second or two a sample is enough
             cells = case.params["nx"] * case.params["ny"]
-            return min(case.units, max(4, 30_000_000 // cells))
+            return min(case.units, max(4, 30_000_000 // int(cells)))
         if "chunk" in variant.options:
             return case.units + int(variant.options["chunk"])
         return case.units
@@ -449,7 +476,9 @@ def simulate(
         # A whole run's partial sums may not fit the device: add them up as often as 64 MiB of them fill.
         slots = params.nx * params.ny // 16
         chosen = replace(chosen, options={"chunk": max(2, (16 << 20) // slots), **chosen.options})
-    run = chosen.plan(device, chosen, case, {"params": params, "obstacles": obstacles, "f": initial(params, np.float32)})
+    run = chosen.plan(
+        device, chosen, case, {"params": params, "obstacles": obstacles, "f": initial(params, np.float32)}
+    )
     run.reset()
     run.run()
     outputs = run.outputs()

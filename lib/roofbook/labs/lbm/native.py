@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...device import DriverFailed, Unsupported
 from ...peers import cc
 from .problem import Array, Mask, Params, initial
 
@@ -145,7 +146,7 @@ def _loaded(stem: str) -> ctypes.CDLL:
     paths = [line.split(maxsplit=5)[5] for line in maps if f"/{stem}" in line]
     path = paths[0] if paths else ctypes.util.find_library(stem.removeprefix("lib"))
     if not path:
-        raise OSError(f"{stem} is neither loaded nor installed")
+        raise Unsupported(f"{stem} is neither loaded nor installed")
     return ctypes.CDLL(path)
 
 
@@ -165,7 +166,7 @@ def opencl_loop(
     """Enqueue kernels[s % 2] for s = first_step, first_step + 1, ... from C, then clFinish.
 
     queue and the two kernels are pyopencl's, with all arguments set; argument `step_arg` (int32) is set to s.
-    Raises RuntimeError with the OpenCL error code, and cc.NoCompiler or cc.BuildFailed.
+    Raises DriverFailed with the OpenCL error code, and cc.NoCompiler or cc.BuildFailed.
     """
     if len(kernels) != 2 or (local_size is not None and len(local_size) != len(global_size)):
         raise ValueError("expected two kernels (even and odd steps), and as many local as global sizes")
@@ -184,7 +185,7 @@ def opencl_loop(
         steps,
     )
     if error:
-        raise RuntimeError(f"the C host's OpenCL loop stopped with error {error}")
+        raise DriverFailed(f"the C host's OpenCL loop stopped with error {error}")
 
 
 def _slot(argument: Any) -> Any:
@@ -213,7 +214,7 @@ def cuda_loop(
     functions: two CUfunction handles (CuPy: `RawKernel.kernel.ptr`); grid and block: up to three sizes; arguments:
     two lists of device arrays, NumPy scalars or ctypes values, where entry `step_arg` is replaced by int32 s.
     stream: its handle, 0 for the default one. driver: addresses of cuLaunchKernel and cuStreamSynchronize, found in
-    the loaded libcuda if not given. Raises RuntimeError with the CUDA error code.
+    the loaded libcuda if not given. Raises DriverFailed with the CUDA error code.
     """
     if len(functions) != 2 or len(arguments) != 2:
         raise ValueError("expected two functions and two lists of arguments, for even and odd steps")
@@ -237,7 +238,7 @@ def cuda_loop(
         steps,
     )
     if error:
-        raise RuntimeError(f"the C host's CUDA loop stopped with error {error}")
+        raise DriverFailed(f"the C host's CUDA loop stopped with error {error}")
 
 
 def loop_opencl(

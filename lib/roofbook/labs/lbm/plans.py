@@ -15,7 +15,6 @@ from ...lab import Case, Runnable, Variant
 from ...source import Source
 from .problem import EX, EY, OPPOSITE, WEIGHTS, Params
 
-
 HERE = Path(__file__).parent
 UNWRITTEN = float("nan")
 
@@ -342,7 +341,9 @@ class InPlace(KeptPartials):
 
     def launch_accelerate(self, step: int) -> None:
         if self.phase(step):
-            raise AssertionError("a run of an odd number of steps leaves the grid turned; the next cannot accelerate it")
+            raise AssertionError(
+                "a run of an odd number of steps leaves the grid turned; the next cannot accelerate it"
+            )
         super().launch_accelerate(step)
 
     def outputs(self) -> dict[str, np.ndarray]:
@@ -373,7 +374,9 @@ class Persistent(KeptPartials):
     def knobs(self) -> dict[str, Any]:
         rows = rows_of_a_block(self.params.nx, self.params.ny, self.blocks_at_most)
         if not rows:
-            raise Unsupported(f"{self.params.nx}x{self.params.ny} does not fit {self.blocks_at_most} blocks of 640 cells")
+            raise Unsupported(
+                f"{self.params.nx}x{self.params.ny} does not fit {self.blocks_at_most} blocks of 640 cells"
+            )
         return {"NX": self.params.nx, "ROWS": rows}
 
     def lay_out(self) -> None:

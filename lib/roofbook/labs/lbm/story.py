@@ -93,5 +93,10 @@ def demonstration(device: Device) -> "Table":
         cells = [Cell(f"{value:.4g}", "num") for value in (exact, own, double)]
         lines.append(Row([Cell(what), *cells]))
         records.append({"what": what, "theory": exact, "device": own, "float64": double})
-    columns = [Cell("Quantity"), Cell("Theory", "num"), Cell(f"{variant.name}, fp32", "num"), Cell("Reference, float64", "num")]
+    columns = [
+        Cell("Quantity"),
+        Cell("Theory", "num"),
+        Cell(f"{variant.name}, fp32", "num"),
+        Cell("Reference, float64", "num"),
+    ]
     return Table(f"Physics on {device.name}", columns, lines, pd.DataFrame(records), [], "physics")
