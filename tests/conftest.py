@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from roofbook.device import devices
+from roofbook.devices import devices
 
 ROOT = Path(__file__).parents[1]
 

@@ -25,7 +25,8 @@ import pandas as pd
 import pytest
 
 from roofbook import cli, execute, labs, nvrtc, site
-from roofbook.device import Unsupported, devices
+from roofbook.device import Unsupported
+from roofbook.devices import devices
 from roofbook.experiment import PARAMETERS
 from roofbook.lab import SCALES
 from roofbook.store import Store
@@ -122,7 +123,7 @@ def test_devices_are_listed_by_the_names_that_open_them(roofbook: Cli) -> None:
 
 
 def test_no_device_says_how_to_get_one(roofbook: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("roofbook.device.devices", list)
+    monkeypatch.setattr("roofbook.devices.devices", list)
     code, out, err = roofbook("devices")
     assert (code, out) == (2, "") and "pyopencl[pocl]" in err
 
@@ -342,6 +343,27 @@ def test_export_writes_what_it_is_asked_for(measured: Path, roofbook: Cli, tmp_p
     )
     code, out, _ = roofbook("export", "select count(*) as n from published where lab = 'lbm'")
     assert code == 0 and int(out.split()[1]) > 0
+
+
+def test_chart_draws_the_ladder_of_a_device_in_the_store(measured: Path, roofbook: Cli, tmp_path: Path) -> None:
+    wanted = ["chart", "lbm", "40x24", "--scale", "test"]
+    device = rows(measured)["device"].iloc[-1]
+    assert roofbook(*wanted, "--out", str(tmp_path / "a.svg"), "--on", device) == (0, "", "")
+    assert roofbook(*wanted, "--out", str(tmp_path / "a.png")) == (0, "", "")
+    drawn = (tmp_path / "a.svg").read_text()
+    assert f"on {devices()[0].name}" in drawn and "sequential" in drawn and "fused" in drawn
+    assert "prefers-color-scheme: dark" in drawn and (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+    assert roofbook(*wanted, "--out", str(tmp_path / "b.svg"), "--only", "fused") == (0, "", "")
+    assert ">sequential<" not in (tmp_path / "b.svg").read_text()
+    for more, words in (
+        (["--out", "a.gif"], "use .svg or .png"),
+        (["--out", str(tmp_path / "no" / "a.svg")], "cannot be written"),
+        (["--out", "a.svg", "--on", "moon"], f"unknown device in the store 'moon'; valid: {device}"),
+        (["--out", "a.svg", "--only", "fusd"], "did you mean 'fused'?"),
+        (["--out", "a.svg", "--results", "nowhere"], "was not measured at scale test yet"),
+    ):
+        code, out, err = roofbook(*wanted, *more)
+        assert (code, out) == (2, "") and words in err and err.count("\n") == 1
 
 
 def test_a_reader_who_has_had_enough_is_no_error(measured: Path) -> None:

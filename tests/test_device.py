@@ -13,7 +13,9 @@ import pytest
 
 from roofbook import cuda, opencl
 from roofbook import device as contract
-from roofbook.device import BuildFailed, Device, OutOfMemory, Unsupported, open_device
+from roofbook import devices as all_devices
+from roofbook.device import BuildFailed, Device, OutOfMemory, Unsupported
+from roofbook.devices import open_device
 from roofbook.errors import UsageError
 from roofbook.source import Source
 
@@ -246,7 +248,7 @@ ALL = [CUDA_GPU, CL_GPU, CL_CPU, CL_OTHER]
 
 @pytest.fixture
 def present(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    return lambda *found: monkeypatch.setattr(contract, "devices", lambda: list(found))
+    return lambda *found: monkeypatch.setattr(all_devices, "devices", lambda: list(found))
 
 
 @pytest.mark.parametrize(
@@ -296,7 +298,7 @@ def test_no_device_at_all_says_how_to_get_one(present: Callable[..., None]) -> N
 
 
 def test_the_real_list_is_cuda_then_opencl_and_every_name_opens() -> None:
-    found = contract.devices()
+    found = all_devices.devices()
     assert [each.backend for each in found] == sorted(each.backend for each in found)
     assert len({each.spec for each in found}) == len(found)
     if not cuda.devices():
@@ -306,10 +308,10 @@ def test_the_real_list_is_cuda_then_opencl_and_every_name_opens() -> None:
 
 def test_the_host_cpu_is_opencls_or_unsupported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opencl, "devices", lambda: [CL_GPU, CL_CPU])
-    assert contract.host_cpu() is CL_CPU
+    assert all_devices.host_cpu() is CL_CPU
     monkeypatch.setattr(opencl, "devices", lambda: [CL_GPU])
     with pytest.raises(Unsupported, match="no OpenCL device for the CPU"):
-        contract.host_cpu()
+        all_devices.host_cpu()
 
 
 def test_a_slug_is_a_folder_name() -> None:

@@ -17,7 +17,7 @@ import nbformat
 import pytest
 
 from roofbook import execute, labs, progress, provenance
-from roofbook.device import open_device
+from roofbook.devices import open_device
 from roofbook.errors import UsageError
 
 MEASURES = """

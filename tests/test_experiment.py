@@ -229,7 +229,8 @@ def test_a_kernel_that_does_not_build_or_is_wrong_is_shown_with_its_reason_and_n
         assert "num" not in lines[name], "no figure in the line of a failure"
         assert f"failed: {reason}" in experiment.steps(name)
         assert reason in experiment.failed().html
-    assert "failed" in experiment.ladder_chart().html
+    chart = experiment.ladder_chart()
+    assert "failed" in chart.html and "side is no power of two (bit-neighbours)." in chart.html
     assert "(not measured)" in experiment.value("fused") and "(not measured)" in experiment.times("soa", "sequential")
 
     del lab.ladder  # the mended lab, the class's own

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from roofbook import labs, measure, run
-from roofbook.device import Device, open_device
+from roofbook.device import Device
+from roofbook.devices import open_device
 from roofbook.errors import UsageError
 from roofbook.lab import Case, Variant
 from roofbook.labs.lbm import Lattice

@@ -60,7 +60,7 @@ def _stop(message: str, code: int) -> None:
 @app.command()
 def devices() -> None:
     """List the devices, by the names that --device takes."""
-    from .device import devices as all_devices
+    from .devices import devices as all_devices
 
     found = all_devices()
     if not found:

@@ -1,11 +1,9 @@
-"""What a backend owes the rest of the book, and how a device is found by name. The backends are opencl.py and cuda.py."""
+"""What a backend owes the rest of the book. The backends are opencl.py and cuda.py; devices.py finds a device by name."""
 
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
-
-from .errors import UsageError, one_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -147,40 +145,3 @@ class Program(ABC):
 
     @abstractmethod
     def kernel(self, name: str) -> Kernel: ...
-
-
-def devices() -> list[Device]:
-    """Every device that is present: GPUs by CUDA, then OpenCL's in the order of their platforms."""
-    from . import cuda, opencl
-
-    return [*cuda.devices(), *opencl.devices()]
-
-
-def open_device(spec: str = "auto", home: str = "opencl") -> Device:
-    """The device named by `spec`.
-
-    `auto` is a GPU by the backend `home`, else a GPU by the other, else the CPU device. `opencl:0` and `cuda:0` count a
-    backend's devices; `opencl:NVIDIA` takes the first whose name or platform contains the word.
-    """
-    found = devices()
-    if not found:
-        raise UsageError("no device: install an OpenCL driver, or `pip install 'pyopencl[pocl]'` for the CPU")
-    if spec == "auto":
-        return min(found, key=lambda device: (device.kind != "gpu", device.backend != home))
-    backend, _, which = spec.partition(":")
-    of_backend = [device for device in found if device.backend == backend]
-    for device in of_backend:
-        words = " ".join(device.identity().values()).lower()
-        if which and (device.spec == spec or (not which.isdigit() and which.lower() in words)):
-            return device
-    raise one_of("device", spec, ["auto", *(device.spec for device in found)])
-
-
-def host_cpu() -> Device:
-    """The OpenCL CPU device of this machine, for `sequential` and for comparisons. Raises Unsupported where there is none."""
-    from . import opencl
-
-    for device in opencl.devices():
-        if device.kind == "cpu":
-            return device
-    raise Unsupported("no OpenCL device for the CPU: `pip install 'pyopencl[pocl]'` brings one")

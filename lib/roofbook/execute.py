@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from . import labs, progress, provenance
-from .device import open_device
+from .devices import open_device
 from .errors import Failed, UsageError
 
 METADATA = "roofbook"

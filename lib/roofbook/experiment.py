@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import labs, peaks, report, run
-from .device import open_device
+from .devices import open_device
 from .errors import UsageError, one_of
 from .lab import SCALES, Case, Sweep, Variant
 from .measure import Policy, where

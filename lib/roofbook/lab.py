@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from .errors import one_of
 from .source import Source
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     from .device import Device
-    from .experiment import Experiment
     from .report.html import Table
 
 SCALES = ("quick", "published", "large", "test")
@@ -138,6 +137,19 @@ class Sweep:
     variants: tuple[Variant, ...]
 
 
+class Measured(Protocol):
+    """What a lab's conclusions are written from: measured cells, already as text. An Experiment is one."""
+
+    @property
+    def cases(self) -> Sequence[Case]: ...
+
+    def value(self, variant: str, case: str | None = None) -> str: ...
+
+    def times(self, variant: str, reference: str, case: str | None = None) -> str: ...
+
+    def fastest(self, case: str) -> str: ...
+
+
 class Lab(ABC):
     """A problem with seeded inputs, a float64 reference, an error bound, a work model, and an ordered ladder."""
 
@@ -194,7 +206,7 @@ class Lab(ABC):
         """(amount of one unit, name of the rate), such as cells and `MLUPS`; a rate is amount / seconds."""
         return self.work(case).flops / 1e9, "GFLOP/s"
 
-    def summary(self, experiment: "Experiment") -> str:
+    def summary(self, experiment: "Measured") -> str:
         """The lab's conclusions as Markdown; every number comes from `experiment`."""
         return ""
 

@@ -76,7 +76,7 @@ def where(variant: Variant, device: Device) -> tuple[Device | None, str]:
 
     `host` variants and `sequential` run on the CPU of the machine, wherever the lab runs.
     """
-    from .device import host_cpu
+    from .devices import host_cpu
 
     try:
         if variant.backends == {"host"}:

@@ -195,7 +195,7 @@ def after(first: int, steps: int) -> int:
 
 @needs_compiler
 def test_opencl_loop_runs_even_and_odd_kernels_in_order() -> None:
-    device_module = pytest.importorskip("roofbook.device")
+    device_module = pytest.importorskip("roofbook.devices")
     cl = pytest.importorskip("pyopencl")
     try:
         device = device_module.open_device("opencl:0")

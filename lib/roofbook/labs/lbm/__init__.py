@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...device import Device, open_device
+from ...device import Device
+from ...devices import open_device
 from ...errors import UsageError
-from ...lab import Case, Lab, Sweep, Variant, Work
+from ...lab import Case, Lab, Measured, Sweep, Variant, Work
 from ...source import Source
 from . import plans
 from .problem import (
@@ -30,7 +31,6 @@ from .problem import (
 )
 
 if TYPE_CHECKING:
-    from ...experiment import Experiment
     from ...report.html import Table
 
 HERE = Path(__file__).parent
@@ -413,7 +413,7 @@ class Lattice(Lab):
             ("operational intensity", "128x128", "intensity"): f"{small.flops / small.bytes:.2f} FLOP/B",
         }
 
-    def summary(self, experiment: "Experiment") -> str:
+    def summary(self, experiment: Measured) -> str:
         from .story import summary
 
         return summary(experiment)

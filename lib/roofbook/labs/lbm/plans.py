@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ...device import Buffer, Device, Kernel, Unsupported, host_cpu
+from ...device import Buffer, Device, Kernel, Unsupported
+from ...devices import host_cpu
 from ...lab import Case, Runnable, Variant
 from ...source import Source
 from .problem import EX, EY, OPPOSITE, WEIGHTS, Params

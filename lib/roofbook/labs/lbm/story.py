@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...device import Device
-from ...lab import Case, Variant
+from ...lab import Case, Measured, Variant
 from . import LAB
 from .problem import (
     Params,
@@ -20,11 +20,10 @@ from .problem import (
 )
 
 if TYPE_CHECKING:
-    from ...experiment import Experiment
     from ...report.html import Table
 
 
-def summary(experiment: "Experiment") -> str:
+def summary(experiment: Measured) -> str:
     """One paragraph a case."""
     said = []
     for case in experiment.cases:
