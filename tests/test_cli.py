@@ -366,13 +366,15 @@ def test_chart_draws_the_ladder_of_a_device_in_the_store(measured: Path, roofboo
         assert (code, out) == (2, "") and words in err and err.count("\n") == 1
 
 
-def test_a_reader_who_has_had_enough_is_no_error(measured: Path) -> None:
-    run = process("export", "select * from cells, range(2000)", cwd=measured)
+@pytest.mark.parametrize("lines", [0, 1])
+def test_a_reader_who_has_had_enough_is_no_error(measured: Path, lines: int) -> None:
+    run = process("export", f"select * from cells, range({1 + lines * 2000})", cwd=measured)
     assert run.stdout and run.stderr
-    assert run.stdout.readline().startswith("run,lab,")
+    for _ in range(lines):
+        assert run.stdout.readline().startswith("run,lab,")
     run.stdout.close()
     assert run.stderr.read() == ""
-    run.wait()
+    assert run.wait() == 1
 
 
 # -- the book ----------------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 from roofbook import device as contract
+from roofbook import devices as all_devices
 from roofbook import measure as protocol
 from roofbook.device import BuildFailed, OutOfMemory, Unsupported
 from roofbook.lab import Case, Lab, Runnable, Variant, Work
@@ -467,7 +468,7 @@ def test_the_twin_is_the_parent_of_most(bench: Bench) -> None:
 
 def test_the_hosts_variants_run_on_its_cpu_in_a_row_of_their_own(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     host = Device(bench.log, bench.clock, "Host CPU")
-    monkeypatch.setattr(contract, "host_cpu", lambda: host)
+    monkeypatch.setattr(all_devices, "host_cpu", lambda: host)
     bench.device.kind = "gpu"
     bench(made("a", device="host"), made("b", "a"), made("c", "b"), made("peer", role="peer", backends=["host"]))
     assert {row["variant"]: (row["device"], row["backend"]) for row in bench.rows} == {
@@ -481,7 +482,7 @@ def test_the_hosts_variants_run_on_its_cpu_in_a_row_of_their_own(bench: Bench, m
     def none() -> Device:
         raise Unsupported("no OpenCL device for the CPU")
 
-    monkeypatch.setattr(contract, "host_cpu", none)
+    monkeypatch.setattr(all_devices, "host_cpu", none)
     bench(made("a", device="host"), made("b"), made("peer", role="peer", backends=["host"]))
     assert [row["variant"] for row in bench.rows] == ["b"]
 
