@@ -267,10 +267,11 @@ def test_a_page_stands_with_nothing_measured(opened: Open, monkeypatch: pytest.M
     experiment.measure()
     shown: list[Any] = [
         *(experiment.ceilings(), experiment.steps("fused"), experiment.ladder(), experiment.leave_one_out()),
-        *(experiment.ladder_chart(), experiment.roofline(), experiment.line_sweep("wg"), experiment.sweep_table("wg")),
+        *(experiment.ladder_chart(), experiment.roofline(), experiment.heat_map("wg"), experiment.sweep_table("wg")),
+        experiment.line_sweep("buffers"),
         *(experiment.published(), experiment.failed(), experiment.card(), experiment),
     ]
-    assert [type(each) for each in shown[4:8]] == [Note] * 4
+    assert [type(each) for each in shown[4:9]] == [Note] * 5
     for each in shown:
         assert each._repr_html_().startswith("<")
     assert "(not measured)" in experiment.summary().data

@@ -279,6 +279,17 @@ class Experiment:
         sweep = self.sweep(axis)
         return _or_note(lambda: report.line_sweep(self.rows, sweep.axis, title=sweep.question))
 
+    def heat_map(self, axis: str, case: str | None = None) -> "Figure | Note":
+        """Time by the two numbers of each point of a sweep, such as the two sides of a work-group."""
+        sweep, chosen = self.sweep(axis), self.case(case)
+
+        def drawn() -> "Figure":
+            grid, reasons = report.sweep_grid(self.rows, sweep.axis, case=chosen.name)
+            title = f"{sweep.question} On {chosen.name}"
+            return report.heat_map(grid, reasons=reasons, xlabel="columns", ylabel="rows", title=title)
+
+        return _or_note(drawn)
+
     def roofline(self, case: str | None = None) -> "Figure | Note":
         """The rungs under the device's measured roofs."""
         chosen, ceilings = self.case(case), self.peaks

@@ -248,21 +248,9 @@ LADDER = (
 )  # fmt: skip
 
 SHAPES = (
-    "1x16",
-    "1x64",
-    "4x4",
-    "8x8",
-    "16x1",
-    "16x4",
-    "16x16",
-    "32x1",
-    "32x4",
-    "64x1",
-    "64x4",
-    "128x1",
-    "256x1",
-    "1024x1",
-)
+    "1x16", "1x64", "4x1", "4x4", "4x16", "16x1", "16x4", "16x16", "32x1", "64x1", "64x4", "128x1", "256x1", "256x4", "1024x1",
+)  # fmt: skip
+"""Columns x rows. Those with one row, and 1x16, were published."""
 
 
 def shape(text: str) -> tuple[int, int]:
