@@ -101,7 +101,7 @@ def test_parameters_have_defaults() -> None:
     ("given", "words"),
     [
         ({"variants": ["fused", "fusd"]}, r"unknown variant 'fusd'; valid: sequential, .*\(did you mean 'fused'\?\)"),
-        ({"variants": ["flat-grid@wg=16x2"]}, "valid: .*, flat-grid@wg=1x16|1x64|.*did you mean"),
+        ({"variants": ["flat-grid@wg=16x2"]}, r"valid: .*@wg=1x16\|1x64\|.*did you mean '[\w-]+@wg=16x\d+'"),
         ({"cases": ["128x128"]}, "unknown case at scale test '128x128'; valid: 40x24"),
         ({"device": "cuda:77"}, "unknown device 'cuda:77'; valid: auto, "),
     ],

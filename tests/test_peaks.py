@@ -40,9 +40,9 @@ def test_ceilings_are_verified_kept_and_read(device: Device, tmp_path: Path) -> 
     ((size, rate),) = found.bandwidth
     copy, fma = rows
     assert size == 256 * 1024
-    assert rate == pytest.approx(256 * 1024 * copy["units"] / np.median(copy["samples_s"]))
+    assert rate == pytest.approx(256 * 1024 * copy["units"] / min(copy["samples_s"]))
     per_round = json.loads(fma["extra"])["flops_per_unit"]
-    assert found.flops == {"float32": pytest.approx(per_round * fma["units"] / np.median(fma["samples_s"]))}
+    assert found.flops == {"float32": pytest.approx(per_round * fma["units"] / min(fma["samples_s"]))}
     assert 1e8 < rate < 1e15 and 1e8 < found.flops["float32"] < 1e16
     assert bound(LAB.work(LAB.cases("test")[0]), found, size).roof == "memory"
 

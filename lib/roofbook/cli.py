@@ -1,6 +1,5 @@
 """The command `roofbook`: measure, re-run one cell, read a kernel, build the book. Click makes functions commands."""
 
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,7 +36,6 @@ def main() -> None:
     """Entry point. A user's error is one line and exit code 2, Ctrl-C one line and 130."""
     try:
         app(prog_name="roofbook", standalone_mode=False)
-        sys.stdout.flush()
     except UsageError as error:
         _stop(f"error: {error}", 2)
     except Failed as error:
@@ -47,9 +45,6 @@ def main() -> None:
     except click.ClickException as error:
         command = next((name for name in sys.argv[1:] if name in app.commands), "")
         _stop(f"error: {error.format_message()} (`{f'roofbook {command}'.strip()} --help` says more)", 2)
-    except BrokenPipeError:  # the reader of our output, such as `head`, has had enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
 
 
 def _stop(message: str, code: int) -> None:

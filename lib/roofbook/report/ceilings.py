@@ -29,7 +29,10 @@ def ceilings(rows: "pd.DataFrame", device: str) -> Table:
         lines.append(Row([Cell(name), Cell(show.interval(rate, low, high), "num"), Cell(unit)]))
         records.append({"ceiling": name, "rate": rate, "low": low, "high": high, "unit": unit, **_samples(reading)})
     columns = [Cell("Ceiling"), Cell("Rate", "num"), Cell("")]
-    notes = ["Median of the samples and its 95 % interval. A copy of n bytes reads n/2 and writes n/2."]
+    notes = [
+        "Median of the samples and its 95 % interval; bounds are held against the fastest sample.",
+        "A copy with a working set of n bytes reads n/2 and writes n/2.",
+    ]
     return Table(f"What {device} was measured to do", columns, lines, pd.DataFrame(records), notes, "ceilings")
 
 

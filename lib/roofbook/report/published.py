@@ -58,10 +58,10 @@ def published_beside_ours(
                     Cell(figure["case"]),
                     Cell(figure["metric"] + trial),
                     Cell(value, "num published", "published, not measured here"),
-                    Cell(figure["device"], "published"),
                     cell,
-                    Cell(where),
                     _times(record),
+                    Cell(figure["device"], "published"),
+                    Cell(where),
                 ]
             )
         )
@@ -75,10 +75,10 @@ def published_beside_ours(
         Cell("Case"),
         Cell("Figure"),
         Cell("Published", "num published"),
-        Cell("Published on", "published"),
         Cell("Ours", "num"),
-        Cell("Ours on"),
         Cell("Published / ours", "num"),
+        Cell("Published on", "published"),
+        Cell("Ours on"),
     ]
     notes = [
         f"Published: {source}." if source else "Columns marked published were not measured here.",

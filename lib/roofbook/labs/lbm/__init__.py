@@ -228,6 +228,13 @@ LADDER = (
         backends=frozenset({"cuda"}), options={"unit_roundoff": 2.0**-14}, differs=("source", "plan"),
     ),
     Variant(
+        "fast-math", "half-storage-graph", IN_PLACE.turn(GRID="SIXTEEN", PARTIALS="GRAPH", REST="0.1f"),
+        plans.InPlaceGraph,
+        "Approximate division and square root (a compiler option).",
+        "With half the bytes, arithmetic begins to show: two divisions and a root a cell are dozens of instructions.",
+        backends=frozenset({"cuda"}), options={"unit_roundoff": 2.0**-14, "fast_math": True}, differs=("options",),
+    ),
+    Variant(
         "in-place-graph", "in-place", IN_PLACE.turn(PARTIALS="GRAPH"), plans.InPlaceGraph,
         "The in-place steps as a CUDA graph.",
         "What the kernel costs when the host is out of the way: one grid of a middling size then lives in the L2.",

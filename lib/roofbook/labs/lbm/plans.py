@@ -18,6 +18,7 @@ from .problem import EX, EY, OPPOSITE, WEIGHTS, Params
 
 HERE = Path(__file__).parent
 UNWRITTEN = float("nan")
+FAST_MATH = {"opencl": "-cl-fast-relaxed-math", "cuda": "--use_fast_math"}
 
 
 def knob(variant: Variant, name: str, otherwise: str = "") -> str:
@@ -96,7 +97,8 @@ class Simulation(Runnable):
         self.row = -(-params.nx // self.group_size) * self.group_size
         self.queue = device.queue()
         self.source = variant.source.turn(**self.knobs())
-        self.program = device.build(self.source.render(device.backend))
+        fast = (FAST_MATH[device.backend],) if variant.options.get("fast_math") else ()
+        self.program = device.build(self.source.render(device.backend), fast)
         self.solid = np.dtype(np.int8 if knob(variant, "SOLID") == "char" else np.int32)
         self.obstacles = device.upload(obstacles.astype(self.solid))
         self.grids = [Grid(device, variant, params) for _ in range(self.grids_needed)]
