@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
@@ -463,6 +464,23 @@ def test_ctrl_c_while_a_cell_is_measured_again(unmeasured: Callable[[], Path]) -
     command = ["rerun", "lbm", "sequential", "1024x1024", "--scale", "published"]
     interrupted(command, place, lambda: time.monotonic() > start + 1.2)
     assert rows(place).empty
+
+
+def test_serve_serves_until_ctrl_c(tmp_path: Path, unmeasured: Callable[[], Path]) -> None:
+    place = unmeasured()
+    (place / "_build" / "html").mkdir(parents=True)
+    (place / "_build" / "html" / "index.html").write_text("the book")
+    run = process("serve", "--port", "0", cwd=place)
+    assert run.stdout
+    address = re.findall(r"http://127\.0\.0\.1:\d+", run.stdout.readline())
+    with urllib.request.urlopen(address[0]) as answer:
+        assert answer.read() == b"the book"
+    taken = process("serve", "--port", address[0].rpartition(":")[2], cwd=place)
+    _, err = taken.communicate()
+    assert taken.returncode == 2 and "choose another by --port" in err
+    os.killpg(run.pid, signal.SIGINT)
+    _, err = run.communicate(timeout=10)
+    assert (run.returncode, err) == (0, "")
 
 
 # -- start-up ----------------------------------------------------------------------------------------------------------

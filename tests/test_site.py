@@ -91,6 +91,7 @@ def test_every_page_in_the_browser(browser: Any, served_site: str, built_site: P
         tab.set_viewport_size({"width": width, "height": 900})
         tab.goto(f"{served_site}/{name}")
         assert tab.evaluate("document.documentElement.dataset.theme") == scheme
+        tab.wait_for_function("document.getAnimations().every(each => each.playState !== 'running')")  # colours fade in
         over = tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
         if over > 0:
             seen.append(f"{over} px too wide")

@@ -260,6 +260,18 @@ def test_command_refuses_in_one_line(
         assert out == "" and err.startswith("error: ") and err.count("\n") == 1
 
 
+def test_command_stops_at_ctrl_c_and_leaves_no_file(
+    files: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def simulate(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(roofbook.labs.lbm, "simulate", simulate)
+    assert command.main([*map(str, files), "--out", str(tmp_path / "out")]) == 130
+    assert capsys.readouterr() == ("", "stopped; nothing was written\n")
+    assert not list((tmp_path / "out").iterdir())
+
+
 def test_command_runs_as_a_module() -> None:
     done = subprocess.run([sys.executable, "-m", "roofbook.labs.lbm", "--help"], capture_output=True, text=True)
     assert done.returncode == 0 and "PARAMS" in done.stdout

@@ -45,7 +45,7 @@ def _folder(name: str) -> Path:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Returns the exit code: 0, or 2 after one line on stderr where the user's input is wrong."""
+    """Returns the exit code: 0, or 2 after one line on stderr where the user's input is wrong, 130 after Ctrl-C."""
     try:
         given = _parser().parse_args(argv)
         params = course.read_params(given.params)
@@ -66,6 +66,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UsageError as wrong:
         print(f"error: {wrong}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("stopped; nothing was written", file=sys.stderr)
+        return 130
     return 0
 
 
