@@ -225,6 +225,7 @@ PAPERMILL = [
     (["-p", "scale", "quik"], "unknown scale 'quik'; valid: quick, published, large, test (did you mean 'quick'?)"),
     (["-p", "scael", "test"], "unknown parameter 'scael'; valid: "),
     (["-y", "{scale: test, variants: [fusd]}"], "(did you mean 'fused'?)"),
+    (["-p", "variants", '["fused", "sao"]'], "unknown variant 'sao'"),
     (["-y", "{scale: test, cases: [1x1]}"], "unknown case at scale test '1x1'; valid: 40x24"),
 ]
 

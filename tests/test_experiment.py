@@ -82,6 +82,8 @@ def edited(tmp_path: Path, source: Source, old: str, new: str) -> Source:
         ({"remeasure": "no"}, "remeasure must be True or False, not 'no'"),
         ({"remeasure": 1}, "remeasure must be True or False, not 1"),
         ({"variants": "fused"}, "variants must be a list such as .* not 'fused'"),
+        ({"variants": "['fused"}, "variants must be a list such as .* not"),
+        ({"variants": "[1]"}, "variants must be a list such as .* not"),
         ({"variants": [1]}, "variants must be a list such as"),
         ({"cases": "40x24"}, "cases must be a list such as"),
     ],
@@ -258,6 +260,12 @@ def test_a_page_stands_without_ceilings(opened: Open, monkeypatch: pytest.Monkey
     assert "Of the bound" not in experiment.ladder().html
     assert experiment.ceilings().html.count("failed: wrong result") == 2
     assert "No roofline: a ceiling of this device has no verified time." in experiment.roofline().html
+
+
+def test_papermill_hands_lists_over_as_text(opened: Open) -> None:
+    """`papermill -p variants '["fused"]'` injects a string."""
+    assert [variant.name for variant in opened(variants='["fused", "soa"]').variants] == ["fused", "soa"]
+    assert [case.name for case in opened(cases="[40x24]").cases] == ["40x24"]
 
 
 def test_a_page_stands_with_nothing_measured(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:

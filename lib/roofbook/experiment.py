@@ -62,10 +62,22 @@ def check(parameters: Mapping[str, Any]) -> dict[str, Any]:
         if wrong or (name == "results" and not str(value)):
             raise UsageError(f"parameter {name} must be {right}, not {value!r}")
     for name in ("variants", "cases"):
-        value = full[name]
+        value = full[name] = _listed(full[name])
         if value is not None and not (isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)):
             raise UsageError(f"parameter {name} must be a list such as ['name'], or None for all, not {value!r}")
     return full
+
+
+def _listed(value: Any) -> Any:
+    """A list that came as text, as `papermill -p variants '["fused"]'` hands it over; anything else as it is."""
+    if not (isinstance(value, str) and value.strip().startswith("[")):
+        return value
+    import yaml
+
+    try:
+        return yaml.safe_load(value)
+    except yaml.YAMLError:
+        return value
 
 
 class Experiment:
