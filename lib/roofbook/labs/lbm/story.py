@@ -62,7 +62,7 @@ def demonstration(device: Device) -> "Table":
     box, walls = published()["128x128"]
     box = Params(**{**box.__dict__, "iterations": 400})
     start = initial(box, np.float32)
-    boxed = simulate(device, variant, box, walls, start), reference(box, walls, box.iterations)[0]
+    boxed = simulate(device, variant, box, walls, start), reference(box, walls, box.iterations, start)[0]
 
     u0, size = 0.01, 64
     vortex = Params(size, size, 400, 10, 0.1, 0.0, 1.2)
