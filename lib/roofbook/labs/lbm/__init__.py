@@ -439,7 +439,7 @@ BYTES_PER_CELL = 9 * 4 * 2 + 1
 CASES: dict[str, dict[str, tuple[int, int]]] = {
     "quick": {"128x128": (50, 21), "1024x1024": (2, 4)},
     "published": {"128x128": (4000, 51), "128x256": (4000, 51), "256x256": (4000, 51), "1024x1024": (1000, 10)},
-    "large": {"4096x4096": (50, 4)},
+    "large": {"4096x4096": (50, 2)},
     "test": {"40x24": (8, 5)},
 }
 """Scale -> case -> (steps of a timed sample, steps of the check). An in-place variant needs an even number when timed."""
