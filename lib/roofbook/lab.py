@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from .errors import one_of
+from .errors import UsageError, one_of
 from .source import Source
 
 if TYPE_CHECKING:
@@ -212,7 +212,9 @@ class Lab(ABC):
 
     def demonstration(self, device: "Device") -> "Table":
         """What the lab shows beyond times, such as a conserved quantity."""
-        raise NotImplementedError(f"lab {self.name} has no demonstration")
+        raise UsageError(
+            f"lab {self.name} has no demonstration; its tables are the ladder, the sweeps and the ceilings"
+        )
 
     def published_mapping(self, device: "Device") -> Mapping[str, str | tuple[str, str]]:
         """Published variant -> ours, or (ours, what a published speedup is over)."""

@@ -61,7 +61,6 @@ class Cell:
     bound: float = math.nan
     compared: str = ""
     samples: list[float] = field(default_factory=list)
-    device_s: list[float] = field(default_factory=list)
     rounds: list[int] = field(default_factory=list)
     spent: float = 0.0
     clocks: list[dict[str, Any]] = field(default_factory=list)
@@ -334,7 +333,6 @@ def _row(lab: Lab, case: Case, cell: Cell, run: str, policy: Policy) -> dict[str
         "reason": cell.reason,
         "samples_s": [] if cell.reason else cell.samples,
         "rounds": [] if cell.reason else cell.rounds,
-        "device_s": cell.device_s or None,
         "flops": work.flops,
         "bytes": work.bytes,
         "error": cell.error,

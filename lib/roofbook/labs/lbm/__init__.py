@@ -175,7 +175,7 @@ LADDER = (
     Variant(
         "hoisted", "accelerate-fused", HOISTED, plans.KeptPartials,
         "The equilibrium multiplies by constants where it divided.",
-        "Dozens of divisions a cell less: nothing where memory bounds it, much where it does not.",
+        "More than a dozen divisions a cell less: nothing where memory bounds it, much where it does not.",
         published="constants hoisted out of the kernel",
     ),
     Variant(
@@ -198,7 +198,7 @@ LADDER = (
     ),
     Variant(
         "c-host", "flat-grid", FLAT, plans.CHost,
-        "The same launches from a loop in C.",
+        "The same launches from a loop in C, which on OpenCL sets only the argument that changes.",
         "Shows what Python costs a launch: all of it on the small grid, nothing on the large.",
         differs=("plan",), published="C host",
     ),
