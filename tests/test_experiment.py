@@ -232,7 +232,9 @@ def test_a_kernel_that_does_not_build_or_is_wrong_is_shown_with_its_reason_and_n
         assert f"failed: {reason}" in experiment.steps(name)
         assert reason in experiment.failed().html
     chart = experiment.ladder_chart()
-    assert "failed" in chart.html and "side is no power of two (bit-neighbours)." in chart.html
+    for figure in (chart, experiment.bandwidth_chart()):
+        assert "failed" in figure.html and "side is no power of two (bit-neighbours)." in figure.html
+        assert "no-compute" not in figure.html, "a probe is no rung"
     assert "(not measured)" in experiment.value("fused") and "(not measured)" in experiment.times("soa", "sequential")
 
     del lab.ladder  # the mended lab, the class's own
@@ -260,6 +262,7 @@ def test_a_page_stands_without_ceilings(opened: Open, monkeypatch: pytest.Monkey
     assert "Of the bound" not in experiment.ladder().html
     assert experiment.ceilings().html.count("failed: wrong result") == 2
     assert "No roofline: a ceiling of this device has no verified time." in experiment.roofline().html
+    assert "No bandwidths: a ceiling of this device has no verified time." in experiment.bandwidth_chart().html
 
 
 def test_papermill_hands_lists_over_as_text(opened: Open) -> None:
@@ -276,15 +279,24 @@ def test_a_page_stands_with_nothing_measured(opened: Open, monkeypatch: pytest.M
     shown: list[Any] = [
         *(experiment.ceilings(), experiment.steps("fused"), experiment.ladder(), experiment.leave_one_out()),
         *(experiment.ladder_chart(), experiment.roofline(), experiment.heat_map("wg"), experiment.sweep_table("wg")),
-        experiment.line_sweep("buffers"),
+        *(experiment.line_sweep("buffers"), experiment.bandwidth_chart()),
         *(experiment.published(), experiment.failed(), experiment.card(), experiment),
     ]
-    assert [type(each) for each in shown[4:9]] == [Note] * 5
+    assert [type(each) for each in shown[4:10]] == [Note] * 6
     for each in shown:
         assert each._repr_html_().startswith("<")
     assert "(not measured)" in experiment.summary().data
     with pytest.raises(UsageError, match="unknown sweep 'gw'; valid: without, wg, buffers, integers"):
         experiment.line_sweep("gw")
+
+
+def test_a_heat_map_says_what_its_sides_are(opened: Open, lab: Lab) -> None:
+    wg = next(sweep for sweep in lab.sweeps if sweep.axis == "wg")
+    lab.sweeps = (replace(wg, sides=("sticks", "stones")),)
+    experiment = opened(variants=[variant.name for variant in wg.variants[:2]])
+    experiment.measure()
+    drawn = experiment.heat_map("wg").html
+    assert ">sticks<" in drawn and ">stones<" in drawn
 
 
 def test_shown_source_is_in_the_language_of_the_device(opened: Open) -> None:

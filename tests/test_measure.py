@@ -124,10 +124,7 @@ class Queue(contract.Queue):
         self.log.append(("flush", "copy"))
         assert min(source.nbytes, target.nbytes) >= Device.cache_bytes > 1 << 22
 
-    def mark(self) -> contract.Event:
-        raise NotImplementedError
-
-    def seconds(self, start: contract.Event, end: contract.Event) -> float:
+    def timed(self, submit: Callable[[], None]) -> float:
         raise NotImplementedError
 
     def finish(self) -> None:
@@ -189,6 +186,9 @@ class Toy(Lab):
 
     def work(self, case: Case) -> Work:
         return Work(flops=2e9, bytes=3.0, footprint=4.0)
+
+    def traffic(self, case: Case, variant: Variant) -> float:
+        return float(variant.options.get("moves", super().traffic(case, variant)))
 
     def excuse(self, variant: Variant, case: Case) -> str | None:
         return "not on this case" if variant.options.get("excused") else None
@@ -259,7 +259,7 @@ def test_a_row_says_what_was_measured_and_goes_through_the_store(bench: Bench, t
         "opencl",
         "float32",
     )
-    assert row["samples_s"] == pytest.approx(seconds[1:]) and row["rounds"] == list(range(12))
+    assert row["samples_s"] == row["wall_s"] == pytest.approx(seconds[1:]) and row["rounds"] == list(range(12))
     assert (row["error"], row["bound"], row["flops"], row["bytes"]) == (0.0, 0.5, 2e9, 3.0)
     extra, policy = json.loads(row["extra"]), json.loads(row["policy"])
     assert extra["group"] == "64x1" and extra["error_is"] == "largest difference" and extra["footprint"] == 4.0
@@ -286,10 +286,23 @@ def test_outputs_are_poisoned_before_the_run_and_all_is_closed(bench: Bench) -> 
     ]  # fmt: skip
 
 
-def test_what_run_returns_is_the_time(bench: Bench) -> None:
+def test_what_run_returns_is_the_time_and_the_wall_clock_is_kept_beside_it(bench: Bench) -> None:
     bench(made("a", told=0.02, seconds=0.3), made("b", "a", seconds=0.3))
     assert bench.row("a")["samples_s"] == [0.02] * 12
     assert bench.row("b")["samples_s"] == pytest.approx([0.3] * 12)
+    assert bench.row("a")["wall_s"] == bench.row("b")["wall_s"] == pytest.approx([0.3] * 12)
+
+
+def test_the_budget_is_of_whole_calls(bench: Bench) -> None:
+    policy = Policy(cache="warm", budget_s=2.9, noise=0.0, minimum=5)
+    (row,) = bench(made("a", told=1e-6, seconds=0.3), policy=policy)
+    assert len(row["samples_s"]) == len(row["wall_s"]) == 10
+
+
+def test_bytes_are_those_that_the_variant_moves(bench: Bench) -> None:
+    bench(made("a"), made("b", "a", moves=5.0))
+    assert [bench.row(name)["bytes"] for name in "ab"] == [3.0, 5.0]
+    assert {row["flops"] for row in bench.rows} == {2e9}
 
 
 def test_a_reference_is_computed_once_for_all(bench: Bench) -> None:
@@ -335,7 +348,7 @@ def off(index: int, by: float) -> np.ndarray:
 def test_a_wrong_result_is_a_failed_row_without_samples(bench: Bench, value: np.ndarray, error: str) -> None:
     bench(made("a"), made("b", "a", value=value.tolist()), made("c", "a"))
     row = bench.row("b")
-    assert row["status"] == "failed" and row["samples_s"] == row["rounds"] == []
+    assert row["status"] == "failed" and row["samples_s"] == row["wall_s"] == row["rounds"] == []
     assert row["reason"].startswith(f"wrong result: error {error}")
     assert row["reason"].endswith(", allowed 0.5 (largest difference)")
     assert "b" not in bench.log.of("timed plan"), "what is wrong is not timed"
@@ -388,7 +401,7 @@ def test_a_failure_is_one_row_with_one_line_and_the_others_go_on(
     bench(made("a"), made("b", "a", fails={where: error}), made("c", "a"))
     row = bench.row("b")
     assert (row["status"], row["reason"]) == ("failed", reason)
-    assert row["samples_s"] == row["rounds"] == []
+    assert row["samples_s"] == row["wall_s"] == row["rounds"] == []
     for name in "ac":
         assert bench.row(name)["status"] == "ok" and len(bench.row(name)["samples_s"]) == 12
     assert len(bench.rows) == 4, "three variants and the twin"

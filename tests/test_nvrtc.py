@@ -51,7 +51,7 @@ class Built(NamedTuple):
 
 
 @cache
-def compiled(text: str, architecture: int) -> Built:
+def compiled(text: str, architecture: int | str) -> Built:
     done = nvrtc.compile_cuda(text, architecture)
     bodies = {
         found[1]: (found[2], found[3])
@@ -79,8 +79,9 @@ class Kernel(contract.Kernel):
     def __init__(self, name: str, report: Report) -> None:
         self.name, self.report = name, report
 
-    def configure(self, *, cooperative: bool = False) -> None:
-        """Taken for granted: whether all blocks fit at once, only a device can tell."""
+    def configure(self, *, cooperative: bool = False, dynamic_local_bytes: int = 0) -> None:
+        """Whether all blocks fit at once, only a device can tell."""
+        assert dynamic_local_bytes <= 227 << 10
 
     def resources(self) -> dict[str, int]:
         return {"registers": self.report.registers}
@@ -129,10 +130,8 @@ class Queue(contract.Queue):
         submit()
         return Graph()
 
-    def mark(self) -> contract.Event:
-        return contract.Event()
-
-    def seconds(self, start: contract.Event, end: contract.Event) -> float:
+    def timed(self, submit: Callable[[], None]) -> float:
+        submit()
         return 0.0
 
     def finish(self) -> None:
@@ -155,7 +154,8 @@ class Paper(contract.Device):
         return {"backend": "cuda", "model": self.name}
 
     def build(self, text: str, options: Sequence[str] = ()) -> Program:
-        built = compiled(text, self.architecture)
+        named = [option.removeprefix("-arch=sm_") for option in options if option.startswith("-arch=sm_")]
+        built = compiled(text, named[0] if named else self.architecture)
         self.built.append(built)
         return Program(built)
 
@@ -212,7 +212,8 @@ def test_compiles_spills_nothing_and_is_launched_with_its_own_arguments(
     assert device.launched
     for built in device.built:
         for name, report in built.kernels.items():
-            assert report.spilled == 0, f"{name} spills {report.spilled} bytes"
+            if variant.role != "sweep":  # a sweep walks past the point where registers run out
+                assert report.spilled == 0, f"{name} spills {report.spilled} bytes"
 
 
 @pytest.mark.parametrize("case", ["128x128", "128x256", "256x256"])

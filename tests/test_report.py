@@ -245,6 +245,96 @@ def test_sweep_grid_and_heat_map() -> None:
         report.heat_map(grid * math.nan)
 
 
+def shapes(*, columns: int, rows: int) -> pd.DataFrame:
+    """A sweep over pairs such as '64x112x1/4x1', all slower than the last of the first column; half of them failed."""
+    made = []
+    for at in range(columns):
+        for down in range(rows):
+            point = f"64x112x{at + 1}/4x{down + 1}"
+            each = row(f"a@size={point}", 1e-3 * (1 + at + rows - down), "a", role="sweep", axis="size", point=point)
+            if at % 2:
+                why = f"work-group of {2048 + down} work-items is over the limit of 1024"
+                each |= {"status": "failed", "reason": why}
+            made.append(each)
+    return frame(*made)
+
+
+def axes(figure: report.Figure) -> Any:
+    (only,) = figure.drawing.axes
+    return only
+
+
+def labels(axis: Any) -> list[str]:
+    return [label.get_text() for label in axis.get_ticklabels() if label.get_text()]
+
+
+def test_long_labels_of_a_heat_map_go_down() -> None:
+    grid, reasons = report.sweep_grid(shapes(columns=9, rows=3), "size", case="256x256")
+    assert list(grid.index) == ["4x1", "4x2", "4x3"] and list(grid.columns)[:2] == ["64x112x1", "64x112x2"]
+    figure = report.heat_map(grid, reasons=reasons, xlabel="global", ylabel="local")
+    ax = axes(figure)
+    assert labels(ax.yaxis) == list(grid.columns) and labels(ax.xaxis) == list(grid.index)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("local", "global")
+    hatched = {(patch.get_x() // 1, patch.get_y() // 1) for patch in ax.patches if patch.get_hatch()}
+    assert hatched == {(down, at) for at in (1, 3, 5, 7) for down in range(3)}
+    assert "64x112x1 / 4x3" in figure.notes[0]
+    (framed,) = (patch for patch in ax.patches if patch.get_linewidth() > 2)
+    assert (framed.get_x() // 1, framed.get_y() // 1) == (2, 0)
+
+    three, why = report.sweep_grid(shapes(columns=3, rows=3), "size", case="256x256")
+    ax = axes(report.heat_map(three, reasons=why, xlabel="global", ylabel="local"))
+    assert labels(ax.xaxis) == list(three.columns) and ax.get_xlabel() == "global", "three fit side by side"
+
+
+def test_cells_that_are_not_in_the_sweep_stay_empty() -> None:
+    rows = shapes(columns=2, rows=6)
+    grid, reasons = report.sweep_grid(rows[rows.point != "64x112x2/4x1"], "size", case="256x256")
+    figure = report.heat_map(grid, reasons=reasons)
+    patches = axes(figure).patches
+    assert len(patches) == 6 + 5 + 1 and sum(bool(patch.get_hatch()) for patch in patches) == 5
+    assert figure.notes[1].startswith("5 of 11, such as ")
+
+
+def test_reasons_that_differ_in_numbers_are_one_note() -> None:
+    grid, reasons = report.sweep_grid(shapes(columns=9, rows=3), "size", case="256x256")
+    (note,) = report.heat_map(grid, reasons=reasons).notes[1:]
+    assert note == "12 of 27, such as 64x112x2 / 4x1: work-group of 2048 work-items is over the limit of 1024"
+    same = dict.fromkeys(reasons, "out of memory")
+    assert report.heat_map(grid, reasons=same).notes[1:] == ("12 of 27: out of memory",)
+    words = ["alpha", "beta", "gamma", "delta", "epsilon"]
+    many = {key: f"wrong {words[min(at, 4)]}" for at, key in enumerate(reversed(reasons))}
+    notes = report.heat_map(grid, reasons=many).notes[1:]
+    assert notes[0].startswith("8 of 27: wrong epsilon") and notes[1] == "64x112x8 / 4x3: wrong alpha"
+    assert notes[-1] == "1 of 27: other reasons, listed among the failures." and len(notes) == 5
+    assert "wrong delta" not in " ".join(notes)
+
+
+def test_labels_of_a_line_stay_clear_of_each_other() -> None:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    for numbers, shown in (
+        (range(32), [str(at) for at in range(0, 32, 2)]),
+        ([1, 2, 4, 8, 16, 32, 64, 100, 128, 256, 512, 1024], [str(2**at) for at in range(11)]),
+        ([0, 50, 88, 96, 98], ["0", "50", "88", "96"]),
+    ):
+        points = [row(f"a@at={at}", 1e-3, "a", role="sweep", axis="at", point=str(at)) for at in numbers]
+        figure = report.line_sweep(frame(*points), "at")
+        ax = axes(figure)
+        assert labels(ax.xaxis) == shown
+        renderer = FigureCanvasAgg(figure.drawing).get_renderer()
+        boxes = [label.get_window_extent(renderer) for label in ax.xaxis.get_ticklabels() if label.get_text()]
+        assert all(one.x1 < other.x0 for one, other in pairwise(boxes))
+        assert len(ax.get_xticks()) + len(ax.get_xticks(minor=True)) == len(points), "a tick for every point"
+
+
+def test_failed_points_of_a_line_share_a_note() -> None:
+    points = [row(f"a@at={at}", 1e-3, "a", role="sweep", axis="at", point=str(at)) for at in range(32)]
+    for each in points[1:]:
+        each |= {"status": "failed", "reason": f"wrong result: error {each['point']}e-3, allowed 1e-06"}
+    figure = report.line_sweep(frame(*points), "at")
+    assert figure.notes[1:] == ("31 of 32, such as 256x256, at = 1: wrong result: error 1e-3, allowed 1e-06",)
+
+
 def test_a_line_for_each_case_or_each_axis() -> None:
     rows = [row(f"a@{axis}={at}", at * 1e-6, "a", role="sweep", axis=axis, point=str(at), case=case)
             for axis in ("buffers", "integers") for at in (1, 4, 16) for case in ("one", "two")]  # fmt: skip
@@ -304,10 +394,81 @@ def test_states_and_card() -> None:
     }  # fmt: skip
 
 
+def even(variant: str, seconds: float, parent: str | None = None, **other: Any) -> dict[str, Any]:
+    """A row of 20 samples that are all alike."""
+    return row(variant, seconds, parent, samples_s=[100 * seconds] * 20, **other)
+
+
+COPY = Peaks([(2**20, 9e12), (2**23, 8.7e12), (2**27, 4e12), (2**15, 90e12)], {"float32": 6e13})
+RUNGS = ["cpu", "plain", "wide", "cached", "broken", "idle", "elsewhere", "missing", "library"]
+
+
+def bandwidth_rows() -> pd.DataFrame:
+    return frame(
+        even("cpu", 1.0, bytes=2e9, device="some-cpu"),
+        even("plain", 1e-3, "cpu", bytes=2e9),
+        even("wide", 1e-3, "plain", bytes=3e9),
+        row("cached", 1e-3, "wide", bytes=6e9),
+        even("broken", 1e-3, "wide", status="failed", reason="wrong result: error 7.77, allowed 1"),
+        even("idle", 1e-3, "wide", bytes=0.0),
+        even("library", 1e-3, None, role="peer", bytes=4e9),
+    )
+
+
+def bandwidths(**other: Any) -> report.Figure:
+    given: dict[str, Any] = {
+        "case": "256x256",
+        "working_set": 1e9,
+        "order": RUNGS,
+        "elsewhere": {"elsewhere": "no fp64"},
+    }
+    return report.bandwidth_chart(bandwidth_rows(), COPY, **given | other)
+
+
+def test_bandwidth_is_the_variant_s_bytes_over_its_time_against_the_copy_of_this_size() -> None:
+    thin, cached = units.THIN, newest(bandwidth_rows())["cached"]
+    figure = bandwidths()
+    ax = axes(figure)
+    assert [patch.get_width() for patch in ax.patches] == pytest.approx([2000, 3000, 6 / cached.median, 4000])
+    words = [text.get_text() for text in ax.texts]
+    assert [each for each in words if each and "failed" not in each] == [
+        "plain", f"2{thin}000{thin}GB/s \u00b7 50.0{thin}%", "wide", f"3{thin}000{thin}GB/s \u00b7 75.0{thin}%",
+        "cached", f"{units.number(6 / cached.median)}{thin}GB/s \u00b7 {units.percent(6 / cached.median / 4000)}",
+        "broken", "library", f"4{thin}000{thin}GB/s \u00b7 100{thin}%", f"copy at this size: 4{thin}000{thin}GB/s",
+    ]  # fmt: skip
+    whiskers = [each for each in ax.containers if hasattr(each, "has_xerr")][2]
+    assert [cap.get_xdata()[0] for cap in whiskers[1]] == pytest.approx([6 / cached.high, 6 / cached.low])
+    (strong,) = (lines for lines in ax.collections if lines.get_linewidth() == 2.2)
+    assert [segment[0][0] for segment in strong.get_segments()] == [4000] * 4, "beside each bar, none by a failure"
+    assert f">copy up to 8{thin}MiB: 9{thin}000{thin}GB/s<" in figure.svg
+    ax = axes(bandwidths(working_set=2**22))
+    assert f"2{thin}000{thin}GB/s \u00b7 23.0{thin}%" in [text.get_text() for text in ax.texts]
+
+
+def test_bandwidth_chart_says_what_it_leaves_out_and_what_a_bar_over_the_line_means() -> None:
+    notes = bandwidths().notes
+    assert "modelled, not counted" in notes[0]
+    assert "over that line (here cached) means that a cache served" in notes[1] and "not the fastest" in notes[1]
+    assert notes[2:] == (
+        "Copies beyond the axis: up to 32\u2009KiB 90\u2009000\u2009GB/s.",
+        "Measured on another device, so not drawn: cpu.",
+        "Moves no bytes by its model, so not drawn: idle.",
+        "No fp64 (elsewhere).",
+        "Not measured: missing.",
+    )
+    assert "failed: wrong result: error 7.77" in bandwidths().svg and "777" not in bandwidths().svg
+    assert "(here" not in bandwidths(order=["plain", "library"]).notes[1], "at the line is not over it"
+    with pytest.raises(UsageError, match="no variant of broken, idle has a verified time and bytes on 256x256"):
+        bandwidths(order=["broken", "idle"])
+
+
 def figures() -> dict[str, report.Figure]:
     rows = lab_rows()
     grid, reasons = report.sweep_grid(sweep_rows(), "wg", case="256x256")
+    many, why = report.sweep_grid(shapes(columns=9, rows=9), "size", case="256x256")
     return {
+        "bandwidth": bandwidths(),
+        "heat of 81": report.heat_map(many, reasons=why),
         "ladder": report.ladder_chart(rows, ORDER, case="256x256", published=(6.5e-6, "Tesla V100")),
         "roofline": report.roofline_chart(rows, PEAKS, case="256x256", working_set=4.7e6),
         "heat": report.heat_map(grid, reasons=reasons),
@@ -362,6 +523,14 @@ def test_roofline_warns_of_a_point_above_its_roof() -> None:
     assert len(figure.warnings) == 1 and figure.warnings[0].startswith("wrong lies above")
     with pytest.raises(UsageError, match="float32"):
         report.roofline_chart(rows, PEAKS, case="256x256", working_set=4.7e6, dtype="float16")
+
+
+def test_a_variant_that_moves_more_lies_further_left() -> None:
+    rows = frame(even("lean", 1e-5), even("heavy", 1e-5, "lean", bytes=9.4e6))
+    figure = report.roofline_chart(rows, PEAKS, case="256x256", working_set=4.7e6)
+    points = [each[0].get_xydata()[0].tolist() for each in axes(figure).containers]
+    assert points[0] == pytest.approx([2 * points[1][0], points[1][1]])
+    assert "More bytes by the model put a point further left" in figure.notes[0]
 
 
 def test_figures_save(tmp_path: Path) -> None:

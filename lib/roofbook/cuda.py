@@ -1,6 +1,7 @@
 """The CuPy backend: NVIDIA devices by RawModule, RawKernel, events, streams and graphs. Present only where CuPy is."""
 
 import re
+import tempfile
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
@@ -22,10 +23,12 @@ class Buffer(contract.Buffer):
 class Kernel(contract.Kernel):
     def __init__(self, kernel: Any, name: str) -> None:
         self.kernel, self.function, self.name = kernel, kernel.kernel, name
-        self.cooperative = False
+        self.cooperative, self.dynamic_local_bytes = False, 0
 
-    def configure(self, *, cooperative: bool = False) -> None:
-        self.cooperative = cooperative
+    def configure(self, *, cooperative: bool = False, dynamic_local_bytes: int = 0) -> None:
+        self.cooperative, self.dynamic_local_bytes = cooperative, dynamic_local_bytes
+        if dynamic_local_bytes:
+            self.kernel.max_dynamic_shared_size_bytes = dynamic_local_bytes
 
     def resources(self) -> dict[str, int]:
         attributes = self.kernel.attributes
@@ -44,11 +47,6 @@ class Program(contract.Program):
 
     def kernel(self, name: str) -> Kernel:
         return Kernel(self.module.get_function(name), name)
-
-
-class Event(contract.Event):
-    def __init__(self, event: Any) -> None:
-        self.event = event
 
 
 class Graph(contract.Graph):
@@ -73,8 +71,9 @@ class Queue(contract.Queue):
         grid = tuple(-(-size // local) for size, local in zip(global_size, local_size, strict=True))
         values = tuple(arg.memory if isinstance(arg, Buffer) else arg for arg in args)
         kernel.function(
-            grid, tuple(local_size), values, stream=self.stream, enable_cooperative_groups=kernel.cooperative
-        )
+            grid, tuple(local_size), values, stream=self.stream, shared_mem=kernel.dynamic_local_bytes,
+            enable_cooperative_groups=kernel.cooperative,
+        )  # fmt: skip
 
     def write(self, buffer: Any, array: np.ndarray) -> None:
         array = np.ascontiguousarray(array)
@@ -89,13 +88,14 @@ class Queue(contract.Queue):
     def copy(self, target: Any, source: Any) -> None:
         target.memory.data.copy_from_device_async(source.memory.data, source.nbytes, self.stream)
 
-    def mark(self) -> Event:
-        event = self._cupy.cuda.Event()
-        event.record(self.stream)
-        return Event(event)
-
-    def seconds(self, start: Any, end: Any) -> float:
-        return float(self._cupy.cuda.get_elapsed_time(start.event, end.event)) * 1e-3
+    def timed(self, submit: Callable[[], None]) -> float:
+        start, end = self._cupy.cuda.Event(), self._cupy.cuda.Event()
+        _wait()((1,), (1,), (HEAD_START_NS,), stream=self.stream)
+        start.record(self.stream)
+        submit()
+        end.record(self.stream)
+        self.finish()
+        return float(self._cupy.cuda.get_elapsed_time(start, end)) * 1e-3
 
     def finish(self) -> None:
         self.stream.synchronize()
@@ -108,6 +108,22 @@ class Queue(contract.Queue):
             finally:
                 graph = self.stream.end_capture()
         return Graph(graph, self.stream)
+
+
+HEAD_START_NS = np.int64(100_000)
+"""A kernel that only waits keeps the device busy while the host submits: else its launches would be timed."""
+
+
+@lru_cache
+def _wait() -> Any:
+    import cupy
+
+    text = """extern "C" __global__ void wait_ns(long long ns) {
+      long long start, now;
+      asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
+      do asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now)); while (now - start < ns);
+    }"""
+    return cupy.RawModule(code=text, backend="nvrtc").get_function("wait_ns").kernel
 
 
 class CudaDevice(contract.Device):
@@ -150,8 +166,11 @@ class CudaDevice(contract.Device):
             return self._programs[text, *options]
         try:
             with cupy.cuda.Device(self.index):
-                module = cupy.RawModule(code=text, options=("--std=c++17", *options), backend="nvrtc")
-                module.compile()
+                if any(option.startswith("-arch=") for option in options):
+                    module = _module_for_architecture(text, options)
+                else:
+                    module = cupy.RawModule(code=text, options=("--std=c++17", *options), backend="nvrtc")
+                    module.compile()
         except cupy.cuda.compiler.CompileException as error:
             raise BuildFailed(_first_error(str(error))) from error
         return self._programs.setdefault((text, *options), Program(module))
@@ -167,6 +186,24 @@ class CudaDevice(contract.Device):
 
     def queue(self, profiling: bool = True) -> Queue:
         return Queue(self.index)
+
+
+def _module_for_architecture(text: str, options: Sequence[str]) -> Any:
+    """A module for an architecture that the options name. CuPy names its own, and knows no `sm_90a`."""
+    import cupy
+    from cupy_backends.cuda.libs import nvrtc
+
+    program = nvrtc.createProgram(text, "kernel.cu", (), ())
+    try:
+        nvrtc.compileProgram(program, ("--std=c++17", *options))
+    except nvrtc.NVRTCError as error:
+        raise BuildFailed(_first_error(nvrtc.getProgramLog(program))) from error
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(nvrtc.getCUBIN(program))
+        file.flush()
+        module = cupy.RawModule(path=file.name)
+        module.compile()
+    return module
 
 
 def _first_error(log: str) -> str:

@@ -43,13 +43,12 @@ class Kernel(ABC):
     def resources(self) -> dict[str, int]:
         """registers, spill_bytes, local_bytes, constant_bytes, work_group_limit: those that the backend tells."""
 
-    def configure(self, *, cooperative: bool = False) -> None:
-        """Launch with all groups at once, or fail. Raises Unsupported where the backend cannot promise it."""
-        raise Unsupported("this backend has no cooperative launch")
+    def configure(self, *, cooperative: bool = False, dynamic_local_bytes: int = 0) -> None:
+        """Launch with all groups at once, or with so much local memory more than declared.
 
-
-class Event(ABC):
-    """A moment in a queue."""
+        Raises Unsupported where the backend cannot promise it.
+        """
+        raise Unsupported("this backend has no cooperative launch and no dynamic local memory")
 
 
 class Graph(ABC):
@@ -79,12 +78,11 @@ class Queue(ABC):
         """Device to device, all of `source`."""
 
     @abstractmethod
-    def mark(self) -> Event:
-        """The moment when all that was submitted before has finished. Needs a profiling queue."""
+    def timed(self, submit: Callable[[], None]) -> float:
+        """Seconds on the device from the start of the first kernel that `submit` launches to the end of the last.
 
-    @abstractmethod
-    def seconds(self, start: Event, end: Event) -> float:
-        """Device time between two marks."""
+        Needs a profiling queue. Waits for the end.
+        """
 
     @abstractmethod
     def finish(self) -> None:
@@ -131,7 +129,7 @@ class Device(ABC):
 
     @abstractmethod
     def queue(self, profiling: bool = False) -> Queue:
-        """A new in-order queue. On OpenCL, profiling makes `mark` possible and each launch a little slower."""
+        """A new in-order queue. On OpenCL, profiling makes `timed` possible and each launch a little slower."""
 
     def upload(self, array: "np.ndarray") -> Buffer:
         """A new buffer with the array's bytes."""

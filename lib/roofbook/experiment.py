@@ -180,6 +180,9 @@ class Experiment:
     def order(self) -> list[str]:
         return [variant.name for variant in (*self.lab.ladder, *self.lab.peers)]
 
+    def _rungs(self) -> list[str]:
+        return [name for name in self.order() if self.lab.variant(name).role != "probe"]
+
     def elsewhere(self, case: Case) -> dict[str, str]:
         """Why a variant is not measured here: not on this device, or not on this case."""
         return {variant.name: why for variant in self.lab.all_variants() if (why := self._excuse(variant, case))}
@@ -235,10 +238,9 @@ class Experiment:
     def ladder_chart(self, case: str | None = None) -> "Figure | Note":
         """Time of each rung on a case, and the speedup over the base."""
         chosen = self.case(case)
-        rungs = [name for name in self.order() if self.lab.variant(name).role != "probe"]
         return _or_note(
             lambda: report.ladder_chart(
-                self.rows, rungs, case=chosen.name, base=self.lab.base, elsewhere=self.elsewhere(chosen)
+                self.rows, self._rungs(), case=chosen.name, base=self.lab.base, elsewhere=self.elsewhere(chosen)
             )
         )
 
@@ -270,7 +272,7 @@ class Experiment:
         own = (self.store.root / "published").is_dir()
         table = claims.published(self.lab.name, self.store.root if own else run.project_root() / "results")
         mapping = self.lab.published_mapping(self.device)
-        units = {case.name: int(case.params["iterations"]) for case in self.lab.cases("published")}
+        units = {case.name: int(case.params.get("iterations", 1)) for case in self.lab.cases("published")}
         return report.published_beside_ours(
             table, self.rows, mapping, cases=self.lab.published_cases, units=units, measured=self.lab.counted()
         )
@@ -298,7 +300,8 @@ class Experiment:
         def drawn() -> "Figure":
             grid, reasons = report.sweep_grid(self.rows, sweep.axis, case=chosen.name)
             title = f"{sweep.question} On {chosen.name}"
-            return report.heat_map(grid, reasons=reasons, xlabel="columns", ylabel="rows", title=title)
+            across, down = sweep.sides
+            return report.heat_map(grid, reasons=reasons, xlabel=across, ylabel=down, title=title)
 
         return _or_note(drawn)
 
@@ -313,6 +316,18 @@ class Experiment:
                 self.rows, ceilings, case=chosen.name, working_set=footprint, order=self.order()
             )
         )
+
+    def bandwidth_chart(self, case: str | None = None) -> "Figure | Note":
+        """Bandwidth that each rung reaches, by the bytes of its data flow, against the device's measured copy."""
+        chosen, ceilings = self.case(case), self.peaks
+        if ceilings is None:
+            return Note("no bandwidths: a ceiling of this device has no verified time")
+        return _or_note(
+            lambda: report.bandwidth_chart(
+                self.rows, ceilings, case=chosen.name, working_set=self.lab.work(chosen).footprint,
+                order=self._rungs(), elsewhere=self.elsewhere(chosen),
+            )
+        )  # fmt: skip
 
     def fastest(self, case: str) -> str:
         """The rung with the shortest verified median on a case; the lab's best where none was measured."""

@@ -54,7 +54,7 @@ class Runnable(ABC):
     def run(self) -> float | None:
         """Do all `units`, host work included, and return when the device has finished.
 
-        Seconds where the time in question is not that of the whole call, such as the queueing alone.
+        Seconds where the time in question is not that of the whole call: of the kernels alone, or of the queueing.
         """
 
     @abstractmethod
@@ -135,6 +135,8 @@ class Sweep:
     axis: str
     question: str
     variants: tuple[Variant, ...]
+    sides: tuple[str, str] = ("columns", "rows")
+    """What the two parts of a point such as `16x4` or `64x112x16/4x8x2` are."""
 
 
 class Measured(Protocol):
@@ -189,6 +191,10 @@ class Lab(ABC):
 
     @abstractmethod
     def work(self, case: Case) -> Work: ...
+
+    def traffic(self, case: Case, variant: Variant) -> float:
+        """Bytes a unit that the data flow of `variant` moves to and from memory at least: modelled, not counted."""
+        return self.work(case).bytes
 
     def units(self, case: Case, variant: Variant, device: "Device") -> int:
         """Units of one timed sample."""

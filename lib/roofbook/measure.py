@@ -61,8 +61,10 @@ class Cell:
     bound: float = math.nan
     compared: str = ""
     samples: list[float] = field(default_factory=list)
+    """Seconds of what the lab times."""
+    walls: list[float] = field(default_factory=list)
+    """Seconds of the whole call, the host's work included."""
     rounds: list[int] = field(default_factory=list)
-    spent: float = 0.0
     clocks: list[dict[str, Any]] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
     whole: bool = False
@@ -182,10 +184,10 @@ def _prepare(
     variant = cell.variant
     try:
         small = lab.checker(case, variant)
-        if small.units not in references:
-            references[small.units] = lab.reference(small, inputs)
         trial = variant.plan(cell.device, variant, small, inputs)
         try:
+            if small.units not in references:
+                references[small.units] = lab.reference(small, inputs)
             seconds = _once(trial)
             cell.error, cell.bound, cell.compared = lab.check(small, variant, trial.outputs(), references[small.units])
             if not cell.error <= cell.bound:
@@ -267,7 +269,7 @@ def _sample(cells: list[Cell], policy: Policy, progress: Progress) -> None:
                 cell.reason = _reason(error)
                 continue
             cell.samples.append(seconds if told is None else told)
-            cell.spent += seconds
+            cell.walls.append(seconds)
             cell.rounds.append(number)
             cell.clocks.append(clocks.read())
         for cell in active:
@@ -278,10 +280,10 @@ def _sample(cells: list[Cell], policy: Policy, progress: Progress) -> None:
 
 
 def _enough(cell: Cell, policy: Policy) -> bool:
-    n = len(cell.samples)
+    n, spent = len(cell.samples), sum(cell.walls)
     if n < policy.minimum:
-        return n >= policy.scarce and cell.spent / n >= policy.budget_s
-    return cell.spent >= policy.budget_s or stats.relative_standard_error(cell.samples) < policy.noise
+        return n >= policy.scarce and spent / n >= policy.budget_s
+    return spent >= policy.budget_s or stats.relative_standard_error(cell.samples) < policy.noise
 
 
 class _Flush:
@@ -332,9 +334,10 @@ def _row(lab: Lab, case: Case, cell: Cell, run: str, policy: Policy) -> dict[str
         "status": "failed" if cell.reason else "ok",
         "reason": cell.reason,
         "samples_s": [] if cell.reason else cell.samples,
+        "wall_s": [] if cell.reason else cell.walls,
         "rounds": [] if cell.reason else cell.rounds,
         "flops": work.flops,
-        "bytes": work.bytes,
+        "bytes": lab.traffic(case, variant),
         "error": cell.error,
         "bound": cell.bound,
         "clock_mhz": [value for read in cell.clocks if (value := read["clock_mhz"]) is not None],

@@ -13,8 +13,8 @@ class Compiled:
     log: str
 
 
-def compile_cuda(text: str, architecture: int, options: tuple[str, ...] = ()) -> Compiled:
-    """PTX of a plain CUDA text for sm_`architecture` (80, 90, ...).
+def compile_cuda(text: str, architecture: int | str, options: tuple[str, ...] = ()) -> Compiled:
+    """PTX of a plain CUDA text for sm_`architecture` (80, 90, "90a", ...).
 
     Raises BuildFailed with the compiler's first error, Unsupported where NVRTC is not installed.
     """

@@ -5,7 +5,7 @@ import ctypes
 import os
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -49,16 +49,12 @@ class Program(contract.Program):
         return Kernel(cl.Kernel(self.program, name), self.device)
 
 
-class Event(contract.Event):
-    def __init__(self, event: Any) -> None:
-        self.event = event
-
-
 class Queue(contract.Queue):
     def __init__(self, context: Any, device: Any, profiling: bool) -> None:
         import pyopencl as cl
 
         self._cl = cl
+        self._kernels: list[Any] | None = None
         self.queue = (
             cl.CommandQueue(context, device, properties=cl.command_queue_properties.PROFILING_ENABLE)
             if profiling
@@ -70,7 +66,9 @@ class Queue(contract.Queue):
             kernel.kernel.set_scalar_arg_dtypes([None if isinstance(arg, Buffer) else arg.dtype for arg in args])
             kernel.typed = True
         kernel.kernel.set_args(*[arg.memory if isinstance(arg, Buffer) else arg for arg in args])
-        self._cl.enqueue_nd_range_kernel(self.queue, kernel.kernel, tuple(global_size), tuple(local_size))
+        event = self._cl.enqueue_nd_range_kernel(self.queue, kernel.kernel, tuple(global_size), tuple(local_size))
+        if self._kernels is not None:
+            self._kernels.append(event)
 
     def write(self, buffer: Any, array: np.ndarray) -> None:
         self._cl.enqueue_copy(self.queue, buffer.memory, np.ascontiguousarray(array), is_blocking=True)
@@ -82,11 +80,14 @@ class Queue(contract.Queue):
     def copy(self, target: Any, source: Any) -> None:
         self._cl.enqueue_copy(self.queue, target.memory, source.memory, byte_count=source.nbytes)
 
-    def mark(self) -> Event:
-        return Event(self._cl.enqueue_marker(self.queue))
-
-    def seconds(self, start: Any, end: Any) -> float:
-        return float(end.event.profile.end - start.event.profile.end) * 1e-9
+    def timed(self, submit: Callable[[], None]) -> float:
+        self._kernels = events = []
+        try:
+            submit()
+        finally:
+            self._kernels = None
+        self.finish()
+        return float(events[-1].profile.end - events[0].profile.start) * 1e-9
 
     def finish(self) -> None:
         self.queue.finish()

@@ -75,11 +75,14 @@ def _family(path: Path) -> tuple[Path, ...]:
     while open_ends:
         for name in re.findall(r'"([\w.]+)"', open_ends.pop().read_text()):
             file = path.parent / name
-            if file not in found and file.exists():
+            if file not in found and file.is_file():
                 found.append(file)
                 open_ends.append(file)
     return tuple(found)
 
+
+_CUDA_LACKS = {r"\bhalf_to_float\(": "half.cuda.h", r"\bnative_rsqrt\(|\bfloat(8|16)\b": "vectors.cuda.h"}
+"""Words of a kernel -> what defines them on CUDA."""
 
 _KNOB_LINES = re.compile(r"^(//\n)?(// Knobs? [^\n]*\n)(//  [^\n]*\n|// Knobs? [^\n]*\n)*", re.M)
 """The lines that document a file's knobs: once these are set, they tell the reader of the result nothing."""
@@ -131,8 +134,10 @@ def _expand(path: Path, texts: tuple[str, ...], knobs: tuple[tuple[str, Knob], .
     text = _KNOB_LINES.sub("", text)
     text = re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
     text = "\n".join(_wrap(line) for line in text.split("\n"))
-    if dialect == "cuda" and "half_to_float(" in text:
-        text = (_DIALECT_FOLDER / "half.cuda.h").read_text() + text
+    if dialect == "cuda":
+        for word, file in _CUDA_LACKS.items():
+            if re.search(word, text):
+                text = (_DIALECT_FOLDER / file).read_text() + text
     return text
 
 

@@ -24,3 +24,9 @@
 #define HALF unsigned short
 #define LOAD_HALF(pointer, i) half_to_float((pointer)[i])
 #define STORE_HALF(pointer, i, value) ((pointer)[i] = float_to_half(value))
+#define RSQRT(x) rsqrtf(x)
+#define NATIVE_RSQRT(x) native_rsqrt(x)
+#define MAX(a, b) fmaxf(a, b)
+#define CONSTANT const
+#define ALIGNED(bytes) __align__(bytes)
+#define KERNEL_OF(work_items, groups) extern "C" __global__ __launch_bounds__(work_items, groups)

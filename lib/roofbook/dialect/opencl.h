@@ -19,3 +19,9 @@
 #define HALF half
 #define LOAD_HALF(pointer, i) vload_half(i, pointer)
 #define STORE_HALF(pointer, i, value) vstore_half_rte(value, i, pointer)
+#define RSQRT(x) rsqrt(x)
+#define NATIVE_RSQRT(x) native_rsqrt(x)
+#define MAX(a, b) fmax(a, b)
+#define CONSTANT __constant
+#define ALIGNED(bytes) __attribute__((aligned(bytes)))
+#define KERNEL_OF(work_items, groups) __kernel __attribute__((reqd_work_group_size(work_items, 1, 1)))

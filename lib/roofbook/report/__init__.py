@@ -3,6 +3,7 @@
 Nothing here reads a store or asks a device. Figures import matplotlib only when drawn; tables need pandas alone.
 """
 
+from roofbook.report.bandwidth import bandwidth_chart
 from roofbook.report.bars import ladder_chart
 from roofbook.report.html import Html, Table, html_diff, html_source
 from roofbook.report.published import claims, published_beside_ours
@@ -16,6 +17,7 @@ __all__ = [
     "Figure",
     "Html",
     "Table",
+    "bandwidth_chart",
     "card",
     "claims",
     "failed",

@@ -28,8 +28,7 @@ def ladder_chart(
     published: (seconds per unit, label) of the best published figure, drawn as a line. The axis is logarithmic where
     the bars span more than a factor of 20. Without a time for `base` the first variant with one takes its place.
     """
-    from matplotlib.figure import Figure as Drawing
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+    from matplotlib.ticker import LogLocator, NullLocator
 
     found = newest(rows, case)
     names = [name for name in order if name in found]
@@ -45,66 +44,92 @@ def ladder_chart(
     left = (1.0 if min(ends) >= 1 else min(ends) / 1.2) if log else 0.0
     right = max(ends) ** 1.04 * 1.08 if log else max(ends) * 1.06
     with style():
-        drawing = Drawing(figsize=(WIDTH, 0.46 * len(names) + (1.15 if published else 0.8)))
-        ax = drawing.add_axes((0.02, 0.0, 0.96, 1.0))
-        ax.set(xscale="log" if log else "linear", xlim=(left, right), ylim=(len(names) - 0.45, -0.75))
-        across = ax.get_yaxis_transform()
+        ax = lanes(len(names), (left, right), log=log, flagged=published is not None)
         for at, name in enumerate(names):
             reading = found[name]
-            ax.text(0, at - 0.24, name, transform=across, va="center", ha="left")
             if not reading.ok:
-                ax.plot([0.01], [at + 0.18], "x", transform=across, color=COLOURS["failed"], ms=7, mew=2, clip_on=False)
-                ax.text(
-                    0.035,
-                    at + 0.18,
-                    f"failed: {_short(reading.why, 60)}",
-                    transform=across,
-                    va="center",
-                    size=FONT - 1.5,
-                )
+                heading(ax, at, name)
+                cross(ax, at, reading.why)
                 continue
             estimate, low, high = speed[name]
-            role = "base" if name == base else reading.role
+            said = "base" if name == base else f"{show.number(estimate)}\u00d7"
+            heading(ax, at, name, f"{said} \u00b7 {show.duration(reading.median)}")
             start = max(left, 1.0) if log else 0.0
-            ax.barh(at + 0.18, estimate - start, left=start, height=0.36, color=COLOURS.get(role, COLOURS["step"]))
+            whiskers = (low, high) if name != base and math.isfinite(high) and low > 0 else None
+            bar(ax, at, estimate, "base" if name == base else reading.role, whiskers, start)
             if name == base and log:
                 ax.plot([1], [at + 0.18], marker="D", ms=6, color=COLOURS["base"], clip_on=False)
-            elif name != base and math.isfinite(high) and low > 0:
-                ax.errorbar(estimate, at + 0.18, xerr=[[estimate - low], [high - estimate]], ecolor=INK, elinewidth=1)
-            said_speed = "base" if name == base else f"{show.number(estimate)}\u00d7"
-            said = f"{said_speed} \u00b7 {show.duration(reading.median)}"
-            ax.text(1, at - 0.24, said, transform=across, va="center", ha="right", size=FONT - 0.5)
-        beside = [(at - 0.04, at + 0.4) for at in range(len(names))]  # lines keep off the words above each bar
-        ax.vlines([1.0] * len(names), *zip(*beside, strict=True), color=INK, lw=1.2, alpha=0.6)
+        barred = [at for at, name in enumerate(names) if name in good]
+        upright(ax, 1.0, barred, color=INK, lw=1.2, alpha=0.6)
         if published:
-            ax.vlines([line] * len(names), *zip(*beside, strict=True), color=COLOURS["published"], lw=2.2)
             label = f"published: {published[1]}, {show.number(line)}\u00d7"
-            side = _towards(line, left, right, log)
-            ax.annotate(label, (line, -0.62), (0, 4), ha=side, textcoords="offset points", annotation_clip=False)
-            ax.plot([line], [-0.6], marker="v", ms=6, color=COLOURS["published"], clip_on=False)
+            flag(ax, line, barred, label, COLOURS["published"])
         if log:
             ax.xaxis.set_major_locator(LogLocator(10))
             ax.xaxis.set_minor_locator(NullLocator())
-        ax.xaxis.set_major_formatter(FuncFormatter(lambda at, _: show.tick(at) + "\u00d7"))
-        ax.yaxis.set_major_locator(NullLocator())
-        ax.grid(axis="x")
-        ax.spines["left"].set_visible(False)
+        ax.xaxis.set_major_formatter(lambda at, _: show.tick(at) + "\u00d7")
         ax.set_xlabel(f"times faster than {base}" + (", logarithmic" if log else ""))
-        _roles(ax, {("base" if name == base else found[name].role) for name in good})
-        absent = elsewhere if isinstance(elsewhere, Mapping) else dict.fromkeys(elsewhere, "not on this device")
-        missing = [name for name in order if name not in found and name not in absent]
+        legend(ax, {("base" if name == base else found[name].role) for name in good})
         notes = [f"Whiskers: 95 % interval of the ratio. Times are medians per {found[base].row['unit']}."]
-        notes += _absent({name: why for name, why in absent.items() if name in order})
-        notes += [f"Not measured: {', '.join(missing)}."] * bool(missing)
-        return finish(drawing, title or f"Speedup of each variant over {base} on {case}", notes)
+        notes += absences(order, found, elsewhere)
+        return finish(ax.figure, title or f"Speedup of each variant over {base} on {case}", notes)
 
 
-def _absent(why: Mapping[str, str]) -> list[str]:
-    """A note for each reason why variants have no bar."""
+def lanes(count: int, ends: tuple[float, float], *, log: bool = False, flagged: bool = False) -> Any:
+    """Axes with room for `count` bars below each other, each under a line of words; `flagged`: and for a `flag`."""
+    from matplotlib.figure import Figure as Drawing
+    from matplotlib.ticker import NullLocator
+
+    drawing = Drawing(figsize=(WIDTH, 0.46 * count + (1.15 if flagged else 0.8)))
+    ax = drawing.add_axes((0.02, 0.0, 0.96, 1.0))
+    ax.set(xscale="log" if log else "linear", xlim=ends, ylim=(count - 0.45, -0.75))
+    ax.yaxis.set_major_locator(NullLocator())
+    ax.grid(axis="x")
+    ax.spines["left"].set_visible(False)
+    return ax
+
+
+def heading(ax: Any, at: int, name: str, said: str = "") -> None:
+    """The words above a bar: the variant's name, and at the right what it reached."""
+    words: dict[str, Any] = {"transform": ax.get_yaxis_transform(), "va": "center"}
+    ax.text(0, at - 0.24, name, ha="left", **words)
+    ax.text(1, at - 0.24, said, ha="right", size=FONT - 0.5, **words)
+
+
+def cross(ax: Any, at: int, why: str) -> None:
+    """What stands in place of the bar of a variant that failed."""
+    across = ax.get_yaxis_transform()
+    ax.plot([0.01], [at + 0.18], "x", transform=across, color=COLOURS["failed"], ms=7, mew=2, clip_on=False)
+    ax.text(0.035, at + 0.18, f"failed: {_short(why, 60)}", transform=across, va="center", size=FONT - 1.5)
+
+
+def bar(ax: Any, at: int, end: float, role: str, whiskers: tuple[float, float] | None, start: float = 0.0) -> None:
+    ax.barh(at + 0.18, end - start, left=start, height=0.36, color=COLOURS.get(role, COLOURS["step"]))
+    if whiskers:
+        ax.errorbar(end, at + 0.18, xerr=[[end - whiskers[0]], [whiskers[1] - end]], ecolor=INK, elinewidth=1)
+
+
+def upright(ax: Any, x: float, barred: Sequence[int], **look: Any) -> None:
+    """A line down the chart that keeps off the words: beside the bars of the lanes `barred`."""
+    ax.vlines([x] * len(barred), [at - 0.04 for at in barred], [at + 0.4 for at in barred], **look)
+
+
+def flag(ax: Any, x: float, barred: Sequence[int], label: str, colour: str) -> None:
+    """A strong `upright`, its label above the first lane."""
+    upright(ax, x, barred, color=colour, lw=2.2)
+    ax.annotate(label, (x, -0.62), (0, 4), ha=_towards(ax, x), textcoords="offset points", annotation_clip=False)
+    ax.plot([x], [-0.6], marker="v", ms=6, color=colour, clip_on=False)
+
+
+def absences(order: Sequence[str], found: Collection[str], elsewhere: Collection[str] | Mapping[str, str]) -> list[str]:
+    """A note for each reason why variants of `order` have no bar. elsewhere: variant -> why it cannot be measured."""
+    why = elsewhere if isinstance(elsewhere, Mapping) else dict.fromkeys(elsewhere, "not on this device")
+    absent = {name: why[name] for name in order if name in why}
+    missing = [name for name in order if name not in found and name not in absent]
     return [
-        f"{reason[:1].upper()}{reason[1:]} ({', '.join(name for name in why if why[name] == reason)})."
-        for reason in dict.fromkeys(why.values())
-    ]
+        f"{reason[:1].upper()}{reason[1:]} ({', '.join(name for name in absent if absent[name] == reason)})."
+        for reason in dict.fromkeys(absent.values())
+    ] + [f"Not measured: {', '.join(missing)}."] * bool(missing)
 
 
 def _speedup(base: Reading, own: Reading) -> tuple[float, float, float]:
@@ -117,14 +142,14 @@ def _short(text: str, length: int) -> str:
     return text if len(text) <= length else text[: length - 1] + "\u2026"
 
 
-def _towards(x: float, left: float, right: float, log: bool) -> str:
+def _towards(ax: Any, x: float) -> str:
     """Which side of `x` a label hangs on so that it stays inside the figure."""
-    part = math.log(x / left) / math.log(right / left) if log else (x - left) / (right - left)
+    part = ax.transAxes.inverted().transform(ax.transData.transform((x, 0)))[0]
     return "left" if part < 0.3 else "right" if part > 0.7 else "center"
 
 
-def _roles(ax: Any, roles: Collection[str]) -> None:
-    """A legend of bar colours, where there is more than the base and the ladder to tell apart."""
+def legend(ax: Any, roles: Collection[str], lines: Sequence[Any] = ()) -> None:
+    """A legend under the axis: `lines`, and bar colours where there is more than the base and the ladder to tell apart."""
     from matplotlib.patches import Patch
 
     words = {
@@ -134,11 +159,12 @@ def _roles(ax: Any, roles: Collection[str]) -> None:
         "again": "A/A control",
     }
     shown = [role for role in words if role in roles]
-    if len(shown) > 1:
+    handles = [*lines, *(Patch(color=COLOURS[role], label=words[role]) for role in shown if len(shown) > 1)]
+    if handles:
         below = 46 / (72 * ax.figure.get_figheight())  # points under the axis, clear of its label
         ax.legend(
-            handles=[Patch(color=COLOURS[role], label=words[role]) for role in shown],
-            ncols=3,
+            handles=handles,
+            ncols=2 if lines else 3,
             loc="upper center",
             bbox_to_anchor=(0.5, -below),
             handlelength=1.0,

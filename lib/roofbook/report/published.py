@@ -1,5 +1,6 @@
 """Published figures and claims beside our own cells, each marked for what it is."""
 
+import json
 import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -121,7 +122,7 @@ def _ours(
     over: str | None,
     units: int | None,
 ) -> tuple[Cell, dict[str, Any]]:
-    """Our cell for a published time or speedup, and what the frame says of it."""
+    """Our cell for a published time, rate or speedup, and what the frame says of it."""
     nothing: dict[str, Any] = {"status": "missing"}
     if reading is None:
         return Cell("not measured", "absent"), nothing
@@ -136,6 +137,15 @@ def _ours(
         return (
             Cell(text, "num same" if ratio.same else "num", small=f"({ratio.how})" if ratio.how else ""),
             {"status": "ok", "ours": ratio.estimate, "ours_low": ratio.low, "ours_high": ratio.high},
+        )
+    if figure["metric"] == "rate":
+        amount, unit = json.loads(reading.row["extra"]), figure["unit"]
+        if amount.get("rate_unit") != unit:
+            return Cell("not measured", "absent"), nothing
+        rates = [amount["rate_amount"] / time for time in (reading.median, reading.high, reading.low)]
+        return (
+            Cell(f"{show.interval(*rates)}{show.THIN}{unit}", "num", small=reading.few),
+            {"status": "ok", "ours": rates[0], "ours_low": rates[1], "ours_high": rates[2]},
         )
     if math.isnan(figure["seconds"]):
         return Cell("not measured", "absent"), nothing

@@ -66,7 +66,7 @@ def roofline_chart(
         ax.set(xscale="log", yscale="log", xlim=(10**left, 10**right), ylim=(10**bottom, 10**ceiling))
         _roof(ax, own, top, f"memory at this size: {show.quantity(own, 'B/s')}", 2.2, "-")
         for at, level in enumerate(levels):
-            label = f"up to {_bytes(level.size)}: {show.quantity(level.bandwidth, 'B/s')}"
+            label = f"up to {binary(level.size)}: {show.quantity(level.bandwidth, 'B/s')}"
             _roof(ax, level.bandwidth, top, label, 1.2, DASHES[at % len(DASHES)])
         steepest = max([own, *(level.bandwidth for level in levels)])
         ax.plot([top / steepest, 10**right], [top, top], color=INK, lw=2.2)
@@ -88,7 +88,11 @@ def roofline_chart(
         ax.set_xlabel("arithmetic intensity, FLOP/B")
         ax.set_ylabel(f"{letter}FLOP/s")
         ax.legend(loc="lower left", bbox_to_anchor=(-0.1, 1.0), ncols=2, borderaxespad=0.2, columnspacing=1.2)
-        notes = ["Work is what the algorithm needs at least: a variant that does more of it lies lower, not elsewhere."]
+        notes = [
+            "Work is modelled, not counted: FLOPs that the algorithm needs at least, bytes that it or, where the lab tells "
+            "variants apart, the variant's data flow moves at least. More bytes by the model put a point further left; "
+            "work beyond the model puts it lower."
+        ]
         away = [name for name in ready if name not in names]
         notes += [f"Measured on another device, so not drawn: {', '.join(away)}."] * bool(away)
         return finish(drawing, title or f"Roofline of {case}", notes, warnings)
@@ -166,7 +170,7 @@ def apart(wishes: Sequence[float], gap: float, low: float, high: float) -> list[
     return [min(place, high - (last - rank) * gap) for rank, place in enumerate(raised)]
 
 
-def _bytes(size: float) -> str:
+def binary(size: float) -> str:
     """A working set in binary units, as caches are sized."""
     for unit, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
         if size >= factor:

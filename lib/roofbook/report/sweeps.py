@@ -1,8 +1,9 @@
 """Figures of sweeps: one number varied as lines, two as a heat map."""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from roofbook.errors import UsageError
 from roofbook.report import units as show
@@ -12,6 +13,10 @@ from roofbook.report.tables import swept
 
 if TYPE_CHECKING:
     import pandas as pd
+
+NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[-+]?\d+)?|\bnan\b|\binf\b")
+NAMED, KINDS = 3, 4  # so many cells are named, so many kinds of reasons are told; the others are counted
+ROOM = 48  # characters that fit below the axis of a line figure
 
 
 def line_sweep(
@@ -30,7 +35,7 @@ def line_sweep(
     cross at the foot, its reason a note.
     """
     from matplotlib.figure import Figure as Drawing
-    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+    from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter
 
     axes = [axis] if isinstance(axis, str) else list(axis)
     series = series or ("case" if len(axes) == 1 else "axis")
@@ -41,7 +46,7 @@ def line_sweep(
         where = f" on {case}" if case else ""
         raise UsageError(f"no sweep over {', '.join(axes)}{where}; measured: {', '.join(known) or 'none'}")
     points = points_in_order(str(point) for point in mine["point"])
-    places, log = _places(points)
+    places, kind = _places(points)
     latest = (
         mine.sort_values("started", kind="stable").groupby(["variant", "case", "device", series], sort=False).tail(1)
     )
@@ -56,8 +61,8 @@ def line_sweep(
     with style():
         drawing = Drawing(figsize=(WIDTH, 3.9))
         ax = drawing.add_subplot()
-        ax.set(xscale="log" if log else "linear", yscale="log" if wide else "linear")
-        notes = []
+        ax.set(xscale="log" if kind == "log" else "linear", yscale="log" if wide else "linear")
+        failures = {}
         for at, (label, readings) in enumerate(lines.items()):
             colour = SERIES[at % len(SERIES)]
             readings.sort(key=lambda reading: points.index(str(reading.row["point"])))
@@ -74,7 +79,7 @@ def line_sweep(
                 color=colour,
                 label=label,
                 marker="osD^vP*"[at % 7],
-                ms=5.5,
+                ms=5.5 if len(points) <= 20 else 4,
                 elinewidth=1.1,
             )
             for reading in (each for each in readings if not each.ok):
@@ -87,19 +92,20 @@ def line_sweep(
                     mew=1.8,
                     transform=ax.get_xaxis_transform(),
                 )
-                notes.append(f"{label}, {reading.row['axis']} = {reading.row['point']}: {reading.why}")
+                failures[f"{label}, {reading.row['axis']} = {reading.row['point']}"] = reading.why
         if not wide:
             ax.set_ylim(bottom=0)
-        ax.xaxis.set_major_locator(FixedLocator([places[point] for point in points]))
-        ax.xaxis.set_minor_locator(NullLocator())
-        turned = sum(map(len, points)) > 45
+        shown = points if kind == "words" else _apart(points, places, log=kind == "log")
+        turned = kind == "words" and sum(map(len, points)) > ROOM - 3
         ax.set_xticks(
-            [places[point] for point in points],
-            points,
+            [places[point] for point in shown],
+            shown,
             rotation=45 if turned else 0,
             ha="right" if turned else "center",
             rotation_mode="anchor" if turned else "default",
         )
+        ax.xaxis.set_minor_locator(FixedLocator([places[point] for point in points if point not in shown]))
+        ax.xaxis.set_minor_formatter(NullFormatter())
         ax.yaxis.set_major_formatter(FuncFormatter(lambda at, _: show.tick(at)))
         ax.grid(True)
         ax.set_xlabel(xlabel or ", ".join(axes))
@@ -109,32 +115,65 @@ def line_sweep(
         return finish(
             drawing,
             title or f"Time per {good[0].row['unit']} against {', '.join(axes)}",
-            ["Whiskers: 95 % interval of the median.", *notes],
+            ["Whiskers: 95 % interval of the median.", *_grouped(failures, sum(map(len, lines.values())))],
         )
 
 
-def _places(points: Sequence[str]) -> tuple[dict[str, float], bool]:
-    """Where each point lies on the x axis, and whether that axis is logarithmic."""
+def _places(points: Sequence[str]) -> tuple[dict[str, float], str]:
+    """Where each point lies on the x axis, and what that axis is: linear, log, or words side by side."""
     try:
         numbers = {point: float(point) for point in points}
     except ValueError:
-        return {point: float(at) for at, point in enumerate(points)}, False
+        return {point: float(at) for at, point in enumerate(points)}, "words"
     least, most = min(numbers.values()), max(numbers.values())
-    return numbers, least > 0 and most / least >= 8
+    return numbers, "log" if least > 0 and most / least >= 8 else "linear"
+
+
+def _apart(points: Sequence[str], places: Mapping[str, float], log: bool) -> list[str]:
+    """The points whose labels fit below the axis, each clear of the one before it."""
+    at = {point: math.log(places[point]) if log else places[point] for point in points}
+    gap = (at[points[-1]] - at[points[0]]) / ROOM * (max(map(len, points)) + 0.5)
+    shown = [points[0]]
+    for point in points[1:]:
+        if at[point] - at[shown[-1]] >= gap:
+            shown.append(point)
+    return shown
+
+
+def _grouped(reasons: Mapping[str, str], of: int) -> list[str]:
+    """Why there is no time, a note for each kind of reason: those that differ in their numbers alone are one.
+
+    reasons: what failed -> why. of: how many were tried.
+    """
+    kinds: dict[str, dict[str, str]] = {}
+    for name, why in reasons.items():
+        kinds.setdefault(NUMBER.sub("0", why), {})[name] = why
+    often = sorted(kinds.values(), key=len, reverse=True)
+    notes = []
+    for kind in often[:KINDS]:
+        first, why = next(iter(kind.items()))
+        alike = len(set(kind.values())) == 1
+        who = ", ".join(kind) if alike and len(kind) <= NAMED else f"{len(kind)} of {of}"
+        notes.append(f"{who}: {why}" if alike else f"{who}, such as {first}: {why}")
+    rest = [name for kind in often[KINDS:] for name in kind]
+    return notes + [f"{len(rest)} of {of}: other reasons, listed among the failures."] * bool(rest)
 
 
 def sweep_grid(
     rows: "pd.DataFrame", axis: str, *, case: str, variant: str | None = None
 ) -> "tuple[pd.DataFrame, dict[tuple[str, str], str]]":
-    """A sweep whose points are pairs ('16x4') as a frame of seconds per unit for `heat_map`: index the second number,
-    columns the first; and the reasons of the cells that have no time. UsageError where a point is no pair."""
+    """A sweep whose points are pairs ('16x4', '64x112x16/4x8x2') as a frame of seconds per unit for `heat_map`.
+
+    Its index is the second part, its columns the first; beside it the reasons of the cells that have no time.
+    UsageError where a point is no pair.
+    """
     import pandas as pd
 
     readings, _ = swept(rows, axis, case, variant)
-    pairs = {point: point.split("x") for point in readings}
+    pairs = {point: point.split("/" if "/" in point else "x") for point in readings}
     odd = [point for point, pair in pairs.items() if len(pair) != 2]
     if odd:
-        raise UsageError(f"point {odd[0]!r} of the sweep over {axis!r} is no pair such as '16x4'")
+        raise UsageError(f"point {odd[0]!r} of the sweep over {axis!r} is no pair such as '16x4' or '64x112/4x8'")
     across = points_in_order(pair[0] for pair in pairs.values())
     down = points_in_order(pair[1] for pair in pairs.values())
     frame = pd.DataFrame(math.nan, index=down, columns=across)
@@ -158,68 +197,75 @@ def heat_map(
     """Times of a 2-D sweep: seconds per unit by (index, column), the fastest framed, cells without a time hatched.
 
     reasons: (index, column) -> why there is no time; cells that are merely absent stay empty. Colours are logarithmic.
+    Drawn with columns and rows exchanged where the columns' labels are the longer ones and do not fit side by side.
     """
     import numpy as np
     from matplotlib.colors import LinearSegmentedColormap, LogNorm, to_hex, to_rgb
     from matplotlib.figure import Figure as Drawing
     from matplotlib.patches import Rectangle
 
+    reasons = reasons or {}
     times = frame.to_numpy(float)
     if not np.isfinite(times).any():
         raise UsageError("a heat map needs at least one time; every cell is empty")
     best = np.unravel_index(np.nanargmin(times), times.shape)
     name, size = show.time_unit([float(times[best])])
+    where = _pair(frame.columns[best[1]], frame.index[best[0]])
+    notes = [f"Medians in {name}, darker is slower; framed: the fastest, {where}, {show.duration(float(times[best]))}."]
+    tried = int(np.isfinite(times).sum()) + len(reasons)
+    notes += _grouped({_pair(column, row): why for (row, column), why in reasons.items()}, tried)
+    across, down = (max(len(str(each)) for each in side) for side in (frame.columns, frame.index))
+    if across > down and (across + 1) * len(frame.columns) > ROOM:
+        frame, times, best, xlabel, ylabel = frame.T, times.T, best[::-1], ylabel, xlabel
+        reasons, across = {(column, row): why for (row, column), why in reasons.items()}, down
+    height, width = times.shape
     ramp = LinearSegmentedColormap.from_list("roofbook", ["#cfe3f5", "#7fb1de", "#3d7fc1", "#1f4f86", "#14325a"])
     low, high = float(np.nanmin(times)), float(np.nanmax(times))
     norm = LogNorm(low, high if high > low else low * 1.01)
-    height, width = times.shape
-    small = FONT - 1 if width <= 9 else FONT - 2.5
+    longest = max(len(show.number(time / size)) for time in times[np.isfinite(times)])
+    small = FONT - 1 if width * longest <= 54 else FONT - 2.5
     with style():
         drawing = Drawing(figsize=(WIDTH, min(8.0, 0.42 * height + 1.1)))
         ax = drawing.add_subplot()
         ax.set(xlim=(0, width), ylim=(height, 0))
-        for (down, across), time in np.ndenumerate(times):
-            key = (str(frame.index[down]), str(frame.columns[across]))
+        for (row, column), time in np.ndenumerate(times):
+            key = (str(frame.index[row]), str(frame.columns[column]))
+            tile: dict[str, Any] = {"xy": (column + 0.03, row + 0.04), "width": 0.94, "height": 0.92}
             if math.isfinite(time):
                 colour = to_hex(ramp(norm(time)))
                 dark = sum(part * share for part, share in zip(to_rgb(colour), (0.3, 0.59, 0.11), strict=True)) < 0.55
-                ax.add_patch(Rectangle((across + 0.03, down + 0.04), 0.94, 0.92, color=colour, lw=0))
+                ax.add_patch(Rectangle(**tile, color=colour, lw=0))
                 ax.text(
-                    across + 0.5,
-                    down + 0.52,
+                    column + 0.5,
+                    row + 0.52,
                     show.number(time / size),
                     ha="center",
                     va="center",
                     size=small,
                     color=PAPER if dark else NIGHT,
-                    weight="bold" if (down, across) == best else "normal",
+                    weight="bold" if (row, column) == best else "normal",
                 )
-            elif key in (reasons or {}):
-                ax.add_patch(
-                    Rectangle(
-                        (across + 0.03, down + 0.04),
-                        0.94,
-                        0.92,
-                        facecolor="none",
-                        hatch="////",
-                        edgecolor=COLOURS["failed"],
-                        lw=0.6,
-                    )
-                )
+            elif key in reasons:
+                ax.add_patch(Rectangle(**tile, facecolor="none", hatch="////", edgecolor=COLOURS["failed"], lw=0.6))
         ax.add_patch(
             Rectangle((best[1] + 0.02, best[0] + 0.02), 0.96, 0.96, fill=False, edgecolor=COLOURS["peer"], lw=2.6)
         )
-        ax.set_xticks([at + 0.5 for at in range(width)], [str(each) for each in frame.columns])
+        turned = (across + 1) * width > ROOM
+        ax.set_xticks(
+            [at + 0.5 for at in range(width)],
+            [str(each) for each in frame.columns],
+            rotation=45 if turned else 0,
+            ha="right" if turned else "center",
+            rotation_mode="anchor" if turned else "default",
+        )
         ax.set_yticks([at + 0.5 for at in range(height)], [str(each) for each in frame.index])
         ax.tick_params(length=0)
         ax.spines[:].set_visible(False)
         ax.set_xlabel(xlabel or str(frame.columns.name or ""))
-        ax.set_ylabel(ylabel or str(frame.index.name or ""))
-        where = f"{frame.columns[best[1]]} \u00d7 {frame.index[best[0]]}"
-        notes = [
-            f"Medians in {name}, darker is slower; framed: the fastest, {where}, {show.duration(float(times[best]))}."
-        ]
-        for why in dict.fromkeys((reasons or {}).values()):
-            cells = [f"{column} \u00d7 {row}" for (row, column), each in (reasons or {}).items() if each == why]
-            notes.append(f"{', '.join(cells)}: {why}")
+        ax.set_ylabel(ylabel or str(frame.index.name or ""), labelpad=8)
         return finish(drawing, title or "Time of each shape", notes)
+
+
+def _pair(first: str, second: str) -> str:
+    """A point of two parts: '16 \u00d7 4', '64x112x16 / 4x8x2'."""
+    return f"{first} / {second}" if "x" in f"{first}{second}" else f"{first} \u00d7 {second}"

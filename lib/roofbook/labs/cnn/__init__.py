@@ -1,0 +1,345 @@
+"""The convolution layer (UCLA CS133): bias, 5x5 convolution, ReLU and pooling, from one loop nest to the tensor cores.
+
+The ladder follows the report's five knobs; past its end stand local memory, an implicit matrix product and tensor cores.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...device import Device
+from ...devices import open_device
+from ...errors import UsageError
+from ...lab import Case, Lab, Measured, Sweep, Variant, Work
+from ...peers import pytorch
+from ...source import Source
+from . import peers, plans, tensor
+from .problem import Layer, course_wrong, error_over_bound, inputs, reference
+
+if TYPE_CHECKING:
+    from ...report.html import Table
+
+HERE = Path(__file__).parent
+LAYER = {"CHANNELS": 256, "FILTERS": 256, "HEIGHT": 224, "WIDTH": 224, "TAPS": 5}
+"""The published layer: what a kernel's text shows; a plan sets the case's own."""
+SUB = dict(zip(("SUB_I", "SUB_H", "SUB_W"), plans.PUBLISHED_SUB, strict=True))
+GROUP = dict(zip(("LOCAL_0", "LOCAL_1", "LOCAL_2"), plans.PUBLISHED_GROUP, strict=True))
+
+TILED = Source.of(
+    HERE / "tiled.k", START="GROUP_NUMBER", ORDER="INNERMOST", UNROLL="ROLLED", STAGES="FUSED", ALIGN="NATURAL",
+    SPACE="PLAIN", **SUB, **LAYER,
+)  # fmt: skip
+"""Tile and sub-tile, and none of the five knobs turned."""
+GLOBAL_NUMBER = TILED.turn(START="GLOBAL_NUMBER")
+PERMUTED = GLOBAL_NUMBER.turn(ORDER="OUTERMOST")
+UNROLLED = PERMUTED.turn(UNROLL="UNROLLED")
+ALIGNED = UNROLLED.turn(ALIGN="LINE")
+SEPARATE = ALIGNED.turn(STAGES="SEPARATE")
+GEMM = Source.of(HERE / "gemm.k", BUFFERS="ONE", **LAYER)
+
+TENSOR = Source.of(HERE / "tensor.cu", ELEMENT="f16", PRODUCTS=1, BLOCKS=1, **LAYER)
+
+LADDER = (
+    Variant(
+        "sequential", None, Source.of(HERE / "sequential.k", **LAYER), plans.Sequential,
+        "One work-item does the whole layer, a stage after the other.",
+        "The base: one core, one multiply-add at a time.",
+        frozenset({"opencl"}), options={"device": "host"}, published="sequential",
+    ),
+    Variant(
+        "tiled", "sequential", TILED, plans.Tiled,
+        "A work-item takes a sub-tile of 4 filters by 2 rows by 14 columns through all stages.",
+        "All cores at work; but the taps are the innermost loops, so every product loads both of its operands.",
+        differs=("source", "plan", "options"),
+    ),
+    Variant(
+        "global-id", "tiled", GLOBAL_NUMBER, plans.Tiled,
+        "The sub-tile starts at get_global_id(), not at get_group_id() and get_local_id().",
+        "An addition and a multiplication once: nothing to gain.",
+    ),
+    Variant(
+        "permuted", "global-id", PERMUTED, plans.Tiled,
+        "The loops over channel and taps are outermost: a tap at a time for the whole sub-tile.",
+        "A weight serves 28 outputs, an input 4. But the loop over filters indexes the sub-tile at run time, which keeps it "
+        "out of registers.",
+    ),
+    Variant(
+        "unrolled", "permuted", UNROLLED, plans.Tiled,
+        "The loop over filters is unrolled.",
+        "All indices are constants now, so the sub-tile moves into registers: the largest step.",
+    ),
+    Variant(
+        "aligned", "unrolled", ALIGNED, plans.Tiled,
+        "The sub-tile lies on 128 bytes.",
+        "Nothing: registers have no address.",
+    ),
+    Variant(
+        "fissioned", "aligned", SEPARATE, plans.Tiled,
+        "The bias is the start value; ReLU and pooling are loops of their own.",
+        "The stages after the convolution are a few operations an output beside thousands: nothing, though 1.22x was published.",
+        published="best (global 64x112x16, local 4x8x2)",
+    ),
+    Variant(
+        "zeroed", "fissioned", SEPARATE.turn(STAGES="ZEROED"), plans.Tiled,
+        "Separate loops, but the sub-tile starts as zeros and the bias is added after.",
+        "One more operation an output. The report blames the zeros for what its fused version lost.",
+    ),
+    Variant(
+        "constant", "fissioned", SEPARATE.turn(SPACE="READ_ONLY"), plans.Tiled,
+        "Input and weights are declared to lie in constant memory.",
+        "Constant memory holds 64 KiB on a GPU, they take millions of bytes: refused, or the same loads by another name.",
+        frozenset({"opencl"}),
+    ),
+    Variant(
+        "local-tile", "fissioned", Source.of(HERE / "local_tile.k", **SUB, **LAYER, **GROUP), plans.LocalTile,
+        "A group copies its part of a channel to local memory and reads it from there.",
+        "Neighbours share inputs already through the cache; local memory is nearer, but two barriers a channel are new.",
+        differs=("source", "plan"), shows={"local_tile": r"bar\.sync|barrier\.sync"},
+    ),
+    Variant(
+        "implicit-gemm", "local-tile", GEMM, plans.Gemm,
+        "128 filters by 8 x 16 pixels a group, 8 x 8 of them a work-item, weights packed; operands by 16-byte loads.",
+        "Per channel a work-item loads 62 times 16 bytes for 1600 multiply-adds: arithmetic bounds it at last.",
+        differs=("source", "plan"), shows={"gemm": r"ld\.shared\.v4\.(f32|b32|u32)"},
+    ),
+    Variant(
+        "double-buffered", "implicit-gemm", GEMM.turn(BUFFERS="TWO"), plans.Gemm,
+        "The next channel travels to registers while this one is multiplied; one barrier a channel.",
+        "Two groups a multiprocessor hide each other's waits already: a few per cent.",
+    ),
+    Variant(
+        "vectors", "fissioned", Source.of(HERE / "vectors.k", **LAYER), plans.Vectors,
+        "Explicit vectors of sixteen columns: 4 filters by 2 rows by 32 columns a work-item.",
+        "What a CPU needs whose compiler forms no vectors from the loops: its registers filled with outputs.",
+        frozenset({"opencl"}), differs=("source", "plan"),
+    ),
+    Variant(
+        "tensor-fp16", "double-buffered", TENSOR, tensor.Tensor,
+        "Tensor cores: operands rounded to fp16, sums in fp32; the copy engine fetches shifted boxes of the input.",
+        "Fifteen times the arithmetic of plain multiply-adds, and an error a thousand times larger.",
+        frozenset({"cuda"}), options={"operand_roundoff": 2.0**-11}, differs=("source", "plan", "options"),
+        minimum_architecture=90, shows={"tensor": "wgmma.mma_async"},
+    ),
+    Variant(
+        "tensor-cluster", "tensor-fp16", TENSOR.turn(BLOCKS=2), tensor.Tensor,
+        "Two blocks form a cluster: each fetches half of the pixels for both.",
+        "A third less to read from the cache, which is what feeds the tensor cores.",
+        frozenset({"cuda"}), options={"operand_roundoff": 2.0**-11}, minimum_architecture=90,
+        shows={"tensor": "multicast::cluster"},
+    ),
+    Variant(
+        "tensor-bf16", "tensor-cluster", TENSOR.turn(BLOCKS=2, ELEMENT="bf16"), tensor.Tensor,
+        "bf16 in place of fp16.",
+        "The same time; eight times the error, and the range of fp32.",
+        frozenset({"cuda"}), options={"operand_roundoff": 2.0**-9}, differs=("source", "options"),
+        minimum_architecture=90, shows={"tensor": r"\.bf16\.bf16"},
+    ),
+    Variant(
+        "tensor-prepared", "tensor-cluster", TENSOR.turn(BLOCKS=2), tensor.Tensor,
+        "Input and weights are converted beforehand, as a library's user would keep them.",
+        "What the conversion costs: once through the input.",
+        frozenset({"cuda"}), options={"operand_roundoff": 2.0**-11, "prepared": True}, differs=("options",),
+        minimum_architecture=90,
+    ),
+    Variant(
+        "tensor-split", "tensor-cluster", TENSOR.turn(BLOCKS=2, PRODUCTS=3), tensor.Tensor,
+        "Each operand is split into two fp16 parts; three products, the small ones first.",
+        "Three times the work of fp16 for the error of fp32: still several times as fast as fp32 multiply-adds.",
+        frozenset({"cuda"}), options={}, differs=("source", "options"), minimum_architecture=90,
+    ),
+)  # fmt: skip
+
+PEERS = (
+    Variant(
+        "torch-cpu", None, None, peers.Convolution, "PyTorch on the CPU, fp32.", "oneDNN: what a user would call.",
+        backends=frozenset({"host"}), role="peer", options={"precision": "fp32"},
+    ),
+    Variant(
+        "torch-fp32", None, None, peers.Convolution, "PyTorch and cuDNN, fp32, TF32 off.", "What a user gets who needs fp32.",
+        backends=frozenset({"cuda"}), role="peer", options={"precision": "fp32"},
+    ),
+    Variant(
+        "torch-tf32", None, None, peers.Convolution, "PyTorch and cuDNN, TF32, channels last.", "PyTorch's default, at its best.",
+        backends=frozenset({"cuda"}), role="peer",
+        options={"precision": "tf32", "channels_last": True, "operand_roundoff": 2.0**-11},
+    ),
+    Variant(
+        "torch-fp16", None, None, peers.Convolution, "PyTorch and cuDNN, fp16, channels last.", "Half precision, at its best.",
+        backends=frozenset({"cuda"}), role="peer",
+        options={"precision": "fp16", "channels_last": True, "operand_roundoff": 2.0**-11},
+    ),
+    Variant(
+        "torch-bf16", None, None, peers.Convolution, "PyTorch and cuDNN, bf16, channels last.", "The same bytes, fewer digits.",
+        backends=frozenset({"cuda"}), role="peer",
+        options={"precision": "bf16", "channels_last": True, "operand_roundoff": 2.0**-8},
+    ),
+)  # fmt: skip
+
+# The 3x3 table: how many filters a work-item and how many work-items along the filters, by the published numbers of both.
+SPLITS = {
+    f"{groups}x{items}": (256 * 112 // (groups * along), along)
+    for groups, (items, along) in product((896, 1792, 3584), ((32, 2), (64, 4), (128, 8)))
+}
+SUBS = ((4, 2, 14), (2, 2, 14), (8, 2, 14), (16, 2, 14), (4, 2, 28), (4, 4, 14), (8, 2, 8), (16, 2, 2))
+GROUPS = ((4, 8, 2), (1, 1, 1), (2, 4, 2), (8, 8, 2), (32, 2, 1), (1, 8, 8), (1, 4, 16), (16, 16, 8))
+
+CASES = {
+    "quick": ("32ch-112x112-k5",),
+    "published": ("256ch-224x224-k5",),
+    "large": ("256ch-448x448-k5",),
+    "test": ("8ch-16x28-k5", "3to5ch-7x34-k3"),
+}
+
+
+class ConvolutionLayer(Lab):
+    """The lab. A case goes by its layer's name; its params are the layer's sizes."""
+
+    name = "cnn"
+    title = "Convolution layer"
+    home = "opencl"
+    unit = "layer"
+    timed = "kernels"
+    base = "sequential"
+    best = "fissioned"
+    ladder = LADDER
+    peers = PEERS
+
+    def __init__(self) -> None:
+        best = self.variant(self.best)
+        self.sweeps = (
+            Sweep("without", "What is each optimisation worth in the best rung?", _without(best)),
+            Sweep(
+                "split", "How many work-groups, how many work-items?",
+                tuple(best.at("split", name, **_split(*split)) for name, split in SPLITS.items()),
+                ("work-groups, at the published size", "work-items a group"),
+            ),
+            Sweep(
+                "space", "Which global and local size?",
+                tuple(
+                    best.at("space", f"{_sizes(sub)}/{'x'.join(map(str, group))}", sub=sub, group=group)
+                    for sub, group in product(SUBS, GROUPS)
+                ),
+                ("global size, at the published size", "local size"),
+            ),
+        )  # fmt: skip
+
+    def cases(self, scale: str) -> Sequence[Case]:
+        return [Case(name, scale, {"layer": asdict(Layer.named(name))}, 1) for name in CASES[scale]]
+
+    def inputs(self, case: Case, seed: int) -> Mapping[str, Any]:
+        """`x`, `weight` and `bias`, N(0, 1): float32 in the layer's shapes."""
+        return inputs(plans.layer(case), seed)
+
+    def reference(self, case: Case, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+        return reference(plans.layer(case), inputs["x"], inputs["weight"], inputs["bias"])
+
+    def check(
+        self, case: Case, variant: Variant, outputs: Mapping[str, np.ndarray], reference: Mapping[str, Any]
+    ) -> tuple[float, float, str]:
+        out, roundoff = outputs["out"], float(variant.options.get("operand_roundoff", 0.0))
+        over = error_over_bound(out, reference, plans.layer(case), roundoff)
+        wrong = course_wrong(out, reference["out"])
+        return over, 1.0, f"largest error of an output, over its bound; by the course's check {wrong} are wrong"
+
+    def work(self, case: Case) -> Work:
+        """The convolution's multiply-adds, and each input, weight and output once."""
+        layer = plans.layer(case)
+        return Work(layer.flops, layer.bytes, layer.bytes)
+
+    def excuse(self, variant: Variant, case: Case) -> str | None:
+        layer = plans.layer(case)
+        if variant.plan is peers.Convolution:
+            return pytorch.missing()
+        if variant.plan in (plans.Tiled, plans.LocalTile) and variant.role != "sweep":
+            why = plans.misfit(layer, plans.PUBLISHED_SUB, plans.PUBLISHED_GROUP)
+            return f"not on this case: {why}" if why else None
+        if variant.plan is plans.Vectors and layer.width < 32:
+            return "not on this case: narrower than 32 columns"
+        if variant.plan is plans.Gemm and layer.kernel > 5:
+            return "not on this case: filters larger than 5x5"
+        return None
+
+    def published_mapping(self, device: Device) -> Mapping[str, str | tuple[str, str]]:
+        best = self.best
+        split = {
+            f"{groups} work-groups x {items} work-items": f"{best}@split={groups}x{items}"
+            for groups, items in (name.split("x") for name in SPLITS)
+        }
+        halves = {
+            "get_global_id() for the tile start": (best, f"{best}@without=global number"),
+            "loop permutation (j,p,q outermost)": (best, f"{best}@without=permutation"),
+            "loop unrolling (i loop)": (best, f"{best}@without=unrolling"),
+            "loop fission (bias, ReLU, pool apart; no zero-initialised sub-tile)": (best, f"{best}@without=fission"),
+            "sub-tile aligned to 128 bytes (measured on the fused version)": ("aligned", "unrolled"),
+        }
+        ablation = {f"{name}: {word}": pair[at] for name, pair in halves.items() for at, word in enumerate(("with", "without"))}
+        return {**super().published_mapping(device), **split, **ablation, "best vs sequential": (best, "sequential")}
+
+    def summary(self, experiment: Measured) -> str:
+        from .story import summary
+
+        return summary(experiment)
+
+    def demonstration(self, device: Device) -> "Table":
+        from .story import demonstration
+
+        return demonstration(device)
+
+
+def _split(filters: int, along: int) -> dict[str, tuple[int, int, int]]:
+    """The options of a point of the 3x3 table: filters a work-item, and work-items of a group along them."""
+    return {"sub": (filters, *plans.PUBLISHED_SUB[1:]), "group": (along, *plans.PUBLISHED_GROUP[1:])}
+
+
+def _sizes(sub: tuple[int, int, int]) -> str:
+    """The global size of the published layer with sub-tiles of these sides, as the report writes it: `64x112x16`."""
+    return "x".join(str(side // part) for side, part in zip((256, 224, 224), sub, strict=True))
+
+
+def _without(best: Variant) -> tuple[Variant, ...]:
+    """The best rung with each of its optimisations undone."""
+    assert best.source is not None
+    undone = {
+        "global number": {"START": "GROUP_NUMBER"},
+        "permutation": {"ORDER": "INNERMOST"},
+        "unrolling": {"UNROLL": "ROLLED"},
+        "fission": {"STAGES": "FUSED"},
+        "bias as start value": {"STAGES": "ZEROED"},
+        "alignment": {"ALIGN": "NATURAL"},
+    }
+    return tuple(best.at("without", name, best.source.turn(**knobs)) for name, knobs in undone.items())
+
+
+def forward(
+    device_spec: str, variant: str | None, layer: Layer, x: np.ndarray, weight: np.ndarray, bias: np.ndarray
+) -> np.ndarray:
+    """Run a layer once: float32 arrays in the layer's shapes -> out, layer.out_shape, float32.
+
+    Raises UsageError for an unknown device or variant, or one that is not for this layer or device.
+    """
+    device = open_device(device_spec, LAB.home)
+    case = Case(layer.name, "course", {"layer": asdict(layer)}, 1)
+    chosen = LAB.variant(variant) if variant else _quickest(device, case)
+    why = LAB.excuse(chosen, case) or (None if device.backend in chosen.backends else f"not on {device.spec}")
+    if why or chosen not in LAB.ladder:
+        raise UsageError(f"variant {chosen.name!r} cannot run this: {why or 'it is no rung of the ladder'}")
+    run = chosen.plan(device, chosen, case, {"x": x, "weight": weight, "bias": bias})
+    run.reset()
+    run.run()
+    out = run.outputs()["out"]
+    run.close()
+    return out.astype(np.float32)
+
+
+def _quickest(device: Device, case: Case) -> Variant:
+    """The rung for a user who names none."""
+    names = ("vectors", "implicit-gemm") if device.kind == "cpu" else ("implicit-gemm",)
+    candidates = [LAB.variant(name) for name in (*names, "sequential")]
+    return next(variant for variant in candidates if not LAB.excuse(variant, case))
+
+
+LAB = ConvolutionLayer()

@@ -1,0 +1,94 @@
+"""The course's files: input.bin, weight.bin and bias.bin in, output.bin out.
+
+For whoever has the files of UCLA's CS133, lab 4, or a program that reads and writes them. All hold float32 in C order,
+little-endian, and nothing else: the sizes of the layer follow from those of the files.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import UsageError
+from .problem import Array, Layer
+
+Float32 = NDArray[np.float32]
+PathLike = str | os.PathLike[str]
+
+
+def _values(path: Path) -> Float32:
+    """All float32 values of a file."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise UsageError(f"{path}: no such file, expected input.bin, weight.bin and bias.bin in a folder") from None
+    except (OSError, ValueError) as failure:
+        raise UsageError(f"{path}: cannot be read: {failure}") from None
+    if not data or len(data) % 4:
+        raise UsageError(f"{path}: has {len(data)} bytes, expected a multiple of 4, float32 values, and at least one")
+    return np.frombuffer(data, "<f4").astype(np.float32)
+
+
+def _shaped(path: Path, values: Float32, shape: tuple[int, ...]) -> Float32:
+    values = values.reshape(shape)
+    finite = np.isfinite(values)
+    if not finite.all():
+        index = tuple(np.argwhere(~finite)[0].tolist())
+        where = ", ".join(map(str, index))
+        raise UsageError(f"{path}: the value at [{where}] is {values[index]}, expected finite numbers")
+    return values
+
+
+def read(folder: PathLike, kernel: int = 5) -> tuple[Layer, Float32, Float32, Float32]:
+    """The layer of a folder's files, and its x (C, S, S), weight (O, C, kernel, kernel) and bias (O,).
+
+    O is the size of the bias, C follows from that of the weights, and S = height + kernel - 1 from that of the input, which
+    is square. Raises UsageError with the file, its size and what would be right.
+    """
+    if kernel < 1:
+        raise UsageError(f"kernel must be 1 or more, not {kernel}")
+    input_path, weight_path, bias_path = (Path(folder) / f"{name}.bin" for name in ("input", "weight", "bias"))
+    x, weight, bias = map(_values, (input_path, weight_path, bias_path))
+    filters, slices = bias.size, bias.size * kernel**2
+    channels, left = divmod(weight.size, slices)
+    if left:
+        raise UsageError(
+            f"{weight_path}: has {weight.nbytes} bytes, expected a multiple of {4 * slices}:"
+            f" a {kernel}x{kernel} kernel of float32 for each of the {filters} filters of {bias_path.name}"
+        )
+    side = round(math.sqrt(x.size / channels))
+    least = kernel + 1
+    if channels * side**2 != x.size or side < least:
+        right = 4 * channels * max(side, least) ** 2
+        raise UsageError(
+            f"{input_path}: has {x.nbytes} bytes, expected {channels} square channels, as in {weight_path.name},"
+            f" of {least}x{least} float32 or more, such as {right} bytes"
+        )
+    layer = Layer(channels, filters, side - kernel + 1, side - kernel + 1, kernel)
+    x = _shaped(input_path, x, layer.x_shape)
+    return layer, x, _shaped(weight_path, weight, layer.weight_shape), _shaped(bias_path, bias, layer.bias_shape)
+
+
+def write_output(folder: PathLike, out: Array) -> Path:
+    """Write output.bin, out (O, H//2, W//2) as float32, and return its path.
+
+    It is written beside, then renamed: an earlier output stays whole until the new one is. Raises UsageError.
+    """
+    target = Path(folder) / "output.bin"
+    partial = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        try:
+            with partial.open("wb") as file:
+                file.write(out.astype("<f4").tobytes())
+                file.flush()
+                os.fsync(file.fileno())
+            partial.replace(target)
+        finally:
+            partial.unlink(missing_ok=True)
+    except OSError as failure:
+        raise UsageError(f"{target}: cannot be written: {failure.strerror}") from None
+    return target

@@ -1,0 +1,49 @@
+"""The layer in PyTorch, by cuDNN or oneDNN: what a user would call instead of a kernel."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ...device import Unsupported
+from ...peers.pytorch import Call
+
+DTYPES = {"fp32": "float32", "tf32": "float32", "fp16": "float16", "bf16": "bfloat16"}
+
+
+class Convolution(Call):
+    """Convolution, bias, ReLU and pool of x (C, H+k-1, W+k-1) -> out (O, H//2, W//2). A unit is a call.
+
+    Options: `precision`, a key of DTYPES; `channels_last`: tensors in memory as NHWC, the inputs before the time starts;
+    and those of every Call. Raises Unsupported for TF32 on a CPU, which has none.
+    """
+
+    def prepare(self, inputs: Mapping[str, Any]) -> None:
+        precision = self.options["precision"]
+        if precision == "tf32" and self.place.type == "cpu":
+            raise Unsupported("TF32 is an NVIDIA GPU's")
+        torch = self.torch
+        dtype = getattr(torch, DTYPES[precision])
+        layout = torch.channels_last if self.options["channels_last"] else torch.contiguous_format
+        self.x = self.tensor(inputs["x"][None], dtype=dtype, memory_format=layout)
+        self.weight = self.tensor(inputs["weight"], dtype=dtype, memory_format=layout)
+        self.bias = self.tensor(inputs["bias"], dtype=dtype)
+        self.layer = self.compiled(layer)
+
+    def poison(self) -> None:
+        filters, _, kernel, _ = self.weight.shape
+        height, width = (1 + side - kernel for side in self.x.shape[2:])
+        self.out = self.torch.full((1, filters, height // 2, width // 2), float("nan"), device=self.place)
+
+    def compute(self) -> None:
+        self.out = self.layer(self.x, self.weight, self.bias)
+
+    def result(self) -> dict[str, np.ndarray]:
+        return {"out": self.array(self.out[0])}
+
+
+def layer(x: Any, weight: Any, bias: Any) -> Any:
+    """out (1, O, H//2, W//2) of x (1, C, H+k-1, W+k-1)."""
+    from torch.nn import functional
+
+    return functional.max_pool2d(functional.relu(functional.conv2d(x, weight, bias), inplace=True), 2)

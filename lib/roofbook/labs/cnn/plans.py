@@ -1,0 +1,195 @@
+"""How the host drives the convolution layer: one launch, or the weights packed first; and the sizes of each launch."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...device import Buffer, Device, Unsupported
+from ...devices import host_cpu
+from ...lab import Case, Runnable, Variant
+from ...source import Source
+from .problem import Layer
+
+HERE = Path(__file__).parent
+PUBLISHED_SUB, PUBLISHED_GROUP = (4, 2, 14), (4, 8, 2)
+"""The report's best: filters, rows and columns of a sub-tile, and work-items of a group along them."""
+
+
+def layer(case: Case) -> Layer:
+    """The layer of a case."""
+    return Layer(**case.params["layer"])
+
+
+def ceiling(size: int, part: int) -> int:
+    """How many parts cover the size."""
+    return -(-size // part)
+
+
+class Convolution(Runnable):
+    """The layer on a device: input, weights and bias in, pooled output back. `run` tells the seconds of its kernels."""
+
+    kernel_name: str
+    group: tuple[int, ...] = (1, 1, 1)
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        assert variant.source is not None
+        self.device, self.variant, self.units, self.layer = device, variant, case.units, layer(case)
+        self.group = tuple(variant.options.get("group", self.group))
+        self.size = self.lay_out()
+        self.refuse()
+        self.queue = device.queue(profiling=True)
+        self.source = variant.source.turn(**self.sizes(variant.source), **self.turned())
+        self.program = device.build(self.source.render(device.backend), self.build_options())
+        self.kernel = self.program.kernel(self.kernel_name)
+        self.x, self.weight, self.bias = (device.upload(inputs[name]) for name in ("x", "weight", "bias"))
+        self.out = device.empty(4 * int(np.prod(self.layer.out_shape)))
+        self.buffers: list[Buffer] = [self.x, self.weight, self.bias, self.out]
+
+    def lay_out(self) -> tuple[int, ...]:
+        """The global size."""
+        raise NotImplementedError
+
+    def refuse(self) -> None:
+        """Raises Unsupported where the launch is not for this device, with the reason."""
+        items = int(np.prod(self.group))
+        if items > self.device.max_work_group:
+            raise Unsupported(f"{items} work-items a group: {self.device.max_work_group} at most")
+
+    def sizes(self, source: Source) -> dict[str, int]:
+        """The layer as knobs; those that `source` has."""
+        one = self.layer
+        every = {"CHANNELS": one.channels, "FILTERS": one.filters, "HEIGHT": one.height, "WIDTH": one.width}
+        return every | {"TAPS": one.kernel}
+
+    def turned(self) -> dict[str, Any]:
+        """The knobs that follow from the launch."""
+        return {}
+
+    def build_options(self) -> tuple[str, ...]:
+        return ()
+
+    def arguments(self) -> tuple[Any, ...]:
+        return self.x, self.weight, self.bias, self.out
+
+    def submit(self) -> None:
+        self.queue.launch(self.kernel, self.size, self.group, *self.arguments())
+
+    def reset(self) -> None:
+        self.queue.write(self.out, np.full(self.layer.out_shape, np.nan, np.float32))
+
+    def run(self) -> float:
+        return self.queue.timed(self.submit)
+
+    def outputs(self) -> dict[str, np.ndarray]:
+        return {"out": self.queue.read(self.out, np.empty(self.layer.out_shape, np.float32)).astype(np.float64)}
+
+    def facts(self) -> dict[str, Any]:
+        groups = int(np.prod(self.size)) // int(np.prod(self.group))
+        return {"group": "x".join(map(str, self.group)), "groups": groups, **self.kernel.resources()}
+
+    def close(self) -> None:
+        for buffer in self.buffers:
+            buffer.release()
+
+
+class Sequential(Convolution):
+    """One work-item, on the host's CPU device wherever the lab runs."""
+
+    kernel_name = "sequential"
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        super().__init__(device if device.kind == "cpu" else host_cpu(), variant, case, inputs)
+        self.c = self.device.empty(4 * int(np.prod(self.layer.conv_shape)))
+        self.buffers.append(self.c)
+
+    def lay_out(self) -> tuple[int, ...]:
+        self.group = (1,)
+        return (1,)
+
+    def arguments(self) -> tuple[Any, ...]:
+        return self.x, self.weight, self.bias, self.c, self.out
+
+
+class Tiled(Convolution):
+    """A work-item a sub-tile, in three dimensions: filters, rows, columns. Options `sub` and `group` are their sides."""
+
+    kernel_name = "tiled"
+    group = PUBLISHED_GROUP
+
+    def lay_out(self) -> tuple[int, ...]:
+        self.sub: tuple[int, ...] = self.variant.options.get("sub", PUBLISHED_SUB)
+        sides = (self.layer.filters, self.layer.height, self.layer.width)
+        return tuple(side // part for side, part in zip(sides, self.sub, strict=True))
+
+    def refuse(self) -> None:
+        why = misfit(self.layer, self.sub, self.group)
+        if why:
+            raise Unsupported(why)
+        super().refuse()
+
+    def turned(self) -> dict[str, Any]:
+        return dict(zip(("SUB_I", "SUB_H", "SUB_W"), self.sub, strict=True))
+
+
+def misfit(layer: Layer, sub: tuple[int, ...], group: tuple[int, ...]) -> str | None:
+    """Why sub-tiles and work-groups of these sides do not cover the layer exactly; None where they do."""
+    names = ("filters", "rows", "columns")
+    for name, side, part, items in zip(names, (layer.filters, layer.height, layer.width), sub, group, strict=True):
+        if side % part:
+            return f"{side} {name} are no multiple of a sub-tile's {part}"
+        if side // part % items:
+            return f"{side // part} work-items along the {name} are no multiple of a group's {items}"
+    return None
+
+
+class LocalTile(Tiled):
+    """The same, with the group's part of the input in local memory."""
+
+    kernel_name = "local_tile"
+
+    def turned(self) -> dict[str, Any]:
+        return super().turned() | dict(zip(("LOCAL_0", "LOCAL_1", "LOCAL_2"), self.group, strict=True))
+
+
+class Packed(Convolution):
+    """Weights packed by tiles of filters, then the convolution: both are timed."""
+
+    tile: int
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        super().__init__(device, variant, case, inputs)
+        one = self.layer
+        packer = Source.of(HERE / "pack.k", CHANNELS=one.channels, FILTERS=one.filters, TAPS=one.kernel, TILE=self.tile)
+        self.pack = device.build(packer.render(device.backend)).kernel("pack")
+        values = one.terms * self.tile * ceiling(one.filters, self.tile)
+        self.packing, self.packed = (256 * ceiling(values, 256),), device.empty(4 * values)
+        self.buffers.append(self.packed)
+
+    def submit(self) -> None:
+        self.queue.launch(self.pack, self.packing, (256,), self.weight, self.packed)
+        self.queue.launch(self.kernel, self.size, self.group, self.x, self.packed, self.bias, self.out)
+
+
+class Gemm(Packed):
+    """The implicit matrix product: groups of 256 own 128 filters by 8 x 16 pixels."""
+
+    kernel_name = "gemm"
+    group = (256, 1, 1)
+    tile = 128
+
+    def lay_out(self) -> tuple[int, ...]:
+        one = self.layer
+        return (256 * ceiling(one.width, 16), ceiling(one.height, 8), ceiling(one.filters, self.tile))
+
+
+class Vectors(Packed):
+    """A work-item four filters by two rows by thirty-two columns, on explicit vectors."""
+
+    kernel_name = "vectors"
+    tile = 4
+
+    def lay_out(self) -> tuple[int, ...]:
+        one = self.layer
+        return (ceiling(one.filters, self.tile), one.height // 2, ceiling(one.width // 2 * 2, 32))

@@ -1,0 +1,158 @@
+// Implicit matrix product on Hopper's tensor cores: a block owns 128 filters by 8 x 32 pixels, each of two warpgroups 64
+// filters of them. One thread lets the copy engine fetch boxes of weights and of shifted input straight into four stages of
+// shared memory; nothing is unrolled into a matrix. Bias, ReLU and pooling happen in registers.
+//
+// Knob ELEMENT:  f16 or bf16: what the operands are rounded to; sums are fp32
+// Knob PRODUCTS: 1  one product an operand pair
+//                3  operands split into two parts: low x high, high x low, then high x high: as exact as fp32
+// Knob BLOCKS:   2  two blocks form a cluster and fetch each half of the pixels for both;  1  every block for itself
+// Knob CHANNELS: channels of the input
+// Knob FILTERS:  channels of the output
+// Knob HEIGHT:   rows of the convolution's output
+// Knob WIDTH:    columns of the convolution's output
+// Knob TAPS:     side of the filter
+#include "layer.k"
+#include "hopper.h"
+#define TILE_I 128
+#define TILE_H 8
+#define TILE_W 32
+#define DEPTH 64 /* channels a step: 128 bytes */
+#define STAGES 4
+#define PARTS ((PRODUCTS + 1) / 2)
+#define TAPS_2 (TAPS * TAPS)
+#define PADDED_CHANNELS ((CHANNELS + DEPTH - 1) / DEPTH * DEPTH)
+#define PADDED_FILTERS ((FILTERS + TILE_I * BLOCKS - 1) / (TILE_I * BLOCKS) * TILE_I * BLOCKS)
+#define SLICES (PADDED_CHANNELS / DEPTH)
+#define STEPS (TAPS_2 * SLICES)
+#define WEIGHT_BYTES (TILE_I * DEPTH * 2)
+#define PIXEL_BYTES (TILE_H * TILE_W * DEPTH * 2)
+#define STAGE_BYTES (WEIGHT_BYTES + PIXEL_BYTES)
+#define SPLIT_SCALE 2048.0f /* keeps the low parts away from fp16's smallest numbers */
+#if BLOCKS == 2
+#define CLUSTER __cluster_dims__(2, 1, 1)
+#define COPY_PIXELS copy_box_to_both
+#else
+#define CLUSTER
+#define COPY_PIXELS copy_box_4d
+#endif
+
+DEVICE unsigned short rounded(float value) {
+  unsigned short bits;
+  asm("cvt.rn." TEXT(ELEMENT) ".f32 %0, %1;" : "=h"(bits) : "f"(value));
+  return bits;
+}
+
+DEVICE float widened(unsigned short bits) {
+  float value;
+  asm("cvt.f32." TEXT(ELEMENT) " %0, %1;" : "=f"(value) : "h"(bits));
+  return value;
+}
+
+// The part of `value`: 0 the rounded value, 1 what rounding left, scaled.
+DEVICE unsigned short part_of(float value, int part) {
+  const unsigned short high = rounded(value);
+  return part == 0 ? high : rounded((value - widened(high)) * SPLIT_SCALE);
+}
+
+// x (channel, row, column) -> pixels (part, row, column, channel); a block turns 32 columns of 64 channels of a row.
+KERNEL_OF(256, 4) void to_pixels(const float *RESTRICT x, unsigned short *RESTRICT pixels) {
+  __shared__ float tile[DEPTH][33];
+  const int lane = threadIdx.x, row = blockIdx.y, columns = X_ROW, rows = HEIGHT + TAPS - 1;
+  for (int k = lane; k < DEPTH * 32; k += 256) {
+    const int channel = blockIdx.z * DEPTH + k / 32, column = blockIdx.x * 32 + k % 32;
+    tile[k / 32][k % 32] = channel < CHANNELS && column < columns ? x[X_AT(channel, row, column)] : 0.0f;
+  }
+  __syncthreads();
+  for (int part = 0; part < PARTS; part++) {
+    for (int k = lane; k < DEPTH * 32; k += 256) {
+      const int column = blockIdx.x * 32 + k / DEPTH;
+      if (column < columns) {
+        pixels[((part * rows + row) * columns + column) * PADDED_CHANNELS + blockIdx.z * DEPTH + k % DEPTH] =
+            part_of(tile[k % DEPTH][k / DEPTH], part);
+      }
+    }
+  }
+}
+
+// weight (filter, channel, tap) -> packed (part, tap, filter, channel), filters and channels filled up with zeros.
+KERNEL_OF(256, 4) void to_taps(const float *RESTRICT weight, unsigned short *RESTRICT packed) {
+  const int at = GLOBAL_ID(0), filter = at / PADDED_CHANNELS, channel = at % PADDED_CHANNELS;
+  if (filter < PADDED_FILTERS) {
+    for (int tap = 0; tap < TAPS_2; tap++) {
+      const float value = filter < FILTERS && channel < CHANNELS ? weight[(filter * CHANNELS + channel) * TAPS_2 + tap] : 0.0f;
+      for (int part = 0; part < PARTS; part++) {
+        packed[((part * TAPS_2 + tap) * PADDED_FILTERS + filter) * PADDED_CHANNELS + channel] = part_of(value, part);
+      }
+    }
+  }
+}
+
+CLUSTER KERNEL_OF(384, 1) void tensor(const void *weight_map, const void *pixel_map, const float *RESTRICT bias,
+                                      float *RESTRICT out) {
+  extern __shared__ char whole[];
+  __shared__ unsigned long long full[STAGES], empty[STAGES];
+  char *stages = (char *)(((unsigned long long)whole + 1023) / 1024 * 1024);
+  const int lane = threadIdx.x, rank = BLOCKS == 2 ? rank_in_cluster() : 0;
+  const int i0 = blockIdx.x * TILE_I, w0 = blockIdx.y * TILE_W, h0 = blockIdx.z * TILE_H;
+  if (lane == 0) {
+    for (int stage = 0; stage < STAGES; stage++) {
+      init_barrier(&full[stage], 1);
+      init_barrier(&empty[stage], 2 * BLOCKS);
+    }
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  }
+  __syncthreads();
+  sync_cluster();
+  if (lane < 128) {
+    if (lane == 0) {
+      for (int step = 0; step < PRODUCTS * STEPS; step++) {
+        const int stage = step % STAGES, product = step / STEPS, tap = step % STEPS / SLICES;
+        const int channel = step % SLICES * DEPTH;
+        const int weight_part = PRODUCTS == 3 && product == 0, pixel_part = PRODUCTS == 3 && product == 1;
+        char *weights = stages + stage * STAGE_BYTES, *pixels = weights + WEIGHT_BYTES;
+        wait_for(&empty[stage], step / STAGES % 2 ^ 1);
+        expect_bytes(&full[stage], STAGE_BYTES);
+        copy_box(weights, weight_map, &full[stage], channel, i0, weight_part * TAPS_2 + tap);
+        COPY_PIXELS(pixels + rank * (PIXEL_BYTES / BLOCKS), pixel_map, &full[stage], channel, w0 + tap % TAPS,
+                    h0 + tap / TAPS + rank * (TILE_H / BLOCKS), pixel_part);
+      }
+    }
+  } else {
+    const int group = lane / 128 - 1;
+    float c[128];
+#pragma unroll
+    for (int k = 0; k < 128; k++) c[k] = 0.0f;
+    for (int step = 0; step < PRODUCTS * STEPS; step++) {
+      const int stage = step % STAGES;
+      if (PRODUCTS == 3 && step == 2 * STEPS) {
+        matrix_wait_all();
+#pragma unroll
+        for (int k = 0; k < 128; k++) c[k] *= 1.0f / SPLIT_SCALE;
+      }
+      wait_for(&full[stage], step / STAGES % 2);
+      const char *weights = stages + stage * STAGE_BYTES;
+      const unsigned long long a = tile_at(weights + group * (WEIGHT_BYTES / 2)), b = tile_at(weights + WEIGHT_BYTES);
+      matrix_begin();
+#pragma unroll
+      for (int k = 0; k < DEPTH / 16; k++) matrix_product(c, a + 2 * k, b + 2 * k);
+      matrix_commit();
+      if (step > 0) {
+        matrix_wait_but_one();
+        if (lane % 128 < BLOCKS) arrive_at(&empty[(step - 1) % STAGES], lane % 128);
+      }
+    }
+    matrix_wait_all();
+    const int filter = i0 + lane / 32 % 4 * 16 + group * 64 + lane % 32 / 4;
+#pragma unroll
+    for (int j = 0; j < 32; j++) {
+      const int row = h0 + j / 4, column = w0 + j % 4 * 8 + lane % 4 * 2;
+      if (j / 4 % 2 == 0 && row + 1 < HEIGHT && column + 1 < WIDTH) {
+        const float upper = fmaxf(fmaxf(c[4 * j], c[4 * j + 1]), fmaxf(c[4 * j + 16], c[4 * j + 17]));
+        const float lower = fmaxf(fmaxf(c[4 * j + 2], c[4 * j + 3]), fmaxf(c[4 * j + 18], c[4 * j + 19]));
+        if (filter < FILTERS) out[OUT_AT(filter, row / 2, column / 2)] = fmaxf(0.0f, upper + bias[filter]);
+        if (filter + 8 < FILTERS) out[OUT_AT(filter + 8, row / 2, column / 2)] = fmaxf(0.0f, lower + bias[filter + 8]);
+      }
+    }
+  }
+  sync_cluster();
+}

@@ -1,0 +1,94 @@
+"""The tensor-core rungs: operands laid out for the copy engine, whose maps the driver encodes, then the matrix product."""
+
+import ctypes
+import ctypes.util
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...device import Device, DriverFailed, Unsupported
+from ...lab import Case, Variant
+from .plans import Convolution, ceiling
+
+DEPTH, TILE_I, TILE_H, TILE_W, STAGES = 64, 128, 8, 32, 4
+"""As in tensor.cu."""
+MAP_BYTES = 128
+
+
+class Tensor(Convolution):
+    """Hopper's tensor cores. Option `prepared`: operands are converted once, not in each call."""
+
+    kernel_name = "tensor"
+    group = (384, 1, 1)
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        super().__init__(device, variant, case, inputs)
+        one, knobs = self.layer, dict(self.source.knobs)
+        self.blocks, parts = int(knobs["BLOCKS"]), (int(knobs["PRODUCTS"]) + 1) // 2
+        rows, columns = one.x_shape[1:]
+        taps, channels = one.kernel**2, DEPTH * ceiling(one.channels, DEPTH)
+        filters = TILE_I * self.blocks * ceiling(one.filters, TILE_I * self.blocks)
+        self.to_pixels, self.to_taps = self.program.kernel("to_pixels"), self.program.kernel("to_taps")
+        self.pixels = device.empty(2 * parts * rows * columns * channels)
+        self.taps = device.empty(2 * parts * taps * filters * channels)
+        half = str(knobs["ELEMENT"]) == "f16"
+        box = (DEPTH, TILE_W, TILE_H // self.blocks, 1)
+        maps = (
+            tensor_map(self.taps, (channels, filters, parts * taps), (DEPTH, TILE_I, 1), half),
+            tensor_map(self.pixels, (channels, columns, rows, parts), box, half),
+        )
+        self.weight_map, self.pixel_map = (device.upload(np.frombuffer(each, np.uint8)) for each in maps)
+        self.buffers += [self.pixels, self.taps, self.weight_map, self.pixel_map]
+        self.pixel_size = (256 * ceiling(columns, 32), rows, channels // DEPTH)
+        self.tap_size = (256 * ceiling(filters * channels, 256),)
+        self.kernel.configure(dynamic_local_bytes=STAGES * 2 * DEPTH * (TILE_I + TILE_H * TILE_W) + 1024)
+        self.prepared = bool(variant.options.get("prepared"))
+
+    def lay_out(self) -> tuple[int, ...]:
+        assert self.variant.source is not None
+        one, blocks = self.layer, int(dict(self.variant.source.knobs)["BLOCKS"])
+        filters = blocks * ceiling(one.filters, TILE_I * blocks)
+        return 384 * filters, ceiling(one.width, TILE_W), ceiling(one.height, TILE_H)
+
+    def build_options(self) -> tuple[str, ...]:
+        return ("-arch=sm_90a",)
+
+    def convert(self) -> None:
+        self.queue.launch(self.to_pixels, self.pixel_size, (256, 1, 1), self.x, self.pixels)
+        self.queue.launch(self.to_taps, self.tap_size, (256,), self.weight, self.taps)
+
+    def reset(self) -> None:
+        super().reset()
+        if self.prepared:
+            self.convert()
+            self.queue.finish()
+
+    def submit(self) -> None:
+        if not self.prepared:
+            self.convert()
+        self.queue.launch(self.kernel, self.size, self.group, self.weight_map, self.pixel_map, self.bias, self.out)
+
+
+def tensor_map(buffer: Any, sizes: Sequence[int], box: Sequence[int], half: bool) -> bytes:
+    """The driver's description of a tensor of 2-byte elements for the copy engine: `sizes` and `box` from the innermost on.
+
+    Rows of a box are 128 bytes, swizzled. Raises Unsupported without an NVIDIA driver, DriverFailed with its error code.
+    """
+    if not hasattr(buffer, "memory"):  # a device on paper has no address to describe
+        return bytes(MAP_BYTES)
+    name = ctypes.util.find_library("cuda")
+    if name is None:
+        raise Unsupported("no NVIDIA driver library")
+    rank = len(sizes)
+    space = (ctypes.c_uint64 * (MAP_BYTES // 8 + 8))()
+    start = -(-ctypes.addressof(space) // 64) * 64
+    strides = [2 * int(np.prod(sizes[: at + 1])) for at in range(rank - 1)]
+    error = ctypes.CDLL(name).cuTensorMapEncodeTiled(
+        ctypes.c_void_p(start), 6 if half else 9, rank, ctypes.c_void_p(buffer.memory.data.ptr),
+        (ctypes.c_uint64 * rank)(*sizes), (ctypes.c_uint64 * (rank - 1))(*strides), (ctypes.c_uint32 * rank)(*box),
+        (ctypes.c_uint32 * rank)(*[1] * rank), 0, 3, 2, 0,
+    )  # fmt: skip
+    if error:
+        raise DriverFailed(f"cuTensorMapEncodeTiled stopped with error {error}")
+    return ctypes.string_at(start, MAP_BYTES)

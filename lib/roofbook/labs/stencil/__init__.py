@@ -1,0 +1,278 @@
+"""The rsqrt stencil (Parallel Architectures): twenty-three passes over three grids, from one loop to one pass over memory.
+
+The ladder follows the report's hints; past its end stand one flat range, wide types and all passes in one kernel.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...device import Device
+from ...lab import Case, Lab, Measured, Sweep, Variant, Work
+from ...peers import pytorch
+from ...source import Source
+from . import peers, plans
+from .problem import bound, error_over_bound, inputs, reference
+
+if TYPE_CHECKING:
+    from ...report.html import Table
+
+HERE = Path(__file__).parent
+
+CHECKED = Source.of(
+    HERE / "passes.k", BOUNDS="CHECKED", SIZES="ARGUMENTS", ROOT="DIVIDED", WALK="ROWS", TASKS=1, STAGING="DIRECT",
+    OFFSET=0,
+)  # fmt: skip
+"""The straight port: a work-item an element, and every one asks where it is."""
+NO_IFS = CHECKED.turn(BOUNDS="NONE")
+COMPILED = NO_IFS.turn(SIZES="COMPILED")
+ACCURATE = COMPILED.turn(ROOT="ACCURATE")
+NATIVE = ACCURATE.turn(ROOT="NATIVE")
+FLAT = Source.of(HERE / "flat.k", VECTOR="float", LANES=1, PASSES=1)
+
+
+def wide(lanes: int, source: Source = FLAT) -> Source:
+    """The flat range with so many elements a work-item."""
+    return source.turn(VECTOR=f"float{lanes}" if lanes > 1 else "float", LANES=lanes)
+
+
+PUBLISHED_PASSES = 23
+FUSED = FLAT.turn(PASSES=PUBLISHED_PASSES)
+
+LADDER = (
+    Variant(
+        "sequential", None, Source.of(HERE / "sequential.k"), plans.Sequential,
+        "One work-item walks all passes, rows and columns.",
+        "The base: one core and one element at a time.",
+        frozenset({"opencl"}), options={"device": "host"},
+    ),
+    Variant(
+        "checked", "sequential", CHECKED, plans.Passes,
+        "A work-item an element; each asks whether it lies inside.",
+        "All cores at work. A pass reads three floats and writes one: memory bounds it, not the roots.",
+        differs=("source", "plan", "options"),
+    ),
+    Variant(
+        "no-ifs", "checked", NO_IFS, plans.Passes,
+        "No bounds check: the range is the inner rows, the width a multiple of the work-group's.",
+        "The report calls it one of the most effective steps. Two comparisons beside three loads should hardly show on a GPU.",
+    ),
+    Variant(
+        "compiled-sizes", "no-ifs", COMPILED, plans.Passes,
+        "Height and width are constants of the kernel, not arguments.",
+        "Saves an integer multiplication or two; nothing where memory bounds.",
+    ),
+    Variant(
+        "rsqrt", "compiled-sizes", ACCURATE, plans.Passes,
+        "rsqrt(x) in place of 1/sqrt(x).",
+        "One special-function instruction in place of a root and a division: helps where arithmetic shows at all.",
+        shows={"one_pass": r"\A(?![\s\S]*(sqrt\.rn|div\.rn))[\s\S]*rsqrt\.approx"},
+    ),
+    Variant(
+        "native-rsqrt", "rsqrt", NATIVE, plans.Passes,
+        "native_rsqrt(x): as exact as the device likes.",
+        "On NVIDIA both are the same instruction: no difference. The table of errors shows what is given away.",
+        shows={"one_pass": r"rsqrt\.approx\.ftz\.f32"}, published="work-group 128x1, 1 task per work-item",
+    ),
+    Variant(
+        "local-memory", "native-rsqrt", NATIVE.turn(STAGING="LOCAL_COPY", GROUP_SIZE=128), plans.Passes,
+        "r, g and b go through local memory.",
+        "No element is read twice, so there is nothing to share: a barrier and two more copies, slower.",
+        shows={"one_pass": r"bar\.sync|barrier\.sync"},
+    ),
+    Variant(
+        "tasks-2", "native-rsqrt", NATIVE.turn(TASKS=2), plans.Passes,
+        "Two elements a work-item: column j and column j + width/2.",
+        "Half the work-items, twice the loads in flight for each: as fast, the report says.",
+        published="work-group 128x1, 2 tasks per work-item",
+    ),
+    Variant(
+        "tasks-4", "tasks-2", NATIVE.turn(TASKS=4), plans.Passes,
+        "Four elements a work-item.", "As before: enough loads are in flight already.",
+    ),
+    Variant(
+        "tasks-8", "tasks-4", NATIVE.turn(TASKS=8), plans.Passes,
+        "Eight elements a work-item.", "No gain, and fewer work-items to hide latency with.",
+    ),
+    Variant(
+        "flat", "native-rsqrt", FLAT, plans.Flat,
+        "The inner rows are one range: one index, one comparison, any width.",
+        "Nothing to gain on a GPU; and no rule about widths any more.",
+        differs=("source", "plan"),
+    ),
+    Variant(
+        "float2", "flat", wide(2), plans.Flat,
+        "Two neighbouring elements a work-item, as one float2.", "Half the load instructions.",
+        shows={"flat": r"ld\.global\.(nc\.)?v2\.(f32|b32|u32)"},
+    ),
+    Variant(
+        "float4", "float2", wide(4), plans.Flat,
+        "float4: 16 bytes a load.", "The widest load of a GPU thread: fewest instructions for the same bytes.",
+        shows={"flat": r"ld\.global\.(nc\.)?v4\.(f32|b32|u32)"},
+    ),
+    Variant(
+        "float8", "float4", wide(8), plans.Flat,
+        "float8: two such loads in a row.", "On a GPU a warp's loads now have gaps, which the cache must close.",
+    ),
+    Variant(
+        "float16", "float8", wide(16), plans.Flat,
+        "float16: a whole vector register of a CPU, a whole cache line.",
+        "For a CPU whose compiler forms no vectors by itself this is the step that counts.",
+    ),
+    Variant(
+        "fused", "float4", wide(4, FUSED), plans.Flat,
+        "All iterations in one kernel: r and b do not change, so the root is taken once and added 23 times in order.",
+        "One pass over memory in place of 23, and not one bit of the result differs.",
+    ),
+    Variant(
+        "fused-float16", "fused", wide(16, FUSED), plans.Flat,
+        "The same on float16.", "The best of both for a CPU.",
+    ),
+)  # fmt: skip
+
+SHAPES = ("32x1", "64x1", "128x1", "256x1", "512x1", "1024x1", "64x2", "32x4", "16x8", "8x16", "4x32", "1x128")
+
+
+def torch_peer(name: str, change: str, backend: str, **options: Any) -> Variant:
+    """PyTorch on the host's CPU or on the GPU of the CUDA backend."""
+    return Variant(
+        name, None, None, peers.Stencil, change, "What a user of PyTorch would write.",
+        backends=frozenset({backend}), role="peer", options=options,
+    )  # fmt: skip
+
+
+PEERS = (
+    torch_peer("torch-cpu", "PyTorch on the CPU, eager.", "host", compile=False),
+    torch_peer("torch-cpu-compiled", "PyTorch on the CPU, torch.compile of a pass.", "host", compile=True),
+    torch_peer("torch", "PyTorch, eager.", "cuda", compile=False),
+    torch_peer("torch-compiled", "PyTorch, torch.compile of a pass.", "cuda", compile=True),
+)
+
+BYTES_AN_ELEMENT = 16
+"""r, b and g read, g written: float32."""
+FLOPS_AN_ELEMENT = 2
+"""Once for all passes: the sum r + b, and the root. Each pass adds one more operation."""
+
+CASES = {
+    "quick": ("1024x1024",),
+    "published": ("8192x8192",),
+    "large": ("16384x16384",),
+    "test": ("6x1024", "7x48", "5x13"),
+}
+
+
+class RsqrtStencil(Lab):
+    """The lab. A case is height x width; its params are those two, the passes of a run and nothing else."""
+
+    name = "stencil"
+    title = "Rsqrt stencil"
+    home = "opencl"
+    unit = "pass"
+    timed = "kernels"
+    base = "sequential"
+    best = "fused"
+    ladder = LADDER
+    peers = PEERS
+    published_cases = {"size not stated, 23 iterations": "8192x8192"}
+
+    def __init__(self) -> None:
+        scalar, checked, fused = (self.variant(name) for name in ("native-rsqrt", "checked", "fused"))
+        walks = {"rows": CHECKED, "columns": CHECKED.turn(WALK="COLUMNS")}
+        self.sweeps = (
+            Sweep("without", "What is each optimisation worth in the best rung?", _without(fused)),
+            Sweep("wg", "Which shape of work-group?",
+                  tuple(scalar.at("wg", shape, NATIVE.turn(BOUNDS="CHECKED"), group=_sides(shape)) for shape in SHAPES)),
+            Sweep("lanes", "What does a work-group cost that is no multiple of 32?",
+                  tuple(checked.at("lanes", lanes, group=(lanes, 1)) for lanes in (96, 100, 128))),
+            Sweep("misaligned", "What do rows cost that start so many floats off the alignment?",
+                  tuple(scalar.at("misaligned", floats, NATIVE.turn(OFFSET=floats)) for floats in range(32))),
+            Sweep("walk", "Neighbouring work-items along rows or along columns?",
+                  tuple(checked.at("walk", walk, source) for walk, source in walks.items())),
+            Sweep("vector", "How wide, with all passes in one kernel?",
+                  tuple(fused.at("vector", lanes, wide(lanes, FUSED)) for lanes in (1, 2, 4, 8, 16))),
+        )  # fmt: skip
+
+    def cases(self, scale: str) -> Sequence[Case]:
+        return [
+            Case(name, scale, {"height": height, "width": width, "iterations": PUBLISHED_PASSES}, PUBLISHED_PASSES)
+            for name in CASES[scale]
+            for height, width in [_sides(name)]
+        ]
+
+    def inputs(self, case: Case, seed: int) -> Mapping[str, Any]:
+        """`r`, `b` uniform on [0.25, 4) and `g` N(0, 1): float32 (height, width)."""
+        return inputs(case.params["height"], case.params["width"], seed)
+
+    def reference(self, case: Case, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+        right = reference(inputs["r"], inputs["b"], inputs["g"], case.units)
+        return {**right, "bound": bound(right, inputs["g"], case.units)}
+
+    def check(
+        self, case: Case, variant: Variant, outputs: Mapping[str, np.ndarray], reference: Mapping[str, Any]
+    ) -> tuple[float, float, str]:
+        over = error_over_bound(outputs["g"], dict(reference), reference["bound"])
+        return over, 1.0, "largest error of an element of g, over its bound"
+
+    def work(self, case: Case) -> Work:
+        """Per pass: what all passes together need at least, one sweep over memory and a root an element, over their number."""
+        elements = (case.params["height"] - 2) * case.params["width"]
+        flops = elements * (FLOPS_AN_ELEMENT / PUBLISHED_PASSES + 1)
+        return Work(flops, elements * BYTES_AN_ELEMENT / PUBLISHED_PASSES, elements * BYTES_AN_ELEMENT * 3 / 4)
+
+    def traffic(self, case: Case, variant: Variant) -> float:
+        passes = dict(variant.source.knobs).get("PASSES", 1) if variant.source else 1
+        return self.work(case).bytes * PUBLISHED_PASSES / int(passes)
+
+    def units(self, case: Case, variant: Variant, device: Device) -> int:
+        if variant.name == "sequential" and case.scale != "test":  # one core: a pass says as much as 23
+            return 1
+        return case.units
+
+    def rate(self, case: Case) -> tuple[float, str]:
+        return (case.params["height"] - 2) * case.params["width"] / 1e9, "billion elements/s"
+
+    def excuse(self, variant: Variant, case: Case) -> str | None:
+        if variant.plan is peers.Stencil:
+            return pytorch.missing()
+        width, knobs = case.params["width"], dict(variant.source.knobs) if variant.source else {}
+        if variant.plan is plans.Flat and width % int(knobs["LANES"]):
+            return f"not on this case: the width is no multiple of {knobs['LANES']}"
+        if variant.plan is plans.Passes and knobs["BOUNDS"] == "NONE":
+            group = variant.options.get("group", (128, 1))
+            across, down = group[0] * int(knobs["TASKS"]), group[1]
+            if width % across:
+                return f"not on this case: the width is no multiple of {across}"
+            if (case.params["height"] - 2) % down:
+                return f"not on this case: the inner rows are no multiple of {down}"
+        return None
+
+    def summary(self, experiment: Measured) -> str:
+        from .story import summary
+
+        return summary(experiment)
+
+    def demonstration(self, device: Device) -> "Table":
+        from .story import demonstration
+
+        return demonstration(device)
+
+
+def _sides(name: str) -> tuple[int, int]:
+    """`1024x512` as two numbers."""
+    first, _, second = name.partition("x")
+    return int(first), int(second)
+
+
+def _without(best: Variant) -> tuple[Variant, ...]:
+    """The best rung with each of its optimisations undone."""
+    assert best.source is not None
+    return (
+        best.at("without", "one launch", wide(4)),
+        best.at("without", "wide types", wide(1, FUSED)),
+    )
+
+
+LAB = RsqrtStencil()

@@ -1,0 +1,44 @@
+"""The problem: g += 1/sqrt(r above + b below), pass after pass; its inputs, its float64 answer and the bound of its error."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Grid = NDArray[np.floating[Any]]
+UNIT_ROUNDOFF = 2.0**-24
+ROOT_ULPS = 4
+"""What an inverse root may be off: 2 ulp by OpenCL's and CUDA's tables, and as much for 1/sqrt, which rounds twice."""
+
+
+def inputs(height: int, width: int, seed: int) -> dict[str, NDArray[np.float32]]:
+    """r and b, uniform on [0.25, 4), and g, N(0, 1): float32 (height, width)."""
+    random = np.random.default_rng(seed)
+    r, b = (random.uniform(0.25, 4, (height, width)).astype(np.float32) for _ in range(2))
+    return {"r": r, "b": b, "g": random.standard_normal((height, width), np.float32)}
+
+
+def reference(r: Grid, b: Grid, g: Grid, passes: int) -> dict[str, Grid]:
+    """`g` after that many passes and `root`, what each pass adds (0 on the first and last row): float64."""
+    root = np.zeros(g.shape)
+    root[1:-1] = 1 / np.sqrt(r[:-2].astype(np.float64) + b[2:])
+    return {"g": g + passes * root, "root": root}
+
+
+def bound(reference: dict[str, Grid], start: Grid, passes: int) -> Grid:
+    """How far fp32 may be from the reference, by element; 0 on the first and last row, which no pass may touch.
+
+    Each of the passes rounds a sum no larger than |g| + passes * root once, and adds a root that is off by ROOT_ULPS
+    and by what the rounding of r + b makes of it: half its relative error.
+    """
+    root = reference["root"]
+    sums = passes * (np.abs(start) + passes * root)
+    roots = passes * root * (2 * ROOT_ULPS + 0.5)
+    return np.where(root > 0, UNIT_ROUNDOFF * (sums + roots), 0.0)
+
+
+def error_over_bound(g: Grid, reference: dict[str, Grid], limit: Grid) -> float:
+    """The largest |error| / bound; infinite where a border changed, NaN where anything is NaN."""
+    off = np.abs(g - reference["g"])
+    inner = float(np.max(off[1:-1] / limit[1:-1]))
+    return inner if np.all(off[[0, -1]] == 0) else float("nan") if np.isnan(off).any() else float("inf")

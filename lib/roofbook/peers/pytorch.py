@@ -1,0 +1,178 @@
+"""PyTorch as a peer: the call that a user would write instead of a kernel, on the same inputs, timed like a variant.
+
+An optional extra. It is imported when a peer is made, never before; a peer that cannot run says why in one line.
+"""
+
+import importlib
+import importlib.util
+import logging
+import os
+import warnings
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import numpy as np
+
+from ..device import BuildFailed, Device, DriverFailed, OutOfMemory, Unsupported
+from ..lab import Case, Runnable, Variant
+
+
+def missing() -> str | None:
+    """Why there is no PyTorch, in one line; None where it is installed. Does not import it."""
+    if importlib.util.find_spec("torch") is None:
+        return "PyTorch is not installed: pip install 'roofbook[peers]'"
+    return None
+
+
+class Call(Runnable):
+    """What all calls share. Options: `compile` for torch.compile, else eager; `precision` "tf32" lets cuDNN round operands.
+
+    On a CPU, with all cores that this process may use, the time is that of the whole call. On an NVIDIA GPU it is the
+    device's, taken by the CUDA backend's own queue, on whose stream PyTorch works. Raises Unsupported where PyTorch, its
+    CUDA or a C++ compiler is missing: the last in the first `run`, which compiles.
+    """
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        self.torch = _torch()
+        self.options, self.units = variant.options, case.units
+        self.mode = "compiled" if self.options.get("compile") else "eager"
+        self.queue: Any = None
+        if device.kind == "cpu":
+            self.place, self.stream = self.torch.device("cpu"), nullcontext()
+            self.torch.set_num_threads(_processors())
+        else:
+            self.place = _gpu(self.torch, device)
+            self.queue = device.queue(profiling=True)
+            stream = self.torch.cuda.ExternalStream(self.queue.stream.ptr, device=self.place)
+            self.stream = self.torch.cuda.stream(stream)
+        with self._settings():
+            self.prepare(inputs)
+
+    @abstractmethod
+    def prepare(self, inputs: Mapping[str, Any]) -> None:
+        """Copy the lab's inputs into tensors of the type and layout that the call takes. Not timed."""
+
+    @abstractmethod
+    def poison(self) -> None:
+        """Restore the inputs that `compute` overwrites, and fill the outputs with NaN."""
+
+    @abstractmethod
+    def compute(self) -> None:
+        """Do one unit."""
+
+    @abstractmethod
+    def result(self) -> dict[str, np.ndarray]:
+        """What `outputs` hands out."""
+
+    def tensor(self, array: np.ndarray, **form: Any) -> Any:
+        """A copy of an array on the device. `form` is what `Tensor.to` takes, such as dtype or memory_format."""
+        return self.torch.tensor(array).to(self.place, **form)
+
+    def array(self, tensor: Any) -> np.ndarray:
+        """A float64 copy of a tensor, in C order."""
+        copy: np.ndarray = tensor.float().cpu().numpy().astype(np.float64, order="C")
+        return copy
+
+    def compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """`function` in the peer's mode. The first call with tensors of a shape, type and layout compiles it for them."""
+        if self.mode == "eager":
+            return function
+        self.torch._dynamo.config.cache_size_limit = 256  # 8 by default: a few cases in a few precisions
+        logging.getLogger("torch.utils.cpp_extension").setLevel(logging.ERROR)  # says where it finds no GPU, with paths
+        compiled: Callable[..., Any] = self.torch.compile(function, dynamic=False, fullgraph=True)
+        return compiled
+
+    def reset(self) -> None:
+        with self._settings():
+            self.poison()
+
+    def run(self) -> float | None:
+        with self._settings():
+            if self.queue:
+                return float(self.queue.timed(self._submit))
+            self._submit()
+            return None
+
+    def outputs(self) -> dict[str, np.ndarray]:
+        with self._settings():
+            return self.result()
+
+    def facts(self) -> dict[str, Any]:
+        facts = {"torch": str(self.torch.__version__), "mode": self.mode}
+        if self.queue:
+            return {**facts, "cudnn": self.torch.backends.cudnn.version()}
+        return {**facts, "threads": self.torch.get_num_threads()}
+
+    def close(self) -> None:
+        for name in [name for name, value in vars(self).items() if isinstance(value, self.torch.Tensor)]:
+            delattr(self, name)
+        if self.queue:
+            self.torch.cuda.empty_cache()
+
+    def _submit(self) -> None:
+        for _ in range(self.units):
+            self.compute()
+
+    @contextmanager
+    def _settings(self) -> Iterator[None]:
+        """PyTorch's global settings as the options say, then as they were before. Its errors become the book's."""
+        flags = self.torch.backends.cudnn.flags
+        tf32 = self.options.get("precision") == "tf32"
+        with (
+            warnings.catch_warnings(),
+            self.torch.inference_mode(),
+            self.stream,
+            flags(enabled=True, benchmark=True, allow_tf32=tf32),
+        ):
+            warnings.filterwarnings("ignore", message="TensorFloat32 tensor cores")  # advises to turn them on
+            try:
+                yield
+            except Exception as error:
+                told = _told(error)
+                if told is None:
+                    raise
+                raise told from error
+
+
+def _torch() -> Any:
+    reason = missing()
+    if reason:
+        raise Unsupported(reason)
+    try:
+        return importlib.import_module("torch")
+    except (ImportError, OSError) as error:
+        raise Unsupported(f"PyTorch is installed but does not load: {_first_line(error)}") from error
+
+
+def _processors() -> int:
+    """The number that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _gpu(torch: Any, device: Device) -> Any:
+    """The torch.device that is the same card as `device`."""
+    if device.backend != "cuda":
+        raise Unsupported(f"PyTorch runs on a CPU or by CUDA, not on {device.spec}")
+    if not torch.cuda.is_available():
+        raise Unsupported(f"PyTorch {torch.__version__} has no CUDA here: pytorch.org names the build for a driver")
+    return torch.device(device.spec)
+
+
+def _told(error: Exception) -> Exception | None:
+    """What `measure` knows an error of PyTorch's as; None for a defect of ours."""
+    said = _first_line(error)
+    if type(getattr(error, "inner_exception", None)).__name__ == "InvalidCxxCompiler":
+        return Unsupported("torch.compile finds no C++ compiler: install g++ or set CXX")
+    if type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
+        return BuildFailed(said)
+    if type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in said:
+        return OutOfMemory(said)
+    if isinstance(error, RuntimeError) and said.startswith(("CUDA", "cuDNN")):
+        return DriverFailed(said)
+    return None
+
+
+def _first_line(error: Exception) -> str:
+    return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)

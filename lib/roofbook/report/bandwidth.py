@@ -1,0 +1,95 @@
+"""Achieved bandwidth as bars: what each variant moves in its time, held against the measured copy."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from roofbook.errors import UsageError
+from roofbook.report import units as show
+from roofbook.report.bars import absences, bar, cross, flag, heading, lanes, legend, upright
+from roofbook.report.readings import Reading, home_device, newest, value
+from roofbook.report.roofs import DASHES, binary
+from roofbook.report.svg import INK, Figure, finish, style
+from roofbook.roofline import Peaks
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+FAR = 3.0  # times the ceiling or the longest bar: a level of the memory beyond it is named, not drawn
+
+
+def bandwidth_chart(
+    rows: "pd.DataFrame",
+    peaks: Peaks,
+    *,
+    case: str,
+    working_set: float,
+    order: Sequence[str],
+    elsewhere: Collection[str] | Mapping[str, str] = (),
+    title: str = "",
+) -> Figure:
+    """GB/s of each verified variant in ladder order: the `bytes` of its row over its time, with the interval.
+
+    rows: store rows with `bytes` per unit, what the variant's data flow moves at least. working_set: bytes of the
+    case, which pick the measured copy that is the ceiling (drawn strong; other levels of the memory thin). Rows from
+    another device than most are left out. UsageError without a verified variant that has bytes.
+    """
+    from matplotlib.lines import Line2D
+
+    found = newest(rows, case)
+    ready = [name for name in order if name in found and found[name].ok and value(found[name].row, "bytes") > 0]
+    home = home_device([found[name] for name in ready])
+    good = [name for name in ready if found[name].row["device"] == home]
+    if not good:
+        raise UsageError(f"no variant of {', '.join(order)} has a verified time and bytes on {case}")
+    names = [name for name in order if name in good or (name in found and not found[name].ok)]
+    reached = {name: _bandwidth(found[name]) for name in good}
+    own = peaks.bandwidth_for(working_set) / 1e9
+    longest = max(own, *(high for _, _, high in reached.values()))
+    rates = {f"up to {binary(level.size)}": level.bandwidth / 1e9 for level in peaks.levels()}
+    levels = {label: rate for label, rate in rates.items() if abs(rate / own - 1) > 0.05}
+    near = {label: rate for label, rate in levels.items() if rate <= FAR * longest}
+    with style():
+        ax = lanes(len(names), (0.0, 1.06 * max([longest, *near.values()])), flagged=True)
+        for at, name in enumerate(names):
+            if name not in good:
+                heading(ax, at, name)
+                cross(ax, at, found[name].why)
+                continue
+            estimate, low, high = reached[name]
+            heading(ax, at, name, f"{_said(estimate)} \u00b7 {show.percent(estimate / own)}")
+            bar(ax, at, estimate, found[name].role, (low, high))
+        lines, barred = [], [at for at, name in enumerate(names) if name in good]
+        for at, (label, rate) in enumerate(near.items()):
+            dashes = DASHES[at % len(DASHES)]
+            upright(ax, rate, barred, color=INK, lw=1.2, linestyles=[dashes])
+            lines.append(Line2D([], [], color=INK, lw=1.2, ls=dashes, label=f"copy {label}: {_said(rate)}"))
+        flag(ax, own, barred, f"copy at this size: {_said(own)}", INK)
+        ax.xaxis.set_major_formatter(lambda at, _: show.tick(at))
+        ax.set_xlabel("bandwidth, GB/s")
+        legend(ax, {found[name].role for name in good}, lines)
+        over = [name for name in good if reached[name][1] > own]
+        named = f" (here {', '.join(over)})" if over else ""
+        notes = [
+            "Bytes are those that the variant's data flow moves at least: modelled, not counted. Per cent: of the copy "
+            "at this size. Whiskers: 95 % interval of the median.",
+            f"A bar whose whole interval lies over that line{named} means that a cache served part of the bytes, or "
+            "that our copy kernel is not the fastest.",
+        ]
+        far = [f"{label} {_said(rate)}" for label, rate in levels.items() if label not in near]
+        notes += [f"Copies beyond the axis: {', '.join(far)}."] * bool(far)
+        away = [name for name in ready if name not in good]
+        notes += [f"Measured on another device, so not drawn: {', '.join(away)}."] * bool(away)
+        idle = [name for name in order if name in found and found[name].ok and name not in ready]
+        notes += [f"Moves no bytes by its model, so not drawn: {', '.join(idle)}."] * bool(idle)
+        notes += absences(order, found, elsewhere)
+        return finish(ax.figure, title or f"Bandwidth that each variant reaches on {case}", notes)
+
+
+def _bandwidth(reading: Reading) -> tuple[float, float, float]:
+    """(estimate, low, high) in GB/s of a verified reading."""
+    moved = value(reading.row, "bytes") / 1e9
+    return moved / reading.median, moved / reading.high, moved / reading.low
+
+
+def _said(rate: float) -> str:
+    return f"{show.number(rate)}{show.THIN}GB/s"
