@@ -102,6 +102,8 @@ def test_the_layer_lies_within_its_bound(place: Any, name: str, layout: str, pre
     layer = cnn.Layer.named(name)
     given = cnn.inputs(layer, seed=2)
     peer = convolution(place, given, precision, layout)
+    order = peer.torch.channels_last if layout == "NHWC" else peer.torch.contiguous_format
+    assert peer.x.is_contiguous(memory_format=order) and peer.weight.is_contiguous(memory_format=order)
     assert np.isnan(peer.outputs()["out"]).all()
     out, right = run(peer)["out"], cnn.reference(layer, **given)
     assert out.dtype == np.float64 and out.flags.c_contiguous
@@ -157,6 +159,12 @@ def test_settings_hold_while_a_call_runs_and_are_put_back(precision: str, allowe
         peer.does = lambda torch: seen.append(settings(torch))
     peer.torch.backends.cudnn.allow_tf32 = True
     assert seen == [[allowed, True, True, True]] * 6
+
+
+@needs_torch
+def test_no_options_mean_eager_fp32_as_the_lab_lays_it_out(place: Any) -> None:
+    peer = made(Convolution, place, cnn.inputs(cnn.Layer.named(LAYERS[0]), seed=10))
+    assert (peer.mode, peer.x.dtype, peer.x.is_contiguous()) == ("eager", peer.torch.float32, True)
 
 
 @needs_torch

@@ -239,10 +239,7 @@ class Lab(ABC):
         for candidate in self.all_variants():
             if candidate.name == name:
                 return candidate
-        swept = [
-            f"{sweep.variants[0].name.partition('=')[0]}={'|'.join(str(variant.point) for variant in sweep.variants)}"
-            for sweep in self.sweeps
-        ]
+        swept = [f"{each.variants[0].name.partition('=')[0]}={_points(each)}" for each in self.sweeps]
         valid = [variant.name for variant in self.ladder + self.peers]
         raise one_of("variant", name, valid + swept, near=[variant.name for variant in self.all_variants()])
 
@@ -254,3 +251,9 @@ class Lab(ABC):
             if case.name == name:
                 return case
         raise one_of("case", name, [case.name for case in found])
+
+
+def _points(sweep: Sweep) -> str:
+    """The points of a sweep for a message: all of them, or a few and how many there are."""
+    points = [str(variant.point) for variant in sweep.variants]
+    return "|".join(points) if len(points) <= 12 else f"{'|'.join(points[:3])}|... ({len(points)} points)"

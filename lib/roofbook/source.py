@@ -89,12 +89,17 @@ _KNOB_LINES = re.compile(r"^(//\n)?(// Knobs? [^\n]*\n)(//  [^\n]*\n|// Knobs? [
 
 
 def _wrap(line: str, width: int = 116) -> str:
-    """Expanded macros make long lines: break them after commas, as a person would."""
+    """Expanded macros make long lines: break them after commas outside of strings, as a person would."""
     indent = " " * (len(line) - len(line.lstrip()) + 6)
     lines: list[str] = []
-    while len(line) > width and (at := line.partition("//")[0].rfind(", ", 0, width)) > len(indent):
-        lines.append(line[: at + 1])
-        line = indent + line[at + 2 :]
+    while len(line) > width:
+        code = line.partition("//")[0][:width]
+        commas = [at for at in range(len(indent) + 1, len(code) - 1) if code[at : at + 2] == ", "]
+        outside = [at for at in commas if code.count('"', 0, at) % 2 == 0]
+        if not outside:
+            break
+        lines.append(line[: outside[-1] + 1])
+        line = indent + line[outside[-1] + 2 :]
     return "\n".join([*lines, line])
 
 

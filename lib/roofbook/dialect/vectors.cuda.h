@@ -17,5 +17,7 @@ static __device__ __forceinline__ float4 native_rsqrt(float4 a) {
   return {native_rsqrt(a.x), native_rsqrt(a.y), native_rsqrt(a.z), native_rsqrt(a.w)};
 }
 static __device__ __forceinline__ float8 native_rsqrt(float8 a) { return {native_rsqrt(a.lo), native_rsqrt(a.hi)}; }
-static __device__ __forceinline__ float16 native_rsqrt(float16 a) { return {native_rsqrt(a.lo), native_rsqrt(a.hi)}; }
+static __device__ __forceinline__ float16 native_rsqrt(float16 a) {
+  return {native_rsqrt(a.lo), native_rsqrt(a.hi)};
+}
 

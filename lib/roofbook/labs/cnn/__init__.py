@@ -135,7 +135,7 @@ LADDER = (
         "tensor-bf16", "tensor-cluster", TENSOR.turn(BLOCKS=2, ELEMENT="bf16"), tensor.Tensor,
         "bf16 in place of fp16.",
         "The same time; eight times the error, and the range of fp32.",
-        frozenset({"cuda"}), options={"operand_roundoff": 2.0**-9}, differs=("source", "options"),
+        frozenset({"cuda"}), options={"operand_roundoff": 2.0**-8}, differs=("source", "options"),
         minimum_architecture=90, shows={"tensor": r"\.bf16\.bf16"},
     ),
     Variant(

@@ -16,13 +16,13 @@ DEVICE void expect_bytes(unsigned long long *barrier, int bytes) {
 DEVICE void arrive_at(unsigned long long *barrier, int rank) {
   asm volatile(
       "{\n.reg .b32 remote;\nmapa.shared::cluster.u32 remote, %0, %1;\n"
-      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote];\n}" ::"r"(address(barrier)), "r"(rank) : "memory");
+      "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [remote];\n\t}" ::"r"(address(barrier)), "r"(rank) : "memory");
 }
 
 DEVICE void wait_for(unsigned long long *barrier, int parity) {
   asm volatile(
       "{\n.reg .pred done;\nagain:\nmbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
-      "@!done bra again;\n}" ::"r"(address(barrier)), "r"(parity) : "memory");
+      "@!done bra again;\n\t}" ::"r"(address(barrier)), "r"(parity) : "memory");
 }
 
 DEVICE void sync_cluster() {
@@ -37,8 +37,8 @@ DEVICE int rank_in_cluster() {
 
 DEVICE void copy_box(void *to, const void *map, unsigned long long *barrier, int x, int y, int z) {
   asm volatile(
-      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];" ::"r"(
-          address(to)),
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes"
+      " [%0], [%1, {%3, %4, %5}], [%2];" ::"r"(address(to)),
       "l"(map), "r"(address(barrier)), "r"(x), "r"(y), "r"(z) : "memory");
 }
 
@@ -52,8 +52,8 @@ DEVICE void copy_box_to_both(void *to, const void *map, unsigned long long *barr
 
 DEVICE void copy_box_4d(void *to, const void *map, unsigned long long *barrier, int x, int y, int z, int w) {
   asm volatile(
-      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], [%2];" ::
-          "r"(address(to)),
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes"
+      " [%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"(address(to)),
       "l"(map), "r"(address(barrier)), "r"(x), "r"(y), "r"(z), "r"(w) : "memory");
 }
 

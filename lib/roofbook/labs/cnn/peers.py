@@ -14,17 +14,17 @@ DTYPES = {"fp32": "float32", "tf32": "float32", "fp16": "float16", "bf16": "bflo
 class Convolution(Call):
     """Convolution, bias, ReLU and pool of x (C, H+k-1, W+k-1) -> out (O, H//2, W//2). A unit is a call.
 
-    Options: `precision`, a key of DTYPES; `channels_last`: tensors in memory as NHWC, the inputs before the time starts;
-    and those of every Call. Raises Unsupported for TF32 on a CPU, which has none.
+    Options: `precision`, a key of DTYPES, fp32 if not given; `channels_last`, tensors in memory as NHWC, where the inputs
+    already lie before a run; and those of every Call. Raises Unsupported for TF32 on a CPU, which has none.
     """
 
     def prepare(self, inputs: Mapping[str, Any]) -> None:
-        precision = self.options["precision"]
+        precision = self.options.get("precision", "fp32")
         if precision == "tf32" and self.place.type == "cpu":
             raise Unsupported("TF32 is an NVIDIA GPU's")
         torch = self.torch
         dtype = getattr(torch, DTYPES[precision])
-        layout = torch.channels_last if self.options["channels_last"] else torch.contiguous_format
+        layout = torch.channels_last if self.options.get("channels_last") else torch.contiguous_format
         self.x = self.tensor(inputs["x"][None], dtype=dtype, memory_format=layout)
         self.weight = self.tensor(inputs["weight"], dtype=dtype, memory_format=layout)
         self.bias = self.tensor(inputs["bias"], dtype=dtype)

@@ -16,7 +16,7 @@
 #define TILE_I 128
 #define TILE_H 8
 #define TILE_W 32
-#define DEPTH 64 /* channels a step: 128 bytes */
+#define DEPTH 64
 #define STAGES 4
 #define PARTS ((PRODUCTS + 1) / 2)
 #define TAPS_2 (TAPS * TAPS)
@@ -27,7 +27,7 @@
 #define WEIGHT_BYTES (TILE_I * DEPTH * 2)
 #define PIXEL_BYTES (TILE_H * TILE_W * DEPTH * 2)
 #define STAGE_BYTES (WEIGHT_BYTES + PIXEL_BYTES)
-#define SPLIT_SCALE 2048.0f /* keeps the low parts away from fp16's smallest numbers */
+#define SPLIT_SCALE 2048.0f
 #if BLOCKS == 2
 #define CLUSTER __cluster_dims__(2, 1, 1)
 #define COPY_PIXELS copy_box_to_both
@@ -48,7 +48,7 @@ DEVICE float widened(unsigned short bits) {
   return value;
 }
 
-// The part of `value`: 0 the rounded value, 1 what rounding left, scaled.
+// The part of `value`: 0 the rounded value, 1 what rounding left, scaled away from the smallest numbers of fp16.
 DEVICE unsigned short part_of(float value, int part) {
   const unsigned short high = rounded(value);
   return part == 0 ? high : rounded((value - widened(high)) * SPLIT_SCALE);
@@ -87,7 +87,7 @@ KERNEL_OF(256, 4) void to_taps(const float *RESTRICT weight, unsigned short *RES
   }
 }
 
-CLUSTER KERNEL_OF(384, 1) void tensor(const void *weight_map, const void *pixel_map, const float *RESTRICT bias,
+KERNEL_OF(384, 1) CLUSTER void tensor(const void *weight_map, const void *pixel_map, const float *RESTRICT bias,
                                       float *RESTRICT out) {
   extern __shared__ char whole[];
   __shared__ unsigned long long full[STAGES], empty[STAGES];

@@ -28,10 +28,11 @@ CHECKED = Source.of(
 )  # fmt: skip
 """The straight port: a work-item an element, and every one asks where it is."""
 NO_IFS = CHECKED.turn(BOUNDS="NONE")
-COMPILED = NO_IFS.turn(SIZES="COMPILED")
+COMPILED = NO_IFS.turn(SIZES="COMPILED", HEIGHT=8192, WIDTH=8192)
+"""The sizes that a text shows are the published ones; a plan sets the case's own."""
 ACCURATE = COMPILED.turn(ROOT="ACCURATE")
 NATIVE = ACCURATE.turn(ROOT="NATIVE")
-FLAT = Source.of(HERE / "flat.k", VECTOR="float", LANES=1, PASSES=1)
+FLAT = Source.of(HERE / "flat.k", VECTOR="float", LANES=1, PASSES=1, WIDTH=8192, COUNT=8190 * 8192)
 
 
 def wide(lanes: int, source: Source = FLAT) -> Source:
