@@ -368,7 +368,7 @@ def test_published_beside_ours_marks_totals_as_extrapolated() -> None:
     time, speedup, rate = table.frame.to_dict("records")
     assert time["ours"] == pytest.approx(8.8, rel=0.06) and time["extrapolated"]
     assert (
-        "extrapolated from 100 steps" in table.html
+        "extrapolated from 100 x step)" in table.html
         and "8.8\u2009s" in table.html
         and "443\u2009GB/s" in table.html
         and "Published: a report." in table.html
@@ -378,6 +378,26 @@ def test_published_beside_ours_marks_totals_as_extrapolated() -> None:
     assert "extrapolated" not in exact.html
     other = report.published_beside_ours(published, lab_rows(), {"fused kernels": "soa"})
     assert set(other.frame.status) == {"failed"} and "wrong result" in other.html
+
+
+def test_a_published_device_may_have_run_something_else() -> None:
+    """A report may print its sequential program's time beside each run: that row is held against our sequential one."""
+    published = pd.DataFrame(
+        [
+            {"table": "1", "variant": "best", "case": "square", "device": device, "metric": "time", "unit": "s",
+             "trial": "", "value": value, "seconds": value} for device, value in (("Old GPU", 0.2), ("host CPU", 24.0))
+        ]
+    )  # fmt: skip
+    mapping = {"best": "fused", ("best", "host CPU"): "sequential", ("best", "Other GPU"): "port"}
+    table = report.published_beside_ours(
+        published, lab_rows(), mapping, cases={"square": "256x256"}, units={"256x256": 200}
+    )
+    assert table.frame.our_variant.tolist() == ["fused", "sequential"]
+    assert table.frame.ours.tolist() == pytest.approx([200 * 1.1e-4, 200 * 4.2e-3], rel=0.06)
+    assert table.frame.extrapolated.tolist() == [True, True]
+    assert table.frame.our_device.tolist() == ["Some GPU", "Some CPU"]
+    elsewhere = report.published_beside_ours(published, lab_rows(), {("best", "Other GPU"): "port"})
+    assert elsewhere.frame.status.tolist() == ["missing", "missing"]
 
 
 def test_states_and_card() -> None:

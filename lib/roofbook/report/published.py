@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def published_beside_ours(
     published: "pd.DataFrame",
     rows: "pd.DataFrame",
-    mapping: Mapping[str, str | tuple[str, str]],
+    mapping: Mapping[Any, str | tuple[str, str]],
     *,
     cases: Mapping[str, str] | None = None,
     units: Mapping[str, int] | None = None,
@@ -26,11 +26,11 @@ def published_beside_ours(
 ) -> Table:
     """Every published figure with its device, and ours beside it where we have the same thing.
 
-    published: from `claims.published`, whole or a part. mapping: published variant -> our variant, or (ours, what a
-    published speedup is over) where that is not our variant's parent. cases: published case -> ours where they differ.
-    units: published case -> units (steps) that a published time covers; ours is multiplied up to it and marked as
-    extrapolated where fewer were run. measured: (published variant, case, metric) -> our figure as text, for metrics
-    other than time and speedup. source: where the figures were published.
+    published: from `claims.published`, whole or a part. mapping: published variant, or (variant, device) where a device
+    ran something else -> our variant, or (ours, what a published speedup is over) where that is not our variant's parent.
+    cases: published case -> ours where they differ. units: our case -> units (steps) that a published time covers; ours
+    is multiplied up to it and marked as extrapolated where fewer were run. measured: (published variant, case, metric)
+    -> our figure as text, for metrics other than time and speedup. source: where the figures were published.
     """
     import pandas as pd
 
@@ -38,11 +38,11 @@ def published_beside_ours(
     lines, records = [], []
     for figure in published.to_dict("records"):
         case = (cases or {}).get(figure["case"], figure["case"])
-        target = mapping.get(figure["variant"])
+        target = mapping.get((figure["variant"], figure["device"]), mapping.get(figure["variant"]))
         name, over = target if isinstance(target, tuple) else (target, None)
         found = ours.get(case, {})
         reading = found.get(name) if name else None
-        cell, record = _ours(figure, reading, found, over, (units or {}).get(figure["case"]))
+        cell, record = _ours(figure, reading, found, over, (units or {}).get(case))
         noted = (measured or {}).get((figure["variant"], figure["case"], figure["metric"]))
         if noted is not None:
             cell, record = Cell(noted, "num"), {"ours": noted, "status": "ok"}
@@ -153,7 +153,7 @@ def _ours(
     least, low, high = (covers * time for time in (reading.median, reading.low, reading.high))
     name, size = show.time_unit([least])
     extrapolated = covers > reading.units
-    small = f"(extrapolated from {show.number(reading.units, places=0)} {reading.row['unit']}s)" if extrapolated else ""
+    small = f"(extrapolated from {show.number(reading.units, places=0)} x {reading.row['unit']})" if extrapolated else ""
     text = f"{show.interval(least / size, low / size, high / size)}{show.THIN}{name}"
     return (
         Cell(text, "num extrapolated" if extrapolated else "num", small=" ".join(filter(None, [small, reading.few]))),

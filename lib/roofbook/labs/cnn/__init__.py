@@ -155,8 +155,8 @@ LADDER = (
 
 PEERS = (
     Variant(
-        "torch-cpu", None, None, peers.Convolution, "PyTorch on the CPU, fp32.", "oneDNN: what a user would call.",
-        backends=frozenset({"host"}), role="peer", options={"precision": "fp32"},
+        "torch-cpu", None, None, peers.Convolution, "PyTorch on the CPU, fp32, channels last.", "oneDNN, at its best.",
+        backends=frozenset({"host"}), role="peer", options={"precision": "fp32", "channels_last": True},
     ),
     Variant(
         "torch-fp32", None, None, peers.Convolution, "PyTorch and cuDNN, fp32, TF32 off.", "What a user gets who needs fp32.",

@@ -180,12 +180,14 @@ class RsqrtStencil(Lab):
     published_cases = {"size not stated, 23 iterations": "8192x8192"}
 
     def __init__(self) -> None:
-        scalar, checked, fused = (self.variant(name) for name in ("native-rsqrt", "checked", "fused"))
+        scalar, two, checked, fused = (self.variant(name) for name in ("native-rsqrt", "tasks-2", "checked", "fused"))
         walks = {"rows": CHECKED, "columns": CHECKED.turn(WALK="COLUMNS")}
         self.sweeps = (
             Sweep("without", "What is each optimisation worth in the best rung?", _without(fused)),
             Sweep("wg", "Which shape of work-group?",
                   tuple(scalar.at("wg", shape, NATIVE.turn(BOUNDS="CHECKED"), group=_sides(shape)) for shape in SHAPES)),
+            Sweep("wg2", "Which length of work-group, with two elements a work-item?",
+                  tuple(two.at("wg2", shape, group=_sides(shape)) for shape in ("64x1", "128x1", "256x1"))),
             Sweep("lanes", "What does a work-group cost that is no multiple of 32?",
                   tuple(checked.at("lanes", lanes, group=(lanes, 1)) for lanes in (96, 100, 128))),
             Sweep("misaligned", "What do rows cost that start so many floats off the alignment?",
@@ -249,6 +251,11 @@ class RsqrtStencil(Lab):
             if (case.params["height"] - 2) % down:
                 return f"not on this case: the inner rows are no multiple of {down}"
         return None
+
+    def published_mapping(self, device: Device) -> Mapping[Any, str | tuple[str, str]]:
+        """The report prints the time of its sequential program, `host CPU`, beside each run of its kernel."""
+        ours = {**super().published_mapping(device), "work-group 64x1, 2 tasks per work-item": "tasks-2@wg2=64x1"}
+        return {**ours, **{(name, "host CPU"): self.base for name in ours}}
 
     def summary(self, experiment: Measured) -> str:
         from .story import summary

@@ -1,0 +1,183 @@
+"""What the lab's page says in sentences, and what it shows of the arithmetic. Every number is read or computed, none is typed."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...device import Device
+from ...lab import Case, Measured
+from ...source import Source
+from . import HERE, LAB, PUBLISHED_PASSES
+from .problem import inputs
+
+if TYPE_CHECKING:
+    from ...report.html import Table
+
+Floats = NDArray[np.float32]
+Problem = dict[str, Floats]
+
+COMPARED = (
+    ("The port alone", [("checked", "sequential")]),
+    ("Without its ifs", [("no-ifs", "checked")]),
+    ("With the cheapest root", [("native-rsqrt", "compiled-sizes")]),
+    ("Through local memory", [("local-memory", "native-rsqrt")]),
+    ("With two elements a work-item", [("tasks-2", "native-rsqrt"), ("float2", "flat")]),
+    (f"With all {PUBLISHED_PASSES} passes in one kernel", [("fused", "float4"), ("fused-float16", "float16")]),
+    ("Beside PyTorch on the GPU", [("float4", "torch-compiled"), ("fused", "torch-compiled")]),
+    ("Beside PyTorch on the host's CPU", [("float16", "torch-cpu-compiled"), ("fused-float16", "torch-cpu-compiled")]),
+)
+"""What a sentence is about, and the pairs (rung, held against) that it tells."""
+
+
+def summary(experiment: Measured) -> str:
+    """One paragraph a case. A pair of which a part was not measured is left out."""
+    from ...report.prose import NOT_MEASURED
+
+    said = []
+    for case in [each.name for each in experiment.cases]:
+        fastest = experiment.fastest(case)
+        sentences = [
+            f"The fastest rung here is `{fastest}`: {experiment.value(fastest, case)} a pass, which is"
+            f" {experiment.times(fastest, LAB.base, case)} `{LAB.base}`."
+        ]
+        for what, pairs in COMPARED:
+            told = [f"`{one}` is {experiment.times(one, other, case)} `{other}`" for one, other in pairs]
+            told = [each for each in told if NOT_MEASURED not in each]
+            sentences += [f"{what}: {', '.join(told)}."] * bool(told)
+        said.append(f"**{case}.** " + " ".join(sentences))
+    return "\n\n".join(said)
+
+
+class Compared(NamedTuple):
+    """Values held against others: how far apart in ulp, the largest and the mean, and how many differ in any bit."""
+
+    what: str
+    against: str
+    values: int
+    largest: float
+    mean: float
+    differing: int
+
+
+ONE, FOUR = (int(np.float32(end).view(np.uint32)) for end in (1, 4))
+CHUNK, GROUP = 1 << 22, 128
+ULP = 2.0**-24
+"""Of float32 between 0.5 and 1, where the inverse roots of [1, 4) lie."""
+
+
+def roots(device: Device) -> Iterator[Compared]:
+    """The three inverse roots of every float32 in [1, 4) against the exact one: a factor of 4 only shifts the exponent."""
+    kernel = device.build(Source.of(HERE / "roots.k").render(device.backend)).kernel("roots")
+    queue, buffers = device.queue(), [device.empty(4 * CHUNK) for _ in range(4)]
+    names = ("1/sqrt", "rsqrt", "native_rsqrt")
+    largest, total, differing = np.zeros(3), np.zeros(3), np.zeros(3, int)
+    for start in range(ONE, FOUR, CHUNK):
+        x = np.arange(start, start + CHUNK, dtype=np.uint32).view(np.float32)
+        queue.write(buffers[0], x)
+        queue.launch(kernel, (CHUNK,), (GROUP,), *buffers, np.int32(CHUNK))
+        exact = 1 / np.sqrt(x.astype(np.float64))
+        nearest = exact.astype(np.float32)
+        for at, buffer in enumerate(buffers[1:]):
+            root = queue.read(buffer, np.empty_like(x))
+            off = np.abs(root - exact)
+            largest[at] = np.maximum(largest[at], off.max() / ULP)
+            total[at] += off.sum() / ULP
+            differing[at] += np.count_nonzero(root != nearest)
+    for buffer in buffers:
+        buffer.release()
+    count = FOUR - ONE
+    for at, name in enumerate(names):
+        yield Compared(name, "the exact inverse root", count, largest[at], total[at] / count, differing[at])
+
+
+ODD = (37, 64)
+FLOAT32 = np.finfo(np.float32)
+SPECIAL = (
+    0,
+    FLOAT32.smallest_subnormal,
+    FLOAT32.tiny / 2,
+    FLOAT32.tiny,
+    1,
+    FLOAT32.max / 2,
+    FLOAT32.max,
+    np.inf,
+    -1,
+    np.nan,
+)
+"""Sums r + b that are zero, denormal, tiny, huge, infinite, or have no root; and values of g."""
+
+
+def special() -> Problem:
+    """r, b and g in which every special sum meets every special g."""
+    every = np.array(SPECIAL, np.float32)
+    return {
+        "r": np.resize(every, ODD),
+        "b": np.zeros(ODD, np.float32),
+        "g": np.resize(every.repeat(len(every)), ODD),
+    }
+
+
+def passes(device: Device, name: str, given: Problem) -> Floats:
+    """g after the published number of passes by the rung of that name."""
+    variant = LAB.variant(name)
+    run = variant.plan(device, variant, Case("demonstration", "test", {}, PUBLISHED_PASSES), given)
+    run.reset()
+    run.run()
+    g = run.outputs()["g"]
+    run.close()
+    return g
+
+
+def in_order(values: Floats) -> NDArray[np.int64]:
+    """float32 as whole numbers in the order of their values: neighbours, -0 and 0 too, are 1 apart. All NaN are one."""
+    bits = np.where(np.isnan(values), np.float32(np.nan), values).view(np.int32).astype(np.int64)
+    return np.where(bits < 0, bits ^ 0x7FFFFFFF, bits)
+
+
+def fusions(device: Device) -> Iterator[Compared]:
+    """Pass after pass against all passes in one kernel, on drawn numbers and on special ones."""
+    drawn: Problem = inputs(*ODD, seed=0)
+    for kind, given in (("drawn", drawn), ("special", special())):
+        in_one = passes(device, "fused", given)
+        for name in ("flat", "float4", "fused-float16"):
+            one_by_one = passes(device, name, given)
+            apart = np.abs(in_order(one_by_one) - in_order(in_one))
+            what = f"{name}, {kind} numbers"
+            yield Compared(what, "fused", apart.size, apart.max(), float(apart.mean()), np.count_nonzero(apart))
+
+
+def demonstration(device: Device) -> "Table":
+    """Errors of the three inverse roots over all of two binades, and bits that differ when the passes are fused."""
+    import pandas as pd
+
+    from ...report import units as show
+    from ...report.html import Cell, Row, Table
+
+    found = [*roots(device), *fusions(device)]
+    lines = [
+        Row(
+            [
+                Cell(each.what),
+                Cell(each.against),
+                Cell(show.number(each.values, places=0), "num"),
+                Cell(show.number(each.largest), "num"),
+                Cell(show.number(each.mean), "num"),
+                Cell(show.number(each.differing, places=0), "num"),
+                Cell(show.percent(1 - each.differing / each.values), "num"),
+            ]
+        )
+        for each in found
+    ]
+    columns = [
+        Cell("Computed"),
+        Cell("Held against"),
+        *(Cell(head, "num") for head in ("Values", "Largest difference (ulp)", "Mean (ulp)", "Differing", "Same")),
+    ]
+    notes = [
+        "Roots: every float32 in [1, 4), in ulp of the result; the same where it is the float32 nearest to the exact root.",
+        f"Passes: {PUBLISHED_PASSES} of them on a grid of {' x '.join(map(str, ODD))}; the same where no bit differs, or both are NaN."
+        " Special: zero, denormal, huge, infinite and NaN, as sums and in g.",
+    ]
+    return Table(f"Arithmetic on {device.name}", columns, lines, pd.DataFrame(found), notes, "arithmetic")

@@ -1,0 +1,163 @@
+"""Every lab's ladder is well-formed: names, parents, sweeps, cases; a rung differs in what it names, nothing else."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from roofbook import labs
+from roofbook.device import Device
+from roofbook.errors import UsageError
+from roofbook.lab import SCALES, Lab, Variant
+
+PUBLISHED = Path(__file__).parents[2] / "results" / "published"
+LABS = [pytest.param(labs.get(name), id=name) for name in labs.names()]
+
+
+def variants(*roles: str) -> list[Any]:
+    """A parameter (lab, variant) for every variant of these roles in every lab."""
+    found = [(labs.get(name), variant) for name in labs.names() for variant in labs.get(name).all_variants()]
+    return [pytest.param(*pair, id=f"{pair[0].name}-{pair[1].name}") for pair in found if pair[1].role in roles]
+
+
+def machine(kind: str) -> Device:
+    """All that a lab's mapping asks of a device."""
+    return cast(Device, SimpleNamespace(kind=kind))
+
+
+# -- names -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lab", LABS)
+def test_names_are_unique_and_parents_come_first(lab: Lab) -> None:
+    seen: set[str] = set()
+    for variant in lab.all_variants():
+        assert variant.name not in seen, f"{variant.name} is there twice"
+        assert variant.parent is None or variant.parent in seen, f"{variant.name} comes before its parent"
+        seen.add(variant.name)
+
+
+@pytest.mark.parametrize("lab", LABS)
+def test_there_is_one_base_and_the_best_is_a_rung(lab: Lab) -> None:
+    assert [variant.name for variant in lab.ladder if variant.parent is None] == [lab.base] == [lab.ladder[0].name]
+    assert lab.best in {variant.name for variant in lab.ladder if variant.role == "step"}
+    assert {variant.role for variant in lab.ladder} <= {"step", "probe"}
+    assert {variant.role for variant in lab.peers} <= {"peer"}
+
+
+@pytest.mark.parametrize(("lab", "variant"), variants("step", "probe", "peer"))
+def test_a_rung_says_what_it_changes_and_what_is_expected(lab: Lab, variant: Variant) -> None:
+    for text in (variant.change, variant.expect):
+        assert text.endswith(".") and len(text) > 12 and "\n" not in text
+    assert variant.backends and variant.backends <= {"opencl", "cuda", "host"}
+    assert not {"@", "=", "/", " "} & set(variant.name)
+
+
+@pytest.mark.parametrize("lab", LABS)
+def test_lookup_by_name(lab: Lab) -> None:
+    for variant in lab.all_variants():
+        assert lab.variant(variant.name) is variant
+    with pytest.raises(UsageError, match=rf"^unknown variant '{lab.best}s'; valid: .*did you mean '{lab.best}'"):
+        lab.variant(f"{lab.best}s")
+    with pytest.raises(UsageError, match=r"^unknown case 'none'; valid: "):
+        lab.case("none")
+
+
+# -- a rung differs from its parent in what it names -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("lab", "variant"), variants("step", "probe", "sweep"))
+def test_a_rung_differs_in_what_it_names_and_nothing_else(lab: Lab, variant: Variant) -> None:
+    if variant.parent is None:
+        return
+    parent = lab.variant(variant.parent)
+    assert variant.source and parent.source
+    differs = {
+        "source": variant.source.resolve() != parent.source.resolve(),
+        "plan": variant.plan is not parent.plan,
+        "options": dict(variant.options) != dict(parent.options),
+    }
+    unchanged = variant.role == "sweep" and not any(differs.values())  # the point at which its parent stands
+    assert unchanged or set(variant.differs) == {name for name, is_so in differs.items() if is_so}
+    assert len(set(variant.differs)) == len(variant.differs) >= 1
+    if variant.source.path != parent.source.path:
+        assert "plan" in variant.differs, "another data flow has a plan of its own"
+    elif differs["source"]:
+        changed = {name for name, _ in set(variant.source.knobs) ^ set(parent.source.knobs)}
+        assert 1 <= len(changed) <= 3, changed
+
+
+@pytest.mark.parametrize(("lab", "variant"), variants("step", "probe", "sweep"))
+def test_every_variant_renders_where_it_says_it_runs(lab: Lab, variant: Variant) -> None:
+    assert variant.source
+    assert variant.source.turn() == variant.source, "its knobs are those of its text"
+    for backend, word in (("opencl", "__kernel"), ("cuda", "__global__")):
+        if backend in variant.backends:
+            assert f"{word} void " in variant.source.render(backend) or f"{word} __" in variant.source.render(backend)
+
+
+# -- sweeps ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lab", LABS)
+def test_sweeps_ask_a_question_and_vary_one_thing(lab: Lab) -> None:
+    assert len({sweep.axis for sweep in lab.sweeps}) == len(lab.sweeps)
+    for sweep in lab.sweeps:
+        assert sweep.question.endswith("?") and len(sweep.variants) >= 2
+        (swept,) = {variant.name.partition("@")[0] for variant in sweep.variants}
+        for variant in sweep.variants:
+            assert (variant.role, variant.axis) == ("sweep", sweep.axis)
+            assert variant.name == f"{swept}@{sweep.axis}={variant.point}"
+            first = sweep.variants[0]
+            assert variant.parent in (swept, None if variant is first else first.name)
+            assert not variant.shows and variant.published is None, "what the swept rung shows need not be there"
+
+
+@pytest.mark.parametrize("lab", LABS)
+def test_what_is_left_out_of_the_best_rung_is_as_another_rung_has_it(lab: Lab) -> None:
+    best = lab.variant(lab.best)
+    assert best.source
+    arms = {item for variant in lab.ladder if variant.source for item in variant.source.knobs}
+    for variant in (each for sweep in lab.sweeps if sweep.axis == "without" for each in sweep.variants):
+        assert variant.parent == lab.best and variant.source
+        back = set(variant.source.knobs) - set(best.source.knobs)
+        assert back and back <= arms, back - arms
+
+
+# -- cases and published figures ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lab", LABS)
+def test_cases_have_work_and_a_rate_at_every_scale(lab: Lab) -> None:
+    for scale in SCALES:
+        cases = lab.cases(scale)
+        assert cases and len({case.name for case in cases}) == len(cases)
+        for case in cases:
+            assert case.scale == scale and case.units >= 1 and lab.case(case.name, scale) == case
+            work, (amount, unit) = lab.work(case), lab.rate(case)
+            assert min(work.flops, work.bytes, work.footprint, amount) > 0 and unit
+            assert all(lab.traffic(case, variant) >= work.bytes for variant in lab.ladder)
+
+
+@pytest.mark.parametrize("kind", ["cpu", "gpu"])
+@pytest.mark.parametrize("lab", LABS)
+def test_published_names_are_published_and_ours_are_ours(lab: Lab, kind: str) -> None:
+    with (PUBLISHED / f"{lab.name}.csv").open(newline="", encoding="utf-8") as file:
+        figures = list(csv.DictReader(file))
+    names = {row["variant"] for row in figures} | {(row["variant"], row["device"]) for row in figures}
+    ours = {variant.name for variant in lab.all_variants()}
+    for variant in lab.all_variants():
+        assert variant.published is None or variant.published in names, variant.name
+    for theirs, mapped in lab.published_mapping(machine(kind)).items():
+        assert theirs in names
+        assert {mapped} <= ours if isinstance(mapped, str) else set(mapped) <= ours
+    assert {row["case"] for row in figures} <= {
+        *lab.published_cases,
+        *(case.name for case in lab.cases("published")),
+        "",
+    }
+    assert set(lab.counted()) <= {(row["variant"], row["case"], row["metric"]) for row in figures}
