@@ -61,23 +61,31 @@ def unmeasured(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Path]:
 
 
 @pytest.fixture(scope="session")
-def executed_lbm(unmeasured: Callable[[], Path]) -> Path:
-    """The LBM notebook, executed at scale `test` in a checkout of its own."""
+def executed(unmeasured: Callable[[], Path]) -> dict[str, Path]:
+    """Every lab's notebook, executed at scale `test` in a checkout of their own, by the lab's name."""
     from roofbook import execute
 
     root = unmeasured()
-    return execute.execute(root, root / "experiments" / "lbm.ipynb", {"scale": "test", "budget_s": 0.01})
+    parameters = {"scale": "test", "budget_s": 0.01}
+    return {book.stem: execute.execute(root, book, parameters) for book in sorted((root / "experiments").glob("*.ipynb"))}
 
 
 @pytest.fixture(scope="session")
-def checkout(tmp_path_factory: pytest.TempPathFactory, executed_lbm: Path) -> Path:
-    """A copy of what the site is made from, with the executed notebook and a wide page that strains the layout."""
+def executed_lbm(executed: dict[str, Path]) -> Path:
+    """The LBM notebook among them."""
+    return executed["lbm"]
+
+
+@pytest.fixture(scope="session")
+def checkout(tmp_path_factory: pytest.TempPathFactory, executed: dict[str, Path]) -> Path:
+    """A copy of what the site is made from, with the executed notebooks and a wide page that strains the layout."""
     folder = tmp_path_factory.mktemp("checkout")
     shutil.copy(ROOT / "_config.yml", folder)
     shutil.copytree(ROOT / "book", folder / "book", ignore=shutil.ignore_patterns("labs", "_generated", "__pycache__"))
     (folder / "book" / "labs").mkdir()
     (folder / "book" / "_generated").mkdir()
-    shutil.copy(executed_lbm, folder / "book" / "labs" / "lbm.ipynb")
+    for name, notebook in executed.items():
+        shutil.copy(notebook, folder / "book" / "labs" / f"{name}.ipynb")
     shutil.copy(Path(__file__).parent / "data" / "strain.md", folder / "book" / "labs")
     return folder
 

@@ -25,6 +25,10 @@ NOTEBOOKS = sorted((ROOT / "experiments").glob("*.ipynb"))
 SIZES = {
     "$9 \\times 4 \\times 2$": "nine floats of four bytes, read and written: the counting is the point of the sentence",
     "D2Q9": "the lattice's name",
+    "$1/\\sqrt{": "the formula of a stencil's term",
+    "$4 \\times 4$": "three floats read and one written",
+    "$3/16$": "three operations over those bytes",
+    "$P + 2$": "an addition a pass, one sum and one root",
     "float64": "a type",
 }
 """The only digits in the prose, each with its reason: every other figure comes from the store."""

@@ -298,7 +298,9 @@ class Experiment:
         sweep, chosen = self.sweep(axis), self.case(case)
 
         def drawn() -> "Figure":
-            grid, reasons = report.sweep_grid(self.rows, sweep.axis, case=chosen.name)
+            why = {str(point.point): self._excuse(point, chosen) for point in sweep.variants}
+            excused = {point: reason for point, reason in why.items() if reason}
+            grid, reasons = report.sweep_grid(self.rows, sweep.axis, case=chosen.name, excused=excused)
             title = f"{sweep.question} On {chosen.name}"
             across, down = sweep.sides
             return report.heat_map(grid, reasons=reasons, xlabel=across, ylabel=down, title=title)

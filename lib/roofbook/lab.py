@@ -119,13 +119,17 @@ class Variant:
         return {
             "source": self.source.sha256 if self.source else None,
             "plan": self.plan.__qualname__ if hasattr(self.plan, "__qualname__") else type(self.plan).__qualname__,
-            "host": _file_hash(inspect.getfile(inspect.unwrap(self.plan))),
+            "host": _hash_of_host_code(self.plan),
             "options": {name: str(value) for name, value in sorted(self.options.items())},
         }
 
 
-def _file_hash(path: str) -> str:
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+def _hash_of_host_code(plan: Plan) -> str:
+    """sha256 of the files that define a plan: those of its class and of all classes of labs and peers that it is made from."""
+    bases = [base for base in getattr(plan, "__mro__", ()) if base.__module__.startswith(f"{__package__}.")]
+    made_from = [base for base in bases if base.__module__ != __name__] or [inspect.unwrap(plan)]
+    files = dict.fromkeys(inspect.getfile(each) for each in made_from)
+    return hashlib.sha256(b"".join(Path(file).read_bytes() for file in files)).hexdigest()
 
 
 @dataclass(frozen=True)

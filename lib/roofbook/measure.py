@@ -67,6 +67,8 @@ class Cell:
     rounds: list[int] = field(default_factory=list)
     clocks: list[dict[str, Any]] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
+    warm: bool = False
+    """It has run on this device before it is timed."""
     whole: bool = False
     """All its samples are taken. An interrupted cell is not kept: it would pass for fresh with a few."""
     started: datetime = field(default_factory=lambda: datetime.now(UTC))
@@ -182,32 +184,38 @@ def _prepare(
 ) -> None:
     """Verify a cell on poisoned outputs and make what will be timed; a failure becomes the cell's reason."""
     variant = cell.variant
+    trial = None
     try:
         small = lab.checker(case, variant)
         trial = variant.plan(cell.device, variant, small, inputs)
-        try:
-            if small.units not in references:
-                references[small.units] = lab.reference(small, inputs)
+        if small.units not in references:
+            references[small.units] = lab.reference(small, inputs)
+        seconds = _once(trial)
+        cell.error, cell.bound, cell.compared = lab.check(small, variant, trial.outputs(), references[small.units])
+        if not cell.error <= cell.bound:
+            cell.reason = f"wrong result: error {cell.error:.3g}, allowed {cell.bound:.3g} ({cell.compared})"
+            return
+        units = lab.units(case, variant, cell.device)
+        if seconds / small.units * units > policy.limit_s:  # a driver may have compiled in the first run
             seconds = _once(trial)
-            cell.error, cell.bound, cell.compared = lab.check(small, variant, trial.outputs(), references[small.units])
-            if not cell.error <= cell.bound:
-                cell.reason = f"wrong result: error {cell.error:.3g}, allowed {cell.bound:.3g} ({cell.compared})"
-                return
-            units = lab.units(case, variant, cell.device)
-            if seconds / small.units * units > policy.limit_s:  # a driver may have compiled in the first run
-                seconds = _once(trial)
-        finally:
-            trial.close()
         whole = seconds / small.units * units
         if whole > policy.limit_s:
             raise OutOfTime(
                 f"a run of {units} x {lab.unit} would take {whole:.0f} s, the limit is {policy.limit_s:g} s"
             )
-        timed = Case(case.name, case.scale, case.params, units)
-        cell.runnable = variant.plan(cell.device, variant, timed, inputs)
+        if units == small.units:  # what was verified is what will be timed, and it is warm
+            cell.runnable, trial, cell.warm = trial, None, True
+        else:
+            trial.close()
+            trial = None
+            timed = Case(case.name, case.scale, case.params, units)
+            cell.runnable = variant.plan(cell.device, variant, timed, inputs)
         cell.runnable.reset()
     except Exception as error:
         cell.reason = _reason(error)
+    finally:
+        if trial:
+            trial.close()
 
 
 def _once(trial: Runnable) -> float:
@@ -245,7 +253,8 @@ def _sample(cells: list[Cell], policy: Policy, progress: Progress) -> None:
         progress(cell.variant.name, "warm up")
         try:
             assert cell.runnable is not None
-            cell.runnable.run()
+            if not cell.warm:
+                cell.runnable.run()
             cell.facts = cell.runnable.facts()
             active.append(cell)
         except Exception as error:

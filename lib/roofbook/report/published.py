@@ -153,7 +153,9 @@ def _ours(
     least, low, high = (covers * time for time in (reading.median, reading.low, reading.high))
     name, size = show.time_unit([least])
     extrapolated = covers > reading.units
-    small = f"(extrapolated from {show.number(reading.units, places=0)} x {reading.row['unit']})" if extrapolated else ""
+    small = (
+        f"(extrapolated from {show.number(reading.units, places=0)} x {reading.row['unit']})" if extrapolated else ""
+    )
     text = f"{show.interval(least / size, low / size, high / size)}{show.THIN}{name}"
     return (
         Cell(text, "num extrapolated" if extrapolated else "num", small=" ".join(filter(None, [small, reading.few]))),

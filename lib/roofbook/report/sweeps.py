@@ -160,17 +160,18 @@ def _grouped(reasons: Mapping[str, str], of: int) -> list[str]:
 
 
 def sweep_grid(
-    rows: "pd.DataFrame", axis: str, *, case: str, variant: str | None = None
+    rows: "pd.DataFrame", axis: str, *, case: str, variant: str | None = None, excused: Mapping[str, str] | None = None
 ) -> "tuple[pd.DataFrame, dict[tuple[str, str], str]]":
     """A sweep whose points are pairs ('16x4', '64x112x16/4x8x2') as a frame of seconds per unit for `heat_map`.
 
-    Its index is the second part, its columns the first; beside it the reasons of the cells that have no time.
-    UsageError where a point is no pair.
+    Its index is the second part, its columns the first; beside it the reasons of the cells that have no time, those of
+    `excused` (point -> why it was not tried) among them. UsageError where a point is no pair.
     """
     import pandas as pd
 
     readings, _ = swept(rows, axis, case, variant)
-    pairs = {point: point.split("/" if "/" in point else "x") for point in readings}
+    excused = excused or {}
+    pairs = {point: point.split("/" if "/" in point else "x") for point in (*readings, *excused)}
     odd = [point for point, pair in pairs.items() if len(pair) != 2]
     if odd:
         raise UsageError(f"point {odd[0]!r} of the sweep over {axis!r} is no pair such as '16x4' or '64x112/4x8'")
@@ -183,7 +184,7 @@ def sweep_grid(
         frame.loc[second, first] = reading.median
         if not reading.ok:
             reasons[second, first] = reading.why
-    return frame, reasons
+    return frame, {**reasons, **{(pairs[point][1], pairs[point][0]): why for point, why in excused.items()}}
 
 
 def heat_map(

@@ -191,7 +191,7 @@ CASES = {
     "quick": ("32ch-112x112-k5",),
     "published": ("256ch-224x224-k5",),
     "large": ("256ch-448x448-k5",),
-    "test": ("8ch-16x28-k5", "3to5ch-7x34-k3"),
+    "test": ("16ch-16x28-k5", "3to5ch-7x34-k3"),
 }
 
 
@@ -254,8 +254,9 @@ class ConvolutionLayer(Lab):
         layer = plans.layer(case)
         if variant.plan is peers.Convolution:
             return pytorch.missing()
-        if variant.plan in (plans.Tiled, plans.LocalTile) and variant.role != "sweep":
-            why = plans.misfit(layer, plans.PUBLISHED_SUB, plans.PUBLISHED_GROUP)
+        if variant.plan in (plans.Tiled, plans.LocalTile):
+            sub, group = variant.options.get("sub", plans.PUBLISHED_SUB), variant.options.get("group", plans.PUBLISHED_GROUP)
+            why = plans.misfit(layer, sub, group)
             return f"not on this case: {why}" if why else None
         if variant.plan is plans.Vectors and layer.width < 32:
             return "not on this case: narrower than 32 columns"
@@ -290,12 +291,12 @@ class ConvolutionLayer(Lab):
         return demonstration(device)
 
 
-def _split(filters: int, along: int) -> dict[str, tuple[int, int, int]]:
+def _split(filters: int, along: int) -> dict[str, Any]:
     """The options of a point of the 3x3 table: filters a work-item, and work-items of a group along them."""
     return {"sub": (filters, *plans.PUBLISHED_SUB[1:]), "group": (along, *plans.PUBLISHED_GROUP[1:])}
 
 
-def _sizes(sub: tuple[int, int, int]) -> str:
+def _sizes(sub: tuple[int, ...]) -> str:
     """The global size of the published layer with sub-tiles of these sides, as the report writes it: `64x112x16`."""
     return "x".join(str(side // part) for side, part in zip((256, 224, 224), sub, strict=True))
 

@@ -38,7 +38,9 @@ class Convolution(Runnable):
         self.device, self.variant, self.units, self.layer = device, variant, case.units, layer(case)
         self.group = tuple(variant.options.get("group", self.group))
         self.size = self.lay_out()
-        self.refuse()
+        items = int(np.prod(self.group))
+        if items > device.max_work_group:
+            raise Unsupported(f"{items} work-items a group: {device.max_work_group} at most")
         self.queue = device.queue(profiling=True)
         self.source = variant.source.turn(**self.sizes(variant.source), **self.turned())
         self.program = device.build(self.source.render(device.backend), self.build_options())
@@ -50,12 +52,6 @@ class Convolution(Runnable):
     def lay_out(self) -> tuple[int, ...]:
         """The global size."""
         raise NotImplementedError
-
-    def refuse(self) -> None:
-        """Raises Unsupported where the launch is not for this device, with the reason."""
-        items = int(np.prod(self.group))
-        if items > self.device.max_work_group:
-            raise Unsupported(f"{items} work-items a group: {self.device.max_work_group} at most")
 
     def sizes(self, source: Source) -> dict[str, int]:
         """The layer as knobs; those that `source` has."""
@@ -122,12 +118,6 @@ class Tiled(Convolution):
         self.sub: tuple[int, ...] = self.variant.options.get("sub", PUBLISHED_SUB)
         sides = (self.layer.filters, self.layer.height, self.layer.width)
         return tuple(side // part for side, part in zip(sides, self.sub, strict=True))
-
-    def refuse(self) -> None:
-        why = misfit(self.layer, self.sub, self.group)
-        if why:
-            raise Unsupported(why)
-        super().refuse()
 
     def turned(self) -> dict[str, Any]:
         return dict(zip(("SUB_I", "SUB_H", "SUB_W"), self.sub, strict=True))

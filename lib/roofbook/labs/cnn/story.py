@@ -1,0 +1,84 @@
+"""What the lab's page says in sentences, and what its checks let pass. Every number is read or computed, none is typed."""
+
+from typing import TYPE_CHECKING
+
+from ...device import Device
+from ...lab import Measured
+from . import LAB
+from .problem import what_passes
+
+if TYPE_CHECKING:
+    from ...report.html import Table
+
+COMPARED = (
+    ("A sub-tile a work-item, tap by tap", [("tiled", "sequential"), ("permuted", "global-id")]),
+    ("The loop over filters unrolled", [("unrolled", "permuted")]),
+    ("Loops of their own for the last stages", [("fissioned", "aligned")]),
+    ("Inputs through local memory", [("local-tile", "fissioned")]),
+    ("As an implicit matrix product", [("implicit-gemm", "fissioned"), ("double-buffered", "implicit-gemm")]),
+    ("On explicit vectors", [("vectors", "fissioned"), ("vectors", "torch-cpu")]),
+    ("On tensor cores in fp16, conversion included", [("tensor-fp16", "implicit-gemm"), ("tensor-cluster", "tensor-fp16")]),
+    ("With split operands and the error of fp32", [("tensor-split", "implicit-gemm"), ("tensor-split", "torch-fp32")]),
+    ("Beside PyTorch on the GPU", [("implicit-gemm", "torch-fp32"), ("tensor-prepared", "torch-fp16")]),
+)  # fmt: skip
+"""What a sentence is about, and the pairs (rung, held against) that it tells."""
+
+
+def summary(experiment: Measured) -> str:
+    """One paragraph a case. A pair of which a part was not measured is left out."""
+    from ...report.prose import NOT_MEASURED
+
+    said = []
+    for case in [each.name for each in experiment.cases]:
+        fastest = experiment.fastest(case)
+        sentences = [
+            f"The fastest rung here is `{fastest}`: {experiment.value(fastest, case)} a layer, which is"
+            f" {experiment.times(fastest, LAB.base, case)} `{LAB.base}`."
+        ]
+        for what, pairs in COMPARED:
+            told = [f"`{one}` is {experiment.times(one, other, case)} `{other}`" for one, other in pairs]
+            told = [each for each in told if NOT_MEASURED not in each]
+            sentences += [f"{what}: {', '.join(told)}."] * bool(told)
+        said.append(f"**{case}.** " + " ".join(sentences))
+    return "\n\n".join(said)
+
+
+def demonstration(device: Device) -> "Table":
+    """What the course's check and the bound for fp32 let pass. Computed on the host: precisions and mistakes are emulated."""
+    import pandas as pd
+
+    from ...report import units as show
+    from ...report.html import Cell, Row, Table
+
+    found = what_passes()
+    lines = []
+    for each in found:
+        verdicts = [Cell("passes") if passed else Cell("fails") for passed in (each.passes_course, each.passes_bound)]
+        lines.append(
+            Row(
+                [
+                    Cell(each.computed),
+                    Cell(each.inputs),
+                    Cell(f"{each.rms:.2g}", "num"),
+                    Cell(f"{each.course_wrong} of {each.outputs}", "num"),
+                    verdicts[0],
+                    Cell(show.number(each.error_over_bound, 2), "num"),
+                    verdicts[1],
+                ]
+            )
+        )
+    columns = [
+        Cell("Computed with"),
+        Cell("Inputs drawn from"),
+        Cell("rms error / rms result", "num"),
+        Cell("Wrong by the course's check", "num"),
+        Cell("The course's check"),
+        Cell("Largest error / bound for fp32", "num"),
+        Cell("The bound for fp32"),
+    ]
+    notes = [
+        "The course's check calls an output wrong whose relative error is over 0.001 and whose absolute error is over 0.05, or"
+        " that is NaN. The bound for fp32 is the one by which every rung with fp32 operands is accepted.",
+        "Emulated by NumPy on a small layer of as many channels as the published one; sums are fp32 throughout.",
+    ]
+    return Table("What two checks let pass", columns, lines, pd.DataFrame(found), notes, "checks")

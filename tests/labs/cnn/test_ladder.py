@@ -1,0 +1,185 @@
+"""The CNN ladder: which knob each rung turns, sweeps, published figures, cases. What all labs share: test_ladders.py."""
+
+from __future__ import annotations
+
+import csv
+import math
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import numpy as np
+import pytest
+
+from roofbook.device import Device
+from roofbook.lab import Variant
+from roofbook.labs.cnn import LAB, LADDER, plans
+from roofbook.labs.cnn.problem import Layer
+
+FIGURES = Path(__file__).parents[3] / "results" / "published" / "cnn.csv"
+PUBLISHED = Layer.named("256ch-224x224-k5")
+DEVICE = cast(Device, SimpleNamespace(kind="gpu"))
+
+
+def parent(variant: Variant) -> Variant:
+    return LAB.variant(cast(str, variant.parent))
+
+
+def changed_knobs(variant: Variant, other: Variant) -> set[str]:
+    assert variant.source and other.source
+    return {name for name, _ in set(variant.source.knobs) ^ set(other.source.knobs)}
+
+
+def sizes(variant: Variant) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """(global size, local size) of a sub-tiled variant on the published layer."""
+    sub = variant.options.get("sub", plans.PUBLISHED_SUB)
+    group = variant.options.get("group", plans.PUBLISHED_GROUP)
+    assert not plans.misfit(PUBLISHED, sub, (1, 1, 1))
+    return tuple(side // part for side, part in zip(PUBLISHED.conv_shape, sub, strict=True)), group
+
+
+EXPECTED_KNOBS = {
+    "global-id": {"START"},
+    "permuted": {"ORDER"},
+    "unrolled": {"UNROLL"},
+    "aligned": {"ALIGN"},
+    "fissioned": {"STAGES"},
+    "zeroed": {"STAGES"},
+    "constant": {"SPACE"},
+    "double-buffered": {"BUFFERS"},
+    "tensor-cluster": {"BLOCKS"},
+    "tensor-bf16": {"ELEMENT"},
+    "tensor-split": {"PRODUCTS"},
+    "fissioned@without=global number": {"START"},
+    "fissioned@without=permutation": {"ORDER"},
+    "fissioned@without=unrolling": {"UNROLL"},
+    "fissioned@without=fission": {"STAGES"},
+    "fissioned@without=bias as start value": {"STAGES"},
+    "fissioned@without=alignment": {"ALIGN"},
+}
+"""Written down apart from the ladder: what each of these is named for."""
+
+
+@pytest.mark.parametrize("name", EXPECTED_KNOBS)
+def test_the_knob_that_changes_is_the_one_the_rung_is_named_for(name: str) -> None:
+    variant = LAB.variant(name)
+    assert changed_knobs(variant, parent(variant)) == EXPECTED_KNOBS[name]
+
+
+def test_every_optimisation_of_the_best_rung_can_be_left_out() -> None:
+    (without,) = (sweep for sweep in LAB.sweeps if sweep.axis == "without")
+    best = variant = LAB.variant(LAB.best)
+    undone = {name for point in without.variants for name in changed_knobs(point, best)}
+    turned = set[str]()
+    while variant.name != "tiled":
+        turned |= changed_knobs(variant, parent(variant))
+        variant = parent(variant)
+    assert undone == turned == {"START", "ORDER", "UNROLL", "STAGES", "ALIGN"}
+
+
+# -- sweeps ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_split_is_the_published_table() -> None:
+    """Three numbers of work-groups by three of work-items: at the published size each point is what its name says."""
+    _, split, _ = LAB.sweeps
+    names = {f"{groups}x{items}" for groups in (896, 1792, 3584) for items in (32, 64, 128)}
+    assert {variant.point for variant in split.variants} == names and len(split.variants) == 9
+    for variant in split.variants:
+        everything, group = sizes(variant)
+        items = math.prod(group)
+        assert variant.point == f"{math.prod(everything) // items}x{items}"
+        assert plans.misfit(PUBLISHED, variant.options["sub"], group) is None
+
+
+def test_the_space_is_named_by_global_and_local_size() -> None:
+    _, _, space = LAB.sweeps
+    for variant in space.variants:
+        assert variant.point == "/".join("x".join(map(str, each)) for each in sizes(variant))
+    assert sizes(LAB.variant(LAB.best)) == ((64, 112, 16), (4, 8, 2)), "the report's best"
+    assert LAB.variant(f"{LAB.best}@space=64x112x16/4x8x2").options == {
+        "sub": plans.PUBLISHED_SUB,
+        "group": plans.PUBLISHED_GROUP,
+    }
+    fitting = [each for each in space.variants if not plans.misfit(PUBLISHED, *each.options.values())]
+    assert len(space.variants) == 64 and len(fitting) > 50
+
+
+# -- published figures -------------------------------------------------------------------------------------------------
+
+
+def test_every_published_figure_has_ours_beside_it() -> None:
+    with FIGURES.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 91 and {row["variant"] for row in rows} == set(LAB.published_mapping(DEVICE))
+    assert {row["case"] for row in rows} == {case.name for case in LAB.cases("published")} == {PUBLISHED.name}
+    assert {(row["metric"], row["unit"]) for row in rows} == {("time", "s"), ("rate", "GFLOP/s"), ("speedup", "x")}
+    amount, unit = LAB.rate(LAB.case(PUBLISHED.name))
+    assert unit == "GFLOP/s"
+    key = ("table", "variant", "trial")
+    rates = {tuple(row[name] for name in key): float(row["value"]) for row in rows if row["metric"] == "rate"}
+    for row in rows:
+        if row["metric"] == "time":
+            rate = rates[tuple(row[name] for name in key)]
+            assert amount / float(row["value"]) == pytest.approx(rate, rel=2e-5), "theirs and ours count the same work"
+
+
+def test_with_and_without_are_apart_in_the_named_knob() -> None:
+    """Also that 'with' is the faster one of the report's own pairs: nothing is mapped the wrong way round."""
+    mapping = LAB.published_mapping(DEVICE)
+    knobs = {"get_global_id()": "START", "loop permutation": "ORDER", "loop unrolling": "UNROLL",
+             "loop fission": "STAGES", "sub-tile aligned": "ALIGN"}  # fmt: skip
+    pairs = [name.removesuffix(": with") for name in mapping if name.endswith(": with")]
+    assert len(pairs) == len(knobs)
+    for name in pairs:
+        (knob,) = (knob for start, knob in knobs.items() if name.startswith(start))
+        whole, part = (LAB.variant(str(mapping[f"{name}: {word}"])) for word in ("with", "without"))
+        assert changed_knobs(whole, part) == {knob}
+        assert part.name.startswith(f"{LAB.best}@without=") or parent(whole) is part
+    assert mapping["best vs sequential"] == (LAB.best, "sequential")
+    assert mapping["896 work-groups x 128 work-items"] == f"{LAB.best}@split=896x128"
+    assert mapping["best (global 64x112x16, local 4x8x2)"] == LAB.best
+
+
+# -- cases, work, backends ---------------------------------------------------------------------------------------------
+
+
+def test_cases_go_by_their_layers_name_and_count_the_convolution() -> None:
+    case = LAB.case("256ch-224x224-k5", "published")
+    assert plans.layer(case) == PUBLISHED
+    work = LAB.work(case)
+    assert work.flops == 2 * 256**2 * 224**2 * 25 == LAB.rate(case)[0] * 1e9
+    assert work.bytes == work.footprint == 4 * (256 * 228**2 + 256**2 * 25 + 256 + 256 * 112**2)
+    for scale in ("quick", "published", "large", "test"):
+        assert all(each.name == plans.layer(each).name and each.units == 1 for each in LAB.cases(scale))
+    fits = [not LAB.excuse(LAB.variant(LAB.best), each) for each in LAB.cases("test")]
+    assert fits == [True, False], "the small cases show both"
+
+
+def test_inputs_are_of_both_signs_and_seeded() -> None:
+    case = LAB.cases("test")[0]
+    one, again, other = (LAB.inputs(case, seed) for seed in (1, 1, 2))
+    for name, array in one.items():
+        assert (array == again[name]).all() and (array != other[name]).any() and array.dtype == np.float32
+    assert abs(one["x"].mean()) < 0.1 and one["x"].std() == pytest.approx(1, abs=0.1)
+
+
+@pytest.mark.parametrize("variant", [pytest.param(each, id=each.name) for each in LADDER])
+def test_a_rung_is_kept_from_a_backend_for_a_reason(variant: Variant) -> None:
+    """Tensor cores are CUDA's alone; OpenCL's alone are explicit vectors, constant arguments, and the base, the host's."""
+    assert variant.source
+    tensor = variant.source.path.suffix == ".cu"
+    opencl = variant.options.get("device") == "host" or variant.name in ("vectors", "constant")
+    assert variant.backends == ({"cuda"} if tensor else {"opencl"} if opencl else {"opencl", "cuda"})
+    assert (variant.minimum_architecture == 90) == tensor
+
+
+def test_rounded_operands_say_so() -> None:
+    """What is accepted with a wider bound is what rounds its operands, and by no more than their format does."""
+    allowed = {variant.name: variant.options["operand_roundoff"] for variant in LAB.all_variants()
+               if "operand_roundoff" in variant.options}  # fmt: skip
+    assert set(allowed) == {
+        "tensor-fp16", "tensor-cluster", "tensor-prepared", "tensor-bf16", "torch-tf32", "torch-fp16", "torch-bf16",
+    }  # fmt: skip
+    for name, roundoff in allowed.items():
+        assert roundoff <= (2.0**-8 if "bf16" in name else 2.0**-11)

@@ -1,0 +1,311 @@
+"""Every variant, peer and sweep point of the CNN lab against the float64 reference, on every device that is present.
+
+Layers are small and odd: sizes that divide no tile, one channel, one filter, an odd last row and column that the pool drops.
+"""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from roofbook import measure
+from roofbook.device import Device, Unsupported
+from roofbook.errors import UsageError
+from roofbook.lab import Case, Runnable, Variant
+from roofbook.labs.cnn import HERE, LAB, forward, peers, plans
+from roofbook.labs.cnn.problem import Array, Layer, course_wrong, error_over_bound, inputs, reference
+from roofbook.peers import pytorch
+from roofbook.source import Source
+
+LAYERS = [
+    "1to1ch-2x2-k1",
+    "2to3ch-5x33-k6",
+    "2to4ch-6x64-k3",
+    "3to5ch-7x34-k1",
+    "3to5ch-7x34-k2",
+    "3to5ch-7x34-k3",
+    "3to5ch-7x34-k4",
+    "5to130ch-9x33-k5",
+    "16ch-16x28-k5",
+    "3to32ch-32x56-k2",
+]
+"""The last two are whole tiles: one work-group of the report's best, and two along each side."""
+
+
+def case_of(name: str) -> Case:
+    return Case(name, "test", {"layer": asdict(Layer.named(name))}, 1)
+
+
+@cache
+def problem(name: str) -> tuple[Mapping[str, Array], Mapping[str, Array]]:
+    """The inputs of a layer, signed, and the right result."""
+    case = case_of(name)
+    drawn = LAB.inputs(case, seed=len(name))
+    return drawn, LAB.reference(case, drawn)
+
+
+def make(device: Device, variant: Variant, case: Case, given: Mapping[str, Any]) -> Runnable:
+    """The variant ready to run, or the test skipped where this device or machine cannot."""
+    place, _ = measure.where(variant, device)
+    if place is None:
+        pytest.skip(f"{variant.name} is not for {device.spec}")
+    if variant.plan is peers.Convolution and (why := pytorch.missing()):
+        pytest.skip(why)
+    return variant.plan(place, variant, case, given)
+
+
+def run(device: Device, variant: Variant, name: str, given: Mapping[str, Any] | None = None) -> Array:
+    """`out` of one run, on poisoned outputs."""
+    runnable = make(device, variant, case_of(name), given or problem(name)[0])
+    runnable.reset()
+    assert np.isnan(runnable.outputs()["out"]).all()
+    told = runnable.run()
+    out: Array = runnable.outputs()["out"]
+    assert (told is None or 0 < told < 60) and runnable.facts()
+    runnable.close()
+    return out
+
+
+def accepted(variant: Variant, name: str, out: Array) -> bool:
+    error, bound, _ = LAB.check(case_of(name), variant, {"out": out}, problem(name)[1])
+    return error <= bound
+
+
+def named(*names: str) -> list[Any]:
+    return [pytest.param(LAB.variant(name), id=name) for name in names]
+
+
+def swept(*axes: str) -> list[Any]:
+    return [pytest.param(each, id=each.name) for sweep in LAB.sweeps if sweep.axis in axes for each in sweep.variants]
+
+
+VARIANTS = [pytest.param(variant, id=variant.name) for variant in LAB.ladder + LAB.peers] + swept("without")
+TILED = (plans.Tiled, plans.LocalTile)
+
+
+# -- against the reference ---------------------------------------------------------------------------------------------
+
+
+def why_not(variant: Variant, layer: Layer) -> str | None:
+    """The reason that a variant must have to be excused from a layer; the lab's own words are held against it."""
+    if variant.plan is peers.Convolution:
+        return pytorch.missing()
+    if variant.plan in TILED and variant.role != "sweep":
+        for name, side, part, items in (
+            ("filters", layer.filters, 4, 4),
+            ("rows", layer.height, 2, 8),
+            ("columns", layer.width, 14, 2),
+        ):
+            if side % part:
+                return f"not on this case: {side} {name} are no multiple of a sub-tile's {part}"
+            if side % (part * items):
+                return (
+                    f"not on this case: {side // part} work-items along the {name} are no multiple of a group's {items}"
+                )
+    if variant.plan is plans.Vectors and layer.width < 32:
+        return "not on this case: narrower than 32 columns"
+    if variant.plan is plans.Gemm and layer.kernel > 5:
+        return "not on this case: filters larger than 5x5"
+    return None
+
+
+@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_variant_lies_within_the_bound(device: Device, variant: Variant, name: str) -> None:
+    reason = why_not(variant, Layer.named(name))
+    assert LAB.excuse(variant, case_of(name)) == reason
+    if reason is None:
+        fits = variant.role != "sweep" or why_not(LAB.variant(LAB.best), Layer.named(name)) is None
+        if not fits:
+            with pytest.raises(Unsupported, match=r"^\d+ .* are no multiple of a (sub-tile|group)'s \d+$"):
+                make(device, variant, case_of(name), problem(name)[0])
+            return
+        out = run(device, variant, name)
+        error, bound, what = LAB.check(case_of(name), variant, {"out": out}, problem(name)[1])
+        assert error <= bound, f"{what}: {error:.3g}"
+        assert course_wrong(out, problem(name)[1]["out"]) == 0 or "operand_roundoff" in variant.options
+
+
+def test_the_layers_reach_every_variant_and_every_reason() -> None:
+    reasons = {each.name: [why_not(each, Layer.named(name)) for name in LAYERS] for each in LAB.ladder}
+    for name, all_of in reasons.items():
+        assert None in all_of, f"{name} runs on no layer of this file"
+    for name in ("fissioned", "local-tile", "implicit-gemm", "vectors"):
+        assert any(reasons[name]), f"{name} is excused from no layer of this file"
+
+
+@pytest.mark.parametrize("variant", swept("split", "space"))
+def test_every_shape_of_the_sweeps_is_right_on_two_work_groups(device: Device, variant: Variant) -> None:
+    (i, h, w), (along, down, across) = variant.options["sub"], variant.options["group"]
+    name = Layer(2, i * along, h * down, 2 * w * across, 2).name
+    if along * down * across > device.max_work_group:
+        with pytest.raises(Unsupported, match=rf"^\d+ work-items a group: {device.max_work_group} at most$"):
+            make(device, variant, case_of(name), problem(name)[0])
+    else:
+        assert accepted(variant, name, run(device, variant, name))
+
+
+@settings(deadline=None, max_examples=10)
+@given(*[st.integers(1, most) for most in (4, 9)], st.integers(2, 11), st.integers(2, 40), st.integers(1, 5))
+def test_any_layer_is_right_where_a_variant_has_no_excuse(
+    device: Device, channels: int, filters: int, height: int, width: int, kernel: int
+) -> None:
+    name = Layer(channels, filters, height, width, kernel).name
+    for variant in map(LAB.variant, ("sequential", "double-buffered", "vectors", "tensor-split")):
+        place, _ = measure.where(variant, device)
+        if place and not LAB.excuse(variant, case_of(name)):
+            assert accepted(variant, name, run(device, variant, name)), variant.name
+
+
+# -- the same sums, the same bits --------------------------------------------------------------------------------------
+
+SAME_ORDER = (
+    ("permuted", ["tiled", "global-id", "unrolled", "aligned", "zeroed", "implicit-gemm", "double-buffered"]),
+    ("fissioned", ["constant", "local-tile", "fissioned@without=global number", "fissioned@without=unrolling"]),
+    ("tensor-fp16", ["tensor-cluster", "tensor-prepared"]),
+)
+"""Those that start from zero and add the bias last; those that start from the bias; those on the same matrix units."""
+
+
+@pytest.mark.parametrize(("name", "others"), SAME_ORDER)
+def test_sums_in_the_same_order_have_the_same_bits(device: Device, name: str, others: list[str]) -> None:
+    layer = "3to32ch-32x56-k2"
+    out = run(device, LAB.variant(name), layer)
+    for other in map(LAB.variant, others):
+        if measure.where(other, device)[0]:
+            np.testing.assert_array_equal(run(device, other, layer), out, err_msg=other.name)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_twice_the_input_and_bias_is_twice_the_output(device: Device, variant: Variant) -> None:
+    """To the bit, in any binary format, whatever the order of the sums. A run again from a reset gives the same bits, too."""
+    name = "3to32ch-32x56-k2"
+    drawn = problem(name)[0]
+    once, twice = (
+        run(device, variant, name),
+        run(device, variant, name, {**drawn, "x": 2 * drawn["x"], "bias": 2 * drawn["bias"]}),
+    )
+    np.testing.assert_array_equal(twice, 2 * once)
+
+
+# -- the check sees what a kernel forgets ------------------------------------------------------------------------------
+
+FORGETTING = [
+    ("sequential", "sequential.k", "w < WIDTH / 2;", "w < WIDTH / 2 - 1;", "the last column"),
+    ("fissioned", "tiled_separate.k", "h < SUB_H; h += 2", "h < SUB_H - 2; h += 2", "the last rows of a sub-tile"),
+    ("fissioned", "tiled_separate.k", "MAX(0.0f, c[i][h][w])", "c[i][h][w]", "ReLU"),
+    ("fissioned", "tiled.k", "#define START_VALUE bias[i0 + i]", "#define START_VALUE 0.0f", "the bias"),
+    ("zeroed", "tiled_zeroed.k", "+= bias[i0 + i]", "+= bias[i0]", "the bias of all filters but the first"),
+    ("permuted", "tiled_outermost.k", "j < CHANNELS", "j < CHANNELS - 1", "a channel"),
+    ("tiled", "tiled_innermost.k", "p < TAPS", "p < TAPS - 1", "a row of taps"),
+    ("local-tile", "local_tile.k", "k < TILE_H * TILE_W", "k < TILE_H * TILE_W - 1", "the last input of a tile"),
+    ("implicit-gemm", "gemm.k", "w0 + column + w + 1 < WIDTH", "w0 + column + w + 2 < WIDTH", "the last column"),
+    ("implicit-gemm", "gemm.k", "h0 + row + 1 < HEIGHT", "h0 + row + 2 < HEIGHT", "the last row"),
+    ("implicit-gemm", "pack.k", "filter < FILTERS ?", "filter < FILTERS - 1 ?", "the last filter's weights"),
+    ("double-buffered", "gemm_two.k", "if (j + 1 < CHANNELS)", "if (j + 2 < CHANNELS)", "the last channel's arrival"),
+    ("vectors", "vectors.k", "if (i0 + i < FILTERS)", "if (i0 + i < FILTERS - 1)", "the last filter"),
+    ("tensor-cluster", "tensor.cu", "column + 1 < WIDTH", "column + 2 < WIDTH", "the last column"),
+    ("tensor-split", "tensor.cu", "c[k] *= 1.0f / SPLIT_SCALE", "c[k] *= 1.0f", "the scale of the small products"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "text", "wrong"), [pytest.param(*each[:4], id=f"{each[0]}, {each[4]}") for each in FORGETTING]
+)
+def test_a_kernel_that_forgets_something_is_found_out(
+    device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, file: str, text: str, wrong: str
+) -> None:
+    variant, layer = LAB.variant(name), "3to32ch-32x56-k2"
+    assert variant.source
+    for kernel in (*HERE.glob("*.k"), *HERE.glob("*.cu"), *HERE.glob("*.h")):
+        shutil.copy(kernel, tmp_path)
+    monkeypatch.setattr(plans, "HERE", tmp_path)
+    copied = replace(variant, source=Source.of(tmp_path / variant.source.path.name, **dict(variant.source.knobs)))
+    assert accepted(variant, layer, run(device, copied, layer)), "the copy is right until it is changed"
+    original = (tmp_path / file).read_text()
+    assert original.count(text) == 1
+    (tmp_path / file).write_text(original.replace(text, wrong))
+    assert not accepted(variant, layer, run(device, copied, layer))
+
+
+def test_the_check_refuses_what_is_wrong() -> None:
+    name = "5to130ch-9x33-k5"
+    variant, right = LAB.variant(LAB.best), problem(name)[1]["out"]
+    assert accepted(variant, name, right)
+    for value in (np.nan, np.inf, -np.inf, -1e-3):
+        broken = right.copy()
+        broken[-1, -1, -1] = value
+        assert not accepted(variant, name, broken)
+    for moved in (np.roll(right, 1, axis=2), np.roll(right, 1, axis=0), right[:, ::-1], right * (1 + 1e-4)):
+        assert not accepted(variant, name, moved)
+    with pytest.raises(ValueError, match="shapes differ"):
+        accepted(variant, name, right[:, :, :-1])
+    *_, said = LAB.check(case_of(name), variant, {"out": 1.1 * right}, problem(name)[1])
+    assert said.endswith(f"by the course's check {course_wrong(1.1 * right, right)} are wrong") and " 0 are" not in said
+
+
+# -- precision ---------------------------------------------------------------------------------------------------------
+
+
+def test_rounded_operands_need_their_own_bound_and_split_ones_do_not(device: Device) -> None:
+    layer = Layer.named("256to16ch-8x32-k5")
+    drawn = inputs(layer, 3)
+    right = reference(layer, **drawn)
+    over = {}
+    for name in ("implicit-gemm", "tensor-fp16", "tensor-bf16", "tensor-split"):
+        out = run(device, LAB.variant(name), layer.name, drawn)  # the first of CUDA's own skips on OpenCL
+        over[name] = error_over_bound(out, right, layer)
+    assert max(over["implicit-gemm"], over["tensor-split"]) < 0.6
+    assert 1 < over["tensor-fp16"] < over["tensor-bf16"] / 4
+
+
+# -- the course's program ----------------------------------------------------------------------------------------------
+
+
+def test_forward_is_the_layer_in_float32(device: Device) -> None:
+    layer = Layer.named("3to5ch-7x34-k3")
+    drawn, right = problem(layer.name)
+    for variant in (None, "sequential", "implicit-gemm"):
+        if variant == "sequential" and device.backend != "opencl":
+            continue
+        out = forward(device.spec, variant, layer, **drawn)
+        assert out.dtype == np.float32 and error_over_bound(out, right, layer) <= 1
+
+
+def test_forward_refuses_in_one_line(device: Device) -> None:
+    layer = Layer.named("3to5ch-7x34-k3")
+    drawn = problem(layer.name)[0]
+    for variant, says in (
+        ("fissioned", r"^variant 'fissioned' cannot run this: not on this case: 5 filters are no multiple"),
+        (f"{LAB.best}@split=896x32", "it is no rung of the ladder|no multiple"),
+        ("torch-cpu", "PyTorch|not on|no rung"),
+        ("fused", "^unknown variant 'fused'; valid: sequential"),
+    ):
+        with pytest.raises(UsageError, match=says):
+            forward(device.spec, variant, layer, **drawn)
+    with pytest.raises(UsageError, match="unknown device 'tpu:0'"):
+        forward("tpu:0", None, layer, **drawn)
+
+
+def test_a_run_tells_of_its_groups(device: Device) -> None:
+    for name, layer, group, groups in (
+        ("fissioned", "3to32ch-32x56-k2", "4x8x2", 8),
+        ("implicit-gemm", "5to130ch-9x33-k5", "256x1x1", 3 * 2 * 2),
+    ):
+        runnable = make(device, LAB.variant(name), case_of(layer), problem(layer)[0])
+        facts = runnable.facts()
+        runnable.close()
+        assert (facts["group"], facts["groups"]) == (group, groups) and math.prod(map(int, group.split("x"))) in (
+            64,
+            256,
+        )

@@ -1,0 +1,176 @@
+"""The stencil's ladder: the knob behind each name, its sweeps, excuses, work and traffic, and every published figure."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from roofbook.device import Device
+from roofbook.lab import SCALES, Case
+from roofbook.labs.stencil import LAB, PUBLISHED_PASSES, SHAPES
+from roofbook.peers import pytorch
+
+PUBLISHED = Path(__file__).parents[3] / "results" / "published" / "stencil.csv"
+DEVICE = cast(Device, SimpleNamespace(kind="gpu"))
+
+EXPECTED_KNOBS = {
+    "no-ifs": {"BOUNDS"},
+    "compiled-sizes": {"SIZES", "HEIGHT", "WIDTH"},
+    "rsqrt": {"ROOT"},
+    "native-rsqrt": {"ROOT"},
+    "local-memory": {"STAGING", "GROUP_SIZE"},
+    "tasks-2": {"TASKS"},
+    "tasks-4": {"TASKS"},
+    "tasks-8": {"TASKS"},
+    "float2": {"VECTOR", "LANES"},
+    "float4": {"VECTOR", "LANES"},
+    "float8": {"VECTOR", "LANES"},
+    "float16": {"VECTOR", "LANES"},
+    "fused": {"PASSES"},
+    "fused-float16": {"VECTOR", "LANES"},
+    "fused@without=one launch": {"PASSES"},
+    "fused@without=wide types": {"VECTOR", "LANES"},
+    "native-rsqrt@wg=8x16": {"BOUNDS"},
+    "tasks-2@wg2=64x1": set[str](),
+    "checked@lanes=100": set[str](),
+    "native-rsqrt@misaligned=0": set[str](),
+    "native-rsqrt@misaligned=31": {"OFFSET"},
+    "checked@walk=rows": set[str](),
+    "checked@walk=columns": {"WALK"},
+    "fused@vector=4": set[str](),
+    "fused@vector=2": {"VECTOR", "LANES"},
+}
+"""Written down apart from the ladder: what each of these is named for."""
+
+
+def case(size: str) -> Case:
+    height, width = map(int, size.split("x"))
+    return Case(size, "test", {"height": height, "width": width, "iterations": 23}, 23)
+
+
+@pytest.mark.parametrize("name", EXPECTED_KNOBS)
+def test_the_knob_that_changes_is_the_one_the_rung_is_named_for(name: str) -> None:
+    variant = LAB.variant(name)
+    parent = LAB.variant(cast(str, variant.parent))
+    assert variant.source and parent.source and variant.source.path == parent.source.path
+    assert {knob for knob, _ in set(variant.source.knobs) ^ set(parent.source.knobs)} == EXPECTED_KNOBS[name]
+
+
+def test_every_rung_of_one_text_is_in_that_list() -> None:
+    for variant in LAB.ladder:
+        parent = LAB.variant(variant.parent) if variant.parent else None
+        same = parent and parent.source and variant.source and parent.source.path == variant.source.path
+        assert bool(same) == (variant.name in EXPECTED_KNOBS), variant.name
+
+
+def test_only_what_needs_a_launch_of_its_own_has_options() -> None:
+    assert {variant.name: dict(variant.options) for variant in LAB.ladder if variant.options} == {
+        "sequential": {"device": "host"}
+    }
+    groups = {variant.name.partition("@")[2]: variant.options for sweep in LAB.sweeps for variant in sweep.variants}
+    assert groups["wg=8x16"]["group"] == (8, 16) and groups["lanes=100"]["group"] == (100, 1)
+    assert groups["wg2=64x1"]["group"] == (64, 1) and not groups["misaligned=3"]
+
+
+def test_sweeps_have_the_points_that_were_asked_for() -> None:
+    points = {sweep.axis: [variant.point for variant in sweep.variants] for sweep in LAB.sweeps}
+    assert points["misaligned"] == [str(floats) for floats in range(32)]
+    assert {f"{length}x1" for length in (32, 64, 128, 256, 512, 1024)} <= set(points["wg"]) == set(SHAPES)
+    assert points["lanes"] == ["96", "100", "128"] and points["walk"] == ["rows", "columns"]
+    assert points["vector"] == ["1", "2", "4", "8", "16"] and points["without"] == ["one launch", "wide types"]
+    assert {"64x1", "128x1"} <= set(points["wg2"]), "the pair of lengths that was published"
+
+
+# -- excuses -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "why"),
+    [
+        ("sequential", "3x3", None),
+        ("checked", "5x13", None),
+        ("checked@lanes=100", "5x13", None),
+        ("checked@walk=columns", "5x13", None),
+        ("native-rsqrt@wg=8x16", "5x13", None),
+        ("no-ifs", "34x128", None),
+        ("no-ifs", "34x100", "the width is no multiple of 128"),
+        ("local-memory", "3x64", "the width is no multiple of 128"),
+        ("native-rsqrt@misaligned=1", "5x13", "the width is no multiple of 128"),
+        ("tasks-2", "34x128", "the width is no multiple of 256"),
+        ("tasks-2@wg2=64x1", "34x128", None),
+        ("tasks-8", "3x1024", None),
+        ("tasks-8", "3x1152", "the width is no multiple of 1024"),
+        ("flat", "5x13", None),
+        ("float2", "5x13", "the width is no multiple of 2"),
+        ("float4", "7x48", None),
+        ("fused", "5x14", "the width is no multiple of 4"),
+        ("fused-float16", "7x48", None),
+        ("fused@vector=16", "7x40", "the width is no multiple of 16"),
+    ],
+)
+def test_a_variant_is_excused_from_a_size_for_the_right_reason(name: str, size: str, why: str | None) -> None:
+    assert LAB.excuse(LAB.variant(name), case(size)) == (f"not on this case: {why}" if why else None)
+
+
+def test_the_published_sizes_fit_every_variant() -> None:
+    for scale in ("quick", "published", "large"):
+        for each in LAB.cases(scale):
+            excused = [variant.name for variant in LAB.all_variants() if LAB.excuse(variant, each)]
+            assert excused == ([] if pytorch.missing() is None else [peer.name for peer in LAB.peers])
+
+
+# -- work and time -----------------------------------------------------------------------------------------------------
+
+
+def test_all_passes_together_need_each_float_once() -> None:
+    published = LAB.case("8192x8192")
+    work, inner = LAB.work(published), 8190 * 8192
+    assert work.bytes * PUBLISHED_PASSES == pytest.approx(16 * inner)
+    assert work.flops * PUBLISHED_PASSES == pytest.approx((2 + PUBLISHED_PASSES) * inner)
+    assert work.footprint == 12 * inner
+    assert LAB.rate(published) == (inner / 1e9, "billion elements/s")
+
+
+@pytest.mark.parametrize(
+    ("name", "passes"),
+    [("sequential", 23), ("checked", 23), ("float16", 23), ("fused", 1), ("fused@without=one launch", 23),
+     ("fused@vector=1", 1), ("torch-compiled", 23)],
+)  # fmt: skip
+def test_traffic_is_a_sweep_over_memory_a_pass_or_one_for_all(name: str, passes: int) -> None:
+    for each in LAB.cases("quick"):
+        inner = (each.params["height"] - 2) * each.params["width"]
+        assert LAB.traffic(each, LAB.variant(name)) == pytest.approx(16 * inner * passes / 23)
+
+
+def test_a_sample_has_all_passes_but_for_the_sequential_one() -> None:
+    for scale in SCALES:
+        for each in LAB.cases(scale):
+            assert each.units == each.params["iterations"] == PUBLISHED_PASSES
+            for variant in LAB.all_variants():
+                alone = variant.name == "sequential" and scale != "test"
+                assert LAB.units(each, variant, DEVICE) == (1 if alone else PUBLISHED_PASSES)
+
+
+# -- published figures -------------------------------------------------------------------------------------------------
+
+
+def test_every_published_figure_has_ours_beside_it() -> None:
+    with PUBLISHED.open(newline="", encoding="utf-8") as file:
+        figures = list(csv.DictReader(file))
+    mapping: Any = LAB.published_mapping(DEVICE)
+    ours = {}
+    for row in figures:
+        assert row["metric"] == "time" and LAB.published_cases[row["case"]] == LAB.cases("published")[0].name
+        key = row["variant"], row["device"]
+        ours[key] = mapping.get(key, mapping.get(row["variant"]))
+    assert {mine for (_, device), mine in ours.items() if device == "host CPU"} == {"sequential"}
+    assert {theirs: mine for (theirs, device), mine in ours.items() if device == "Tesla K20m"} == {
+        "work-group 128x1, 1 task per work-item": "native-rsqrt",
+        "work-group 128x1, 2 tasks per work-item": "tasks-2",
+        "work-group 64x1, 2 tasks per work-item": "tasks-2@wg2=64x1",
+    }
+    assert len(ours) == len(figures) == 6

@@ -1,0 +1,225 @@
+"""Every variant and sweep point of the stencil lab against the float64 reference, on every device that is present.
+
+Grids are small, with sides that no work-group and no vector divides where the variant allows it.
+"""
+
+from __future__ import annotations
+
+import math
+import shutil
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from roofbook import measure
+from roofbook.device import Device, Unsupported
+from roofbook.lab import Case, Runnable, Variant
+from roofbook.labs.stencil import HERE, LAB
+from roofbook.source import Source
+
+SIZES = ["3x3", "5x13", "7x48", "3x128", "34x128", "6x1024", "130x1024"]
+RUNGS = [pytest.param(each, id=each.name) for each in LAB.ladder]
+POINTS = [pytest.param(each, id=each.name) for sweep in LAB.sweeps for each in sweep.variants]
+
+
+def case_of(size: str, passes: int) -> Case:
+    height, width = map(int, size.split("x"))
+    return Case(size, "test", {"height": height, "width": width, "iterations": passes}, passes)
+
+
+@cache
+def inputs_of(size: str) -> Mapping[str, Any]:
+    return LAB.inputs(case_of(size, 1), seed=7)
+
+
+@cache
+def right(size: str, passes: int) -> Mapping[str, Any]:
+    return LAB.reference(case_of(size, passes), inputs_of(size))
+
+
+def make(device: Device, variant: Variant, size: str, passes: int) -> Runnable:
+    """The variant ready to run, or the test skipped where this device cannot."""
+    place, _ = measure.where(variant, device)
+    if place is None:
+        pytest.skip(f"{variant.name} is not for {device.spec}")
+    if math.prod(variant.options.get("group", (128,))) > place.max_work_group:
+        pytest.skip(f"work-groups of {place.spec} have at most {place.max_work_group} work-items")
+    return variant.plan(place, variant, case_of(size, passes), inputs_of(size))
+
+
+def run(device: Device, variant: Variant, size: str, passes: int, times: int = 1) -> np.ndarray:
+    """g after `times` runs, one after another."""
+    runnable = make(device, variant, size, passes)
+    runnable.reset()
+    for _ in range(times):
+        seconds = runnable.run()
+        assert seconds is not None and 0 < seconds < 10
+    g = runnable.outputs()["g"]
+    runnable.close()
+    return g
+
+
+def accepted(variant: Variant, size: str, passes: int, g: np.ndarray) -> bool:
+    over, allowed, what = LAB.check(case_of(size, passes), variant, {"g": g}, right(size, passes))
+    print(f"{variant.name} on {size}, {passes} passes: {what} is {over:.3g}")
+    return over <= allowed
+
+
+# -- against the reference ---------------------------------------------------------------------------------------------
+
+
+def why_not(variant: Variant, size: str) -> str | None:
+    """The reason that a variant must have to be excused from a grid; the lab's own words are held against it."""
+    width = int(size.partition("x")[2])
+    name, _, point = variant.name.partition("@")
+    lanes = {"float2": 2, "float4": 4, "float8": 8, "float16": 16, "fused": 4, "fused-float16": 16}.get(name, 1)
+    if point.startswith("vector="):
+        lanes = int(point.removeprefix("vector="))
+    if point == "without=wide types":
+        lanes = 1
+    if width % lanes:
+        return f"not on this case: the width is no multiple of {lanes}"
+    tasks = {"tasks-2": 2, "tasks-4": 4, "tasks-8": 8}.get(name, 1)
+    across = {"wg2=64x1": 64, "wg2=256x1": 256}.get(point, 128) * tasks
+    ruled = name in ("no-ifs", "compiled-sizes", "rsqrt", "native-rsqrt", "local-memory") or tasks > 1
+    if ruled and not point.startswith("wg=") and width % across:
+        return f"not on this case: the width is no multiple of {across}"
+    return None
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("variant", RUNGS)
+def test_rung_lies_within_the_bound(device: Device, variant: Variant, size: str) -> None:
+    """Twice the passes of a run, and one alone: the second run goes on from where the first ended."""
+    reason = why_not(variant, size)
+    assert LAB.excuse(variant, case_of(size, 23)) == reason
+    if reason is None:
+        for passes, times in ((23, 2), (1, 1)):
+            assert accepted(variant, size, passes * times, run(device, variant, size, passes, times))
+
+
+@pytest.mark.parametrize("variant", POINTS)
+def test_point_of_a_sweep_lies_within_the_bound(device: Device, variant: Variant) -> None:
+    """On an odd grid where it may, and on one whose height no group divides but whose width every vector and task does."""
+    assert LAB.excuse(variant, case_of("35x1024", 23)) is None
+    assert accepted(variant, "35x1024", 23, run(device, variant, "35x1024", 23))
+    assert LAB.excuse(variant, case_of("5x13", 23)) == why_not(variant, "5x13")
+    if why_not(variant, "5x13") is None:
+        assert accepted(variant, "5x13", 23, run(device, variant, "5x13", 23))
+
+
+def test_the_grids_reach_every_rung_and_every_reason() -> None:
+    for variant in LAB.ladder:
+        reasons = [why_not(variant, size) for size in SIZES]
+        assert None in reasons, f"{variant.name} runs on no grid of this file"
+        assert any(reasons) == (variant.name not in ("sequential", "checked", "flat")), variant.name
+
+
+def test_inner_rows_that_a_group_does_not_divide_are_refused_without_bounds(device: Device) -> None:
+    """The report's rule for heights, which no variant of the lab needs, since its groups without bounds are one row high."""
+    tall = replace(LAB.variant("native-rsqrt"), options={"group": (64, 2)})
+    assert LAB.excuse(tall, case_of("35x128", 23)) == "not on this case: the inner rows are no multiple of 2"
+    assert LAB.excuse(tall, case_of("34x128", 23)) is None
+    assert accepted(tall, "34x128", 23, run(device, tall, "34x128", 23))
+
+
+def test_groups_cover_the_grid_and_say_so(device: Device) -> None:
+    for name, group, groups in (
+        ("checked", "128x1", 5 * 1), ("checked@lanes=100", "100x1", 5 * 1), ("checked@walk=columns", "128x1", 13 * 1),
+        ("native-rsqrt@wg=8x16", "8x16", 2 * 1), ("flat", "128", 1),
+    ):  # fmt: skip
+        runnable = make(device, LAB.variant(name), "5x13", 2)
+        facts = runnable.facts()
+        runnable.close()
+        assert (facts["group"], facts["groups"]) == (group, groups), name
+
+
+def test_a_group_that_the_device_cannot_hold_is_unsupported(device: Device) -> None:
+    huge = replace(LAB.variant("checked"), options={"group": (2 * device.max_work_group, 1)})
+    with pytest.raises(
+        Unsupported, match=rf"^a work-group of {2 * device.max_work_group}x1: {device.max_work_group} at"
+    ):
+        huge.plan(device, huge, case_of("5x13", 1), inputs_of("5x13"))
+
+
+# -- same arithmetic, same bits ----------------------------------------------------------------------------------------
+
+NATIVE = [
+    each.name
+    for each in LAB.all_variants()
+    if each.source and (dict(each.source.knobs).get("ROOT") == "NATIVE" or each.source.path.name == "flat.k")
+]
+
+
+def test_every_way_to_add_the_same_roots_gives_the_same_bits(device: Device) -> None:
+    """Launches, groups, tasks, wide types, local memory, alignment, all passes in one kernel: none may touch a bit."""
+    assert {"native-rsqrt", "local-memory", "tasks-8", "flat", "float16", "fused", "fused-float16"} <= set(NATIVE)
+    one = run(device, LAB.variant("native-rsqrt"), "35x1024", 23)
+    for name in NATIVE:
+        other = run(device, LAB.variant(name), "35x1024", 23)
+        np.testing.assert_array_equal(other.view(np.uint32), one.view(np.uint32), err_msg=name)
+
+
+def test_bounds_and_sizes_change_no_bit(device: Device) -> None:
+    one, *others = (run(device, LAB.variant(name), "34x128", 23) for name in ("checked", "no-ifs", "compiled-sizes"))
+    for other in others:
+        np.testing.assert_array_equal(other, one)
+
+
+def test_a_run_again_from_a_reset_gives_the_same_bits(device: Device) -> None:
+    runnable = make(device, LAB.variant("native-rsqrt@misaligned=3"), "34x128", 5)
+    seen = []
+    for _ in range(2):
+        runnable.reset()
+        np.testing.assert_array_equal(runnable.outputs()["g"], inputs_of("34x128")["g"])
+        runnable.run()
+        seen.append(runnable.outputs()["g"])
+    runnable.close()
+    np.testing.assert_array_equal(seen[0], seen[1])
+
+
+# -- the check sees what a kernel does wrong ---------------------------------------------------------------------------
+
+MISTAKES = [
+    ("checked", "pass_element.k", "INSIDE", "if (0)", "no element at all"),
+    ("checked", "passes.k", "j < ROW_LENGTH)", "j < ROW_LENGTH - 1)", "the last column"),
+    ("checked", "passes.k", "if (i > 0", "if (i > 1", "the first inner row"),
+    ("native-rsqrt", "pass_element.k", "INSIDE g", "if (j) g", "the first column"),
+    ("native-rsqrt", "pass_element.k", "g[AT(i * ", "g[AT((i - 1) * ", "rows written one too high: the border is touched"),
+    ("native-rsqrt", "pass_element.k", "r[AT((i - 1)", "r[AT(i", "r of the same row"),
+    ("native-rsqrt@misaligned=3", "passes.k", "AT(k) (k) + OFFSET", "AT(k) (k) + OFFSET - 1", "one float off"),
+    ("local-memory", "pass_staged.k", "= here[lane] +", "=", "what g was"),
+    ("tasks-2", "pass_tasks.k", "task < TASKS", "task < TASKS - 1", "the last task"),
+    ("flat", "flat.k", "k < COUNT", "k < COUNT - 1", "the last element"),
+    ("float4", "flat.k", "k < COUNT", "k < COUNT - LANES", "the last vector"),
+    ("float4", "flat.k", "2 * WIDTH", "WIDTH", "b of the same row"),
+    ("fused", "flat.k", "pass < PASSES", "pass < PASSES - 1", "the last pass"),
+    ("fused", "flat.k", "NATIVE_RSQRT(", "NATIVE_RSQRT(-", "NaN"),
+    ("sequential", "sequential.k", "i < height - 1", "i < height - 2", "the last inner row"),
+]  # fmt: skip
+"""(variant, file, words, other words, what goes wrong)."""
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "words", "instead", "what"),
+    [pytest.param(*each, id=f"{each[0]}: {each[-1]}") for each in MISTAKES],
+)
+def test_a_kernel_that_errs_is_refused(
+    device: Device, tmp_path: Path, name: str, file: str, words: str, instead: str, what: str
+) -> None:
+    variant = LAB.variant(name)
+    assert variant.source and accepted(variant, "34x256", 23, run(device, variant, "34x256", 23))
+    for each in HERE.glob("*.k"):
+        shutil.copy(each, tmp_path)
+    text = (tmp_path / file).read_text()
+    assert text.count(words) == 1, words
+    (tmp_path / file).write_text(text.replace(words, instead))
+    broken = replace(variant, source=Source.of(tmp_path / variant.source.path.name, **dict(variant.source.knobs)))
+    g = run(device, broken, "34x256", 23)
+    assert not accepted(variant, "34x256", 23, g), what
+    assert np.isnan(g).any() == (what == "NaN")
