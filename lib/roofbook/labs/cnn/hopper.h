@@ -35,26 +35,19 @@ DEVICE int rank_in_cluster() {
   return rank;
 }
 
-DEVICE void copy_box(void *to, const void *map, unsigned long long *barrier, int x, int y, int z) {
+// Fetches a box of a tensor; in a cluster for all its blocks that `blocks` has a bit for.
+DEVICE void copy_box_3d(void *to, const void *map, unsigned long long *barrier, int x, int y, int z, int blocks) {
   asm volatile(
-      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes"
-      " [%0], [%1, {%3, %4, %5}], [%2];" ::"r"(address(to)),
-      "l"(map), "r"(address(barrier)), "r"(x), "r"(y), "r"(z) : "memory");
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes" MULTICAST
+      " [%0], [%1, {%3, %4, %5}], [%2]" MASK(6) ";" ::"r"(address(to)),
+      "l"(map), "r"(address(barrier)), "r"(x), "r"(y), "r"(z), "h"((unsigned short)blocks) : "memory");
 }
 
-// The same, into both blocks of a cluster of two.
-DEVICE void copy_box_to_both(void *to, const void *map, unsigned long long *barrier, int x, int y, int z, int w) {
+DEVICE void copy_box_4d(void *to, const void *map, unsigned long long *barrier, int x, int y, int z, int w, int blocks) {
   asm volatile(
-      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster"
-      " [%0], [%1, {%3, %4, %5, %6}], [%2], %7;" ::"r"(address(to)),
-      "l"(map), "r"(address(barrier)), "r"(x), "r"(y), "r"(z), "r"(w), "h"((unsigned short)3) : "memory");
-}
-
-DEVICE void copy_box_4d(void *to, const void *map, unsigned long long *barrier, int x, int y, int z, int w) {
-  asm volatile(
-      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes"
-      " [%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"(address(to)),
-      "l"(map), "r"(address(barrier)), "r"(x), "r"(y), "r"(z), "r"(w) : "memory");
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes" MULTICAST
+      " [%0], [%1, {%3, %4, %5, %6}], [%2]" MASK(7) ";" ::"r"(address(to)),
+      "l"(map), "r"(address(barrier)), "r"(x), "r"(y), "r"(z), "r"(w), "h"((unsigned short)blocks) : "memory");
 }
 
 // A tile in shared memory: rows of 128 bytes, swizzled, eight rows to a pattern.

@@ -5,14 +5,15 @@
 // Knob ELEMENT:  f16 or bf16: what the operands are rounded to; sums are fp32
 // Knob PRODUCTS: 1  one product an operand pair
 //                3  operands split into two parts: low x high, high x low, then high x high: as exact as fp32
-// Knob BLOCKS:   2  two blocks form a cluster and fetch each half of the pixels for both;  1  every block for itself
+// Knob BLOCKS:   1  every block fetches for itself
+//                2  two blocks of the same pixels form a cluster: each fetches half of the pixels for both
+//                4  two by two: also half of the weights for the block of the same filters
 // Knob CHANNELS: channels of the input
 // Knob FILTERS:  channels of the output
 // Knob HEIGHT:   rows of the convolution's output
 // Knob WIDTH:    columns of the convolution's output
 // Knob TAPS:     side of the filter
 #include "layer.k"
-#include "hopper.h"
 #define TILE_I 128
 #define TILE_H 8
 #define TILE_W 32
@@ -21,20 +22,26 @@
 #define PARTS ((PRODUCTS + 1) / 2)
 #define TAPS_2 (TAPS * TAPS)
 #define PADDED_CHANNELS ((CHANNELS + DEPTH - 1) / DEPTH * DEPTH)
-#define PADDED_FILTERS ((FILTERS + TILE_I * BLOCKS - 1) / (TILE_I * BLOCKS) * TILE_I * BLOCKS)
+#define PADDED_FILTERS ((FILTERS + 2 * TILE_I - 1) / (2 * TILE_I) * 2 * TILE_I)
 #define SLICES (PADDED_CHANNELS / DEPTH)
 #define STEPS (TAPS_2 * SLICES)
 #define WEIGHT_BYTES (TILE_I * DEPTH * 2)
 #define PIXEL_BYTES (TILE_H * TILE_W * DEPTH * 2)
 #define STAGE_BYTES (WEIGHT_BYTES + PIXEL_BYTES)
 #define SPLIT_SCALE 2048.0f
-#if BLOCKS == 2
-#define CLUSTER __cluster_dims__(2, 1, 1)
-#define COPY_PIXELS copy_box_to_both
-#else
+#define WEIGHT_SHARE (BLOCKS == 4 ? 2 : 1)
+#define PIXEL_SHARE (BLOCKS == 1 ? 1 : 2)
+#define SHARERS (BLOCKS == 4 ? 3 : BLOCKS)
+#if BLOCKS == 1
 #define CLUSTER
-#define COPY_PIXELS copy_box_4d
+#define MULTICAST ""
+#define MASK(operand) ""
+#else
+#define CLUSTER __cluster_dims__(2, 1, BLOCKS / 2)
+#define MULTICAST ".multicast::cluster"
+#define MASK(operand) ", %" #operand
 #endif
+#include "hopper.h"
 
 DEVICE unsigned short rounded(float value) {
   unsigned short bits;
@@ -58,32 +65,38 @@ DEVICE unsigned short part_of(float value, int part) {
 KERNEL_OF(256, 4) void to_pixels(const float *RESTRICT x, unsigned short *RESTRICT pixels) {
   __shared__ float tile[DEPTH][33];
   const int lane = threadIdx.x, row = blockIdx.y, columns = X_ROW, rows = HEIGHT + TAPS - 1;
+#pragma unroll
   for (int k = lane; k < DEPTH * 32; k += 256) {
     const int channel = blockIdx.z * DEPTH + k / 32, column = blockIdx.x * 32 + k % 32;
     tile[k / 32][k % 32] = channel < CHANNELS && column < columns ? x[X_AT(channel, row, column)] : 0.0f;
   }
   __syncthreads();
-  for (int part = 0; part < PARTS; part++) {
-    for (int k = lane; k < DEPTH * 32; k += 256) {
-      const int column = blockIdx.x * 32 + k / DEPTH;
-      if (column < columns) {
-        pixels[((part * rows + row) * columns + column) * PADDED_CHANNELS + blockIdx.z * DEPTH + k % DEPTH] =
-            part_of(tile[k % DEPTH][k / DEPTH], part);
-      }
+#pragma unroll
+  for (int k = lane; k < PARTS * DEPTH * 32 / 4; k += 256) {
+    const int part = k / (DEPTH * 32 / 4), channel = k % (DEPTH / 4) * 4, from = k / (DEPTH / 4) % 32;
+    const int column = blockIdx.x * 32 + from;
+    if (column < columns) {
+      ushort4 four = {part_of(tile[channel][from], part), part_of(tile[channel + 1][from], part),
+                      part_of(tile[channel + 2][from], part), part_of(tile[channel + 3][from], part)};
+      *(ushort4 *)(pixels + ((part * rows + row) * columns + column) * PADDED_CHANNELS + blockIdx.z * DEPTH + channel) = four;
     }
   }
 }
 
-// weight (filter, channel, tap) -> packed (part, tap, filter, channel), filters and channels filled up with zeros.
+// weight (filter, channel, tap) -> packed (part, tap, filter, channel), filters and channels filled up with zeros; a block
+// turns 64 channels of a filter.
 KERNEL_OF(256, 4) void to_taps(const float *RESTRICT weight, unsigned short *RESTRICT packed) {
-  const int at = GLOBAL_ID(0), filter = at / PADDED_CHANNELS, channel = at % PADDED_CHANNELS;
-  if (filter < PADDED_FILTERS) {
-    for (int tap = 0; tap < TAPS_2; tap++) {
-      const float value = filter < FILTERS && channel < CHANNELS ? weight[(filter * CHANNELS + channel) * TAPS_2 + tap] : 0.0f;
-      for (int part = 0; part < PARTS; part++) {
-        packed[((part * TAPS_2 + tap) * PADDED_FILTERS + filter) * PADDED_CHANNELS + channel] = part_of(value, part);
-      }
-    }
+  __shared__ float tile[DEPTH * TAPS_2];
+  const int lane = threadIdx.x, filter = blockIdx.x, first = blockIdx.y * DEPTH;
+  for (int k = lane; k < DEPTH * TAPS_2; k += 256) {
+    const int known = filter < FILTERS && first + k / TAPS_2 < CHANNELS;
+    tile[k] = known ? weight[(filter * CHANNELS + first) * TAPS_2 + k] : 0.0f;
+  }
+  __syncthreads();
+  for (int k = lane; k < PARTS * DEPTH * TAPS_2; k += 256) {
+    const int slice = k / DEPTH, channel = k % DEPTH;
+    packed[(slice * PADDED_FILTERS + filter) * PADDED_CHANNELS + first + channel] =
+        part_of(tile[channel * TAPS_2 + slice % TAPS_2], slice / TAPS_2);
   }
 }
 
@@ -92,18 +105,20 @@ KERNEL_OF(384, 1) CLUSTER void tensor(const void *weight_map, const void *pixel_
   extern __shared__ char whole[];
   __shared__ unsigned long long full[STAGES], empty[STAGES];
   char *stages = (char *)(((unsigned long long)whole + 1023) / 1024 * 1024);
-  const int lane = threadIdx.x, rank = BLOCKS == 2 ? rank_in_cluster() : 0;
+  const int lane = threadIdx.x, rank = BLOCKS == 1 ? 0 : rank_in_cluster();
+  const int filter_rank = rank % 2, pixel_rank = rank / 2;
   const int i0 = blockIdx.x * TILE_I, w0 = blockIdx.y * TILE_W, h0 = blockIdx.z * TILE_H;
   if (lane == 0) {
     for (int stage = 0; stage < STAGES; stage++) {
       init_barrier(&full[stage], 1);
-      init_barrier(&empty[stage], 2 * BLOCKS);
+      init_barrier(&empty[stage], 2 * SHARERS);
     }
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   }
   __syncthreads();
   sync_cluster();
   if (lane < 128) {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
     if (lane == 0) {
       for (int step = 0; step < PRODUCTS * STEPS; step++) {
         const int stage = step % STAGES, product = step / STEPS, tap = step % STEPS / SLICES;
@@ -112,12 +127,15 @@ KERNEL_OF(384, 1) CLUSTER void tensor(const void *weight_map, const void *pixel_
         char *weights = stages + stage * STAGE_BYTES, *pixels = weights + WEIGHT_BYTES;
         wait_for(&empty[stage], step / STAGES % 2 ^ 1);
         expect_bytes(&full[stage], STAGE_BYTES);
-        copy_box(weights, weight_map, &full[stage], channel, i0, weight_part * TAPS_2 + tap);
-        COPY_PIXELS(pixels + rank * (PIXEL_BYTES / BLOCKS), pixel_map, &full[stage], channel, w0 + tap % TAPS,
-                    h0 + tap / TAPS + rank * (TILE_H / BLOCKS), pixel_part);
+        copy_box_3d(weights + pixel_rank * (WEIGHT_BYTES / WEIGHT_SHARE), weight_map, &full[stage], channel,
+                    i0 + pixel_rank * (TILE_I / WEIGHT_SHARE), weight_part * TAPS_2 + tap,
+                    BLOCKS == 4 ? 5 << filter_rank : 1 << rank);
+        copy_box_4d(pixels + filter_rank * (PIXEL_BYTES / PIXEL_SHARE), pixel_map, &full[stage], channel, w0 + tap % TAPS,
+                    h0 + tap / TAPS + filter_rank * (TILE_H / PIXEL_SHARE), pixel_part, 3 << 2 * pixel_rank);
       }
     }
   } else {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
     const int group = lane / 128 - 1;
     float c[128];
 #pragma unroll
@@ -138,7 +156,7 @@ KERNEL_OF(384, 1) CLUSTER void tensor(const void *weight_map, const void *pixel_
       matrix_commit();
       if (step > 0) {
         matrix_wait_but_one();
-        if (lane % 128 < BLOCKS) arrive_at(&empty[(step - 1) % STAGES], lane % 128);
+        if (lane % 128 < SHARERS) arrive_at(&empty[(step - 1) % STAGES], rank ^ lane % 128);
       }
     }
     matrix_wait_all();

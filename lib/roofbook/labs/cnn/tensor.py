@@ -28,35 +28,40 @@ class Tensor(Convolution):
         self.blocks, parts = int(knobs["BLOCKS"]), (int(knobs["PRODUCTS"]) + 1) // 2
         rows, columns = one.x_shape[1:]
         taps, channels = one.kernel**2, DEPTH * ceiling(one.channels, DEPTH)
-        filters = TILE_I * self.blocks * ceiling(one.filters, TILE_I * self.blocks)
+        filters = 2 * TILE_I * ceiling(one.filters, 2 * TILE_I)
         self.to_pixels, self.to_taps = self.program.kernel("to_pixels"), self.program.kernel("to_taps")
         self.pixels = device.empty(2 * parts * rows * columns * channels)
         self.taps = device.empty(2 * parts * taps * filters * channels)
         half = str(knobs["ELEMENT"]) == "f16"
-        box = (DEPTH, TILE_W, TILE_H // self.blocks, 1)
+        weights, pixels = (DEPTH, TILE_I, 1), (DEPTH, TILE_W, TILE_H, 1)
+        if self.blocks > 1:
+            pixels = (DEPTH, TILE_W, TILE_H // 2, 1)
+        if self.blocks > 2:
+            weights = (DEPTH, TILE_I // 2, 1)
         maps = (
-            tensor_map(self.taps, (channels, filters, parts * taps), (DEPTH, TILE_I, 1), half),
-            tensor_map(self.pixels, (channels, columns, rows, parts), box, half),
+            tensor_map(self.taps, (channels, filters, parts * taps), weights, half),
+            tensor_map(self.pixels, (channels, columns, rows, parts), pixels, half),
         )
         self.weight_map, self.pixel_map = (device.upload(np.frombuffer(each, np.uint8)) for each in maps)
         self.buffers += [self.pixels, self.taps, self.weight_map, self.pixel_map]
         self.pixel_size = (256 * ceiling(columns, 32), rows, channels // DEPTH)
-        self.tap_size = (256 * ceiling(filters * channels, 256),)
+        self.tap_size = (256 * filters, channels // DEPTH)
         self.kernel.configure(dynamic_local_bytes=STAGES * 2 * DEPTH * (TILE_I + TILE_H * TILE_W) + 1024)
         self.prepared = bool(variant.options.get("prepared"))
 
     def lay_out(self) -> tuple[int, ...]:
         assert self.variant.source is not None
         one, blocks = self.layer, int(dict(self.variant.source.knobs)["BLOCKS"])
-        filters = blocks * ceiling(one.filters, TILE_I * blocks)
-        return 384 * filters, ceiling(one.width, TILE_W), ceiling(one.height, TILE_H)
+        down = max(1, blocks // 2)
+        filters = 2 * ceiling(one.filters, 2 * TILE_I)
+        return 384 * filters, ceiling(one.width, TILE_W), down * ceiling(one.height, down * TILE_H)
 
     def build_options(self) -> tuple[str, ...]:
         return ("-arch=sm_90a",)
 
     def convert(self) -> None:
         self.queue.launch(self.to_pixels, self.pixel_size, (256, 1, 1), self.x, self.pixels)
-        self.queue.launch(self.to_taps, self.tap_size, (256,), self.weight, self.taps)
+        self.queue.launch(self.to_taps, self.tap_size, (256, 1), self.weight, self.taps)
 
     def reset(self) -> None:
         super().reset()
