@@ -67,7 +67,9 @@ def executed(unmeasured: Callable[[], Path]) -> dict[str, Path]:
 
     root = unmeasured()
     parameters = {"scale": "test", "budget_s": 0.01}
-    return {book.stem: execute.execute(root, book, parameters) for book in sorted((root / "experiments").glob("*.ipynb"))}
+    return {
+        book.stem: execute.execute(root, book, parameters) for book in sorted((root / "experiments").glob("*.ipynb"))
+    }
 
 
 @pytest.fixture(scope="session")

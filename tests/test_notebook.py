@@ -29,7 +29,14 @@ SIZES = {
     "$4 \\times 4$": "three floats read and one written",
     "$3/16$": "three operations over those bytes",
     "$P + 2$": "an addition a pass, one sum and one root",
+    "$2 C F H W k^2$": "a multiplication and an addition a tap",
+    "$4 (C H W + C F k^2 + F H W / 4)$": "four bytes each, of which the pool leaves a quarter",
+    "$2 C k^2$": "the same, of one output",
+    "/ 2^{11}": "the bits of an fp16 significand",
     "float64": "a type",
+    "fp32": "a type",
+    "fp16": "a type",
+    "bf16": "a type",
 }
 """The only digits in the prose, each with its reason: every other figure comes from the store."""
 

@@ -380,6 +380,23 @@ def test_published_beside_ours_marks_totals_as_extrapolated() -> None:
     assert set(other.frame.status) == {"failed"} and "wrong result" in other.html
 
 
+def test_a_published_rate_stands_beside_ours_in_the_same_unit_only() -> None:
+    published = pd.DataFrame(
+        [
+            {"table": "1", "variant": variant, "case": "256x256", "device": "Old GPU", "metric": "rate", "unit": unit,
+             "trial": "", "value": 2250.0, "seconds": math.nan}
+            for variant, unit in [("fused", "GFLOP/s"), ("fused", "GB/s"), ("soa", "GFLOP/s"), ("none", "GFLOP/s")]
+        ]
+    )  # fmt: skip
+    rows = lab_rows().assign(extra='{"rate_amount": 0.22, "rate_unit": "GFLOP/s"}')
+    table = report.published_beside_ours(published, rows, {"fused": "fused", "soa": "soa"}, units={"256x256": 80000})
+    ours = table.frame.iloc[0]
+    assert table.frame.status.tolist() == ["ok", "missing", "failed", "missing"]
+    assert ours.ours == pytest.approx(0.22 / 1.1e-4, rel=0.06) and ours.ours_low < ours.ours < ours.ours_high
+    assert "\u2009GFLOP/s" in table.rows[0].cells[4].text and table.rows[0].cells[5].text == "–"
+    assert "extrapolated" not in table.html, "a rate covers no number of steps"
+
+
 def test_a_published_device_may_have_run_something_else() -> None:
     """A report may print its sequential program's time beside each run: that row is held against our sequential one."""
     published = pd.DataFrame(

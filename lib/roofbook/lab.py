@@ -227,7 +227,7 @@ class Lab(ABC):
         )
 
     def published_mapping(self, device: "Device") -> Mapping[str, str | tuple[str, str]]:
-        """Published variant -> ours, or (ours, what a published speedup is over)."""
+        """Published variant, or (variant, device) -> ours, or (ours, what a published speedup is over)."""
         return {variant.published: variant.name for variant in self.all_variants() if variant.published}
 
     def counted(self) -> Mapping[tuple[str, str, str], str]:

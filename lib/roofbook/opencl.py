@@ -81,7 +81,8 @@ class Queue(contract.Queue):
         self._cl.enqueue_copy(self.queue, target.memory, source.memory, byte_count=source.nbytes)
 
     def timed(self, submit: Callable[[], None]) -> float:
-        self._kernels = events = []
+        events: list[Any] = []
+        self._kernels = events
         try:
             submit()
         finally:

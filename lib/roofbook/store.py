@@ -42,7 +42,14 @@ COLUMNS = dict.fromkeys(_TEXT, "VARCHAR") | {
 
 REQUIRED = ("run", "started", "lab", "variant", "case", "role", "device", "backend", "policy", "cell_key", "env_key")
 _IDENTITY = (*REQUIRED, "scale", "dtype", "timed")  # rows equal in these are one measurement in two files
-_EMPTY = ("samples_s", "wall_s", "rounds", "clock_mhz", "temperature_c", "throttle")  # lists that are empty rather than null
+_EMPTY = (
+    "samples_s",
+    "wall_s",
+    "rounds",
+    "clock_mhz",
+    "temperature_c",
+    "throttle",
+)  # lists that are empty rather than null
 _PLACE = ("lab", "variant", "case", "backend", "device")
 _SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 _STALE_S = 24 * 3600

@@ -20,7 +20,7 @@ def time_cell(reading: Reading, unit: float) -> Cell:
 
 def samples_cell(reading: Reading) -> Cell:
     """How many samples, and how many units each of them repeats."""
-    title = f"{len(reading.times)} samples of {reading.units} {reading.row['unit']}s each"
+    title = f"{len(reading.times)} samples of {reading.units} x {reading.row['unit']}"
     return Cell(f"{len(reading.times)} \u00d7 {show.number(reading.units, places=0)}", "num", title)
 
 

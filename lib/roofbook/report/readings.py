@@ -152,7 +152,7 @@ def home_device(readings: Iterable[Reading]) -> str:
 
 
 def points_in_order(points: Iterable[str]) -> list[str]:
-    """Points of a sweep sorted by their numbers ('2' before '16', '8x4' before '16x1', '4x8/2' too), words by name after them."""
+    """Points of a sweep sorted by their numbers ('2' before '16', '8x4' before '16x1'), words by name after them."""
 
     def key(point: str) -> tuple[int, list[float], str]:
         try:

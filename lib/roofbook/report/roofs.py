@@ -79,7 +79,7 @@ def roofline_chart(
             colour = COLOURS["failed" if name in above else found[name].role]
             ax.errorbar(x, y, yerr=[[y - low], [high - y]], fmt="o", ms=6, color=colour, ecolor=colour, elinewidth=1.3)
         lid = min(math.log10(top), column + math.log10(own)) if not above else ceiling
-        _names(ax, spots, 10**column, (bottom, lid), height * 0.85 / (ceiling - bottom))
+        _names(ax, spots, 10**column, (bottom + 0.07 * (ceiling - bottom), lid), height * 0.85 / (ceiling - bottom))
         ax.xaxis.set_major_formatter(FuncFormatter(lambda at, _: show.tick(at)))
         ax.yaxis.set_major_formatter(FuncFormatter(lambda at, _: show.tick(at / unit)))
         for side in (ax.xaxis, ax.yaxis):

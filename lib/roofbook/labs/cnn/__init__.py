@@ -80,7 +80,7 @@ LADDER = (
     Variant(
         "fissioned", "aligned", SEPARATE, plans.Tiled,
         "The bias is the start value; ReLU and pooling are loops of their own.",
-        "The stages after the convolution are a few operations an output beside thousands: nothing, though 1.22x was published.",
+        "The stages after it are a few operations an output beside thousands: nothing, though 1.22x was published.",
         published="best (global 64x112x16, local 4x8x2)",
     ),
     Variant(
@@ -134,7 +134,7 @@ LADDER = (
     Variant(
         "tensor-cluster-4", "tensor-cluster", TENSOR.turn(BLOCKS=4), tensor.Tensor,
         "Clusters of two by two: blocks of the same filters share their weights too.",
-        "A quarter less again from the cache; but four blocks now wait for each other.",
+        "A quarter less again from the cache; but clusters of four do not fill the chip, and wait for each other.",
         frozenset({"cuda"}), options={"operand_roundoff": 2.0**-11}, minimum_architecture=90,
     ),
     Variant(
@@ -169,7 +169,7 @@ PEERS = (
         backends=frozenset({"cuda"}), role="peer", options={"precision": "fp32"},
     ),
     Variant(
-        "torch-tf32", None, None, peers.Convolution, "PyTorch and cuDNN, TF32, channels last.", "PyTorch's default, at its best.",
+        "torch-tf32", None, None, peers.Convolution, "PyTorch and cuDNN, TF32, channels last.", "Its default, at its best.",
         backends=frozenset({"cuda"}), role="peer",
         options={"precision": "tf32", "channels_last": True, "operand_roundoff": 2.0**-11},
     ),
@@ -261,8 +261,8 @@ class ConvolutionLayer(Lab):
         if variant.plan is peers.Convolution:
             return pytorch.missing()
         if variant.plan in (plans.Tiled, plans.LocalTile):
-            sub, group = variant.options.get("sub", plans.PUBLISHED_SUB), variant.options.get("group", plans.PUBLISHED_GROUP)
-            why = plans.misfit(layer, sub, group)
+            sides = {"sub": plans.PUBLISHED_SUB, "group": plans.PUBLISHED_GROUP, **variant.options}
+            why = plans.misfit(layer, sides["sub"], sides["group"])
             return f"not on this case: {why}" if why else None
         if variant.plan is plans.Vectors and layer.width < 32:
             return "not on this case: narrower than 32 columns"
@@ -283,7 +283,9 @@ class ConvolutionLayer(Lab):
             "loop fission (bias, ReLU, pool apart; no zero-initialised sub-tile)": (best, f"{best}@without=fission"),
             "sub-tile aligned to 128 bytes (measured on the fused version)": ("aligned", "unrolled"),
         }
-        ablation = {f"{name}: {word}": pair[at] for name, pair in halves.items() for at, word in enumerate(("with", "without"))}
+        ablation = {
+            f"{name}: {word}": pair[at] for name, pair in halves.items() for at, word in enumerate(("with", "without"))
+        }
         return {**super().published_mapping(device), **split, **ablation, "best vs sequential": (best, "sequential")}
 
     def summary(self, experiment: Measured) -> str:
