@@ -12,15 +12,18 @@ if TYPE_CHECKING:
     from ...report.html import Table
 
 COMPARED = (
-    ("A sub-tile a work-item, tap by tap", [("tiled", "sequential"), ("permuted", "global-id")]),
-    ("The loop over filters unrolled", [("unrolled", "permuted")]),
-    ("Loops of their own for the last stages", [("fissioned", "aligned")]),
-    ("Inputs through local memory", [("local-tile", "fissioned")]),
+    ("With a sub-tile a work-item", [("tiled", "sequential")]),
+    ("With a tap at a time for all of it", [("permuted", "global-id")]),
+    ("Unrolled", [("unrolled", "permuted")]),
+    ("With loops of their own for the last stages", [("fissioned", "aligned")]),
+    ("Through local memory", [("local-tile", "fissioned")]),
     ("As an implicit matrix product", [("implicit-gemm", "fissioned"), ("double-buffered", "implicit-gemm")]),
-    ("On explicit vectors", [("vectors", "fissioned"), ("vectors", "torch-cpu")]),
-    ("On tensor cores in fp16, conversion included", [("tensor-fp16", "implicit-gemm"), ("tensor-cluster", "tensor-fp16")]),
-    ("With split operands and the error of fp32", [("tensor-split", "implicit-gemm"), ("tensor-split", "torch-fp32")]),
-    ("Beside PyTorch on the GPU", [("implicit-gemm", "torch-fp32"), ("tensor-prepared", "torch-fp16")]),
+    ("On explicit vectors", [("vectors", "fissioned")]),
+    ("On tensor cores in fp16, conversion included", [("tensor-fp16", "double-buffered"), ("tensor-cluster", "tensor-fp16")]),
+    ("On tensor cores with split operands", [("tensor-split", "double-buffered")]),
+    ("Beside PyTorch on the GPU in fp32", [("double-buffered", "torch-fp32"), ("tensor-split", "torch-fp32")]),
+    ("Beside it in fp16, both converted beforehand", [("tensor-prepared", "torch-fp16")]),
+    ("Beside PyTorch on the host's CPU", [("vectors", "torch-cpu")]),
 )  # fmt: skip
 """What a sentence is about, and the pairs (rung, held against) that it tells."""
 
