@@ -40,7 +40,7 @@ class Policy:
     scarce: int = 3
     """...and where one run outlasts `budget_s`."""
     maximum: int = 50
-    limit_s: float = 60.0
+    limit_s: float = 150.0
     """A run that would take longer is not begun, seconds."""
 
     def identity(self) -> dict[str, Any]:
