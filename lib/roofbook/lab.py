@@ -94,7 +94,8 @@ class Variant:
     published: str | None = None
     axis: str | None = None
     point: str | None = None
-    minimum_architecture: int = 80
+    architectures: range = range(80, 1000)
+    """Compute capabilities of NVIDIA GPUs (10 x major + minor) that the code is for."""
 
     def at(self, axis: str, point: object, source: Source | None = None, **options: Any) -> "Variant":
         """A point of a sweep: this variant with one thing set otherwise, named `name@axis=point`."""

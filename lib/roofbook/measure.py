@@ -90,7 +90,7 @@ def where(variant: Variant, device: Device) -> tuple[Device | None, str]:
         return None, "host"
     if device.backend not in variant.backends:
         return None, device.backend
-    if variant.minimum_architecture > getattr(device, "architecture", variant.minimum_architecture):
+    if getattr(device, "architecture", variant.architectures.start) not in variant.architectures:
         return None, device.backend
     return device, device.backend
 

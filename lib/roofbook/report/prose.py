@@ -1,5 +1,6 @@
 """Numbers inside sentences: medians and ratios as text, read from rows, so that no figure is ever typed."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from roofbook.report import units as show
@@ -7,6 +8,11 @@ from roofbook.report.readings import faster, newest
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from roofbook.lab import Lab, Measured
+
+Compared = Sequence[tuple[str, Sequence[tuple[str, str]]]]
+"""What a sentence is about, and the pairs (rung, held against) that it tells."""
 
 NOT_MEASURED = "(not measured)"
 
@@ -29,3 +35,20 @@ def ratio_text(rows: "pd.DataFrame", variant: str, reference: str, case: str) ->
     if ratio.estimate < 1:
         return f"{show.number(1 / ratio.estimate)} times as slow as"
     return f"{show.number(ratio.estimate)} times as fast as"
+
+
+def conclusions(lab: "Lab", experiment: "Measured", compared: Compared) -> str:
+    """One paragraph a case: the fastest rung, then a sentence for each of `compared`. What was not measured is left out."""
+    said = []
+    for case in [each.name for each in experiment.cases]:
+        fastest = experiment.fastest(case)
+        sentences = [
+            f"The fastest rung here is `{fastest}`: {experiment.value(fastest, case)} a {lab.unit}, which is"
+            f" {experiment.times(fastest, lab.base, case)} `{lab.base}`."
+        ]
+        for what, pairs in compared:
+            told = [f"`{one}` is {experiment.times(one, other, case)} `{other}`" for one, other in pairs]
+            told = [each for each in told if NOT_MEASURED not in each]
+            sentences += [f"{what}: {', '.join(told)}."] * bool(told)
+        said.append(f"**{case}.** " + " ".join(sentences))
+    return "\n\n".join(said)

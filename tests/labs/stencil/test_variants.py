@@ -199,7 +199,7 @@ MISTAKES = [
     ("float4", "flat.k", "k < COUNT", "k < COUNT - LANES", "the last vector"),
     ("float4", "flat.k", "2 * WIDTH", "WIDTH", "b of the same row"),
     ("fused", "flat.k", "pass < PASSES", "pass < PASSES - 1", "the last pass"),
-    ("fused", "flat.k", "NATIVE_RSQRT(", "NATIVE_RSQRT(-", "NaN"),
+    ("native-rsqrt", "pass_element.k", "INVERSE_ROOT(r", "INVERSE_ROOT(-r", "NaN"),
     ("sequential", "sequential.k", "i < height - 1", "i < height - 2", "the last inner row"),
 ]  # fmt: skip
 """(variant, file, words, other words, what goes wrong)."""

@@ -41,6 +41,7 @@ ALIGNED = UNROLLED.turn(ALIGN="LINE")
 SEPARATE = ALIGNED.turn(STAGES="SEPARATE")
 GEMM = Source.of(HERE / "gemm.k", BUFFERS="ONE", **LAYER)
 
+HOPPER = range(90, 100)
 TENSOR = Source.of(HERE / "tensor.cu", ELEMENT="f16", PRODUCTS=1, BLOCKS=1, **LAYER)
 
 LADDER = (
@@ -122,40 +123,40 @@ LADDER = (
         "Tensor cores: operands rounded to fp16, sums in fp32; the copy engine fetches shifted boxes of the input.",
         "Fifteen times the arithmetic of plain multiply-adds, and an error a thousand times larger.",
         frozenset({"cuda"}), options={"operand_roundoff": 2.0**-11}, differs=("source", "plan", "options"),
-        minimum_architecture=90, shows={"tensor": "wgmma.mma_async"},
+        architectures=HOPPER, shows={"tensor": "wgmma.mma_async"},
     ),
     Variant(
         "tensor-cluster", "tensor-fp16", TENSOR.turn(BLOCKS=2), tensor.Tensor,
         "Two blocks form a cluster: each fetches half of the pixels for both.",
         "A third less to read from the cache, which is what feeds the tensor cores.",
-        frozenset({"cuda"}), options={"operand_roundoff": 2.0**-11}, minimum_architecture=90,
+        frozenset({"cuda"}), options={"operand_roundoff": 2.0**-11}, architectures=HOPPER,
         shows={"tensor": "multicast::cluster"},
     ),
     Variant(
         "tensor-cluster-4", "tensor-cluster", TENSOR.turn(BLOCKS=4), tensor.Tensor,
         "Clusters of two by two: blocks of the same filters share their weights too.",
         "A quarter less again from the cache; but clusters of four do not fill the chip, and wait for each other.",
-        frozenset({"cuda"}), options={"operand_roundoff": 2.0**-11}, minimum_architecture=90,
+        frozenset({"cuda"}), options={"operand_roundoff": 2.0**-11}, architectures=HOPPER,
     ),
     Variant(
         "tensor-bf16", "tensor-cluster", TENSOR.turn(BLOCKS=2, ELEMENT="bf16"), tensor.Tensor,
         "bf16 in place of fp16.",
         "The same time; eight times the error, and the range of fp32.",
         frozenset({"cuda"}), options={"operand_roundoff": 2.0**-8}, differs=("source", "options"),
-        minimum_architecture=90, shows={"tensor": r"\.bf16\.bf16"},
+        architectures=HOPPER, shows={"tensor": r"\.bf16\.bf16"},
     ),
     Variant(
         "tensor-prepared", "tensor-cluster", TENSOR.turn(BLOCKS=2), tensor.Tensor,
         "Input and weights are converted beforehand, as a library's user would keep them.",
         "What the conversion costs: once through the input.",
         frozenset({"cuda"}), options={"operand_roundoff": 2.0**-11, "prepared": True}, differs=("options",),
-        minimum_architecture=90,
+        architectures=HOPPER,
     ),
     Variant(
         "tensor-split", "tensor-cluster", TENSOR.turn(BLOCKS=2, PRODUCTS=3), tensor.Tensor,
         "Each operand is split into two fp16 parts; three products, the small ones first.",
         "Three times the work of fp16 for the error of fp32: still several times as fast as fp32 multiply-adds.",
-        frozenset({"cuda"}), options={}, differs=("source", "options"), minimum_architecture=90,
+        frozenset({"cuda"}), options={}, differs=("source", "options"), architectures=HOPPER,
     ),
 )  # fmt: skip
 

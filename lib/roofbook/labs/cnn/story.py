@@ -30,21 +30,9 @@ COMPARED = (
 
 def summary(experiment: Measured) -> str:
     """One paragraph a case. A pair of which a part was not measured is left out."""
-    from ...report.prose import NOT_MEASURED
+    from ...report.prose import conclusions
 
-    said = []
-    for case in [each.name for each in experiment.cases]:
-        fastest = experiment.fastest(case)
-        sentences = [
-            f"The fastest rung here is `{fastest}`: {experiment.value(fastest, case)} a layer, which is"
-            f" {experiment.times(fastest, LAB.base, case)} `{LAB.base}`."
-        ]
-        for what, pairs in COMPARED:
-            told = [f"`{one}` is {experiment.times(one, other, case)} `{other}`" for one, other in pairs]
-            told = [each for each in told if NOT_MEASURED not in each]
-            sentences += [f"{what}: {', '.join(told)}."] * bool(told)
-        said.append(f"**{case}.** " + " ".join(sentences))
-    return "\n\n".join(said)
+    return conclusions(LAB, experiment, COMPARED)
 
 
 def demonstration(device: Device) -> "Table":
