@@ -397,6 +397,22 @@ def test_a_published_rate_stands_beside_ours_in_the_same_unit_only() -> None:
     assert "extrapolated" not in table.html, "a rate covers no number of steps"
 
 
+def test_trials_of_one_measurement_share_a_row_and_ours_is_held_against_their_median() -> None:
+    published = pd.DataFrame(
+        [
+            {"table": "1", "variant": "best", "case": "256x256", "device": "Old GPU", "metric": "time", "unit": "s",
+             "trial": trial, "value": value, "seconds": value}
+            for trial, value in (("1", 9.0), ("2", 1.0), ("3", 2.0), ("", 5.0), ("", 6.0))
+        ]
+    )  # fmt: skip
+    table = report.published_beside_ours(published, lab_rows(), {"best": "fused"}, units={"256x256": 1})
+    said = [row.cells[3].text for row in table.rows]
+    assert said == ["9, 1, 2\u2009s", "5\u2009s", "6\u2009s"] and table.rows[0].cells[2].text == "time, 3 trials"
+    assert table.frame["value"].tolist() == [9, 1, 2, 5, 6], "no figure is lost"
+    first = table.frame.iloc[0]
+    assert first.published_over_ours == pytest.approx(2.0 / first.ours)
+
+
 def test_a_published_device_may_have_run_something_else() -> None:
     """A report may print its sequential program's time beside each run: that row is held against our sequential one."""
     published = pd.DataFrame(

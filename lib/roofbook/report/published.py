@@ -26,6 +26,7 @@ def published_beside_ours(
 ) -> Table:
     """Every published figure with its device, and ours beside it where we have the same thing.
 
+    Trials of one measurement share a row; ours is held against their median.
     published: from `claims.published`, whole or a part. mapping: published variant, or (variant, device) where a device
     ran something else -> our variant, or (ours, what a published speedup is over) where that is not our variant's parent.
     cases: published case -> ours where they differ. units: our case -> units (steps) that a published time covers; ours
@@ -36,7 +37,8 @@ def published_beside_ours(
 
     ours = {case: newest(rows, case) for case in dict.fromkeys(rows["case"])} if len(rows) else {}
     lines, records = [], []
-    for figure in published.to_dict("records"):
+    for trials in _trials(published):
+        figure = sorted(trials, key=lambda each: each["value"])[len(trials) // 2]
         case = (cases or {}).get(figure["case"], figure["case"])
         target = mapping.get((figure["variant"], figure["device"]), mapping.get(figure["variant"]))
         name, over = target if isinstance(target, tuple) else (target, None)
@@ -47,8 +49,8 @@ def published_beside_ours(
         if noted is not None:
             cell, record = Cell(noted, "num"), {"ours": noted, "status": "ok"}
         where = _device(reading.row) if reading is not None and reading.ok and cell.css != "absent" else show.DASH
-        trial = f", trial {figure['trial']}" if figure["trial"] else ""
-        value = f"{figure['value']:.10g}{show.THIN}{figure['unit']}".strip()
+        trial = f", {len(trials)} trials" if len(trials) > 1 else ""
+        value = ", ".join(f"{each['value']:.10g}" for each in trials) + f"{show.THIN}{figure['unit']}".rstrip()
         lines.append(
             Row(
                 [
@@ -66,11 +68,12 @@ def published_beside_ours(
                 ]
             )
         )
-        records.append(
-            {key: figure[key] for key in ("table", "variant", "case", "metric", "unit", "trial", "value")}
+        records += [
+            {key: each[key] for key in ("table", "variant", "case", "metric", "unit", "trial", "value")}
             | {"published_device": figure["device"], "our_variant": name, "our_device": where}
             | record
-        )
+            for each in trials
+        ]
     columns = [
         Cell("Variant"),
         Cell("Case"),
@@ -113,6 +116,15 @@ def published_beside_ours(
         notes,
         "published-beside-ours",
     )
+
+
+def _trials(published: "pd.DataFrame") -> list[list[dict[str, Any]]]:
+    """The figures in order, trials of one measurement together."""
+    found: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for figure in published.to_dict("records"):
+        what = tuple(str(figure[key]) for key in ("table", "variant", "case", "device", "metric", "unit"))
+        found.setdefault(what if figure["trial"] else (*what, str(len(found))), []).append(figure)
+    return list(found.values())
 
 
 def _ours(
