@@ -397,6 +397,22 @@ def test_a_published_rate_stands_beside_ours_in_the_same_unit_only() -> None:
     assert "extrapolated" not in table.html, "a rate covers no number of steps"
 
 
+def test_what_multiplies_other_numbers_is_held_against_no_roof_of_fp32() -> None:
+    """Tensor cores in fp16 would be far above fp32's roof, and right all the same; an fp32 rung there would be wrong."""
+    floor = Bound(1.5e-4, "float32", 1e12, 1e12)
+    rows = lab_rows().assign(dtype=lambda all: all["variant"].map({"fused": "float16"}).fillna("float32"))
+    cells = report.ladder(rows, ["port", "fused"], case="256x256", bound=floor).html
+    plain = report.ladder(lab_rows(), ["port", "fused"], case="256x256", bound=floor).html
+    assert "(above)" in plain and "(above)" not in cells and "multiplies float16" in cells
+    peaks = Peaks([(1e6, 1e9)], {"float32": 1e9})
+    warned, spared = (
+        report.roofline_chart(each, peaks, case="256x256", working_set=1e5, order=["port", "fused"])
+        for each in (lab_rows(), rows)
+    )
+    assert any("fused" in each for each in warned.warnings) and not any("fused" in each for each in spared.warnings)
+    assert "they multiply other numbers: fused" in spared.html
+
+
 def test_trials_of_one_measurement_share_a_row_and_ours_is_held_against_their_median() -> None:
     published = pd.DataFrame(
         [

@@ -94,6 +94,8 @@ class Variant:
     published: str | None = None
     axis: str | None = None
     point: str | None = None
+    dtype: str = "float32"
+    """What is multiplied: it says which roof of the device is the variant's own."""
     architectures: range = range(80, 1000)
     """Compute capabilities of NVIDIA GPUs (10 x major + minor) that the code is for."""
 

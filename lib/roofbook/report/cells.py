@@ -4,7 +4,7 @@ import math
 
 from roofbook.report import units as show
 from roofbook.report.html import Cell
-from roofbook.report.readings import TOO_FEW, Ratio, Reading, value
+from roofbook.report.readings import TOO_FEW, Ratio, Reading, said, value
 from roofbook.roofline import Bound
 
 
@@ -43,6 +43,10 @@ def share_cell(floor: Bound | None, reading: Reading) -> Cell:
     """Bound over time; a share above 1 is marked, since then the bound is wrong."""
     if floor is None or reading.role == "probe":
         return Cell(show.DASH, "num", "no bound for this variant")
+    if floor.roof not in ("memory", own := said(reading.row, "dtype")):
+        return Cell(
+            show.DASH, "num", f"the bound is of {floor.roof}; this one multiplies {own}, whose roof was not measured"
+        )
     share = floor.seconds / reading.median
     title = f"bound {show.duration(floor.seconds)} by {floor.roof}"
     return Cell(

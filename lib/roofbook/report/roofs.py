@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from roofbook.errors import UsageError
 from roofbook.report import units as show
-from roofbook.report.readings import Reading, home_device, newest, value
+from roofbook.report.readings import Reading, home_device, newest, said, value
 from roofbook.report.svg import COLOURS, FONT, INK, WIDTH, Figure, finish, style
 from roofbook.roofline import Peaks
 
@@ -46,7 +46,11 @@ def roofline_chart(
         raise UsageError(f"no verified variant on {case} has FLOPs and bytes to place on a roofline")
     spots = {name: _spot(found[name]) for name in names}
     top, own = peaks.flops[dtype], peaks.bandwidth_for(working_set)
-    above = {name: min(top, x * own) for name, (x, y, _, _) in spots.items() if y > min(top, x * own)}
+    other = [name for name in names if said(found[name].row, "dtype") != dtype]
+    spared = set(other)  # these roofs are not theirs
+    above = {
+        name: min(top, x * own) for name, (x, y, _, _) in spots.items() if name not in spared and y > min(top, x * own)
+    }
     warnings = [
         f"{name} lies above its roof ({show.quantity(spots[name][1], 'FLOP/s')} against "
         f"{show.quantity(roof, 'FLOP/s')}): the peaks, the work or the working set are wrong."
@@ -93,6 +97,9 @@ def roofline_chart(
             "variants apart, the variant's data flow moves at least. More bytes by the model put a point further left; "
             "work beyond the model puts it lower."
         ]
+        notes += [
+            f"The roofs are of {dtype}; not under them, for they multiply other numbers: {', '.join(other)}."
+        ] * bool(other)
         away = [name for name in ready if name not in names]
         notes += [f"Measured on another device, so not drawn: {', '.join(away)}."] * bool(away)
         return finish(drawing, title or f"Roofline of {case}", notes, warnings)

@@ -123,40 +123,40 @@ LADDER = (
         "Tensor cores: operands rounded to fp16, sums in fp32; the copy engine fetches shifted boxes of the input.",
         "Fifteen times the arithmetic of plain multiply-adds, and an error a thousand times larger.",
         frozenset({"cuda"}), options={"operand_roundoff": 2.0**-11}, differs=("source", "plan", "options"),
-        architectures=HOPPER, shows={"tensor": "wgmma.mma_async"},
+        dtype="float16", architectures=HOPPER, shows={"tensor": "wgmma.mma_async"},
     ),
     Variant(
         "tensor-cluster", "tensor-fp16", TENSOR.turn(BLOCKS=2), tensor.Tensor,
         "Two blocks form a cluster: each fetches half of the pixels for both.",
         "A third less to read from the cache, which is what feeds the tensor cores.",
-        frozenset({"cuda"}), options={"operand_roundoff": 2.0**-11}, architectures=HOPPER,
+        frozenset({"cuda"}), options={"operand_roundoff": 2.0**-11}, dtype="float16", architectures=HOPPER,
         shows={"tensor": "multicast::cluster"},
     ),
     Variant(
         "tensor-cluster-4", "tensor-cluster", TENSOR.turn(BLOCKS=4), tensor.Tensor,
         "Clusters of two by two: blocks of the same filters share their weights too.",
         "A quarter less again from the cache; but clusters of four do not fill the chip, and wait for each other.",
-        frozenset({"cuda"}), options={"operand_roundoff": 2.0**-11}, architectures=HOPPER,
+        frozenset({"cuda"}), options={"operand_roundoff": 2.0**-11}, dtype="float16", architectures=HOPPER,
     ),
     Variant(
         "tensor-bf16", "tensor-cluster", TENSOR.turn(BLOCKS=2, ELEMENT="bf16"), tensor.Tensor,
         "bf16 in place of fp16.",
         "The same time; eight times the error, and the range of fp32.",
         frozenset({"cuda"}), options={"operand_roundoff": 2.0**-8}, differs=("source", "options"),
-        architectures=HOPPER, shows={"tensor": r"\.bf16\.bf16"},
+        dtype="bfloat16", architectures=HOPPER, shows={"tensor": r"\.bf16\.bf16"},
     ),
     Variant(
         "tensor-prepared", "tensor-cluster", TENSOR.turn(BLOCKS=2), tensor.Tensor,
         "Input and weights are converted beforehand, as a library's user would keep them.",
         "What the conversion costs: once through the input.",
         frozenset({"cuda"}), options={"operand_roundoff": 2.0**-11, "prepared": True}, differs=("options",),
-        architectures=HOPPER,
+        dtype="float16", architectures=HOPPER,
     ),
     Variant(
         "tensor-split", "tensor-cluster", TENSOR.turn(BLOCKS=2, PRODUCTS=3), tensor.Tensor,
         "Each operand is split into two fp16 parts; three products, the small ones first.",
         "Three times the work of fp16 for the error of fp32: still several times as fast as fp32 multiply-adds.",
-        frozenset({"cuda"}), options={}, differs=("source", "options"), architectures=HOPPER,
+        frozenset({"cuda"}), options={}, differs=("source", "options"), dtype="float16", architectures=HOPPER,
     ),
 )  # fmt: skip
 
@@ -171,17 +171,17 @@ PEERS = (
     ),
     Variant(
         "torch-tf32", None, None, peers.Convolution, "PyTorch and cuDNN, TF32, channels last.", "Its default, at its best.",
-        backends=frozenset({"cuda"}), role="peer",
+        backends=frozenset({"cuda"}), role="peer", dtype="tfloat32",
         options={"precision": "tf32", "channels_last": True, "operand_roundoff": 2.0**-11},
     ),
     Variant(
         "torch-fp16", None, None, peers.Convolution, "PyTorch and cuDNN, fp16, channels last.", "Half precision, at its best.",
-        backends=frozenset({"cuda"}), role="peer",
+        backends=frozenset({"cuda"}), role="peer", dtype="float16",
         options={"precision": "fp16", "channels_last": True, "operand_roundoff": 2.0**-11},
     ),
     Variant(
         "torch-bf16", None, None, peers.Convolution, "PyTorch and cuDNN, bf16, channels last.", "The same bytes, fewer digits.",
-        backends=frozenset({"cuda"}), role="peer",
+        backends=frozenset({"cuda"}), role="peer", dtype="bfloat16",
         options={"precision": "bf16", "channels_last": True, "operand_roundoff": 2.0**-8},
     ),
 )  # fmt: skip
