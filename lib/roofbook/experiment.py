@@ -109,9 +109,9 @@ class Experiment:
         return cls(lab, {name: value for name, value in given.items() if name in PARAMETERS or isinstance(value, data)})
 
     def _case(self, everything: Mapping[str, Case], name: str) -> Case:
-        if name not in everything:
-            raise one_of(f"case at scale {self.parameters['scale']}", name, list(everything))
-        return everything[name]
+        scale = self.parameters["scale"]
+        listed = list(everything.values())
+        return everything.get(name) or self.lab.other_case(name, scale, listed, f"case at scale {scale}")
 
     # -- measuring -----------------------------------------------------------------------------------------------------
 
@@ -175,7 +175,10 @@ class Experiment:
         """The case of that name, by default the largest."""
         if name is None:
             return max(self.cases, key=lambda case: self.lab.work(case).footprint)
-        return self._case({case.name: case for case in self.cases}, name)
+        for case in self.cases:
+            if case.name == name:
+                return case
+        raise one_of("case of this experiment", name, [case.name for case in self.cases])
 
     def order(self) -> list[str]:
         return [variant.name for variant in (*self.lab.ladder, *self.lab.peers)]

@@ -177,11 +177,17 @@ class Lab(ABC):
     ladder: tuple[Variant, ...]
     sweeps: tuple[Sweep, ...] = ()
     peers: tuple[Variant, ...] = ()
+    other_sizes: str = ""
+    """What names of cases `sized` takes beside the listed ones, as a message says it: `any HEIGHTxWIDTH`."""
     published_cases: Mapping[str, str] = {}
     """Case name in results/published -> case name here, where they differ."""
 
     @abstractmethod
     def cases(self, scale: str) -> Sequence[Case]: ...
+
+    def sized(self, name: str, scale: str) -> Case | None:
+        """A case of a size that no scale lists; None where the name is no size. UsageError where the size is impossible."""
+        return None
 
     @abstractmethod
     def inputs(self, case: Case, seed: int) -> Mapping[str, Any]: ...
@@ -251,13 +257,19 @@ class Lab(ABC):
         raise one_of("variant", name, valid + swept, near=[variant.name for variant in self.all_variants()])
 
     def case(self, name: str, scale: str | None = None) -> Case:
-        """The case of that name, at `scale` or at the first scale that has it."""
+        """The case of that name, at `scale` or at the first scale that has it, or of any size that the lab takes."""
         scales = (scale,) if scale else SCALES
         found = [case for each in scales for case in self.cases(each)]
         for case in found:
             if case.name == name:
                 return case
-        raise one_of("case", name, [case.name for case in found])
+        return self.other_case(name, scales[0], found)
+
+    def other_case(self, name: str, scale: str, listed: Sequence[Case], what: str = "case") -> Case:
+        """A case that is not among `listed`, by its size. UsageError with what would be right."""
+        if case := self.sized(name, scale):
+            return case
+        raise one_of(what, name, [case.name for case in listed] + [self.other_sizes] * bool(self.other_sizes))
 
 
 def _points(sweep: Sweep) -> str:

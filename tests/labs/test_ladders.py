@@ -12,6 +12,7 @@ import pytest
 from roofbook import labs
 from roofbook.device import Device
 from roofbook.errors import UsageError
+from roofbook.experiment import Experiment
 from roofbook.lab import SCALES, Lab, Variant
 
 PUBLISHED = Path(__file__).parents[2] / "results" / "published"
@@ -65,6 +66,23 @@ def test_lookup_by_name(lab: Lab) -> None:
         lab.variant(f"{lab.best}s")
     with pytest.raises(UsageError, match=r"^unknown case 'none'; valid: "):
         lab.case("none")
+
+
+@pytest.mark.parametrize(
+    ("lab", "name", "impossible"),
+    [("stencil", "7x1000", "7x2"), ("cnn", "2to3ch-5x6-k3", "2to3ch-5x1-k3")],
+)
+def test_a_lab_may_take_sizes_that_no_scale_lists(lab: str, name: str, impossible: str, tmp_path: Path) -> None:
+    found = labs.get(lab)
+    assert found.case(name).name == name and found.case(name, "published").scale == "published"
+    assert name not in [case.name for scale in SCALES for case in found.cases(scale)]
+    experiment = Experiment(lab, {"cases": [name], "scale": "test", "results": str(tmp_path)})
+    assert [case.params for case in experiment.cases] == [found.case(name).params] == [experiment.case(name).params]
+    assert experiment.plan(), "some variant is for it"
+    with pytest.raises(UsageError, match=r"^[^\n]* must be [23] or more[^\n]*$"):
+        found.case(impossible)
+    with pytest.raises(UsageError, match=found.other_sizes):
+        found.case("none")
 
 
 # -- a rung differs from its parent in what it names -------------------------------------------------------------------

@@ -214,6 +214,7 @@ class ConvolutionLayer(Lab):
     best = "fissioned"
     ladder = LADDER
     peers = PEERS
+    other_sizes = "any layer such as 64to128ch-56x56-k3"
 
     def __init__(self) -> None:
         best = self.variant(self.best)
@@ -235,7 +236,10 @@ class ConvolutionLayer(Lab):
         )  # fmt: skip
 
     def cases(self, scale: str) -> Sequence[Case]:
-        return [Case(name, scale, {"layer": asdict(Layer.named(name))}, 1) for name in CASES[scale]]
+        return [_case(name, scale) for name in CASES[scale]]
+
+    def sized(self, name: str, scale: str) -> Case | None:
+        return _case(name, scale) if "ch-" in name else None
 
     def inputs(self, case: Case, seed: int) -> Mapping[str, Any]:
         """`x`, `weight` and `bias`, N(0, 1): float32 in the layer's shapes."""
@@ -298,6 +302,10 @@ class ConvolutionLayer(Lab):
         from .story import demonstration
 
         return demonstration(device)
+
+
+def _case(name: str, scale: str) -> Case:
+    return Case(name, scale, {"layer": asdict(Layer.named(name))}, 1)
 
 
 def _split(filters: int, along: int) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 The ladder follows the report's hints; past its end stand one flat range, wide types and all passes in one kernel.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...device import Device
+from ...errors import UsageError
 from ...lab import Case, Lab, Measured, Sweep, Variant, Work
 from ...peers import pytorch
 from ...source import Source
@@ -176,6 +178,7 @@ class RsqrtStencil(Lab):
     best = "fused"
     ladder = LADDER
     peers = PEERS
+    other_sizes = "any HEIGHTxWIDTH from 3x3 on"
     published_cases: Mapping[str, str] = {"size not stated, 23 iterations": "8192x8192"}
 
     def __init__(self) -> None:
@@ -198,11 +201,14 @@ class RsqrtStencil(Lab):
         )  # fmt: skip
 
     def cases(self, scale: str) -> Sequence[Case]:
-        return [
-            Case(name, scale, {"height": height, "width": width, "iterations": PUBLISHED_PASSES}, PUBLISHED_PASSES)
-            for name in CASES[scale]
-            for height, width in [_sides(name)]
-        ]
+        return [_case(name, scale) for name in CASES[scale]]
+
+    def sized(self, name: str, scale: str) -> Case | None:
+        if not re.fullmatch(r"[0-9]{1,6}x[0-9]{1,6}", name):
+            return None
+        if min(_sides(name)) < 3:
+            raise UsageError(f"case {name} is too small: height and width must be 3 or more")
+        return _case(name, scale)
 
     def inputs(self, case: Case, seed: int) -> Mapping[str, Any]:
         """`r`, `b` uniform on [0.25, 4) and `g` N(0, 1): float32 (height, width)."""
@@ -267,6 +273,11 @@ class RsqrtStencil(Lab):
         from .story import demonstration
 
         return demonstration(device)
+
+
+def _case(name: str, scale: str) -> Case:
+    height, width = _sides(name)
+    return Case(name, scale, {"height": height, "width": width, "iterations": PUBLISHED_PASSES}, PUBLISHED_PASSES)
 
 
 def _sides(name: str) -> tuple[int, int]:
