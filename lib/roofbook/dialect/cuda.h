@@ -30,3 +30,4 @@
 #define CONSTANT const
 #define ALIGNED(bytes) __align__(bytes)
 #define KERNEL_OF(work_items, groups) extern "C" __global__ __launch_bounds__(work_items, groups)
+#define ATOMIC_MAX(pointer, value) atomicMax(pointer, value)

@@ -25,3 +25,4 @@
 #define CONSTANT __constant
 #define ALIGNED(bytes) __attribute__((aligned(bytes)))
 #define KERNEL_OF(work_items, groups) __kernel __attribute__((reqd_work_group_size(work_items, 1, 1)))
+#define ATOMIC_MAX(pointer, value) atomic_max(pointer, value)

@@ -1,0 +1,207 @@
+"""The sparse convolution layer in NumPy: sizes, seeded inputs, exact reference, guard against overflow, sparse lists.
+
+out = maxpool2x2(ReLU(conv(x))), int16 in, int32 out; every variant and peer of the lab must equal `reference` exactly.
+The convolution is a cross-correlation with zero padding of kernel//2; the pool has stride 2 and drops an odd last row or
+column.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import UsageError
+
+Shape = tuple[int, ...]
+Int16 = NDArray[np.int16]
+Int32 = NDArray[np.int32]
+
+LARGEST = 60
+"""Largest absolute value of an input or weight: exact in int8, and 60**2 times the 4608 products of an output < 2**24, so
+that sums in fp32 are exact for the published layers, in any order and at any density."""
+
+NEURON_DENSITY = 204 / 1024  # published
+
+_NAME = re.compile(r"([0-9]{1,9})x([0-9]{1,9})x([0-9]{1,9})x([0-9]{1,9})-k([0-9]{1,9})")
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer of `filters` filters, kernel x kernel, over `depth` maps, size x size. Raises UsageError."""
+
+    depth: int
+    filters: int
+    size: int
+    kernel: int
+
+    def __post_init__(self) -> None:
+        for name, least in (("depth", 1), ("filters", 1), ("size", 2), ("kernel", 1)):
+            if getattr(self, name) < least:
+                raise UsageError(f"{name} of a layer must be {least} or more, not {getattr(self, name)}")
+        if self.kernel % 2 == 0:
+            raise UsageError(f"kernel of a layer must be odd (padding keeps the size of the map), not {self.kernel}")
+        for name in ("depth", "size", "kernel"):
+            if getattr(self, name) > 2**15:
+                raise UsageError(f"{name} of a layer must be at most 32768 (16-bit lists), not {getattr(self, name)}")
+        for name, shape in (("x", self.x_shape), ("weight", self.weight_shape), ("conv", self.conv_shape)):
+            if math.prod(shape) >= 2**31:
+                sizes = "x".join(map(str, shape))
+                raise UsageError(f"{name} of a layer must have below 2**31 values (32-bit indices), not {sizes}")
+
+    @classmethod
+    def named(cls, text: str) -> Layer:
+        """The layer of a `name`. Raises UsageError.
+
+        >>> Layer.named("256x192x28x28-k3")
+        Layer(depth=192, filters=256, size=28, kernel=3)
+        """
+        match = _NAME.fullmatch(text)
+        if match is None or match[3] != match[4]:
+            shown = repr(text if len(text) <= 40 else text[:37] + "...")
+            raise UsageError(f"unknown layer {shown}; valid: filters x depth x square map, such as 256x192x28x28-k3")
+        filters, depth, size, _, kernel = map(int, match.groups())
+        return cls(depth, filters, size, kernel)
+
+    @property
+    def name(self) -> str:
+        """Filters, depth, map and kernel, such as `256x192x28x28-k3`."""
+        return f"{self.filters}x{self.depth}x{self.size}x{self.size}-k{self.kernel}"
+
+    @property
+    def x_shape(self) -> Shape:
+        """The input, not padded."""
+        return self.depth, self.size, self.size
+
+    @property
+    def weight_shape(self) -> Shape:
+        return self.filters, self.depth, self.kernel, self.kernel
+
+    @property
+    def conv_shape(self) -> Shape:
+        return self.filters, self.size, self.size
+
+    @property
+    def out_shape(self) -> Shape:
+        return self.filters, self.size // 2, self.size // 2
+
+    @property
+    def flops(self) -> int:
+        """Of the dense convolution alone, padding included: two for each product."""
+        return 2 * self.depth * self.kernel**2 * math.prod(self.conv_shape)
+
+    @property
+    def bytes(self) -> int:
+        """Input and weights in int16 and output in int32, each once."""
+        return 2 * (math.prod(self.x_shape) + math.prod(self.weight_shape)) + 4 * math.prod(self.out_shape)
+
+
+PUBLISHED = (Layer(512, 512, 32, 3), Layer(192, 256, 28, 3), Layer(96, 128, 27, 5))
+PUBLISHED_CASES = {"512 filters x 512 deep x 3x3, 32x32 map": PUBLISHED[0].name}
+"""Case name in results/published -> name of the layer."""
+
+
+def inputs(
+    layer: Layer, seed: int, filter_density: float | None = None, neuron_density: float | None = None
+) -> dict[str, Int16]:
+    """`x` and `weight` in the layer's shapes; their non-zero values are uniform over -LARGEST..-1 and 1..LARGEST.
+
+    A density is the share of non-zeros, above 0 and up to 1: exactly that share, rounded and at least one, of each channel
+    of `x`, or of each filter over all of its depth. By default as published: 204 of 1024 neurons of each channel, and one
+    non-zero in each kernel x kernel slice of a filter. `x` does not depend on `filter_density`. Raises UsageError.
+    """
+    for name, density in (("filter_density", filter_density), ("neuron_density", neuron_density)):
+        if density is not None and not 0 < density <= 1:
+            raise UsageError(f"{name} (share of non-zeros) must be above 0 and at most 1, not {density}")
+    generator = np.random.default_rng(seed)
+
+    def sparse(shape: Shape, group: int, density: float) -> Int16:
+        """Of each `group` values in a row, the same number is not zero."""
+        count = max(1, round(density * group))
+        ranks = generator.random((math.prod(shape) // group, group))
+        values = generator.integers(-LARGEST, LARGEST, ranks.shape, dtype=np.int16)
+        values[values >= 0] += 1
+        np.put_along_axis(values, ranks.argpartition(count - 1, axis=1)[:, count:], 0, axis=1)
+        return values.reshape(shape)
+
+    x = sparse(layer.x_shape, layer.size**2, NEURON_DENSITY if neuron_density is None else neuron_density)
+    slice_size = layer.kernel**2
+    if filter_density is None:
+        return {"x": x, "weight": sparse(layer.weight_shape, slice_size, 1 / slice_size)}
+    return {"x": x, "weight": sparse(layer.weight_shape, layer.depth * slice_size, filter_density)}
+
+
+def _convolved(x: NDArray[np.integer] | NDArray[np.float64], weight: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Sums (filters, size, size): one matrix product for each element of a slice, exact while no sum reaches 2**53."""
+    filters, depth, kernel, _ = weight.shape
+    size = x.shape[1]
+    padding = kernel // 2
+    padded = np.pad(x.astype(np.float64), ((0, 0), (padding, padding), (padding, padding)))
+    sums = np.zeros((filters, size * size))
+    for row in range(kernel):
+        for column in range(kernel):
+            window = padded[:, row : row + size, column : column + size]
+            sums += weight[:, :, row, column] @ window.reshape(depth, -1)
+    return sums.reshape(filters, size, size)
+
+
+def guard(layer: Layer, x: Int16, weight: Int16) -> None:
+    """Raise UsageError where |w||x|, summed over an output of the convolution, exceeds 2**31-1.
+
+    No order of summation overflows int32 otherwise. Exact: sums of no more than 2**53 are exact in float64, and sums above
+    stay far above 2**31. They are computed only where the largest input and the largest filter leave a doubt.
+    """
+    for name, array, shape in (("x", x, layer.x_shape), ("weight", weight, layer.weight_shape)):
+        if array.shape != shape or array.dtype != np.int16:
+            raise UsageError(f"{name} of {layer.name} must be int16 {shape}, not {array.dtype} {array.shape}")
+    limit = 2**31 - 1
+    x_size, weight_size = np.abs(x.astype(np.float64)), np.abs(weight.astype(np.float64))
+    if x_size.max() * weight_size.sum(axis=(1, 2, 3)).max() <= limit:
+        return
+    largest = _convolved(x_size, weight_size).max()
+    if largest > limit:
+        raise UsageError(f"sums of |w||x| in {layer.name} must be at most {limit} (int32), not {largest:.0f}")
+
+
+def reference(layer: Layer, x: Int16, weight: Int16) -> dict[str, Int32]:
+    """The right `out`, int32 of `layer.out_shape`: exact, in float64, as `guard` leaves no sum of 2**31 or more.
+
+    Raises UsageError as `guard` does.
+    """
+    guard(layer, x, weight)
+    sums = _convolved(x, weight.astype(np.float64))
+    filters, height, width = layer.out_shape
+    windows = sums[:, : 2 * height, : 2 * width].reshape(filters, height, 2, width, 2)
+    return {"out": windows.max(axis=(2, 4), initial=0).astype(np.int32)}
+
+
+def lists(slices: Int16) -> tuple[Int32, Int16]:
+    """The non-zeros of slices (..., channels, rows, columns), such as `weight` or `x`: (offsets, entries).
+
+    Entries (n, 4) are x (column), y (row), value and channel, sorted by slice, then row, then column; those of slice s, with
+    slices counted in row-major order, begin at offsets[s] and end before offsets[s + 1].
+    """
+    channels, rows, columns = slices.shape[-3:]
+    flat = slices.reshape(-1, rows, columns)
+    which, y, x = np.nonzero(flat)
+    entries = np.stack([x, y, flat[which, y, x], which % channels], axis=1).astype(np.int16)
+    offsets = np.concatenate([[0], np.bincount(which, minlength=len(flat)).cumsum()]).astype(np.int32)
+    return offsets, entries
+
+
+def dense(offsets: Int32, entries: Int16, shape: Shape) -> Int16:
+    """The array of `shape` whose `lists` are given."""
+    x, y, value, _ = entries.T
+    flat = np.zeros((len(offsets) - 1, *shape[-2:]), np.int16)
+    flat[np.repeat(np.arange(len(flat)), np.diff(offsets)), y, x] = value
+    return flat.reshape(shape)
+
+
+def check(out: NDArray[np.generic], right: Int32) -> tuple[int, int]:
+    """(values of `out` that do not equal those of `right`, all values). Raises ValueError where shapes differ."""
+    if out.shape != right.shape:
+        raise ValueError(f"shapes differ: {out.shape} and {right.shape}")
+    return int(np.count_nonzero(out != right)), right.size
