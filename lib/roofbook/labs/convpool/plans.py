@@ -132,6 +132,16 @@ class Pooled(Convolution):
 class Lists(Pooled):
     """The same two launches; the first kernel turns its filters into sparse lists, a few channels at a time."""
 
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        assert variant.source is not None
+        layers, taps = int(dict(variant.source.knobs)["LAYERS"]), layer(case).kernel ** 2
+        needed = 4 * layers * (2 * taps + 1)
+        if needed > device.local_bytes:
+            raise Unsupported(
+                f"lists of {layers} channels take {needed} bytes of local memory: {device.local_bytes} at most"
+            )
+        super().__init__(device, variant, case, inputs)
+
 
 class Built(Convolution):
     """Lists built once by a kernel of its own, which is timed too; then a work-item a window of the pool."""
