@@ -60,6 +60,8 @@ MISTAKES = [
     ("lists", "lists_direct.k", "turn + k < DEPTH", "turn + k < DEPTH - 1", "the last channel of a turn"),
     ("input-in-local", "lists_staged.k", " + places[n]", "", "where a weight lies"),
     ("built-lists", "built.k", "lower1 += value * x[from + X_ROW + 1]", "lower1 += 0", "a pixel of each window"),
+    ("both-sparse", "both.k", "row < SIZE", "row < SIZE - 1", "the last row of the map"),
+    ("both-sparse", "both.k", "line % SIZE + TAPS / 2", "line % SIZE", "the border above"),
     ("sequential", "sequential.k", "j < DEPTH", "j < DEPTH - 1", "the last channel"),
 ]
 """(variant, file, words, other words, what is forgotten)."""

@@ -91,6 +91,12 @@ LADDER = (
         "Each entry serves four products, pooling needs no memory, and no group looks for zeros again.",
         differs=("source", "plan"),
     ),
+    Variant(
+        "both-sparse", "built-lists", Source.of(HERE / "both.k", TOGETHER=4, **LAYER), plans.Both,
+        "Inputs as lists too: only what is not zero on both sides is multiplied, and added to a map in local memory.",
+        "A fifth of the products is left. They no longer lie side by side, and each weight needs a barrier.",
+        differs=("source", "plan"), shows={"scatter": r"bar\.sync|barrier\.sync"},
+    ),
 )  # fmt: skip
 
 CASES = {
@@ -116,10 +122,13 @@ class SparseConvolution(Lab):
     other_sizes = "any layer such as 64x64x32x32-k3"
 
     def __init__(self) -> None:
-        best = self.variant(self.best)
+        best, both = self.variant(self.best), self.variant("both-sparse")
+        assert both.source is not None
         self.sweeps = (
             Sweep("layers", "How many channels of lists at a time (TILING_FACTOR)?",
                   tuple(best.at("layers", layers, LISTS.turn(LAYERS=layers)) for layers in (16, 32, 64, 128, 256))),
+            Sweep("together", "How many filters a group, both sides sparse?",
+                  tuple(both.at("together", many, both.source.turn(TOGETHER=many)) for many in (1, 2, 4, 8))),
         )  # fmt: skip
 
     def cases(self, scale: str) -> Sequence[Case]:

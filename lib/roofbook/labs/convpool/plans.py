@@ -161,7 +161,37 @@ class Built(Convolution):
         windows = (self.layer.size // 2) ** 2
         return (-(-windows // 64) * 64, self.layer.filters)
 
-    def submit(self) -> None:
+    def submit_build(self) -> None:
         size = -(-self.slices // 256) * 256
         self.queue.launch(self.build, (size,), (256,), self.weight, self.entries, self.counts)
+
+    def submit(self) -> None:
+        self.submit_build()
         self.queue.launch(self.kernel, self.size, self.group, self.x, self.entries, self.counts, self.out)
+
+
+class Both(Built):
+    """Lists of both sides, built by two kernels; then a group some filters, whose maps stay in local memory."""
+
+    kernel_name = "scatter"
+    group = (256,)
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        super().__init__(device, variant, case, inputs)
+        self.lines = self.layer.depth * self.layer.size
+        self.build_neurons = self.program.kernel("build_neurons")
+        self.neurons, self.lengths = device.empty(8 * self.lines * self.layer.size), device.empty(4 * self.lines)
+        self.buffers += [self.neurons, self.lengths]
+
+    def lay_out(self) -> tuple[int, ...]:
+        assert self.variant.source is not None
+        together = int(dict(self.variant.source.knobs)["TOGETHER"])
+        return (256 * -(-self.layer.filters // together),)
+
+    def submit(self) -> None:
+        self.submit_build()
+        size = -(-self.lines // 256) * 256
+        self.queue.launch(self.build_neurons, (size,), (256,), self.x, self.neurons, self.lengths)
+        self.queue.launch(
+            self.kernel, self.size, self.group, self.entries, self.counts, self.neurons, self.lengths, self.out
+        )
