@@ -92,7 +92,7 @@ LADDER = (
         differs=("source", "plan"),
     ),
     Variant(
-        "both-sparse", "built-lists", Source.of(HERE / "both.k", TOGETHER=4, **LAYER), plans.Both,
+        "both-sparse", "built-lists", Source.of(HERE / "both.k", TOGETHER=1, **LAYER), plans.Both,
         "Inputs as lists too: only what is not zero on both sides is multiplied, and added to a map in local memory.",
         "A fifth of the products is left. They no longer lie side by side, and each weight needs a barrier.",
         differs=("source", "plan"), shows={"scatter": r"bar\.sync|barrier\.sync"},

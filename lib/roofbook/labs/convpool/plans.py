@@ -147,7 +147,7 @@ class Built(Convolution):
     """Lists built once by a kernel of its own, which is timed too; then a work-item a window of the pool."""
 
     kernel_name = "walk"
-    group = (64, 1)
+    group: tuple[int, ...] = (64, 1)
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(device, variant, case, inputs)
