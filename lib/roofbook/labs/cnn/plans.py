@@ -1,5 +1,6 @@
 """How the host drives the convolution layer: one launch, or the weights packed first; and the sizes of each launch."""
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -49,9 +50,9 @@ class Convolution(Runnable):
         self.out = device.empty(4 * int(np.prod(self.layer.out_shape)))
         self.buffers: list[Buffer] = [self.x, self.weight, self.bias, self.out]
 
+    @abstractmethod
     def lay_out(self) -> tuple[int, ...]:
         """The global size."""
-        raise NotImplementedError
 
     def sizes(self, source: Source) -> dict[str, int]:
         """The layer as knobs; those that `source` has."""

@@ -1,5 +1,6 @@
 """How the host drives the sparse layer: one kernel or two, with lists found in the kernel or built before."""
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -47,9 +48,9 @@ class Convolution(Runnable):
         self.out = device.empty(4 * int(np.prod(self.layer.out_shape)))
         self.buffers: list[Buffer] = [self.x, self.weight, self.conv, self.out]
 
+    @abstractmethod
     def lay_out(self) -> tuple[int, ...]:
         """Sets the group where it follows from the layer; returns the global size."""
-        raise NotImplementedError
 
     def sizes(self) -> dict[str, int]:
         """The layer as knobs."""
@@ -60,8 +61,9 @@ class Convolution(Runnable):
         """The knobs that follow from the launch."""
         return {}
 
+    @abstractmethod
     def submit(self) -> None:
-        raise NotImplementedError
+        """Queue all that is timed."""
 
     def reset(self) -> None:
         self.queue.write(self.conv, np.full(self.layer.conv_shape, SENTINEL, np.int32))

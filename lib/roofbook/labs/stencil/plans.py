@@ -1,5 +1,6 @@
 """How the host drives the stencil's kernels: a launch a pass, one launch for all passes, or one work-item for everything."""
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -39,16 +40,17 @@ class Stencil(Runnable):
         """An array on the device, `offset` floats behind the start of its buffer."""
         return self.device.upload(np.concatenate([np.zeros(self.offset, np.float32), array.ravel()]))
 
+    @abstractmethod
     def lay_out(self) -> tuple[int, ...]:
         """The global size."""
-        raise NotImplementedError
 
     def turned(self) -> dict[str, Any]:
         """The knobs that follow from the case and the launch."""
         return {}
 
+    @abstractmethod
     def submit(self) -> None:
-        raise NotImplementedError
+        """Queue all that is timed."""
 
     def reset(self) -> None:
         self.queue.write(self.g, np.concatenate([np.zeros(self.offset, np.float32), self.g_start.ravel()]))
