@@ -6,6 +6,8 @@ import ctypes
 import io
 import time
 from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -163,6 +165,85 @@ def test_a_queue_times_its_kernels_by_the_devices_own_clock(device: Device, prog
     short, (long, wall) = min(seconds(1000)[0] for _ in range(5)), seconds(200_000)
     assert 0 <= short < long <= wall * 1.01
     assert long > wall / 2
+
+
+def test_laps_cover_the_whole_and_tell_short_from_long(device: Device, program: contract.Program) -> None:
+    queue, out, kernel = device.queue(profiling=True), device.empty(4 * 4096), program.kernel("work")
+
+    def work(rounds: int) -> Callable[[], None]:
+        return lambda: queue.launch(kernel, (4096,), (64,), out, np.int32(rounds))
+
+    queue.laps(work(1))
+    began = time.perf_counter()
+    short, long, again = queue.laps(work(1000), work(100_000), work(1000))
+    assert 0 <= max(short, again) < long and short + long + again <= (time.perf_counter() - began) * 1.01
+
+
+def test_pinned_memory_goes_both_ways_without_waiting(device: Device) -> None:
+    queue = device.queue()
+    sent, received = device.pinned((3, 50), np.float32), device.pinned((3, 50), np.float32)
+    assert sent.shape == (3, 50) and sent.dtype == np.float32
+    sent[...], received[...] = np.arange(150).reshape(3, 50), -1
+    buffer = device.empty(sent.nbytes)
+    queue.send(buffer, sent[1:], offset=200)
+    queue.send(buffer, sent[:1])
+    queue.receive(buffer, received[2:], offset=400)
+    queue.receive(buffer, received[:2])
+    queue.finish()
+    np.testing.assert_array_equal(received, sent)
+
+
+def test_a_trace_tells_what_each_queue_did_when(device: Device, program: contract.Program) -> None:
+    queues, kernel = [device.queue(profiling=True) for _ in range(2)], program.kernel("work")
+    out, host = device.empty(4 * 4096), np.zeros(4096, np.float32)
+
+    def submit() -> None:
+        queues[0].send(out, host)
+        queues[0].launch(kernel, (4096,), (64,), out, np.int32(20_000))
+        queues[0].receive(out, host)
+        queues[0].finish()
+        queues[1].launch(kernel, (4096,), (64,), out, np.int32(1))
+
+    device.traced(queues, submit)
+    began = time.perf_counter()
+    spans = device.traced(queues, submit)
+    wall = time.perf_counter() - began
+    assert [(span.queue, span.what) for span in spans] == [
+        (0, "to device"),
+        (0, "kernel"),
+        (0, "to host"),
+        (1, "kernel"),
+    ]
+    assert min(span.start for span in spans) == 0 and max(span.end for span in spans) <= wall * 1.01
+    for before, after in pairwise(spans):
+        assert before.start <= before.end <= after.start + 1e-6
+    assert spans[1].end - spans[1].start > spans[3].end - spans[3].start
+    assert host[0] != 0
+    device.traced(queues, lambda: None)  # and nothing is kept from run to run
+
+
+def test_images_constants_and_sums_of_floats(device: Device, tmp_path: Path) -> None:
+    path = tmp_path / "memory.k"
+    path.write_text("""
+CONSTANT_ARRAY(float, weights, 4)
+KERNEL void memory(GLOBAL float *RESTRICT sums, IMAGE image CONSTANT_ARGUMENT(float, weights)) {
+  const int i = GLOBAL_ID(0);
+  ATOMIC_ADD(sums + i % 2, weights[i % 4] * READ_IMAGE(image, i % 5, i / 5));
+}
+""")
+    program = device.build(Source.of(path).render(device.backend))
+    values = np.arange(-10, 10, dtype=np.int16).reshape(4, 5)
+    weights = np.array([1, -2, 0.5, 4], np.float32)
+    try:
+        image = device.image(values)
+    except Unsupported as reason:
+        pytest.skip(str(reason))
+    constant, arguments = program.constant("weights", weights.nbytes)
+    queue, sums = device.queue(), device.upload(np.zeros(2, np.float32))
+    queue.write(constant, weights)
+    queue.launch(program.kernel("memory"), (20,), (20,), sums, image, *arguments)
+    terms = weights[np.arange(20) % 4] * values.ravel()
+    np.testing.assert_array_equal(queue.read(sums, np.empty(2, np.float32)), [terms[::2].sum(), terms[1::2].sum()])
 
 
 def test_a_kernel_tells_its_name_and_resources(device: Device, program: contract.Program) -> None:

@@ -124,7 +124,13 @@ class Queue(contract.Queue):
         self.log.append(("flush", "copy"))
         assert min(source.nbytes, target.nbytes) >= Device.cache_bytes > 1 << 22
 
-    def timed(self, submit: Callable[[], None]) -> float:
+    def send(self, buffer: contract.Buffer, array: np.ndarray, offset: int = 0) -> None:
+        raise NotImplementedError
+
+    def receive(self, buffer: contract.Buffer, array: np.ndarray, offset: int = 0) -> None:
+        raise NotImplementedError
+
+    def laps(self, *submits: Callable[[], None]) -> list[float]:
         raise NotImplementedError
 
     def finish(self) -> None:

@@ -44,9 +44,10 @@ class Report(NamedTuple):
 
 
 class Built(NamedTuple):
-    """A text, and its kernels by name."""
+    """A text, its PTX, and its kernels by name."""
 
     text: str
+    ptx: str
     kernels: dict[str, Report]
 
 
@@ -64,7 +65,7 @@ def compiled(text: str, architecture: int | str) -> Built:
         registers = int(re.findall(r"Used (\d+) registers", said)[0])
         kernels[name] = Report(body, re.findall(r"\.param \.(\w+)", parameters), registers, spilled)
     assert kernels.keys() == bodies.keys() and kernels
-    return Built(text, kernels)
+    return Built(text, done.ptx, kernels)
 
 
 class Memory(contract.Buffer):
@@ -90,6 +91,10 @@ class Kernel(contract.Kernel):
 class Program(contract.Program):
     def __init__(self, built: Built) -> None:
         self.built = built
+
+    def constant(self, name: str, nbytes: int) -> tuple[Memory, tuple[Memory, ...]]:
+        assert re.search(rf"\.const \.align \d+ \.\w+ {name}\[{nbytes // 4}\]|{name}\[{nbytes}\]", self.built.ptx), name
+        return Memory(nbytes), ()
 
     def kernel(self, name: str) -> Kernel:
         return Kernel(name, self.built.kernels[name])
@@ -130,9 +135,17 @@ class Queue(contract.Queue):
         submit()
         return Graph()
 
-    def timed(self, submit: Callable[[], None]) -> float:
-        submit()
-        return 0.0
+    def send(self, buffer: contract.Buffer, array: np.ndarray, offset: int = 0) -> None:
+        assert array.flags.c_contiguous and offset + array.nbytes <= buffer.nbytes
+
+    def receive(self, buffer: contract.Buffer, array: np.ndarray, offset: int = 0) -> None:
+        assert array.flags.c_contiguous
+        self.read(buffer, array, offset)
+
+    def laps(self, *submits: Callable[[], None]) -> list[float]:
+        for submit in submits:
+            submit()
+        return [0.0] * len(submits)
 
     def finish(self) -> None:
         """Nothing runs."""
@@ -164,6 +177,18 @@ class Paper(contract.Device):
 
     def queue(self, profiling: bool = False) -> Queue:
         return Queue(self)
+
+    def pinned(self, shape: Sequence[int], dtype: Any) -> np.ndarray:
+        return np.empty(shape, dtype)
+
+    def image(self, array: np.ndarray) -> Memory:
+        assert array.ndim == 2 and array.dtype == np.int16
+        return Memory(array.nbytes)
+
+    def traced(self, queues: Sequence[contract.Queue], submit: Callable[[], None]) -> list[contract.Span]:
+        submit()
+        spans = [contract.Span(0, what, 0.0, 1.0) for what in ("to device", "kernel", "to host")]
+        return spans * len(queues)
 
 
 def cuda_variants() -> Iterator[Any]:

@@ -4,12 +4,14 @@ import re
 import tempfile
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from . import device as contract
-from .device import BuildFailed, OutOfMemory
+from .device import BuildFailed, OutOfMemory, Span, Unsupported
+from .occupancy import Multiprocessor
 
 
 class Buffer(contract.Buffer):
@@ -18,6 +20,17 @@ class Buffer(contract.Buffer):
 
     def release(self) -> None:
         self.memory = None
+
+
+class Image(Buffer):
+    """A texture over an array. A kernel takes its number."""
+
+    def __init__(self, texture: Any, nbytes: int) -> None:
+        super().__init__(np.uint64(texture.ptr), nbytes)
+        self.texture = texture
+
+    def release(self) -> None:
+        self.texture = None
 
 
 class Kernel(contract.Kernel):
@@ -35,7 +48,7 @@ class Kernel(contract.Kernel):
         return {
             "registers": attributes["num_regs"],
             "spill_bytes": attributes["local_size_bytes"],
-            "local_bytes": attributes["shared_size_bytes"],
+            "local_bytes": attributes["shared_size_bytes"] + self.dynamic_local_bytes,
             "constant_bytes": attributes["const_size_bytes"],
             "work_group_limit": attributes["max_threads_per_block"],
         }
@@ -47,6 +60,9 @@ class Program(contract.Program):
 
     def kernel(self, name: str) -> Kernel:
         return Kernel(self.module.get_function(name), name)
+
+    def constant(self, name: str, nbytes: int) -> tuple[Buffer, tuple[Buffer, ...]]:
+        return Buffer(_array(self.module.get_global(name), nbytes), nbytes), ()
 
 
 class Graph(contract.Graph):
@@ -66,14 +82,30 @@ class Queue(contract.Queue):
         self._cupy = cupy
         with cupy.cuda.Device(index):
             self.stream = cupy.cuda.Stream(non_blocking=True)
+        self.events: list[tuple[str, Any, Any]] | None = None
+        """While traced: what was submitted, and the events before and after it."""
 
     def launch(self, kernel: Any, global_size: Sequence[int], local_size: Sequence[int], *args: Any) -> None:
         grid = tuple(-(-size // local) for size, local in zip(global_size, local_size, strict=True))
         values = tuple(arg.memory if isinstance(arg, Buffer) else arg for arg in args)
+        begin = self._mark()
         kernel.function(
             grid, tuple(local_size), values, stream=self.stream, shared_mem=kernel.dynamic_local_bytes,
             enable_cooperative_groups=kernel.cooperative,
         )  # fmt: skip
+        self._note("kernel", begin)
+
+    def _mark(self) -> Any:
+        """An event behind all that was submitted; nothing unless traced."""
+        if self.events is None:
+            return None
+        event = self._cupy.cuda.Event()
+        event.record(self.stream)
+        return event
+
+    def _note(self, what: str, begin: Any) -> None:
+        if self.events is not None:
+            self.events.append((what, begin, self._mark()))
 
     def write(self, buffer: Any, array: np.ndarray) -> None:
         array = np.ascontiguousarray(array)
@@ -88,14 +120,25 @@ class Queue(contract.Queue):
     def copy(self, target: Any, source: Any) -> None:
         target.memory.data.copy_from_device_async(source.memory.data, source.nbytes, self.stream)
 
-    def timed(self, submit: Callable[[], None]) -> float:
-        start, end = self._cupy.cuda.Event(), self._cupy.cuda.Event()
+    def send(self, buffer: Any, array: np.ndarray, offset: int = 0) -> None:
+        begin = self._mark()
+        (buffer.memory.data + offset).copy_from_host_async(array.ctypes.data, array.nbytes, self.stream)
+        self._note("to device", begin)
+
+    def receive(self, buffer: Any, array: np.ndarray, offset: int = 0) -> None:
+        begin = self._mark()
+        (buffer.memory.data + offset).copy_to_host_async(array.ctypes.data, array.nbytes, self.stream)
+        self._note("to host", begin)
+
+    def laps(self, *submits: Callable[[], None]) -> list[float]:
+        events = [self._cupy.cuda.Event() for _ in range(len(submits) + 1)]
         _wait()((1,), (1,), (HEAD_START_NS,), stream=self.stream)
-        start.record(self.stream)
-        submit()
-        end.record(self.stream)
+        events[0].record(self.stream)
+        for submit, event in zip(submits, events[1:], strict=True):
+            submit()
+            event.record(self.stream)
         self.finish()
-        return float(self._cupy.cuda.get_elapsed_time(start, end)) * 1e-3
+        return [_seconds(*pair) for pair in pairwise(events)]
 
     def finish(self) -> None:
         self.stream.synchronize()
@@ -108,6 +151,18 @@ class Queue(contract.Queue):
             finally:
                 graph = self.stream.end_capture()
         return Graph(graph, self.stream)
+
+
+def _seconds(start: Any, end: Any) -> float:
+    import cupy
+
+    return float(cupy.cuda.get_elapsed_time(start, end)) * 1e-3
+
+
+def _array(pointer: Any, nbytes: int) -> Any:
+    import cupy
+
+    return cupy.ndarray(nbytes, dtype=np.uint8, memptr=pointer)
 
 
 HEAD_START_NS = np.int64(100_000)
@@ -147,6 +202,11 @@ class CudaDevice(contract.Device):
         self.max_clock_mhz = cupy.cuda.runtime.deviceGetAttribute(13, index) // 1000
         self._programs: dict[tuple[str, ...], Program] = {}
         self.architecture = 10 * properties["major"] + properties["minor"]
+        ask = cupy.cuda.runtime.deviceGetAttribute
+        self.multiprocessor = Multiprocessor(
+            threads=ask(39, index), groups=ask(106, index), registers=ask(82, index), local_bytes=ask(81, index),
+            reserved_local_bytes=ask(111, index),
+        )  # fmt: skip
 
     def identity(self) -> dict[str, str]:
         import cupy
@@ -179,13 +239,55 @@ class CudaDevice(contract.Device):
         import cupy
 
         try:
-            with cupy.cuda.Device(self.index):
-                return Buffer(cupy.empty(nbytes, dtype=np.uint8), nbytes)
-        except cupy.cuda.memory.OutOfMemoryError as error:
+            with cupy.cuda.Device(self.index):  # the runtime's own allocation: a pool would hide what it costs
+                return Buffer(_array(cupy.cuda.MemoryPointer(cupy.cuda.Memory(nbytes), 0), nbytes), nbytes)
+        except (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.memory.OutOfMemoryError) as error:
             raise OutOfMemory(f"{nbytes} bytes asked for: {error}") from error
 
     def queue(self, profiling: bool = True) -> Queue:
         return Queue(self.index)
+
+    def pinned(self, shape: Sequence[int], dtype: Any) -> np.ndarray:
+        import cupy
+
+        count, kind = int(np.prod(shape)), np.dtype(dtype)
+        try:
+            memory = cupy.cuda.PinnedMemoryPointer(cupy.cuda.PinnedMemory(count * kind.itemsize), 0)
+        except cupy.cuda.runtime.CUDARuntimeError as error:
+            raise OutOfMemory(f"{count * kind.itemsize} bytes of pinned memory asked for: {error}") from error
+        return np.frombuffer(memory, kind, count).reshape(shape)
+
+    def image(self, array: np.ndarray) -> Image:
+        import cupy
+        from cupy.cuda import texture
+
+        runtime = cupy.cuda.runtime
+        rows, columns = array.shape
+        if columns > 131072 or rows > 65536:
+            raise Unsupported(f"an image of {rows} x {columns}: 65536 x 131072 at most")
+        with cupy.cuda.Device(self.index):
+            kind = texture.ChannelFormatDescriptor(16, 0, 0, 0, runtime.cudaChannelFormatKindSigned)
+            values = texture.CUDAarray(kind, columns, rows)
+            values.copy_from(np.ascontiguousarray(array))
+            source = texture.ResourceDescriptor(runtime.cudaResourceTypeArray, cuArr=values)
+            reading = texture.TextureDescriptor((runtime.cudaAddressModeClamp,) * 2, runtime.cudaFilterModePoint)
+            return Image(texture.TextureObject(source, reading), array.nbytes)
+
+    def traced(self, queues: Sequence[Any], submit: Callable[[], None]) -> list[Span]:
+        for queue in queues:
+            queue.events = []
+        try:
+            submit()
+            for queue in queues:
+                queue.finish()
+            noted = [(number, *event) for number, queue in enumerate(queues) for event in queue.events]
+        finally:
+            for queue in queues:
+                queue.events = None
+        if not noted:
+            return []
+        first = min((begin for _, _, begin, _ in noted), key=lambda event: _seconds(noted[0][2], event))
+        return [Span(number, what, _seconds(first, begin), _seconds(first, end)) for number, what, begin, end in noted]
 
 
 def _module_for_architecture(text: str, options: Sequence[str]) -> Any:

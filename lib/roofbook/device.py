@@ -3,10 +3,12 @@
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from .occupancy import Multiprocessor
 
 
 class BuildFailed(Exception):
@@ -58,6 +60,16 @@ class Graph(ABC):
     def launch(self) -> None: ...
 
 
+class Span(NamedTuple):
+    """What one queue did when: seconds since the first thing of a `traced` run began."""
+
+    queue: int
+    what: str
+    """`kernel`, `to device` or `to host`."""
+    start: float
+    end: float
+
+
 class Queue(ABC):
     """An in-order queue of work."""
 
@@ -78,11 +90,33 @@ class Queue(ABC):
         """Device to device, all of `source`."""
 
     @abstractmethod
+    def send(self, buffer: Buffer, array: "np.ndarray", offset: int = 0) -> None:
+        """Host to device, from `offset` bytes on, without waiting.
+
+        `array`, in one piece, must stay as it is until the queue has finished.
+        """
+
+    @abstractmethod
+    def receive(self, buffer: Buffer, array: "np.ndarray", offset: int = 0) -> None:
+        """Device to host, from `offset` bytes on, without waiting.
+
+        `array`, in one piece, holds the values once the queue has finished.
+        """
+
+    @abstractmethod
+    def laps(self, *submits: Callable[[], None]) -> list[float]:
+        """Seconds on the device that the kernels of each of `submits` take, one after the other.
+
+        The first lap begins with its first kernel, each ends with its last, where the next begins. Needs a profiling
+        queue. Waits for the end.
+        """
+
     def timed(self, submit: Callable[[], None]) -> float:
         """Seconds on the device from the start of the first kernel that `submit` launches to the end of the last.
 
         Needs a profiling queue. Waits for the end.
         """
+        return self.laps(submit)[0]
 
     @abstractmethod
     def finish(self) -> None:
@@ -109,6 +143,8 @@ class Device(ABC):
     max_work_group: int
     max_clock_mhz: int
     nvml_index: int | None = None
+    multiprocessor: "Multiprocessor | None" = None
+    """What groups share on one compute unit, where the backend tells."""
 
     @property
     def slug(self) -> str:
@@ -131,6 +167,21 @@ class Device(ABC):
     def queue(self, profiling: bool = False) -> Queue:
         """A new in-order queue. On OpenCL, profiling makes `timed` possible and each launch a little slower."""
 
+    def pinned(self, shape: Sequence[int], dtype: "np.dtype | type") -> "np.ndarray":
+        """An array of the host that the device copies to and from by itself: page-locked. Raises OutOfMemory."""
+        raise Unsupported("this backend has no pinned memory")
+
+    def image(self, array: "np.ndarray") -> Buffer:
+        """A two-dimensional image (rows, columns) of int16 for a kernel's READ_IMAGE.
+
+        Raises Unsupported where the device has no images of this size.
+        """
+        raise Unsupported("this backend has no images")
+
+    def traced(self, queues: Sequence[Queue], submit: Callable[[], None]) -> list[Span]:
+        """Run `submit`, wait for all of `queues`, and tell what each did when: launches, `send` and `receive`."""
+        raise Unsupported("this backend tells of no events")
+
     def upload(self, array: "np.ndarray") -> Buffer:
         """A new buffer with the array's bytes."""
         buffer = self.empty(array.nbytes)
@@ -143,3 +194,10 @@ class Program(ABC):
 
     @abstractmethod
     def kernel(self, name: str) -> Kernel: ...
+
+    def constant(self, name: str, nbytes: int) -> tuple[Buffer, tuple[Buffer, ...]]:
+        """The program's CONSTANT_ARRAY: (what to write, the arguments with which every launch that reads it must end).
+
+        On CUDA it is part of the program and no argument; on OpenCL it is a buffer like any other.
+        """
+        raise Unsupported("this backend has no constant memory")

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from .errors import UsageError, one_of
@@ -45,6 +46,8 @@ class Runnable(ABC):
 
     units: int
     """Units (steps, calls) of one run."""
+    parts: Mapping[str, float] = MappingProxyType({})
+    """Seconds of parts of the last run by name, such as copies, whether or not the lab's own time covers them."""
 
     @abstractmethod
     def reset(self) -> None:

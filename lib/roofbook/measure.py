@@ -64,6 +64,8 @@ class Cell:
     """Seconds of what the lab times."""
     walls: list[float] = field(default_factory=list)
     """Seconds of the whole call, the host's work included."""
+    parts: dict[str, list[float]] = field(default_factory=dict)
+    """Seconds of each part, by its name."""
     rounds: list[int] = field(default_factory=list)
     clocks: list[dict[str, Any]] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
@@ -255,7 +257,6 @@ def _sample(cells: list[Cell], policy: Policy, progress: Progress) -> None:
             assert cell.runnable is not None
             if not cell.warm:
                 cell.runnable.run()
-            cell.facts = cell.runnable.facts()
             active.append(cell)
         except Exception as error:
             cell.reason = _reason(error)
@@ -279,10 +280,14 @@ def _sample(cells: list[Cell], policy: Policy, progress: Progress) -> None:
                 continue
             cell.samples.append(seconds if told is None else told)
             cell.walls.append(seconds)
+            for name, part in cell.runnable.parts.items():
+                cell.parts.setdefault(name, []).append(part)
             cell.rounds.append(number)
             cell.clocks.append(clocks.read())
         for cell in active:
-            cell.whole = not cell.reason and (number + 1 == policy.maximum or _enough(cell, policy))
+            if not cell.reason and (number + 1 == policy.maximum or _enough(cell, policy)):
+                assert cell.runnable is not None
+                cell.facts, cell.whole = cell.runnable.facts(), True
         active = [cell for cell in active if not cell.reason and not cell.whole]
         if not active:
             break
@@ -353,6 +358,6 @@ def _row(lab: Lab, case: Case, cell: Cell, run: str, policy: Policy) -> dict[str
         "temperature_c": [value for read in cell.clocks if (value := read["temperature_c"]) is not None],
         "throttle": sorted({reason for read in cell.clocks for reason in read["throttle"]}),
         "extra": json.dumps({"rate_amount": amount, "rate_unit": rate, "footprint": work.footprint,
-                             "error_is": cell.compared, **cell.facts}),
+                             "error_is": cell.compared, "parts": cell.parts, **cell.facts}),
         "provenance": json.dumps(provenance.snapshot(cell.device)),
     }  # fmt: skip

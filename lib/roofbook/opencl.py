@@ -7,12 +7,13 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from typing import Any
+from itertools import pairwise
+from typing import Any, cast
 
 import numpy as np
 
 from . import device as contract
-from .device import BuildFailed, OutOfMemory
+from .device import BuildFailed, OutOfMemory, Span, Unsupported
 
 
 class Buffer(contract.Buffer):
@@ -48,13 +49,23 @@ class Program(contract.Program):
 
         return Kernel(cl.Kernel(self.program, name), self.device)
 
+    def constant(self, name: str, nbytes: int) -> tuple[Buffer, tuple[Buffer, ...]]:
+        import pyopencl as cl
+
+        if nbytes > self.device.max_constant_buffer_size:
+            most = self.device.max_constant_buffer_size
+            raise Unsupported(f"{nbytes} bytes of constant memory: {most} at most")
+        buffer = Buffer(cl.Buffer(self.program.context, cl.mem_flags.READ_ONLY, nbytes), nbytes)
+        return buffer, (buffer,)
+
 
 class Queue(contract.Queue):
     def __init__(self, context: Any, device: Any, profiling: bool) -> None:
         import pyopencl as cl
 
         self._cl = cl
-        self._kernels: list[Any] | None = None
+        self.events: list[tuple[str, Any]] | None = None
+        """While timed or traced: what was submitted, and its event."""
         self.queue = (
             cl.CommandQueue(context, device, properties=cl.command_queue_properties.PROFILING_ENABLE)
             if profiling
@@ -67,8 +78,11 @@ class Queue(contract.Queue):
             kernel.typed = True
         kernel.kernel.set_args(*[arg.memory if isinstance(arg, Buffer) else arg for arg in args])
         event = self._cl.enqueue_nd_range_kernel(self.queue, kernel.kernel, tuple(global_size), tuple(local_size))
-        if self._kernels is not None:
-            self._kernels.append(event)
+        self._note("kernel", event)
+
+    def _note(self, what: str, event: Any) -> None:
+        if self.events is not None:
+            self.events.append((what, event))
 
     def write(self, buffer: Any, array: np.ndarray) -> None:
         self._cl.enqueue_copy(self.queue, buffer.memory, np.ascontiguousarray(array), is_blocking=True)
@@ -80,15 +94,26 @@ class Queue(contract.Queue):
     def copy(self, target: Any, source: Any) -> None:
         self._cl.enqueue_copy(self.queue, target.memory, source.memory, byte_count=source.nbytes)
 
-    def timed(self, submit: Callable[[], None]) -> float:
-        events: list[Any] = []
-        self._kernels = events
+    def send(self, buffer: Any, array: np.ndarray, offset: int = 0) -> None:
+        copy = self._cl.enqueue_copy(self.queue, buffer.memory, array, dst_offset=offset, is_blocking=False)
+        self._note("to device", copy)
+
+    def receive(self, buffer: Any, array: np.ndarray, offset: int = 0) -> None:
+        copy = self._cl.enqueue_copy(self.queue, array, buffer.memory, src_offset=offset, is_blocking=False)
+        self._note("to host", copy)
+
+    def laps(self, *submits: Callable[[], None]) -> list[float]:
+        counts, self.events = [], []
+        noted = self.events
         try:
-            submit()
+            for submit in submits:
+                submit()
+                counts.append(len(noted))
         finally:
-            self._kernels = None
+            self.events = None
         self.finish()
-        return float(events[-1].profile.end - events[0].profile.start) * 1e-9
+        times = [noted[0][1].profile.start, *(noted[count - 1][1].profile.end for count in counts)]
+        return [(end - start) * 1e-9 for start, end in pairwise(times)]
 
     def finish(self) -> None:
         self.queue.finish()
@@ -162,6 +187,48 @@ class OpenCLDevice(contract.Device):
 
     def queue(self, profiling: bool = False) -> Queue:
         return Queue(self.context, self.device, profiling)
+
+    def pinned(self, shape: Sequence[int], dtype: Any) -> np.ndarray:
+        import pyopencl as cl
+
+        count, kind = int(np.prod(shape)), np.dtype(dtype)
+        flags = cl.mem_flags.READ_WRITE | cl.mem_flags.ALLOC_HOST_PTR
+        try:
+            memory = cl.Buffer(self.context, flags, count * kind.itemsize)
+            queue = cl.CommandQueue(self.context, self.device)
+            both = cast(cl.map_flags, cl.map_flags.READ | cl.map_flags.WRITE)
+            array, _ = cl.enqueue_map_buffer(queue, memory, both, 0, tuple(shape), kind)
+        except cl.Error as error:
+            raise OutOfMemory(f"{count * kind.itemsize} bytes of pinned memory asked for: {error}") from error
+        return cast(np.ndarray, array)
+
+    def image(self, array: np.ndarray) -> Buffer:
+        import pyopencl as cl
+
+        rows, columns = array.shape
+        most = (self.device.image2d_max_height, self.device.image2d_max_width) if self.device.image_support else (0, 0)
+        if rows > most[0] or columns > most[1]:
+            raise Unsupported(f"an image of {rows} x {columns}: {most[0]} x {most[1]} at most")
+        kind = cl.ImageFormat(cl.channel_order.R, cl.channel_type.SIGNED_INT16)
+        flags = cast(cl.mem_flags, cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR)
+        values = np.ascontiguousarray(array)
+        image = cl.create_image(self.context, flags, kind, shape=(columns, rows), hostbuf=values)
+        return Buffer(image, values.nbytes)
+
+    def traced(self, queues: Sequence[Any], submit: Callable[[], None]) -> list[Span]:
+        for queue in queues:
+            queue.events = []
+        try:
+            submit()
+            for queue in queues:
+                queue.finish()
+            noted = [(number, *event) for number, queue in enumerate(queues) for event in queue.events]
+        finally:
+            for queue in queues:
+                queue.events = None
+        times = [(number, what, event.profile.start, event.profile.end) for number, what, event in noted]
+        first = min((start for _, _, start, _ in times), default=0)
+        return [Span(number, what, (start - first) * 1e-9, (end - first) * 1e-9) for number, what, start, end in times]
 
 
 def _first_error(log: str) -> str:

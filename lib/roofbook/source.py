@@ -81,8 +81,11 @@ def _family(path: Path) -> tuple[Path, ...]:
     return tuple(found)
 
 
-_CUDA_LACKS = {r"\bhalf_to_float\(": "half.cuda.h", r"\bnative_rsqrt\(|\bfloat(8|16)\b": "vectors.cuda.h"}
-"""Words of a kernel -> what defines them on CUDA."""
+_LACKS = {
+    "cuda": {r"\bhalf_to_float\(": "half.cuda.h", r"\bnative_rsqrt\(|\bfloat(8|16)\b": "vectors.cuda.h"},
+    "opencl": {r"\batomic_add_float\(": "atomics.opencl.h"},
+}
+"""Words of a kernel that a language lacks -> what defines them there."""
 
 _KNOB_LINES = re.compile(r"^(//\n)?(// Knobs? [^\n]*\n)(//  [^\n]*\n|// Knobs? [^\n]*\n)*", re.M)
 """The lines that document a file's knobs: once these are set, they tell the reader of the result nothing."""
@@ -139,10 +142,9 @@ def _expand(path: Path, texts: tuple[str, ...], knobs: tuple[tuple[str, Knob], .
     text = _KNOB_LINES.sub("", text)
     text = re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
     text = "\n".join(_wrap(line) for line in text.split("\n"))
-    if dialect == "cuda":
-        for word, file in _CUDA_LACKS.items():
-            if re.search(word, text):
-                text = (_DIALECT_FOLDER / file).read_text() + text
+    for word, file in _LACKS.get(dialect or "", {}).items():
+        if re.search(word, text):
+            text = (_DIALECT_FOLDER / file).read_text() + text
     return text
 
 

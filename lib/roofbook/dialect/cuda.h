@@ -31,3 +31,8 @@
 #define ALIGNED(bytes) __align__(bytes)
 #define KERNEL_OF(work_items, groups) extern "C" __global__ __launch_bounds__(work_items, groups)
 #define ATOMIC_MAX(pointer, value) atomicMax(pointer, value)
+#define ATOMIC_ADD(pointer, value) atomicAdd(pointer, value)
+#define CONSTANT_ARRAY(type, name, n) __constant__ type name[n];
+#define CONSTANT_ARGUMENT(type, name)
+#define IMAGE cudaTextureObject_t
+#define READ_IMAGE(image, column, row) ((int)tex2D<short>(image, column, row))

@@ -26,3 +26,8 @@
 #define ALIGNED(bytes) __attribute__((aligned(bytes)))
 #define KERNEL_OF(work_items, groups) __kernel __attribute__((reqd_work_group_size(work_items, 1, 1)))
 #define ATOMIC_MAX(pointer, value) atomic_max(pointer, value)
+#define ATOMIC_ADD(pointer, value) atomic_add_float(pointer, value)
+#define CONSTANT_ARRAY(type, name, n)
+#define CONSTANT_ARGUMENT(type, name) , __constant const type *name
+#define IMAGE __read_only image2d_t
+#define READ_IMAGE(image, column, row) (read_imagei(image, (int2)(column, row)).x)

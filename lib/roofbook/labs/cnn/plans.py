@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ...device import Buffer, Device, Unsupported
+from ...device import Device
 from ...devices import host_cpu
-from ...lab import Case, Runnable, Variant
+from ...kernel_run import KernelRun, fit
+from ...lab import Case, Variant
 from ...source import Source
 from .problem import Layer
 
@@ -28,7 +29,7 @@ def ceiling(size: int, part: int) -> int:
     return -(-size // part)
 
 
-class Convolution(Runnable):
+class Convolution(KernelRun):
     """The layer on a device: input, weights and bias in, pooled output back. `run` tells the seconds of its kernels."""
 
     kernel_name: str
@@ -36,19 +37,17 @@ class Convolution(Runnable):
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         assert variant.source is not None
-        self.device, self.variant, self.units, self.layer = device, variant, case.units, layer(case)
+        super().__init__(device, case.units)
+        self.variant, self.layer = variant, layer(case)
         self.group = tuple(variant.options.get("group", self.group))
         self.size = self.lay_out()
-        items = int(np.prod(self.group))
-        if items > device.max_work_group:
-            raise Unsupported(f"{items} work-items a group: {device.max_work_group} at most")
-        self.queue = device.queue(profiling=True)
+        fit(device, self.group)
         self.source = variant.source.turn(**self.sizes(variant.source), **self.turned())
         self.program = device.build(self.source.render(device.backend), self.build_options())
         self.kernel = self.program.kernel(self.kernel_name)
         self.x, self.weight, self.bias = (device.upload(inputs[name]) for name in ("x", "weight", "bias"))
         self.out = device.empty(4 * int(np.prod(self.layer.out_shape)))
-        self.buffers: list[Buffer] = [self.x, self.weight, self.bias, self.out]
+        self.buffers = [self.x, self.weight, self.bias, self.out]
 
     @abstractmethod
     def lay_out(self) -> tuple[int, ...]:
@@ -76,19 +75,8 @@ class Convolution(Runnable):
     def reset(self) -> None:
         self.queue.write(self.out, np.full(self.layer.out_shape, np.nan, np.float32))
 
-    def run(self) -> float:
-        return self.queue.timed(self.submit)
-
     def outputs(self) -> dict[str, np.ndarray]:
         return {"out": self.queue.read(self.out, np.empty(self.layer.out_shape, np.float32)).astype(np.float64)}
-
-    def facts(self) -> dict[str, Any]:
-        groups = int(np.prod(self.size)) // int(np.prod(self.group))
-        return {"group": "x".join(map(str, self.group)), "groups": groups, **self.kernel.resources()}
-
-    def close(self) -> None:
-        for buffer in self.buffers:
-            buffer.release()
 
 
 class Sequential(Convolution):

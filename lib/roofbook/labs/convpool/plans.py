@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ...device import Buffer, Device, Unsupported
+from ...device import Device, Unsupported
 from ...devices import host_cpu
-from ...lab import Case, Runnable, Variant
+from ...kernel_run import KernelRun, fit
+from ...lab import Case, Variant
 from ...source import Source
 from .problem import Layer
 
@@ -24,19 +25,17 @@ def layer(case: Case) -> Layer:
     return Layer(**case.params["layer"])
 
 
-class Convolution(Runnable):
+class Convolution(KernelRun):
     """The layer on a device. `run` tells the seconds of its kernels, from the first to the last."""
 
     kernel_name: str
-    group: tuple[int, ...]
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         assert variant.source is not None
-        self.device, self.variant, self.units, self.layer = device, variant, case.units, layer(case)
+        super().__init__(device, case.units)
+        self.variant, self.layer = variant, layer(case)
         self.size = self.lay_out()
-        if int(np.prod(self.group)) > device.max_work_group:
-            raise Unsupported(f"{int(np.prod(self.group))} work-items a group: {device.max_work_group} at most")
-        self.queue = device.queue(profiling=True)
+        fit(device, self.group)
         self.source = variant.source.turn(**self.sizes(), **self.turned())
         fast = (FAST_MATH[device.backend],) if variant.options.get("fast_math") else ()
         self.program = device.build(self.source.render(device.backend), (*fast, *variant.options.get("build", ())))
@@ -46,7 +45,7 @@ class Convolution(Runnable):
         self.x, self.weight = device.upload(padded), device.upload(inputs["weight"])
         self.conv = device.empty(4 * int(np.prod(self.layer.conv_shape)))
         self.out = device.empty(4 * int(np.prod(self.layer.out_shape)))
-        self.buffers: list[Buffer] = [self.x, self.weight, self.conv, self.out]
+        self.buffers = [self.x, self.weight, self.conv, self.out]
 
     @abstractmethod
     def lay_out(self) -> tuple[int, ...]:
@@ -61,27 +60,12 @@ class Convolution(Runnable):
         """The knobs that follow from the launch."""
         return {}
 
-    @abstractmethod
-    def submit(self) -> None:
-        """Queue all that is timed."""
-
     def reset(self) -> None:
         self.queue.write(self.conv, np.full(self.layer.conv_shape, SENTINEL, np.int32))
         self.queue.write(self.out, np.full(self.layer.out_shape, SENTINEL, np.int32))
 
-    def run(self) -> float:
-        return self.queue.timed(self.submit)
-
     def outputs(self) -> dict[str, np.ndarray]:
         return {"out": self.queue.read(self.out, np.empty(self.layer.out_shape, np.int32))}
-
-    def facts(self) -> dict[str, Any]:
-        groups = int(np.prod(self.size)) // int(np.prod(self.group))
-        return {"group": "x".join(map(str, self.group)), "groups": groups, **self.kernel.resources()}
-
-    def close(self) -> None:
-        for buffer in self.buffers:
-            buffer.release()
 
 
 class Sequential(Convolution):

@@ -7,34 +7,33 @@ from typing import Any
 
 import numpy as np
 
-from ...device import Device, Unsupported
+from ...device import Device
 from ...devices import host_cpu
-from ...lab import Case, Runnable, Variant
+from ...kernel_run import KernelRun, fit
+from ...lab import Case, Variant
 
 HERE = Path(__file__).parent
 UNWRITTEN = np.float32(np.nan)
 
 
-class Stencil(Runnable):
+class Stencil(KernelRun):
     """The three grids on a device. `run` adds `units` passes to g as it was after `reset`."""
 
     kernel_name: str
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         assert variant.source is not None
-        self.device, self.units = device, case.units
+        super().__init__(device, case.units)
         self.g_start = inputs["g"]
         self.height, self.width = self.g_start.shape
         self.knobs = dict(variant.source.knobs)
-        self.local: tuple[int, ...] = variant.options.get("group", (128, 1))
+        self.group: tuple[int, ...] = variant.options.get("group", (128, 1))
         self.size = self.lay_out()
-        if int(np.prod(self.local)) > device.max_work_group:
-            raise Unsupported(f"a work-group of {'x'.join(map(str, self.local))}: {device.max_work_group} at most")
-        self.queue = device.queue(profiling=True)
+        fit(device, self.group)
         program = device.build(variant.source.turn(**self.turned()).render(device.backend))
         self.kernel = program.kernel(self.kernel_name)
         self.offset = int(self.knobs.get("OFFSET", 0))
-        self.r, self.b, self.g = (self.place(inputs[name]) for name in "rbg")
+        self.r, self.b, self.g = self.buffers = [self.place(inputs[name]) for name in "rbg"]
 
     def place(self, array: np.ndarray) -> Any:
         """An array on the device, `offset` floats behind the start of its buffer."""
@@ -48,27 +47,12 @@ class Stencil(Runnable):
         """The knobs that follow from the case and the launch."""
         return {}
 
-    @abstractmethod
-    def submit(self) -> None:
-        """Queue all that is timed."""
-
     def reset(self) -> None:
         self.queue.write(self.g, np.concatenate([np.zeros(self.offset, np.float32), self.g_start.ravel()]))
-
-    def run(self) -> float:
-        return self.queue.timed(self.submit)
 
     def outputs(self) -> dict[str, np.ndarray]:
         whole = self.queue.read(self.g, np.empty(self.offset + self.g_start.size, np.float32))
         return {"g": whole[self.offset :].reshape(self.g_start.shape)}
-
-    def facts(self) -> dict[str, Any]:
-        groups = int(np.prod(self.size)) // int(np.prod(self.local))
-        return {"group": "x".join(map(str, self.local)), "groups": groups, **self.kernel.resources()}
-
-    def close(self) -> None:
-        for buffer in (self.r, self.b, self.g):
-            buffer.release()
 
 
 class Sequential(Stencil):
@@ -80,11 +64,11 @@ class Sequential(Stencil):
         super().__init__(device if device.kind == "cpu" else host_cpu(), variant, case, inputs)
 
     def lay_out(self) -> tuple[int, ...]:
-        self.local = (1,)
+        self.group = (1,)
         return (1,)
 
     def submit(self) -> None:
-        self.queue.launch(self.kernel, self.size, self.local, self.r, self.b, self.g,
+        self.queue.launch(self.kernel, self.size, self.group, self.r, self.b, self.g,
                           np.int32(self.height), np.int32(self.width), np.int32(self.units))  # fmt: skip
 
 
@@ -98,20 +82,20 @@ class Passes(Stencil):
         sides = (self.width // int(self.knobs["TASKS"]), rows)
         if self.knobs["WALK"] == "COLUMNS":
             sides = sides[::-1]
-        return tuple(-(-side // group) * group for side, group in zip(sides, self.local, strict=True))
+        return tuple(-(-side // group) * group for side, group in zip(sides, self.group, strict=True))
 
     def turned(self) -> dict[str, Any]:
         knobs: dict[str, Any] = {}
         if self.knobs["SIZES"] == "COMPILED":
             knobs |= {"HEIGHT": self.height, "WIDTH": self.width}
         if self.knobs["STAGING"] == "LOCAL_COPY":
-            knobs |= {"GROUP_SIZE": int(np.prod(self.local))}
+            knobs |= {"GROUP_SIZE": int(np.prod(self.group))}
         return knobs
 
     def submit(self) -> None:
         sizes = () if self.knobs["SIZES"] == "COMPILED" else (np.int32(self.height), np.int32(self.width))
         for _ in range(self.units):
-            self.queue.launch(self.kernel, self.size, self.local, self.r, self.b, self.g, *sizes)
+            self.queue.launch(self.kernel, self.size, self.group, self.r, self.b, self.g, *sizes)
 
 
 class Flat(Stencil):
@@ -120,10 +104,10 @@ class Flat(Stencil):
     kernel_name = "flat"
 
     def lay_out(self) -> tuple[int, ...]:
-        self.local = self.local[:1]
+        self.group = self.group[:1]
         self.count = (self.height - 2) * self.width
         items = self.count // int(self.knobs["LANES"])
-        return (-(-items // self.local[0]) * self.local[0],)
+        return (-(-items // self.group[0]) * self.group[0],)
 
     def turned(self) -> dict[str, Any]:
         fused = {"PASSES": self.units} if int(self.knobs["PASSES"]) > 1 else {}
@@ -131,4 +115,4 @@ class Flat(Stencil):
 
     def submit(self) -> None:
         for _ in range(1 if int(self.knobs["PASSES"]) > 1 else self.units):
-            self.queue.launch(self.kernel, self.size, self.local, self.r, self.b, self.g)
+            self.queue.launch(self.kernel, self.size, self.group, self.r, self.b, self.g)
