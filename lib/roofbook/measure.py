@@ -286,8 +286,11 @@ def _sample(cells: list[Cell], policy: Policy, progress: Progress) -> None:
             cell.clocks.append(clocks.read())
         for cell in active:
             if not cell.reason and (number + 1 == policy.maximum or _enough(cell, policy)):
-                assert cell.runnable is not None
-                cell.facts, cell.whole = cell.runnable.facts(), True
+                try:
+                    assert cell.runnable is not None
+                    cell.facts, cell.whole = cell.runnable.facts(), True
+                except Exception as error:
+                    cell.reason = _reason(error)
         active = [cell for cell in active if not cell.reason and not cell.whole]
         if not active:
             break
