@@ -90,6 +90,7 @@ class Experiment:
         results = Path(self.parameters["results"])
         self.store = Store(results if results.is_absolute() else (root or run.project_root()) / results)
         self.policy = Policy(budget_s=self.parameters["budget_s"], seed=self.parameters["seed"])
+        self.lab.prepare()
         scale = self.parameters["scale"]
         everything = {case.name: case for case in self.lab.cases(scale)}
         self.cases = [self._case(everything, name) for name in dict.fromkeys(self.parameters["cases"] or everything)]

@@ -185,6 +185,9 @@ class Lab(ABC):
     published_cases: Mapping[str, str] = {}
     """Case name in results/published -> case name here, where they differ."""
 
+    def prepare(self) -> None:
+        """Fetch what the lab needs from elsewhere, such as data, before its cells are planned."""
+
     @abstractmethod
     def cases(self, scale: str) -> Sequence[Case]: ...
 
