@@ -36,3 +36,7 @@
 #define CONSTANT_ARGUMENT(type, name)
 #define IMAGE cudaTextureObject_t
 #define READ_IMAGE(image, column, row) ((int)tex2D<short>(image, column, row))
+#define ATOMIC_INCREMENT(pointer) atomicAdd(pointer, 1)
+#define WARP_BARRIER() __syncwarp()
+#define FOUR_BYTES(low, high, shift) __funnelshift_r(low, high, shift)
+#define ADD_BYTE_PRODUCT(sum, word, k, value) (sum) = __dp4a((int)(word), ((value) & 255) << 8 * (k), sum)

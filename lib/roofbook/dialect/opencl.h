@@ -31,3 +31,7 @@
 #define CONSTANT_ARGUMENT(type, name) , __constant const type *name
 #define IMAGE __read_only image2d_t
 #define READ_IMAGE(image, column, row) (read_imagei(image, (int2)(column, row)).x)
+#define ATOMIC_INCREMENT(pointer) atomic_inc(pointer)
+#define WARP_BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
+#define FOUR_BYTES(low, high, shift) ((unsigned int)(((ulong)(high) << 32 | (low)) >> (shift)))
+#define ADD_BYTE_PRODUCT(sum, word, k, value) (sum) += ((int)((word) << 24 - 8 * (k)) >> 24) * (value)

@@ -5,16 +5,19 @@ The ladder follows the report, its failed attempts included.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ...device import Device
-from ...lab import Case, Lab, Sweep, Variant, Work
+from ...lab import Case, Lab, Measured, Series, Sweep, Variant, Work
+from ...peers import pytorch
 from ...source import Source
-from . import plans
-from .problem import PUBLISHED, PUBLISHED_CASES, Layer, check, inputs, reference
+from . import peers, plans
+from .initialise import Initialisation
+from .problem import PUBLISHED, PUBLISHED_CASES, check, inputs, named, reference
 
 HERE = Path(__file__).parent
 LAYER = {"DEPTH": 512, "FILTERS": 512, "SIZE": 32, "TAPS": 3}
@@ -25,6 +28,10 @@ ROWS = Source.of(
 PIXELS = ROWS.turn(GRID="FILTER_GROUPS")
 UNROLLED = PIXELS.turn(UNROLL="UNROLLED")
 SHARED = UNROLLED.turn(INDEX="SHARED")
+STRIPS = Source.of(HERE / "strips.k", TOGETHER=8, PARTS=4, CHUNK=48, **LAYER)
+BOTH = Source.of(HERE / "both.k", PARTS=8, **LAYER)
+TENSOR = Source.of(HERE / "tensor.cu", **LAYER)
+POOL = Source.of(HERE / "pool.k", FILTERS=512, SIZE=32)
 LISTS = Source.of(HERE / "lists.k", LAYERS=128, STAGING="DIRECT", **LAYER)
 
 LADDER = (
@@ -86,18 +93,87 @@ LADDER = (
         "With one product a pixel and channel there is nothing to share: two barriers a channel, slower.",
     ),
     Variant(
+        "images", "lists", LISTS.turn(STAGING="IMAGE_READS"), plans.Lists,
+        "The input is an image, read through the texture units: a failed attempt of the report.",
+        "Texture units bring neighbours and their own cache; the input sits in a cache already.",
+        shows={"lists": r"tex\.2d"},
+    ),
+    Variant(
         "built-lists", "lists", Source.of(HERE / "built.k", **LAYER), plans.Built,
         "Lists are built once by a kernel of its own; a work-item owns a window of the pool.",
         "Each entry serves four products, pooling needs no memory, and no group looks for zeros again.",
         differs=("source", "plan"),
     ),
     Variant(
-        "both-sparse", "built-lists", Source.of(HERE / "both.k", TOGETHER=1, **LAYER), plans.Both,
+        "strips", "built-lists", STRIPS, plans.Strips,
+        "Sixteen outputs of a work-item in registers; the input lies in local memory as bytes, eight filters use it.",
+        "An entry is read once for sixteen products, four inputs come in one word: arithmetic bounds it at last.",
+        differs=("source", "plan"), shows={"strips": r"dp4a"},
+    ),
+    Variant(
+        "both-sparse", "built-lists", BOTH, plans.Both,
         "Inputs as lists too: only what is not zero on both sides is multiplied, and added to a map in local memory.",
-        "A fifth of the products is left. They no longer lie side by side, and each weight needs a barrier.",
-        differs=("source", "plan"), shows={"scatter": r"bar\.sync|barrier\.sync"},
+        "A fifth of the products is left. Each reads and writes memory, at places that do not lie side by side.",
+        differs=("source", "plan"),
+    ),
+    Variant(
+        "tiles", "shared-index", Source.of(HERE / "tiles.k", **LAYER), plans.Tiles,
+        "Dense again, in fp32, and from registers: 32 filters by 8 x 16 outputs a group, 4 by 2 x 4 a work-item.",
+        "Nine times the products of the lists, without a single place to look up: each load serves four to eight.",
+        differs=("source", "plan"),
+    ),
+    Variant(
+        "tensor-int8", "tiles", TENSOR, plans.Tensor,
+        "Tensor cores: values as bytes, exact sums in int32; a tile of input in shared memory serves all taps.",
+        "Some twenty times the arithmetic of multiply-adds: then even nine times the products cost less than lists.",
+        frozenset({"cuda"}), differs=("source", "plan"), dtype="int8", shows={"tensor": r"mma\.sync.*s8"},
+    ),
+    Variant(
+        "tensor-prepared", "tensor-int8", TENSOR, plans.Tensor,
+        "Input and weights are laid out beforehand, as a library's user would keep them.",
+        "What laying out costs: two launches, once through input and weights.",
+        frozenset({"cuda"}), options={"prepared": True}, differs=("options",), dtype="int8",
+    ),
+    Variant(
+        "initialisation", "sequential", POOL, Initialisation,
+        "No layer at all: a new process opens the device and runs one small kernel.",
+        "What a program pays before its first result, however fast its kernels are.",
+        role="probe", differs=("source", "plan", "options"),
     ),
 )  # fmt: skip
+
+PEERS = (
+    Variant(
+        "torch-cpu", None, None, peers.Convolution, "PyTorch on the CPU, fp32, channels last.", "oneDNN, at its best.",
+        backends=frozenset({"host"}), role="peer", options={"precision": "fp32", "channels_last": True},
+    ),
+    Variant(
+        "torch-fp32", None, None, peers.Convolution, "PyTorch and cuDNN, fp32, TF32 off.", "All products, in fp32.",
+        backends=frozenset({"cuda"}), role="peer", options={"precision": "fp32"},
+    ),
+    Variant(
+        "torch-tf32", None, None, peers.Convolution, "PyTorch and cuDNN, TF32, channels last.",
+        "These integers fit TF32: exact, on tensor cores.",
+        backends=frozenset({"cuda"}), role="peer", dtype="tfloat32", options={"precision": "tf32", "channels_last": True},
+    ),
+    Variant(
+        "torch-fp16", None, None, peers.Convolution, "PyTorch and cuDNN, fp16, channels last.",
+        "Operands are exact, results are rounded to fp16.",
+        backends=frozenset({"cuda"}), role="peer", dtype="float16",
+        options={"precision": "fp16", "channels_last": True, "result_roundoff": 2.0**-11},
+    ),
+    Variant(
+        "torch-bf16", None, None, peers.Convolution, "PyTorch and cuDNN, bf16, channels last.",
+        "Operands are exact, results are rounded to bf16, which holds any size.",
+        backends=frozenset({"cuda"}), role="peer", dtype="bfloat16",
+        options={"precision": "bf16", "channels_last": True, "result_roundoff": 2.0**-8},
+    ),
+)  # fmt: skip
+
+DENSE = ("unrolled", "tiles", "tensor-int8")
+"""Rungs that compute every product, from what the report had to the best."""
+ZEROS = (0, 25, 50, 75, 90, 95, 98)
+"""Shares of zeros of the series, in %."""
 
 CASES = {
     "quick": ("64x64x32x32-k3",),
@@ -118,17 +194,26 @@ class SparseConvolution(Lab):
     base = "sequential"
     best = "lists"
     ladder = LADDER
+    peers = PEERS
+    parts = ("kernels", "pooling", "copies in", "copy out", "copies", "context", "first kernel")
     published_cases = PUBLISHED_CASES
-    other_sizes = "any layer such as 64x64x32x32-k3"
+    other_sizes = (
+        "any layer such as 64x64x32x32-k3, or 64x64x32x32-k3-w50-x80: 50 % of its weights and 80 % of its input zero"
+    )
 
     def __init__(self) -> None:
-        best, both = self.variant(self.best), self.variant("both-sparse")
-        assert both.source is not None
+        best, strips, both = (self.variant(name) for name in (self.best, "strips", "both-sparse"))
         self.sweeps = (
             Sweep("layers", "How many channels of lists at a time (TILING_FACTOR)?",
                   tuple(best.at("layers", layers, LISTS.turn(LAYERS=layers)) for layers in (16, 32, 64, 128, 256))),
-            Sweep("together", "How many filters a group, both sides sparse?",
-                  tuple(both.at("together", many, both.source.turn(TOGETHER=many)) for many in (1, 2, 4, 8))),
+            Sweep("together", "How many filters a group, from registers?",
+                  tuple(strips.at("together", many, STRIPS.turn(TOGETHER=many)) for many in (1, 2, 4, 8))),
+            Sweep("list parts", "How many work-items share a list, from registers?",
+                  tuple(strips.at("list parts", many, STRIPS.turn(PARTS=many)) for many in (1, 2, 4))),
+            Sweep("chunk", "How many channels at a time, from registers?",
+                  tuple(strips.at("chunk", many, STRIPS.turn(CHUNK=many)) for many in (16, 32, 48, 64))),
+            Sweep("parts", "How many maps a filter, both sides sparse?",
+                  tuple(both.at("parts", many, BOTH.turn(PARTS=many)) for many in (1, 2, 4, 8, 16))),
         )  # fmt: skip
 
     def cases(self, scale: str) -> Sequence[Case]:
@@ -139,7 +224,13 @@ class SparseConvolution(Lab):
 
     def inputs(self, case: Case, seed: int) -> Mapping[str, Any]:
         """`x` and `weight`, int16 with the published sparsity, in the layer's shapes."""
-        return inputs(plans.layer(case), seed)
+        weights, values = case.params["weight_zeros"], case.params["input_zeros"]
+        return inputs(
+            plans.layer(case),
+            seed,
+            None if weights is None else 1 - weights / 100,
+            None if values is None else 1 - values / 100,
+        )
 
     def reference(self, case: Case, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
         return reference(plans.layer(case), inputs["x"], inputs["weight"])
@@ -147,28 +238,77 @@ class SparseConvolution(Lab):
     def check(
         self, case: Case, variant: Variant, outputs: Mapping[str, np.ndarray], reference: Mapping[str, Any]
     ) -> tuple[float, float, str]:
-        wrong, of = check(outputs["out"], reference["out"])
-        return float(wrong), 0.0, f"outputs of {of} that are not exactly right"
+        if variant.role == "probe":
+            return float(outputs["left"]), 0.0, "integers that the first kernel did not set to zero"
+        roundoff = float(variant.options.get("result_roundoff", 0.0))
+        wrong, of = check(outputs["out"], reference["out"], roundoff)
+        allowed = f"right to {roundoff:.1e} of their size" if roundoff else "exactly right"
+        return float(wrong), 0.0, f"outputs of {of} that are not {allowed}"
+
+    def excuse(self, variant: Variant, case: Case) -> str | None:
+        return pytorch.missing() if variant.plan is peers.Convolution else None
+
+    def series(self, scale: str) -> Sequence[Series]:
+        layer = CASES[scale][0]
+        peer = ("torch-cpu", "torch-fp32", "torch-tf32", "torch-bf16")
+        dense = (*DENSE, *peer)
+        against = tuple(product(("lists", "strips"), dense))
+        return (
+            Series("weight zeros", "From how many zeros in the weights on does sparse beat dense?",
+                   "zeros in the weights, %", tuple((zeros, f"{layer}-w{zeros}") for zeros in ZEROS),
+                   ("lists", "built-lists", "strips", *dense), against),
+            Series("input zeros", "From how many zeros in the input on does it pay to skip those too?",
+                   "zeros in the input, %, with one non-zero in each slice of a filter",
+                   tuple((zeros, f"{layer}-x{zeros}") for zeros in ZEROS),
+                   ("built-lists", "strips", "both-sparse"), (("both-sparse", "strips"), ("both-sparse", "built-lists"))),
+        )  # fmt: skip
 
     def published_mapping(self, device: Device) -> Mapping[str, str | tuple[str, str]]:
+        rows, groups, both = "grid one block per filter row", "grid one block per filter", "lists"
         return {
             "sequential CPU": "sequential",
-            "conv+ReLU kernel and pool kernel": "lists",
-            "both kernels, profiler": "lists",
-            "speedup over CPU": ("lists", "sequential"),
-            "sparse filter lists in shared memory vs dense (at least)": ("lists", "filter-groups"),
-            "grid one block per filter row: speedup over CPU": ("row-groups", "sequential"),
-            "grid one block per filter: speedup over CPU": ("filter-groups", "sequential"),
+            "conv+ReLU kernel and pool kernel": both,
+            "both kernels, profiler": both,
+            "speedup over CPU": (both, "sequential"),
+            "host-device copies, profiler": both,
+            "2x2 max pool kernel": both,
+            "sparse filter lists in shared memory vs dense (at least)": (both, "filter-groups"),
+            f"{rows}: occupancy": "row-groups",
+            f"{groups}: occupancy": "filter-groups",
+            f"{rows}: speedup over CPU": ("row-groups", "sequential"),
+            f"{groups}: speedup over CPU": ("filter-groups", "sequential"),
+            "CUDA initialisation": "initialisation",
         }
 
+    def published_part(self, variant: str, metric: str) -> str | None:
+        return {"host-device copies, profiler": "copies", "2x2 max pool kernel": "pooling"}.get(variant)
+
+    def published_fact(self, variant: str, metric: str) -> str | None:
+        return "occupancy" if metric == "occupancy" else None
+
+    def counted(self, experiment: Measured) -> Mapping[tuple[str, str, str], str]:
+        """The best TILING_FACTOR, and what atomic pooling takes longer: differences of times, not times."""
+        theirs, ours = next(iter(PUBLISHED_CASES.items()))
+        found = {}
+        if best := experiment.fastest_point("layers", ours):
+            found["TILING_FACTOR found best", theirs, "parameter"] = f"{best} layers"
+        with_atomics, without = (experiment.seconds(name, ours) for name in ("atomic-pool", "filter-groups"))
+        if with_atomics and without:
+            for end in ("low", "high"):
+                name = f"one kernel with atomic max pooling: extra time ({end} end)"
+                found[name, theirs, "time"] = f"{(with_atomics - without) * 1e3:.3g} ms"
+        return found
+
     def work(self, case: Case) -> Work:
-        """The products that the published sparsity leaves: one a slice of a filter; each byte of the layer once."""
-        layer = plans.layer(case)
-        return Work(layer.flops / layer.kernel**2, layer.bytes, layer.bytes)
+        """The products of the weights that are not zero; each byte of the layer once."""
+        layer, zeros = plans.layer(case), case.params["weight_zeros"]
+        left = 1 / layer.kernel**2 if zeros is None else 1 - zeros / 100
+        return Work(layer.flops * left, layer.bytes, layer.bytes)
 
 
 def _case(name: str, scale: str) -> Case:
-    return Case(name, scale, {"layer": asdict(Layer.named(name))}, 1)
+    layer, weights, values = named(name)
+    return Case(name, scale, {"layer": asdict(layer), "weight_zeros": weights, "input_zeros": values}, 1)
 
 
 LAB = SparseConvolution()

@@ -1,13 +1,14 @@
 """How the host drives the sparse layer: one kernel or two, with lists found in the kernel or built before."""
 
+import time
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ...device import Device, Unsupported
+from ...device import Buffer, Device, Unsupported
 from ...devices import host_cpu
 from ...kernel_run import KernelRun, fit
 from ...lab import Case, Variant
@@ -23,6 +24,11 @@ FAST_MATH = {"opencl": "-cl-fast-relaxed-math", "cuda": "--use_fast_math"}
 def layer(case: Case) -> Layer:
     """The layer of a case."""
     return Layer(**case.params["layer"])
+
+
+def ceiling(size: int, part: int) -> int:
+    """How many parts cover the size."""
+    return -(-size // part)
 
 
 class Convolution(KernelRun):
@@ -42,10 +48,14 @@ class Convolution(KernelRun):
         self.kernel = self.program.kernel(self.kernel_name)
         border = self.layer.kernel // 2
         padded = np.pad(inputs["x"], ((0, 0), (border, border), (border, border)))
-        self.x, self.weight = device.upload(padded), device.upload(inputs["weight"])
+        self.given = {"x": padded, "weight": inputs["weight"]}
+        self.x, self.weight = self.place(padded), device.upload(inputs["weight"])
         self.conv = device.empty(4 * int(np.prod(self.layer.conv_shape)))
         self.out = device.empty(4 * int(np.prod(self.layer.out_shape)))
         self.buffers = [self.x, self.weight, self.conv, self.out]
+        self.copies = {name: device.empty(array.nbytes) for name, array in self.given.items()}
+        self.buffers += self.copies.values()
+        self.received = np.empty(self.layer.out_shape, np.int32)
 
     @abstractmethod
     def lay_out(self) -> tuple[int, ...]:
@@ -59,6 +69,34 @@ class Convolution(KernelRun):
     def turned(self) -> dict[str, Any]:
         """The knobs that follow from the launch."""
         return {}
+
+    def place(self, padded: np.ndarray) -> Buffer:
+        """The input, with its border, on the device."""
+        return self.device.upload(padded)
+
+    def run(self) -> float:
+        kernels = self.queue.laps(*self.laps())
+        start = time.perf_counter()
+        for name in ("x", "weight"):
+            self.queue.write(self.copies[name], self.given[name])
+        sent = time.perf_counter()
+        self.queue.read(self.out, self.received)
+        back = time.perf_counter()
+        copies = {"copies in": sent - start, "copy out": back - sent, "copies": back - start}
+        self.parts = copies | self.parts_of(kernels)
+        return sum(kernels)
+
+    def laps(self) -> Sequence[Callable[[], None]]:
+        """What is timed, in parts that are told apart."""
+        return (self.submit,)
+
+    def parts_of(self, kernels: Sequence[float]) -> dict[str, float]:
+        """The parts that the seconds of `laps` are."""
+        return {"kernels": sum(kernels)}
+
+    def outputs_size(self) -> tuple[int, ...]:
+        """The global size of a kernel with a work-item an output, in groups of 256."""
+        return (256 * ceiling(int(np.prod(self.layer.out_shape)), 256),)
 
     def reset(self) -> None:
         self.queue.write(self.conv, np.full(self.layer.conv_shape, SENTINEL, np.int32))
@@ -98,7 +136,6 @@ class Pooled(Convolution):
         ending = Source.of(HERE / "pool.k", FILTERS=self.layer.filters, SIZE=self.layer.size)
         program = device.build(ending.render(device.backend))
         self.pool, self.clear = program.kernel("pool"), program.kernel("clear")
-        self.outputs_size = (-(-int(np.prod(self.layer.out_shape)) // 256) * 256,)
 
     def lay_out(self) -> tuple[int, ...]:
         one = self.layer
@@ -108,11 +145,19 @@ class Pooled(Convolution):
 
     def submit(self) -> None:
         if self.atomic:
-            self.queue.launch(self.clear, self.outputs_size, (256,), self.out)
-            self.queue.launch(self.kernel, self.size, self.group, self.x, self.weight, self.out)
-        else:
-            self.queue.launch(self.kernel, self.size, self.group, self.x, self.weight, self.conv)
-            self.queue.launch(self.pool, self.outputs_size, (256,), self.conv, self.out)
+            self.queue.launch(self.clear, self.outputs_size(), (256,), self.out)
+        self.queue.launch(
+            self.kernel, self.size, self.group, self.x, self.weight, self.out if self.atomic else self.conv
+        )
+
+    def submit_pool(self) -> None:
+        self.queue.launch(self.pool, self.outputs_size(), (256,), self.conv, self.out)
+
+    def laps(self) -> Sequence[Callable[[], None]]:
+        return (self.submit,) if self.atomic else (self.submit, self.submit_pool)
+
+    def parts_of(self, kernels: Sequence[float]) -> dict[str, float]:
+        return super().parts_of(kernels) | ({} if self.atomic else {"pooling": kernels[1]})
 
 
 class Lists(Pooled):
@@ -127,6 +172,11 @@ class Lists(Pooled):
                 f"lists of {layers} channels take {needed} bytes of local memory: {device.local_bytes} at most"
             )
         super().__init__(device, variant, case, inputs)
+
+    def place(self, padded: np.ndarray) -> Buffer:
+        if dict(self.source.knobs)["STAGING"] == "IMAGE_READS":
+            return self.device.image(padded.reshape(len(padded), -1))
+        return super().place(padded)
 
 
 class Built(Convolution):
@@ -145,11 +195,12 @@ class Built(Convolution):
 
     def lay_out(self) -> tuple[int, ...]:
         windows = (self.layer.size // 2) ** 2
-        return (-(-windows // 64) * 64, self.layer.filters)
+        return (64 * ceiling(windows, 64), self.layer.filters)
 
     def submit_build(self) -> None:
-        size = -(-self.slices // 256) * 256
-        self.queue.launch(self.build, (size,), (256,), self.weight, self.entries, self.counts)
+        self.queue.launch(
+            self.build, (256 * ceiling(self.slices, 256),), (256,), self.weight, self.entries, self.counts
+        )
 
     def submit(self) -> None:
         self.submit_build()
@@ -157,27 +208,138 @@ class Built(Convolution):
 
 
 class Both(Built):
-    """Lists of both sides, built by two kernels; then a group some filters, whose maps stay in local memory."""
+    """Lists of both sides, built by two kernels; then groups of one warp scatter products, and a last kernel adds up."""
 
     kernel_name = "scatter"
-    group = (256,)
+    group = (32,)
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(device, variant, case, inputs)
-        self.lines = self.layer.depth * self.layer.size
-        self.build_neurons = self.program.kernel("build_neurons")
-        self.neurons, self.lengths = device.empty(8 * self.lines * self.layer.size), device.empty(4 * self.lines)
-        self.buffers += [self.neurons, self.lengths]
+        one, (groups,) = self.layer, (size // 32 for size in self.size)
+        self.build_neurons, self.add_up = self.program.kernel("build_neurons"), self.program.kernel("add_up")
+        self.neurons, self.lengths = device.empty(8 * one.depth * one.size**2), device.empty(4 * one.depth)
+        self.maps = device.empty(4 * groups * (one.size + one.kernel - 1) ** 2)
+        self.buffers += [self.neurons, self.lengths, self.maps]
 
     def lay_out(self) -> tuple[int, ...]:
         assert self.variant.source is not None
-        together = int(dict(self.variant.source.knobs)["TOGETHER"])
-        return (256 * -(-self.layer.filters // together),)
+        return (32 * self.layer.filters * int(dict(self.variant.source.knobs)["PARTS"]),)
 
     def submit(self) -> None:
         self.submit_build()
-        size = -(-self.lines // 256) * 256
-        self.queue.launch(self.build_neurons, (size,), (256,), self.x, self.neurons, self.lengths)
+        self.queue.launch(self.build_neurons, (128 * self.layer.depth,), (128,), self.x, self.neurons, self.lengths)
         self.queue.launch(
-            self.kernel, self.size, self.group, self.entries, self.counts, self.neurons, self.lengths, self.out
+            self.kernel, self.size, self.group, self.entries, self.counts, self.neurons, self.lengths, self.maps
         )
+        self.queue.launch(self.add_up, self.outputs_size(), (256,), self.maps, self.out)
+
+
+class Strips(Convolution):
+    """The input as bytes and lists of what is not zero, by two kernels; then a work-item sixteen outputs."""
+
+    kernel_name = "strips"
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        must_fit_a_byte(inputs)
+        super().__init__(device, variant, case, inputs)
+        one, knobs = self.layer, dict(self.source.knobs)
+        chunk = int(knobs["CHUNK"])
+        self.words = self.tiles * ceiling(one.depth, chunk) * chunk * (16 + one.kernel - 1) * 10
+        self.slices = one.filters * ceiling(one.depth, chunk)
+        self.to_bytes, self.build = self.program.kernel("to_bytes"), self.program.kernel("build")
+        self.bytes, self.counts = device.empty(4 * self.words), device.empty(4 * self.slices)
+        self.entries = device.empty(4 * self.slices * (chunk * one.kernel**2 + 4))
+        self.buffers += [self.bytes, self.counts, self.entries]
+
+    def lay_out(self) -> tuple[int, ...]:
+        assert self.variant.source is not None
+        knobs = dict(self.variant.source.knobs)
+        together = int(knobs["TOGETHER"])
+        items = 32 * together * int(knobs["PARTS"])
+        needed = max(int(knobs["CHUNK"]) * (16 + self.layer.kernel - 1) * 40, 2048 * together)
+        if needed > self.device.local_bytes:
+            raise Unsupported(f"chunks of {needed} bytes of local memory: {self.device.local_bytes} at most")
+        self.tiles = ceiling(self.layer.size, 32) * ceiling(self.layer.size, 16)
+        self.group = (items, 1)
+        return (items * self.tiles, ceiling(self.layer.filters, together))
+
+    def submit(self) -> None:
+        self.queue.launch(self.to_bytes, (256 * ceiling(self.words, 256),), (256,), self.x, self.bytes)
+        self.queue.launch(self.build, (512 * self.layer.filters,), (512,), self.weight, self.entries, self.counts)
+        self.queue.launch(self.kernel, self.size, self.group, self.bytes, self.entries, self.counts, self.out)
+
+
+class Tiles(Convolution):
+    """Weights packed by tiles of filters, as floats; then the dense product from registers."""
+
+    kernel_name = "tiles"
+    group = (512, 1)
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        sums = np.abs(inputs["x"]).max() * np.abs(inputs["weight"].astype(np.int64)).sum(axis=(1, 2, 3)).max()
+        if sums >= 2**24:
+            raise Unsupported(f"sums of up to {sums}: fp32 holds integers below {2**24} exactly")
+        super().__init__(device, variant, case, inputs)
+        one = self.layer
+        self.values = one.depth * one.kernel**2 * 32 * ceiling(one.filters, 32)
+        self.pack, self.packed = self.program.kernel("pack"), device.empty(4 * self.values)
+        self.buffers.append(self.packed)
+
+    def lay_out(self) -> tuple[int, ...]:
+        one = self.layer
+        return (512 * ceiling(one.size, 16) * ceiling(one.size, 8), ceiling(one.filters, 32))
+
+    def submit(self) -> None:
+        self.queue.launch(self.pack, (256 * ceiling(self.values, 256),), (256,), self.weight, self.packed)
+        self.queue.launch(self.kernel, self.size, self.group, self.x, self.packed, self.out)
+
+
+class Tensor(Convolution):
+    """NVIDIA's tensor cores in int8. Option `prepared`: operands are laid out once, not in each call."""
+
+    kernel_name = "tensor"
+    group = (512, 1)
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        must_fit_a_byte(inputs)
+        super().__init__(device, variant, case, inputs)
+        one = self.layer
+        slices, border, filters = ceiling(one.depth, 64), one.kernel - 1, 32 * ceiling(one.filters, 32)
+        rows, columns = 4 * ceiling(one.size, 4) + border, 32 * ceiling(one.size, 32) + border
+        self.to_pixels, self.to_taps = self.program.kernel("to_pixels"), self.program.kernel("to_taps")
+        self.pixels, self.packed = (
+            device.empty(rows * columns * slices * 64),
+            device.empty(filters * slices * 64 * one.kernel**2),
+        )
+        self.buffers += [self.pixels, self.packed]
+        self.pixels_size, self.taps_size = (256 * ceiling(columns, 32), rows, slices), (128 * filters, slices)
+        at_once = min(slices, 8)
+        staged = (4 + border) * (32 + border) * 64 * (at_once + (at_once + 1) % 2)
+        self.kernel.configure(dynamic_local_bytes=max(staged, 3 * 4 * 32 * 32 * 4))
+        self.prepared = bool(variant.options.get("prepared"))
+
+    def lay_out(self) -> tuple[int, ...]:
+        one = self.layer
+        return (512 * ceiling(one.size, 32) * ceiling(one.size, 4), ceiling(one.filters, 32))
+
+    def convert(self) -> None:
+        self.queue.launch(self.to_pixels, self.pixels_size, (256, 1, 1), self.x, self.pixels)
+        self.queue.launch(self.to_taps, self.taps_size, (128, 1), self.weight, self.packed)
+
+    def reset(self) -> None:
+        super().reset()
+        if self.prepared:
+            self.convert()
+            self.queue.finish()
+
+    def submit(self) -> None:
+        if not self.prepared:
+            self.convert()
+        self.queue.launch(self.kernel, self.size, self.group, self.pixels, self.packed, self.out)
+
+
+def must_fit_a_byte(inputs: Mapping[str, Any]) -> None:
+    """Raises Unsupported where a value does not."""
+    largest = max(np.abs(inputs[name]).max() for name in ("x", "weight"))
+    if largest > 127:
+        raise Unsupported(f"values of up to {largest}: a byte holds 127")

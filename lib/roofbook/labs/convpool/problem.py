@@ -26,6 +26,7 @@ that sums in fp32 are exact for the published layers, in any order and at any de
 
 NEURON_DENSITY = 204 / 1024  # published
 
+_ZEROS = re.compile(r"(.*?)(?:-w([0-9]{1,2}(?:\.[0-9]{1,3})?))?(?:-x([0-9]{1,2}(?:\.[0-9]{1,3})?))?")
 _NAME = re.compile(r"([0-9]{1,9})x([0-9]{1,9})x([0-9]{1,9})x([0-9]{1,9})-k([0-9]{1,9})")
 
 
@@ -97,6 +98,18 @@ class Layer:
     def bytes(self) -> int:
         """Input and weights in int16 and output in int32, each once."""
         return 2 * (math.prod(self.x_shape) + math.prod(self.weight_shape)) + 4 * math.prod(self.out_shape)
+
+
+def named(text: str) -> tuple[Layer, float | None, float | None]:
+    """The layer of a name, and how many % of each filter's weights and of each channel's inputs are zero, if it says so.
+
+    >>> named("512x512x32x32-k3-w50-x98.4")
+    (Layer(depth=512, filters=512, size=32, kernel=3), 50.0, 98.4)
+    """
+    match = _ZEROS.fullmatch(text)
+    assert match is not None, "each part of it may be missing"
+    layer, weights, values = match.groups()
+    return Layer.named(layer), *(None if zeros is None else float(zeros) for zeros in (weights, values))  # type: ignore[return-value]
 
 
 PUBLISHED = (Layer(512, 512, 32, 3), Layer(192, 256, 28, 3), Layer(96, 128, 27, 5))
@@ -200,8 +213,14 @@ def dense(offsets: Int32, entries: Int16, shape: Shape) -> Int16:
     return flat.reshape(shape)
 
 
-def check(out: NDArray[np.generic], right: Int32) -> tuple[int, int]:
-    """(values of `out` that do not equal those of `right`, all values). Raises ValueError where shapes differ."""
+def check(out: NDArray[np.generic], right: Int32, roundoff: float = 0.0) -> tuple[int, int]:
+    """(values of `out` that are not those of `right`, all values). Raises ValueError where shapes differ.
+
+    With `roundoff` above 0 a value may be wrong by that share of the right one, or by 1/2: `out` was rounded to an integer.
+    """
     if out.shape != right.shape:
         raise ValueError(f"shapes differ: {out.shape} and {right.shape}")
-    return int(np.count_nonzero(out != right)), right.size
+    if not roundoff:
+        return int(np.count_nonzero(out != right)), right.size
+    close = np.abs(out.astype(np.float64) - right) <= np.maximum(roundoff * np.abs(right.astype(np.float64)), 0.5)
+    return int(np.count_nonzero(~close)), right.size

@@ -1,0 +1,67 @@
+"""How long a device takes from nothing: `python -m roofbook.labs.convpool.initialise SPEC`, in a process of its own.
+
+Prints as JSON the seconds until it has a context with a buffer, and those until a first kernel is built and has run.
+"""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...device import Device, DriverFailed
+from ...lab import Case, Runnable, Variant
+from ...source import Source
+
+VALUES = 1024
+
+
+class Initialisation(Runnable):
+    """A new process opens the device and runs one kernel, which sets `VALUES` integers to zero."""
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        self.device, self.units, self.left = device, case.units, VALUES
+
+    def reset(self) -> None:
+        self.left = VALUES
+
+    def run(self) -> float:
+        command = [sys.executable, "-m", __name__, self.device.spec]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise DriverFailed((done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1])
+        told = json.loads(done.stdout)
+        self.left, self.parts = told["left"], {name: told[name] for name in ("context", "first kernel")}
+        return float(sum(self.parts.values()))
+
+    def outputs(self) -> dict[str, np.ndarray]:
+        return {"left": np.array(self.left)}
+
+
+def main(spec: str) -> dict[str, float]:
+    """Seconds of each step, and how many integers are `left` that are not zero."""
+    from ...devices import open_device
+
+    source = Source.of(Path(__file__).with_name("pool.k"), FILTERS=VALUES, SIZE=2)
+    texts = {dialect: source.render(dialect) for dialect in ("opencl", "cuda")}
+    if spec.startswith("cuda"):
+        import cupy  # noqa: F401
+    else:
+        import pyopencl  # noqa: F401
+    start = time.perf_counter()
+    device = open_device(spec, "opencl")
+    queue, buffer = device.queue(), device.upload(np.full(VALUES, -1, np.int32))
+    opened = time.perf_counter()
+    queue.launch(device.build(texts[device.backend]).kernel("clear"), (VALUES,), (256,), buffer)
+    queue.finish()
+    ran = time.perf_counter()
+    left = int(np.count_nonzero(queue.read(buffer, np.empty(VALUES, np.int32))))
+    return {"context": opened - start, "first kernel": ran - opened, "left": left}
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(sys.argv[1])))
