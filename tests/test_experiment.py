@@ -16,7 +16,7 @@ from roofbook import experiment as module
 from roofbook import labs, measure, peaks, provenance
 from roofbook.errors import UsageError
 from roofbook.experiment import PARAMETERS, Experiment, Note
-from roofbook.lab import Lab
+from roofbook.lab import Lab, Measured, Series
 from roofbook.labs.lbm import HERE, Lattice
 from roofbook.report.html import Table
 from roofbook.source import Source
@@ -223,6 +223,7 @@ def test_a_kernel_that_does_not_build_or_is_wrong_is_shown_with_its_reason_and_n
     assert rows.loc["fused", "reason"].startswith("wrong result: error ")
     assert rows.loc["soa", "reason"].startswith("does not build: ")
     assert [len(rows.loc[name, "samples_s"]) for name in ("fused", "soa")] == [0, 0]
+    assert experiment.seconds("fused", "40x24") is None and experiment.seconds("no-finish", "40x24")
 
     ladder = experiment.ladder().html
     lines = {name: line for line in ladder.split("<tr") for name in ("fused", "soa") if f">{name}<" in line}
@@ -280,9 +281,10 @@ def test_a_page_stands_with_nothing_measured(opened: Open, monkeypatch: pytest.M
         *(experiment.ceilings(), experiment.steps("fused"), experiment.ladder(), experiment.leave_one_out()),
         *(experiment.ladder_chart(), experiment.roofline(), experiment.heat_map("wg"), experiment.sweep_table("wg")),
         *(experiment.line_sweep("buffers"), experiment.bandwidth_chart()),
+        *(experiment.parts(), experiment.resources(), experiment.timeline("fused")),
         *(experiment.published(), experiment.failed(), experiment.card(), experiment),
     ]
-    assert [type(each) for each in shown[4:10]] == [Note] * 6
+    assert [type(each) for each in shown[4:13]] == [Note] * 9
     for each in shown:
         assert each._repr_html_().startswith("<")
     assert "(not measured)" in experiment.summary().data
@@ -297,6 +299,156 @@ def test_a_heat_map_says_what_its_sides_are(opened: Open, lab: Lab) -> None:
     experiment.measure()
     drawn = experiment.heat_map("wg").html
     assert ">sticks<" in drawn and ">stones<" in drawn
+
+
+def test_what_runs_tell_of_themselves_is_shown(opened: Open, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    spans = [[0, "to device", 0.0, 1e-4], [0, "kernel", 1e-4, 3e-4]]
+    told = {"parts": {"copy": [1e-4] * 9}, "timeline": spans, "registers": 32}
+    whole = measure._row
+
+    def row(*given: Any) -> dict[str, Any]:
+        made = whole(*given)
+        return made | {"extra": json.dumps({**json.loads(made["extra"]), **told})}
+
+    monkeypatch.setattr(measure, "_row", row)
+    experiment = opened(variants=["fused"])
+    experiment.measure()
+    assert "No parts to show" in experiment.parts().html
+    lab.parts, lab.facts_shown = ("copy",), {"registers": "Registers"}
+    cells = experiment.lab.cases("test")[0].units
+    parts = experiment.parts()
+    assert isinstance(parts, Table) and parts.frame.set_index("variant").loc["fused", "copy"] == pytest.approx(
+        1e-4 / cells
+    )
+    assert ">32<" in parts.html and "not on this case: a side is no power of two" in parts.html
+    assert ">32<" in experiment.resources().html
+    assert "kernels during 0.00" in experiment.timeline("fused").html
+    with pytest.raises(UsageError, match="did you mean 'fused'"):
+        experiment.timeline("fusd")
+
+
+# -- series ------------------------------------------------------------------------------------------------------------
+
+WIDTHS = Series(
+    "width", "From which width on?", "width, cells", ((24, "24x24"), (40, "40x24"), (56, "56x24")),
+    ("fused", "soa", "bit-neighbours"), (("soa", "fused"), ("bit-neighbours", "fused")),
+)  # fmt: skip
+
+
+@pytest.fixture
+def widened(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Lab:
+    """The lab with a series over cases that no scale lists, but one."""
+    (case,) = lab.cases("test")
+    widths = {"24x24": 24, "56x24": 56}
+
+    def sized(name: str, scale: str) -> Any:
+        return replace(case, name=name, params={**case.params, "nx": widths[name]}) if name in widths else None
+
+    monkeypatch.setattr(lab, "sized", sized)
+    monkeypatch.setattr(
+        lab, "series", lambda scale: (WIDTHS, replace(WIDTHS, axis="again", variants=("soa",), against=()))
+    )
+    return lab
+
+
+def planned(experiment: Experiment) -> list[tuple[str, str]]:
+    return [(cell.case.name, cell.variant.name) for cell in experiment.plan()]
+
+
+def test_cells_of_a_series_are_planned_once_after_those_of_the_ladder(opened: Open, widened: Lab) -> None:
+    ladder = [("40x24", name) for name in ("sequential", "fused", "soa")]
+    everything = opened(variants=["sequential", "fused", "soa", "bit-neighbours"])
+    beside = [("24x24", "fused"), ("24x24", "soa"), ("56x24", "fused"), ("56x24", "soa")]
+    assert planned(everything) == ladder + beside and [case.name for case in everything.cases] == ["40x24"]
+    assert planned(opened(variants=["soa"])) == [("40x24", "soa"), ("24x24", "soa"), ("56x24", "soa")]
+    assert planned(opened(variants=["sequential"])) == [("40x24", "sequential")]
+    assert planned(opened(variants=["sequential", "soa"], cases=["56x24"])) == [
+        ("56x24", "sequential"), ("56x24", "soa")
+    ]  # fmt: skip
+
+
+def test_a_series_is_measured_and_shown_and_leaves_the_ladder_as_it_is(opened: Open, widened: Lab) -> None:
+    experiment = opened(variants=["sequential", "fused", "soa"])
+    assert "7 cells measured" in experiment.measure()
+    assert {cell.state for cell in experiment.plan()} == {"fresh"} and "0 cells measured" in experiment.measure()
+    assert set(experiment.rows["case"]) == {"40x24", "24x24", "56x24"}
+    chart = experiment.series_chart("width").html
+    assert ">fused<" in chart and ">soa<" in chart and ">width, cells<" in chart and WIDTHS.question in chart
+    assert "Not on this case: a side is no power of two (bit-neighbours)." in chart
+    table = experiment.crossings("width")
+    assert table.frame["first"].tolist() == ["soa", "bit-neighbours"] and table.frame.at_start.notna().tolist() == [
+        True,
+        False,
+    ]
+    assert "a side is no power of two" in table.rows[1].cells[2].title
+    assert "24x24" not in experiment.ladder().html and "24x24" not in experiment.steps("fused")
+    assert experiment.case().name == "40x24" and experiment.case("24x24").params["nx"] == 24
+    assert experiment.value("soa", "56x24") != "(not measured)" and experiment.seconds("soa", "56x24")
+    assert experiment.seconds("sequential", "56x24") is None and experiment.seconds("soa", "elsewhere") is None
+    with pytest.raises(UsageError, match="unknown series 'height'; valid: width, again"):
+        experiment.series_chart("height")
+    with pytest.raises(UsageError, match="unknown case of this experiment '48x24'; valid: 40x24, 24x24, 56x24"):
+        experiment.case("48x24")
+
+
+def test_a_cell_of_a_series_that_is_measured_by_itself_is_found_on_the_page(opened: Open, widened: Lab) -> None:
+    one = opened(variants=["soa"], cases=["56x24"])
+    assert "1 cell measured" in one.measure()
+    page = opened(variants=["fused", "soa"])
+    fresh = [(cell.case.name, cell.variant.name) for cell in page.plan() if cell.state == "fresh"]
+    assert fresh == [("56x24", "soa")] and one.plan()[0].cell_key in {cell.cell_key for cell in page.plan()}
+    assert page.seconds("soa", "56x24")
+
+
+def test_a_series_stands_with_nothing_measured(opened: Open, widened: Lab) -> None:
+    experiment = opened()
+    assert isinstance(experiment.series_chart("width"), Note)
+    assert [row.cells[2].text for row in experiment.crossings("width").rows] == ["\u2013", "\u2013"]
+
+
+def test_a_sweep_s_figure_has_the_cases_of_the_ladder_alone(
+    opened: Open, widened: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    points = [variant.name for variant in widened.sweeps[1].variants[:2]]
+    monkeypatch.setattr(widened, "series", lambda scale: (replace(WIDTHS, variants=tuple(points), against=()),))
+    experiment = opened(variants=points)
+    experiment.measure()
+    assert "24x24" in set(experiment.rows["case"])
+    assert ">24x24<" not in experiment.line_sweep("wg").html
+
+
+def test_conclusions_may_ask_for_seconds_and_the_fastest_point(
+    opened: Open, lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    points = lab.sweeps[1].variants[:3]
+    experiment = opened(variants=[variant.name for variant in points])
+    assert experiment.fastest_point("wg", "40x24") is None and experiment.seconds(points[0].name, "40x24") is None
+    experiment.measure()
+    times = {variant.point: experiment.seconds(variant.name, "40x24") or 1e9 for variant in points}
+    assert experiment.fastest_point("wg", "40x24") == min(times, key=lambda point: times[point])
+    key = ("operational intensity", "128x128", "intensity")
+
+    def counted(asked: Measured) -> dict[tuple[str, str, str], str]:
+        return {key: f"point {asked.fastest_point('wg', '40x24')}"}
+
+    monkeypatch.setattr(lab, "counted", counted)
+    assert f"point {min(times, key=lambda point: times[point])}" in experiment.published().html
+
+
+def test_the_lab_says_which_part_or_fact_a_published_figure_is_held_against(
+    opened: Open, lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = set()
+
+    def part(variant: str, metric: str) -> str | None:
+        asked.add((variant, metric))
+        return "nothing of the kind" if metric == "time" else None
+
+    experiment = opened(variants=["fused"])
+    monkeypatch.setattr(lab, "published_part", part)
+    monkeypatch.setattr(lab, "published_fact", lambda variant, metric: asked.add((metric, variant)))
+    experiment.published()
+    assert ("optimised, work-group 32x1", "time") in asked and ("time", "optimised, work-group 32x1") in asked
 
 
 def test_shown_source_is_in_the_language_of_the_device(opened: Open) -> None:

@@ -11,12 +11,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from roofbook import report
+from roofbook.device import Span
 from roofbook.errors import UsageError
+from roofbook.lab import Series
 from roofbook.report import svg, units
-from roofbook.report.readings import newest
+from roofbook.report.readings import Ratio, newest
 from roofbook.report.roofs import apart
+from roofbook.report.series import cross
+from roofbook.report.timeline import MOST, hidden
 from roofbook.roofline import Bound, Peaks
 from roofbook.store import State
 
@@ -531,6 +537,336 @@ def test_bandwidth_chart_says_what_it_leaves_out_and_what_a_bar_over_the_line_me
         bandwidths(order=["broken", "idle"])
 
 
+def told(variant: str, seconds: float = 1e-3, *, facts: dict[str, Any], **other: Any) -> dict[str, Any]:
+    """A row that tells facts of its run."""
+    return row(variant, seconds, extra=json.dumps(facts), **other)
+
+
+def part_rows() -> pd.DataFrame:
+    whole = {"op 1": [0.2] * 10 + [0.4] * 11, "copy": [0.0] * 21}
+    return frame(
+        told("plain", facts={"parts": whole, "accuracy": 0.88614, "images": 12000, "data": "fashion"}),
+        told("short", facts={"parts": {"op 1": [0.3]}, "accuracy": 0.9}),
+        told("wrong", facts={"parts": whole, "accuracy": 0.77}, error=2e-6),
+    )
+
+
+def test_parts_are_medians_per_unit_in_one_unit() -> None:
+    order = ["plain", "short", "wrong", "absent", "elsewhere"]
+    table = report.parts(
+        part_rows(), order, case="256x256", parts=["op 1", "copy"],
+        facts={"accuracy": "Accuracy", "images": "Images", "data": "Data"}, elsewhere=["elsewhere"],
+    )  # fmt: skip
+    assert [column.text for column in table.columns] == [
+        "Variant", "op 1 (ms)", "copy (ms)", "Accuracy", "Images", "Data"
+    ]  # fmt: skip
+    said = {line.cells[0].text: line.cells for line in table.rows}
+    thin = units.THIN
+    assert [cell.text for cell in said["plain"]] == ["plain", "4.00", "0.00", "0.8861", f"12{thin}000", "fashion"]
+    assert (
+        said["plain"][1].title == "95 % interval [2.00, 4.00]" and said["short"][1].title == "n = 1, range [3.00, 3.00]"
+    )
+    assert [cell.text for cell in said["short"]] == ["short", "3.00", "–", "0.9000", "–", "–"]
+    assert said["short"][2].title == "short has no such part" and said["short"][4].title == "short does not tell"
+    assert "not verified" in said["wrong"][1].text and "0.77" not in table.html
+    assert [said[name][1].text for name in ("absent", "elsewhere")] == ["not measured", "not on this device"]
+    assert table.frame.loc[:1, "op 1"].tolist() == pytest.approx([4e-3, 3e-3])
+    assert table.frame.loc[2:, ["op 1", "copy", "accuracy"]].isna().all(axis=None)
+    assert table.frame.status.tolist() == ["ok", "ok", "failed", "missing", "missing"]
+    unverified = newest(part_rows())["wrong"]
+    assert not unverified.parts and not unverified.facts
+
+
+@pytest.mark.parametrize("bad", [[], [0.1, math.nan], [-0.1], [math.inf]])
+def test_a_part_that_is_no_time_is_refused(bad: list[float]) -> None:
+    rows = frame(told("plain", facts={"parts": {"copy": bad}}))
+    with pytest.raises(UsageError, match=r"plain on 256x256: part 'copy' holds \["):
+        report.parts(rows, ["plain"], case="256x256", parts=["copy"])
+    with pytest.raises(UsageError, match="no parts to show"):
+        report.parts(rows, ["plain"], case="256x256", parts=[])
+
+
+def test_resources_have_the_columns_that_some_variant_tells() -> None:
+    cuda = {"group": "32x8", "groups": 51200, "registers": 37, "local_bytes": 2050, "spill_bytes": 0, "occupancy": 0.75}
+    rows = frame(
+        told("port", facts=cuda | {"groups_by_registers": 6}, backend="cuda"),
+        told("host", facts={"private_bytes": 12, "local_bytes": 4}, device="cpu", device_name="Some CPU"),
+        told("wrong", facts=cuda, error=2e-6),
+        row("library", 1e-3, backend="cuda"),
+    )
+    table = report.resources(rows, ["port", "host", "wrong", "library"], case="256x256")
+    assert [column.text for column in table.columns] == [
+        "Variant", "Group", "Groups", "Registers", "Local memory (B)", "Spilled (B)", "Private memory (B)",
+        "Groups by registers", "Occupancy",
+    ]  # fmt: skip
+    said = {line.cells[0].text: [cell.text for cell in line.cells[1:]] for line in table.rows}
+    thin = units.THIN
+    assert said["port"] == ["32x8", f"51{thin}200", "37", f"2{thin}050", "0", "–", "6", f"75.0{thin}%"]
+    assert said["host"] == ["–", "–", "–", "4", "–", "12", "–", "–"] and "on Some CPU" in line(table, "host")
+    assert said["library"] == ["–"] * 8 and said["wrong"] == ["failed: not verified: error 2e-06, allowed 1e-06"]
+    assert [note.split(":")[0] for note in table.notes[1:]] == ["CUDA", "OpenCL"]
+    assert table.frame.registers.tolist()[0] == 37 and table.frame.registers[1:].isna().all()
+    only = report.resources(rows, ["host"], case="256x256")
+    assert [note.split(":")[0] for note in only.notes[1:]] == ["OpenCL"] and len(only.columns) == 3
+    with pytest.raises(UsageError, match="no verified variant on 256x256 tells what its kernel takes"):
+        report.resources(rows, ["wrong", "library"], case="256x256")
+
+
+def spans(queues: int, rounds: int, length: float = 1e-3) -> list[list[Any]]:
+    """Rounds of copy, kernel, copy on queues in turn; on several, each kind waits for its engine alone."""
+    free: dict[Any, float] = {}
+    made: list[list[Any]] = []
+    for at in range(rounds):
+        queue = at % queues
+        for what in ("to device", "kernel", "to host"):
+            start = max(free.get(queue, 0.0), free.get(what, 0.0))
+            free[queue] = free[what] = start + length
+            made.append([queue, what, start, start + length])
+    return made
+
+
+def traced_rows(rounds: int = 10) -> pd.DataFrame:
+    return frame(
+        told("streams", facts={"timeline": spans(3, rounds)}),
+        told("serial", facts={"timeline": spans(1, rounds)}),
+        row("plain", 1e-3),
+        told("wrong", facts={"timeline": spans(1, 2)}, error=2e-6),
+    )
+
+
+def bars(figure: report.Figure) -> dict[tuple[float, str], list[tuple[float, float]]]:
+    """(height in the figure, colour) -> the bars there, start and end in ms."""
+    from matplotlib.colors import to_hex
+
+    found = {}
+    for patch in axes(figure).patches:
+        ends = patch.get_path().vertices
+        key = round(float(ends[0, 1]), 6), to_hex(patch.get_edgecolor())
+        found[key] = list(zip(ends[0::2, 0].tolist(), ends[1::2, 0].tolist(), strict=True))
+    return found
+
+
+def test_a_timeline_has_a_lane_for_each_queue_on_one_axis() -> None:
+    figure = report.timeline(traced_rows(), ["serial", "streams"], case="256x256")
+    kernels = [each for (_, colour), each in sorted(bars(figure).items()) if colour == svg.COLOURS["step"]]
+    assert [len(each) for each in kernels] == [10, 4, 3, 3]
+    assert kernels[0][:2] == [pytest.approx((1, 2)), pytest.approx((4, 5))]
+    assert [each[0] for each in kernels[1:]] == [pytest.approx((at, at + 1)) for at in (1, 2, 3)]
+    assert len(bars(figure)) == 3 * 4 and axes(figure).get_xlim() == pytest.approx((0, 30))
+    words = [text.get_text() for text in axes(figure).texts]
+    lanes = ["queue 0", "queue 1", "queue 2"]
+    assert [each for each in words if each.startswith("queue")] == ["queue 0", *lanes]
+    thin = units.THIN
+    assert words[:2] == ["serial", f"30.0{thin}ms \u00b7 kernels during 0.00{thin}% of the copying"]
+    assert "12.0" in words[4] and words[3] == "streams"
+    assert [text.get_text() for text in axes(figure).get_legend().get_texts()][1] == "kernel"
+
+
+def test_a_timeline_says_what_it_leaves_out() -> None:
+    asked = ["streams", "plain", "wrong", "absent", "elsewhere"]
+    figure = report.timeline(traced_rows(), asked, case="256x256", elsewhere=["elsewhere"])
+    assert figure.notes[1:] == (
+        "Tells no timeline: plain.",
+        "wrong failed: not verified: error 2e-06, allowed 1e-06.",
+        "Not on this device (elsewhere).",
+        "Not measured: absent.",
+    )
+    with pytest.raises(UsageError, match="no verified run of plain, wrong on 256x256 tells a timeline"):
+        report.timeline(traced_rows(), ["plain", "wrong"], case="256x256")
+
+
+def test_of_a_long_run_the_beginning_is_drawn_and_said() -> None:
+    figure = report.timeline(traced_rows(500), ["serial", "streams"], case="256x256")
+    drawn = bars(figure)
+    assert len(figure.svg) < 150_000 and sum(map(len, drawn.values())) <= 2 * MOST
+    streams = sorted(start for start, *_ in (span[2:] for span in spans(3, 500)))
+    assert axes(figure).get_xlim()[1] == pytest.approx(1e3 * streams[MOST])
+    assert figure.notes[1].startswith("Drawn are the first ") and "serial and streams went on" in figure.notes[1]
+    assert f"1.50{units.THIN}s" in [text.get_text() for text in axes(figure).texts][1], "the whole run's time"
+    assert "Drawn" not in " ".join(report.timeline(traced_rows(), ["serial"], case="256x256").notes)
+
+
+@pytest.mark.parametrize(
+    "bad", [[0, "memset", 0, 1], [0, "kernel", 2, 1], [0, "kernel", -1, 1], [0, "kernel", 0, math.inf]]
+)
+def test_a_span_that_is_none_is_refused(bad: list[Any]) -> None:
+    with pytest.raises(
+        UsageError, match=r"odd on 256x256: timeline holds \[0, '.*what one of to device, kernel, to host"
+    ):
+        report.timeline(frame(told("odd", facts={"timeline": [bad]})), ["odd"], case="256x256")
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from(["to device", "kernel", "to host"]), st.integers(0, 20),
+                          st.integers(0, 9)), max_size=9))  # fmt: skip
+def test_hidden_copies_are_those_with_a_kernel_at_the_same_time(made: list[tuple[int, str, int, int]]) -> None:
+    listed = [Span(queue, what, start, start + length) for queue, what, start, length in made]
+    ticks = [{span.what for span in listed if span.start <= at < span.end} for at in range(30)]
+    copying = [now for now in ticks if now - {"kernel"}]
+    share = sum("kernel" in now for now in copying) / len(copying) if copying else math.nan
+    assert hidden(listed) == pytest.approx(share, nan_ok=True)
+
+
+ZEROS = Series(
+    "zeros", "From where on do lists pay?", "zeros, %", ((0, "z0"), (50, "z50"), (80, "z80"), (90, "z90"), (98, "z98")),
+    ("dense", "lists", "both"), (("lists", "dense"), ("both", "dense"), ("dense", "lists"), ("both", "lists")),
+)  # fmt: skip
+
+
+def series_rows() -> pd.DataFrame:
+    """dense is level, lists halve at each point and cross it at x = 65; both is always twice as fast as dense."""
+    made = []
+    for at, (_, case) in enumerate(ZEROS.points):
+        times = {"dense": 1e-3, "lists": 2.0 ** (1.5 - at) * 1e-3, "both": 5e-4}
+        made += [even(name, seconds, case=case) for name, seconds in times.items()]
+    made[-1] |= {"status": "failed", "reason": "out of memory"}
+    return frame(*[each for each in made if (each["variant"], each["case"]) != ("both", "z50")])
+
+
+def test_a_crossing_is_where_the_lines_meet_and_what_never_crosses_is_said() -> None:
+    table = report.crossings(series_rows(), ZEROS, excused={("both", "z50"): "not on this case: no room"})
+    assert table.frame.said.tolist() == [
+        "faster from 65.0 on", "faster at every point", "faster up to 65.0", "faster up to 85.0",
+    ]  # fmt: skip
+    assert table.frame.crossings.tolist() == [pytest.approx([65]), [], pytest.approx([65]), pytest.approx([85])]
+    assert table.frame.at_start.tolist() == pytest.approx([2**-1.5, 2, 2**1.5, 2**2.5])
+    assert table.frame.at_end.tolist() == pytest.approx([2**2.5, math.nan, 2**-2.5, math.nan], nan_ok=True)
+    last = table.rows[1].cells[-1]
+    assert (last.text, last.title) == ("–", "both on z98: out of memory")
+    assert "First vs second at 98" in table.html
+    assert table.notes[-2:] == ["both on z50: not on this case: no room", "both on z98: out of memory"]
+
+
+def test_a_series_is_a_line_a_variant_with_gaps_and_rings() -> None:
+    figure = report.series(series_rows(), ZEROS)
+    ax = axes(figure)
+    lines = {each.get_label(): each[0].get_xydata() for each in ax.containers}
+    assert list(lines) == list(ZEROS.variants) and ax.get_yscale() == "log" and ax.get_xscale() == "linear"
+    assert lines["lists"][:, 1].tolist() == pytest.approx([2.0 ** (1.5 - at) * 1e3 for at in range(5)])
+    assert np.isnan(lines["both"][:, 1]).tolist() == [False, True, False, False, True], "no line across what is missing"
+    rings = [each.get_xydata()[0].tolist() for each in ax.lines if each.get_markersize() == 13]
+    assert rings[:2] == [pytest.approx([65, 1000]), pytest.approx([65, 1000])] and rings[2] == pytest.approx([85, 500])
+    assert figure.title == ZEROS.question and "both on z98: out of memory" in figure.notes
+    assert "both on z50: not measured" in figure.notes and ax.get_xlabel() == "zeros, %"
+    with pytest.raises(UsageError, match="no point of the series over zeros has a verified time"):
+        report.series(lab_rows(), ZEROS)
+    with pytest.raises(UsageError, match="no point"):
+        report.series(pd.DataFrame(), ZEROS)
+
+
+def test_a_series_with_nothing_measured_still_has_its_crossings_to_find() -> None:
+    table = report.crossings(pd.DataFrame(), ZEROS)
+    assert [row.cells[2].text for row in table.rows] == ["–"] * 4
+    assert "lists on z0: not measured; dense on z0: not measured" in table.rows[0].cells[2].title
+    assert table.notes[-1] == "Not measured (dense, lists, both)."
+
+
+def noisy(variant: str, seconds: float, case: str) -> dict[str, Any]:
+    """Samples that scatter by 10 %, differently from variant to variant."""
+    drift = 1 + 0.1 * np.sin(np.arange(20) * (3.7 if variant == "dense" else 5.3))
+    return row(variant, seconds, case=case, samples_s=(100 * seconds * drift).tolist())
+
+
+def test_lines_that_are_the_same_cross_nowhere() -> None:
+    flat = [noisy(name, 1e-3, case) for _, case in ZEROS.points for name in ("dense", "lists")]
+    first = report.crossings(frame(*flat), ZEROS).frame.iloc[0]
+    assert first.said == "the same at every point" and first.crossings == []
+    some = [even("lists", 5e-4, case=case) if case == "z98" else noisy("lists", 1e-3, case) for _, case in ZEROS.points]
+    first = report.crossings(frame(*[each for each in flat if each["variant"] == "dense"], *some), ZEROS).frame.iloc[0]
+    assert first.said == "faster at 1 point; the same at 4" and first.crossings == []
+
+
+@given(st.data())
+def test_a_known_crossing_is_found(data: st.DataObject) -> None:
+    """Two straight lines in log time over points at any distance: one crossing, wherever points lie."""
+    log = data.draw(st.booleans())
+    xs = sorted(data.draw(st.sets(st.integers(1, 1000), min_size=2, max_size=9)))
+    places = [math.log(x) if log else float(x) for x in xs]
+    meet = data.draw(st.floats(places[0], places[-1]))
+    assume(all(abs(place - meet) > 1e-6 for place in places))
+    slope = data.draw(st.sampled_from([-10.0, -0.1, 0.1, 2.0])) / (places[-1] - places[0])
+    leads = [math.exp(slope * (place - meet)) for place in places]
+    ratios = [Ratio(lead, lead, lead, False, "") for lead in leads]
+    (found,) = cross(xs, ratios, log)
+    assert found == pytest.approx(math.exp(meet) if log else meet, rel=1e-6)
+
+
+@given(st.lists(st.sampled_from([-1.0, -0.01, 0.01, 1.0]), min_size=1, max_size=12))
+def test_crossings_lie_between_points_that_surely_differ(leads: list[float]) -> None:
+    """A lead of 0.01 is not sure: it makes no crossing of its own, however often it turns."""
+    ratios = [Ratio(math.exp(each), 0.9, 1.1, abs(each) < 0.1, "") for each in leads]
+    sure = [at for at, ratio in enumerate(ratios) if not ratio.same]
+    turns = [(a, b) for a, b in pairwise(sure) if (leads[a] > 0) != (leads[b] > 0)]
+    found = cross(list(range(len(leads))), ratios)
+    assert len(found) == len(turns) and all(a < x < b for x, (a, b) in zip(found, turns, strict=True))
+
+
+def test_several_crossings_are_told_in_turn() -> None:
+    made = []
+    for (_, case), lead in zip(ZEROS.points, (0.5, 2, 2, 0.5, 2), strict=True):
+        made += [even("dense", 1e-3, case=case), even("lists", 1e-3 / lead, case=case)]
+    table = report.crossings(frame(*made), ZEROS)
+    assert table.frame.said[0] == "several: faster from 25.0, slower from 85.0, faster from 94.0"
+    assert table.frame.said[2] == "several: slower from 25.0, faster from 85.0, slower from 94.0"
+
+
+def test_points_far_apart_lie_on_a_logarithmic_axis_and_so_does_their_crossing() -> None:
+    batches = Series("batch", "Which?", "images", ((10, "b10"), (1000, "b1000")), ("a", "b"), (("a", "b"),))
+    made = [even(name, seconds, case=case) for case, *times in (("b10", 2e-3, 1e-3), ("b1000", 1e-3, 2e-3))
+            for name, seconds in zip("ab", times, strict=True)]  # fmt: skip
+    figure = report.series(frame(*made), batches)
+    assert axes(figure).get_xscale() == "log"
+    assert report.crossings(frame(*made), batches).frame.crossings[0] == pytest.approx([100])
+    assert [each.get_xydata()[0, 0] for each in axes(figure).lines if each.get_markersize() == 13] == pytest.approx(
+        [100]
+    )
+
+
+def published_rows(*figures: tuple[str, str, str, float, float]) -> pd.DataFrame:
+    return pd.DataFrame(
+        [{"table": "1", "variant": variant, "case": "", "device": "Old GPU", "metric": metric, "unit": unit, "trial": "",
+          "value": value, "seconds": seconds} for variant, metric, unit, value, seconds in figures]
+    )  # fmt: skip
+
+
+def test_published_parts_and_facts_are_held_against_ours() -> None:
+    nan = math.nan
+    published = published_rows(
+        ("net", "op time", "ms", 6.0, 6e-3), ("net", "free", "ms", 6.0, 6e-3), ("net", "accuracy", "", 0.86, nan),
+        ("net", "occupancy", "%", 25.0, nan), ("net", "images", "", 6000, nan), ("net", "data", "", 1, nan),
+        ("bad", "op time", "ms", 6.0, 6e-3), ("bad", "accuracy", "", 0.86, nan), ("none", "accuracy", "", 0.86, nan),
+        ("net", "time", "ms", 6.0, 6e-3),
+    )  # fmt: skip
+    rows = part_rows()
+    rows.loc[0, "extra"] = json.dumps(json.loads(rows.loc[0, "extra"]) | {"occupancy": 0.75})
+    table = report.published_beside_ours(
+        published, rows, {"net": "plain", "bad": "wrong"}, cases={"": "256x256"}, units={"256x256": 1000},
+        parts=lambda variant, metric: {"op time": "op 1", "free": "free"}.get(metric),
+        facts=lambda variant, metric: metric if metric in ("accuracy", "occupancy", "images", "data") else None,
+    )  # fmt: skip
+    assert table.frame.status.tolist() == [
+        "ok",
+        "missing",
+        "ok",
+        "ok",
+        "ok",
+        "missing",
+        "failed",
+        "failed",
+        "missing",
+        "ok",
+    ]
+    part, _, accuracy, occupancy, images, _, _, _, _, whole = table.frame.itertuples()
+    assert part.ours == pytest.approx(4.0) and part.published_over_ours == pytest.approx(6e-3 / 4.0)
+    assert part.ours_low == pytest.approx(2.0) and part.extrapolated and "extrapolated from 100 x step" in table.html
+    assert whole.ours == pytest.approx(1.0, rel=0.06), "a time that is no part is the whole"
+    assert (accuracy.ours, occupancy.ours, images.ours) == (0.88614, 75, 12000)
+    assert occupancy.published_over_ours == pytest.approx(1 / 3)
+    thin = units.THIN
+    assert [line.cells[4].text for line in table.rows[2:5]] == ["0.8861", f"75.00{thin}%", f"12{thin}000"]
+    assert "'free'" in table.rows[1].cells[4].title and "'data'" in table.rows[5].cells[4].title
+    assert table.rows[4].cells[5].text == "0.500" and table.rows[5].cells[5].text == "–"
+
+
 def figures() -> dict[str, report.Figure]:
     rows = lab_rows()
     grid, reasons = report.sweep_grid(sweep_rows(), "wg", case="256x256")
@@ -542,6 +878,8 @@ def figures() -> dict[str, report.Figure]:
         "roofline": report.roofline_chart(rows, PEAKS, case="256x256", working_set=4.7e6),
         "heat": report.heat_map(grid, reasons=reasons),
         "line": report.line_sweep(sweep_rows(), "wg"),
+        "series": report.series(series_rows(), ZEROS),
+        "timeline": report.timeline(traced_rows(), ["serial", "streams"], case="256x256"),
     }
 
 

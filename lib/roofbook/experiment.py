@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from . import labs, peaks, report, run
 from .devices import open_device
 from .errors import UsageError, one_of
-from .lab import SCALES, Case, Sweep, Variant
+from .lab import SCALES, Case, Series, Sweep, Variant
 from .measure import Policy, where
 from .progress import Reporter
 from .store import Store
@@ -117,9 +117,18 @@ class Experiment:
     # -- measuring -----------------------------------------------------------------------------------------------------
 
     def plan(self, variants: Sequence[Variant] | None = None) -> list[run.Planned]:
-        """The cells of this experiment and their state in the store."""
+        """The cells of this experiment, each once, those of its series after the others, and their state in the store."""
         chosen = self.variants if variants is None else variants
-        return run.plan(self.lab, self.cases, chosen, self.device, self.store, self.policy)
+        cells = self._plan(self.cases, chosen)
+        for series in () if self.parameters["cases"] else self.lab.series(self.parameters["scale"]):
+            cells += self._plan(self._cases_of(series), [each for each in chosen if each.name in series.variants])
+        return list({(cell.case.name, cell.variant.name): cell for cell in cells}.values())
+
+    def _plan(self, cases: Sequence[Case], variants: Sequence[Variant]) -> list[run.Planned]:
+        return run.plan(self.lab, cases, variants, self.device, self.store, self.policy)
+
+    def _cases_of(self, series: Series) -> list[Case]:
+        return [self.lab.case(name, self.parameters["scale"]) for _, name in series.points]
 
     def measure(self) -> "Html":
         """Measure the device's ceilings and the cells that are not fresh; says how many."""
@@ -173,13 +182,15 @@ class Experiment:
         return bound(work, ceilings, work.footprint) if ceilings else None
 
     def case(self, name: str | None = None) -> Case:
-        """The case of that name, by default the largest."""
+        """The case of that name, those of series included; by default the largest of the others."""
         if name is None:
             return max(self.cases, key=lambda case: self.lab.work(case).footprint)
-        for case in self.cases:
+        series = self.lab.series(self.parameters["scale"])
+        known = [*self.cases, *(case for each in series for case in self._cases_of(each))]
+        for case in known:
             if case.name == name:
                 return case
-        raise one_of("case of this experiment", name, [case.name for case in self.cases])
+        raise one_of("case of this experiment", name, list(dict.fromkeys(case.name for case in known)))
 
     def order(self) -> list[str]:
         return [variant.name for variant in (*self.lab.ladder, *self.lab.peers)]
@@ -248,6 +259,50 @@ class Experiment:
             )
         )
 
+    def parts(self, case: str | None = None) -> "Table | Note":
+        """The parts of each variant's run on a case, such as copies, and what else the lab shows of it."""
+        chosen = self.case(case)
+        return _or_note(
+            lambda: report.parts(
+                self.rows, self.order(), case=chosen.name, parts=self.lab.parts, facts=self.lab.facts_shown,
+                elsewhere=self.elsewhere(chosen),
+            )
+        )  # fmt: skip
+
+    def resources(self, case: str | None = None) -> "Table | Note":
+        """What the kernels of each variant take of the device, and how many of their groups fit at once."""
+        chosen = self.case(case)
+        return _or_note(
+            lambda: report.resources(self.rows, self.order(), case=chosen.name, elsewhere=self.elsewhere(chosen))
+        )
+
+    def timeline(self, *variants: str, case: str | None = None) -> "Figure | Note":
+        """What the queues of these variants did when, in one run of each on a case."""
+        chosen, names = self.case(case), [self.lab.variant(name).name for name in variants]
+        return _or_note(lambda: report.timeline(self.rows, names, case=chosen.name, elsewhere=self.elsewhere(chosen)))
+
+    def series_chart(self, axis: str) -> "Figure | Note":
+        """Time of some variants over something of the case, such as its sparsity."""
+        series = self.series(axis)
+        return _or_note(lambda: report.series(self.rows, series, excused=self._excused(series)))
+
+    def crossings(self, axis: str) -> "Table":
+        """From which point of a series on one variant is faster than another."""
+        series = self.series(axis)
+        return report.crossings(self.rows, series, excused=self._excused(series))
+
+    def series(self, axis: str) -> Series:
+        known = self.lab.series(self.parameters["scale"])
+        for series in known:
+            if series.axis == axis:
+                return series
+        raise one_of("series", axis, [series.axis for series in known])
+
+    def _excused(self, series: Series) -> dict[tuple[str, str], str]:
+        """(variant, case) -> why a cell of a series cannot be measured here."""
+        cells = [(self.lab.variant(name), case) for name in series.variants for case in self._cases_of(series)]
+        return {(each.name, case.name): why for each, case in cells if (why := self._excuse(each, case))}
+
     def ceilings(self) -> "Table":
         """What the device was measured to do: copy bandwidth by working set, fp32 FMA."""
         from .report.ceilings import ceilings
@@ -278,8 +333,9 @@ class Experiment:
         mapping = self.lab.published_mapping(self.device)
         units = {case.name: int(case.params.get("iterations", 1)) for case in self.lab.cases("published")}
         return report.published_beside_ours(
-            table, self.rows, mapping, cases=self.lab.published_cases, units=units, measured=self.lab.counted()
-        )
+            table, self.rows, mapping, cases=self.lab.published_cases, units=units, measured=self.lab.counted(self),
+            parts=self.lab.published_part, facts=self.lab.published_fact,
+        )  # fmt: skip
 
     def sweep(self, axis: str) -> Sweep:
         for sweep in self.lab.sweeps:
@@ -295,7 +351,8 @@ class Experiment:
     def line_sweep(self, axis: str) -> "Figure | Note":
         """Time by the point of a sweep, a line for each case."""
         sweep = self.sweep(axis)
-        return _or_note(lambda: report.line_sweep(self.rows, sweep.axis, title=sweep.question))
+        rows = self.rows[self.rows["case"].isin([case.name for case in self.cases])]
+        return _or_note(lambda: report.line_sweep(rows, sweep.axis, title=sweep.question))
 
     def heat_map(self, axis: str, case: str | None = None) -> "Figure | Note":
         """Time by the two numbers of each point of a sweep, such as the two sides of a work-group."""
@@ -342,6 +399,20 @@ class Experiment:
         found = newest(self.rows, case, roles=("step",))
         good = [each for each in found.values() if each.ok]
         return min(good, key=lambda each: each.median).variant if good else self.lab.best
+
+    def seconds(self, variant: str, case: str) -> float | None:
+        """Median time per unit of a variant on any case whose cells this experiment has; None without a verified one."""
+        from .report.readings import newest
+
+        cell = (self.rows["case"] == case) & (self.rows["variant"] == variant)
+        reading = newest(self.rows[cell]).get(variant)
+        return reading.median if reading and reading.ok else None
+
+    def fastest_point(self, axis: str, case: str) -> str | None:
+        """The point of a sweep with the shortest verified median on a case; None where none has one."""
+        times = {str(each.point): self.seconds(each.name, case) for each in self.sweep(axis).variants}
+        found = {point: seconds for point, seconds in times.items() if seconds is not None}
+        return min(found, key=lambda point: found[point], default=None)
 
     def failed(self) -> "Table":
         return report.failed(self.rows)

@@ -149,8 +149,26 @@ class Sweep:
     """What the two parts of a point such as `16x4` or `64x112x16/4x8x2` are."""
 
 
+@dataclass(frozen=True)
+class Series:
+    """How time goes with something of the case, such as its sparsity, for some variants. `question` is what its figure answers.
+
+    Its cells are measured beside those of the ladder: `variants` on the cases of `points`.
+    """
+
+    axis: str
+    question: str
+    along: str
+    """The label of the x axis, with its unit."""
+    points: tuple[tuple[float, str], ...]
+    """(x, case name), as `Lab.case` finds it."""
+    variants: tuple[str, ...]
+    against: tuple[tuple[str, str], ...] = ()
+    """Pairs of variants: from which x on is the first the faster one?"""
+
+
 class Measured(Protocol):
-    """What a lab's conclusions are written from: measured cells, already as text. An Experiment is one."""
+    """What a lab's conclusions are written from: measured cells, as text or in seconds. An Experiment is one."""
 
     @property
     def cases(self) -> Sequence[Case]: ...
@@ -160,6 +178,12 @@ class Measured(Protocol):
     def times(self, variant: str, reference: str, case: str | None = None) -> str: ...
 
     def fastest(self, case: str) -> str: ...
+
+    def seconds(self, variant: str, case: str) -> float | None:
+        """Median time per unit of a variant; None where it has no verified one."""
+
+    def fastest_point(self, axis: str, case: str) -> str | None:
+        """The point of a sweep with the shortest verified median; None where none has one."""
 
 
 class Lab(ABC):
@@ -184,12 +208,20 @@ class Lab(ABC):
     """What names of cases `sized` takes beside the listed ones, as a message says it: `any HEIGHTxWIDTH`."""
     published_cases: Mapping[str, str] = {}
     """Case name in results/published -> case name here, where they differ."""
+    parts: tuple[str, ...] = ()
+    """Parts of a run, by their names in `Runnable.parts`, that the table of parts shows, in its order."""
+    facts_shown: Mapping[str, str] = {}
+    """Facts of a run -> the heads of their columns in the table of parts, such as `accuracy` -> `Accuracy`."""
 
     def prepare(self) -> None:
         """Fetch what the lab needs from elsewhere, such as data, before its cells are planned."""
 
     @abstractmethod
     def cases(self, scale: str) -> Sequence[Case]: ...
+
+    def series(self, scale: str) -> Sequence[Series]:
+        """Over which of its cases, beside those of `cases`, the lab follows some variants."""
+        return ()
 
     def sized(self, name: str, scale: str) -> Case | None:
         """A case of a size that no scale lists; None where the name is no size. UsageError where the size is impossible."""
@@ -245,8 +277,25 @@ class Lab(ABC):
         """Published variant, or (variant, device) -> ours, or (ours, what a published speedup is over)."""
         return {variant.published: variant.name for variant in self.all_variants() if variant.published}
 
-    def counted(self) -> Mapping[tuple[str, str, str], str]:
-        """(published variant, case, metric) -> ours as text, for published figures that are no measured times."""
+    def published_part(self, variant: str, metric: str) -> str | None:
+        """The part of our run that a published time of `metric` covers; None where it covers what the lab times.
+
+        A name that our runs do not have says that we have no such time.
+        """
+        return None
+
+    def published_fact(self, variant: str, metric: str) -> str | None:
+        """The number among our run's facts that a published figure of `metric` is held against; None where none is.
+
+        What is published in % is held against a share from 0 to 1.
+        """
+        return None
+
+    def counted(self, experiment: "Measured") -> Mapping[tuple[str, str, str], str]:
+        """(published variant, case, metric) -> ours as text, for published figures that are no single measured time.
+
+        What would need a cell that was not measured is left out.
+        """
         return {}
 
     def all_variants(self) -> tuple[Variant, ...]:

@@ -13,7 +13,7 @@ from roofbook import labs
 from roofbook.device import Device
 from roofbook.errors import UsageError
 from roofbook.experiment import Experiment
-from roofbook.lab import SCALES, Lab, Variant
+from roofbook.lab import SCALES, Lab, Measured, Variant
 
 PUBLISHED = Path(__file__).parents[2] / "results" / "published"
 LABS = [pytest.param(labs.get(name), id=name) for name in labs.names()]
@@ -23,6 +23,19 @@ def variants(*roles: str) -> list[Any]:
     """A parameter (lab, variant) for every variant of these roles in every lab."""
     found = [(labs.get(name), variant) for name in labs.names() for variant in labs.get(name).all_variants()]
     return [pytest.param(*pair, id=f"{pair[0].name}-{pair[1].name}") for pair in found if pair[1].role in roles]
+
+
+class Timed:
+    """A store in which every cell took the same time, or in which nothing was measured."""
+
+    def __init__(self, time: float | None) -> None:
+        self.time = time
+
+    def seconds(self, variant: str, case: str) -> float | None:
+        return self.time
+
+    def fastest_point(self, axis: str, case: str) -> str | None:
+        return None if self.time is None else "1"
 
 
 def machine(kind: str) -> Device:
@@ -118,7 +131,7 @@ def test_every_variant_renders_where_it_says_it_runs(lab: Lab, variant: Variant)
             assert f"{word} void " in variant.source.render(backend) or f"{word} __" in variant.source.render(backend)
 
 
-# -- sweeps ------------------------------------------------------------------------------------------------------------
+# -- sweeps and series -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("lab", LABS)
@@ -133,6 +146,20 @@ def test_sweeps_ask_a_question_and_vary_one_thing(lab: Lab) -> None:
             first = sweep.variants[0]
             assert variant.parent in (swept, None if variant is first else first.name)
             assert not variant.shows and variant.published is None, "what the swept rung shows need not be there"
+
+
+@pytest.mark.parametrize("lab", LABS)
+def test_series_ask_a_question_and_go_up_in_one_thing(lab: Lab) -> None:
+    for scale in SCALES:
+        known = lab.series(scale)
+        assert len({series.axis for series in known}) == len(known)
+        for series in known:
+            assert series.question.endswith("?") and len(series.points) >= 2
+            xs, cases = zip(*series.points, strict=True)
+            assert list(xs) == sorted(set(xs)) and len(set(cases)) == len(cases)
+            assert all(lab.case(name, scale).name == name for name in cases)
+            assert all(lab.variant(name).name == name for name in series.variants)
+            assert {name for pair in series.against for name in pair} <= set(series.variants)
 
 
 @pytest.mark.parametrize("lab", LABS)
@@ -178,4 +205,6 @@ def test_published_names_are_published_and_ours_are_ours(lab: Lab, kind: str) ->
         *(case.name for case in lab.cases("published")),
         "",
     }
-    assert set(lab.counted()) <= {(row["variant"], row["case"], row["metric"]) for row in figures}
+    known = {(row["variant"], row["case"], row["metric"]) for row in figures}
+    assert set(lab.counted(cast(Measured, Timed(0.5)))) <= known
+    lab.counted(cast(Measured, Timed(None)))

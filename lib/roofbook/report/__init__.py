@@ -6,12 +6,15 @@ Nothing here reads a store or asks a device. Figures import matplotlib only when
 from roofbook.report.bandwidth import bandwidth_chart
 from roofbook.report.bars import ladder_chart
 from roofbook.report.html import Html, Table, html_diff, html_source
+from roofbook.report.parts import parts, resources
 from roofbook.report.published import claims, published_beside_ours
 from roofbook.report.records import card, failed, states
 from roofbook.report.roofs import roofline_chart
+from roofbook.report.series import crossings, series
 from roofbook.report.svg import Figure
 from roofbook.report.sweeps import heat_map, line_sweep, sweep_grid
 from roofbook.report.tables import ladder, leave_one_out, sweep
+from roofbook.report.timeline import timeline
 
 __all__ = [
     "Figure",
@@ -20,6 +23,7 @@ __all__ = [
     "bandwidth_chart",
     "card",
     "claims",
+    "crossings",
     "failed",
     "heat_map",
     "html_diff",
@@ -28,9 +32,13 @@ __all__ = [
     "ladder_chart",
     "leave_one_out",
     "line_sweep",
+    "parts",
     "published_beside_ours",
+    "resources",
     "roofline_chart",
+    "series",
     "states",
     "sweep",
     "sweep_grid",
+    "timeline",
 ]

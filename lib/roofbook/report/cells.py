@@ -1,9 +1,12 @@
-"""What the cells of a table say about one reading: its time, its ratios, its share of the bound, its check."""
+"""What the cells of a table say about one reading: its time, its ratios, its share of the bound, its check, its facts."""
 
 import math
+from collections.abc import Collection, Mapping
+from typing import Any
 
+from roofbook import stats
 from roofbook.report import units as show
-from roofbook.report.html import Cell
+from roofbook.report.html import Cell, Row
 from roofbook.report.readings import TOO_FEW, Ratio, Reading, said, value
 from roofbook.roofline import Bound
 
@@ -16,6 +19,28 @@ def time_cell(reading: Reading, unit: float) -> Cell:
         title=f"run {reading.row['run']}",
         small=f"({reading.few})" if reading.few else "",
     )
+
+
+def part_cell(reading: Reading, part: str, unit: float) -> Cell:
+    """Median of a part of the run in the column's unit, its interval in the tooltip; a dash where there is no such part."""
+    if part not in reading.parts:
+        return Cell(show.DASH, "num", f"{reading.variant} has no such part")
+    found = stats.median_ci(reading.parts[part])
+    brackets = "95 % interval" if found.exact else f"n = {found.n}, range"
+    title = f"{brackets} [{show.number(found.low / unit)}, {show.number(found.high / unit)}]"
+    return Cell(show.number(found.estimate / unit), "num", title)
+
+
+def fact_cell(reading: Reading, fact: str, digits: int = 4) -> Cell:
+    """A fact of the run: a text or a whole number as it is, another number in so many digits, else a dash."""
+    told: Any = reading.facts.get(fact)
+    if told is None:
+        return Cell(show.DASH, "num", f"{reading.variant} does not tell")
+    if isinstance(told, float):
+        return Cell(show.number(told, digits), "num")
+    if isinstance(told, int) and not isinstance(told, bool):
+        return Cell(show.number(told, places=0), "num")
+    return Cell(str(told))
 
 
 def samples_cell(reading: Reading) -> Cell:
@@ -61,3 +86,23 @@ def check_cell(reading: Reading) -> Cell:
         return Cell("nothing to check", "unchecked", "a probe that computes nothing")
     part = error / limit if limit else 0.0
     return Cell(f"✓ {show.number(part, 2)}", "num verified", f"error {error:.3g}, allowed {limit:.3g}")
+
+
+def where(reading: Reading | None, home: str) -> str:
+    """Small print for a line from another device, as `sequential` is on a GPU's ladder."""
+    other = reading is not None and reading.ok and reading.row["device"] != home
+    return f"(on {said(reading.row, 'device_name') or reading.row['device']})" if other and reading else ""
+
+
+def no_time(head: list[Cell], reading: Reading | None, span: int, lack: str = "not measured") -> Row:
+    """A line that says why there is no time, in place of all its figures."""
+    if reading is not None:
+        return Row([*head, Cell(f"failed: {reading.why}", "reason", span=span)], "failed")
+    return Row([*head, Cell(lack, "reason", span=span)], "absent")
+
+
+def absence(name: str, elsewhere: Collection[str] | Mapping[str, str]) -> str:
+    """Why a variant has no row."""
+    if name not in elsewhere:
+        return "not measured"
+    return elsewhere[name] if isinstance(elsewhere, Mapping) else "not on this device"

@@ -1,10 +1,10 @@
 """Published figures and claims beside our own cells, each marked for what it is."""
 
-import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from roofbook import stats
 from roofbook.report import units as show
 from roofbook.report.html import Cell, Row, Table
 from roofbook.report.readings import Reading, faster, newest, said
@@ -21,6 +21,8 @@ def published_beside_ours(
     cases: Mapping[str, str] | None = None,
     units: Mapping[str, int] | None = None,
     measured: Mapping[tuple[str, str, str], str] | None = None,
+    parts: Callable[[str, str], str | None] = lambda variant, metric: None,
+    facts: Callable[[str, str], str | None] = lambda variant, metric: None,
     source: str = "",
     caption: str = "",
 ) -> Table:
@@ -31,7 +33,10 @@ def published_beside_ours(
     ran something else -> our variant, or (ours, what a published speedup is over) where that is not our variant's parent.
     cases: published case -> ours where they differ. units: our case -> units (steps) that a published time covers; ours
     is multiplied up to it and marked as extrapolated where fewer were run. measured: (published variant, case, metric)
-    -> our figure as text, for metrics other than time and speedup. source: where the figures were published.
+    -> our figure as text, for figures that are no single cell's. parts, facts: (published variant, metric) -> the part of
+    our run whose median is held against the published time, or the number among our run's facts that is held against the
+    figure, a share becoming per cent where the published unit is %; None: what the metric says of the run as a whole.
+    source: where the figures were published.
     """
     import pandas as pd
 
@@ -44,7 +49,8 @@ def published_beside_ours(
         name, over = target if isinstance(target, tuple) else (target, None)
         found = ours.get(case, {})
         reading = found.get(name) if name else None
-        cell, record = _ours(figure, reading, found, over, (units or {}).get(case))
+        told = (each(figure["variant"], figure["metric"]) for each in (parts, facts))
+        cell, record = _ours(figure, reading, found, over, (units or {}).get(case), *told)
         noted = (measured or {}).get((figure["variant"], figure["case"], figure["metric"]))
         if noted is not None:
             cell, record = Cell(noted, "num"), {"ours": noted, "status": "ok"}
@@ -133,13 +139,19 @@ def _ours(
     found: Mapping[str, Reading],
     over: str | None,
     units: int | None,
+    part: str | None,
+    fact: str | None,
 ) -> tuple[Cell, dict[str, Any]]:
-    """Our cell for a published time, rate or speedup, and what the frame says of it."""
+    """Our cell for a published time, rate, speedup or number, and what the frame says of it."""
     nothing: dict[str, Any] = {"status": "missing"}
     if reading is None:
         return Cell("not measured", "absent"), nothing
     if not reading.ok:
         return Cell(f"failed: {reading.why}", "failed"), {"status": "failed"}
+    if fact is not None:
+        return _fact(figure, reading, fact)
+    if part is not None and part not in reading.parts:
+        return Cell("not measured", "absent", f"{reading.variant} has no part {part!r}"), nothing
     if figure["metric"] == "speedup":
         ratio = faster(found.get(over or reading.parent or ""), reading)
         if ratio is None:
@@ -151,10 +163,10 @@ def _ours(
             {"status": "ok", "ours": ratio.estimate, "ours_low": ratio.low, "ours_high": ratio.high},
         )
     if figure["metric"] == "rate":
-        amount, unit = json.loads(reading.row["extra"]), figure["unit"]
-        if amount.get("rate_unit") != unit:
+        unit = figure["unit"]
+        if reading.facts.get("rate_unit") != unit:
             return Cell("not measured", "absent"), nothing
-        rates = [amount["rate_amount"] / time for time in (reading.median, reading.high, reading.low)]
+        rates = [reading.facts["rate_amount"] / time for time in (reading.median, reading.high, reading.low)]
         return (
             Cell(f"{show.interval(*rates)}{show.THIN}{unit}", "num", small=reading.few),
             {"status": "ok", "ours": rates[0], "ours_low": rates[1], "ours_high": rates[2]},
@@ -162,7 +174,8 @@ def _ours(
     if math.isnan(figure["seconds"]):
         return Cell("not measured", "absent"), nothing
     covers = units or 1
-    least, low, high = (covers * time for time in (reading.median, reading.low, reading.high))
+    own = stats.median_ci(reading.parts[part] if part is not None else reading.times)
+    least, low, high = (covers * time for time in (own.estimate, own.low, own.high))
     name, size = show.time_unit([least])
     extrapolated = covers > reading.units
     small = (
@@ -177,14 +190,25 @@ def _ours(
             "ours_low": low,
             "ours_high": high,
             "extrapolated": extrapolated,
-            "published_over_ours": figure["seconds"] / least,
+            "published_over_ours": figure["seconds"] / least if least else math.nan,
         },
     )
 
 
+def _fact(figure: Mapping[str, Any], reading: Reading, fact: str) -> tuple[Cell, dict[str, Any]]:
+    """Our cell for a published number that is held against a fact of our run."""
+    told = reading.facts.get(fact)
+    if isinstance(told, bool) or not isinstance(told, int | float) or not math.isfinite(told):
+        return Cell("not measured", "absent", f"{reading.variant} does not tell {fact!r}"), {"status": "missing"}
+    ours = 100 * told if figure["unit"] == "%" else told
+    text = show.number(ours, 4) if isinstance(ours, float) else show.number(ours, places=0)
+    record = {"status": "ok", "ours": ours, "published_over_ours": figure["value"] / ours if ours else math.nan}
+    return Cell(f"{text}{show.THIN}{figure['unit']}".rstrip(), "num"), record
+
+
 def _times(record: Mapping[str, Any]) -> Cell:
-    if "published_over_ours" not in record:
-        return Cell(show.DASH, "num", "not a pair of times")
+    if math.isnan(record.get("published_over_ours", math.nan)):
+        return Cell(show.DASH, "num", "not a pair of times or numbers")
     return Cell(show.number(record["published_over_ours"]), "num")
 
 

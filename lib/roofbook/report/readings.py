@@ -1,8 +1,10 @@
 """From rows of the store to what a table may say: which row counts, whether it is verified, how two compare."""
 
+import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from roofbook import stats
@@ -41,6 +43,26 @@ class Reading:
     @property
     def units(self) -> int:
         return int(self.row["units"])
+
+    @cached_property
+    def facts(self) -> Mapping[str, Any]:
+        """What a verified run told besides its time, such as its registers; nothing for the others."""
+        told: dict[str, Any] = json.loads(said(self.row, "extra") or "{}") if self.ok else {}
+        return told
+
+    @cached_property
+    def parts(self) -> Mapping[str, tuple[float, ...]]:
+        """Seconds per unit that each part of a verified run took, one a sample, by the part's name.
+
+        Errors: UsageError for a part without samples, or with one that is no finite number of at least 0.
+        """
+        found = {}
+        for name, raw in self.facts.get("parts", {}).items():
+            if not raw or not all(math.isfinite(each) and each >= 0 for each in raw):
+                where = f"{self.variant} on {self.row['case']}"
+                raise UsageError(f"{where}: part {name!r} holds {raw[:3]}; finite seconds of at least 0 are needed")
+            found[name] = tuple(each / self.units for each in raw)
+        return found
 
     @property
     def few(self) -> str:

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from roofbook.errors import UsageError
@@ -95,7 +95,7 @@ def line_sweep(
                 failures[f"{label}, {reading.row['axis']} = {reading.row['point']}"] = reading.why
         if not wide:
             ax.set_ylim(bottom=0)
-        shown = points if kind == "words" else _apart(points, places, log=kind == "log")
+        shown = points if kind == "words" else labelled(points, places, log=kind == "log")
         turned = kind == "words" and sum(map(len, points)) > ROOM - 3
         ax.set_xticks(
             [places[point] for point in shown],
@@ -115,7 +115,7 @@ def line_sweep(
         return finish(
             drawing,
             title or f"Time per {good[0].row['unit']} against {', '.join(axes)}",
-            ["Whiskers: 95 % interval of the median.", *_grouped(failures, sum(map(len, lines.values())))],
+            ["Whiskers: 95 % interval of the median.", *grouped(failures, sum(map(len, lines.values())))],
         )
 
 
@@ -125,11 +125,15 @@ def _places(points: Sequence[str]) -> tuple[dict[str, float], str]:
         numbers = {point: float(point) for point in points}
     except ValueError:
         return {point: float(at) for at, point in enumerate(points)}, "words"
-    least, most = min(numbers.values()), max(numbers.values())
-    return numbers, "log" if least > 0 and most / least >= 8 else "linear"
+    return numbers, "log" if logarithmic(numbers.values()) else "linear"
 
 
-def _apart(points: Sequence[str], places: Mapping[str, float], log: bool) -> list[str]:
+def logarithmic(numbers: Collection[float]) -> bool:
+    """Whether an axis through these is: all above 0, and a factor of 8 or more between them."""
+    return min(numbers) > 0 and max(numbers) / min(numbers) >= 8
+
+
+def labelled(points: Sequence[str], places: Mapping[str, float], log: bool) -> list[str]:
     """The points whose labels fit below the axis, each clear of the one before it."""
     at = {point: math.log(places[point]) if log else places[point] for point in points}
     gap = (at[points[-1]] - at[points[0]]) / ROOM * (max(map(len, points)) + 0.5)
@@ -140,7 +144,7 @@ def _apart(points: Sequence[str], places: Mapping[str, float], log: bool) -> lis
     return shown
 
 
-def _grouped(reasons: Mapping[str, str], of: int) -> list[str]:
+def grouped(reasons: Mapping[str, str], of: int) -> list[str]:
     """Why there is no time, a note for each kind of reason: those that differ in their numbers alone are one.
 
     reasons: what failed -> why. of: how many were tried.
@@ -214,7 +218,7 @@ def heat_map(
     where = _pair(frame.columns[best[1]], frame.index[best[0]])
     notes = [f"Medians in {name}, darker is slower; framed: the fastest, {where}, {show.duration(float(times[best]))}."]
     tried = int(np.isfinite(times).sum()) + len(reasons)
-    notes += _grouped({_pair(column, row): why for (row, column), why in reasons.items()}, tried)
+    notes += grouped({_pair(column, row): why for (row, column), why in reasons.items()}, tried)
     across, down = (max(len(str(each)) for each in side) for side in (frame.columns, frame.index))
     if across > down and (across + 1) * len(frame.columns) > ROOM:
         frame, times, best, xlabel, ylabel = frame.T, times.T, best[::-1], ylabel, xlabel

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from roofbook.errors import UsageError
 from roofbook.report import units as show
-from roofbook.report.cells import check_cell, ratio_cell, samples_cell, share_cell, time_cell
+from roofbook.report.cells import absence, check_cell, no_time, ratio_cell, samples_cell, share_cell, time_cell, where
 from roofbook.report.html import Cell, Row, Table
 from roofbook.report.readings import Ratio, Reading, faster, home_device, newest, points_in_order, said, value
 from roofbook.roofline import Bound
@@ -93,10 +93,10 @@ def ladder(
         change = (changes or {}).get(
             name, "A/A control: its parent again" if reading and reading.role == "again" else ""
         )
-        head, tail = [Cell(name, small=_where(reading, home))], [Cell(change, "change")]
+        head, tail = [Cell(name, small=where(reading, home))], [Cell(change, "change")]
         if reading is None or not reading.ok:
-            lack = _absence(name, elsewhere)
-            row = _no_time(head, reading, len(columns) - 2, lack)
+            lack = absence(name, elsewhere)
+            row = no_time(head, reading, len(columns) - 2, lack)
             lines.append(Row([*row.cells, *tail], row.css))
             records.append(_record(name, reading, lack))
             continue
@@ -152,7 +152,7 @@ def sweep(rows: "pd.DataFrame", axis: str, *, case: str, variant: str | None = N
     lines, records = [], []
     for point, reading in readings.items():
         if not reading.ok:
-            lines.append(_no_time([Cell(point)], reading, len(columns) - 1))
+            lines.append(no_time([Cell(point)], reading, len(columns) - 1))
             records.append(_record(reading.variant, reading, "") | {"point": point})
             continue
         to_parent, to_best = faster(parents.get(parent), reading), faster(fastest, reading)
@@ -227,7 +227,7 @@ def leave_one_out(
         reading = found.get(name)
         if reading is None or not reading.ok or whole is None or not whole.ok:
             broken = whole if whole is not None and not whole.ok else reading
-            lines.append(_no_time([Cell(label)], broken, len(columns) - 1))
+            lines.append(no_time([Cell(label)], broken, len(columns) - 1))
             records.append(_record(name, reading, "not measured") | {"optimisation": label})
             continue
         worth = faster(reading, whole)
@@ -268,32 +268,12 @@ def _with_controls(order: Sequence[str], found: Mapping[str, Reading]) -> list[s
     return [each for name in order for each in (name, *twins.get(name, []))]
 
 
-def _where(reading: Reading | None, home: str) -> str:
-    """Small print for a line from another device, as `sequential` is on a GPU's ladder."""
-    other = reading is not None and reading.ok and reading.row["device"] != home
-    return f"(on {said(reading.row, 'device_name') or reading.row['device']})" if other and reading else ""
-
-
 def _lack(reading: Reading, found: Mapping[str, Reading]) -> str:
     """Why there is no ratio to the parent."""
     if reading.parent is None:
         return "it has no parent"
     parent = found.get(reading.parent)
     return f"{reading.parent} was not measured" if parent is None else f"{reading.parent}: {parent.why}"
-
-
-def _no_time(head: list[Cell], reading: Reading | None, span: int, lack: str = "not measured") -> Row:
-    """A line that says why there is no time, in place of all its figures."""
-    if reading is not None:
-        return Row([*head, Cell(f"failed: {reading.why}", "reason", span=span)], "failed")
-    return Row([*head, Cell(lack, "reason", span=span)], "absent")
-
-
-def _absence(name: str, elsewhere: Collection[str] | Mapping[str, str]) -> str:
-    """Why a variant has no row."""
-    if name not in elsewhere:
-        return "not measured"
-    return elsewhere[name] if isinstance(elsewhere, Mapping) else "not on this device"
 
 
 def _record(name: str, reading: Reading | None, lack: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ import io
 import struct
 import sys
 import types
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 from urllib.error import URLError
@@ -152,6 +153,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
             raise answer
         return io.BytesIO(answer)
 
+    monkeypatch.delenv("ROOFBOOK_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr("urllib.request.urlopen", urlopen)
     for name, content in (("images", IMAGE_FILE), ("labels", LABEL_FILE)):
@@ -183,6 +185,46 @@ def test_a_file_with_another_checksum_is_asked_for_elsewhere_and_never_kept(
     assert not list((tmp_path / "cache").rglob("*ubyte*"))
     server[data.ADDRESSES[1] + f"t10k-{IMAGES}.gz"] = good
     assert len(load().images) == 3
+
+
+def test_a_fetch_is_kept_and_asks_for_nothing_that_is_at_hand(
+    server: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ROOFBOOK_DATA", str(tmp_path))
+    data.fetch()
+    assert data.at_hand() == "fashion-mnist" and not server["asked"], "a folder is enough"
+    monkeypatch.delenv("ROOFBOOK_DATA")
+    assert data.at_hand() == "digits" and not server["asked"], "asks nobody"
+    data.fetch()
+    assert data.at_hand() == "fashion-mnist" and len(server["asked"]) == 2
+    data.fetch()
+    assert len(load().images) == 3 and len(server["asked"]) == 2
+    (tmp_path / "cache" / "roofbook" / "fashion-mnist" / f"t10k-{LABELS}.gz").write_bytes(b"half of it")
+    assert data.at_hand() == "digits"
+
+
+@pytest.mark.parametrize("failure", [URLError("no network"), TimeoutError("slow"), HTTPException("not HTTP")])
+def test_a_fetch_without_a_network_says_nothing(
+    server: dict[str, Any], failure: Exception, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for address in [each for each in server if each != "asked"]:
+        server[address] = failure
+    data.fetch()
+    assert server["asked"] and data.at_hand() == "digits" and capfd.readouterr() == ("", "")
+
+
+def test_a_folder_in_the_environment_comes_before_the_cache_and_after_the_callers_own(
+    server: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    two, one = tmp_path / "two", tmp_path / "one"
+    for folder, many in ((two, 2), (one, 1)):
+        folder.mkdir()
+        written(folder, idx(np.zeros((many, 28, 28), np.uint8)), idx(np.zeros(many, np.uint8)))
+    monkeypatch.setenv("ROOFBOOK_DATA", str(two))
+    assert (len(load().images), len(load(one).images), server["asked"]) == (2, 1, [])
+    monkeypatch.setenv("ROOFBOOK_DATA", str(tmp_path / "none"))
+    with pytest.raises(UsageError, match=r"^there is no folder .*none; right is one with the IDX files"):
+        load()
 
 
 # -- the stand-in ------------------------------------------------------------------------------------------------------

@@ -1,6 +1,5 @@
-"""How long a device takes from nothing: `python -m roofbook.labs.convpool.initialise SPEC`, in a process of its own.
-
-Prints as JSON the seconds until it has a context with a buffer, and those until a first kernel is built and has run.
+"""How long a device takes from nothing, in a process of its own: until it has a context with a buffer, and until a first
+kernel is built and has run.
 """
 
 import json
@@ -30,7 +29,8 @@ class Initialisation(Runnable):
         self.left = VALUES
 
     def run(self) -> float:
-        command = [sys.executable, "-m", __name__, self.device.spec]
+        program = f"import json; from {__name__} import main; print(json.dumps(main({self.device.spec!r})))"
+        command = [sys.executable, "-c", program]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise DriverFailed((done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1])
@@ -61,7 +61,3 @@ def main(spec: str) -> dict[str, float]:
     ran = time.perf_counter()
     left = int(np.count_nonzero(queue.read(buffer, np.empty(VALUES, np.int32))))
     return {"context": opened - start, "first kernel": ran - opened, "left": left}
-
-
-if __name__ == "__main__":
-    print(json.dumps(main(sys.argv[1])))

@@ -400,7 +400,7 @@ class Lattice(Lab):
             **({"optimised OpenCL on CPU": best} if device.kind == "cpu" else {}),
         }
 
-    def counted(self) -> Mapping[tuple[str, str, str], str]:
+    def counted(self, experiment: Measured) -> Mapping[tuple[str, str, str], str]:
         small = self.work(self.cases("published")[0])
         return {
             ("bytes per iteration", "128x128", "bytes"): f"{small.bytes} B",

@@ -6,6 +6,7 @@ input. A file that is not what it should be is a UsageError of one line with its
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import hashlib
 import importlib
@@ -30,6 +31,7 @@ Bytes = NDArray[np.uint8]
 SIZE = 28  # rows and columns of an image
 SPLITS = {"train": "train", "test": "t10k"}  # and how their files begin
 IMAGES, LABELS = "images-idx3-ubyte", "labels-idx1-ubyte"
+TEST_FILES = tuple(f"{SPLITS['test']}-{kind}.gz" for kind in (IMAGES, LABELS))
 ADDRESSES = (
     "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/",
     "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
@@ -40,7 +42,7 @@ MD5 = {
     "t10k-images-idx3-ubyte.gz": "bef4ecab320f06d8554ea6380940ec79",
     "t10k-labels-idx1-ubyte.gz": "bb300cfdad3c16e7a12a480ee83cd310",
 }
-TIMEOUT_S = 20
+TIMEOUT_S = 5
 TRAINING_DIGITS = 1437  # of 1797
 
 
@@ -54,7 +56,7 @@ class Data(NamedTuple):
 
 
 def load(data_dir: str | Path | None = None, split: str = "test") -> Data:
-    """One split, "train" or "test": of `data_dir` where it is given, else the whole one from the cache or by download.
+    """One split, "train" or "test": of `data_dir` or $ROOFBOOK_DATA, else the whole one from the cache or by download.
 
     A folder's files are named as the official ones, .gz or not; before `images` or `labels` may stand which part of the
     set they hold, as in t10k-first4443-images-idx3-ubyte.gz. With neither folder nor network scikit-learn's digits
@@ -62,14 +64,35 @@ def load(data_dir: str | Path | None = None, split: str = "test") -> Data:
     """
     if split not in SPLITS:
         raise one_of("split", split, list(SPLITS))
+    data_dir = data_dir or folder()
     if data_dir is not None:
         images, labels = (_find(Path(data_dir), SPLITS[split], kind) for kind in (IMAGES, LABELS))
         return read(images, labels, split)
     try:
         images, labels = (_cached(f"{SPLITS[split]}-{kind}.gz") for kind in (IMAGES, LABELS))
     except (OSError, HTTPException) as error:
-        return _digits(split, str(error))
+        return digits(split, str(error))
     return read(images, labels, split)
+
+
+def folder() -> str | None:
+    """The folder of images that $ROOFBOOK_DATA names."""
+    return os.environ.get("ROOFBOOK_DATA") or None
+
+
+def at_hand() -> str:
+    """The data set, `Data.name`, whose test images are here without a network: in $ROOFBOOK_DATA, or whole in the cache."""
+    files = [cache_dir() / "fashion-mnist" / name for name in TEST_FILES]
+    here = folder() or all(file.is_file() and _official(file.name, file.read_bytes()) for file in files)
+    return "fashion-mnist" if here else "digits"
+
+
+def fetch() -> None:
+    """Download the test files into the cache unless they are at hand. Says nothing where that fails."""
+    if at_hand() == "digits":
+        with contextlib.suppress(OSError, HTTPException):
+            for name in TEST_FILES:
+                _cached(name)
 
 
 def read(images: Path, labels: Path, split: str) -> Data:
@@ -159,19 +182,19 @@ def _official(name: str, raw: bytes) -> bool:
     return hashlib.md5(raw, usedforsecurity=False).hexdigest() == MD5[name]
 
 
-def _digits(split: str, why: str) -> Data:
+def digits(split: str, why: str) -> Data:
     """scikit-learn's 1797 handwritten digits, 8x8 and 17 shades, enlarged: the first 1437 to train, the rest to test."""
     try:
-        digits = importlib.import_module("sklearn.datasets").load_digits()
+        found = importlib.import_module("sklearn.datasets").load_digits()
     except ImportError:
         raise UsageError(
             f"Fashion-MNIST could not be downloaded ({why}); give the folder of its files as data_dir,"
             " or `pip install scikit-learn` for its digits"
         ) from None
     part = slice(TRAINING_DIGITS) if split == "train" else slice(TRAINING_DIGITS, None)
-    images = np.rint(_enlarged(digits.images[part] * (255 / 16), SIZE)).astype(np.uint8)
+    images = np.rint(_enlarged(found.images[part] * (255 / 16), SIZE)).astype(np.uint8)
     source = f"scikit-learn's digits, {len(images)} images of their {split} part, in place of Fashion-MNIST"
-    return Data(images, digits.target[part].astype(np.uint8), source, "digits")
+    return Data(images, found.target[part].astype(np.uint8), source, "digits")
 
 
 def resized(images: Bytes) -> NDArray[np.float32]:

@@ -1,0 +1,243 @@
+"""A small network on small images (UIUC ECE408, milestone 3): its two convolutions, from one thread an output to joint tiling.
+
+The ladder follows the report's numbered optimisations and their published combinations on one queue.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...lab import Case, Lab, Sweep, Variant, Work
+from ...source import Source
+from . import data, forward, problem, registers, streams, whole
+from .problem import CONV2
+
+HERE = Path(__file__).parent
+LAYER = {"CHANNELS": CONV2.channels, "FILTERS": CONV2.filters, "SIZE": CONV2.size}
+"""The second convolution: what a kernel's text shows; a plan sets each layer's own."""
+DIRECT = Source.of(HERE / "direct.k", WEIGHTS="GLOBAL_MEMORY", CHANNELS_BY="LOOP", **LAYER)
+DIRECT_CONSTANT = DIRECT.turn(WEIGHTS="CONSTANT_MEMORY")
+TILED = Source.of(HERE / "tiled.k", TILE_WIDTH=17, WEIGHTS="GLOBAL_MEMORY", CHANNELS_BY="LOOP", **LAYER)
+TILED_CONSTANT = TILED.turn(WEIGHTS="CONSTANT_MEMORY")
+MULTIPLY = Source.of(HERE / "multiply.k", WEIGHTS="GLOBAL_MEMORY", **LAYER)
+MULTIPLY_CONSTANT = MULTIPLY.turn(WEIGHTS="CONSTANT_MEMORY")
+JOINT = Source.of(HERE / "joint.k", WEIGHTS="CONSTANT_MEMORY", **LAYER)
+REGISTERS = Source.of(
+    HERE / "registers.k", EACH_FILTERS=4, EACH_ROWS=4, EACH_COLUMNS=4, BANDS=1, ARITHMETIC="SINGLE", ENDING="MAPS",
+    POOL=CONV2.pool, WEIGHTS="GLOBAL_MEMORY", **LAYER,
+)  # fmt: skip
+FUSED_POOL = REGISTERS.turn(ENDING="POOLED")
+TENSOR = Source.of(HERE / "tensor.cu", WEIGHTS="GLOBAL_MEMORY", **LAYER)
+
+LADDER = (
+    Variant(
+        "baseline", None, DIRECT, forward.Direct,
+        "A work-item an output; input and weights come from global memory.",
+        "The base: two loads a multiply-add, most of them from the first cache.",
+        published="baseline (milestone 2)",
+    ),
+    Variant(
+        "constant", "baseline", DIRECT_CONSTANT, forward.Direct,
+        "The weights lie in constant memory (#4).",
+        "A group reads the same weight at a time, which a constant cache serves by one broadcast: half of the loads are gone.",
+        published="#4 constant memory", shows={"direct": r"ld\.const"},
+    ),
+    Variant(
+        "tiled", "baseline", TILED, forward.Tiled,
+        "The input comes to local memory, channel by channel, and a work-item has 2 x 2 outputs (#1).",
+        "A weight serves four outputs. Local memory replaces the cache, which had the input already: a gain in layer 2 only.",
+        differs=("source", "plan"), published="#1 tiled shared memory", shows={"tiled": r"bar\.sync|barrier\.sync"},
+    ),
+    Variant(
+        "tiled-constant", "tiled", TILED_CONSTANT, forward.Tiled,
+        "Tiled, and the weights lie in constant memory (#1 and #4).",
+        "As much as constant memory gave the baseline: some ten per cent.",
+        published="#1+#4", shows={"tiled": r"ld\.const"},
+    ),
+    Variant(
+        "unrolled", "baseline", MULTIPLY, forward.Unrolled,
+        "The input is unrolled into a matrix in memory, 1000 images at a time, and multiplied by the weights in tiles (#2).",
+        "The matrix is 49 times the input, written and read once: slower, whatever the product gains.",
+        differs=("source", "plan"), shows={"multiply": r"bar\.sync|barrier\.sync"},
+    ),
+    Variant(
+        "unrolled-constant", "unrolled", MULTIPLY_CONSTANT, forward.Unrolled,
+        "Unrolled, and the weights lie in constant memory (#2 and #4).",
+        "Nothing: the product reads each weight once a tile, and its neighbours read others, which costs a broadcast each.",
+        published="#2+#4 unroll + tiled matrix multiply", shows={"multiply": r"ld\.const"},
+    ),
+    Variant(
+        "fused-constant", "unrolled-constant",
+        Source.of(HERE / "fused.k", WEIGHTS="CONSTANT_MEMORY", **LAYER), forward.Fused,
+        "One kernel unrolls while it loads its tile; no matrix in memory (#2, #3 and #4).",
+        "No matrix to wait for; but a multiply-add takes two loads from local memory, and layer 1 fills 4 rows of 16.",
+        differs=("source", "plan"), published="#2+#3+#4 fused unroll and multiply",
+    ),
+    Variant(
+        "atomic-channels", "constant", DIRECT_CONSTANT.turn(CHANNELS_BY="ATOMIC"), forward.Direct,
+        "A group has one input channel and adds to the output by atomic operations (#9 and #4).",
+        "There are more than enough groups already; layer 2 pays for four atomic additions an output.",
+        published="#9+#4 channel-parallel atomics", shows={"direct": r"(red|atom)\.(relaxed\.\w+\.)?global\.add\.f32"},
+    ),
+    Variant(
+        "tiled-atomic", "tiled-constant", TILED_CONSTANT.turn(CHANNELS_BY="ATOMIC"), forward.Tiled,
+        "Tiled, with one input channel a group and atomic additions (#1, #4 and #9).",
+        "As without tiles: the additions cost more in layer 2 than the channels side by side can save.",
+        published="#1+#4+#9", shows={"tiled": r"(red|atom)\.(relaxed\.\w+\.)?global\.add\.f32"},
+    ),
+    Variant(
+        "joint", "fused-constant", JOINT, forward.Joint,
+        "A work-item keeps 16 filters of one pixel in registers; weights come through local memory (#2, #3, #4 and #12).",
+        "An input serves 16 filters from a register, a weight 128 pixels: twice as fast where there are 16 filters.",
+        differs=("source", "plan"), published="#2+#3+#4+#12 joint register and shared tiling",
+    ),
+    Variant(
+        "streams", "constant", DIRECT_CONSTANT, streams.StreamsDirect,
+        "Segments of 100 images on three queues: copies of some overlap kernels of others (#0 and #4).",
+        "The op time grows, for kernels wait for their copies; the layer time falls, as far as copies can be hidden.",
+        differs=("plan",), published="#0 streams (with #4; op time does not cover the work)",
+    ),
+    Variant(
+        "streams-tiled", "tiled-atomic", TILED_CONSTANT.turn(CHANNELS_BY="ATOMIC"), streams.StreamsTiled,
+        "The tiled and atomic kernels in segments (#0, #1, #4 and #9).",
+        "As before: the copies are what a layer waits for, whichever kernel runs beside them.",
+        differs=("plan",), published="#0+#1+#4+#9",
+    ),
+    Variant(
+        "streams-joint", "joint", JOINT, streams.StreamsJoint,
+        "The joint product in segments (#0, #2, #3, #4 and #12).",
+        "The fastest of the published kernels, and hardly a faster layer.",
+        differs=("plan",), published="#0+#2+#3+#4+#12",
+    ),
+    Variant(
+        "pinned", "streams", DIRECT_CONSTANT, streams.StreamsDirect,
+        "Page-locked memory on the host: the device copies by itself, in both directions at a time.",
+        "From pageable memory a copy passes through a buffer of the driver, and keeps the host waiting: nothing overlapped.",
+        options={"pinned": True}, differs=("options",),
+    ),
+    Variant(
+        "registers", "joint", REGISTERS, registers.Registers,
+        "A work-item keeps 4 x 4 outputs of 4 filters; an image and all weights lie in local memory, with one barrier.",
+        "An input serves 64 multiply-adds from a register, and no index is computed but once a row: arithmetic bounds it.",
+        differs=("source", "plan"),
+    ),
+    Variant(
+        "fused-pool", "registers", FUSED_POOL, registers.Pooled,
+        "ReLU and pool in registers: a work-item has whole windows.",
+        "A quarter of layer 1's output leaves, a fourteenth of layer 2's; and ReLU and pool cost nothing more.",
+        differs=("source", "plan"),
+    ),
+    Variant(
+        "halves", "fused-pool", FUSED_POOL.turn(ARITHMETIC="HALVES"), registers.Pooled,
+        "Operands in fp16, two filters a product; a row of seven products is summed in fp16, all else in fp32.",
+        "Twice the products an instruction, but every seventh pays for joining the sums: not twice as fast.",
+        frozenset({"cuda"}), options={"operand_roundoff": 2.0**-11}, differs=("source", "options"), dtype="float16",
+        shows={"registers": r"fma\.rn\.f16x2"},
+    ),
+    Variant(
+        "tensor", "fused-pool", TENSOR, registers.Tensor,
+        "Tensor cores, fp16 operands and sums in fp32: weights stay in registers, a block takes image after image.",
+        "The arithmetic vanishes behind the memory: what is left is reading the input once.",
+        frozenset({"cuda"}), options={"operand_roundoff": 2.0**-11}, differs=("source", "plan", "options"), dtype="float16",
+        shows={"tensor": r"mma\.sync"},
+    ),
+    Variant(
+        "whole", "fused-pool", FUSED_POOL, whole.WholePooled,
+        "The whole forward pass on the device, dense layers included; maps never return to the host.",
+        "A few per cent more work; no copies but the input's and the scores'.",
+        differs=("plan",),
+    ),
+    Variant(
+        "whole-tensor", "tensor", TENSOR, whole.WholeTensor,
+        "The whole forward pass, convolutions on tensor cores.",
+        "The same on the faster convolutions.",
+        frozenset({"cuda"}), options={"operand_roundoff": 2.0**-11}, differs=("plan",), dtype="float16",
+    ),
+    Variant(
+        "graph", "whole-tensor", TENSOR, whole.WholeTensor,
+        "The three launches recorded as a CUDA graph.",
+        "Gaps between kernels close: to be seen where kernels are short, with few images.",
+        frozenset({"cuda"}), options={"operand_roundoff": 2.0**-11, "graph": True}, differs=("options",), dtype="float16",
+    ),
+)  # fmt: skip
+
+CASES = {
+    "quick": ("batch-100",),
+    "published": ("batch-100", "batch-1000", "batch-10000"),
+    "large": ("batch-20000",),
+    "test": ("batch-3", "batch-17"),
+}
+PUBLISHED_CASES = {
+    **{f"batch {images}": f"batch-{images}" for images in (100, 1000, 10000)},
+    **dict.fromkeys(("batch 10000 layer 1", "batch 10000 layer 2", ""), "batch-10000"),
+}
+"""Case name in results/published -> ours. Figures of API time name no batch: the report profiles its largest."""
+
+
+class LeNet(Lab):
+    """The lab. A case goes by its number of images; which images these are is part of it."""
+
+    name = "lenet"
+    title = "A small network"
+    home = "cuda"
+    unit = "batch"
+    timed = "kernels of both convolutions"
+    base = "baseline"
+    best = "joint"
+    ladder = LADDER
+    other_sizes = f"any batch from batch-1 to batch-{problem.MOST_IMAGES}"
+    published_cases = PUBLISHED_CASES
+
+    def __init__(self) -> None:
+        unrolled, tiled = self.variant("unrolled-constant"), self.variant("tiled-constant")
+        self.sweeps = (
+            Sweep("minibatch", "How many images unrolled at a time?",
+                  tuple(unrolled.at("minibatch", images, minibatch=images) for images in (100, 250, 500, 1000))),
+            Sweep("tile", "How wide a tile (TILE_WIDTH)?",
+                  tuple(tiled.at("tile", width, TILED_CONSTANT.turn(TILE_WIDTH=width)) for width in (8, 10, 14, 17, 20))),
+        )  # fmt: skip
+
+    def prepare(self) -> None:
+        data.fetch()
+
+    def cases(self, scale: str) -> Sequence[Case]:
+        name = data.at_hand()
+        return [_case(case, scale, name) for case in CASES[scale]]
+
+    def sized(self, name: str, scale: str) -> Case | None:
+        return None if problem.batch_of(name) is None else _case(name, scale, data.at_hand())
+
+    def inputs(self, case: Case, seed: int) -> Mapping[str, Any]:
+        return problem.inputs(case.params["batch"], case.params["data"], seed)
+
+    def reference(self, case: Case, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+        return problem.reference(inputs)
+
+    def check(
+        self, case: Case, variant: Variant, outputs: Mapping[str, np.ndarray], reference: Mapping[str, Any]
+    ) -> tuple[float, float, str]:
+        roundoff = float(variant.options.get("operand_roundoff", 0.0))
+        names = sorted({"scores", *outputs})
+        over = [problem.error_over_bound(outputs[name], reference[name], roundoff) for name in names]
+        return float(np.max(over)), 1.0, f"largest error over its bound, of {', '.join(names)}"
+
+    def work(self, case: Case) -> Work:
+        """Of the two convolutions: their multiply-adds; input, output and weights of each, once in fp32."""
+        batch = case.params["batch"]
+        moved = sum(4 * (batch * (layer.x_values + layer.y_values) + layer.weights) for layer in problem.LAYERS)
+        return Work(batch * sum(layer.flops for layer in problem.LAYERS), moved, moved)
+
+    def traffic(self, case: Case, variant: Variant) -> float:
+        """A matrix in memory is written and read as well."""
+        matrices = variant.plan is forward.Unrolled
+        unrolled = sum(layer.terms * layer.side**2 for layer in problem.LAYERS) * matrices
+        return self.work(case).bytes + 8.0 * int(case.params["batch"]) * unrolled
+
+
+def _case(name: str, scale: str, images: str) -> Case:
+    return Case(name, scale, {"batch": problem.batch_of(name), "data": images}, 1)
+
+
+LAB = LeNet()

@@ -1,0 +1,219 @@
+"""The network's two convolutions as a problem: layers, seeded batches of test images, float64 reference, error bounds.
+
+Every variant of the lab is held against `reference`: the convolutions of some images value by value, the scores of all.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...errors import UsageError
+from . import data, network
+from .network import KERNEL, POOL1, POOL2, Array, Weights, columns, pool
+
+Shape = tuple[int, ...]
+
+MOST_IMAGES = 40000  # of a batch: 32-bit indices into the largest map
+SAMPLED = 32  # images of a batch whose convolutions are compared value by value
+UNIT_ROUNDOFF = 2.0**-24  # of float32
+DEVIATIONS = 8  # from the right result to its bound, of a random walk whose steps are the largest possible
+PART = 50  # images at a time: what the reference needs of memory
+
+_NAME = re.compile(r"batch-(0|[1-9][0-9]{0,17})")
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A convolution of `size` x `size` maps, 7x7, valid, without bias; then ReLU and a pool with ceiling."""
+
+    name: str
+    """Of the weights and of the output, as in `network`."""
+    channels: int
+    filters: int
+    size: int
+    pool: int
+
+    @property
+    def side(self) -> int:
+        """Rows and columns of the convolution's output."""
+        return self.size - KERNEL + 1
+
+    @property
+    def x_shape(self) -> Shape:
+        """The input of one image, as all shapes here."""
+        return self.channels, self.size, self.size
+
+    @property
+    def y_shape(self) -> Shape:
+        return self.filters, self.side, self.side
+
+    @property
+    def pooled_shape(self) -> Shape:
+        return self.filters, -(-self.side // self.pool), -(-self.side // self.pool)
+
+    @property
+    def x_values(self) -> int:
+        return math.prod(self.x_shape)
+
+    @property
+    def y_values(self) -> int:
+        return math.prod(self.y_shape)
+
+    @property
+    def weights(self) -> int:
+        return self.filters * self.terms
+
+    @property
+    def terms(self) -> int:
+        """Products in the sum of one output: rows of the unrolled matrix."""
+        return self.channels * KERNEL**2
+
+    @property
+    def flops(self) -> int:
+        """Of one image: two for each product."""
+        return 2 * self.terms * self.y_values
+
+
+CONV1 = Layer("conv1", channels=1, filters=4, size=86, pool=POOL1)
+CONV2 = Layer("conv2", channels=4, filters=16, size=40, pool=POOL2)
+LAYERS = (CONV1, CONV2)
+
+
+def batch_of(name: str) -> int | None:
+    """Images of a case by its name, `batch-100`; None where the name is no batch. UsageError for 0 and for too many."""
+    match = _NAME.fullmatch(name)
+    if match is None:
+        return None
+    images = int(match[1])
+    if not 1 <= images <= MOST_IMAGES:
+        raise UsageError(f"a batch must be 1 or more images and at most {MOST_IMAGES} (32-bit indices), not {images}")
+    return images
+
+
+def sampled(batch: int) -> NDArray[np.int64]:
+    """Which images of a batch are compared value by value: at most 32, evenly spread, the first and the last among them."""
+    return np.linspace(0, batch - 1, min(batch, SAMPLED)).round().astype(np.int64)
+
+
+@lru_cache(maxsize=1)
+def _test_set(name: str, folder: str | None) -> tuple[NDArray[np.float32], NDArray[np.uint8], str]:
+    """The enlarged images (M, 1, 86, 86), labels and source of a test set: once a process, as it is the same for all."""
+    found = data.load(folder) if name == "fashion-mnist" else data.digits("test", "it is not in the cache")
+    return data.resized(found.images)[:, None], found.labels, found.source
+
+
+def inputs(batch: int, name: str, seed: int) -> dict[str, Any]:
+    """A batch of the data set `name`: its test images in a seeded order, repeated where the batch is larger.
+
+    `x` float32 (batch, 1, 86, 86) and `labels` uint8 (batch,); `weights` by the names of `network.SHAPES`; `source`, a
+    text for a reader; `images`, how many different ones there are: the first of `x`.
+    """
+    images, labels, source = _test_set(name, data.folder())
+    order = np.random.default_rng(seed).permutation(len(images))
+    chosen = order[np.arange(batch) % len(images)]
+    weights, _ = network.trained(name)
+    found = {"x": images[chosen], "labels": labels[chosen], "weights": weights, "source": source}
+    return {**found, "images": min(batch, len(images))}
+
+
+# -- the reference and its bounds --------------------------------------------------------------------------------------
+
+
+class Bounded(NamedTuple):
+    """Right values in float64 and how far a float32 result may be from them: `rounding` + d x `operands`.
+
+    d is the unit roundoff of the convolutions' operands where these are rounded further: 0 for float32.
+    """
+
+    value: Array
+    rounding: Array
+    operands: Array
+
+    def bound(self, operand_roundoff: float) -> Array:
+        return self.rounding + operand_roundoff * self.operands
+
+    def pooled(self, size: int) -> Bounded:
+        """After ReLU and pool, which enlarge no error: the largest bound of a window is that of its output."""
+        return Bounded(pool(np.maximum(self.value, 0), size), pool(self.rounding, size), pool(self.operands, size))
+
+
+def convolved(given: Bounded, weights: Array) -> Bounded:
+    """A convolution in float32 of images that have an error already: 8 (u sqrt(n) (norm + total) + sqrt(2) d norm) + spread.
+
+    For s = w.x of n = C x 49 products, norm = sqrt(sum (w x)^2), total = |s|, u = 2**-24. The first term is for float32
+    sums of n terms in any order; the second for operands rounded to nearest with unit roundoff d (TF32, fp16: 2**-11).
+    Rounding errors behave like independent random variables of mean zero and add up as a random walk (Higham and Mary, A
+    New Approach to Probabilistic Rounding Error Analysis, SIAM J. Sci. Comput. 41, 2019): a sum takes n roundings, each of
+    at most u times a partial sum, and partial sums grow to `total` and stray from the way there by `norm`; rounded
+    operands perturb each product by two errors of at most d |w x|. By Hoeffding's inequality a walk ends beyond 8 of these
+    with a probability of at most 2 exp(-32), 3e-14 an output.
+
+    spread = sum |w| e for the bounds e of the images: what never fails, as the errors of neighbours are not independent.
+    """
+    shape = (len(given.value), len(weights), *(side - KERNEL + 1 for side in given.value.shape[2:]))
+    matrix = weights.reshape(len(weights), -1).astype(np.float64)
+    unrolled = columns(given.value)
+    sums = matrix @ unrolled
+    norm = np.sqrt(matrix**2 @ np.square(unrolled, out=unrolled))
+    rounding = DEVIATIONS * UNIT_ROUNDOFF * math.sqrt(matrix.shape[1]) * (norm + np.abs(sums))
+    operands = DEVIATIONS * math.sqrt(2) * norm
+    if given.rounding.any():
+        rounding += np.abs(matrix) @ columns(given.rounding)
+        operands += np.abs(matrix) @ columns(given.operands)
+    return Bounded(sums.reshape(shape), rounding.reshape(shape), operands.reshape(shape))
+
+
+def dense(given: Bounded, weights: Array, bias: Array) -> Bounded:
+    """A dense layer in float32 of vectors (N, n) that have an error already; as `convolved`, with operands as they are.
+
+    The errors of the vector are taken for a random walk as well: sqrt(sum (w e)^2). A sum of |w| e over 1296 values would
+    let any scores pass where operands are rounded to 11 bits.
+    """
+    matrix, bias = weights.T.astype(np.float64), bias.astype(np.float64)
+    sums = given.value @ matrix + bias
+    norm = np.sqrt(given.value**2 @ matrix**2 + bias**2)
+    rounding = DEVIATIONS * UNIT_ROUNDOFF * math.sqrt(len(matrix) + 1) * (norm + np.abs(sums))
+    spread = [np.sqrt(each**2 @ matrix**2) for each in (given.rounding, given.operands)]
+    return Bounded(sums, rounding + spread[0], spread[1])
+
+
+def bounded_forward(weights: Weights, images: Array) -> dict[str, Bounded]:
+    """`conv1`, `pool1`, `conv2`, `pool2` and `scores` of images (N, 1, 86, 86), the first four in `network`'s shapes."""
+    exact = np.zeros_like(images, np.float64)
+    conv1 = convolved(Bounded(images.astype(np.float64), exact, exact), weights["conv1"])
+    pool1 = conv1.pooled(POOL1)
+    conv2 = convolved(pool1, weights["conv2"])
+    pool2 = conv2.pooled(POOL2)
+    flat = Bounded(*(each.reshape(len(images), -1) for each in pool2))
+    hidden = dense(flat, weights["fc1"], weights["fc1_bias"])
+    relu = hidden._replace(value=np.maximum(hidden.value, 0))
+    scores = dense(relu, weights["fc2"], weights["fc2_bias"])
+    return {"conv1": conv1, "pool1": pool1, "conv2": conv2, "pool2": pool2, "scores": scores}
+
+
+def reference(given: Mapping[str, Any]) -> dict[str, Bounded]:
+    """What is right for `inputs`: the maps of the `sampled` images, and the scores (batch, 10) of all."""
+    x, weights, images = given["x"], given["weights"], given["images"]
+    maps = bounded_forward(weights, x[sampled(len(x))])
+    parts = [bounded_forward(weights, x[at : min(at + PART, images)])["scores"] for at in range(0, images, PART)]
+    again = np.arange(len(x)) % images
+    scores = Bounded(*(np.concatenate(each)[again] for each in zip(*parts, strict=True)))
+    return {**maps, "scores": scores}
+
+
+def error_over_bound(out: Array, right: Bounded, operand_roundoff: float = 0.0) -> float:
+    """Largest error over its bound: right where it is <= 1. NaN if `out` holds one; where both are 0 it is 0."""
+    if out.shape != right.value.shape:
+        raise ValueError(f"shapes differ: {out.shape} and {right.value.shape}")
+    error = np.abs(out - right.value)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = error / right.bound(operand_roundoff)
+    return float(np.max(np.where(error == 0, 0, ratio)))

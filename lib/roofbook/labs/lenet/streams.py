@@ -1,0 +1,94 @@
+"""Streams: a batch in segments on several queues, so that copies and kernels of different segments overlap."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...device import Buffer, Device, Span
+from .forward import Direct, Forward, Joint, Tiled
+from .problem import Layer
+
+QUEUES = 3
+SEGMENT = 100
+"""Images of a segment, one of the three numbers that were published."""
+
+
+class Streams(Forward):
+    """Options: `segment`, images of one; `queues`, 1 for the same work without overlap; `pinned`, page-locked host arrays.
+
+    The op time covers the work: from the start of the first kernel to the end of the last, with whatever one waits for between
+    them. What was published as op time is the part `op 1 as published`: a call that has nothing left to do.
+    """
+
+    def set_up(self) -> None:
+        super().set_up()
+        options = self.variant.options
+        self.segment = int(options.get("segment", SEGMENT))
+        self.queues = [self.device.queue(profiling=True) for _ in range(int(options.get("queues", QUEUES)))]
+        self.spans: dict[str, list[Span]] = {}
+
+    def host_arrays(self, layer: Layer, images: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Where the layer's input lies and its output goes, on the host."""
+        if not self.variant.options.get("pinned"):
+            return images, self.y[layer]
+        x = pinned(self.device, self.batch, *layer.x_shape)
+        x[...] = images
+        return x, pinned(self.device, self.batch, *self.y_shape(layer))
+
+    def through(self, of_layer: str, layer: Layer, x: Buffer, y: Buffer, images: NDArray[np.float32]) -> float:
+        x_host, y_host = self.host_arrays(layer, images)
+
+        def submit() -> None:
+            for number, first in enumerate(range(0, self.batch, self.segment)):
+                queue, last = self.queues[number % len(self.queues)], min(first + self.segment, self.batch)
+                queue.send(x, x_host[first:last], offset=first * x_host[0].nbytes)
+                self.launch(layer, queue, x, y, first, last - first)
+                queue.receive(y, y_host[first:last], offset=first * y_host[0].nbytes)
+
+        with self.clock(of_layer, "copies and kernels"):
+            self.spans[of_layer] = self.device.traced(self.queues, submit)
+        with self.clock(f"op {of_layer[-1]} as published"):
+            for queue in self.queues:
+                queue.finish()
+        if y_host is not self.y[layer]:
+            self.y[layer][...] = y_host
+        kernels = [span for span in self.spans[of_layer] if span.what == "kernel"]
+        return max(span.end for span in kernels) - min(span.start for span in kernels)
+
+    def facts(self) -> dict[str, Any]:
+        """With the first layer's timeline, and how much of the device's busy time each queue has in each layer."""
+        found = super().facts()
+        busy = {
+            (of_layer, queue): sum(span.end - span.start for span in spans if span.queue == queue)
+            for of_layer, spans in self.spans.items()
+            for queue in range(len(self.queues))
+        }
+        shares = {
+            f"share of stream {queue + 1}, {of_layer}": each / sum(busy.values())
+            for (of_layer, queue), each in busy.items()
+        }
+        timeline = [[span.queue, span.what, span.start, span.end] for span in self.spans["layer 1"]]
+        return {**found, **shares, "timeline": timeline}
+
+
+@lru_cache(maxsize=4)
+def pinned(device: Device, *shape: int) -> NDArray[np.float32]:
+    """A page-locked array that all rungs of a batch use in turn."""
+    array: NDArray[np.float32] = device.pinned(shape, np.float32)
+    return array
+
+
+class StreamsDirect(Streams, Direct):
+    """One work-item an output, in segments."""
+
+
+class StreamsTiled(Streams, Tiled):
+    """Tiled, in segments."""
+
+
+class StreamsJoint(Streams, Joint):
+    """The joint product, in segments."""

@@ -1,0 +1,76 @@
+"""The whole forward pass on the device: both convolutions with ReLU and pool, and both dense layers, nothing in between."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ...device import Buffer, Device
+from ...lab import Case, Variant
+from ...source import Source
+from .forward import HERE, Forward, ceiling
+from .problem import CONV2, LAYERS
+from .registers import Pooled, Tensor
+
+IMAGES = 16
+ITEMS = 128
+"""Images and work-items of a group, as in dense.k."""
+
+
+class Whole(Forward):
+    """Memory is allocated once, maps stay on the device. Option `graph`: recorded, and launched as one.
+
+    `run` tells the seconds of all kernels, those of the dense layers included; the part `pass` is what the host waits for with
+    a batch: copy in, kernels, copy of the scores out.
+    """
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        super().__init__(device, variant, case, inputs)
+        values = int(np.prod(CONV2.pooled_shape))
+        self.kernel = device.build(Source.of(HERE / "dense.k", VALUES=values).render(device.backend)).kernel("dense")
+        shapes = [(self.batch, *LAYERS[0].x_shape), *((self.batch, *self.y_shape(layer)) for layer in LAYERS)]
+        self.stages = [device.empty(4 * int(np.prod(shape))) for shape in shapes]
+        self.out = device.empty(self.scores.nbytes)
+        self.graph = self.queue.record(self.submit) if variant.options.get("graph") else None
+
+    def submit(self) -> None:
+        for number, layer in enumerate(LAYERS):
+            self.launch(layer, self.queue, self.stages[number], self.stages[number + 1], 0, self.batch)
+        self.submit_dense(self.stages[-1])
+
+    def submit_dense(self, pooled: Buffer) -> None:
+        size = (ITEMS * ceiling(self.batch, IMAGES),)
+        self.queue.launch(self.kernel, size, (ITEMS,), pooled, *self.dense, self.out, np.int32(self.batch))
+
+    def run(self) -> float:
+        if self.poisoned:
+            for buffer, layer in zip(self.stages[1:], LAYERS, strict=True):
+                self.queue.write(buffer, self.y[layer])
+            self.queue.write(self.out, self.scores)
+        everything = self.graph.launch if self.graph else self.submit
+        start = time.perf_counter()
+        self.queue.write(self.stages[0], self.x)
+        everything()
+        self.queue.read(self.out, self.scores)
+        self.parts = {"pass": time.perf_counter() - start}
+        if self.poisoned:
+            for buffer, layer in zip(self.stages[1:], LAYERS, strict=True):
+                self.queue.read(buffer, self.y[layer])
+            self.kept, self.poisoned = self.outcome(), False
+        return self.queue.timed(everything)
+
+    def close(self) -> None:
+        super().close()
+        for buffer in (*self.stages, self.out):
+            buffer.release()
+
+
+class WholePooled(Whole, Pooled):
+    """With convolutions from registers."""
+
+
+class WholeTensor(Whole, Tensor):
+    """With convolutions on tensor cores."""

@@ -1,0 +1,145 @@
+"""What the queues of a run did when: copies and kernels as bars on one time axis, a lane for each queue."""
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from roofbook.device import Span
+from roofbook.errors import UsageError
+from roofbook.report import units as show
+from roofbook.report.bars import absences
+from roofbook.report.readings import Reading, newest
+from roofbook.report.svg import COLOURS, FONT, INK, WIDTH, Figure, finish, style
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+KINDS = {
+    "to device": (COLOURS["peer"], -0.055, 0.11, "copy to the device"),
+    "kernel": (COLOURS["step"], 0.0, 0.22, "kernel"),
+    "to host": (COLOURS["published"], 0.055, 0.11, "copy to the host"),
+}
+"""What a queue does -> colour, place in its lane and height in inches, and its name in the legend."""
+MOST = 90  # bars of a variant that can be told apart: of a longer run its beginning is drawn
+LANE, HEADING = 0.28, 0.3  # inches
+
+
+def timeline(
+    rows: "pd.DataFrame",
+    variants: Sequence[str],
+    *,
+    case: str,
+    elsewhere: Collection[str] | Mapping[str, str] = (),
+    title: str = "",
+) -> Figure:
+    """One run of each of `variants` below each other: a lane a queue, a bar for each kernel and copy, one axis in ms.
+
+    rows: store rows whose `extra` holds `timeline`, [queue, what, start, end] in seconds as `device.Span`. The axis ends
+    where the first of the runs has done MOST things; each heading tells of its whole run. elsewhere: variant -> why it is
+    not here.
+    UsageError where none of the variants tells a timeline, or one tells what is no span.
+    """
+    from matplotlib.figure import Figure as Drawing
+    from matplotlib.patches import Patch
+    from matplotlib.ticker import NullLocator
+
+    found = newest(rows, case)
+    traced = {name: spans for name in variants if name in found and (spans := _spans(found[name]))}
+    if not traced:
+        raise UsageError(f"no verified run of {', '.join(variants) or 'any variant'} on {case} tells a timeline")
+    ends = {name: max(span.end for span in spans) for name, spans in traced.items()}
+    until = min([max(ends.values()), *(spans[MOST].start for spans in traced.values() if len(spans) > MOST)])
+    height = sum(HEADING + LANE * len(_queues(spans)) for spans in traced.values())
+    with style():
+        drawing = Drawing(figsize=(WIDTH, height))
+        ax = drawing.add_axes((0.12, 0.0, 0.86, 1.0))
+        ax.set(xlim=(0, 1e3 * until), ylim=(height, 0))
+        ax.yaxis.set_major_locator(NullLocator())
+        ax.spines["left"].set_visible(False)
+        ax.grid(axis="x")
+        top = 0.0
+        for name, spans in traced.items():
+            _heading(ax, top + 0.6 * HEADING, name, _said(spans, ends[name]))
+            top += HEADING
+            for queue in _queues(spans):
+                mine = [span for span in spans if span.queue == queue and span.start < until]
+                _lane(ax, top + LANE / 2, f"queue {queue}", mine)
+                top += LANE
+        ax.xaxis.set_major_formatter(lambda at, _: show.tick(at))
+        ax.set_xlabel("time, ms")
+        handles = [Patch(color=colour, label=label) for colour, _, _, label in KINDS.values()]
+        below = 46 / (72 * height)  # points under the axis, clear of its label
+        ax.legend(
+            handles=handles, ncols=3, loc="upper center", bbox_to_anchor=(0.44, -below), handlelength=1.0,
+            columnspacing=1.2,
+        )  # fmt: skip
+        notes = ["One run of each, by the events of the device's queues; copies are drawn as half bars."]
+        cut = [name for name in traced if ends[name] > until]
+        notes += [
+            f"Drawn are the first {show.duration(until)}, after which {' and '.join(cut)} went on; the words above the lanes "
+            "tell of whole runs."
+        ] * bool(cut)
+        untold = [name for name in variants if name in found and found[name].ok and name not in traced]
+        notes += [f"Tells no timeline: {', '.join(untold)}."] * bool(untold)
+        notes += [f"{name} failed: {found[name].why}." for name in variants if name in found and not found[name].ok]
+        notes += absences(variants, found, elsewhere)
+        return finish(drawing, title or f"What the queues did on {case}", notes)
+
+
+def hidden(spans: Sequence[Span]) -> float:
+    """The share of the time in which something is copied that a kernel runs too; NaN where nothing is copied."""
+    edges = sorted(
+        (at, step, span.what == "kernel") for span in spans for at, step in ((span.start, 1), (span.end, -1))
+    )
+    running, copying, both, before = {True: 0, False: 0}, 0.0, 0.0, 0.0
+    for at, step, kernel in edges:
+        if running[False]:
+            copying += at - before
+            both += (at - before) * (running[True] > 0)
+        running[kernel] += step
+        before = at
+    return both / copying if copying else math.nan
+
+
+def _spans(reading: Reading) -> list[Span]:
+    """What the run tells, in the order of time."""
+    spans = [Span(*each) for each in reading.facts.get("timeline", [])]
+    for span in spans:
+        if span.what not in KINDS or not 0 <= span.start <= span.end < math.inf:
+            raise UsageError(
+                f"{reading.variant} on {reading.row['case']}: timeline holds {list(span)}; a span is [queue, what, start, "
+                f"end], what one of {', '.join(KINDS)}, in seconds"
+            )
+    return sorted(spans, key=lambda span: span.start)
+
+
+def _queues(spans: Sequence[Span]) -> list[int]:
+    return sorted({span.queue for span in spans})
+
+
+def _said(spans: Sequence[Span], end: float) -> str:
+    share = hidden(spans)
+    return show.duration(end) + (
+        "" if math.isnan(share) else f" \u00b7 kernels during {show.percent(share)} of the copying"
+    )
+
+
+def _heading(ax: Any, y: float, name: str, said: str) -> None:
+    across: dict[str, Any] = {"transform": ax.get_yaxis_transform(), "va": "center"}
+    ax.text(-0.13, y, name, ha="left", **across)
+    ax.text(1, y, said, ha="right", size=FONT - 0.5, **across)
+
+
+def _lane(ax: Any, y: float, label: str, spans: Sequence[Span]) -> None:
+    """The bars of one queue. Those of a kind are one path of short thick lines, which keeps the SVG small."""
+    from matplotlib.patches import PathPatch
+    from matplotlib.path import Path
+
+    ax.text(-0.02, y, label, transform=ax.get_yaxis_transform(), va="center", ha="right", size=FONT - 1.5)
+    ax.axhline(y, color=INK, lw=0.6, alpha=0.3, zorder=1)
+    for what, (colour, offset, height, _) in KINDS.items():
+        ends = [(1e3 * at, y + offset) for span in spans if span.what == what for at in (span.start, span.end)]
+        if ends:
+            path = Path(ends, [Path.MOVETO, Path.LINETO] * (len(ends) // 2))
+            path.should_simplify = False
+            ax.add_patch(PathPatch(path, fill=False, edgecolor=colour, lw=72 * height, capstyle="butt", zorder=2))

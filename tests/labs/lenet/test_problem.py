@@ -1,0 +1,283 @@
+"""Batches of images, the float64 reference, and its bounds: wide enough for fp32, too narrow for TF32 and for what is wrong."""
+
+from __future__ import annotations
+
+import gzip
+import importlib.util
+import math
+import os
+import struct
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from roofbook.errors import UsageError
+from roofbook.labs.cnn.problem import rounded
+from roofbook.labs.lenet import LAB, data, network, problem
+from roofbook.labs.lenet.data import IMAGES, LABELS
+from roofbook.labs.lenet.network import Array
+from roofbook.labs.lenet.problem import CONV1, CONV2, LAYERS, Bounded, batch_of, convolved, error_over_bound, sampled
+
+FOLDER = os.environ.get("ROOFBOOK_DATA")
+needs_images = pytest.mark.skipif(FOLDER is None, reason="ROOFBOOK_DATA names no folder of Fashion-MNIST images")
+needs_digits = pytest.mark.skipif(
+    importlib.util.find_spec("sklearn") is None, reason="scikit-learn is not installed: `pip install scikit-learn`"
+)
+DIFFERENT = 40
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A test set of 40 images of noise in blocks, where $ROOFBOOK_DATA points to."""
+    made = tmp_path_factory.mktemp("images")
+    draw = np.random.default_rng(8)
+    images = draw.integers(0, 256, (DIFFERENT, 7, 7)).repeat(4, axis=1).repeat(4, axis=2).astype(np.uint8)
+    labels = draw.integers(0, 10, DIFFERENT).astype(np.uint8)
+    for name, array in ((IMAGES, images), (LABELS, labels)):
+        head = bytes([0, 0, 8, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape)
+        (made / f"t10k-{name}.gz").write_bytes(gzip.compress(head + array.tobytes()))
+    monkeypatch.setenv("ROOFBOOK_DATA", str(made))
+    return made
+
+
+# -- layers and batches ------------------------------------------------------------------------------------------------
+
+
+def test_layers_are_those_of_the_network() -> None:
+    for layer, pooled in ((CONV1, "pool1"), (CONV2, "pool2")):
+        assert layer.y_shape == network.LAYERS[layer.name] and layer.pooled_shape == network.LAYERS[pooled]
+        assert network.SHAPES[layer.name] == (layer.filters, layer.channels, 7, 7)
+        assert layer.weights == math.prod(network.SHAPES[layer.name])
+    assert CONV1.x_shape == (1, 86, 86) and CONV2.x_shape == CONV1.pooled_shape
+    assert problem.MOST_IMAGES * max(layer.y_values for layer in LAYERS) < 2**31
+
+
+def test_work_is_that_of_both_convolutions() -> None:
+    work = LAB.work(LAB.case("batch-10000"))
+    assert work.flops == 10000 * 2 * 49 * (4 * 80**2 + 4 * 16 * 34**2) == pytest.approx(25.1e9 + 72.5e9, rel=1e-3)
+    maps = 86**2 + 4 * 80**2 + 4 * 40**2 + 16 * 34**2
+    assert work.bytes == work.footprint == 4 * (10000 * maps + 49 * 4 + 49 * 64)
+    matrices = 49 * 80**2 + 4 * 49 * 34**2
+    for name, more in (("baseline", 0), ("fused-constant", 0), ("unrolled-constant", 2 * 4 * 10000 * matrices)):
+        assert LAB.traffic(LAB.case("batch-10000"), LAB.variant(name)) == work.bytes + more
+
+
+def test_a_case_is_any_number_of_images_that_32_bits_can_index() -> None:
+    assert LAB.case("batch-123").params == {"batch": 123, "data": "fashion-mnist"}
+    assert [batch_of(name) for name in ("batch-1", "batch-40000", "batch", "batch-", "batch-x", "batch-010")] == [
+        1, 40000, None, None, None, None,
+    ]  # fmt: skip
+    for images in (0, 40001, 10**15):
+        with pytest.raises(UsageError, match=rf"^a batch must be 1 or more images and at most 40000 .*, not {images}$"):
+            LAB.case(f"batch-{images}")
+    with pytest.raises(UsageError, match="any batch from batch-1 to batch-40000"):
+        LAB.case("10 images")
+
+
+@given(st.integers(1, 40000))
+def test_samples_are_few_different_and_reach_both_ends(batch: int) -> None:
+    chosen = sampled(batch)
+    assert len(chosen) == min(batch, 32) and chosen[0] == 0 and chosen[-1] == batch - 1
+    steps = np.diff(chosen)
+    assert (steps >= 1).all() and (len(steps) == 0 or steps.max() - steps.min() <= 1)
+
+
+def test_a_batch_is_the_test_set_in_a_seeded_order_again_and_again() -> None:
+    one, again, other = (LAB.inputs(LAB.case("batch-100"), seed) for seed in (1, 1, 2))
+    x, labels = one["x"], one["labels"]
+    assert x.shape == (100, 1, 86, 86) and x.dtype == np.float32 and x.flags.c_contiguous and one["images"] == DIFFERENT
+    np.testing.assert_array_equal(x, again["x"])
+    assert (x != other["x"]).any()
+    np.testing.assert_array_equal(x[40:80], x[:40])
+    np.testing.assert_array_equal(labels[80:], labels[:20])
+    found = data.load()
+    enlarged = data.resized(found.images)
+    for image, label in zip(x[:40, 0], labels, strict=False):
+        (at,) = np.flatnonzero((enlarged == image).all(axis=(1, 2)))
+        assert found.labels[at] == label
+    assert "40 images" in one["source"] and LAB.inputs(LAB.case("batch-3"), 1)["images"] == 3
+    np.testing.assert_array_equal(LAB.inputs(LAB.case("batch-3"), 1)["x"], x[:3])
+
+
+def test_images_are_enlarged_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, enlarge = [], data.resized
+
+    def counted(images: data.Bytes) -> NDArray[np.float32]:
+        asked.append(len(images))
+        return enlarge(images)
+
+    monkeypatch.setattr(data, "resized", counted)
+    for images in (5, 50):
+        LAB.inputs(LAB.case(f"batch-{images}"), images)
+    assert asked == [DIFFERENT]
+
+
+@needs_digits
+def test_digits_stand_in_with_weights_of_their_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("ROOFBOOK_DATA")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    case = LAB.case("batch-5")
+    assert case.params["data"] == "digits"
+    batch = LAB.inputs(case, 1)
+    assert "digits" in batch["source"]
+    np.testing.assert_array_equal(batch["weights"]["conv2"], network.trained("digits")[0]["conv2"])
+
+
+def test_the_lab_fetches_its_images_before_it_is_planned(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[bool] = []
+    monkeypatch.setattr(data, "fetch", lambda: asked.append(True))
+    LAB.prepare()
+    assert asked == [True]
+
+
+# -- the reference -----------------------------------------------------------------------------------------------------
+
+Rounding = Callable[[Array], Array]
+Maps = Mapping[str, NDArray[np.float64]]
+
+
+def plain(array: Array) -> Array:
+    return array
+
+
+def tf32(array: Array) -> Array:
+    return rounded(array, 11).astype(np.float32)
+
+
+def bf16(array: Array) -> Array:
+    return rounded(array, 8).astype(np.float32)
+
+
+def in_float32(batch: Mapping[str, Any], first: Rounding = plain, second: Rounding = plain) -> Maps:
+    """What a variant gives for a batch whose images are all sampled; the convolutions' operands rounded before."""
+    w = batch["weights"]
+    out = {"conv1": network.convolve(first(batch["x"]), first(w["conv1"]))}
+    out["pool1"] = network.pool(np.maximum(out["conv1"], 0), 2)
+    out["conv2"] = network.convolve(second(out["pool1"]), second(w["conv2"]))
+    out["pool2"] = network.pool(np.maximum(out["conv2"], 0), 4)
+    hidden = np.maximum(out["pool2"].reshape(len(batch["x"]), -1) @ w["fc1"].T + w["fc1_bias"], 0)
+    out["scores"] = hidden @ w["fc2"].T + w["fc2_bias"]
+    assert {array.dtype for array in out.values()} == {np.dtype(np.float32)}
+    return {name: array.astype(np.float64) for name, array in out.items()}
+
+
+@pytest.fixture
+def batch() -> Mapping[str, Any]:
+    return LAB.inputs(LAB.case("batch-30"), 4)
+
+
+@pytest.fixture
+def right(batch: Mapping[str, Any]) -> Mapping[str, Bounded]:
+    return LAB.reference(LAB.case("batch-30"), batch)
+
+
+def over(out: Maps, right: Mapping[str, Bounded], roundoff: float = 0.0) -> dict[str, float]:
+    return {name: error_over_bound(array, right[name], roundoff) for name, array in out.items()}
+
+
+def test_the_reference_is_the_network_in_float64() -> None:
+    batch = LAB.inputs(LAB.case("batch-95"), 4)
+    right = LAB.reference(LAB.case("batch-95"), batch)
+    want = network.forward(batch["weights"], batch["x"])
+    np.testing.assert_allclose(right["scores"].value, want["fc2"], rtol=1e-12, atol=1e-9)
+    for name in ("conv1", "pool1", "conv2", "pool2"):
+        np.testing.assert_allclose(right[name].value, want[name][sampled(95)], rtol=1e-12, atol=1e-9)
+
+
+def test_a_convolutions_bound_is_its_formula() -> None:
+    draw = np.random.default_rng(3)
+    values, errors = draw.standard_normal((2, 4, 9, 8)), draw.uniform(0, 1e-3, (2, 4, 9, 8))
+    weights = draw.standard_normal((5, 4, 7, 7)).astype(np.float32)
+    found = convolved(Bounded(values, errors, 3 * errors), weights)
+    for n, m, h, w in [(0, 0, 0, 0), (1, 4, 2, 1), (0, 3, 1, 0)]:
+        products = weights[m] * values[n, :, h : h + 7, w : w + 7]
+        norm, total = math.sqrt((products**2).sum()), abs(products.sum())
+        spread = (abs(weights[m]) * errors[n, :, h : h + 7, w : w + 7]).sum()
+        assert found.rounding[n, m, h, w] == pytest.approx(8 * 2**-24 * 14 * (norm + total) + spread)
+        assert found.operands[n, m, h, w] == pytest.approx(8 * math.sqrt(2) * norm + 3 * spread)
+
+
+def test_pooling_keeps_the_largest_bound_of_a_window() -> None:
+    draw = np.random.default_rng(3)
+    given = Bounded(*draw.standard_normal((3, 2, 3, 10, 10)))
+    found = given.pooled(4)
+    np.testing.assert_array_equal(found.value, network.pool(np.maximum(given.value, 0), 4))
+    assert found.rounding[1, 2, 2, 0] == given.rounding[1, 2, 8:, :4].max()
+    assert found.operands[0, 1, 1, 2] == given.operands[0, 1, 4:8, 8:].max()
+
+
+def test_float32_lies_within_half_of_the_bounds(batch: Mapping[str, Any], right: Mapping[str, Bounded]) -> None:
+    found = over(in_float32(batch), right)
+    assert 0.01 < found["conv1"] < 0.5 and 0.003 < found["conv2"] < 0.5 and max(found.values()) < 0.5
+
+
+@pytest.mark.parametrize(("first", "second", "layer"), [(tf32, plain, "conv1"), (plain, tf32, "conv2")])
+def test_operands_rounded_as_tf32_are_refused_and_have_a_bound_of_their_own(
+    batch: Mapping[str, Any], right: Mapping[str, Bounded], first: Rounding, second: Rounding, layer: str
+) -> None:
+    out = in_float32(batch, first, second)
+    assert over(out, right)[layer] > 10 and over(out, right)["scores"] > 1
+    assert max(over(out, right, 2.0**-11).values()) < 0.5
+
+
+def test_bf16_is_no_tf32(batch: Mapping[str, Any], right: Mapping[str, Bounded]) -> None:
+    out = in_float32(batch, bf16, bf16)
+    assert over(out, right, 2.0**-11)["conv1"] > 1 and max(over(out, right, 2.0**-8).values()) < 0.5
+
+
+@needs_images
+def test_real_images_are_as_telling(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROOFBOOK_DATA", str(FOLDER))
+    batch = LAB.inputs(LAB.case("batch-32"), 20)
+    right = LAB.reference(LAB.case("batch-32"), batch)
+    assert max(over(in_float32(batch), right).values()) < 0.5
+    rough = over(in_float32(batch, plain, tf32), right)
+    assert min(rough["conv2"], rough["pool2"]) > 10 and rough["scores"] > 1
+
+
+# -- the check ---------------------------------------------------------------------------------------------------------
+
+
+def checked(out: Maps, right: Mapping[str, Bounded]) -> float:
+    error, bound, _ = LAB.check(LAB.case("batch-30"), LAB.ladder[0], out, right)
+    assert bound == 1
+    return error
+
+
+@pytest.mark.parametrize("name", ["conv1", "pool1", "conv2", "pool2", "scores"])
+def test_one_wrong_value_anywhere_is_seen(batch: Mapping[str, Any], right: Mapping[str, Bounded], name: str) -> None:
+    out = in_float32(batch)
+    assert checked(out, right) < 1
+    for wrong in (np.nan, np.inf, -np.inf, out[name].flat[-1] * 1.01 + 0.05):
+        broken = {**out, name: out[name].copy()}
+        broken[name].flat[-1] = wrong
+        assert not checked(broken, right) <= 1
+        assert not checked({name: broken[name], "scores": broken["scores"]}, right) <= 1
+    for moved in (np.roll(out[name], 1, axis=0), np.roll(out[name], 1, axis=-1)):
+        assert not checked({**out, name: moved}, right) <= 1
+    with pytest.raises(ValueError, match="shapes differ"):
+        checked({**out, name: out[name][:-1]}, right)
+
+
+def test_what_is_compared_is_what_there_is(batch: Mapping[str, Any], right: Mapping[str, Bounded]) -> None:
+    out = in_float32(batch)
+    *_, said = LAB.check(LAB.case("batch-30"), LAB.ladder[0], {"conv2": out["conv2"], "scores": out["scores"]}, right)
+    assert said == "largest error over its bound, of conv2, scores"
+    with pytest.raises(KeyError, match="scores"):
+        checked({"conv1": out["conv1"]}, right)
+
+
+def test_rounded_operands_are_allowed_where_a_variant_says_so(
+    batch: Mapping[str, Any], right: Mapping[str, Bounded]
+) -> None:
+    rough = in_float32(batch, tf32, tf32)
+    says_so = LAB.ladder[0].at("operands", "TF32", operand_roundoff=2.0**-11)
+    case = LAB.case("batch-30")
+    assert LAB.check(case, LAB.ladder[0], rough, right)[0] > 10
+    assert LAB.check(case, says_so, rough, right)[0] < 0.5
