@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,6 +18,9 @@ from ...source import Source
 from . import peers, plans
 from .initialise import Initialisation
 from .problem import PUBLISHED, PUBLISHED_CASES, check, inputs, named, reference
+
+if TYPE_CHECKING:
+    from ...report.html import Table
 
 HERE = Path(__file__).parent
 LAYER = {"DEPTH": 512, "FILTERS": 512, "SIZE": 32, "TAPS": 3}
@@ -304,6 +307,16 @@ class SparseConvolution(Lab):
         layer, zeros = plans.layer(case), case.params["weight_zeros"]
         left = 1 / layer.kernel**2 if zeros is None else 1 - zeros / 100
         return Work(layer.flops * left, layer.bytes, layer.bytes)
+
+    def summary(self, experiment: Measured) -> str:
+        from .story import summary
+
+        return summary(experiment)
+
+    def demonstration(self, device: Device) -> "Table":
+        from .story import demonstration
+
+        return demonstration(device)
 
 
 def _case(name: str, scale: str) -> Case:

@@ -65,19 +65,21 @@ class Forward(Runnable):
     before: str | None = None
     """The kernel that goes before the main one, which is named as its file."""
     parts: dict[str, float]
+    pooled = False
+    """Whether its kernels write pooled maps."""
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         assert variant.source is not None
         self.device, self.variant, self.source, self.units = device, variant, variant.source, case.units
         self.knobs = dict(variant.source.knobs)
         self.constant = self.knobs.get("WEIGHTS") == "CONSTANT_MEMORY"
-        self.set_up()
-        for layer in LAYERS:
-            fit(device, self.group_of(layer))
         self.queue = device.queue(profiling=True)
         self.x, self.labels, self.weights = inputs["x"], inputs["labels"], inputs["weights"]
         self.batch, self.data = len(self.x), {"source": inputs["source"], "images": inputs["images"]}
         self.sampled = sampled(self.batch)
+        self.set_up()
+        for layer in LAYERS:
+            fit(device, self.group_of(layer))
         self.built = {layer: self.build(layer) for layer in LAYERS}
         self.rest = {layer: device.build(_rest(layer).render(device.backend)) for layer in LAYERS}
         self.dense = [device.upload(self.weights[name]) for name in SHAPES if name.startswith("fc")]

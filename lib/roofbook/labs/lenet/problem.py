@@ -24,6 +24,7 @@ Shape = tuple[int, ...]
 MOST_IMAGES = 40000  # of a batch: 32-bit indices into the largest map
 SAMPLED = 32  # images of a batch whose convolutions are compared value by value
 UNIT_ROUNDOFF = 2.0**-24  # of float32
+SMALLEST_NORMAL = 2.0**-14  # of fp16: a smaller number's error is no share of it, but at most d times this
 DEVIATIONS = 8  # from the right result to its bound, of a random walk whose steps are the largest possible
 PART = 50  # images at a time: what the reference needs of memory
 
@@ -66,6 +67,10 @@ class Layer:
     @property
     def y_values(self) -> int:
         return math.prod(self.y_shape)
+
+    @property
+    def pooled_values(self) -> int:
+        return math.prod(self.pooled_shape)
 
     @property
     def weights(self) -> int:
@@ -149,7 +154,8 @@ def convolved(given: Bounded, weights: Array) -> Bounded:
     """A convolution in float32 of images that have an error already: 8 (u sqrt(n) (norm + total) + sqrt(2) d norm) + spread.
 
     For s = w.x of n = C x 49 products, norm = sqrt(sum (w x)^2), total = |s|, u = 2**-24. The first term is for float32
-    sums of n terms in any order; the second for operands rounded to nearest with unit roundoff d (TF32, fp16: 2**-11).
+    sums of n terms in any order; the second for operands rounded to nearest with unit roundoff d (TF32, fp16: 2**-11), with
+    SMALLEST_NORMAL sqrt(n) beside norm for products too small for fp16.
     Rounding errors behave like independent random variables of mean zero and add up as a random walk (Higham and Mary, A
     New Approach to Probabilistic Rounding Error Analysis, SIAM J. Sci. Comput. 41, 2019): a sum takes n roundings, each of
     at most u times a partial sum, and partial sums grow to `total` and stray from the way there by `norm`; rounded
@@ -164,7 +170,7 @@ def convolved(given: Bounded, weights: Array) -> Bounded:
     sums = matrix @ unrolled
     norm = np.sqrt(matrix**2 @ np.square(unrolled, out=unrolled))
     rounding = DEVIATIONS * UNIT_ROUNDOFF * math.sqrt(matrix.shape[1]) * (norm + np.abs(sums))
-    operands = DEVIATIONS * math.sqrt(2) * norm
+    operands = DEVIATIONS * (math.sqrt(2) * norm + SMALLEST_NORMAL * math.sqrt(matrix.shape[1]))
     if given.rounding.any():
         rounding += np.abs(matrix) @ columns(given.rounding)
         operands += np.abs(matrix) @ columns(given.operands)
@@ -207,6 +213,17 @@ def reference(given: Mapping[str, Any]) -> dict[str, Bounded]:
     again = np.arange(len(x)) % images
     scores = Bounded(*(np.concatenate(each)[again] for each in zip(*parts, strict=True)))
     return {**maps, "scores": scores}
+
+
+def roundoff(options: Mapping[str, Any]) -> float:
+    """The d of `Bounded.bound` for a variant's options: `operand_roundoff`, that of its operands, and `rounded_sums`.
+
+    The latter is how many products at a time, n, are summed with that roundoff too. Their partial sums stay below
+    norm + |s| <= (1 + sqrt(n)) norm (Cauchy), so that n roundings come to sqrt(n) (1 + sqrt(n)) norm, against sqrt(2) norm
+    of the operands.
+    """
+    d, n = float(options.get("operand_roundoff", 0.0)), int(options.get("rounded_sums", 0))
+    return d * (1 + math.sqrt(n) * (1 + math.sqrt(n)) / math.sqrt(2))
 
 
 def error_over_bound(out: Array, right: Bounded, operand_roundoff: float = 0.0) -> float:

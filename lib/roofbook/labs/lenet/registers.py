@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,38 +12,55 @@ from ...device import Buffer, Queue
 from .forward import Forward, ceiling
 from .problem import CONV1, Layer
 
-EACH = {"conv1": (4, 4, 4), "conv2": (4, 4, 4)}
-"""Filters, rows and columns of a work-item, by layer."""
-BANDS = {"conv1": 2, "conv2": 1}
-"""Groups an image, by layer."""
+
+class Shape(NamedTuple):
+    """How the work of a layer is cut."""
+
+    filters: int
+    """Of a work-item, as rows and columns."""
+    rows: int
+    columns: int
+    bands: int = 1
+    """Groups an image."""
+    at_once: int = 1
+    """Groups that shall fit on a multiprocessor."""
+
+    @classmethod
+    def of(cls, text: str) -> Shape:
+        """`4x4x4` or `4x4x4/2x1`, bands and groups at once after the stroke."""
+        return cls(*map(int, text.replace("/", "x").split("x")))
 
 
 class Registers(Forward):
-    """A group some rows of one image, a work-item a block of outputs. Options `each` and `bands`, by layer, set its shape."""
+    """A group some rows of one image, a work-item a block of outputs. Options `conv1` and `conv2` set a layer's `Shape`."""
+
+    best: Mapping[str, str] = {"conv1": "4x2x5/4x3", "conv2": "4x2x4"}
+    """The shapes without an option: the fastest that were found."""
 
     def set_up(self) -> None:
-        each, bands = (
-            {**EACH, **self.variant.options.get("each", {})},
-            {**BANDS, **self.variant.options.get("bands", {})},
-        )
-        self.each, self.bands = each, bands
+        self.shapes = {name: Shape.of(self.variant.options.get(name, shape)) for name, shape in self.best.items()}
 
     def group_of(self, layer: Layer) -> tuple[int, ...]:
-        filters, rows, columns = self.each[layer.name]
-        below = ceiling(ceiling(layer.side, rows), self.bands[layer.name])
-        return 32 * ceiling(ceiling(layer.side, columns) * below * (layer.filters // filters), 32), 1
+        shape = self.shapes[layer.name]
+        below = ceiling(ceiling(layer.side, shape.rows), shape.bands)
+        workers = ceiling(layer.side, shape.columns) * below * (layer.filters // shape.filters)
+        return 32 * ceiling(workers, 32), 1
 
     def turned(self, layer: Layer) -> dict[str, Any]:
-        filters, rows, columns = self.each[layer.name]
-        shape = {"EACH_FILTERS": filters, "EACH_ROWS": rows, "EACH_COLUMNS": columns, "BANDS": self.bands[layer.name]}
-        return {**super().turned(layer), **shape, "POOL": layer.pool}
+        shape = self.shapes[layer.name]
+        each = {"EACH_FILTERS": shape.filters, "EACH_ROWS": shape.rows, "EACH_COLUMNS": shape.columns}
+        cut = {"BANDS": shape.bands, "GROUPS_AT_ONCE": shape.at_once, "POOL": layer.pool}
+        return {**super().turned(layer), **each, **cut}
 
     def size(self, layer: Layer, count: int) -> tuple[int, ...]:
-        return self.group_of(layer)[0] * self.bands[layer.name], count
+        return self.group_of(layer)[0] * self.shapes[layer.name].bands, count
 
 
 class Pooled(Registers):
     """The same with ReLU and pool in registers: what leaves a layer is the next one's input."""
+
+    pooled = True
+    best: Mapping[str, str] = {"conv1": "4x2x4/5x3", "conv2": "2x4x4/3x2"}
 
     def y_shape(self, layer: Layer) -> tuple[int, ...]:
         return layer.pooled_shape

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...device import Buffer, Device, Span
-from .forward import Direct, Forward, Joint, Tiled
+from .forward import Direct, Forward, Joint, Tiled, ceiling
 from .problem import Layer
 
 QUEUES = 3
 SEGMENT = 100
-"""Images of a segment, one of the three numbers that were published."""
+"""Images of a segment at most, one of the three numbers that were published; fewer where the queues would not all have one."""
 
 
 class Streams(Forward):
@@ -27,8 +27,8 @@ class Streams(Forward):
     def set_up(self) -> None:
         super().set_up()
         options = self.variant.options
-        self.segment = int(options.get("segment", SEGMENT))
         self.queues = [self.device.queue(profiling=True) for _ in range(int(options.get("queues", QUEUES)))]
+        self.segment = int(options.get("segment", min(SEGMENT, ceiling(self.batch, QUEUES))))
         self.spans: dict[str, list[Span]] = {}
 
     def host_arrays(self, layer: Layer, images: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:

@@ -17,6 +17,7 @@ KERNEL_OF(ITEMS, 4) void tensor(const float *RESTRICT x, float *RESTRICT y, int 
   for (int k = SIZE * PITCH + threadIdx.x; k < ROOM; k += ITEMS) staged[k] = {0, 0};
   for (int image = first + blockIdx.x; image < first + count; image += gridDim.x) {
     __syncthreads();
+#pragma unroll 4
     for (int k = threadIdx.x; k < SIZE * SIZE; k += ITEMS) {
       const float *own = x + X_AT(image, 0, 0, k);
       staged[k] = {two_halves(own[0], own[SIZE * SIZE]), two_halves(own[2 * SIZE * SIZE], own[3 * SIZE * SIZE])};

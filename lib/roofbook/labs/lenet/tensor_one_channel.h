@@ -23,6 +23,7 @@ KERNEL_OF(ITEMS, 4) void tensor(const float *RESTRICT x, float *RESTRICT y, int 
   }
   for (int image = first + blockIdx.x; image < first + count; image += gridDim.x) {
     __syncthreads();
+#pragma unroll 8
     for (int k = threadIdx.x; k < SIZE * SIZE / 2; k += ITEMS) {
       const float2 two = *(const float2 *)(x + X_AT(image, 0, k / (SIZE / 2), k % (SIZE / 2) * 2));
       staged[k / (SIZE / 2) * PITCH + k % (SIZE / 2)] = two_halves(two.x, two.y);
