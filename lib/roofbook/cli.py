@@ -327,7 +327,10 @@ def train(lab: str, data_dir: str | None, seed: int, epochs: int, out: Path | No
     if lab not in trainable:
         raise one_of("lab with weights", lab, trainable)
     made = importlib.import_module(f".labs.{lab}.train", __package__)
-    print(made.make(data_dir, seed, epochs, out, lambda line: print(line, flush=True)))
+    try:
+        print(made.make(data_dir, seed, epochs, out, lambda line: print(line, flush=True)))
+    except KeyboardInterrupt:
+        _stop("stopped; no weights were written", 130)
 
 
 def _said(parameters: dict[str, Any]) -> str:
