@@ -145,7 +145,7 @@ class Queue(contract.Queue):
     def laps(self, *submits: Callable[[], None]) -> list[float]:
         for submit in submits:
             submit()
-        return [0.0] * len(submits)
+        return [1e-6] * len(submits)
 
     def finish(self) -> None:
         """Nothing runs."""

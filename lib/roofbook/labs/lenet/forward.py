@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 import time
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,6 +29,7 @@ MINIBATCH = 1000
 """Images whose unrolled input is in memory at a time, as published."""
 LINE = 256
 """Work-items of a group of the simple kernels: those that write one value each."""
+Step = Callable[[], None]
 HIDDEN = SHAPES["fc1"][0]
 
 
@@ -173,6 +174,10 @@ class Forward(Runnable):
             self.queue.finish()
         with self.clock(of_layer, "copy"):
             self.queue.read(y, self.y[layer])
+        return self.op_time(layer, x, y)
+
+    def op_time(self, layer: Layer, x: Buffer, y: Buffer) -> float:
+        """The device's seconds for the layer's kernels."""
         return self.queue.timed(lambda: self.launch(layer, self.queue, x, y, 0, self.batch))
 
     def pool(self, layer: Layer, y: Buffer) -> NDArray[np.float32]:
@@ -296,11 +301,26 @@ class Unrolled(Fused):
         self.matrices = self.device.empty(matrices)
         return [*super().allocate(layer), self.matrices]
 
-    def launch(self, layer: Layer, queue: Queue, x: Buffer, y: Buffer, first: int, count: int) -> None:
+    def steps(self, layer: Layer, queue: Queue, x: Buffer, y: Buffer, first: int, count: int) -> Iterator[Step]:
+        """Two for each mini-batch: unroll it, multiply it."""
         built, pixels = self.built[layer], LINE * ceiling(layer.side**2, LINE)
         assert built.before
         for at in range(first, first + count, self.minibatch):
             many, start = min(self.minibatch, first + count - at), np.int32(at)
-            group = LINE, 1, 1
-            queue.launch(built.before, (pixels, layer.channels, many), group, x, self.matrices, start)
-            queue.launch(built.kernel, self.size(layer, many), self.group, self.matrices, y, start, *built.arguments)
+            whole, line = (pixels, layer.channels, many), (LINE, 1, 1)
+            yield partial(queue.launch, built.before, whole, line, x, self.matrices, start)
+            size = self.size(layer, many)
+            yield partial(queue.launch, built.kernel, size, self.group, self.matrices, y, start, *built.arguments)
+
+    def launch(self, layer: Layer, queue: Queue, x: Buffer, y: Buffer, first: int, count: int) -> None:
+        for step in self.steps(layer, queue, x, y, first, count):
+            step()
+
+    def op_time(self, layer: Layer, x: Buffer, y: Buffer) -> float:
+        laps = self.queue.laps(*self.steps(layer, self.queue, x, y, 0, self.batch))
+        self.parts["unroll"] = self.parts.get("unroll", 0.0) + sum(laps[::2])
+        return sum(laps)
+
+    def facts(self) -> dict[str, Any]:
+        """With the unrolling's share of the kernels' time."""
+        return {**super().facts(), "share of unroll": self.parts["unroll"] / self.parts["op"]}
