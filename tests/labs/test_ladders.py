@@ -83,7 +83,11 @@ def test_lookup_by_name(lab: Lab) -> None:
 
 @pytest.mark.parametrize(
     ("lab", "name", "impossible"),
-    [("stencil", "7x1000", "7x2"), ("cnn", "2to3ch-5x6-k3", "2to3ch-5x1-k3")],
+    [
+        ("stencil", "7x1000", "7x2"),
+        ("cnn", "2to3ch-5x6-k3", "2to3ch-5x1-k3"),
+        ("convpool", "2x3x5x5-k3-w40", "2x3x1x1-k3"),
+    ],
 )
 def test_a_lab_may_take_sizes_that_no_scale_lists(lab: str, name: str, impossible: str, tmp_path: Path) -> None:
     found = labs.get(lab)

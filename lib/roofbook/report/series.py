@@ -26,6 +26,9 @@ Found = Mapping[tuple[str, str], Reading]
 Excused = Mapping[tuple[str, str], str]
 """(variant, case) -> why it cannot be measured there."""
 
+MOST_NUMBERS = 5
+"""Crossings in a figure that have their numbers beside them; the table of crossings has all."""
+
 
 def series(rows: "pd.DataFrame", series: "Series", *, excused: Excused | None = None, title: str = "") -> Figure:
     """Time per unit, logarithmic, over x, a line for each variant with intervals; crossings of `against` are ringed.
@@ -50,20 +53,22 @@ def series(rows: "pd.DataFrame", series: "Series", *, excused: Excused | None = 
         ax = drawing.add_subplot()
         ax.set(xscale="log" if log else "linear", yscale="log")
         for variant in drawn:
-            look = series.variants.index(variant) % len(SERIES)
+            cycle, look = divmod(series.variants.index(variant), len(SERIES))
             times = [found.get((variant, case)) for _, case in series.points]
             line = [(each.median, each.low, each.high) if each else (math.nan,) * 3 for each in times]
             middle, low, high = (np.array(column) / size for column in zip(*line, strict=True))
             ax.errorbar(
                 xs, middle, yerr=[middle - low, high - middle], color=SERIES[look], label=variant, elinewidth=1.1,
-                marker="osD^vP*"[look], ms=5.5 if len(xs) <= 20 else 4,
+                marker="osD^vP*"[look], ms=5.5 if len(xs) <= 20 else 4, ls="--" if cycle else "-",
+                mfc="none" if cycle else SERIES[look],
             )  # fmt: skip
-        for one, other in series.against:
-            for x, seconds, rises in _rings(found, series, one, other):
-                ax.plot([x], [seconds / size], "o", ms=13, mfc="none", mec=INK, mew=1.2, zorder=3)
-                words: dict[str, Any] = {"textcoords": "offset points", "size": FONT - 1.5}
-                side = -1 if rises else 1  # the number stands clear of both lines
-                words |= {"xytext": (7 * side, 6), "ha": "right" if rises else "left"}
+        rings = [ring for pair in series.against for ring in _rings(found, series, *pair)]
+        for x, seconds, rises in rings:
+            ax.plot([x], [seconds / size], "o", ms=13, mfc="none", mec=INK, mew=1.2, zorder=3)
+            words: dict[str, Any] = {"textcoords": "offset points", "size": FONT - 1.5}
+            side = -1 if rises else 1  # the number stands clear of both lines
+            words |= {"xytext": (7 * side, 6), "ha": "right" if rises else "left"}
+            if len(rings) <= MOST_NUMBERS:
                 ax.annotate(show.number(x), (x, seconds / size), **words)
         places = {show.tick(x): x for x in xs}
         shown = labelled(list(places), places, log)

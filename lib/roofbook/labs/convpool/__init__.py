@@ -255,7 +255,7 @@ class SparseConvolution(Lab):
         layer = CASES[scale][0]
         peer = ("torch-cpu", "torch-fp32", "torch-tf32", "torch-bf16")
         dense = (*DENSE, *peer)
-        against = tuple(product(("lists", "strips"), dense))
+        against = tuple(product(("lists", "built-lists", "strips"), dense))
         return (
             Series("weight zeros", "From how many zeros in the weights on does sparse beat dense?",
                    "zeros in the weights, %", tuple((zeros, f"{layer}-w{zeros}") for zeros in ZEROS),
@@ -283,10 +283,10 @@ class SparseConvolution(Lab):
             "CUDA initialisation": "initialisation",
         }
 
-    def published_part(self, variant: str, metric: str) -> str | None:
+    def published_part(self, variant: str, case: str, metric: str) -> str | None:
         return {"host-device copies, profiler": "copies", "2x2 max pool kernel": "pooling"}.get(variant)
 
-    def published_fact(self, variant: str, metric: str) -> str | None:
+    def published_fact(self, variant: str, case: str, metric: str) -> str | None:
         return "occupancy" if metric == "occupancy" else None
 
     def counted(self, experiment: Measured) -> Mapping[tuple[str, str, str], str]:

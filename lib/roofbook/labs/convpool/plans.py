@@ -276,7 +276,10 @@ class Tiles(Convolution):
     group = (512, 1)
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
-        sums = np.abs(inputs["x"]).max() * np.abs(inputs["weight"].astype(np.int64)).sum(axis=(1, 2, 3)).max()
+        sums = (
+            np.abs(inputs["x"].astype(np.int64)).max()
+            * np.abs(inputs["weight"].astype(np.int64)).sum(axis=(1, 2, 3)).max()
+        )
         if sums >= 2**24:
             raise Unsupported(f"sums of up to {sums}: fp32 holds integers below {2**24} exactly")
         super().__init__(device, variant, case, inputs)
@@ -340,6 +343,6 @@ class Tensor(Convolution):
 
 def must_fit_a_byte(inputs: Mapping[str, Any]) -> None:
     """Raises Unsupported where a value does not."""
-    largest = max(np.abs(inputs[name]).max() for name in ("x", "weight"))
+    largest = max(np.abs(inputs[name].astype(np.int64)).max() for name in ("x", "weight"))
     if largest > 127:
         raise Unsupported(f"values of up to {largest}: a byte holds 127")

@@ -26,7 +26,8 @@ that sums in fp32 are exact for the published layers, in any order and at any de
 
 NEURON_DENSITY = 204 / 1024  # published
 
-_ZEROS = re.compile(r"(.*?)(?:-w([0-9]{1,2}(?:\.[0-9]{1,3})?))?(?:-x([0-9]{1,2}(?:\.[0-9]{1,3})?))?")
+_SHARE = r"(?:0|[1-9][0-9]?)(?:\.[0-9]{0,2}[1-9])?"  # one way to write each, as a case goes by its name
+_ZEROS = re.compile(rf"(.*?)(?:-w({_SHARE}))?(?:-x({_SHARE}))?")
 _NAME = re.compile(r"([0-9]{1,9})x([0-9]{1,9})x([0-9]{1,9})x([0-9]{1,9})-k([0-9]{1,9})")
 
 

@@ -1,0 +1,233 @@
+"""The convpool ladder: which knob each rung turns, sweeps, series, published figures. What all labs share: test_ladders.py."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from roofbook import claims, report
+from roofbook.device import Device
+from roofbook.lab import SCALES, Measured, Variant
+from roofbook.labs.convpool import DENSE, LAB, LADDER, ZEROS, plans
+from roofbook.labs.convpool.problem import NEURON_DENSITY, PUBLISHED, PUBLISHED_CASES
+
+RESULTS = Path(__file__).parents[3] / "results"
+GPU = cast(Device, SimpleNamespace(kind="gpu"))
+FIGURES = claims.published("convpool", RESULTS)
+
+
+def parent(variant: Variant) -> Variant:
+    return LAB.variant(cast(str, variant.parent))
+
+
+# -- knobs, sweeps, backends -------------------------------------------------------------------------------------------
+
+EXPECTED_KNOBS = {
+    "filter-groups": {"GRID"},
+    "atomic-pool": {"POOL"},
+    "unrolled": {"UNROLL"},
+    "shared-index": {"INDEX"},
+    "input-in-local": {"STAGING"},
+    "images": {"STAGING"},
+}
+"""Written down apart from the ladder: what each of these is named for."""
+
+
+@pytest.mark.parametrize("name", EXPECTED_KNOBS)
+def test_the_knob_that_changes_is_the_one_the_rung_is_named_for(name: str) -> None:
+    variant = LAB.variant(name)
+    own, other = variant.source, parent(variant).source
+    assert own and other and {knob for knob, _ in set(own.knobs) ^ set(other.knobs)} == EXPECTED_KNOBS[name]
+    assert all(variant.differs == ("source",) for variant in map(LAB.variant, EXPECTED_KNOBS))
+
+
+KNOBS = {
+    "layers": ("lists", "LAYERS"),
+    "together": ("strips", "TOGETHER"),
+    "list parts": ("strips", "PARTS"),
+    "chunk": ("strips", "CHUNK"),
+    "parts": ("both-sparse", "PARTS"),
+}
+"""Of each sweep, the rung that it starts from and the knob that its points are the values of."""
+
+
+def test_a_point_is_the_value_of_one_knob_and_the_rung_is_among_them() -> None:
+    assert [sweep.axis for sweep in LAB.sweeps] == list(KNOBS)
+    for sweep in LAB.sweeps:
+        name, knob = KNOBS[sweep.axis]
+        rung = LAB.variant(name)
+        assert rung.source and {variant.parent for variant in sweep.variants} == {name}
+        for variant in sweep.variants:
+            assert variant.source == rung.source.turn(**{knob: int(cast(str, variant.point))})
+        values = [int(cast(str, variant.point)) for variant in sweep.variants]
+        assert values == sorted(values) and dict(rung.source.knobs)[knob] in values
+    assert [variant.point for variant in LAB.sweeps[0].variants] == ["16", "32", "64", "128", "256"], "the report's"
+
+
+@pytest.mark.parametrize("variant", [pytest.param(each, id=each.name) for each in LADDER])
+def test_a_rung_is_kept_from_a_backend_for_a_reason(variant: Variant) -> None:
+    """Tensor cores and a flag of NVIDIA's compiler are CUDA's alone; OpenCL's alone is the base, the host's."""
+    assert variant.source
+    cuda = variant.source.path.suffix == ".cu" or variant.name == "uncached"
+    host = variant.options.get("device") == "host"
+    assert variant.backends == ({"cuda"} if cuda else {"opencl"} if host else {"opencl", "cuda"})
+    assert (variant.dtype == "int8") == variant.name.startswith("tensor")
+
+
+def test_only_what_is_rounded_at_the_end_is_allowed_an_error() -> None:
+    allowed = {each.name: each.options["result_roundoff"] for each in LAB.all_variants()
+               if "result_roundoff" in each.options}  # fmt: skip
+    assert allowed == {"torch-fp16": 2.0**-11, "torch-bf16": 2.0**-8}
+
+
+# -- cases and series --------------------------------------------------------------------------------------------------
+
+
+def test_cases_go_by_their_layers_name_and_count_what_is_not_zero() -> None:
+    assert [case.name for case in LAB.cases("published")] == [layer.name for layer in PUBLISHED]
+    for scale in SCALES:
+        assert all(each.name == plans.layer(each).name and each.units == 1 for each in LAB.cases(scale))
+    case = LAB.case(PUBLISHED[0].name)
+    work = LAB.work(case)
+    assert work.flops == pytest.approx(2 * 512 * 512 * 32 * 32) and work.flops == LAB.rate(case)[0] * 1e9
+    assert work.bytes == work.footprint == PUBLISHED[0].bytes
+    assert LAB.work(LAB.case(f"{case.name}-w75")).flops == PUBLISHED[0].flops / 4
+    assert LAB.work(LAB.case(f"{case.name}-x75")) == work, "an input that is zero is not known to be"
+
+
+def zeros(array: np.ndarray, axes: tuple[int, ...]) -> float:
+    """The share of zeros in %; the same in each part that `axes` make up."""
+    (share,) = set(np.mean(array == 0, axis=axes).ravel().tolist())
+    return 100 * cast(float, share)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_the_points_of_a_series_have_just_these_zeros(scale: str) -> None:
+    """To half a value of a filter or channel, of which at least one is not zero."""
+    weight_zeros, input_zeros = LAB.series(scale)
+    assert [x for x, _ in weight_zeros.points] == [x for x, _ in input_zeros.points] == list(ZEROS)
+    for series in (weight_zeros, input_zeros):
+        for x, name in series.points if scale in ("quick", "test") else series.points[:1]:
+            case = LAB.case(name, scale)
+            layer, given = plans.layer(case), LAB.inputs(case, seed=3)
+            assert layer == plans.layer(LAB.cases(scale)[0])
+            of_a_filter, of_a_channel = layer.depth * layer.kernel**2, layer.size**2
+            weights, values = zeros(given["weight"], (1, 2, 3)), zeros(given["x"], (1, 2))
+            if series is weight_zeros:
+                assert weights == pytest.approx(min(x, 100 - 100 / of_a_filter), abs=50.1 / of_a_filter)
+                assert values == pytest.approx(100 * (1 - NEURON_DENSITY), abs=50.1 / of_a_channel)
+            else:
+                assert values == pytest.approx(x, abs=50.1 / of_a_channel)
+                assert (np.count_nonzero(given["weight"], axis=(2, 3)) == 1).all()
+
+
+def test_the_series_ask_the_labs_question() -> None:
+    """Lists against every way to compute all products, libraries included; fp16 holds too few integers for it."""
+    weight_zeros, input_zeros = LAB.series("quick")
+    peers = {peer.name for peer in LAB.peers} - {"torch-fp16"}
+    assert {other for one, other in weight_zeros.against if one == "strips"} == {*DENSE, *peers}
+    assert {one for one, _ in input_zeros.against} == {"both-sparse"}
+
+
+# -- published figures -------------------------------------------------------------------------------------------------
+
+
+class Told:
+    """A store that has a median for these variants, and this point as the best of every sweep."""
+
+    def __init__(self, point: str | None, medians: Mapping[str, float]) -> None:
+        self.point, self.medians = point, medians
+
+    def seconds(self, variant: str, case: str) -> float | None:
+        assert case == PUBLISHED[0].name
+        return self.medians.get(variant)
+
+    def fastest_point(self, axis: str, case: str) -> str | None:
+        assert (axis, case) == ("layers", PUBLISHED[0].name)
+        return self.point
+
+
+def counted(point: str | None, **medians: float) -> Mapping[tuple[str, str, str], str]:
+    """By medians of variants, whose names have _ for -."""
+    told = Told(point, {name.replace("_", "-"): each for name, each in medians.items()})
+    return LAB.counted(cast(Measured, told))
+
+
+def test_every_published_figure_is_mapped_or_counted() -> None:
+    names = {(row.variant, row.case, row.metric) for row in FIGURES.itertuples()}
+    mapping, found = LAB.published_mapping(GPU), counted("64", atomic_pool=3e-3, filter_groups=2e-3)
+    assert len(names) == len(FIGURES) == 15
+    assert {name for name, _, _ in names} == {*mapping, *(name for name, _, _ in found)}
+    assert set(found) <= names and not {name for name, _, _ in found} & set(mapping)
+    assert {case for _, case, _ in names} == set(PUBLISHED_CASES)
+    for name, case, metric in names:
+        part, fact = LAB.published_part(name, case, metric), LAB.published_fact(name, case, metric)
+        assert part is None or (part in LAB.parts and metric == "time")
+        assert (fact == "occupancy") == (metric == "occupancy")
+    for name, ours in mapping.items():
+        assert isinstance(ours, tuple) == ("speedup" in name or "(at least)" in name)
+
+
+def test_what_is_counted_comes_from_the_store_and_nowhere_else() -> None:
+    (best, low, high) = counted("64", atomic_pool=3.5e-3, filter_groups=2e-3).values()
+    assert best == "64 layers" and low == high == "1.5 ms"
+    assert list(counted("64", atomic_pool=1e-3).values()) == ["64 layers"]
+    assert list(counted(None, atomic_pool=1e-3, filter_groups=2e-3).values()) == ["-1 ms"] * 2, (
+        "they may be faster here"
+    )
+    assert not counted(None)
+
+
+def measured(name: str, seconds: float, parts: Mapping[str, float], **facts: Any) -> dict[str, Any]:
+    """A row of the store for a variant on the published layer."""
+    extra = {"parts": {part: [each] * 10 for part, each in parts.items()}, **facts}
+    variant = LAB.variant(name)
+    return {
+        "run": "20260101T100000Z-aaaaaa", "started": pd.Timestamp("2026-01-01T10:00:00Z"), "lab": "convpool",
+        "variant": name, "case": PUBLISHED[0].name, "parent": variant.parent, "scale": "published", "role": variant.role,
+        "axis": None, "point": None, "dtype": variant.dtype, "device": "some-gpu", "device_name": "Some GPU",
+        "device_kind": "gpu", "backend": "cuda", "policy": "{}", "timed": "kernels", "unit": "layer", "units": 1,
+        "status": "ok", "reason": None, "samples_s": [seconds] * 10, "rounds": list(range(10)), "flops": 1e9, "bytes": 1e6,
+        "error": 0.0, "bound": 0.0, "extra": json.dumps(extra), "provenance": "{}",
+    }  # fmt: skip
+
+
+def test_a_store_that_has_it_all_stands_beside_every_published_figure() -> None:
+    rows = pd.DataFrame([
+        measured("sequential", 16.0, {"kernels": 16.0}),
+        measured("row-groups", 0.8, {"kernels": 0.8}, occupancy=0.5),
+        measured("filter-groups", 0.2, {"kernels": 0.2}, occupancy=1.0),
+        measured("lists", 0.02, {"kernels": 0.02, "pooling": 0.001, "copies": 0.003}),
+        measured("initialisation", 0.3, {"context": 0.2, "first kernel": 0.1}),
+    ])  # fmt: skip
+    table = report.published_beside_ours(
+        FIGURES, rows, LAB.published_mapping(GPU), cases=LAB.published_cases, parts=LAB.published_part,
+        facts=LAB.published_fact, measured=counted("32", atomic_pool=0.25, filter_groups=0.2),
+    )  # fmt: skip
+    assert set(table.frame.status) == {"ok"}
+    ours = dict(zip(table.frame.variant, table.frame.ours, strict=True))
+    rows_, groups = "grid one block per filter row", "grid one block per filter"
+    assert ours == {
+        "sequential CPU": 16.0,
+        "conv+ReLU kernel and pool kernel": 0.02,
+        "speedup over CPU": pytest.approx(800),
+        "both kernels, profiler": 0.02,
+        "host-device copies, profiler": 0.003,
+        "2x2 max pool kernel": 0.001,
+        "one kernel with atomic max pooling: extra time (low end)": "50 ms",
+        "one kernel with atomic max pooling: extra time (high end)": "50 ms",
+        "sparse filter lists in shared memory vs dense (at least)": pytest.approx(10),
+        f"{rows_}: occupancy": pytest.approx(50),
+        f"{groups}: occupancy": pytest.approx(100),
+        f"{rows_}: speedup over CPU": pytest.approx(20),
+        f"{groups}: speedup over CPU": pytest.approx(80),
+        "TILING_FACTOR found best": "32 layers",
+        "CUDA initialisation": 0.3,
+    }
