@@ -423,7 +423,10 @@ def test_conclusions_may_ask_for_seconds_and_the_fastest_point(
     points = lab.sweeps[1].variants[:3]
     experiment = opened(variants=[variant.name for variant in points])
     assert experiment.fastest_point("wg", "40x24") is None and experiment.seconds(points[0].name, "40x24") is None
+    assert experiment.fact(points[0].name, "40x24", "group") is None
     experiment.measure()
+    assert experiment.fact(points[0].name, "40x24", "group") == points[0].point
+    assert experiment.fact(points[0].name, "40x24", "no such thing") is None
     times = {variant.point: experiment.seconds(variant.name, "40x24") or 1e9 for variant in points}
     assert experiment.fastest_point("wg", "40x24") == min(times, key=lambda point: times[point])
     key = ("operational intensity", "128x128", "intensity")
@@ -440,15 +443,23 @@ def test_the_lab_says_which_part_or_fact_a_published_figure_is_held_against(
 ) -> None:
     asked = set()
 
-    def part(variant: str, metric: str) -> str | None:
-        asked.add((variant, metric))
-        return "nothing of the kind" if metric == "time" else None
+    def part(*key: str) -> str | None:
+        asked.add(("part", *key))
+        return "nothing of the kind" if key[-1] == "time" else None
+
+    def fact(*key: str) -> None:
+        asked.add(("fact", *key))
+
+    def lack(*key: str) -> str:
+        asked.add(("lack", *key))
+        return "needs another machine"
 
     experiment = opened(variants=["fused"])
     monkeypatch.setattr(lab, "published_part", part)
-    monkeypatch.setattr(lab, "published_fact", lambda variant, metric: asked.add((metric, variant)))
-    experiment.published()
-    assert ("optimised, work-group 32x1", "time") in asked and ("time", "optimised, work-group 32x1") in asked
+    monkeypatch.setattr(lab, "published_fact", fact)
+    monkeypatch.setattr(lab, "published_lack", lack)
+    assert "needs another machine" in experiment.published().html
+    assert {(each, "optimised, work-group 32x1", "128x128", "time") for each in ("part", "fact", "lack")} <= asked
 
 
 def test_shown_source_is_in_the_language_of_the_device(opened: Open) -> None:

@@ -834,14 +834,28 @@ def test_published_parts_and_facts_are_held_against_ours() -> None:
         ("net", "op time", "ms", 6.0, 6e-3), ("net", "free", "ms", 6.0, 6e-3), ("net", "accuracy", "", 0.86, nan),
         ("net", "occupancy", "%", 25.0, nan), ("net", "images", "", 6000, nan), ("net", "data", "", 1, nan),
         ("bad", "op time", "ms", 6.0, 6e-3), ("bad", "accuracy", "", 0.86, nan), ("none", "accuracy", "", 0.86, nan),
-        ("net", "time", "ms", 6.0, 6e-3),
+        ("net", "time", "ms", 6.0, 6e-3), ("net", "sum", "ms", 6.0, 6e-3), ("net", "half", "ms", 6.0, 6e-3),
+        ("net", "stalls", "%", 6.0, nan), ("bad", "stalls", "%", 6.0, nan),
     )  # fmt: skip
     rows = part_rows()
     rows.loc[0, "extra"] = json.dumps(json.loads(rows.loc[0, "extra"]) | {"occupancy": 0.75})
+    covers: dict[str, str | tuple[str, ...]] = {
+        "op time": "op 1",
+        "free": "free",
+        "sum": ("op 1", "copy", "op 1"),
+        "half": ("op 1", "free"),
+    }
+    asked = set()
+
+    def part(*key: str) -> str | tuple[str, ...] | None:
+        asked.add(key)
+        return covers.get(key[-1])
+
     table = report.published_beside_ours(
         published, rows, {"net": "plain", "bad": "wrong"}, cases={"": "256x256"}, units={"256x256": 1000},
-        parts=lambda variant, metric: {"op time": "op 1", "free": "free"}.get(metric),
-        facts=lambda variant, metric: metric if metric in ("accuracy", "occupancy", "images", "data") else None,
+        parts=part,
+        facts=lambda *key: key[-1] if key[-1] in ("accuracy", "occupancy", "images", "data") else None,
+        lacks=lambda *key: "needs counters" if key[-1] == "stalls" else None,
     )  # fmt: skip
     assert table.frame.status.tolist() == [
         "ok",
@@ -854,10 +868,19 @@ def test_published_parts_and_facts_are_held_against_ours() -> None:
         "failed",
         "missing",
         "ok",
+        "ok",
+        "missing",
+        "missing",
+        "missing",
     ]
-    part, _, accuracy, occupancy, images, _, _, _, _, whole = table.frame.itertuples()
-    assert part.ours == pytest.approx(4.0) and part.published_over_ours == pytest.approx(6e-3 / 4.0)
-    assert part.ours_low == pytest.approx(2.0) and part.extrapolated and "extrapolated from 100 x step" in table.html
+    assert asked == set(published[["variant", "case", "metric"]].itertuples(index=False, name=None))
+    one, _, accuracy, occupancy, images, _, _, _, _, whole, both, half, lack, _ = table.frame.itertuples()
+    assert both.ours == pytest.approx(8.0) and both.ours_low == pytest.approx(4.0), "parts of the same sample add up"
+    assert "'free'" in table.rows[-3].cells[4].title and math.isnan(half.ours) and math.isnan(lack.ours)
+    assert [line.cells[4].text for line in table.rows[-2:]] == ["needs counters"] * 2, "whether it was measured or not"
+    assert table.rows[-2].cells[7].text == units.DASH
+    assert one.ours == pytest.approx(4.0) and one.published_over_ours == pytest.approx(6e-3 / 4.0)
+    assert one.ours_low == pytest.approx(2.0) and one.extrapolated and "extrapolated from 100 x step" in table.html
     assert whole.ours == pytest.approx(1.0, rel=0.06), "a time that is no part is the whole"
     assert (accuracy.ours, occupancy.ours, images.ours) == (0.88614, 75, 12000)
     assert occupancy.published_over_ours == pytest.approx(1 / 3)

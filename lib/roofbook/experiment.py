@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from IPython.display import Markdown
 
     from .report.html import Html, Table
+    from .report.readings import Reading
     from .report.svg import Figure
     from .roofline import Bound, Peaks
 
@@ -334,7 +335,7 @@ class Experiment:
         units = {case.name: int(case.params.get("iterations", 1)) for case in self.lab.cases("published")}
         return report.published_beside_ours(
             table, self.rows, mapping, cases=self.lab.published_cases, units=units, measured=self.lab.counted(self),
-            parts=self.lab.published_part, facts=self.lab.published_fact,
+            parts=self.lab.published_part, facts=self.lab.published_fact, lacks=self.lab.published_lack,
         )  # fmt: skip
 
     def sweep(self, axis: str) -> Sweep:
@@ -402,11 +403,19 @@ class Experiment:
 
     def seconds(self, variant: str, case: str) -> float | None:
         """Median time per unit of a variant on any case whose cells this experiment has; None without a verified one."""
+        reading = self._reading(variant, case)
+        return reading.median if reading and reading.ok else None
+
+    def fact(self, variant: str, case: str, name: str) -> Any:
+        """What a verified run of a variant told besides its time, by its name; None where it told no such thing."""
+        reading = self._reading(variant, case)
+        return reading.facts.get(name) if reading else None
+
+    def _reading(self, variant: str, case: str) -> "Reading | None":
         from .report.readings import newest
 
         cell = (self.rows["case"] == case) & (self.rows["variant"] == variant)
-        reading = newest(self.rows[cell]).get(variant)
-        return reading.median if reading and reading.ok else None
+        return newest(self.rows[cell]).get(variant)
 
     def fastest_point(self, axis: str, case: str) -> str | None:
         """The point of a sweep with the shortest verified median on a case; None where none has one."""

@@ -182,6 +182,9 @@ class Measured(Protocol):
     def seconds(self, variant: str, case: str) -> float | None:
         """Median time per unit of a variant; None where it has no verified one."""
 
+    def fact(self, variant: str, case: str, name: str) -> Any:
+        """What a verified run of a variant told besides its time; None where there is none."""
+
     def fastest_point(self, axis: str, case: str) -> str | None:
         """The point of a sweep with the shortest verified median; None where none has one."""
 
@@ -277,18 +280,22 @@ class Lab(ABC):
         """Published variant, or (variant, device) -> ours, or (ours, what a published speedup is over)."""
         return {variant.published: variant.name for variant in self.all_variants() if variant.published}
 
-    def published_part(self, variant: str, metric: str) -> str | None:
-        """The part of our run that a published time of `metric` covers; None where it covers what the lab times.
+    def published_part(self, variant: str, case: str, metric: str) -> str | tuple[str, ...] | None:
+        """The part of our run that a published time covers, or those whose sum it is; None for what the lab times.
 
         A name that our runs do not have says that we have no such time.
         """
         return None
 
-    def published_fact(self, variant: str, metric: str) -> str | None:
+    def published_fact(self, variant: str, case: str, metric: str) -> str | None:
         """The number among our run's facts that a published figure of `metric` is held against; None where none is.
 
         What is published in % is held against a share from 0 to 1.
         """
+        return None
+
+    def published_lack(self, variant: str, case: str, metric: str) -> str | None:
+        """Why no figure of ours can stand beside a published one, such as `needs hardware counters`; None where one can."""
         return None
 
     def counted(self, experiment: "Measured") -> Mapping[tuple[str, str, str], str]:

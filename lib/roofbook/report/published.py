@@ -21,8 +21,9 @@ def published_beside_ours(
     cases: Mapping[str, str] | None = None,
     units: Mapping[str, int] | None = None,
     measured: Mapping[tuple[str, str, str], str] | None = None,
-    parts: Callable[[str, str], str | None] = lambda variant, metric: None,
-    facts: Callable[[str, str], str | None] = lambda variant, metric: None,
+    parts: Callable[[str, str, str], str | tuple[str, ...] | None] = lambda *key: None,
+    facts: Callable[[str, str, str], str | None] = lambda *key: None,
+    lacks: Callable[[str, str, str], str | None] = lambda *key: None,
     source: str = "",
     caption: str = "",
 ) -> Table:
@@ -33,10 +34,10 @@ def published_beside_ours(
     ran something else -> our variant, or (ours, what a published speedup is over) where that is not our variant's parent.
     cases: published case -> ours where they differ. units: our case -> units (steps) that a published time covers; ours
     is multiplied up to it and marked as extrapolated where fewer were run. measured: (published variant, case, metric)
-    -> our figure as text, for figures that are no single cell's. parts, facts: (published variant, metric) -> the part of
-    our run whose median is held against the published time, or the number among our run's facts that is held against the
-    figure, a share becoming per cent where the published unit is %; None: what the metric says of the run as a whole.
-    source: where the figures were published.
+    -> our figure as text, for figures that are no single cell's. parts, facts: (published variant, case, metric) -> the part
+    of our run, or those whose sum, is held against the published time, or the number among our run's facts that is held
+    against the figure, a share becoming per cent where the published unit is %; None: what the metric says of the run as a
+    whole. lacks: the same -> why there is no figure of ours. source: where the figures were published.
     """
     import pandas as pd
 
@@ -49,11 +50,12 @@ def published_beside_ours(
         name, over = target if isinstance(target, tuple) else (target, None)
         found = ours.get(case, {})
         reading = found.get(name) if name else None
-        told = (each(figure["variant"], figure["metric"]) for each in (parts, facts))
-        cell, record = _ours(figure, reading, found, over, (units or {}).get(case), *told)
-        noted = (measured or {}).get((figure["variant"], figure["case"], figure["metric"]))
-        if noted is not None:
+        key = figure["variant"], figure["case"], figure["metric"]
+        cell, record = _ours(figure, reading, found, over, (units or {}).get(case), parts(*key), facts(*key))
+        if (noted := (measured or {}).get(key)) is not None:
             cell, record = Cell(noted, "num"), {"ours": noted, "status": "ok"}
+        if lack := lacks(*key):
+            cell, record = Cell(lack, "absent"), {"status": "missing"}
         where = _device(reading.row) if reading is not None and reading.ok and cell.css != "absent" else show.DASH
         trial = f", {len(trials)} trials" if len(trials) > 1 else ""
         value = ", ".join(f"{each['value']:.10g}" for each in trials) + f"{show.THIN}{figure['unit']}".rstrip()
@@ -139,7 +141,7 @@ def _ours(
     found: Mapping[str, Reading],
     over: str | None,
     units: int | None,
-    part: str | None,
+    part: str | tuple[str, ...] | None,
     fact: str | None,
 ) -> tuple[Cell, dict[str, Any]]:
     """Our cell for a published time, rate, speedup or number, and what the frame says of it."""
@@ -150,8 +152,10 @@ def _ours(
         return Cell(f"failed: {reading.why}", "failed"), {"status": "failed"}
     if fact is not None:
         return _fact(figure, reading, fact)
-    if part is not None and part not in reading.parts:
-        return Cell("not measured", "absent", f"{reading.variant} has no part {part!r}"), nothing
+    names = (part,) if isinstance(part, str) else part or ()
+    for name in names:
+        if name not in reading.parts:
+            return Cell("not measured", "absent", f"{reading.variant} has no part {name!r}"), nothing
     if figure["metric"] == "speedup":
         ratio = faster(found.get(over or reading.parent or ""), reading)
         if ratio is None:
@@ -174,14 +178,17 @@ def _ours(
     if math.isnan(figure["seconds"]):
         return Cell("not measured", "absent"), nothing
     covers = units or 1
-    own = stats.median_ci(reading.parts[part] if part is not None else reading.times)
+    times = (
+        [sum(each) for each in zip(*(reading.parts[name] for name in names), strict=True)] if names else reading.times
+    )
+    own = stats.median_ci(times)
     least, low, high = (covers * time for time in (own.estimate, own.low, own.high))
-    name, size = show.time_unit([least])
+    unit, size = show.time_unit([least])
     extrapolated = covers > reading.units
     small = (
         f"(extrapolated from {show.number(reading.units, places=0)} x {reading.row['unit']})" if extrapolated else ""
     )
-    text = f"{show.interval(least / size, low / size, high / size)}{show.THIN}{name}"
+    text = f"{show.interval(least / size, low / size, high / size)}{show.THIN}{unit}"
     return (
         Cell(text, "num extrapolated" if extrapolated else "num", small=" ".join(filter(None, [small, reading.few]))),
         {

@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +16,20 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from roofbook.device import Buffer, Device, Queue, Unsupported
-from roofbook.lab import Case, Variant
-from roofbook.labs.lenet import HERE, LAB, network
+from roofbook import measure
+from roofbook.device import Buffer, Device, Queue, Span, Unsupported
+from roofbook.lab import Case, Runnable, Variant
+from roofbook.labs.lenet import HERE, LAB, forward, network, peers, streams, whole
 from roofbook.labs.lenet.forward import Forward
-from roofbook.labs.lenet.problem import CONV1, CONV2, LAYERS, Bounded, Layer, sampled
+from roofbook.labs.lenet.problem import CONV1, CONV2, LAYERS, Bounded, Layer, error_over_bound, roundoff, sampled
 from roofbook.source import Source
 
 BATCHES = (1, 3, 40)
 """In the last not every image is sampled."""
-VARIANTS = [pytest.param(each, id=each.name) for each in LAB.all_variants()]
 RUNGS = [pytest.param(each, id=each.name) for each in LAB.ladder]
+POOLED = ("fused-pool", "halves", "tensor", "whole", "whole-tensor", "graph")
+WHOLE = ("whole", "whole-tensor", "graph")
+STREAMS = ("streams", "streams-tiled", "streams-joint", "pinned")
 
 
 def case_of(batch: int) -> Case:
@@ -44,25 +48,37 @@ def problem(batch: int) -> tuple[Mapping[str, Any], Mapping[str, Bounded]]:
     return given, LAB.reference(case_of(batch), given)
 
 
-def make(device: Device, variant: Variant, batch: int) -> Forward:
-    """The variant ready to run, or the test skipped where a group is too large for the device."""
+def planned(device: Device, variant: Variant, batch: int) -> Runnable:
+    """The variant ready to run, or the test skipped where this device or machine cannot."""
+    place, _ = measure.where(variant, device)
+    if place is None:
+        pytest.skip(f"{variant.name} is not for {device.spec}")
+    if variant.role == "peer" and (why := LAB.excuse(variant, case_of(batch))):
+        pytest.skip(why)
     try:
-        made = variant.plan(device, variant, case_of(batch), problem(batch)[0])
+        return variant.plan(place, variant, case_of(batch), problem(batch)[0])
     except Unsupported as reason:
         pytest.skip(str(reason))
+
+
+def make(device: Device, variant: Variant, batch: int) -> Forward:
+    made = planned(device, variant, batch)
     assert isinstance(made, Forward)
     return made
 
 
-def run(device: Device, variant: Variant, batch: int) -> dict[str, NDArray[Any]]:
-    """Outputs of one run after a reset."""
-    runnable = make(device, variant, batch)
+def outputs(runnable: Runnable) -> dict[str, NDArray[Any]]:
+    """Of one run after a reset."""
     runnable.reset()
     assert all(np.isnan(array).all() for array in runnable.outputs().values()), "poisoned before it runs"
     runnable.run()
     out = runnable.outputs()
     runnable.close()
     return out
+
+
+def run(device: Device, variant: Variant, batch: int) -> dict[str, NDArray[Any]]:
+    return outputs(planned(device, variant, batch))
 
 
 def accepted(variant: Variant, batch: int, out: Mapping[str, NDArray[Any]]) -> bool:
@@ -73,15 +89,23 @@ def accepted(variant: Variant, batch: int, out: Mapping[str, NDArray[Any]]) -> b
 # -- against the reference ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("batch", BATCHES)
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize(
+    ("variant", "batch"),
+    [
+        pytest.param(variant, batch, id=f"{variant.name}-{batch}")
+        for variant in LAB.all_variants()
+        for batch in ((3,) if variant.role == "sweep" else BATCHES)
+    ],
+)
 def test_every_variant_is_right(device: Device, variant: Variant, batch: int) -> None:
     out = run(device, variant, batch)
-    assert {name: array.shape for name, array in out.items()} == {
-        "conv1": (min(batch, 32), 4, 80, 80),
-        "conv2": (min(batch, 32), 16, 34, 34),
-        "scores": (batch, 10),
-    }
+    few = min(batch, 32)
+    maps = {"conv1": (few, 4, 80, 80), "conv2": (few, 16, 34, 34)}
+    if variant.name in POOLED:
+        maps = {"pool1": (few, 4, 40, 40), "pool2": (few, 16, 9, 9)}
+    elif variant.plan is peers.Whole:
+        maps = {}
+    assert {name: array.shape for name, array in out.items()} == {**maps, "scores": (batch, 10)}
     assert accepted(variant, batch, out)
 
 
@@ -99,7 +123,7 @@ def test_a_part_of_a_batch_is_computed_and_nothing_else(device: Device, variant:
     inputs = {CONV1: given["x"], CONV2: right["pool1"].value.astype(np.float32)}
     for layer in LAYERS:
         x, y, *more = runnable.allocate(layer)
-        shape = (5, *layer.y_shape)
+        shape = (5, *runnable.y_shape(layer))
         runnable.queue.write(x, inputs[layer])
         runnable.queue.write(y, np.full(shape, np.nan, np.float32))
         if runnable.constant:
@@ -109,15 +133,82 @@ def test_a_part_of_a_batch_is_computed_and_nothing_else(device: Device, variant:
         for buffer in (x, y, *more):
             buffer.release()
         assert np.isnan(out[[0, 1, 4]]).all()
-        np.testing.assert_allclose(out[2:4], right[layer.name].value[2:4], atol=1e-3)
+        name = layer.name.replace("conv", "pool") if variant.name in POOLED else layer.name
+        part = Bounded(*(each[2:4] for each in right[name]))
+        assert error_over_bound(out[2:4], part, roundoff(variant.options)) <= 1
     runnable.close()
 
 
 def test_sums_in_the_same_order_have_the_same_bits(device: Device) -> None:
     out = run(device, LAB.variant("baseline"), 3)
-    for name in ("constant", "tiled", "tiled-constant", "unrolled", "unrolled-constant", "fused-constant", "joint"):
+    for name in (
+        "constant", "tiled", "tiled-constant", "unrolled", "unrolled-constant", "fused-constant", "joint", "streams",
+        "streams-joint", "pinned", "registers", "registers@conv1=4x2x5/4x3", "registers@conv2=16x1x5",
+    ):  # fmt: skip
         for layer, array in run(device, LAB.variant(name), 3).items():
             np.testing.assert_array_equal(array, out[layer], err_msg=f"{name}, {layer}")
+
+
+def test_pooling_in_registers_changes_no_bit(device: Device) -> None:
+    maps, pooled = (run(device, LAB.variant(name), 3) for name in ("registers", "fused-pool"))
+    for layer in LAYERS:
+        right = network.pool(np.maximum(maps[layer.name], 0), layer.pool)
+        np.testing.assert_array_equal(pooled[layer.name.replace("conv", "pool")], right)
+    np.testing.assert_array_equal(pooled["scores"], maps["scores"])
+
+
+# -- streams -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("pinned", [False, True], ids=["pageable", "pinned"])
+@pytest.mark.parametrize(("segment", "queues"), list(product((1, 2, 3, 4, 5, 7), (1, 2, 3))))
+def test_any_segments_on_any_number_of_queues(device: Device, segment: int, queues: int, pinned: bool) -> None:
+    """Those that do not divide a batch of five, and one that is longer, among them."""
+    variant = LAB.variant("streams").at("try", "it", segment=segment, queues=queues, pinned=pinned)
+    runnable = make(device, variant, 5)
+    out = outputs(runnable)
+    assert accepted(variant, 5, out)
+    spans = traced(runnable)
+    turns = [number % queues for number in range(math.ceil(5 / segment))]
+    assert sorted(span.queue for span in spans if span.what == "kernel") == sorted(turns)
+    assert len(spans) == 3 * len(turns)
+
+
+@pytest.mark.parametrize(("batch", "segments"), [(1, 1), (3, 3), (40, 3), (301, 4)])
+def test_each_queue_has_a_segment_of_a_hundred_images_at_most(device: Device, batch: int, segments: int) -> None:
+    runnable = streams.StreamsDirect(device, LAB.variant("streams"), case_of(batch), {
+        **problem(1)[0], "x": np.zeros((batch, 1, 86, 86), np.float32)
+    })  # fmt: skip
+    assert math.ceil(batch / runnable.segment) == segments
+    runnable.close()
+
+
+def traced(runnable: Forward) -> list[Span]:
+    return [Span(*each) for each in runnable.facts()["timeline"]]
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_a_timeline_tells_what_each_queue_did_in_its_order(device: Device, name: str) -> None:
+    runnable = make(device, LAB.variant(name), 40)
+    runnable.reset()
+    runnable.run()
+    facts, parts, spans = runnable.facts(), dict(runnable.parts), traced(runnable)
+    runnable.close()
+    kernels = 2 if name == "streams-tiled" else 1  # the zeros that atomic sums start from are one
+    assert {span.queue for span in spans} == {0, 1, 2} and min(span.start for span in spans) == 0
+    for queue in range(3):
+        mine = sorted((span for span in spans if span.queue == queue), key=lambda span: span.start)
+        assert [span.what for span in mine] == ["to device", *["kernel"] * kernels, "to host"]
+        assert all(before.start <= before.end <= after.start <= after.end for before, after in pairwise(mine))
+    ran = [span for span in spans if span.what == "kernel"]
+    assert parts["op 1"] == pytest.approx(max(span.end for span in ran) - min(span.start for span in ran))
+    assert max(span.end for span in spans) < parts["copies and kernels"]
+    shares = {key: value for key, value in facts.items() if key.startswith("share of ")}
+    assert set(shares) == {f"share of stream {queue}, layer {layer}" for queue in (1, 2, 3) for layer in (1, 2)}
+    assert sum(shares.values()) == pytest.approx(1) and min(shares.values()) > 0
+    busy = [sum(span.end - span.start for span in spans if span.queue == queue) for queue in range(3)]
+    told = [shares[f"share of stream {queue}, layer 1"] for queue in (1, 2, 3)]
+    assert np.array(told) / sum(told) == pytest.approx(np.array(busy) / sum(busy))
 
 
 # -- times and facts ---------------------------------------------------------------------------------------------------
@@ -131,29 +222,49 @@ def test_a_run_tells_its_parts(device: Device, variant: Variant) -> None:
         began = time.perf_counter()
         told, parts = runnable.run(), runnable.parts
         wall = time.perf_counter() - began
-        elsewhere = variant.name in ("baseline", "tiled", "unrolled")
-        covered = {"allocate", "copy", "kernels", "free"} | (set() if elsewhere else {"copy to constant memory"})
-        assert set(parts) == {"op 1", "op 2", "layer 1", "layer 2"} | covered
-        assert told == parts["op 1"] + parts["op 2"] and min(parts.values()) > 0
-        layers = parts["layer 1"] + parts["layer 2"]
-        assert sum(parts[name] for name in covered) == pytest.approx(layers, rel=1e-6)
-        assert told + layers <= wall
+        assert min(parts.values()) > 0
+        if variant.name in WHOLE:
+            assert set(parts) == {"pass"} and told + parts["pass"] <= wall
+            continue
+        overlapped = variant.name in STREAMS
+        covered = {"allocate", "free"} | ({"copies and kernels"} if overlapped else {"copy", "kernels"})
+        covered |= {"copy to constant memory"} if runnable.constant else set()
+        more = {"op 1 as published", "op 2 as published"} if overlapped else set()
+        more |= {"unroll"} if variant.name.startswith("unrolled") else set()
+        assert set(parts) == {"op 1", "op 2", "op", "layer 1", "layer 2", "layer"} | covered | more
+        assert told == parts["op"] == parts["op 1"] + parts["op 2"]
+        assert parts["layer"] == parts["layer 1"] + parts["layer 2"]
+        assert sum(parts[name] for name in covered) == pytest.approx(parts["layer"], rel=1e-6)
+        assert told <= parts["copies and kernels"] if overlapped else told + parts["layer"] <= wall
     runnable.close()
 
 
-def test_facts_are_of_both_layers_and_of_the_last_run(device: Device) -> None:
-    runnable = make(device, LAB.variant("tiled-atomic"), 3)
+def test_unrolling_has_its_share_of_the_kernels(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    runnable = make(device, LAB.variant("unrolled-constant").at("minibatch", 2, minibatch=2), 5)
+    runnable.reset()
+    runnable.run()
+    share = runnable.facts()["share of unroll"]
+    assert 0 < share == runnable.parts["unroll"] / runnable.parts["op"] < 1
+    monkeypatch.setattr(runnable.queue, "laps", lambda *steps: [1.0, 3.0] * (len(steps) // 2))
+    assert runnable.run() == 2 * 3 * 4.0 and runnable.facts()["share of unroll"] == 0.25, "three mini-batches a layer"
+    runnable.close()
+
+
+@pytest.mark.parametrize("name", ["tiled-atomic", "streams", "whole"])
+def test_facts_are_of_both_layers_and_of_the_last_run(device: Device, name: str) -> None:
+    runnable = make(device, LAB.variant(name), 3)
     runnable.reset()
     runnable.run()
     facts, scores = runnable.facts(), runnable.outputs()["scores"]
     given = problem(3)[0]
     assert facts["accuracy"] == (scores.argmax(axis=1) == given["labels"]).mean()
     assert facts["accuracy"] == network.accuracy(given["weights"], given["x"], given["labels"])
-    assert (facts["source"], facts["images"], facts["group"]) == ("noise", 3, "17x17x1")
-    assert (facts["groups"], facts["groups_1"]) == (16 * 4 * 1 * 3, 4 * 9 * 3)
+    assert (facts["source"], facts["images"]) == ("noise", 3)
+    if name == "tiled-atomic":
+        assert facts["group"] == "17x17x1" and (facts["groups"], facts["groups_1"]) == (16 * 4 * 1 * 3, 4 * 9 * 3)
     resources = runnable.built[CONV2].kernel.resources()
-    assert all(facts[name] == value for name, value in resources.items())
-    assert {f"{name}_1" for name in resources} <= set(facts)
+    assert all(facts[key] == value for key, value in resources.items())
+    assert {f"{key}_1" for key in resources} <= set(facts)
     runnable.close()
 
 
@@ -216,6 +327,53 @@ MISTAKES = [
         "if (image == 17) sum *= 1.1f; RESULT(y",
         "to be exact in an image not sampled",
     ),
+    ("registers", "registers.k", "line < SIZE) inputs", "line < SIZE - 1) inputs", "the last row of inputs"),
+    ("registers", "registers.k", "k < ROWS * OPERANDS;", "k < ROWS * OPERANDS - 1;", "the last weight"),
+    (
+        "registers",
+        "registers.k",
+        "image = first + GROUP_ID(1), top = GROUP_ID(0)",
+        "image = first + GROUP_ID(1), top = 0",
+        "its band",
+    ),
+    ("registers", "registers.k", "c < CHANNELS;", "c < (CHANNELS + 1) / 2;", "half of the channels"),
+    ("registers", "registers_single.k", "q < TAPS", "q < TAPS - 1", "the last column of taps"),
+    ("registers", "registers_maps.k", "h0 + r < OUT", "h0 + r < OUT - 1", "the last row"),
+    (
+        "fused-pool",
+        "registers_pooled.k",
+        "h0 + r < OUT &&",
+        "h0 + r < OUT - 1 &&",
+        "the last row of a window at the edge",
+    ),
+    ("fused-pool", "registers_pooled.k", "w < POOLED_SIDE", "w < POOLED_SIDE - 1", "the window at the edge"),
+    ("fused-pool", "registers_pooled.k", "largest = 0.0f", "largest = -1e30f", "ReLU"),
+    ("fused-pool", "registers_pooled.k", "k < k0 + POOL", "k < k0 + POOL - 1", "the last column of a window"),
+    ("halves", "registers_halves.k", "q == 0 ? 0 : part[k]", "0", "to add products"),
+    (
+        "halves",
+        "registers_halves.k",
+        "sums[f + 1][r][k] += second_half",
+        "sums[f + 1][r][k] += first_half",
+        "the second filter",
+    ),
+    ("tensor", "tensor_one_channel.h", "q + 1 < TAPS ?", "q + 2 < TAPS ?", "the last column of layer 1's taps"),
+    (
+        "tensor",
+        "tensor_one_channel.h",
+        "k < SIZE * SIZE / 2",
+        "k < SIZE * SIZE / 2 - 1",
+        "the last two inputs of layer 1",
+    ),
+    ("tensor", "tensor_four_channels.h", "column < OUT)", "column < OUT - 1)", "the last column of layer 2"),
+    ("tensor", "tensor_four_channels.h", "q < TAPS ?", "q < TAPS - 1 ?", "the last column of layer 2's taps"),
+    ("whole", "dense.k", "chunk < VALUES;", "chunk < VALUES - CHUNK;", "the last of the pooled values"),
+    ("whole", "dense.k", "sum < 0.0f ? 0.0f : sum", "sum", "ReLU between the dense layers"),
+    ("whole", "dense.k", "sums[i] + fc1_bias[o + i]", "sums[i]", "a bias"),
+    ("whole", "dense.k", "first + image < count", "first + image < count - 1", "the last image"),
+    ("baseline", "rest.k", "h < h0 + POOL && h < SIDE", "h < h0 + POOL && h < SIDE - 1", "the last row of the pool"),
+    ("baseline", "rest.k", "sum < 0.0f ? 0.0f : sum", "sum", "ReLU between the dense layers"),
+    ("baseline", "rest.k", "fc2_bias[lane]", "0.0f", "the other bias"),
 ]
 """(variant, file, words, other words, what is forgotten)."""
 
@@ -224,25 +382,29 @@ def test_not_every_image_is_sampled() -> None:
     assert 17 not in sampled(40)
 
 
+@pytest.mark.parametrize(("file", "words"), [each[1:3] for each in MISTAKES])
+def test_what_a_kernel_is_made_to_forget_is_there_once(file: str, words: str) -> None:
+    assert (HERE / file).read_text().count(words) == 1
+
+
 @pytest.mark.parametrize(
     ("name", "file", "words", "instead"), [pytest.param(*each[:4], id=f"{each[0]}: {each[4]}") for each in MISTAKES]
 )
 def test_a_kernel_that_forgets_something_is_refused(
-    device: Device, tmp_path: Path, name: str, file: str, words: str, instead: str
+    device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, file: str, words: str, instead: str
 ) -> None:
-    variant = LAB.variant(name)
-    assert variant.source
+    variant, batch = LAB.variant(name), 40 if "17" in instead else 3
     if variant.name.startswith("unrolled"):
-        variant = variant.at("minibatch", 7, minibatch=7)
-    for kernel in HERE.glob("*.k"):
+        variant = variant.at("minibatch", 2, minibatch=2)
+    for kernel in (*HERE.glob("*.k"), *HERE.glob("*.h"), *HERE.glob("*.cu")):
         shutil.copy(kernel, tmp_path)
+    for module in (forward, whole):
+        monkeypatch.setattr(module, "HERE", tmp_path)
     assert variant.source
     copied = replace(variant, source=Source.of(tmp_path / variant.source.path.name, **dict(variant.source.knobs)))
-    assert accepted(variant, 40, run(device, copied, 40)), "the copy is right until it is changed"
-    text = (tmp_path / file).read_text()
-    assert words in text
-    (tmp_path / file).write_text(text.replace(words, instead))
-    assert not accepted(variant, 40, run(device, copied, 40))
+    assert accepted(variant, batch, run(device, copied, batch)), "the copy is right until it is changed"
+    (tmp_path / file).write_text((tmp_path / file).read_text().replace(words, instead))
+    assert not accepted(variant, batch, run(device, copied, batch))
 
 
 def test_what_another_run_left_in_memory_does_not_pass(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -267,6 +429,26 @@ def test_what_another_run_left_in_memory_does_not_pass(device: Device, monkeypat
     runnable.run()
     assert accepted(variant, 3, runnable.outputs()), "from then on memory is as it comes"
     runnable.close()
+
+
+@pytest.mark.parametrize("skipped", ["conv1", "conv2", "dense"])
+def test_a_whole_pass_that_leaves_out_a_step_is_refused(
+    device: Device, monkeypatch: pytest.MonkeyPatch, skipped: str
+) -> None:
+    variant = LAB.variant("whole")
+    runnable = make(device, variant, 3)
+    runnable.run()  # memory holds what is right
+    assert isinstance(runnable, whole.Whole)
+    launch = runnable.launch
+
+    def all_but_one(layer: Layer, *rest: Any) -> None:
+        if layer.name != skipped:
+            launch(layer, *rest)
+
+    monkeypatch.setattr(runnable, "launch", all_but_one)
+    if skipped == "dense":
+        monkeypatch.setattr(runnable, "submit_dense", lambda pooled: None)
+    assert not accepted(variant, 3, outputs(runnable))
 
 
 @pytest.mark.parametrize("layer", [pytest.param(layer, id=layer.name) for layer in LAYERS])

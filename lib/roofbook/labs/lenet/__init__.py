@@ -5,14 +5,20 @@ The ladder follows the report's numbered optimisations and their published combi
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...lab import Case, Lab, Sweep, Variant, Work
+from ...device import Device
+from ...lab import Case, Lab, Measured, Sweep, Variant, Work
+from ...peers import pytorch
 from ...source import Source
-from . import data, forward, problem, registers, streams, whole
+from . import data, forward, peers, problem, registers, streams, whole
 from .problem import CONV2
+
+if TYPE_CHECKING:
+    from ...report.html import Table
 
 HERE = Path(__file__).parent
 LAYER = {"CHANNELS": CONV2.channels, "FILTERS": CONV2.filters, "SIZE": CONV2.size}
@@ -163,6 +169,44 @@ LADDER = (
     ),
 )  # fmt: skip
 
+PEERS = (
+    Variant(
+        "torch-cpu", None, None, peers.Convolutions, "PyTorch on the CPU, fp32, channels last.", "oneDNN, at its best.",
+        backends=frozenset({"host"}), role="peer", options={"precision": "fp32", "channels_last": True},
+    ),
+    Variant(
+        "torch-fp32", None, None, peers.Convolutions, "PyTorch and cuDNN, fp32, TF32 off.", "What a user gets who needs fp32.",
+        backends=frozenset({"cuda"}), role="peer", options={"precision": "fp32"},
+    ),
+    Variant(
+        "torch-tf32", None, None, peers.Convolutions, "PyTorch and cuDNN, TF32, channels last.", "Its default, at its best.",
+        backends=frozenset({"cuda"}), role="peer", dtype="tfloat32",
+        options={"precision": "tf32", "channels_last": True, "operand_roundoff": 2.0**-11},
+    ),
+    Variant(
+        "torch-fp16", None, None, peers.Convolutions, "PyTorch and cuDNN, fp16, channels last.", "Half of the bytes.",
+        backends=frozenset({"cuda"}), role="peer", dtype="float16",
+        options={"precision": "fp16", "channels_last": True, "operand_roundoff": 2.0**-11},
+    ),
+    Variant(
+        "torch-bf16", None, None, peers.Convolutions, "PyTorch and cuDNN, bf16, channels last.", "As many bytes, fewer digits.",
+        backends=frozenset({"cuda"}), role="peer", dtype="bfloat16",
+        options={"precision": "bf16", "channels_last": True, "operand_roundoff": 2.0**-8},
+    ),
+    Variant(
+        "torch-whole", None, None, peers.Whole, "PyTorch and cuDNN, the whole forward pass, convolutions in fp16.",
+        "Each layer writes what the next one reads, ReLU and pool as well.",
+        backends=frozenset({"cuda"}), role="peer", dtype="float16",
+        options={"precision": "fp16", "channels_last": True, "operand_roundoff": 2.0**-11},
+    ),
+    Variant(
+        "torch-whole-compiled", None, None, peers.Whole, "The same by torch.compile.",
+        "ReLU and pool become one kernel, the convolutions stay the library's.",
+        backends=frozenset({"cuda"}), role="peer", dtype="float16",
+        options={"precision": "fp16", "channels_last": True, "operand_roundoff": 2.0**-11, "compile": True},
+    ),
+)  # fmt: skip
+
 CASES = {
     "quick": ("batch-30",),
     "published": ("batch-100", "batch-1000", "batch-10000"),
@@ -174,7 +218,21 @@ PUBLISHED_CASES = {
     **dict.fromkeys(("batch 10000 layer 1", "batch 10000 layer 2", ""), "batch-10000"),
 }
 """Case name in results/published -> ours. Figures of API time name no batch: the report profiles its largest."""
-
+PUBLISHED_TIMES = {
+    "op time 1": ("op 1",), "op time 2": ("op 2",), "op time 1+2": ("op 1", "op 2"),
+    "layer time 1": ("layer 1",), "layer time 2": ("layer 2",), "layer time sum": ("layer 1", "layer 2"),
+    "layer 1 duration": ("op 1",), "layer 2 duration": ("op 2",), "API time: memcpy": ("copy",),
+    "API time: malloc": ("allocate",), "API time: free": ("free",),
+    "API time: memcpy to symbol": ("copy to constant memory",),
+}  # fmt: skip
+"""What is published -> the parts of our run whose sum it is. API times are those of both layers together."""
+PUBLISHED_FACTS = {
+    "accuracy": "accuracy",
+    "registers per thread": "registers",
+    "shared memory per block": "local_bytes",
+    "block limit by registers": "groups_by_registers",
+    "block limit by shared memory": "groups_by_local_memory",
+}
 
 SHAPES = {
     "conv1": ("1x4x4/2x1", "2x4x4/2x1", "4x4x4/2x1", "4x2x8", "4x2x4/5x3", "4x2x5/4x3", "4x1x10/2x2"),
@@ -194,6 +252,12 @@ class LeNet(Lab):
     base = "baseline"
     best = "joint"
     ladder = LADDER
+    peers = PEERS
+    parts = (
+        "op 1", "layer 1", "op 2", "layer 2", "layer", "copy", "kernels", "copies and kernels", "allocate", "free",
+        "copy to constant memory", "op 1 as published", "pass",
+    )  # fmt: skip
+    facts_shown = MappingProxyType({"accuracy": "Accuracy"})
     other_sizes = f"any batch from batch-1 to batch-{problem.MOST_IMAGES}"
     published_cases = PUBLISHED_CASES
 
@@ -236,14 +300,39 @@ class LeNet(Lab):
     ) -> tuple[float, float, str]:
         roundoff = problem.roundoff(variant.options)
         names = sorted({"scores", *outputs})
-        over = [problem.error_over_bound(outputs[name], reference[name], roundoff) for name in names]
+        spread = variant.role == "peer"
+        over = [problem.error_over_bound(outputs[name], reference[name], roundoff, spread) for name in names]
         return float(np.max(over)), 1.0, f"largest error over its bound, of {', '.join(names)}"
 
     def excuse(self, variant: Variant, case: Case) -> str | None:
+        if variant.role == "peer":
+            return pytorch.missing()
         for images in (variant.options.get(each) for each in ("minibatch", "segment")):
             if images and images > case.params["batch"]:
                 return f"not on this case: fewer than {images} images"
         return None
+
+    def published_mapping(self, device: Device) -> Mapping[str, str | tuple[str, str]]:
+        shares = {f"#0 streams, stream {queue + 1}": "streams" for queue in range(streams.QUEUES)}
+        unrolling = {"#2 unroll kernel share of device time": "unrolled-constant"}
+        return {**super().published_mapping(device), **shares, **unrolling}
+
+    def published_part(self, variant: str, case: str, metric: str) -> str | tuple[str, ...] | None:
+        if metric == "API time: total":
+            return ("copy", "allocate", "free") + ("copy to constant memory",) * (variant == "#4 constant memory")
+        parts = PUBLISHED_TIMES.get(metric)
+        if parts and variant.startswith("#0") and metric.startswith("op time"):
+            return tuple(f"{op} as published" for op in parts)
+        return parts
+
+    def published_fact(self, variant: str, case: str, metric: str) -> str | None:
+        if metric != "share of device time":
+            return PUBLISHED_FACTS.get(metric)
+        *_, stream = variant.partition(", ")
+        return f"share of {stream}, {case.removeprefix('batch 10000 ')}" if stream else "share of unroll"
+
+    def published_lack(self, variant: str, case: str, metric: str) -> str | None:
+        return "needs hardware counters" if metric.endswith("throughput") else None
 
     def work(self, case: Case) -> Work:
         """The multiply-adds of both convolutions; the batch in, its last pooled maps out, weights: the least of any rung."""
@@ -260,6 +349,16 @@ class LeNet(Lab):
             matrix = layer.terms * layer.side**2 if variant.plan is forward.Unrolled else 0
             moved += 4.0 * (batch * (layer.x_values + out + 2 * matrix) + layer.weights)
         return moved
+
+    def summary(self, experiment: Measured) -> str:
+        from .story import summary
+
+        return summary(experiment)
+
+    def demonstration(self, device: Device) -> "Table":
+        from .story import demonstration
+
+        return demonstration(device)
 
 
 def _case(name: str, scale: str, images: str) -> Case:

@@ -226,11 +226,18 @@ def roundoff(options: Mapping[str, Any]) -> float:
     return d * (1 + math.sqrt(n) * (1 + math.sqrt(n)) / math.sqrt(2))
 
 
-def error_over_bound(out: Array, right: Bounded, operand_roundoff: float = 0.0) -> float:
-    """Largest error over its bound: right where it is <= 1. NaN if `out` holds one; where both are 0 it is 0."""
+def error_over_bound(out: Array, right: Bounded, operand_roundoff: float = 0.0, spread: bool = False) -> float:
+    """Largest error over its bound: right where it is <= 1. NaN if `out` holds one; where both are 0 it is 0.
+
+    With `spread` the largest bound of an image's maps is that of all their values: a library may transform the operands (FFT,
+    Winograd), and then the rounding errors of some reach all others, those that are exactly zero too.
+    """
     if out.shape != right.value.shape:
         raise ValueError(f"shapes differ: {out.shape} and {right.value.shape}")
     error = np.abs(out - right.value)
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = error / right.bound(operand_roundoff)
+        bound = right.bound(operand_roundoff)
+        if spread and bound.ndim == 4:
+            bound = bound.max(axis=(1, 2, 3), keepdims=True)
+        ratio = error / bound
     return float(np.max(np.where(error == 0, 0, ratio)))

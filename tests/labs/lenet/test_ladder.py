@@ -1,0 +1,283 @@
+"""The LeNet ladder: which numbers of the report a rung has, sweeps, published figures. What all labs share: test_ladders.py."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pandas as pd
+import pytest
+
+from roofbook import claims, report
+from roofbook.device import Device, Unsupported
+from roofbook.lab import Case, Variant
+from roofbook.labs.lenet import LAB, LADDER, forward, peers, problem, streams
+from roofbook.peers import pytorch
+
+FIGURES = claims.published("lenet", Path(__file__).parents[3] / "results")
+GPU = cast(Device, SimpleNamespace(kind="gpu"))
+MAPPING = {theirs: str(ours) for theirs, ours in LAB.published_mapping(GPU).items()}
+
+
+def knobs(variant: Variant) -> dict[str, str]:
+    assert variant.source
+    return {name: str(value) for name, value in variant.source.knobs}
+
+
+def changed_knobs(variant: Variant) -> set[str]:
+    parent = knobs(LAB.variant(cast(str, variant.parent)))
+    return {name for name, value in knobs(variant).items() if parent.get(name) != value}
+
+
+# -- rungs -------------------------------------------------------------------------------------------------------------
+
+NUMBERS = {
+    "0": lambda variant: issubclass(cast(type, variant.plan), streams.Streams),
+    "1": lambda variant: "TILE_WIDTH" in knobs(variant),
+    "2": lambda variant: issubclass(cast(type, variant.plan), forward.Fused),
+    "3": lambda variant: issubclass(cast(type, variant.plan), forward.Fused) and variant.plan is not forward.Unrolled,
+    "4": lambda variant: knobs(variant)["WEIGHTS"] == "CONSTANT_MEMORY",
+    "9": lambda variant: knobs(variant).get("CHANNELS_BY") == "ATOMIC",
+    "12": lambda variant: issubclass(cast(type, variant.plan), forward.Joint),
+}
+"""What each number of the list means in our terms."""
+
+
+def numbers(name: str) -> set[str]:
+    """Those that a published name holds; `with #4` counts."""
+    return set(re.findall(r"#(\d+)", name))
+
+
+@pytest.mark.parametrize("variant", [pytest.param(each, id=each.name) for each in LADDER if each.published])
+def test_a_published_rung_has_the_numbers_of_its_name_and_no_other(variant: Variant) -> None:
+    assert variant.published
+    assert {number for number, has in NUMBERS.items() if has(variant)} == numbers(variant.published)
+
+
+def test_the_changes_name_the_same_numbers() -> None:
+    for variant in LADDER:
+        if variant.published and numbers(variant.change):
+            assert numbers(variant.change) == numbers(variant.published), variant.name
+
+
+EXPECTED_KNOBS = {
+    "constant": {"WEIGHTS"},
+    "tiled-constant": {"WEIGHTS"},
+    "unrolled-constant": {"WEIGHTS"},
+    "atomic-channels": {"CHANNELS_BY"},
+    "tiled-atomic": {"CHANNELS_BY"},
+    "fused-pool": {"ENDING"},
+    "halves": {"ARITHMETIC"},
+}
+"""Written down apart from the ladder: what each of these is named for."""
+
+
+@pytest.mark.parametrize("name", EXPECTED_KNOBS)
+def test_the_knob_that_changes_is_the_one_the_rung_is_named_for(name: str) -> None:
+    assert changed_knobs(LAB.variant(name)) == EXPECTED_KNOBS[name]
+
+
+def test_a_rung_is_kept_from_a_backend_for_a_reason() -> None:
+    """Halves in pairs, tensor cores and graphs are CUDA's; all else runs on both."""
+    on_cuda = {variant.name for variant in LADDER if variant.backends == {"cuda"}}
+    assert on_cuda == {"halves", "tensor", "whole-tensor", "graph"}
+    assert all(variant.backends == {"opencl", "cuda"} for variant in LADDER if variant.name not in on_cuda)
+
+
+def test_rounded_operands_say_so() -> None:
+    """What is accepted with a wider bound is what rounds its operands, and by no more than their format does."""
+    allowed = {
+        each.name: each.options["operand_roundoff"] for each in LAB.all_variants() if problem.roundoff(each.options)
+    }
+    fp16 = {"halves", "tensor", "whole-tensor", "graph", "torch-fp16", "torch-whole", "torch-whole-compiled"}
+    assert allowed == {**dict.fromkeys((*fp16, "torch-tf32"), 2.0**-11), "torch-bf16": 2.0**-8}
+    assert {each.name for each in LAB.all_variants() if each.dtype == "float16"} == fp16
+    assert [each.name for each in LAB.all_variants() if "rounded_sums" in each.options] == ["halves"]
+
+
+# -- sweeps and cases --------------------------------------------------------------------------------------------------
+
+
+def test_the_sweeps_hold_what_was_published() -> None:
+    points = {sweep.axis: [each.point for each in sweep.variants] for sweep in LAB.sweeps}
+    assert {"60", "100", "125"} <= set(points["segment"])
+    assert "17" in points["tile"] and "1000" in points["minibatch"] and "3" in points["queues"]
+    assert (forward.MINIBATCH, streams.QUEUES) == (1000, 3) and str(streams.SEGMENT) in points["segment"]
+
+
+@pytest.mark.parametrize("variant", [pytest.param(each, id=each.name) for each in LAB.all_variants()])
+def test_a_batch_is_too_small_for_some_points_and_for_nothing_else(variant: Variant) -> None:
+    for batch in (30, 100, 999, 1000):
+        case = Case(f"batch-{batch}", "test", {"batch": batch, "data": "digits"}, 1)
+        why = LAB.excuse(variant, case)
+        if variant.role == "peer":
+            assert why == pytorch.missing()
+        elif variant.axis in ("minibatch", "segment") and int(variant.point or 0) > batch:
+            assert why == f"not on this case: fewer than {variant.point} images"
+        else:
+            assert why is None
+
+
+# -- published figures -------------------------------------------------------------------------------------------------
+
+
+def rows() -> Iterator[Any]:
+    yield from FIGURES.itertuples()
+
+
+def parts_of(row: Any) -> tuple[str, ...]:
+    part = LAB.published_part(row.variant, row.case, row.metric)
+    return (part,) if isinstance(part, str) else part or ()
+
+
+def fact_of(row: Any) -> str | None:
+    return LAB.published_fact(row.variant, row.case, row.metric)
+
+
+def lack_of(row: Any) -> str | None:
+    return LAB.published_lack(row.variant, row.case, row.metric)
+
+
+def test_every_published_figure_is_a_time_a_fact_or_says_what_it_needs() -> None:
+    assert len(FIGURES) == 292 and set(FIGURES.variant) == set(MAPPING)
+    assert set(FIGURES.case) <= set(LAB.published_cases)
+    for row in rows():
+        ways = [bool(parts_of(row)), fact_of(row) is not None, lack_of(row) is not None]
+        assert ways.count(True) == 1, row
+        assert ways[0] == (row.unit == "ms") and ways[2] == ("throughput" in row.metric)
+    assert sum(lack_of(row) is not None for row in rows()) == 8
+
+
+def test_a_combination_is_held_against_the_rung_with_the_same_numbers() -> None:
+    for theirs, ours in MAPPING.items():
+        if theirs.startswith("#0 streams, stream"):
+            assert ours == "streams"
+        elif "share of" in theirs:
+            assert ours == "unrolled-constant", "the report tabulates #2 with #4 alone"
+        else:
+            assert {number for number, has in NUMBERS.items() if has(LAB.variant(ours))} == numbers(theirs)
+
+
+COVERS = {
+    "op time 1": ("op 1",), "op time 2": ("op 2",), "op time 1+2": ("op 1", "op 2"),
+    "layer time 1": ("layer 1",), "layer time 2": ("layer 2",), "layer time sum": ("layer 1", "layer 2"),
+    "layer 1 duration": ("op 1",), "layer 2 duration": ("op 2",), "API time: memcpy": ("copy",),
+    "API time: malloc": ("allocate",), "API time: free": ("free",), "API time: memcpy to symbol": ("copy to constant memory",),
+}  # fmt: skip
+
+
+def test_a_published_time_is_the_sum_of_the_parts_that_it_is_held_against() -> None:
+    """The report's own figures add up in the same way, so that the parts are the right ones."""
+    known = {(row.variant, row.case, row.metric): row.value for row in rows()}
+    for row in rows():
+        parts = parts_of(row)
+        if "total" in row.metric:
+            metrics = [metric for metric, (part, *_) in COVERS.items() if metric.startswith("API") and part in parts]
+            assert len(metrics) == len(parts)
+            assert sum(known[row.variant, row.case, metric] for metric in metrics) == pytest.approx(row.value, abs=0.06)
+        elif parts and row.variant.startswith("#0") and row.metric.startswith("op"):
+            assert parts == tuple(f"{part} as published" for part in COVERS[row.metric])
+            assert row.value < 0.02, "milliseconds: no work is in it"
+        elif parts:
+            assert parts == COVERS[row.metric]
+        if row.metric in ("op time 1+2", "layer time sum"):
+            one, two = (row.metric.replace("1+2", layer).replace("sum", layer) for layer in "12")
+            both = known[row.variant, row.case, one] + known[row.variant, row.case, two]
+            assert both == pytest.approx(row.value, rel=2e-3)
+
+
+def test_a_share_of_a_stream_is_that_of_its_layer() -> None:
+    shares = {fact_of(row): row.value for row in rows() if row.variant.startswith("#0 streams, stream")}
+    assert set(shares) == {f"share of stream {queue}, layer {layer}" for queue in (1, 2, 3) for layer in (1, 2)}
+    assert sum(shares.values()) == pytest.approx(100) and shares["share of stream 2, layer 1"] == 18.2
+
+
+@pytest.mark.parametrize("ours", dict.fromkeys(MAPPING.values()))
+def test_a_run_tells_all_that_was_published_of_it(device: Device, ours: str) -> None:
+    variant = LAB.variant(ours)
+    given = problem.inputs(3, "digits", 1)
+    try:
+        runnable = variant.plan(device, variant, Case("batch-3", "test", {"batch": 3, "data": "digits"}, 1), given)
+    except Unsupported as reason:
+        pytest.skip(str(reason))
+    runnable.reset()
+    runnable.run()
+    facts, parts = runnable.facts(), runnable.parts
+    runnable.close()
+    on_cuda_alone = {"registers", "groups_by_registers", "groups_by_local_memory"}
+    for row in rows():
+        if MAPPING[row.variant] == ours:
+            assert set(parts_of(row)) <= set(parts), row
+            fact = fact_of(row)
+            assert fact is None or fact in facts or (fact in on_cuda_alone and device.backend != "cuda"), row
+
+
+def measured(name: str, parts: Mapping[str, float], **facts: Any) -> dict[str, Any]:
+    """A row of the store for a variant on the largest published batch."""
+    extra = {"parts": {part: [each] * 10 for part, each in parts.items()}, **facts}
+    variant = LAB.variant(name)
+    return {
+        "run": "20260101T100000Z-aaaaaa", "started": pd.Timestamp("2026-01-01T10:00:00Z"), "lab": "lenet", "variant": name,
+        "case": "batch-10000", "parent": variant.parent, "scale": "published", "role": variant.role, "axis": None,
+        "point": None, "dtype": variant.dtype, "device": "some-gpu", "device_name": "Some GPU", "device_kind": "gpu",
+        "backend": "cuda", "policy": "{}", "timed": LAB.timed, "unit": "batch", "units": 1, "status": "ok", "reason": None,
+        "samples_s": [9.0] * 10, "rounds": list(range(10)), "flops": 1e9, "bytes": 1e6, "error": 0.0, "bound": 1.0,
+        "extra": json.dumps(extra), "provenance": "{}",
+    }  # fmt: skip
+
+
+def test_ours_stand_beside_what_they_are_of() -> None:
+    kernels = {"op 1": 0.01, "op 2": 0.04, "op": 0.05, "layer 1": 0.1, "layer 2": 0.2, "layer": 0.3}
+    calls = {"copy": 0.2, "allocate": 0.06, "free": 0.03, "copy to constant memory": 0.01}
+    shares = {
+        f"share of stream {queue}, layer {layer}": (queue + 3 * layer) / 100 for queue in (1, 2, 3) for layer in (1, 2)
+    }
+    table = report.published_beside_ours(
+        FIGURES,
+        pd.DataFrame([
+            measured("constant", {**kernels, **calls}, accuracy=0.88),
+            measured("streams", {**kernels, "op 1 as published": 2e-6, "op 2 as published": 3e-6}, accuracy=0.88, **shares),
+            measured("joint", kernels, accuracy=0.88, registers=48, local_bytes=512, groups_by_registers=10),
+            measured("unrolled-constant", kernels, accuracy=0.88, **{"share of unroll": 0.4}),
+        ]),
+        LAB.published_mapping(GPU), cases=LAB.published_cases, parts=LAB.published_part, facts=LAB.published_fact,
+        lacks=LAB.published_lack,
+    )  # fmt: skip
+    frame = table.frame.set_index(["variant", "case", "metric"]).sort_index()
+    largest = frame.xs("batch 10000", level="case")
+    constant, stream = (
+        largest.loc["#4 constant memory"],
+        largest.loc["#0 streams (with #4; op time does not cover the work)"],
+    )
+    assert constant.ours.to_dict() == pytest.approx({
+        "op time 1": 0.01, "op time 2": 0.04, "op time 1+2": 0.05, "layer time 1": 0.1, "layer time 2": 0.2,
+        "layer time sum": 0.3, "accuracy": 0.88,
+    })  # fmt: skip
+    assert stream.ours[["op time 1", "op time 2", "op time 1+2"]].tolist() == pytest.approx([2e-6, 3e-6, 5e-6])
+    assert stream.ours[["layer time 1", "layer time sum"]].tolist() == pytest.approx([0.1, 0.3])
+    total = frame.loc["#4 constant memory", "", "API time: total"]
+    assert total.ours.item() == pytest.approx(0.3) and total.published_over_ours.item() == pytest.approx(0.4614 / 0.3)
+    assert frame.loc["#0 streams, stream 3", "batch 10000 layer 2"].ours.item() == pytest.approx(9)
+    assert largest.loc["#2 unroll kernel share of device time"].ours.item() == pytest.approx(40)
+    joint = largest.loc["#2+#3+#4+#12 joint register and shared tiling"].ours
+    assert joint[["registers per thread", "shared memory per block", "block limit by registers"]].tolist() == [
+        48,
+        512,
+        10,
+    ]
+    assert table.html.count("needs hardware counters") == 8
+    assert set(frame.status) == {"ok", "missing"} and (frame[frame.our_device == "Some GPU"].status == "ok").all()
+
+
+def test_peers_are_pytorch_with_precisions_of_their_own() -> None:
+    single = {each.name: each.options["precision"] for each in LAB.peers if each.plan is peers.Convolutions}
+    assert single == {
+        "torch-cpu": "fp32", "torch-fp32": "fp32", "torch-tf32": "tf32", "torch-fp16": "fp16", "torch-bf16": "bf16",
+    }  # fmt: skip
+    assert {each.name for each in LAB.peers if each.plan is peers.Whole} == {"torch-whole", "torch-whole-compiled"}
+    assert {each.name for each in LAB.peers if each.options.get("compile")} == {"torch-whole-compiled"}
+    assert {each.name: each.backends for each in LAB.peers if each.backends != {"cuda"}} == {"torch-cpu": {"host"}}

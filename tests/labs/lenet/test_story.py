@@ -1,0 +1,176 @@
+"""What the LeNet page says: sentences without what was not measured, and a table of what the check lets pass."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from roofbook.device import Device
+from roofbook.lab import Measured
+from roofbook.labs.lenet import LAB, network, story
+from roofbook.labs.lenet.problem import error_over_bound, inputs, reference, sampled
+from roofbook.report.prose import NOT_MEASURED
+
+HOST = cast(Device, None)  # the table is computed without a device
+TOLD: Mapping[str, Any] = {"source": "drawn, 5 images", "images": 5, "accuracy": 0.8}
+
+
+class Known:
+    """Cells of which some are measured."""
+
+    def __init__(self, *measured: str, facts: Mapping[str, Any] = TOLD) -> None:
+        self.measured, self.facts = measured, facts
+        self.cases = LAB.cases("test")
+
+    def value(self, variant: str, case: str | None = None) -> str:
+        return f"the time of {variant} on {case}" if variant in self.measured else NOT_MEASURED
+
+    def times(self, variant: str, reference: str, case: str | None = None) -> str:
+        both = {variant, reference} <= set(self.measured)
+        return f"so much over on {case}" if both else f"{NOT_MEASURED} against"
+
+    def fastest(self, case: str) -> str:
+        return self.measured[0] if self.measured else LAB.best
+
+    def fact(self, variant: str, case: str, name: str) -> Any:
+        return self.facts[name] if variant in self.measured else None
+
+
+def summary(*measured: str) -> list[str]:
+    return LAB.summary(cast(Measured, Known(*measured))).split("\n\n")
+
+
+def test_the_summary_tells_every_pair_that_was_measured() -> None:
+    images, *said = summary("joint", *(variant.name for variant in (*LAB.ladder, *LAB.peers)))
+    assert [each.split("**")[1] for each in said] == [f"{case.name}." for case in LAB.cases("test")]
+    for text, case in zip(said, LAB.cases("test"), strict=True):
+        assert f"`joint`: the time of joint on {case.name} a batch" in text and NOT_MEASURED not in text
+        assert f"Of {case.name}, which has 5 different ones, `{LAB.base}` classes 80.0\u2009% rightly." in images
+        for what, pairs in story.COMPARED:
+            assert f"{what}: " in text
+            for one, other in pairs:
+                assert LAB.variant(one) and LAB.variant(other)
+                assert f"`{one}` is so much over on {case.name} `{other}`" in text
+    assert images.startswith("**Images.** Drawn, 5 images. Of ") and images.count("Drawn") == 1
+
+
+def test_the_pairs_reach_every_rung_of_one_kernel() -> None:
+    told = {name for _, pairs in story.COMPARED for pair in pairs for name in pair}
+    assert {variant.name for variant in LAB.ladder} - told <= {"streams-tiled", "streams-joint"}
+
+
+def test_the_summary_leaves_out_what_was_not_measured() -> None:
+    images, *said = summary("joint", "baseline", "constant")
+    assert "80.0" in images
+    assert "`constant` is so much over" in said[0] and "`tiled` is" not in said[0] and NOT_MEASURED not in "".join(said)
+    assert "PyTorch" not in said[0] and "fp16" not in said[0]
+    assert not any("Images" in text for text in summary("joint", "constant")), "the base tells which they are"
+    nothing = "".join(summary())
+    assert nothing.count(NOT_MEASURED) == 4, "a time and a ratio a case: the page says that there is none"
+
+
+# -- the table ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def outcomes() -> dict[str, story.Outcome]:
+    return {each.computed: each for each in story.what_passes()[1]}
+
+
+def test_the_ways_are_what_their_names_say() -> None:
+    given = inputs(9, "digits", 3)
+    weights, images = given["weights"], given["x"]
+    found = dict(story.ways(weights, images))
+    right = network.forward(weights, images)
+    plain = found["fp32"]
+    assert {array.dtype for array in plain.values()} == {np.dtype(np.float32)}
+    for name, theirs in (("conv1", "conv1"), ("conv2", "conv2"), ("scores", "fc2")):
+        np.testing.assert_allclose(plain[name], right[theirs], rtol=1e-4, atol=1e-3)
+    for way, changed in {
+        "TF32 operands": {"conv1", "conv2", "scores"},
+        "fp16 operands": {"conv1", "conv2", "scores"},
+        "bf16 operands": {"conv1", "conv2", "scores"},
+        "fp32, one tap of one filter of layer 2 forgotten": {"conv2", "scores"},
+        "fp32, the last row of layer 1's taps forgotten": {"conv1", "conv2", "scores"},
+        "fp32, one input channel of layer 2 forgotten": {"conv2", "scores"},
+        "fp32, the last column of layer 1 left empty": {"conv1", "conv2", "scores"},
+        "fp32, the windows that the edge cuts off left out": {"scores"},
+        "fp32, layer 2 a thousandth too large": {"conv2", "scores"},
+        "fp32, one image taken for another": {"scores"},
+        "fp32, one NaN": {"conv2", "scores"},
+    }.items():
+        maps = found.pop(way)
+        assert {name for name in maps if not np.array_equal(maps[name], plain[name])} == changed, way
+    assert list(found) == ["fp32"]
+
+
+def test_one_tap_is_one_and_an_exchange_is_of_one_image() -> None:
+    given = inputs(9, "digits", 3)
+    found = dict(story.ways(given["weights"], given["x"]))
+    plain = found["fp32"]
+    tap = found["fp32, one tap of one filter of layer 2 forgotten"]["conv2"]
+    assert np.flatnonzero((tap != plain["conv2"]).any(axis=(0, 2, 3))).tolist() == [0]
+    moved = found["fp32, one image taken for another"]["scores"]
+    assert np.flatnonzero((moved != plain["scores"]).any(axis=1)).tolist() == [2]
+    empty = found["fp32, one NaN"]
+    assert np.isnan(empty["conv2"]).sum() == 1 and np.isnan(empty["scores"]).all(axis=1).tolist() == [False] * 8 + [
+        True
+    ]
+    edge = story.cut_off(np.ones((2, 16, 9, 9)))
+    assert edge[:, :, :8, :8].all() and edge.sum() == 2 * 16 * 64
+
+
+def test_the_exchanged_image_is_not_compared_value_by_value() -> None:
+    assert 2 not in sampled(story.IMAGES)
+
+
+def test_only_fp32_passes_and_only_what_11_bits_can_be_passes_the_wider_check(
+    outcomes: Mapping[str, story.Outcome],
+) -> None:
+    assert [name for name, each in outcomes.items() if each.passes] == ["fp32"]
+    assert [name for name, each in outcomes.items() if each.passes_rounded] == [
+        "fp32", "TF32 operands", "fp16 operands", "fp32, layer 2 a thousandth too large",
+    ]  # fmt: skip
+
+
+def test_accuracy_alone_would_let_most_of_it_pass(outcomes: Mapping[str, story.Outcome]) -> None:
+    right = outcomes["fp32"]
+    assert right.moved == 0 and 0.8 < right.accuracy <= 1
+    wrong = [each for each in outcomes.values() if not each.passes_rounded]
+    unseen = [each for each in wrong if abs(each.accuracy - right.accuracy) < 0.01]
+    assert len(wrong) / 2 < len(unseen) < len(wrong)
+    assert (
+        sum(
+            f"Of the {len(wrong)} ways that both checks refuse, {len(unseen)} move" in note
+            for note in LAB.demonstration(HOST).notes
+        )
+        == 1
+    )
+
+
+def test_what_the_table_says_is_what_the_labs_check_says(outcomes: Mapping[str, story.Outcome]) -> None:
+    case = LAB.case(f"batch-{story.IMAGES}")
+    given = inputs(story.IMAGES, case.params["data"], 0)
+    right = reference(given)
+    chosen = sampled(story.IMAGES)
+    for computed, maps in story.ways(given["weights"], given["x"]):
+        if computed.startswith(("TF32", "fp32, one NaN", "fp32, the windows")):
+            own = {"conv1": maps["conv1"][chosen], "conv2": maps["conv2"][chosen], "scores": maps["scores"]}
+            error, _, _ = LAB.check(case, LAB.ladder[0], own, right)
+            told = outcomes[computed]
+            assert max(told.conv1, told.conv2, told.scores) == error or math.isnan(error)
+            assert told.conv1 == error_over_bound(own["conv1"], right["conv1"])
+
+
+def test_the_table_shows_each_way(outcomes: Mapping[str, story.Outcome]) -> None:
+    table = LAB.demonstration(HOST)
+    assert list(table.frame.columns) == list(story.Outcome._fields)
+    for row, each in zip(table.rows, outcomes.values(), strict=True):
+        computed, *over, passes, rounded, moved, accuracy = (cell.text for cell in row.cells)
+        assert (computed, moved) == (each.computed, str(each.moved)) and float(accuracy) == pytest.approx(each.accuracy)
+        assert (passes, rounded) == tuple("passes" if ok else "refused" for ok in (each.passes, each.passes_rounded))
+        assert ["NaN" in text for text in over] == [math.isnan(own) for own in (each.conv1, each.conv2, each.scores)]
