@@ -1,6 +1,8 @@
 """The command `roofbook`: measure, re-run one cell, read a kernel, build the book. Click makes functions commands."""
 
 import sys
+from collections.abc import Sequence
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +12,9 @@ from .errors import Failed, UsageError
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from .claims import Judged
+    from .report import Table
 
 
 @click.group(
@@ -306,6 +311,49 @@ def chart(lab: str, case: str, out: Path, on: str | None, only: tuple[str, ...],
 
 
 @app.command()
+@click.option("--lab", "names", multiple=True, help="A lab; may be repeated. All without it.")
+@click.option("--on", help="A device's name in the store, such as nvidia-h200.  [default: all devices]")
+@RESULTS
+def claims(names: tuple[str, ...], on: str | None, results: str) -> None:
+    """Print what the reports claim, and our verdicts.
+
+    Then the cells behind each claim, and the command that measures them again.
+
+    \b
+      roofbook claims --lab lbm
+    """
+    from . import labs as all_labs
+    from .claims import judged
+    from .errors import one_of
+    from .run import project_root
+    from .store import Store
+
+    store = Store(project_root() / results)
+    chosen = [all_labs.get(name) for name in names or all_labs.names()]
+    found = {lab.name: judged(lab, store) for lab in chosen if names or lab.claims}
+    known = sorted({place.device for lines in found.values() for line in lines for place in line.outcomes})
+    if on and on not in known:
+        if not known:
+            raise UsageError("no cell behind a claim was measured yet; `roofbook run LAB --scale published` does it")
+        raise one_of("device with cells behind a claim", on, known)
+    for name, lines in found.items():
+        for table in _claims(name, lines, on):
+            print(table.text, end="\n\n")
+
+
+def _claims(name: str, lines: "Sequence[Judged]", on: str | None = None) -> "tuple[Table, Table]":
+    """The verdicts on the claims of a lab's report, of one device or of all, and the cells behind them."""
+    from . import labs as all_labs
+    from .claims import command, only
+    from .report import behind
+    from .report import claims as table
+
+    lab = all_labs.get(name)
+    commands = {line.id: command(lab, lab.claims.get(line.id, ())) for line in lines}
+    return table(only(lines, on) if on else lines, lab.title), behind(lines, commands, lab.title)
+
+
+@app.command()
 @LAB
 @click.option("--data-dir", help="The folder of the training and test images.  [default: the cache, or by download]")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Another seed, other weights.")
@@ -338,13 +386,19 @@ def _said(parameters: dict[str, Any]) -> str:
 
 
 def _fragments(root: Path) -> None:
-    """The pieces of HTML that pages take from the store: a ladder chart for each lab whose notebook is executed."""
+    """What pages take from the store as HTML: verdicts on claims, and the ladder of each lab whose notebook is executed."""
     from . import execute
     from . import labs as all_labs
+    from .claims import judged
+    from .store import Store
 
-    folder = root / "book" / "_generated"
+    folder, store = root / "book" / "_generated", Store(root / "results")
     folder.mkdir(exist_ok=True)
     for lab in all_labs.names():
+        if all_labs.get(lab).claims:
+            verdicts, cells = _claims(lab, judged(all_labs.get(lab), store))
+            opened = f"<details><summary>{escape(cells.caption)}</summary>\n{cells.html}</details>\n"
+            _renew(folder / f"{lab}-claims.html", verdicts.html + opened)
         target = folder / f"{lab}-ladder.html"
         notebook = root / "experiments" / f"{lab}.ipynb"
         page = execute.page_of(root, notebook)
@@ -352,6 +406,12 @@ def _fragments(root: Path) -> None:
             from .experiment import Experiment
 
             target.write_text(Experiment(lab, execute.parameters_of(root, notebook), root).ladder_chart().html)
+
+
+def _renew(path: Path, text: str) -> None:
+    """Write a file that would say something else: a page is made again where one of its fragments is younger."""
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
 
 
 @app.command()

@@ -1,6 +1,7 @@
 """What a lab is made of: cases, variants in a ladder, sweeps, and the work that the algorithm needs at least."""
 
 import hashlib
+import importlib
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from .device import Device
+    from .evidence import Evidence
     from .report.html import Table
 
 SCALES = ("quick", "published", "large", "test")
@@ -304,6 +306,14 @@ class Lab(ABC):
         What would need a cell that was not measured is left out.
         """
         return {}
+
+    @property
+    def claims(self) -> "Mapping[str, tuple[Evidence, ...]]":
+        """What tells of each claim of the lab's report, by its id: EVIDENCE of the lab's `claims.py`; empty without one."""
+        if not Path(inspect.getfile(type(self))).with_name("claims.py").is_file():
+            return {}
+        found: Mapping[str, tuple[Evidence, ...]] = importlib.import_module(f"{type(self).__module__}.claims").EVIDENCE
+        return found
 
     def all_variants(self) -> tuple[Variant, ...]:
         swept = tuple(variant for sweep in self.sweeps for variant in sweep.variants)

@@ -5,9 +5,10 @@ Nothing here reads a store or asks a device. Figures import matplotlib only when
 
 from roofbook.report.bandwidth import bandwidth_chart
 from roofbook.report.bars import ladder_chart
+from roofbook.report.claims import behind, claims
 from roofbook.report.html import Html, Table, html_diff, html_source
 from roofbook.report.parts import parts, resources
-from roofbook.report.published import claims, published_beside_ours
+from roofbook.report.published import published_beside_ours
 from roofbook.report.records import card, failed, states
 from roofbook.report.roofs import roofline_chart
 from roofbook.report.series import crossings, series
@@ -21,6 +22,7 @@ __all__ = [
     "Html",
     "Table",
     "bandwidth_chart",
+    "behind",
     "card",
     "claims",
     "crossings",

@@ -1,4 +1,4 @@
-"""Published figures and claims beside our own cells, each marked for what it is."""
+"""Published figures beside our own cells, each marked for what it is."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -221,49 +221,3 @@ def _times(record: Mapping[str, Any]) -> Cell:
 
 def _device(row: Mapping[str, Any]) -> str:
     return said(row, "device_name") or str(row["device"])
-
-
-def claims(statements: "pd.DataFrame", verdicts: Mapping[str, tuple[str, str]], caption: str = "") -> Table:
-    """Published statements with our verdict: `verdicts` gives (our figure, verdict) by the statement's id."""
-    import pandas as pd
-
-    lines, records = [], []
-    for claim in statements.to_dict("records"):
-        figure, verdict = verdicts.get(claim["id"], (show.DASH, "not measured"))
-        effect = show.DASH if claim["published_effect"] == "true" else claim["published_effect"].replace(";", "; ")
-        css = {"not measured": "absent"}.get(verdict, f"verdict {verdict.split(' ')[0]}")
-        lines.append(
-            Row(
-                [
-                    Cell(claim["claim"]),
-                    Cell(effect, "num published"),
-                    Cell(figure, "num"),
-                    Cell(verdict, css),
-                    Cell(claim["shown_by"]),
-                ]
-            )
-        )
-        records.append(
-            {
-                "id": claim["id"],
-                "claim": claim["claim"],
-                "published_effect": claim["published_effect"],
-                "ours": figure,
-                "verdict": verdict,
-            }
-        )
-    columns = [
-        Cell("Claim"),
-        Cell("Published effect", "num published"),
-        Cell("Ours", "num"),
-        Cell("Verdict"),
-        Cell("Shown by"),
-    ]
-    return Table(
-        caption or "What was claimed, and what our cells say",
-        columns,
-        lines,
-        pd.DataFrame(records, columns=["id", "claim", "published_effect", "ours", "verdict"]),
-        (),
-        "claims",
-    )
