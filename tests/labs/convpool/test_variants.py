@@ -34,7 +34,8 @@ from roofbook.source import Source
 LAYERS = ["1x1x2x2-k1", "3x2x7x7-k5", "2x130x31x31-k3", "9x70x34x34-k3"]
 """The third takes a second turn of lists; the last is larger than each tile and chunk, and than a group's filters."""
 SMALL = "5x7x9x9-k3"
-ZEROS = ["", "-w0-x0", "-w98-x50"]
+DENSEST = "-w0-x0"
+ZEROS = ["", DENSEST, "-w98-x50"]
 TIMED = [variant for variant in (*LAB.ladder, *LAB.peers) if variant.role != "probe"]
 SWEPT = [variant for sweep in LAB.sweeps for variant in sweep.variants]
 
@@ -110,7 +111,8 @@ def is_exact(device: Device, variant: Variant, name: str) -> None:
 @pytest.mark.parametrize("variant", variants(TIMED))
 def test_every_variant_is_exact(device: Device, variant: Variant, name: str) -> None:
     for zeros in ZEROS:
-        is_exact(device, variant, name + zeros)
+        if not (variant.name == "torch-fp16" and zeros == DENSEST):  # sums beyond 65504, which fp16 does not hold
+            is_exact(device, variant, name + zeros)
 
 
 @pytest.mark.parametrize("variant", variants(SWEPT))

@@ -302,7 +302,7 @@ MISTAKES = [
     ("constant", "layer.k", "((m) * CHANNELS + (c)) * TAPS", "((m) * CHANNELS) * TAPS", "which channel a weight is of"),
     ("atomic-channels", "clear.k", "= 0.0f", "+= 0.0f", "to begin with zero"),
     ("atomic-channels", "channels.k", "ATOMIC_ADD(pointer, sum)", "*(pointer) = (sum)", "to add"),
-    ("tiled", "tiled.k", "HALO (SIDE + TAPS - 1)", "HALO (SIDE + TAPS - 2)", "the last row and column of a tile"),
+    ("tiled", "tiled.k", "h0 + h < SIZE", "h0 + h < SIZE - 1", "the last row of the input"),
     ("tiled-constant", "tiled.k", "row + i * TILE_WIDTH + p", "row + p", "the lower outputs"),
     ("tiled-atomic", "tiled.k", "h < OUT", "h < OUT - 1", "the last row"),
     ("unrolled", "unroll.k", "x[X_AT(first + image", "x[X_AT(image", "where the mini-batch begins"),
