@@ -146,7 +146,7 @@ MISTAKES = [
     ("built-lists", "built.k", "lower1 += value * x[from + X_ROW + 1]", "lower1 += 0", "a pixel of each window"),
     ("built-lists", "weight_lists.k", "if (value)", "if (value > 0)", "negative weights"),
     ("strips", "strips.k", "h < X_ROW && w + k < X_ROW", "h < X_ROW && w + k < X_ROW - 2", "the last column"),
-    ("strips", "strips.k", "(int)(entry << 24) >> 24", "(int)(entry & 255)", "the sign of a weight"),
+    ("strips", "strips.k", "8 | (value & 255)", "8 | (value & 127)", "the sign of a weight"),
     ("strips", "strips.k", "other = 1; other < PARTS", "other = 2; other < PARTS", "a part of the lists"),
     ("strips", "strips.k", "LARGER(sum[from + 4], sum[from + 5])", "0", "a row of each window"),
     ("both-sparse", "both.k", "value = x[", "value = 0 * x[", "the inputs"),

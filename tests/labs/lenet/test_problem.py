@@ -204,7 +204,8 @@ def test_a_convolutions_bound_is_its_formula() -> None:
         norm, total = math.sqrt((products**2).sum()), abs(products.sum())
         spread = (abs(weights[m]) * errors[n, :, h : h + 7, w : w + 7]).sum()
         assert found.rounding[n, m, h, w] == pytest.approx(8 * 2**-24 * 14 * (norm + total) + spread)
-        small = 14 * 2**-14
+        window = values[n, :, h : h + 7, w : w + 7]
+        small = 2**-14 * (14 + math.sqrt((weights[m] ** 2).sum()) + math.sqrt((window**2).sum()))
         assert found.operands[n, m, h, w] == pytest.approx(8 * (math.sqrt(2) * norm + small) + 3 * spread)
 
 

@@ -1,6 +1,7 @@
 """A small network on small images (UIUC ECE408, milestone 3): its two convolutions, from one thread an output to joint tiling.
 
-The ladder follows the report's numbered optimisations and their published combinations on one queue.
+The ladder follows the report's numbered optimisations and their published combinations; past its end stand registers, tensor
+cores and the whole forward pass.
 """
 
 from collections.abc import Mapping, Sequence
@@ -101,7 +102,7 @@ LADDER = (
     ),
     Variant(
         "streams", "constant", DIRECT_CONSTANT, streams.StreamsDirect,
-        "Segments of 100 images on three queues: copies of some overlap kernels of others (#0 and #4).",
+        "Segments of at most 100 images on three queues: copies of some overlap kernels of others (#0 and #4).",
         "The op time grows, for kernels wait for their copies; the layer time falls, as far as copies can be hidden.",
         differs=("plan",), published="#0 streams (with #4; op time does not cover the work)",
     ),

@@ -155,7 +155,7 @@ def convolved(given: Bounded, weights: Array) -> Bounded:
 
     For s = w.x of n = C x 49 products, norm = sqrt(sum (w x)^2), total = |s|, u = 2**-24. The first term is for float32
     sums of n terms in any order; the second for operands rounded to nearest with unit roundoff d (TF32, fp16: 2**-11), with
-    SMALLEST_NORMAL sqrt(n) beside norm for products too small for fp16.
+    SMALLEST_NORMAL (sqrt(n) + |w| + |x|) beside norm for products, and operands of one another, too small for fp16.
     Rounding errors behave like independent random variables of mean zero and add up as a random walk (Higham and Mary, A
     New Approach to Probabilistic Rounding Error Analysis, SIAM J. Sci. Comput. 41, 2019): a sum takes n roundings, each of
     at most u times a partial sum, and partial sums grow to `total` and stray from the way there by `norm`; rounded
@@ -168,9 +168,11 @@ def convolved(given: Bounded, weights: Array) -> Bounded:
     matrix = weights.reshape(len(weights), -1).astype(np.float64)
     unrolled = columns(given.value)
     sums = matrix @ unrolled
-    norm = np.sqrt(matrix**2 @ np.square(unrolled, out=unrolled))
+    squares = np.square(unrolled, out=unrolled)
+    norm = np.sqrt(matrix**2 @ squares)
+    norms = np.linalg.norm(matrix, axis=1)[:, None] + np.sqrt(squares.sum(axis=1, keepdims=True))
     rounding = DEVIATIONS * UNIT_ROUNDOFF * math.sqrt(matrix.shape[1]) * (norm + np.abs(sums))
-    operands = DEVIATIONS * (math.sqrt(2) * norm + SMALLEST_NORMAL * math.sqrt(matrix.shape[1]))
+    operands = DEVIATIONS * (math.sqrt(2) * norm + SMALLEST_NORMAL * (math.sqrt(matrix.shape[1]) + norms))
     if given.rounding.any():
         rounding += np.abs(matrix) @ columns(given.rounding)
         operands += np.abs(matrix) @ columns(given.operands)
