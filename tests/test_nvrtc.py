@@ -18,6 +18,7 @@ from roofbook import device as contract
 from roofbook import labs, nvrtc, peaks
 from roofbook.device import BuildFailed, Unsupported
 from roofbook.lab import Case, Lab, Variant
+from roofbook.labs.convpool.initialise import Initialisation
 from roofbook.labs.lbm import native
 
 ARCHITECTURES = (80, 90)
@@ -194,7 +195,7 @@ class Paper(contract.Device):
 def cuda_variants() -> Iterator[Any]:
     for name, lab in LABS.items():
         for variant in lab.all_variants():
-            if "cuda" in variant.backends and variant.source:
+            if "cuda" in variant.backends and variant.source and variant.plan is not Initialisation:
                 yield pytest.param(lab, variant, id=f"{name}-{variant.name}")
 
 

@@ -361,9 +361,9 @@ MISTAKES = [
     (
         "tensor",
         "tensor_one_channel.h",
-        "k < SIZE * SIZE / 2",
-        "k < SIZE * SIZE / 2 - 4 * SIZE",
-        "the last rows of inputs of layer 1",
+        "two_halves(two.x, two.y)",
+        "two_halves(two.x, 0.0f)",
+        "every second input of layer 1",
     ),
     ("tensor", "tensor_four_channels.h", "column < OUT)", "column < OUT - 1)", "the last column of layer 2"),
     ("tensor", "tensor_four_channels.h", "q < TAPS ?", "q < TAPS - 1 ?", "the last column of layer 2's taps"),

@@ -212,7 +212,7 @@ CASES = {
     "quick": ("batch-30",),
     "published": ("batch-100", "batch-1000", "batch-10000"),
     "large": ("batch-20000",),
-    "test": ("batch-3", "batch-17"),
+    "test": ("batch-3",),
 }
 PUBLISHED_CASES = {
     **{f"batch {images}": f"batch-{images}" for images in (100, 1000, 10000)},
