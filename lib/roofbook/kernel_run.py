@@ -10,6 +10,11 @@ from .lab import Runnable
 from .occupancy import occupancy
 
 
+def ceiling(size: int, part: int) -> int:
+    """How many parts cover the size."""
+    return -(-size // part)
+
+
 class KernelRun(Runnable):
     """A runnable of one queue. `run` tells the seconds of all that `submit` launches; its facts are those of `kernel`."""
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...device import Device
 from ...devices import host_cpu
-from ...kernel_run import KernelRun, fit
+from ...kernel_run import KernelRun, ceiling, fit
 from ...lab import Case, Variant
 from ...source import Source
 from .problem import Layer
@@ -22,11 +22,6 @@ PUBLISHED_SUB, PUBLISHED_GROUP = (4, 2, 14), (4, 8, 2)
 def layer(case: Case) -> Layer:
     """The layer of a case."""
     return Layer(**case.params["layer"])
-
-
-def ceiling(size: int, part: int) -> int:
-    """How many parts cover the size."""
-    return -(-size // part)
 
 
 class Convolution(KernelRun):

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...device import Buffer, Device, Unsupported
 from ...devices import host_cpu
-from ...kernel_run import KernelRun, fit
+from ...kernel_run import KernelRun, ceiling, fit
 from ...lab import Case, Variant
 from ...source import Source
 from .problem import Layer
@@ -24,11 +24,6 @@ FAST_MATH = {"opencl": "-cl-fast-relaxed-math", "cuda": "--use_fast_math"}
 def layer(case: Case) -> Layer:
     """The layer of a case."""
     return Layer(**case.params["layer"])
-
-
-def ceiling(size: int, part: int) -> int:
-    """How many parts cover the size."""
-    return -(-size // part)
 
 
 class Convolution(KernelRun):

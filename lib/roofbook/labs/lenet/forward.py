@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...device import Buffer, Device, Kernel, Queue
-from ...kernel_run import fit, resources
+from ...kernel_run import ceiling, fit, resources
 from ...lab import Case, Runnable, Variant
 from ...source import Source
 from .network import CLASSES, SHAPES
@@ -31,11 +31,6 @@ LINE = 256
 """Work-items of a group of the simple kernels: those that write one value each."""
 Step = Callable[[], None]
 HIDDEN = SHAPES["fc1"][0]
-
-
-def ceiling(size: int, part: int) -> int:
-    """How many parts cover the size."""
-    return -(-size // part)
 
 
 @lru_cache(maxsize=4)

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...device import Buffer, Queue
-from .forward import Forward, ceiling
+from ...kernel_run import ceiling
+from .forward import Forward
 from .problem import CONV1, Layer
 
 

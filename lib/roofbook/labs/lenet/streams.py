@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...device import Buffer, Device, Span
-from .forward import Direct, Forward, Joint, Tiled, ceiling
+from ...kernel_run import ceiling
+from .forward import Direct, Forward, Joint, Tiled
 from .problem import Layer
 
 QUEUES = 3
