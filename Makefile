@@ -38,7 +38,7 @@ lock: .venv/.base
 	done
 
 clean:
-	rm -rf .venv _build book/labs book/_generated
+	rm -rf .venv _build book/labs book/*.ipynb book/_generated
 
 # A lock file, installed: done again only when the lock or pyproject.toml changes.
 .venv/.%: locks/%.txt pyproject.toml | .venv/.base

@@ -23,7 +23,7 @@ from roofbook.labs.lbm import native
 
 ARCHITECTURES = (80, 90)
 LABS: dict[str, Lab] = {**{name: labs.get(name) for name in labs.names()}, "peaks": peaks.LAB}
-KINDS = {"u64": contract.Buffer, "u32": np.int32, "s32": np.int32, "f32": np.float32}
+KINDS = {"u64": contract.Buffer, "u32": np.int32, "s32": np.int32, "f32": np.float32, "f64": np.float64}
 REGISTERS, THREADS = 65536, 1024  # of a block, on every architecture here
 
 

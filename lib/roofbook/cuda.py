@@ -11,7 +11,7 @@ import numpy as np
 
 from . import device as contract
 from .device import BuildFailed, OutOfMemory, Span, Unsupported
-from .occupancy import Multiprocessor
+from .occupancy import CORES, Multiprocessor
 
 
 class Buffer(contract.Buffer):
@@ -195,6 +195,8 @@ class CudaDevice(contract.Device):
         properties = cupy.cuda.runtime.getDeviceProperties(index)
         self.name = properties["name"].decode()
         self.compute_units = properties["multiProcessorCount"]
+        lanes = CORES.get((properties["major"], properties["minor"]))
+        self.cores = lanes * self.compute_units if lanes else None
         self.memory_bytes = properties["totalGlobalMem"]
         self.cache_bytes = properties["l2CacheSize"]
         self.local_bytes = properties["sharedMemPerBlock"]

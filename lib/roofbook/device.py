@@ -137,6 +137,8 @@ class Device(ABC):
     spec: str
     """What `open_device` takes to open it again, such as `opencl:0`."""
     compute_units: int
+    cores: int | None = None
+    """Those that compute in fp32 at once, each a lane of a multiprocessor; None where the driver does not tell."""
     memory_bytes: int
     cache_bytes: int
     local_bytes: int

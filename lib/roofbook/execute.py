@@ -100,8 +100,9 @@ def execute(
 
 
 def page_of(root: Path, notebook: Path) -> Path:
-    """Where the executed copy of `notebook` lives in the book."""
-    return root / "book" / "labs" / notebook.name
+    """Where the executed copy of `notebook` lives in the book: a lab's in labs/, any other beside the written pages."""
+    folder = root / "book"
+    return (folder / "labs" if notebook.stem in labs.names() else folder) / notebook.name
 
 
 def stale(root: Path, notebook: Path, parameters: Mapping[str, Any] | None = None, *, page: Path | None = None) -> bool:
@@ -143,7 +144,7 @@ def _lasting(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 def _environment(lab: str, device: str) -> dict[str, Any]:
     """Where a lab's notebook would run now; of any other notebook, the interpreter."""
-    if lab not in labs.names():
+    if lab not in (*labs.names(), labs.CEILINGS):
         return {"python": platform.python_version()}
     return provenance.environment(open_device(device, labs.get(lab).home))
 

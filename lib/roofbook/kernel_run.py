@@ -36,8 +36,9 @@ class KernelRun(Runnable):
         return self.queue.timed(self.submit)
 
     def facts(self) -> dict[str, Any]:
-        groups = int(np.prod(self.size)) // int(np.prod(self.group))
-        shape = {"group": "x".join(map(str, self.group)), "groups": groups}
+        items = int(np.prod(self.size))
+        shape = {"group": "x".join(map(str, self.group)), "groups": items // int(np.prod(self.group))}
+        shape |= {"work_items": items, "cores": self.device.cores}
         return {**shape, **resources(self.device, self.kernel, self.group)}
 
     def close(self) -> None:

@@ -133,10 +133,11 @@ class Variant:
 
 
 def _hash_of_host_code(plan: Plan) -> str:
-    """sha256 of the files that define a plan: those of its class and of all classes of labs and peers that it is made from."""
+    """sha256 of the files that define a plan: those of its class, of all classes of labs and peers that it is made from, and
+    of its `sources` in another language."""
     bases = [base for base in getattr(plan, "__mro__", ()) if base.__module__.startswith(f"{__package__}.")]
     made_from = [base for base in bases if base.__module__ != __name__] or [inspect.unwrap(plan)]
-    files = dict.fromkeys(inspect.getfile(each) for each in made_from)
+    files = dict.fromkeys([*(inspect.getfile(each) for each in made_from), *getattr(plan, "sources", ())])
     return hashlib.sha256(b"".join(Path(file).read_bytes() for file in files)).hexdigest()
 
 
@@ -187,6 +188,9 @@ class Measured(Protocol):
     def fact(self, variant: str, case: str, name: str) -> Any:
         """What a verified run of a variant told besides its time; None where there is none."""
 
+    def counted(self, variant: str, case: str) -> Mapping[str, Any] | None:
+        """What hardware counters counted of a variant, as `counters.counted` has it; None where they did not."""
+
     def fastest_point(self, axis: str, case: str) -> str | None:
         """The point of a sweep with the shortest verified median; None where none has one."""
 
@@ -209,6 +213,8 @@ class Lab(ABC):
     ladder: tuple[Variant, ...]
     sweeps: tuple[Sweep, ...] = ()
     peers: tuple[Variant, ...] = ()
+    cache: str = "cold"
+    """What a sample finds: `cold` caches, or `warm` ones where they are what is measured."""
     other_sizes: str = ""
     """What names of cases `sized` takes beside the listed ones, as a message says it: `any HEIGHTxWIDTH`."""
     published_cases: Mapping[str, str] = {}

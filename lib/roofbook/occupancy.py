@@ -10,6 +10,12 @@ WARP = 32
 REGISTERS_AT_ONCE = 256
 """A warp gets registers in portions of this many, on all architectures from 3.0 on."""
 LOCAL_BYTES_AT_ONCE = 128
+CORES = {
+    (6, 0): 64, (6, 1): 128, (7, 0): 64, (7, 5): 64, (8, 0): 64, (8, 6): 128, (8, 7): 128, (8, 9): 128, (9, 0): 128,
+    (10, 0): 128, (12, 0): 128,
+}  # fmt: skip
+"""Multiply-adds in fp32 a clock and multiprocessor by compute capability, which NVIDIA calls CUDA cores: CUDA C++ Programming
+Guide, throughput of native arithmetic."""
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ import numpy as np
 
 from . import device as contract
 from .device import BuildFailed, OutOfMemory, Span, Unsupported
+from .occupancy import CORES
 
 
 class Buffer(contract.Buffer):
@@ -137,8 +138,11 @@ class OpenCLDevice(contract.Device):
         self.local_bytes = device.local_mem_size
         self.max_work_group = device.max_work_group_size
         self.max_clock_mhz = device.max_clock_frequency
+        self.cores = self.compute_units if self.kind == "cpu" else None
         if "nvidia" in device.vendor.lower():
             self.nvml_index = 0
+            lanes = CORES.get((device.compute_capability_major_nv, device.compute_capability_minor_nv))
+            self.cores = lanes * self.compute_units if lanes else None
         self._context: Any = None
         self._programs: dict[tuple[str, ...], Program] = {}
 

@@ -1,4 +1,4 @@
-"""Measured ceilings of a device: copy bandwidth by working-set size, so that each level of the memory shows, and fp32 FMA.
+"""Measured ceilings of a device: memory by working set, arithmetic by precision, what a launch, a barrier and a copy cost.
 
 Measured, verified and kept like any lab's cells, so that a share of a bound compares like with like.
 """
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..device import Device
-from ..lab import Case, Lab, Runnable, Variant, Work
+from ..lab import BOTH, Case, Lab, Runnable, Variant, Work
 from ..source import Source
+from . import plans
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,136 +19,169 @@ if TYPE_CHECKING:
     from ..roofline import Peaks
 
 HERE = Path(__file__).parent
-GROUP = 256
-CHAINS = 16
-A, B = 0.999, 0.001
-KIB = 1024
+CUDA = frozenset({"cuda"})
+HOPPER = range(90, 91)
+KIB = plans.KIB
+MEMORY, REGISTERS, COSTS, TRANSFER = "memory", "registers", "costs", "transfer"
+"""Groups of ceilings: each has cases of its own."""
+
+TENSOR_TYPES = {"f16": "float16", "bf16": "bfloat16", "tf32": "tfloat32", "s8": "int8", "e4m3": "float8"}
 
 
-class Copy(Runnable):
-    """float32 from one buffer to another; the working set is both."""
-
-    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
-        assert variant.source is not None
-        self.device, self.units, self.data = device, case.units, inputs["data"]
-        cpu = device.kind == "cpu"
-        source = variant.source.turn(WALK="BLOCKED" if cpu else "STRIDED", VECTOR="float16" if cpu else "float4")
-        self.kernel = device.build(source.render(device.backend)).kernel("copy")
-        self.queue = device.queue()
-        self.source, self.target = device.upload(self.data), device.empty(self.data.nbytes)
-        self.vectors = self.data.size // (16 if cpu else 4)
-        self.items, self.group = (device.compute_units, 1) if cpu else (device.compute_units * 2048, GROUP)
-        self.items = min(self.items, -(-self.vectors // self.group) * self.group)
-
-    def reset(self) -> None:
-        self.queue.write(self.target, np.full_like(self.data, np.nan))
-
-    def run(self) -> None:
-        self.queue.launch(self.kernel, (self.items,), (self.group,), self.source, self.target,
-                          np.int32(self.vectors), np.int32(self.units))  # fmt: skip
-        self.queue.finish()
-
-    def outputs(self) -> dict[str, np.ndarray]:
-        return {"copy": self.queue.read(self.target, np.empty_like(self.data))}
-
-    def close(self) -> None:
-        self.source.release()
-        self.target.release()
+def _peak(
+    name: str, group: str, source: Source | None, plan: type[Runnable], change: str, *, dtype: str = "float32",
+    backends: frozenset[str] = BOTH, architectures: range = range(80, 1000), **options: Any,
+) -> Variant:  # fmt: skip
+    return Variant(
+        name, None, source, plan, change, "", backends, role="peak", options={"group": group, **options}, dtype=dtype,
+        architectures=architectures,
+    )  # fmt: skip
 
 
-class Chains(Runnable):
-    """Fused multiply-adds that touch no memory. A unit is one FMA of every chain."""
-
-    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
-        assert variant.source is not None
-        self.device, self.units = device, case.units
-        self.width = 16 if device.kind == "cpu" else 1
-        source = variant.source.turn(VECTOR="float16" if self.width == 16 else "float")
-        self.kernel = device.build(source.render(device.backend)).kernel("chains")
-        self.queue = device.queue()
-        self.items = items(device)
-        self.out = device.empty(4 * self.width * self.items)
-
-    def reset(self) -> None:
-        self.queue.write(self.out, np.full(self.width * self.items, np.nan, np.float32))
-
-    def run(self) -> None:
-        self.queue.launch(self.kernel, (self.items,), (GROUP,), self.out, np.float32(A), np.float32(B),
-                          np.int32(self.units))  # fmt: skip
-        self.queue.finish()
-
-    def outputs(self) -> dict[str, np.ndarray]:
-        return {"sums": self.queue.read(self.out, np.empty(self.width * self.items, np.float32))}
-
-    def facts(self) -> dict[str, Any]:
-        return {"flops_per_unit": 2 * CHAINS * self.width * self.items, **self.kernel.resources()}
-
-    def close(self) -> None:
-        self.out.release()
+def _stream(action: str, change: str) -> Variant:
+    source = Source.of(HERE / "memory.k", ACTION=action.upper(), WALK="STRIDED", VECTOR="float4")
+    return _peak(action, MEMORY, source, plans.Stream, change, action=action)
 
 
-def items(device: Device) -> int:
-    """Work-items that fill the device."""
-    return device.compute_units * (2048 if device.kind == "gpu" else GROUP)
+def _chains(kind: str, scalar: str, change: str, backends: frozenset[str] = BOTH) -> Variant:
+    operation = {"root": "ROOT", "float16": "PAIRS"}.get(kind, "MULTIPLY_ADD")
+    source = Source.of(HERE / "chains.k", OPERATION=operation, SCALAR=scalar, VECTOR=scalar)
+    name = "root" if kind == "root" else f"fma-{kind}"
+    dtype = "root" if kind == "root" else kind
+    return _peak(name, REGISTERS, source, plans.Chains, change, dtype=dtype, backends=backends, kind=kind)
 
 
-COPY = Variant(
-    "copy", None, Source.of(HERE / "copy.k", WALK="STRIDED", VECTOR="float4"), Copy, "Copies float32.", "", role="peak"
-)
-FMA = Variant(
-    "fma", None, Source.of(HERE / "fma.k", VECTOR="float"), Chains, "FMA chains in registers.", "", role="peak"
-)
+def _mma(element: str) -> Variant:
+    source = Source.of(HERE / "mma.cu", ELEMENT=element)
+    return _peak(
+        f"mma-{element}", REGISTERS, source, plans.Tensor, f"Tensor cores by mma.sync, {element}.",
+        dtype=TENSOR_TYPES[element], backends=CUDA, element=element, rows=16, columns=8, bytes=32, times=1, sums=8 * 16,
+        work_items=512, swizzled=False,
+    )  # fmt: skip
+
+
+def _wgmma(element: str) -> Variant:
+    source = Source.of(HERE / "wgmma.cu", ELEMENT=element)
+    return _peak(
+        f"wgmma-{element}", REGISTERS, source, plans.Tensor, f"Hopper's tensor cores by wgmma, {element}.",
+        dtype=TENSOR_TYPES[element], backends=CUDA, architectures=HOPPER, element=element, rows=64, columns=256,
+        bytes=128, times=2, sums=2, work_items=256, swizzled=True,
+    )  # fmt: skip
+
+
+COUNT = Source.of(HERE / "count.k")
+LADDER = (
+    _stream("copy", "Copies float32; the working set is both buffers."),
+    _stream("read", "Adds up float32."),
+    _stream("write", "Writes float32."),
+    _chains("float32", "float", "Multiply-adds in fp32."),
+    _chains("float64", "double", "Multiply-adds in fp64."),
+    _chains("float16", "int", "Multiply-adds in fp16, two a register.", CUDA),
+    _chains("int32", "int", "Multiply-adds of 32-bit integers."),
+    _chains("root", "float", "Reciprocal square roots in fp32, as exact as the device likes."),
+    *(_mma(element) for element in TENSOR_TYPES if element != "e4m3"),
+    *(_wgmma(element) for element in TENSOR_TYPES),
+    _peak("launch", COSTS, COUNT, plans.Launches, "A kernel that does nothing, until it has run.", how="wait"),
+    _peak("queue", COSTS, COUNT, plans.Launches, "A kernel that does nothing, until it is in the queue.", how="submit"),
+    _peak(
+        "graph-node", COSTS, COUNT, plans.Launches, "A kernel that does nothing, as a node of a graph.", backends=CUDA,
+        how="graph",
+    ),
+    _peak(
+        "grid-barrier", COSTS, Source.of(HERE / "barrier.cu", OVER="GRID"), plans.Barriers,
+        "A block on every multiprocessor; all wait for all.", backends=CUDA,
+    ),
+    _peak(
+        "cluster-barrier", COSTS, Source.of(HERE / "barrier.cu", OVER="CLUSTER"), plans.Barriers,
+        "The eight blocks of a cluster wait for each other.", backends=CUDA, architectures=range(90, 1000), blocks=8,
+    ),
+    *(
+        _peak(
+            f"to-{to}-{memory}", TRANSFER, None, plans.Transfer, f"From {start} to {end}, {memory} memory of the host.",
+            to=to, pinned=memory == "pinned",
+        )
+        for to, start, end in (("device", "host", "device"), ("host", "device", "host"))
+        for memory in ("pageable", "pinned")
+    ),
+)  # fmt: skip
+
+SIZES = {
+    "test": (256,),
+    "quick": (256, 2048, 16384, 98304, 262144),
+    "published": (1024, 4096, 16384, 32768, 65536, 131072, 524288, 2097152),
+}
+"""KiB of the working sets by scale; `large` is as `published`."""
 
 
 class PeaksLab(Lab):
-    """Cases are working-set sizes for `copy`, and one for `fma`."""
+    """Cases are working sets for the streams, and one each for arithmetic, costs and transfers. Caches are left as they are."""
 
     name = "peaks"
     title = "Ceilings of a device"
-    home = "opencl"
+    home = "cuda"
     unit = "pass"
-    timed = "kernel and one wait"
+    timed = "kernel, launches or copies"
     base = best = "copy"
-    ladder = (COPY, FMA)
+    cache = "warm"
+    ladder = LADDER
 
     def cases(self, scale: str) -> Sequence[Case]:
-        sizes = {"test": (256,), "quick": (256, 2048, 16384, 98304, 262144)}.get(
-            scale, (1024, 8192, 32768, 131072, 1048576, 4194304)
+        sizes = SIZES["published" if scale == "large" else scale]
+        small = scale in ("quick", "test")
+        others = (
+            Case("registers", scale, {"kib": 0, "group": REGISTERS}, 2000 if small else 20000),
+            Case("costs", scale, {"kib": 0, "group": COSTS}, 200 if small else 2000),
+            Case("transfer", scale, {"kib": KIB if scale == "test" else 64 * KIB, "group": TRANSFER}, 1),
         )
-        copies = [self._copy(scale, kib) for kib in sizes]
-        return [*copies, Case("registers", scale, {"kib": 0}, 2000 if scale in ("quick", "test") else 20000)]
+        return [*(self.working_set(scale, kib) for kib in sizes), *others]
 
-    def _copy(self, scale: str, kib: int) -> Case:
+    def working_set(self, scale: str, kib: int) -> Case:
+        """The case of a working set; the larger, the fewer passes."""
         moved = 64 * KIB if scale == "test" else 512 * KIB if scale == "quick" else 16 * KIB * KIB
         label = f"{kib} KiB" if kib < KIB else f"{kib // KIB} MiB" if kib < KIB * KIB else f"{kib // KIB // KIB} GiB"
-        return Case(label, scale, {"kib": kib}, max(1, moved // kib))
+        return Case(label, scale, {"kib": kib, "group": MEMORY}, max(1, moved // kib))
 
     def excuse(self, variant: Variant, case: Case) -> str | None:
-        return None if (variant.name == "fma") == (case.name == "registers") else "another ceiling's case"
+        return None if variant.options["group"] == case.params["group"] else "another ceiling's case"
 
     def inputs(self, case: Case, seed: int) -> Mapping[str, Any]:
-        return {"data": np.random.default_rng(seed).random(case.params["kib"] * KIB // 8, np.float32)}
+        draw = np.random.default_rng(seed)
+        block = draw.random(
+            min(case.params["kib"] * KIB // 4, 15_485_863), np.float32
+        )  # a prime: no size is its multiple
+        return {
+            "data": np.resize(block, case.params["kib"] * KIB // 4),
+            # About 0 or 1, the same for all rows: products of what does not belong together have another sum.
+            "numbers": draw.integers(0, 2, 128) + 0.5 * draw.standard_normal((320, 128)),
+        }
 
     def checker(self, case: Case, variant: Variant) -> Case:
-        return Case(case.name, case.scale, case.params, min(case.units, 100))
+        """Fewer rounds, but for what counts them; on tensor cores so few that one more or less is no rounding."""
+        most = 100 if case.params["group"] in (MEMORY, REGISTERS) else case.units
+        most = 4 if variant.plan is plans.Tensor else most
+        return Case(case.name, case.scale, case.params, min(case.units, most))
 
     def reference(self, case: Case, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
-        chains = np.arange(1, CHAINS + 1) / 100
-        decay = np.float64(np.float32(A)) ** case.units
-        limit = np.float64(np.float32(B)) / (1 - np.float64(np.float32(A)))
-        return {"copy": inputs["data"], "sum": float((chains * decay + limit * (1 - decay)).sum())}
+        return inputs
 
     def check(
         self, case: Case, variant: Variant, outputs: Mapping[str, np.ndarray], reference: Mapping[str, Any]
     ) -> tuple[float, float, str]:
-        if "copy" in outputs:
-            return float(np.abs(outputs["copy"] - reference["copy"]).max()), 0.0, "difference to the source"
-        wrong = np.abs(outputs["sums"] / reference["sum"] - 1).max()
-        return float(wrong), 2.0**-24 * (case.units + 2 * CHAINS), "relative error of the sum of the chains"
+        plan = variant.plan
+        assert isinstance(plan, type) and issubclass(plan, plans.Ceiling)
+        return plan.judge(case, variant, outputs, reference)
 
     def work(self, case: Case) -> Work:
         nbytes = case.params["kib"] * KIB
         return Work(flops=0, bytes=nbytes, footprint=nbytes)
+
+    def needed(self, lab: Lab) -> tuple[Variant, ...]:
+        """The ceilings that the bounds and rooflines of `lab` are held against: copies, and the arithmetic of its variants."""
+        dtypes = {"float32", *(variant.dtype for variant in lab.all_variants())}
+        return tuple(
+            peak for peak in self.ladder
+            if peak.name == "copy" or (peak.options["group"] == REGISTERS and peak.dtype in dtypes)
+        )  # fmt: skip
 
 
 LAB = PeaksLab()
@@ -157,20 +190,22 @@ LAB = PeaksLab()
 def read(rows: "pd.DataFrame") -> "Peaks":
     """The ceilings in the store's rows of lab `peaks` for one device and backend. ValueError where one is missing.
 
-    A ceiling is what the device can do, so the fastest sample counts: what disturbs a sample only makes it slower.
+    A ceiling is what the device can do, so the fastest sample counts: what disturbs a sample only makes it slower. Of
+    several ways to compute in one dtype, the fastest is its ceiling.
     """
     import json
 
     from ..roofline import Peaks
 
-    def seconds(row: Any) -> float:
-        return float(min(row.samples_s) / row.units)
-
     good = rows[rows["status"] == "ok"]
-    copies = [(row.bytes, row.bytes / seconds(row)) for row in good.itertuples() if row.variant == "copy"]
-    flops = [
-        json.loads(row.extra)["flops_per_unit"] / seconds(row) for row in good.itertuples() if row.variant == "fma"
-    ]
-    if not copies or not flops:
+    group = {variant.name: variant.options["group"] for variant in LADDER}
+    copies, flops = [], dict[str, float]()
+    for row in good.itertuples():
+        rate = json.loads(row.extra)["amount"] * row.units / min(row.samples_s)
+        if row.variant == "copy":
+            copies.append((row.bytes, rate))
+        elif group.get(row.variant) == REGISTERS and row.dtype != "root":
+            flops[row.dtype] = max(rate, flops.get(row.dtype, 0))
+    if not copies or "float32" not in flops:
         raise ValueError("no ceilings of this device in the store yet")
-    return Peaks(bandwidth=sorted(copies), flops={"float32": max(flops)})
+    return Peaks(bandwidth=sorted(copies), flops=flops)

@@ -1,0 +1,90 @@
+// Products of 64 rows by 256 columns, both in shared memory, one after the other and nothing else: the ceiling of Hopper's
+// tensor cores. A row and a column are 128 bytes, laid out as the copy engine would with its 128-byte swizzle.
+//
+// Knob ELEMENT: f16, bf16, tf32, s8, e4m3: what is multiplied; sums are fp32, of s8 int32
+#define f16 1
+#define bf16 2
+#define tf32 3
+#define s8 4
+#define e4m3 5
+#define SUM float
+#define KEPT(x) "+f"(x)
+#define TAIL "1, 1, 1;"
+#if ELEMENT == s8
+#define NAME "m64n256k32.s32.s8.s8"
+#undef TAIL
+#define TAIL "1;"
+#undef SUM
+#define SUM int
+#undef KEPT
+#define KEPT(x) "+r"(x)
+#elif ELEMENT == e4m3
+#define NAME "m64n256k32.f32.e4m3.e4m3"
+#elif ELEMENT == tf32
+#define NAME "m64n256k8.f32.tf32.tf32"
+#elif ELEMENT == bf16
+#define NAME "m64n256k16.f32.bf16.bf16"
+#undef TAIL
+#define TAIL "1, 1, 1, 0, 0;"
+#else
+#define NAME "m64n256k16.f32.f16.f16"
+#undef TAIL
+#define TAIL "1, 1, 1, 0, 0;"
+#endif
+#define FOUR(i) KEPT(c[i]), KEPT(c[i + 1]), KEPT(c[i + 2]), KEPT(c[i + 3])
+#define SIXTEEN(i) FOUR(i), FOUR(i + 4), FOUR(i + 8), FOUR(i + 12)
+#define ROWS 64
+#define COLUMNS 256
+#define WORDS 32
+#define SLICES 4
+#define TIMES 2
+
+DEVICE unsigned long long tile_at(const void *shared) {
+  const unsigned address = (unsigned)__cvta_generic_to_shared(shared);
+  return (unsigned long long)((address & 0x3FFFF) >> 4) | 1ull << 16 | 64ull << 32 | 1ull << 62;
+}
+
+DEVICE void product(SUM (&c)[128], unsigned long long a, unsigned long long b) {
+  asm volatile(
+      "wgmma.mma_async.sync.aligned." NAME " {"
+      "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,"
+      "%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,"
+      "%58,%59,%60,%61,%62,%63,%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83,%84,%85,"
+      "%86,%87,%88,%89,%90,%91,%92,%93,%94,%95,%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,"
+      "%111,%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127}, %128, %129, " TAIL
+      : SIXTEEN(0), SIXTEEN(16), SIXTEEN(32), SIXTEEN(48), SIXTEEN(64), SIXTEEN(80), SIXTEEN(96), SIXTEEN(112)
+      : "l"(a), "l"(b));
+}
+
+// rows (64, 32 words) and columns (256, 32 words): the operands, the same for all, already swizzled; ends (block, thread):
+// its part of all sums.
+KERNEL_OF(256, 1) void tensor(const unsigned *RESTRICT rows, const unsigned *RESTRICT columns, float *RESTRICT ends,
+                              int rounds) {
+  __shared__ __align__(1024) unsigned operands[(ROWS + COLUMNS) * WORDS];
+  for (int k = threadIdx.x; k < (ROWS + COLUMNS) * WORDS; k += 256) {
+    operands[k] = k < ROWS * WORDS ? rows[k] : columns[k - ROWS * WORDS];
+  }
+  asm volatile("fence.proxy.async;" ::: "memory");
+  __syncthreads();
+  const unsigned long long a = tile_at(operands), b = tile_at(operands + ROWS * WORDS);
+  SUM c[128];
+#pragma unroll
+  for (int k = 0; k < 128; k++) {
+    c[k] = 0;
+  }
+  for (int round = 0; round < rounds; round++) {
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+#pragma unroll
+    for (int k = 0; k < SLICES * TIMES; k++) {
+      product(c, a + 2 * (k % SLICES), b + 2 * (k % SLICES));
+    }
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+  }
+  float end = 0.0f;
+#pragma unroll
+  for (int k = 0; k < 128; k++) {
+    end += (float)c[k];
+  }
+  ends[blockIdx.x * 256 + threadIdx.x] = end;
+}
