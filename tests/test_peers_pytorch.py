@@ -20,10 +20,10 @@ from roofbook.device import BuildFailed, DriverFailed, OutOfMemory, Unsupported
 from roofbook.devices import host_cpu
 from roofbook.lab import Case, Variant
 from roofbook.labs.cnn import problem as cnn
-from roofbook.labs.cnn.peers import Convolution
+from roofbook.labs.cnn.peers import Convolution, Product
 from roofbook.labs.stencil import problem as stencil
-from roofbook.labs.stencil.peers import Stencil
-from roofbook.peers import pytorch
+from roofbook.labs.stencil.peers import Fused, Stencil
+from roofbook.peers import cc, pytorch
 
 needs_torch = pytest.mark.skipif(pytorch.missing() is not None, reason=str(pytorch.missing()))
 
@@ -78,10 +78,10 @@ class Probe(pytorch.Call):
 
 
 @needs_torch
-@pytest.mark.parametrize("mode", ["eager", "compiled"])
-def test_the_stencil_adds_its_passes_to_g_and_starts_anew_after_reset(place: Any, mode: str) -> None:
+@pytest.mark.parametrize(("plan", "mode"), [(Stencil, "eager"), (Stencil, "compiled"), (Fused, "compiled")])
+def test_the_stencil_adds_its_passes_to_g_and_starts_anew_after_reset(place: Any, plan: Any, mode: str) -> None:
     given = stencil.inputs(37, 53, seed=1)
-    peer = made(Stencil, place, given, units=23, compile=mode == "compiled")
+    peer = made(plan, place, given, units=23, compile=mode == "compiled")
     for passes in (23, 46):
         right = stencil.reference(**given, passes=passes)
         limit = stencil.bound(right, given["g"], passes)
@@ -109,6 +109,28 @@ def test_the_layer_lies_within_its_bound(place: Any, name: str, layout: str, pre
     assert out.dtype == np.float64 and out.flags.c_contiguous
     assert cnn.error_over_bound(out, right, layer, ROUNDOFF[precision]) <= 1
     assert (cnn.error_over_bound(out, right, layer) <= 1) == (precision == "fp32")
+
+
+@needs_torch
+@pytest.mark.parametrize("prepared", [False, True])
+@pytest.mark.parametrize("name", LAYERS)
+def test_the_product_is_the_layer_and_unfolds_when_it_is_to(
+    place: Any, monkeypatch: pytest.MonkeyPatch, name: str, prepared: bool
+) -> None:
+    layer = cnn.Layer.named(name)
+    given = cnn.inputs(layer, seed=11)
+    peer = made(Product, place, given, prepared=prepared)
+    functional, unfolded = peer.torch.nn.functional, []
+    unfold = functional.unfold
+
+    def counted(*given: Any) -> Any:
+        unfolded.append(given)
+        return unfold(*given)
+
+    monkeypatch.setattr(functional, "unfold", counted)
+    assert np.isnan(peer.outputs()["out"]).all()
+    assert cnn.error_over_bound(run(peer)["out"], cnn.reference(layer, **given), layer) <= 1
+    assert len(unfolded) == (0 if prepared else 1), "in the time that a run takes"
 
 
 @needs_torch
@@ -143,22 +165,23 @@ def test_fp32_and_tf32_do_not_disturb_each_other(device: Any) -> None:
 @pytest.mark.parametrize(("precision", "allowed"), [("fp32", False), ("tf32", True)])
 def test_settings_hold_while_a_call_runs_and_are_put_back(precision: str, allowed: bool) -> None:
     def settings(torch: Any) -> list[Any]:
-        backend = torch.backends.cudnn
-        return [backend.allow_tf32, backend.benchmark, backend.enabled, torch.is_inference_mode_enabled()]
+        backend, products = torch.backends.cudnn, torch.backends.cuda.matmul
+        own = [backend.benchmark, backend.enabled, torch.is_inference_mode_enabled()]
+        return [backend.allow_tf32, products.allow_tf32, *own]
 
     seen: list[Any] = []
     peer = made(Probe, host_cpu(), {"does": lambda torch: seen.append(settings(torch))}, units=3, precision=precision)
     for before in (True, False):
-        peer.torch.backends.cudnn.allow_tf32 = before
+        peer.torch.backends.cudnn.allow_tf32 = peer.torch.backends.cuda.matmul.allow_tf32 = before
         peer.run()
-        assert settings(peer.torch) == [before, False, True, False]
+        assert settings(peer.torch) == [before, before, False, True, False]
         peer.does = lambda torch: 1 / 0
         with pytest.raises(ZeroDivisionError):
             peer.run()
-        assert settings(peer.torch) == [before, False, True, False]
+        assert settings(peer.torch) == [before, before, False, True, False]
         peer.does = lambda torch: seen.append(settings(torch))
     peer.torch.backends.cudnn.allow_tf32 = True
-    assert seen == [[allowed, True, True, True]] * 6
+    assert seen == [[allowed, allowed, True, True, True]] * 6
 
 
 @needs_torch
@@ -172,7 +195,7 @@ def test_facts_are_plain_and_close_lets_go_of_tensors(place: Any) -> None:
     peer = convolution(place, cnn.inputs(cnn.Layer.named(LAYERS[0]), seed=5))
     facts = json.loads(json.dumps(peer.facts()))
     assert facts["torch"] == peer.torch.__version__ and facts["mode"] == "eager"
-    assert facts.get("threads") == pytorch._processors() if place.kind == "cpu" else facts["cudnn"] > 0
+    assert facts.get("threads") == cc.processors() if place.kind == "cpu" else facts["cudnn"] > 0
     run(peer)
     peer.close()
     assert not [name for name, value in vars(peer).items() if isinstance(value, peer.torch.Tensor)]

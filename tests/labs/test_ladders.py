@@ -37,6 +37,10 @@ class Timed:
     def fastest_point(self, axis: str, case: str) -> str | None:
         return None if self.time is None else "1"
 
+    def counted(self, variant: str, case: str) -> dict[str, Any] | None:
+        layers = [{"kernel": kernel, "memory": 0.5} for kernel in ("direct", "tiled") for _ in range(2)]
+        return None if self.time is None else {"kernels": layers}
+
 
 def machine(kind: str) -> Device:
     """All that a lab's mapping asks of a device."""

@@ -20,6 +20,10 @@ FAST = ("-O3", "-march=native", "-ffast-math")
 """Flags of a peer that is to be fast: this machine's vector width; sums and products may be re-ordered."""
 
 
+HEADER = Path(__file__).with_name("vectors.h")
+"""What a C peer may include."""
+
+
 class BuildFailed(device.BuildFailed):
     """The compiler refused; the message is one line."""
 
@@ -44,12 +48,19 @@ def compiler() -> str | None:
     return command[0] if command else None
 
 
+def missing() -> str | None:
+    """Why there is no C compiler, in one line; None where there is one."""
+    if _command():
+        return None
+    given = os.environ.get("CC")
+    tried = f"CC={given} is not on the PATH" if given else "none of cc, gcc, clang is on the PATH"
+    return f"no C compiler: {tried}; install one or set CC"
+
+
 def _need() -> tuple[str, ...]:
     command = _command()
     if command is None:
-        given = os.environ.get("CC")
-        tried = f"CC={given} is not on the PATH" if given else "none of cc, gcc, clang is on the PATH"
-        raise NoCompiler(f"no C compiler: {tried}; install one or set CC")
+        raise NoCompiler(missing())
     return tuple(command)
 
 
@@ -88,6 +99,11 @@ def _openmp(command: tuple[str, ...]) -> tuple[tuple[str, ...], str | None]:
     return ("-fopenmp",), None
 
 
+def processors() -> int:
+    """How many this process may use: fewer than there are inside most containers and jobs."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def openmp_flags() -> tuple[tuple[str, ...], str | None]:
     """(("-fopenmp",), None), or ((), reason) where the compiler lacks OpenMP. Raises NoCompiler."""
     return _openmp(_need())
@@ -101,10 +117,11 @@ def cache_dir() -> Path:
 def build(source: Path, flags: Sequence[str] = FAST) -> ctypes.CDLL:
     """Compile one C file to a shared library, or take it from the cache, and load it.
 
-    The key is the sha256 of source, flags, compiler version and processor. Raises NoCompiler or BuildFailed.
+    The key is the sha256 of source, HEADER, flags, compiler version and processor. Raises NoCompiler or BuildFailed.
     """
     command = _need()
-    key = hashlib.sha256("\0".join([source.read_text(), *command, *flags, _machine(command)]).encode()).hexdigest()
+    texts = [source.read_text(), HEADER.read_text(), *command, *flags, _machine(command)]
+    key = hashlib.sha256("\0".join(texts).encode()).hexdigest()
     try:
         folder = cache_dir()
         folder.mkdir(parents=True, exist_ok=True)
@@ -112,7 +129,7 @@ def build(source: Path, flags: Sequence[str] = FAST) -> ctypes.CDLL:
         if not library.exists():
             with tempfile.TemporaryDirectory(dir=folder) as work:
                 made, linked = f"{work}/made.o", f"{work}/made.so"
-                _call([*command, "-std=c11", "-fPIC", *flags, "-c", str(source), "-o", made])
+                _call([*command, "-std=c11", "-fPIC", f"-I{HEADER.parent}", *flags, "-c", str(source), "-o", made])
                 # Linked without -ffast-math: with it, gcc adds code that turns off subnormals in the whole process.
                 openmp = [flag for flag in flags if flag == "-fopenmp"]
                 _call([*command, "-shared", *openmp, made, "-o", linked, "-lm"])

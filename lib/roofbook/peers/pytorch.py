@@ -6,17 +6,20 @@ An optional extra. It is imported when a peer is made, never before; a peer that
 import importlib
 import importlib.util
 import logging
-import os
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ..device import BuildFailed, Device, DriverFailed, OutOfMemory, Unsupported
 from ..lab import Case, Runnable, Variant
+from .cc import processors
+
+DTYPES = {"fp32": "float32", "tf32": "float32", "fp16": "float16", "bf16": "bfloat16"}
 
 
 def missing() -> str | None:
@@ -27,7 +30,10 @@ def missing() -> str | None:
 
 
 class Call(Runnable):
-    """What all calls share. Options: `compile` for torch.compile, else eager; `precision` "tf32" lets cuDNN round operands.
+    """What all calls share.
+
+    Options: `compile` for torch.compile, else eager; `precision`, a key of DTYPES, fp32 if not given, where "tf32" lets cuDNN
+    and cuBLAS round operands; `channels_last`, images and filters in memory as NHWC.
 
     On a CPU, with all cores that this process may use, the time is that of the whole call. On an NVIDIA GPU it is the
     device's, taken by the CUDA backend's own queue, on whose stream PyTorch works. Raises Unsupported where PyTorch, its
@@ -41,7 +47,7 @@ class Call(Runnable):
         self.queue: Any = None
         if device.kind == "cpu":
             self.place, self.stream = self.torch.device("cpu"), nullcontext()
-            self.torch.set_num_threads(_processors())
+            self.torch.set_num_threads(processors())
         else:
             self.place = _gpu(self.torch, device)
             self.queue = device.queue(profiling=True)
@@ -49,6 +55,20 @@ class Call(Runnable):
             self.stream = self.torch.cuda.stream(stream)
         with self._settings():
             self.prepare(inputs)
+
+    @staticmethod
+    def missing() -> str | None:
+        """Why no call runs on this machine, in one line; None where they do."""
+        return missing()
+
+    @cached_property
+    def form(self) -> dict[str, Any]:
+        """The type and layout of images and filters, for `tensor`. Raises Unsupported for TF32 on a CPU, which has none."""
+        precision, torch = self.options.get("precision", "fp32"), self.torch
+        if precision == "tf32" and self.place.type == "cpu":
+            raise Unsupported("TF32 is an NVIDIA GPU's")
+        layout = torch.channels_last if self.options.get("channels_last") else torch.contiguous_format
+        return {"dtype": getattr(torch, DTYPES[precision]), "memory_format": layout}
 
     @abstractmethod
     def prepare(self, inputs: Mapping[str, Any]) -> None:
@@ -118,8 +138,8 @@ class Call(Runnable):
     @contextmanager
     def _settings(self) -> Iterator[None]:
         """PyTorch's global settings as the options say, then as they were before. Its errors become the book's."""
-        flags = self.torch.backends.cudnn.flags
-        tf32 = self.options.get("precision") == "tf32"
+        flags, products = self.torch.backends.cudnn.flags, self.torch.backends.cuda.matmul
+        tf32, before = self.options.get("precision") == "tf32", products.allow_tf32
         with (
             warnings.catch_warnings(),
             self.torch.inference_mode(),
@@ -127,6 +147,7 @@ class Call(Runnable):
             flags(enabled=True, benchmark=True, allow_tf32=tf32),
         ):
             warnings.filterwarnings("ignore", message="TensorFloat32 tensor cores")  # advises to turn them on
+            products.allow_tf32 = tf32
             try:
                 yield
             except Exception as error:
@@ -134,6 +155,8 @@ class Call(Runnable):
                 if told is None:
                     raise
                 raise told from error
+            finally:
+                products.allow_tf32 = before
 
 
 def _torch() -> Any:
@@ -144,11 +167,6 @@ def _torch() -> Any:
         return importlib.import_module("torch")
     except (ImportError, OSError) as error:
         raise Unsupported(f"PyTorch is installed but does not load: {_first_line(error)}") from error
-
-
-def _processors() -> int:
-    """The number that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _gpu(torch: Any, device: Device) -> Any:

@@ -24,7 +24,7 @@ from roofbook.errors import UsageError
 from roofbook.lab import Case, Runnable, Variant
 from roofbook.labs.cnn import HERE, LAB, forward, peers, plans
 from roofbook.labs.cnn.problem import Array, Layer, course_wrong, error_over_bound, inputs, reference
-from roofbook.peers import pytorch
+from roofbook.peers import cc, pytorch
 from roofbook.source import Source
 
 LAYERS = [
@@ -57,7 +57,7 @@ def make(device: Device, variant: Variant, case: Case, given: Mapping[str, Any])
     place, _ = measure.where(variant, device)
     if place is None:
         pytest.skip(f"{variant.name} is not for {device.spec}")
-    if variant.plan is peers.Convolution and (why := pytorch.missing()):
+    if variant.role == "peer" and (why := LAB.excuse(variant, case)):
         pytest.skip(why)
     return variant.plan(place, variant, case, given)
 
@@ -96,8 +96,8 @@ TILED = (plans.Tiled, plans.LocalTile)
 
 def why_not(variant: Variant, layer: Layer) -> str | None:
     """The reason that a variant must have to be excused from a layer; the lab's own words are held against it."""
-    if variant.plan is peers.Convolution:
-        return pytorch.missing()
+    if variant.role == "peer":
+        return cc.missing() if variant.plan is peers.OpenMP else pytorch.missing()
     if variant.plan in TILED:
         sub, group = variant.options.get("sub", (4, 2, 14)), variant.options.get("group", (4, 8, 2))
         for name, side, part, items in zip(("filters", "rows", "columns"), layer.conv_shape, sub, group, strict=True):

@@ -28,7 +28,7 @@ from roofbook.errors import UsageError
 from roofbook.lab import Runnable, Variant
 from roofbook.labs.convpool import HERE, LAB, initialise, peers, plans
 from roofbook.labs.convpool.problem import Layer, named
-from roofbook.peers import pytorch
+from roofbook.peers import cc, pytorch
 from roofbook.source import Source
 
 LAYERS = ["1x1x2x2-k1", "3x2x7x7-k5", "2x130x31x31-k3", "9x70x34x34-k3"]
@@ -111,7 +111,7 @@ def is_exact(device: Device, variant: Variant, name: str) -> None:
 @pytest.mark.parametrize("variant", variants(TIMED))
 def test_every_variant_is_exact(device: Device, variant: Variant, name: str) -> None:
     for zeros in ZEROS:
-        if not (variant.name == "torch-fp16" and zeros == DENSEST):  # sums beyond 65504, which fp16 does not hold
+        if not (variant.dtype == "float16" and zeros == DENSEST):  # sums beyond 65504, which fp16 does not hold
             is_exact(device, variant, name + zeros)
 
 
@@ -291,9 +291,9 @@ def test_a_device_that_does_not_open_is_one_line() -> None:
 needs_torch = pytest.mark.skipif(pytorch.missing() is not None, reason=str(pytorch.missing()))
 
 
-def called(precision: str, name: str, **options: Any) -> np.ndarray:
+def called(precision: str, name: str, plan: Any = peers.Convolution, **options: Any) -> np.ndarray:
     """`out` of PyTorch on the host's CPU."""
-    variant = replace(LAB.variant("torch-cpu"), options={"precision": precision, **options})
+    variant = replace(LAB.variant("torch-cpu"), plan=plan, options={"precision": precision, **options})
     run = variant.plan(host_cpu(), variant, LAB.case(name), problem(name)[0])
     run.reset()
     assert np.isnan(run.outputs()["out"]).all()
@@ -306,6 +306,12 @@ def called(precision: str, name: str, **options: Any) -> np.ndarray:
 def test_pytorch_is_exact_in_fp32(last: bool) -> None:
     for name in (f"{SMALL}-w0-x0", *LAYERS):
         assert (called("fp32", name, channels_last=last) == problem(name)[1]["out"]).all()
+
+
+@needs_torch
+def test_a_library_s_product_is_exact_in_fp32() -> None:
+    for name in (f"{SMALL}-w0-x0", *LAYERS):
+        assert (called("fp32", name, peers.Product) == problem(name)[1]["out"]).all()
 
 
 @needs_torch
@@ -325,14 +331,13 @@ def test_pytorch_has_no_tf32_on_a_cpu() -> None:
         called("tf32", SMALL)
 
 
-def test_a_missing_pytorch_excuses_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_missing_excuses_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pytorch, "missing", lambda: "PyTorch is not installed")
-    excused = {each.name for each in LAB.all_variants() if LAB.excuse(each, LAB.case(LAYERS[0]))}
-    assert (
-        excused
-        == {peer.name for peer in LAB.peers if peer.plan is peers.Convolution}
-        == {each.name for each in LAB.peers}
-    )
+    monkeypatch.setattr(cc, "missing", lambda: "no C compiler")
+    why = {each.name: LAB.excuse(each, LAB.case(LAYERS[0])) for each in LAB.all_variants()}
+    assert {name for name, said in why.items() if said == "no C compiler"} == {"openmp"}
+    assert {name for name, said in why.items() if said} == {peer.name for peer in LAB.peers}
+    assert set(why.values()) == {None, "PyTorch is not installed", "no C compiler"}
 
 
 # -- names -------------------------------------------------------------------------------------------------------------

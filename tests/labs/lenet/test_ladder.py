@@ -16,7 +16,7 @@ from roofbook import claims, report
 from roofbook.device import Device, Unsupported
 from roofbook.lab import Case, Variant
 from roofbook.labs.lenet import LAB, LADDER, forward, peers, problem, streams
-from roofbook.peers import pytorch
+from roofbook.peers import cc, pytorch
 
 FIGURES = claims.published("lenet", Path(__file__).parents[3] / "results")
 GPU = cast(Device, SimpleNamespace(kind="gpu"))
@@ -115,7 +115,7 @@ def test_a_batch_is_too_small_for_some_points_and_for_nothing_else(variant: Vari
         case = Case(f"batch-{batch}", "test", {"batch": batch, "data": "digits"}, 1)
         why = LAB.excuse(variant, case)
         if variant.role == "peer":
-            assert why == pytorch.missing()
+            assert why == (cc.missing() if variant.plan is peers.OpenMP else pytorch.missing())
         elif variant.axis in ("minibatch", "segment") and int(variant.point or 0) > batch:
             assert why == f"not on this case: fewer than {variant.point} images"
         else:
@@ -273,11 +273,15 @@ def test_ours_stand_beside_what_they_are_of() -> None:
     assert set(frame.status) == {"ok", "missing"} and (frame[frame.our_device == "Some GPU"].status == "ok").all()
 
 
-def test_peers_are_pytorch_with_precisions_of_their_own() -> None:
+def test_peers_are_others_with_precisions_of_their_own() -> None:
     single = {each.name: each.options["precision"] for each in LAB.peers if each.plan is peers.Convolutions}
     assert single == {
         "torch-cpu": "fp32", "torch-fp32": "fp32", "torch-tf32": "tf32", "torch-fp16": "fp16", "torch-bf16": "bf16",
     }  # fmt: skip
     assert {each.name for each in LAB.peers if each.plan is peers.Whole} == {"torch-whole", "torch-whole-compiled"}
     assert {each.name for each in LAB.peers if each.options.get("compile")} == {"torch-whole-compiled"}
-    assert {each.name: each.backends for each in LAB.peers if each.backends != {"cuda"}} == {"torch-cpu": {"host"}}
+    assert {each.name for each in LAB.peers if each.backends != {"cuda"}} == {"torch-cpu", "openmp"}
+    assert {each.name for each in LAB.peers if each.plan is peers.OpenMP} == {"openmp"}
+    assert {each.name: each.options for each in LAB.peers if each.plan is peers.Products} == {
+        "cublas": {"precision": "fp32"}
+    }

@@ -70,6 +70,29 @@ def test_a_peer_lies_within_the_bound_of_its_precision(
     peer.close()
 
 
+@pytest.mark.parametrize("minibatch", [16, 40, 1000])
+def test_products_are_right_in_parts_that_do_not_divide_the_batch(
+    place: Device, given: dict[str, Any], right: dict[str, Bounded], monkeypatch: pytest.MonkeyPatch, minibatch: int
+) -> None:
+    monkeypatch.setattr(peers, "MINIBATCH", minibatch)
+    peer = made(peers.Products, place, given)
+    functional, unfolded = peer.torch.nn.functional, []
+    unfold = functional.unfold
+
+    def counted(images: Any, kernel: int) -> Any:
+        unfolded.append(len(images))
+        return unfold(images, kernel)
+
+    monkeypatch.setattr(functional, "unfold", counted)
+    peer.reset()
+    peer.run()
+    out = peer.outputs()
+    assert set(out) == {"conv1", "conv2", "scores"}
+    assert max(error_over_bound(out[name], right[name]) for name in out) <= 1
+    assert set(unfolded) == ({40} if minibatch >= 40 else {16, 8}), "in the time that a run takes, some at a time"
+    peer.close()
+
+
 def test_a_run_tells_the_seconds_of_each_convolution(place: Device, given: dict[str, Any]) -> None:
     peer = made(peers.Convolutions, place, given, precision="fp32")
     peer.reset()

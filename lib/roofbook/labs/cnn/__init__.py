@@ -15,7 +15,7 @@ from ...device import Device
 from ...devices import open_device
 from ...errors import UsageError
 from ...lab import Case, Lab, Measured, Sweep, Variant, Work
-from ...peers import pytorch
+from ...peers import missing
 from ...source import Source
 from . import peers, plans, tensor
 from .problem import Layer, course_wrong, error_over_bound, inputs, reference
@@ -166,6 +166,10 @@ PEERS = (
         backends=frozenset({"host"}), role="peer", options={"precision": "fp32", "channels_last": True},
     ),
     Variant(
+        "openmp", None, None, peers.OpenMP, "A page of C + OpenMP: 4 filters by 2 rows by 2 vectors in registers, all cores.",
+        "What a CPU can do without a library.", backends=frozenset({"host"}), role="peer",
+    ),
+    Variant(
         "torch-fp32", None, None, peers.Convolution, "PyTorch and cuDNN, fp32, TF32 off.", "What a user gets who needs fp32.",
         backends=frozenset({"cuda"}), role="peer", options={"precision": "fp32"},
     ),
@@ -184,6 +188,22 @@ PEERS = (
         backends=frozenset({"cuda"}), role="peer", dtype="bfloat16",
         options={"precision": "bf16", "channels_last": True, "operand_roundoff": 2.0**-8},
     ),
+    Variant(
+        "torch-compiled", None, None, peers.Convolution, "PyTorch and cuDNN, fp16, channels last, by torch.compile.",
+        "Bias, ReLU and pool become one kernel; the convolution stays the library's.",
+        backends=frozenset({"cuda"}), role="peer", dtype="float16",
+        options={"precision": "fp16", "channels_last": True, "operand_roundoff": 2.0**-11, "compile": True},
+    ),
+    Variant(
+        "cublas", None, None, peers.Product, "The input unfolded to a matrix, 25 times as large, and cuBLAS; fp32, TF32 off.",
+        "The product runs near the peak; the matrix is written and read first.",
+        backends=frozenset({"cuda"}), role="peer", options={"precision": "fp32"},
+    ),
+    Variant(
+        "cublas-prepared", None, None, peers.Product, "The same, with the matrix ready in memory: unfolding is not timed.",
+        "The product with bias, ReLU and pool alone: not the whole layer, but what the unfolding costs.",
+        backends=frozenset({"cuda"}), role="peer", options={"precision": "fp32", "prepared": True},
+    ),
 )  # fmt: skip
 
 # The 3x3 table: how many filters a work-item and how many work-items along the filters, by the published numbers of both.
@@ -191,7 +211,7 @@ SPLITS = {
     f"{groups}x{items}": (256 * 112 // (groups * along), along)
     for groups, (items, along) in product((896, 1792, 3584), ((32, 2), (64, 4), (128, 8)))
 }
-SUBS = ((4, 2, 14), (2, 2, 14), (8, 2, 14), (16, 2, 14), (4, 2, 28), (4, 4, 14), (8, 2, 8), (16, 2, 2))
+SUBS = ((4, 2, 14), (2, 2, 14), (8, 2, 14), (16, 2, 14), (4, 2, 28), (4, 4, 14), (8, 2, 8), (16, 2, 2), (16, 4, 14))
 GROUPS = ((4, 8, 2), (1, 1, 1), (2, 4, 2), (8, 8, 2), (32, 2, 1), (1, 8, 8), (1, 4, 16), (16, 16, 8))
 
 CASES = {
@@ -263,8 +283,8 @@ class ConvolutionLayer(Lab):
 
     def excuse(self, variant: Variant, case: Case) -> str | None:
         layer = plans.layer(case)
-        if variant.plan is peers.Convolution:
-            return pytorch.missing()
+        if variant.role == "peer":
+            return missing(variant)
         if variant.plan in (plans.Tiled, plans.LocalTile):
             sides = {"sub": plans.PUBLISHED_SUB, "group": plans.PUBLISHED_GROUP, **variant.options}
             why = plans.misfit(layer, sides["sub"], sides["group"])

@@ -1,33 +1,26 @@
-"""The layer in PyTorch, by cuDNN or oneDNN: what a user would call instead of a kernel."""
+"""The layer by others: PyTorch with cuDNN or oneDNN, a library's matrix product, and a page of C."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ...device import Unsupported
+from ...peers import cc, openmp
 from ...peers.pytorch import Call
-
-DTYPES = {"fp32": "float32", "tf32": "float32", "fp16": "float16", "bf16": "bfloat16"}
+from .problem import Layer
 
 
 class Convolution(Call):
     """Convolution, bias, ReLU and pool of x (C, H+k-1, W+k-1) -> out (O, H//2, W//2). A unit is a call.
 
-    Options: `precision`, a key of DTYPES, fp32 if not given; `channels_last`, tensors in memory as NHWC, where the inputs
-    already lie before a run; and those of every Call. Raises Unsupported for TF32 on a CPU, which has none.
+    Options are those of every Call; the inputs lie in their type and layout before a run.
     """
 
     def prepare(self, inputs: Mapping[str, Any]) -> None:
-        precision = self.options.get("precision", "fp32")
-        if precision == "tf32" and self.place.type == "cpu":
-            raise Unsupported("TF32 is an NVIDIA GPU's")
-        torch = self.torch
-        dtype = getattr(torch, DTYPES[precision])
-        layout = torch.channels_last if self.options.get("channels_last") else torch.contiguous_format
-        self.x = self.tensor(inputs["x"][None], dtype=dtype, memory_format=layout)
-        self.weight = self.tensor(inputs["weight"], dtype=dtype, memory_format=layout)
-        self.bias = self.tensor(inputs["bias"], dtype=dtype)
+        self.x = self.tensor(inputs["x"][None], **self.form)
+        self.weight = self.tensor(inputs["weight"], **self.form)
+        self.bias = self.tensor(inputs["bias"], dtype=self.form["dtype"])
         self.layer = self.compiled(layer)
 
     def poison(self) -> None:
@@ -42,8 +35,65 @@ class Convolution(Call):
         return {"out": self.array(self.out[0])}
 
 
+class Product(Convolution):
+    """The same as one matrix product: by cuBLAS, or by MKL on a CPU.
+
+    Option `prepared`: the unfolded input, k*k times as large, lies in memory before a run, which begins with the product.
+    """
+
+    def prepare(self, inputs: Mapping[str, Any]) -> None:
+        super().prepare(inputs)
+        self.columns = unfolded(self.x, self.weight) if self.options.get("prepared") else None
+
+    def compute(self) -> None:
+        columns = unfolded(self.x, self.weight) if self.columns is None else self.columns
+        self.out = product(columns, self.weight, self.bias, 1 + self.x.shape[2] - self.weight.shape[2])
+
+
+class OpenMP(openmp.Program):
+    """The same in C (openmp.c)."""
+
+    sources = (Path(__file__).with_name("openmp.c"), cc.HEADER)
+    function = "layer"
+
+    def prepare(self, inputs: Mapping[str, Any]) -> None:
+        filters, channels, kernel, _ = inputs["weight"].shape
+        height, width = (1 + side - kernel for side in inputs["x"].shape[1:])
+        self.layer = Layer(channels, filters, height, width, kernel)
+        self.x = openmp.with_slack(inputs["x"])
+        self.weight, self.bias = (np.ascontiguousarray(inputs[name], np.float32) for name in ("weight", "bias"))
+
+    def reset(self) -> None:
+        self.out = np.full(self.layer.out_shape, np.nan, np.float32)
+
+    def run(self) -> None:
+        layer = self.layer
+        sizes = layer.channels, layer.filters, layer.height, layer.width, layer.kernel
+        for _ in range(self.units):
+            self.call(*sizes, self.x, self.weight, self.bias, self.out)
+
+    def outputs(self) -> dict[str, np.ndarray]:
+        return {"out": self.out.astype(np.float64)}
+
+
 def layer(x: Any, weight: Any, bias: Any) -> Any:
     """out (1, O, H//2, W//2) of x (1, C, H+k-1, W+k-1)."""
     from torch.nn import functional
 
     return functional.max_pool2d(functional.relu(functional.conv2d(x, weight, bias), inplace=True), 2)
+
+
+def unfolded(x: Any, weight: Any) -> Any:
+    """The operands of each output of the convolution: (C*k*k, H*W) of x (1, C, H+k-1, W+k-1)."""
+    from torch.nn import functional
+
+    return functional.unfold(x, weight.shape[2:])[0]
+
+
+def product(columns: Any, weight: Any, bias: Any, height: int) -> Any:
+    """out (1, O, H//2, W//2) of the unfolded input."""
+    from torch import addmm
+    from torch.nn import functional
+
+    sums = addmm(bias[:, None], weight.flatten(1), columns)
+    return functional.max_pool2d(functional.relu(sums, inplace=True).unflatten(1, (height, -1))[None], 2)

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...device import Device
 from ...lab import Case, Lab, Measured, Series, Sweep, Variant, Work
-from ...peers import pytorch
+from ...peers import missing
 from ...source import Source
 from . import peers, plans
 from .initialise import Initialisation
@@ -42,82 +42,85 @@ LADDER = (
         "sequential", None, Source.of(HERE / "sequential.k", **LAYER), plans.Sequential,
         "One work-item does the whole layer, zeros and all.",
         "The base: one core, eight of nine products by zero.",
-        frozenset({"opencl"}), options={"device": "host"},
+        frozenset({"opencl"}), options={"device": "host"}, dtype="int32",
     ),
     Variant(
         "row-groups", "sequential", ROWS, plans.Pooled,
         "A group a row of a filter, a work-item a column; pooling is a second kernel.",
         "Groups of 32 fill a quarter of a multiprocessor's places: too few to hide its memory.",
-        differs=("source", "plan", "options"),
+        differs=("source", "plan", "options"), dtype="int32",
     ),
     Variant(
         "filter-groups", "row-groups", PIXELS, plans.Pooled,
         "A group a filter, a work-item a pixel.",
         "Groups of 1024 fill every place; each input that a group loads serves a whole map.",
+        dtype="int32",
     ),
     Variant(
         "atomic-pool", "filter-groups", PIXELS.turn(POOL="ATOMIC"), plans.Pooled,
         "Pooling inside the kernel, by atomic maximum: a failed attempt of the report.",
         "Saves a map written and read again, costs four atomic operations an output: a millisecond or two more, it says.",
-        shows={"dense": r"red\.(global\.)?max|atom\.(global\.)?max"},
+        shows={"dense": r"red\.(global\.)?max|atom\.(global\.)?max"}, dtype="int32",
     ),
     Variant(
         "uncached", "filter-groups", PIXELS, plans.Pooled,
         "Global loads pass the first cache by, as on the report's GPU before it set the architecture flag.",
         "Every work-item of a group reads the same weight and its neighbours' inputs: the first cache serves most of them.",
-        frozenset({"cuda"}), options={"build": ("--ptxas-options=-dlcm=cg",)}, differs=("options",),
+        frozenset({"cuda"}), options={"build": ("--ptxas-options=-dlcm=cg",)}, differs=("options",), dtype="int32",
     ),
     Variant(
         "fast-math", "filter-groups", PIXELS, plans.Pooled,
         "Compiled for fast arithmetic.",
         "Nothing: there is no floating point in it.",
-        options={"fast_math": True}, differs=("options",),
+        options={"fast_math": True}, differs=("options",), dtype="int32",
     ),
     Variant(
         "unrolled", "filter-groups", UNROLLED, plans.Pooled,
         "The loops over the taps are unrolled.",
         "Fewer comparisons and indices for the same products.",
+        dtype="int32",
     ),
     Variant(
         "shared-index", "unrolled", SHARED, plans.Pooled,
         "The first work-item computes where the filter begins, for the whole group.",
         "Compilers keep what is the same for a group in one place anyway; a barrier is new.",
-        shows={"dense": r"bar\.sync|barrier\.sync"},
+        shows={"dense": r"bar\.sync|barrier\.sync"}, dtype="int32",
     ),
     Variant(
         "lists", "filter-groups", LISTS, plans.Lists,
         "The group turns 128 channels of its filter into sparse lists in local memory, and walks those.",
         "One product in nine is left: several times as fast.",
-        differs=("source", "plan"),
+        differs=("source", "plan"), dtype="int32",
     ),
     Variant(
         "input-in-local", "lists", LISTS.turn(STAGING="LOCAL_COPY"), plans.Lists,
         "The input comes to local memory as well, a channel at a time: a failed attempt of the report.",
         "With one product a pixel and channel there is nothing to share: two barriers a channel, slower.",
+        dtype="int32",
     ),
     Variant(
         "images", "lists", LISTS.turn(STAGING="IMAGE_READS"), plans.Lists,
         "The input is an image, read through the texture units: a failed attempt of the report.",
         "Texture units bring neighbours and their own cache; the input sits in a cache already.",
-        shows={"lists": r"tex\.2d"},
+        shows={"lists": r"tex\.2d"}, dtype="int32",
     ),
     Variant(
         "built-lists", "lists", Source.of(HERE / "built.k", **LAYER), plans.Built,
         "Lists are built once by a kernel of its own; a work-item owns a window of the pool.",
         "Each entry serves four products, pooling needs no memory, and no group looks for zeros again.",
-        differs=("source", "plan"),
+        differs=("source", "plan"), dtype="int32",
     ),
     Variant(
         "strips", "built-lists", STRIPS, plans.Strips,
         "Sixteen outputs of a work-item in registers; the input lies in local memory as bytes, eight filters use it.",
         "An entry is read once for sixteen products, four inputs come in one word: arithmetic bounds it at last.",
-        differs=("source", "plan"), shows={"strips": r"dp4a"},
+        differs=("source", "plan"), shows={"strips": r"dp4a"}, dtype="int32",
     ),
     Variant(
         "both-sparse", "built-lists", BOTH, plans.Both,
         "Inputs as lists too: only what is not zero on both sides is multiplied, and added to a map in local memory.",
         "A fifth of the products is left. Each reads and writes memory, at places that do not lie side by side.",
-        differs=("source", "plan"),
+        differs=("source", "plan"), dtype="int32",
     ),
     Variant(
         "tiles", "shared-index", Source.of(HERE / "tiles.k", **LAYER), plans.Tiles,
@@ -141,7 +144,7 @@ LADDER = (
         "initialisation", "sequential", POOL, Initialisation,
         "No layer at all: a new process opens the device and runs one small kernel.",
         "What a program pays before its first result, however fast its kernels are.",
-        role="probe", differs=("source", "plan", "options"),
+        role="probe", differs=("source", "plan", "options"), dtype="int32",
     ),
 )  # fmt: skip
 
@@ -149,6 +152,10 @@ PEERS = (
     Variant(
         "torch-cpu", None, None, peers.Convolution, "PyTorch on the CPU, fp32, channels last.", "oneDNN, at its best.",
         backends=frozenset({"host"}), role="peer", options={"precision": "fp32", "channels_last": True},
+    ),
+    Variant(
+        "openmp", None, None, peers.OpenMP, "A page of C + OpenMP: lists of what is not zero, sums in registers, all cores.",
+        "What a CPU can do without a library that multiplies by zeros.", backends=frozenset({"host"}), role="peer",
     ),
     Variant(
         "torch-fp32", None, None, peers.Convolution, "PyTorch and cuDNN, fp32, TF32 off.", "All products, in fp32.",
@@ -170,6 +177,17 @@ PEERS = (
         "Operands are exact, results are rounded to bf16, which holds any size.",
         backends=frozenset({"cuda"}), role="peer", dtype="bfloat16",
         options={"precision": "bf16", "channels_last": True, "result_roundoff": 2.0**-8},
+    ),
+    Variant(
+        "torch-compiled", None, None, peers.Convolution, "PyTorch and cuDNN, fp16, channels last, by torch.compile.",
+        "ReLU and pool become one kernel; the convolution stays the library's.",
+        backends=frozenset({"cuda"}), role="peer", dtype="float16",
+        options={"precision": "fp16", "channels_last": True, "result_roundoff": 2.0**-11, "compile": True},
+    ),
+    Variant(
+        "cublas", None, None, peers.Product, "The input unfolded to a matrix, 9 times as large, and cuBLAS; fp32, TF32 off.",
+        "All products, and the matrix written and read first.",
+        backends=frozenset({"cuda"}), role="peer", options={"precision": "fp32"},
     ),
 )  # fmt: skip
 
@@ -249,7 +267,7 @@ class SparseConvolution(Lab):
         return float(wrong), 0.0, f"outputs of {of} that are not {allowed}"
 
     def excuse(self, variant: Variant, case: Case) -> str | None:
-        return pytorch.missing() if variant.plan is peers.Convolution else None
+        return missing(variant)
 
     def series(self, scale: str) -> Sequence[Series]:
         layer = CASES[scale][0]

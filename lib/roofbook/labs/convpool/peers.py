@@ -1,33 +1,28 @@
-"""The layer in PyTorch, by cuDNN or oneDNN: what a user would call instead of a kernel, zeros and all."""
+"""The layer by others: PyTorch with cuDNN or oneDNN and a library's matrix product, zeros and all; and a page of C."""
 
+import math
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ...device import Unsupported
+from ...peers import cc, openmp
 from ...peers.pytorch import Call
-
-DTYPES = {"fp32": "float32", "tf32": "float32", "fp16": "float16", "bf16": "bfloat16"}
+from .plans import SENTINEL
+from .problem import Layer
 
 
 class Convolution(Call):
     """Convolution, ReLU and pool of x (C, S, S) -> out (O, S//2, S//2), in floating point. A unit is a call.
 
-    Options: `precision`, a key of DTYPES, fp32 if not given; `channels_last`, tensors in memory as NHWC, where the inputs
-    already lie before a run; and those of every Call. Results are rounded to integers: libraries may transform the
-    operands, and then sums of integers are none. Raises Unsupported for TF32 on a CPU, which has none.
+    Options are those of every Call; the inputs lie in their type and layout before a run. Results are rounded to
+    integers: libraries may transform the operands, and then sums of integers are none.
     """
 
     def prepare(self, inputs: Mapping[str, Any]) -> None:
-        precision = self.options.get("precision", "fp32")
-        if precision == "tf32" and self.place.type == "cpu":
-            raise Unsupported("TF32 is an NVIDIA GPU's")
-        torch = self.torch
-        dtype = getattr(torch, DTYPES[precision])
-        layout = torch.channels_last if self.options.get("channels_last") else torch.contiguous_format
-        self.x = self.tensor(inputs["x"][None], dtype=dtype, memory_format=layout)
-        self.weight = self.tensor(inputs["weight"], dtype=dtype, memory_format=layout)
+        self.x = self.tensor(inputs["x"][None], **self.form)
+        self.weight = self.tensor(inputs["weight"], **self.form)
         self.layer = self.compiled(layer)
 
     def poison(self) -> None:
@@ -41,9 +36,52 @@ class Convolution(Call):
         return {"out": np.rint(self.array(self.out[0]))}
 
 
+class Product(Convolution):
+    """The same as one matrix product: by cuBLAS, or by MKL on a CPU. Unfolding the input, k*k times as large, is timed."""
+
+    def compute(self) -> None:
+        self.out = product(self.x, self.weight)
+
+
+class OpenMP(openmp.Program):
+    """The same in C, in integers, by lists of the weights that are not zero (openmp.c). Building them is timed."""
+
+    sources = (Path(__file__).with_name("openmp.c"), cc.HEADER)
+    function = "layer"
+
+    def prepare(self, inputs: Mapping[str, Any]) -> None:
+        filters, depth, kernel, _ = inputs["weight"].shape
+        self.layer = Layer(depth, filters, inputs["x"].shape[1], kernel)
+        self.x, self.weight = (np.ascontiguousarray(inputs[name], np.int16) for name in ("x", "weight"))
+        across = self.layer.size + kernel - 1
+        self.framed = np.zeros(depth * across**2 + 8 * across + 32, np.int32)
+        self.entries = np.empty((math.prod(self.weight.shape), 2), np.int32)
+        self.counts = np.empty(filters, np.int32)
+
+    def reset(self) -> None:
+        self.out = np.full(self.layer.out_shape, SENTINEL, np.int32)
+
+    def run(self) -> None:
+        sizes = self.layer.depth, self.layer.filters, self.layer.size, self.layer.kernel
+        for _ in range(self.units):
+            self.call(*sizes, self.x, self.weight, self.framed, self.entries, self.counts, self.out)
+
+    def outputs(self) -> dict[str, np.ndarray]:
+        return {"out": self.out.copy()}
+
+
 def layer(x: Any, weight: Any) -> Any:
     """out (1, O, S//2, S//2) of x (1, C, S, S)."""
     from torch.nn import functional
 
     sums = functional.conv2d(x, weight, padding=weight.shape[-1] // 2)
     return functional.max_pool2d(functional.relu(sums, inplace=True), 2)
+
+
+def product(x: Any, weight: Any) -> Any:
+    """The same by way of the unfolded input (C*k*k, S*S)."""
+    from torch.nn import functional
+
+    kernel = weight.shape[-1]
+    sums = weight.flatten(1) @ functional.unfold(x, kernel, padding=kernel // 2)[0]
+    return functional.max_pool2d(functional.relu(sums, inplace=True).unflatten(1, x.shape[2:])[None], 2)

@@ -4,7 +4,7 @@ The ladder follows the published report; past its end stand the fields' own next
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from ...devices import open_device
 from ...errors import UsageError
 from ...lab import Case, Lab, Measured, Sweep, Variant, Work
 from ...source import Source
-from . import plans
+from . import peers, plans
 from .problem import (
     UNIT_ROUNDOFF,
     Params,
@@ -303,6 +303,22 @@ PEERS = (
         "given-c", None, None, plans.Native, "The course's own program in C, one thread.", "What the students started from.",
         backends=frozenset({"host"}), role="peer", options={"program": "Given"}, published="unoptimised (serial)",
     ),
+    Variant(
+        "lbmpy-cpu", None, None, peers.OnCpu, "lbmpy on the CPU: two grids, explicit vectors, all cores.",
+        "What a generator of lattice Boltzmann kernels makes of the same step.",
+        backends=frozenset({"host"}), role="peer",
+    ),
+    Variant(
+        "lbmpy", None, None, peers.OnGpu, "lbmpy: one grid (AA pattern), all steps as one CUDA graph.",
+        "What a generator of lattice Boltzmann kernels makes of the same step.",
+        backends=frozenset({"cuda"}), role="peer", options={"pattern": "aa", "block": (64, 1)},
+    ),
+    Variant(
+        "lbmpy-bare", None, None, peers.OnGpu,
+        "lbmpy, two grids, a CUDA graph: stream and collide alone, no obstacles, no drive, no mean speeds.",
+        "Less than the problem: what such libraries are usually timed at.",
+        backends=frozenset({"cuda"}), role="peer", options={"pattern": "pull", "block": (256, 1), "bare": True},
+    ),
 )  # fmt: skip
 
 # FLOPs of a cell in fused.k with constants hoisted: density 8, velocity 12, u^2 3, equilibrium 9 x 8, relaxation 9 x 3,
@@ -364,6 +380,10 @@ class Lattice(Lab):
         if variant.role == "probe":
             changed = float(np.abs(outputs["f"] - reference["start"]).max())
             return changed, 0.0, "change of a population, where none is right"
+        if variant.options.get("bare"):
+            f = _open_and_undriven(case, reference["start"])
+            said = "largest error of a population where nothing stands or drives, over its bound"
+            return error(outputs["f"], f) / bound(case.units), 1.0, said
         roundoff = variant.options.get("unit_roundoff", UNIT_ROUNDOFF)
         state = error(outputs["f"], reference["f"]) / bound(case.units, roundoff)
         speeds = error_av_vels(outputs["av_vels"], reference["av_vels"])
@@ -450,6 +470,12 @@ def _problem(name: str) -> tuple[Params, np.ndarray]:
     """The published case of that name, else a closed box."""
     nx, ny = shape(name)
     return published().get(name) or box(nx, ny)
+
+
+def _open_and_undriven(case: Case, start: np.ndarray) -> np.ndarray:
+    """The reference's f after a case's steps from `start`, were no cell blocked and nothing driven."""
+    params = Params(**{**{field.name: case.params[field.name] for field in fields(Params)}, "accel": 0.0})
+    return reference(params, np.zeros((params.ny, params.nx), bool), case.units, start)[0]
 
 
 def simulate(

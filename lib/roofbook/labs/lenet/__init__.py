@@ -13,7 +13,7 @@ import numpy as np
 
 from ...device import Device
 from ...lab import Case, Lab, Measured, Sweep, Variant, Work
-from ...peers import pytorch
+from ...peers import missing
 from ...source import Source
 from . import data, forward, peers, problem, registers, streams, whole
 from .problem import CONV2
@@ -176,6 +176,10 @@ PEERS = (
         backends=frozenset({"host"}), role="peer", options={"precision": "fp32", "channels_last": True},
     ),
     Variant(
+        "openmp", None, None, peers.OpenMP, "A page of C + OpenMP: 4 filters by 4 vectors of pixels in registers, all cores.",
+        "What a CPU can do without a library.", backends=frozenset({"host"}), role="peer",
+    ),
+    Variant(
         "torch-fp32", None, None, peers.Convolutions, "PyTorch and cuDNN, fp32, TF32 off.", "What a user gets who needs fp32.",
         backends=frozenset({"cuda"}), role="peer", options={"precision": "fp32"},
     ),
@@ -193,6 +197,11 @@ PEERS = (
         "torch-bf16", None, None, peers.Convolutions, "PyTorch and cuDNN, bf16, channels last.", "As many bytes, fewer digits.",
         backends=frozenset({"cuda"}), role="peer", dtype="bfloat16",
         options={"precision": "bf16", "channels_last": True, "operand_roundoff": 2.0**-8},
+    ),
+    Variant(
+        "cublas", None, None, peers.Products, "1000 images at a time unfolded to matrices, and cuBLAS; fp32, TF32 off.",
+        "As the unrolled rung, by a library: the matrix is 49 times the input, whoever multiplies it.",
+        backends=frozenset({"cuda"}), role="peer", options={"precision": "fp32"},
     ),
     Variant(
         "torch-whole", None, None, peers.Whole, "PyTorch and cuDNN, the whole forward pass, convolutions in fp16.",
@@ -234,6 +243,8 @@ PUBLISHED_FACTS = {
     "block limit by registers": "groups_by_registers",
     "block limit by shared memory": "groups_by_local_memory",
 }
+PUBLISHED_COUNTERS = {"throughput": ("baseline", "tiled"), "memory throughput": ("baseline", "atomic-channels")}
+"""What was read from hardware counters, of each layer -> our rungs. The baseline's figures are the same in both tables."""
 
 SHAPES = {
     "conv1": ("1x4x4/2x1", "2x4x4/2x1", "4x4x4/2x1", "4x2x8", "4x2x4/5x3", "4x2x5/4x3", "4x1x10/2x2"),
@@ -307,7 +318,7 @@ class LeNet(Lab):
 
     def excuse(self, variant: Variant, case: Case) -> str | None:
         if variant.role == "peer":
-            return pytorch.missing()
+            return missing(variant)
         for images in (variant.options.get(each) for each in ("minibatch", "segment")):
             if images and images > case.params["batch"]:
                 return f"not on this case: fewer than {images} images"
@@ -334,6 +345,23 @@ class LeNet(Lab):
 
     def published_lack(self, variant: str, case: str, metric: str) -> str | None:
         return "needs hardware counters" if metric.endswith("throughput") else None
+
+    def counted(self, experiment: Measured) -> Mapping[tuple[str, str, str], str]:
+        """Memory Throughput of each layer's main kernel, as ncu reports it."""
+        from ...counters import of_kernel
+        from ...report import units as show
+
+        theirs, found = "batch 10000", {}
+        for metric, names in PUBLISHED_COUNTERS.items():
+            for variant in map(self.variant, names):
+                told = experiment.counted(variant.name, PUBLISHED_CASES[theirs])
+                if told is None or variant.source is None:
+                    continue
+                for number in (1, 2):
+                    share = of_kernel(told, variant.source.path.stem, number, "memory")
+                    if share is not None:
+                        found[str(variant.published), theirs, f"layer {number} {metric}"] = show.percent(share)
+        return found
 
     def work(self, case: Case) -> Work:
         """The multiply-adds of both convolutions; the batch in, its last pooled maps out, weights: the least of any rung."""

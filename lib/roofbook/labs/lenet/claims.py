@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from ...evidence import Even, Evidence, Fact, NotTestable, Pair, Parts, Share
+from ...evidence import Counted, Even, Evidence, Fact, Pair, Parts, Share
 from . import streams
 
 CASE = "batch-10000"
@@ -45,7 +45,7 @@ EVIDENCE: Mapping[str, tuple[Evidence, ...]] = {
     "unroll-share": (Share("unrolled-constant", "unroll", ("op",), CASE),),
     "fused-unroll": pair("unrolled-constant", "fused-constant"),
     "atomics-layers": op_times("constant", "atomic-channels"),
-    "atomics-throughput": (NotTestable("needs hardware counters"),),
+    "atomics-throughput": (Counted("memory", "baseline", "atomic-channels", CASE, kernel="direct", number=2),),
     "joint": pair("fused-constant", "joint"),
     "joint-resources": (
         Fact("registers", "fused-constant", "joint", CASE),

@@ -1,29 +1,29 @@
-"""The network in PyTorch, by cuDNN or oneDNN: what a user would call instead of a kernel, for a convolution or for all."""
+"""The network by others: PyTorch, for a convolution or for all, a library's matrix product, and a page of C."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...device import Device, Unsupported
+from ...device import Device
 from ...lab import Case, Variant
+from ...peers import cc, openmp
 from ...peers.pytorch import Call
-from .network import CLASSES, POOL1, POOL2
+from .forward import MINIBATCH
+from .network import CLASSES, KERNEL, POOL1, POOL2, pool
 from .problem import LAYERS, sampled
-
-DTYPES = {"fp32": "float32", "tf32": "float32", "fp16": "float16", "bf16": "bfloat16"}
 
 
 class Network(Call):
     """What both have in common: images and weights on the device before they are timed, the dense layers' in fp32.
 
-    Options: `precision` of the convolutions, a key of DTYPES, fp32 if not given; `channels_last`, tensors in memory as NHWC;
-    and those of every Call. Raises Unsupported for TF32 on a CPU, which has none.
+    Options are those of every Call; `precision` is that of the convolutions.
     """
 
     parts: dict[str, float]
@@ -37,12 +37,7 @@ class Network(Call):
         super().__init__(device, variant, case, inputs)
 
     def prepare(self, inputs: Mapping[str, Any]) -> None:
-        precision = self.options.get("precision", "fp32")
-        if precision == "tf32" and self.place.type == "cpu":
-            raise Unsupported("TF32 is an NVIDIA GPU's")
-        torch, weights = self.torch, inputs["weights"]
-        layout = torch.channels_last if self.options.get("channels_last") else torch.contiguous_format
-        self.form = {"dtype": getattr(torch, DTYPES[precision]), "memory_format": layout}
+        weights = inputs["weights"]
         self.x = self.tensor(self.images, **self.form)
         self.conv1, self.conv2 = (self.tensor(weights[layer.name], **self.form) for layer in LAYERS)
         self.fc1, self.fc1_bias = self.tensor(weights["fc1"]), self.tensor(weights["fc1_bias"])
@@ -85,16 +80,31 @@ class Convolutions(Network):
         shapes["scores"] = (len(self.images), CLASSES)
         self.kept = {name: np.full(shape, np.nan) for name, shape in shapes.items()}
 
+    def convolve(self, x: Any, weight: Any) -> Any:
+        """(N, F, S-6, S-6) of images (N, C, S, S) and filters (F, C, 7, 7)."""
+        return self.torch.conv2d(x, weight)
+
     def compute(self) -> None:
         x = self.x
         for number, (layer, weight) in enumerate(zip(LAYERS, (self.conv1, self.conv2), strict=True), 1):
-            call = partial(self.torch.conv2d, x, weight)
+            call = partial(self.convolve, x, weight)
             call()
             self.parts[f"op {number}"], y = self.timed(call)
             self.kept[layer.name] = self.array(y[self.sampled])
             x = pooled(y, layer.pool)
         self.kept["scores"] = self.array(dense(x, self.fc1, self.fc1_bias, self.fc2, self.fc2_bias))
         self.seconds = self.parts["op"] = self.parts["op 1"] + self.parts["op 2"]
+
+
+class Products(Convolutions):
+    """Each convolution as matrix products: by cuBLAS, or by MKL on a CPU. Unfolding the images, 49 times as large, is timed."""
+
+    def convolve(self, x: Any, weight: Any) -> Any:
+        side = x.shape[2] - KERNEL + 1
+        y = self.torch.empty((len(x), len(weight), side, side), dtype=x.dtype, device=self.place)
+        for images, maps in zip(x.split(MINIBATCH), y.flatten(2).split(MINIBATCH), strict=True):
+            self.torch.matmul(weight.flatten(1), self.torch.nn.functional.unfold(images, KERNEL), out=maps)
+        return y
 
 
 class Whole(Network):
@@ -117,6 +127,51 @@ class Whole(Network):
         self.parts["pass"] = time.perf_counter() - start
         self.kept["scores"] = self.array(scores)
         self.seconds, _ = self.timed(partial(self.forward, self.x))
+
+
+class OpenMP(openmp.Program):
+    """Each convolution in C (openmp.c), timed as `Convolutions` does; what lies between and behind them is NumPy's."""
+
+    sources = (Path(__file__).with_name("openmp.c"), cc.HEADER)
+    function = "convolve"
+
+    def prepare(self, inputs: Mapping[str, Any]) -> None:
+        self.x, self.labels, self.weights = openmp.with_slack(inputs["x"]), inputs["labels"], inputs["weights"]
+        self.data = {"source": inputs["source"], "images": inputs["images"]}
+        self.y = {layer: np.empty((len(self.labels), *layer.y_shape), np.float32) for layer in LAYERS}
+        self.sampled = sampled(len(self.labels))
+
+    def reset(self) -> None:
+        for y in self.y.values():
+            y.fill(np.nan)
+        self.kept = self.outcome(np.full((len(self.labels), CLASSES), np.nan))
+
+    def outcome(self, scores: NDArray[np.floating]) -> dict[str, NDArray[np.float64]]:
+        maps = {layer.name: y[self.sampled].astype(np.float64) for layer, y in self.y.items()}
+        return {**maps, "scores": scores.astype(np.float64)}
+
+    def run(self) -> float:
+        self.parts: dict[str, float] = {}
+        x = self.x
+        for number, (layer, y) in enumerate(self.y.items(), 1):
+            sizes = len(y), layer.channels, layer.filters, layer.size
+            for _ in range(2):
+                start = time.perf_counter()
+                self.call(*sizes, x, self.weights[layer.name], y)
+                self.parts[f"op {number}"] = time.perf_counter() - start
+            maps = pool(np.maximum(y, 0), layer.pool)
+            x = openmp.with_slack(maps)
+        hidden = np.maximum(maps.reshape(len(maps), -1) @ self.weights["fc1"].T + self.weights["fc1_bias"], 0)
+        self.kept = self.outcome(hidden @ self.weights["fc2"].T + self.weights["fc2_bias"])
+        self.parts["op"] = self.parts["op 1"] + self.parts["op 2"]
+        return self.parts["op"]
+
+    def outputs(self) -> dict[str, np.ndarray]:
+        return dict(self.kept)
+
+    def facts(self) -> dict[str, Any]:
+        right = float((self.kept["scores"].argmax(axis=1) == self.labels).mean())
+        return {**super().facts(), "accuracy": right, **self.data}
 
 
 def pooled(y: Any, size: int) -> Any:

@@ -13,7 +13,7 @@ import numpy as np
 from ...device import Device
 from ...errors import UsageError
 from ...lab import Case, Lab, Measured, Sweep, Variant, Work
-from ...peers import pytorch
+from ...peers import missing
 from ...source import Source
 from . import peers, plans
 from .problem import bound, error_over_bound, inputs, reference
@@ -100,6 +100,10 @@ LADDER = (
         "Eight elements a work-item.", "No gain, and fewer work-items to hide latency with.",
     ),
     Variant(
+        "tasks-16", "tasks-8", NATIVE.turn(TASKS=16), plans.Passes,
+        "Sixteen elements a work-item.", "Nothing more to win: the loads of eight fill the memory's queue.",
+    ),
+    Variant(
         "flat", "native-rsqrt", FLAT, plans.Flat,
         "The inner rows are one range: one index, one comparison, any width.",
         "Nothing to gain on a GPU; and no rule about widths any more.",
@@ -138,10 +142,12 @@ LADDER = (
 SHAPES = ("32x1", "64x1", "128x1", "256x1", "512x1", "1024x1", "64x2", "32x4", "16x8", "8x16", "4x32", "1x128")
 
 
-def torch_peer(name: str, change: str, backend: str, **options: Any) -> Variant:
+def torch_peer(
+    name: str, change: str, backend: str, plan: type[peers.Stencil] = peers.Stencil, **options: Any
+) -> Variant:
     """PyTorch on the host's CPU or on the GPU of the CUDA backend."""
     return Variant(
-        name, None, None, peers.Stencil, change, "What a user of PyTorch would write.",
+        name, None, None, plan, change, "What a user of PyTorch would write.",
         backends=frozenset({backend}), role="peer", options=options,
     )  # fmt: skip
 
@@ -149,9 +155,15 @@ def torch_peer(name: str, change: str, backend: str, **options: Any) -> Variant:
 PEERS = (
     torch_peer("torch-cpu", "PyTorch on the CPU, eager.", "host", compile=False),
     torch_peer("torch-cpu-compiled", "PyTorch on the CPU, torch.compile of a pass.", "host", compile=True),
+    torch_peer("torch-cpu-fused", "PyTorch on the CPU, torch.compile of all passes.", "host", peers.Fused, compile=True),
+    Variant(
+        "openmp", None, None, peers.OpenMP, "A page of C + OpenMP, all passes while an element is in a register, all cores.",
+        "What a CPU can do without OpenCL.", backends=frozenset({"host"}), role="peer",
+    ),
     torch_peer("torch", "PyTorch, eager.", "cuda", compile=False),
     torch_peer("torch-compiled", "PyTorch, torch.compile of a pass.", "cuda", compile=True),
-)
+    torch_peer("torch-fused", "PyTorch, torch.compile of all passes.", "cuda", peers.Fused, compile=True),
+)  # fmt: skip
 
 BYTES_AN_ELEMENT = 16
 """r, b and g read, g written: float32."""
@@ -232,7 +244,8 @@ class RsqrtStencil(Lab):
 
     def traffic(self, case: Case, variant: Variant) -> float:
         """16 B an element and pass; once for all passes where they are fused, twice where PyTorch keeps what lies between."""
-        passes = dict(variant.source.knobs).get("PASSES", 1) if variant.source else 1
+        fused = PUBLISHED_PASSES if variant.plan in (peers.Fused, peers.OpenMP) else 1
+        passes = dict(variant.source.knobs).get("PASSES", 1) if variant.source else fused
         kept = variant.plan is peers.Stencil and not variant.options["compile"]
         return self.work(case).bytes * PUBLISHED_PASSES / int(passes) * (2 if kept else 1)
 
@@ -245,8 +258,8 @@ class RsqrtStencil(Lab):
         return (case.params["height"] - 2) * case.params["width"] / 1e9, "billion elements/s"
 
     def excuse(self, variant: Variant, case: Case) -> str | None:
-        if variant.plan is peers.Stencil:
-            return pytorch.missing()
+        if variant.role == "peer":
+            return missing(variant)
         width, knobs = case.params["width"], dict(variant.source.knobs) if variant.source else {}
         if variant.plan is plans.Flat and width % int(knobs["LANES"]):
             return f"not on this case: the width is no multiple of {knobs['LANES']}"

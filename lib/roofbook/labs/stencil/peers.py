@@ -1,10 +1,12 @@
-"""The stencil in PyTorch: what a user would write instead of a kernel. Compiled, a pass is one kernel; eager, three."""
+"""The stencil by others: PyTorch, where a pass is three kernels, or one if compiled; and a page of C."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ...peers import openmp
 from ...peers.pytorch import Call
 
 
@@ -26,6 +28,44 @@ class Stencil(Call):
         return {"g": self.array(self.g)}
 
 
+class Fused(Stencil):
+    """All passes of a run as one function."""
+
+    def prepare(self, inputs: Mapping[str, Any]) -> None:
+        super().prepare(inputs)
+        self.all_passes = self.compiled(all_passes)
+
+    def _submit(self) -> None:
+        self.all_passes(self.r, self.b, self.g, self.units)
+
+
+class OpenMP(openmp.Program):
+    """The same in C, all passes of a run at once (openmp.c)."""
+
+    sources = (Path(__file__).with_name("openmp.c"),)
+    function = "stencil"
+
+    def prepare(self, inputs: Mapping[str, Any]) -> None:
+        self.r, self.b, self.g_start = (np.ascontiguousarray(inputs[name], np.float32) for name in "rbg")
+
+    def reset(self) -> None:
+        self.g = self.g_start.copy()
+
+    def run(self) -> None:
+        self.call(*self.g.shape, self.units, self.r, self.b, self.g)
+
+    def outputs(self) -> dict[str, np.ndarray]:
+        return {"g": self.g.astype(np.float64)}
+
+
 def one_pass(r: Any, b: Any, g: Any) -> None:
     """g += 1/sqrt(r above + b below), but for the first and last row."""
     g[1:-1] += (r[:-2] + b[2:]).rsqrt()
+
+
+def all_passes(r: Any, b: Any, g: Any, passes: int) -> None:
+    """The same so many times, as a user writes it who knows that the root stays the same."""
+    root, inner = (r[:-2] + b[2:]).rsqrt(), g[1:-1]
+    for _ in range(passes):
+        inner = inner + root
+    g[1:-1] = inner

@@ -1,0 +1,63 @@
+"""C + OpenMP as a peer: the page of C that a user would write in place of a kernel, on all cores, timed like a variant.
+
+It needs a C compiler, and says so where there is none; without OpenMP it runs on one thread, and its facts tell.
+"""
+
+import ctypes
+from abc import abstractmethod
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..device import Device
+from ..lab import Case, Runnable, Variant
+from . import cc
+
+SLACK = 128
+"""Zeros behind an array: more than the vectors that a thread of any program keeps together have values."""
+
+
+class Program(Runnable):
+    """What the C peers share: the first of `sources`, one function of which is the work. The time is that of the whole call.
+
+    Raises cc.NoCompiler or cc.BuildFailed.
+    """
+
+    sources: tuple[Path, ...]
+    """The file that is compiled, and what it includes."""
+    function: str
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        self.units = case.units
+        openmp, self.note = cc.openmp_flags()
+        self.flags = (*cc.FAST, *openmp)
+        self.threads = cc.processors() if openmp else 1
+        self._function = getattr(cc.build(self.sources[0], self.flags), self.function)
+        self._function.restype = None
+        self.prepare(inputs)
+
+    @staticmethod
+    def missing() -> str | None:
+        """Why no C peer runs on this machine, in one line; None where they do."""
+        return cc.missing()
+
+    @abstractmethod
+    def prepare(self, inputs: Mapping[str, Any]) -> None:
+        """Lay out the lab's inputs, and room for outputs, as the function takes them. Not timed."""
+
+    def call(self, *values: int | np.ndarray) -> None:
+        """The C function: numbers as int, arrays by their address, the number of threads last."""
+        for value in values:
+            assert isinstance(value, int) or value.flags.c_contiguous
+        addressed = [value if isinstance(value, int) else ctypes.c_void_p(value.ctypes.data) for value in values]
+        self._function(*addressed, self.threads)
+
+    def facts(self) -> dict[str, Any]:
+        return {"threads": self.threads, "flags": " ".join(self.flags), "note": self.note}
+
+
+def with_slack(array: np.ndarray) -> np.ndarray:
+    """The array's values in one row, float32, and behind them zeros, for vectors of a C program that reach over the end."""
+    return np.concatenate([array.ravel(), np.zeros(SLACK)], dtype=np.float32)
