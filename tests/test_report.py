@@ -20,7 +20,6 @@ from roofbook.errors import UsageError
 from roofbook.lab import Series
 from roofbook.report import svg, units
 from roofbook.report.readings import Ratio, newest
-from roofbook.report.roofs import apart
 from roofbook.report.series import cross
 from roofbook.report.timeline import MOST, hidden
 from roofbook.roofline import Bound, Peaks
@@ -71,7 +70,7 @@ def line(table: report.Table, name: str) -> str:
 
 
 def test_ladder_says_what_it_must() -> None:
-    bound = Bound(2e-5, "memory")
+    bound = {"float32": Bound(2e-5, "memory", 4.26e12)}
     table = report.ladder(
         lab_rows(), ORDER, case="256x256", bound=bound, rate=(0.065536, "MLUPS"), elsewhere=["texture"],
         changes={"fused": "three kernels in one"},
@@ -88,6 +87,7 @@ def test_ladder_says_what_it_must() -> None:
     assert frame_.loc["fused", "share"] == pytest.approx(20 / 110, rel=0.06)
     assert frame_.loc["fused", "rate"] == pytest.approx(0.065536 / 1.1e-4, rel=0.06)
     assert "best" in line(table, "peer")
+    assert "Bound per step: float32 20.0\u2009\u00b5s, by memory (4.26\u2009TB/s)." in table.notes
 
 
 def test_an_a_a_twin_of_the_same_name_is_held_against_its_variant() -> None:
@@ -188,13 +188,6 @@ def test_rows_read_the_same_after_parquet(tmp_path: Path) -> None:
     rows.to_parquet(tmp_path / "rows.parquet")
     again = pd.read_parquet(tmp_path / "rows.parquet")
     assert report.ladder(again, ORDER, case="256x256").html == report.ladder(rows, ORDER, case="256x256").html
-
-
-def test_names_on_the_roofline_keep_their_distance() -> None:
-    places = apart([0.0, 0.01, 0.02, 1.0], 0.1, -1.0, 2.0)
-    assert all(b - a >= 0.1 - 1e-12 for a, b in pairwise(places))
-    assert places[1] == pytest.approx(0.01) and places[3] == 1.0
-    assert max(apart([0.9, 0.95], 0.1, 0.0, 1.0)) <= 1.0 and min(apart([-5.0, 3.0], 0.1, 0.0, 4.0)) >= 0.0
 
 
 def test_html_is_escaped_and_semantic() -> None:
@@ -403,20 +396,24 @@ def test_a_published_rate_stands_beside_ours_in_the_same_unit_only() -> None:
     assert "extrapolated" not in table.html, "a rate covers no number of steps"
 
 
-def test_what_multiplies_other_numbers_is_held_against_no_roof_of_fp32() -> None:
+def test_each_row_is_held_against_the_bound_of_its_own_dtype() -> None:
     """Tensor cores in fp16 would be far above fp32's roof, and right all the same; an fp32 rung there would be wrong."""
-    floor = Bound(1.5e-4, "float32", 1e12, 1e12)
-    rows = lab_rows().assign(dtype=lambda all: all["variant"].map({"fused": "float16"}).fillna("float32"))
-    cells = report.ladder(rows, ["port", "fused"], case="256x256", bound=floor).html
-    plain = report.ladder(lab_rows(), ["port", "fused"], case="256x256", bound=floor).html
-    assert "(above)" in plain and "(above)" not in cells and "multiplies float16" in cells
-    peaks = Peaks([(1e6, 1e9)], {"float32": 1e9})
-    warned, spared = (
-        report.roofline_chart(each, peaks, case="256x256", working_set=1e5, order=["port", "fused"])
-        for each in (lab_rows(), rows)
+    rows = lab_rows().assign(
+        dtype=lambda all: all["variant"].map({"fused": "float16", "peer": "int8"}).fillna("float32")
     )
-    assert any("fused" in each for each in warned.warnings) and not any("fused" in each for each in spared.warnings)
-    assert "they multiply other numbers: fused" in spared.html
+    floors = {"float32": Bound(1.5e-4, "float32", 1e12, 6e13), "float16": Bound(1.1e-5, "float16", 1e12, 8e14)}
+    table = report.ladder(rows, ["port", "fused", "peer"], case="256x256", bound=floors)
+    shares = table.frame.set_index("variant").share
+    assert shares["port"] == pytest.approx(150 / 180, rel=0.06) and shares["fused"] == pytest.approx(0.1, rel=0.06)
+    assert math.isnan(shares["peer"]) and "it multiplies int8, whose roof was not measured" in line(table, "peer")
+    assert table.notes[-2:] == [
+        "Bound per step: float32 150\u2009\u00b5s, by arithmetic (60.0\u2009TFLOP/s); "
+        "float16 11.0\u2009\u00b5s, by arithmetic (800\u2009TFLOP/s).",
+        "No bound, for its roof was not measured: int8.",
+    ]
+    plain = report.ladder(lab_rows(), ["port", "fused"], case="256x256", bound=floors)
+    assert "(above)" in line(plain, "fused") and "(above)" not in table.html
+    assert "Of the bound" not in report.ladder(rows, ["port"], case="256x256").html
 
 
 def test_trials_of_one_measurement_share_a_row_and_ours_is_held_against_their_median() -> None:
@@ -899,6 +896,13 @@ def figures() -> dict[str, report.Figure]:
         "heat of 81": report.heat_map(many, reasons=why),
         "ladder": report.ladder_chart(rows, ORDER, case="256x256", published=(6.5e-6, "Tesla V100")),
         "roofline": report.roofline_chart(rows, PEAKS, case="256x256", working_set=4.7e6),
+        "roofs": report.roofline_chart(
+            rows.assign(dtype=["float32", "tfloat32", "float16", "int8", "float16", "bfloat16"]),
+            ROOFS,
+            case="256x256",
+            working_set=4.7e6,
+            counted={"port": 9e6},
+        ),
         "heat": report.heat_map(grid, reasons=reasons),
         "line": report.line_sweep(sweep_rows(), "wg"),
         "series": report.series(series_rows(), ZEROS),
@@ -907,6 +911,7 @@ def figures() -> dict[str, report.Figure]:
 
 
 PEAKS = Peaks([(2**20, 9e12), (2**23, 8.7e12), (2**30, 4.2e12)], {"float32": 6e13})
+ROOFS = Peaks(PEAKS.bandwidth, {"float32": 6e13, "tfloat32": 4e14, "float16": 8e14, "bfloat16": 8e14, "int8": 1.5e15})
 
 
 def test_figures_are_xml_with_unique_ids_and_no_hard_ink() -> None:
@@ -945,22 +950,6 @@ def test_colours_show_on_light_and_dark_grounds() -> None:
     for colour in {*svg.COLOURS.values(), *svg.SERIES}:
         light, dark = 1.05 / (luminance(colour) + 0.05), (luminance(colour) + 0.05) / (luminance("#14181e") + 0.05)
         assert min(light, dark) >= 3, colour
-
-
-def test_roofline_warns_of_a_point_above_its_roof() -> None:
-    rows = frame(row("good", 1e-5), row("wrong", 1e-7, "good"))
-    figure = report.roofline_chart(rows, PEAKS, case="256x256", working_set=4.7e6)
-    assert len(figure.warnings) == 1 and figure.warnings[0].startswith("wrong lies above")
-    with pytest.raises(UsageError, match="float32"):
-        report.roofline_chart(rows, PEAKS, case="256x256", working_set=4.7e6, dtype="float16")
-
-
-def test_a_variant_that_moves_more_lies_further_left() -> None:
-    rows = frame(even("lean", 1e-5), even("heavy", 1e-5, "lean", bytes=9.4e6))
-    figure = report.roofline_chart(rows, PEAKS, case="256x256", working_set=4.7e6)
-    points = [each[0].get_xydata()[0].tolist() for each in axes(figure).containers]
-    assert points[0] == pytest.approx([2 * points[1][0], points[1][1]])
-    assert "More bytes by the model put a point further left" in figure.notes[0]
 
 
 def test_figures_save(tmp_path: Path) -> None:
@@ -1011,3 +1000,45 @@ def test_one_unit_a_column() -> None:
     assert units.quantity(4.26e12, "B/s") == "4.26\u2009TB/s" and units.duration(1.23e-5) == "12.3\u2009\u00b5s"
     sizes = [size for _, size in units.TIMES]
     assert all(a > b for a, b in pairwise(sizes))
+
+
+# -- peers -------------------------------------------------------------------------------------------------------------
+
+
+def peer_rows() -> pd.DataFrame:
+    return frame(
+        row("port", 4e-4), row("fused", 2e-4, "port"), row("tensor", 5e-5, "fused", dtype="float16"),
+        row("fused", 2e-4, "port", role="again"), row("fused@wg=1", 1e-6, "fused", role="sweep"),
+        row("probe", 1e-6, role="probe"), row("wrong", 1e-6, "fused", error=2e-6),
+        row("library", 1e-4, role="peer"), row("half", 1e-4, role="peer", dtype="float16"),
+        row("even", 2e-4, role="peer"), row("tf32", 1e-4, role="peer", dtype="tfloat32"),
+        row("c", 8e-4, role="peer", device="some-cpu", device_name="Some CPU"),
+        row("broken", 1e-4, role="peer", status="failed", reason="out of memory"),
+    )  # fmt: skip
+
+
+PEERS = ["library", "half", "even", "tf32", "c", "broken", "absent"]
+
+
+def test_each_peer_is_held_against_the_best_rung_of_its_dtype_and_of_all() -> None:
+    table = report.peers(peer_rows(), PEERS, case="256x256", elsewhere={"absent": "PyTorch is not installed"})
+    found = table.frame.set_index("variant")
+    assert found.rung[:5].fillna("").tolist() == ["fused", "tensor", "fused", "", "fused"]
+    assert found.fastest[:5].tolist() == ["tensor"] * 5, "sweeps, probes and what is wrong are no rungs"
+    assert found.ratio[["library", "half", "even", "c"]].tolist() == pytest.approx([0.5, 2, 1, 4], rel=0.02)
+    assert found.ratio_of_fastest[:5].tolist() == pytest.approx([2, 2, 4, 2, 16], rel=0.02)
+    assert found.seconds["library"] == pytest.approx(1e-4, rel=0.06) and found.dtype["half"] == "float16"
+    assert "slower" in line(table, "library") and "faster" in line(table, "library")
+    assert ">same" in line(table, "even") and line(table, "half").count("faster") == 2
+    assert "no rung in this dtype has a time here" in line(table, "tf32") and ">tensor<" in line(table, "tf32")
+    assert "Some CPU" in line(table, "c") and line(table, "c").count("(across devices)") == 2
+    assert "failed: out of memory" in line(table, "broken") and "PyTorch is not installed" in line(table, "absent")
+    assert found.status.tolist() == ["ok"] * 5 + ["failed", "missing"]
+
+
+def test_peers_stand_without_a_rung_and_without_rows() -> None:
+    alone = report.peers(frame(row("library", 1e-4, role="peer")), ["library"], case="256x256")
+    assert line(alone, "library").count("has a time here") == 4
+    assert "not measured" in line(report.peers(frame(), ["library"], case="256x256"), "library")
+    with pytest.raises(UsageError, match="unknown case '8x8'; valid: 256x256"):
+        report.peers(peer_rows(), PEERS, case="8x8")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from roofbook.errors import UsageError
 from roofbook.lab import Work
-from roofbook.roofline import Level, Peaks, bound, intensity, share
+from roofbook.roofline import Level, Peaks, bound, intensity, share, work_unit
 
 PEAKS = Peaks([(2**30, 4e12), (2**20, 2e13), (2**24, 9e12)], {"float32": 6e13})
 
@@ -26,6 +26,17 @@ def test_bound_by_memory_and_by_arithmetic() -> None:
     dense = bound(Work(flops=6e9, bytes=4e6, footprint=4e6), PEAKS, 2**30)
     assert dense.roof == "float32" and dense.seconds == pytest.approx(1e-4)
     assert bound(Work(0, 4e6, 4e6), Peaks([(1.0, 4e12)]), 2**30).seconds == pytest.approx(1e-6), "a copy needs no peak"
+
+
+def test_each_dtype_is_bounded_by_its_own_roof() -> None:
+    peaks = Peaks(PEAKS.bandwidth, {"float32": 6e13, "int8": 1.5e15})
+    work = Work(flops=6e9, bytes=4e6, footprint=4e6)
+    assert bound(work, peaks, 2**30, "float32").seconds == pytest.approx(1e-4)
+    whole = bound(work, peaks, 2**30, "int8")
+    assert whole.seconds == pytest.approx(4e-6) and whole.roof == "int8" and whole.flops == 1.5e15
+    assert [work_unit(dtype) for dtype in ("float16", "tfloat32", "int8", "int32", "uint8")] == ["FLOP"] * 2 + [
+        "OP"
+    ] * 3
 
 
 def test_share_and_intensity() -> None:
@@ -50,6 +61,12 @@ def test_no_roof_is_beaten(flops: float, moved: float, working_set: float) -> No
 def test_broken_peaks_are_refused(bandwidth: list[tuple[float, float]]) -> None:
     with pytest.raises(UsageError, match="peaks"):
         Peaks(bandwidth)
+
+
+def test_a_broken_rate_is_refused_in_its_unit() -> None:
+    for dtype, unit in (("float16", "FLOP/s"), ("int8", "OP/s")):
+        with pytest.raises(UsageError, match=f"peaks: {unit} of {dtype} is nan; a positive"):
+            Peaks([(1.0, 1e9)], {dtype: math.nan})
 
 
 def test_broken_work_and_unknown_dtype_are_refused() -> None:

@@ -42,7 +42,8 @@ class Bound:
 class Peaks:
     """Measured ceilings of one device.
 
-    bandwidth: (working set in bytes, bytes/s) pairs, in any order. flops: dtype -> flop/s, e.g. {"float32": 6.1e13}.
+    bandwidth: (working set in bytes, bytes/s) pairs, in any order. flops: dtype -> operations/s, as far as measured:
+    {"float32": 6.1e13, "int8": 1.5e15}; those of an integer are no FLOP but count alike, two a multiply-add.
     """
 
     bandwidth: Sequence[tuple[float, float]]
@@ -54,7 +55,7 @@ class Peaks:
         for what, value in [
             *((f"bandwidth at {size:g} B", rate) for size, rate in self.bandwidth),
             *((f"working set {size:g}", size) for size, _ in self.bandwidth),
-            *((f"flop/s of {dtype}", rate) for dtype, rate in self.flops.items()),
+            *((f"{work_unit(dtype)}/s of {dtype}", rate) for dtype, rate in self.flops.items()),
         ]:
             if not (math.isfinite(value) and value > 0):
                 raise UsageError(f"peaks: {what} is {value}; a positive finite number is needed")
@@ -95,6 +96,11 @@ def bound(work: HasWork, peaks: Peaks, working_set: float, dtype: str = "float32
     compute = work.flops / peaks.flops[dtype]
     roof = "memory" if memory >= compute else dtype
     return Bound(max(memory, compute), roof, bandwidth, peaks.flops[dtype])
+
+
+def work_unit(dtype: str) -> str:
+    """What the work in a dtype is counted in: FLOP, or OP for integers."""
+    return "OP" if dtype.startswith(("int", "uint")) else "FLOP"
 
 
 def share(floor: Bound, seconds: float) -> float:

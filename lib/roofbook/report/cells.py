@@ -65,13 +65,11 @@ def ratio_cell(ratio: Ratio | None, lack: str = "not both were measured", known:
 
 
 def share_cell(floor: Bound | None, reading: Reading) -> Cell:
-    """Bound over time; a share above 1 is marked, since then the bound is wrong."""
-    if floor is None or reading.role == "probe":
+    """Bound of the reading's dtype over its time; a share above 1 is marked, since then the bound is wrong."""
+    if reading.role == "probe":
         return Cell(show.DASH, "num", "no bound for this variant")
-    if floor.roof not in ("memory", own := said(reading.row, "dtype")):
-        return Cell(
-            show.DASH, "num", f"the bound is of {floor.roof}; this one multiplies {own}, whose roof was not measured"
-        )
+    if floor is None:
+        return Cell(show.DASH, "num", f"it multiplies {said(reading.row, 'dtype')}, whose roof was not measured")
     share = floor.seconds / reading.median
     title = f"bound {show.duration(floor.seconds)} by {floor.roof}"
     return Cell(

@@ -1,19 +1,66 @@
-"""The roofline figure: what each variant reaches under the measured ceilings of its device."""
+"""The roofline figure: what each variant reaches under the measured ceilings of its device, each dtype under its own."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from roofbook.errors import UsageError
 from roofbook.report import units as show
 from roofbook.report.readings import Reading, home_device, newest, said, value
 from roofbook.report.svg import COLOURS, FONT, INK, WIDTH, Figure, finish, style
-from roofbook.roofline import Peaks
+from roofbook.roofline import Peaks, work_unit
 
 if TYPE_CHECKING:
     import pandas as pd
 
-DASHES = ((0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)), (0, (9, 3)))  # of the other levels' roofs
+DASHES = ((0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)), (0, (9, 3)))  # of the other levels' diagonals
+STYLES: Mapping[str, tuple[str, Any]] = {  # dtype -> its marker and the dashes of its roof
+    "float32": ("o", "-"),
+    "float64": ("X", (0, (9, 2))),
+    "tfloat32": ("^", (0, (5, 1.5))),
+    "float16": ("s", (0, (1.2, 1.2))),
+    "bfloat16": ("D", (0, (5, 1.5, 1.2, 1.5))),
+    "int8": ("v", (0, (5, 1.5, 1.2, 1.5, 1.2, 1.5))),
+    "int32": ("P", (0, (2.5, 1.2))),
+}
+OTHER = ("h", (0, (9, 2, 1.2, 2)))
+LETTER, LINE = 0.56 * (FONT - 1) / 72, (FONT + 2) / 72  # inches that a letter of a label takes, and a line of them
+LEFT, BOTTOM, ACROSS, UP = 0.12, 0.12, 0.86, 0.85  # of the axes in the drawing
+FOOT = 0.03  # of their height is left free below the names
+
+
+@dataclass(frozen=True)
+class Spot:
+    """A verified variant: FLOP/B by the bytes modelled and by those counted, and FLOP/s with its interval."""
+
+    dtype: str
+    x: float
+    counted: float | None
+    y: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The layout, in decades: limits of the axes, where the names begin (`column`) and how high they may go (`lid`), where
+    the roofs' labels end (`corner`) and how high each stands (`places`). height: inches of the axes."""
+
+    left: float
+    right: float
+    bottom: float
+    ceiling: float
+    column: float
+    lid: float
+    corner: float
+    places: Mapping[str, float]
+    height: float
+
+    @property
+    def scale(self) -> float:
+        """Inches a decade upwards."""
+        return self.height / (self.ceiling - self.bottom)
 
 
 def roofline_chart(
@@ -23,117 +70,219 @@ def roofline_chart(
     case: str,
     working_set: float,
     order: Sequence[str] = (),
-    dtype: str = "float32",
+    counted: Mapping[str, float] = {},
     title: str = "",
 ) -> Figure:
-    """Rate over arithmetic intensity, both logarithmic: a diagonal a memory level, the peak of `dtype`, the ridge.
+    """Rate over arithmetic intensity, both logarithmic: a diagonal a memory level, a flat roof and its ridge a dtype.
 
     rows: store rows with `flops` and `bytes` per unit; the newest verified one of each variant in `order` (all rungs
-    and peers without one) is a marker with its interval, and arrows follow the ladder from parent to child; rows from
-    another device than most are left out. working_set: bytes of the case, which picks its own roof (drawn strong). A
-    point above that roof is listed in the figure's `warnings`.
+    and peers without one) is a marker with its interval, shaped by its dtype, and arrows follow the ladder from parent
+    to child; rows from another device than most are left out. working_set: bytes of the case, which picks its own
+    diagonal (drawn strong). counted: variant -> bytes per unit that counters saw at the device's memory: a second,
+    hollow marker. A point above its diagonal or above the roof of its dtype is listed in the figure's `warnings`.
+
+    Errors: UsageError where there is nothing to place, where no dtype of it has a measured peak, for a count below 0.
     """
     from matplotlib.figure import Figure as Drawing
     from matplotlib.ticker import FuncFormatter, NullLocator
 
-    if dtype not in peaks.flops:
-        raise UsageError(f"no peak of {dtype} measured; peaks of: {', '.join(peaks.flops) or 'none'}")
     found = newest(rows, case, ["step", "peer"])
     ready = [name for name in (order or found) if name in found and found[name].ok and _has_work(found[name])]
     home = home_device([found[name] for name in ready])
     names = [name for name in ready if found[name].row["device"] == home]
     if not names:
         raise UsageError(f"no verified variant on {case} has FLOPs and bytes to place on a roofline")
-    spots = {name: _spot(found[name]) for name in names}
-    top, own = peaks.flops[dtype], peaks.bandwidth_for(working_set)
-    other = [name for name in names if said(found[name].row, "dtype") != dtype]
-    spared = set(other)  # these roofs are not theirs
-    above = {
-        name: min(top, x * own) for name, (x, y, _, _) in spots.items() if name not in spared and y > min(top, x * own)
+    spots = {name: _spot(found[name], counted.get(name)) for name in names}
+    known = {spot.dtype for spot in spots.values()}
+    dtypes = [*(dtype for dtype in STYLES if dtype in known), *sorted(known - set(STYLES))]
+    tops = {dtype: peaks.flops[dtype] for dtype in dtypes if dtype in peaks.flops}
+    if not tops:
+        raise UsageError(f"no peak of {', '.join(dtypes)} measured; peaks of: {', '.join(peaks.flops) or 'none'}")
+    own, levels = peaks.bandwidth_for(working_set), peaks.levels()
+    slopes = {f"memory at this size: {show.quantity(own, 'B/s')}": own} | {
+        f"up to {binary(level.size)}: {show.quantity(level.bandwidth, 'B/s')}": level.bandwidth
+        for level in levels
+        if abs(level.bandwidth / own - 1) > 0.05
     }
-    warnings = [
-        f"{name} lies above its roof ({show.quantity(spots[name][1], 'FLOP/s')} against "
-        f"{show.quantity(roof, 'FLOP/s')}): the peaks, the work or the working set are wrong."
-        for name, roof in above.items()
-    ]
-    levels = [level for level in peaks.levels() if abs(level.bandwidth / own - 1) > 0.05]
-    xs, ys = [spot[0] for spot in spots.values()], [spot[1] for spot in spots.values()]
-    column, left = math.log10(max(xs)) + 0.28, math.log10(min(xs)) - 0.75
-    right = max(math.log10(top / own) + 0.55, 2 * column - left)
-    bottom, ceiling = math.log10(min(ys)) - 0.45, math.log10(max(top, *ys)) + 0.3
-    bottom = min(bottom, ceiling - 2.1)  # two powers of ten at least, to read the axis by
-    height = max(4.3, 0.2 * len(names) + 2.4)
-    letter, unit = show.prefix([top])
+    above = _above(spots, tops, own, levels[-1].bandwidth)
+    labels = {
+        dtype: f"{dtype}: {show.quantity(top, work_unit(dtype) + '/s')}\nridge {show.number(top / own)}"
+        for dtype, top in sorted(tops.items(), key=lambda roof: roof[1])
+    }
+    letter, unit = show.prefix([min(tops.values())])
+    works = list(dict.fromkeys(work_unit(dtype) for dtype in dtypes))
+    frame = _frame(spots, tops, own, max(slopes.values()), labels)
     with style():
-        drawing = Drawing(figsize=(WIDTH, height))
-        ax = drawing.add_axes((0.12, 0.12, 0.86, 0.85))
-        ax.set(xscale="log", yscale="log", xlim=(10**left, 10**right), ylim=(10**bottom, 10**ceiling))
-        _roof(ax, own, top, f"memory at this size: {show.quantity(own, 'B/s')}", 2.2, "-")
-        for at, level in enumerate(levels):
-            label = f"up to {binary(level.size)}: {show.quantity(level.bandwidth, 'B/s')}"
-            _roof(ax, level.bandwidth, top, label, 1.2, DASHES[at % len(DASHES)])
-        steepest = max([own, *(level.bandwidth for level in levels)])
-        ax.plot([top / steepest, 10**right], [top, top], color=INK, lw=2.2)
-        ax.plot([top / own] * 2, [10**bottom, top], color=INK, lw=0.8, ls=(0, (2, 3)), alpha=0.6)
-        words: dict[str, Any] = {"textcoords": "offset points", "size": FONT - 1}
-        ax.annotate(f"{dtype}: {show.quantity(top, 'FLOP/s')}", (10**right, top), (-2, 4), ha="right", **words)
-        ax.annotate(f"ridge {show.number(top / own)}", (top / own, 10**bottom), (4, 5), **words)
+        drawing = Drawing(figsize=(WIDTH, frame.height / UP))
+        ax = drawing.add_axes((LEFT, BOTTOM, ACROSS, UP))
+        ax.set(xscale="log", yscale="log")
+        ax.set(xlim=(10**frame.left, 10**frame.right), ylim=(10**frame.bottom, 10**frame.ceiling))
+        _diagonals(ax, frame, slopes, own, max(tops.values()))
+        _roofs(ax, frame, tops, labels, own, max(slopes.values()))
         _arrows(ax, names, found, spots)
-        for name, (x, y, low, high) in spots.items():
-            colour = COLOURS["failed" if name in above else found[name].role]
-            ax.errorbar(x, y, yerr=[[y - low], [high - y]], fmt="o", ms=6, color=colour, ecolor=colour, elinewidth=1.3)
-        lid = min(math.log10(top), column + math.log10(own)) if not above else ceiling
-        _names(ax, spots, 10**column, (bottom + 0.07 * (ceiling - bottom), lid), height * 0.85 / (ceiling - bottom))
+        for name, spot in spots.items():
+            _marker(ax, spot, COLOURS["failed" if name in above else found[name].role])
+        _names(ax, frame, spots)
         ax.xaxis.set_major_formatter(FuncFormatter(lambda at, _: show.tick(at)))
         ax.yaxis.set_major_formatter(FuncFormatter(lambda at, _: show.tick(at / unit)))
         for side in (ax.xaxis, ax.yaxis):
             side.set_minor_locator(NullLocator())
         ax.grid(True)
-        ax.set_xlabel("arithmetic intensity, FLOP/B")
-        ax.set_ylabel(f"{letter}FLOP/s")
-        ax.legend(loc="lower left", bbox_to_anchor=(-0.1, 1.0), ncols=2, borderaxespad=0.2, columnspacing=1.2)
+        ax.set_xlabel(f"arithmetic intensity, {' or '.join(f'{work}/B' for work in works)}")
+        ax.set_ylabel(" or ".join(f"{letter}{work}/s" for work in works))
+        hollow = [name for name, spot in spots.items() if spot.counted]
+        _legends(ax, dtypes, tops, bool(hollow), frame.height)
         notes = [
             "Work is modelled, not counted: FLOPs that the algorithm needs at least, bytes that it or, where the lab tells "
             "variants apart, the variant's data flow moves at least. More bytes by the model put a point further left; "
             "work beyond the model puts it lower."
         ]
         notes += [
-            f"The roofs are of {dtype}; not under them, for they multiply other numbers: {', '.join(other)}."
-        ] * bool(other)
+            "Hollow: the same variant by the bytes that hardware counters saw at the device's memory. They lie left of "
+            "the modelled point where more was moved than the model says, right of it where a cache served a part."
+        ] * bool(hollow)
+        bare = [f"{name} ({spot.dtype})" for name, spot in spots.items() if spot.dtype not in tops]
+        notes += [f"Roof of its dtype not measured, only memory bounds it here: {', '.join(bare)}."] * bool(bare)
         away = [name for name in ready if name not in names]
         notes += [f"Measured on another device, so not drawn: {', '.join(away)}."] * bool(away)
-        return finish(drawing, title or f"Roofline of {case}", notes, warnings)
+        return finish(drawing, title or f"Roofline of {case}", notes, list(above.values()))
 
 
 def _has_work(reading: Reading) -> bool:
     return value(reading.row, "flops") > 0 and value(reading.row, "bytes") > 0
 
 
-def _spot(reading: Reading) -> tuple[float, float, float, float]:
-    """(FLOP/B, FLOP/s, low, high) of a verified reading."""
+def _spot(reading: Reading, counted: float | None) -> Spot:
+    """Where a verified reading stands. counted: bytes per unit; 0 of them (all from a cache) has no place on the axis."""
+    if counted is not None and not (math.isfinite(counted) and counted >= 0):
+        raise UsageError(f"{reading.variant}: {counted} bytes counted; a finite number of at least 0 is needed")
     flops = value(reading.row, "flops")
-    return flops / value(reading.row, "bytes"), flops / reading.median, flops / reading.high, flops / reading.low
+    return Spot(
+        str(said(reading.row, "dtype")),
+        flops / value(reading.row, "bytes"),
+        flops / counted if counted else None,
+        *(flops / seconds for seconds in (reading.median, reading.high, reading.low)),
+    )
 
 
-def _roof(ax: Any, bandwidth: float, top: float, label: str, width: float, dashes: Any) -> None:
-    """A diagonal from the left edge to where it meets the peak of arithmetic."""
-    left = ax.get_xlim()[0]
-    ends = [left, max(left, top / bandwidth)]
-    ax.plot(ends, [x * bandwidth for x in ends], color=INK, lw=width, ls=dashes, label=label)
+def _above(spots: Mapping[str, Spot], tops: Mapping[str, float], own: float, memory: float) -> dict[str, str]:
+    """A warning for each variant above its roof: bytes modelled under the case's own diagonal, bytes counted under that
+    of the device's memory. A dtype without a measured peak has the diagonals alone."""
+    found = {}
+    for name, spot in spots.items():
+        modelled = min(tops.get(spot.dtype, math.inf), spot.x * own)
+        counted = spot.counted * memory if spot.counted else math.inf
+        if spot.y > min(modelled, counted):
+            by, wrong = "", "the peaks, the work or the working set are"
+            if counted < modelled:
+                by, wrong = " by the bytes counted", "the peaks, the time or the count is"
+            rates = [show.quantity(rate, f"{work_unit(spot.dtype)}/s") for rate in (spot.y, min(modelled, counted))]
+            found[name] = f"{name} lies above its roof{by} ({' against '.join(rates)}): {wrong} wrong."
+    return found
 
 
-def _arrows(
-    ax: Any, names: Sequence[str], found: dict[str, Reading], spots: dict[str, tuple[float, float, float, float]]
+def _frame(
+    spots: Mapping[str, Spot],
+    tops: Mapping[str, float],
+    own: float,
+    steepest: float,
+    labels: Mapping[str, str],
+) -> Frame:
+    """Room for the points, the ridges, the names right of the points and below the case's diagonal, and the roofs' labels
+    left of all diagonals."""
+    xs = [math.log10(x) for spot in spots.values() for x in (spot.x, spot.counted) if x]
+    ys = [math.log10(spot.y) for spot in spots.values()]
+    roofs = [math.log10(tops[dtype]) for dtype in labels]
+    ceiling = max(*roofs, *ys) + 0.3
+    bottom = min(min(ys) - 0.45, roofs[0] - 0.6, ceiling - 2.1)  # two powers of ten at least, to read the axis by
+    column = max(max(xs) + 0.28, bottom + 0.8 * (ceiling - bottom) - math.log10(own))
+    for ridge in (roof - math.log10(own) for roof in roofs):  # either clear of the names or beyond where they begin
+        column = ridge + 0.28 if column - 0.28 < ridge <= column else column
+    lid = min(roofs[-1], column + math.log10(own))
+    height = max(3.6, (1.1 * len(spots) + 1.2) * LINE / ((lid - bottom) / (ceiling - bottom) - FOOT))
+    gap = 2.2 * LINE / height * (ceiling - bottom)
+    places = apart(roofs, gap, bottom + gap / 2, ceiling - gap / 2)
+    corner = min(places) - gap / 2 - math.log10(steepest) - 0.06
+    label = LETTER * max(len(line) for text in labels.values() for line in text.split("\n"))
+    name = min(2.5, LETTER * max(len(name) for name in spots))  # a longer one leaves the axes
+    lefts, rights = ((min(xs) - 0.75, 0.0), (corner, label)), ((roofs[-1] - math.log10(own) + 0.3, 0.0), (column, name))
+    spans = [(right - left, WIDTH * ACROSS - a - b) for left, a in lefts for right, b in rights]
+    across = min(room / decades for decades, room in spans if decades > 0)  # inches a decade
+    left, right = min(at - room / across for at, room in lefts), max(at + room / across for at, room in rights)
+    return Frame(left, right, bottom, ceiling, column, lid, corner, dict(zip(labels, places, strict=True)), height)
+
+
+def _diagonals(ax: Any, frame: Frame, slopes: Mapping[str, float], own: float, top: float) -> None:
+    """What each memory level delivers, up to the highest roof; those right of the case's own stop short of the names."""
+    for at, (label, slope) in enumerate(slopes.items()):
+        end = top / slope if slope >= own else min(top / slope, 10 ** (frame.column - 0.14))
+        ends = [10**frame.left, end]
+        width, dashes = (2.2, "-") if slope == own else (1.2, DASHES[(at - 1) % len(DASHES)])
+        ax.plot(ends, [x * slope for x in ends], color=INK, lw=width, ls=dashes, label=label)
+
+
+def _roofs(
+    ax: Any, frame: Frame, tops: Mapping[str, float], labels: Mapping[str, str], own: float, steepest: float
 ) -> None:
+    """A flat line a dtype from the steepest diagonal on, its label at the left end, and a plumb line from its ridge.
+
+    One whose ridge lies left of the names stops short of them, and a plumb line right of that ends above them."""
+    for dtype, label in labels.items():
+        top, start, ridge = tops[dtype], tops[dtype] / steepest, tops[dtype] / own
+        beyond = ridge > 10**frame.column
+        end, foot = (frame.right, frame.lid) if beyond else (frame.column - 0.14, frame.bottom)
+        ax.plot([start, 10**end], [top, top], color=INK, lw=2.0, ls=_style(dtype)[1])
+        ax.plot([ridge] * 2, [10**foot, top], color=INK, lw=0.8, ls=(0, (2, 3)), alpha=0.6)
+        at = 10**frame.corner, 10 ** frame.places[dtype]
+        ax.plot([at[0], start], [at[1], top], color=INK, lw=0.6, alpha=0.35)
+        ax.annotate(label, at, (-3, 0), textcoords="offset points", ha="right", va="center", size=FONT - 1)
+
+
+def _marker(ax: Any, spot: Spot, colour: str) -> None:
+    shape = _style(spot.dtype)[0]
+    if spot.counted:
+        ax.plot([spot.x, spot.counted], [spot.y] * 2, color=colour, lw=0.8)
+        ax.plot([spot.counted], [spot.y], shape, ms=6, mfc="none", color=colour, ls="none")
+    whiskers = [[spot.y - spot.low], [spot.high - spot.y]]
+    ax.errorbar(spot.x, spot.y, yerr=whiskers, fmt=shape, ms=6, color=colour, ecolor=colour, elinewidth=1.3)
+
+
+def _style(dtype: str) -> tuple[str, Any]:
+    return STYLES.get(dtype, OTHER)
+
+
+def _legends(ax: Any, dtypes: Sequence[str], tops: Mapping[str, float], counted: bool, height: float) -> None:
+    """The diagonals above the axes; below them, where there is more than one kind, what markers and flat lines mean."""
+    from matplotlib.lines import Line2D
+
+    def entry(label: str, dtype: str, roof: bool = False, **other: Any) -> Line2D:
+        shape, dashes = _style(dtype)
+        return Line2D(
+            [], [], color=INK, lw=1.6, marker=shape, ms=6, ls=dashes if roof else "none", label=label, **other
+        )
+
+    ax.legend(loc="lower left", bbox_to_anchor=(-0.1, 1.0), ncols=2, borderaxespad=0.2, columnspacing=1.2)
+    entries = [entry(dtype, dtype, dtype in tops) for dtype in dtypes] * (len(dtypes) > 1)
+    if counted:
+        entries += [entry("bytes modelled", dtypes[0]), entry("bytes counted", dtypes[0], mfc="none")]
+    if entries:
+        many = len(entries)
+        ax.figure.legend(
+            handles=entries, loc="upper left", bbox_to_anchor=(-0.1, -0.5 / height), bbox_transform=ax.transAxes,
+            ncols=many if many <= 4 else -(-many // 2), borderaxespad=0.0, columnspacing=1.2, handlelength=2.6,
+        )  # fmt: skip
+
+
+def _arrows(ax: Any, names: Sequence[str], found: Mapping[str, Reading], spots: Mapping[str, Spot]) -> None:
     """A curved arrow from each parent to its child, left of the markers so that a column of points stays legible."""
     for name in names:
-        parent = found[name].parent
+        parent = found[name].parent or ""
         if parent in spots:
-            up = spots[name][1] >= spots[parent][1]
+            up = spots[name].y >= spots[parent].y
             ax.annotate(
                 "",
-                spots[name][:2],
-                spots[parent][:2],
+                (spots[name].x, spots[name].y),
+                (spots[parent].x, spots[parent].y),
                 arrowprops={
                     "arrowstyle": "-|>",
                     "color": INK,
@@ -146,18 +295,15 @@ def _arrows(
             )
 
 
-def _names(
-    ax: Any, spots: dict[str, tuple[float, float, float, float]], x: float, span: tuple[float, float], scale: float
-) -> None:
-    """Names in a column right of the points, each as near to its point as the others let it, tied by a thin line.
-
-    span: lowest and highest place in decades; scale: inches a decade.
-    """
-    gap = (FONT + 2) / 72 / scale
-    ordered = sorted(spots, key=lambda name: spots[name][1])
-    at = apart([math.log10(spots[name][1]) for name in ordered], gap, span[0] + 0.6 * gap, span[1] - 0.6 * gap)
+def _names(ax: Any, frame: Frame, spots: Mapping[str, Spot]) -> None:
+    """Names in a column right of the points, each as near to its point as the others let it, tied by a thin line."""
+    gap = LINE / frame.scale
+    ordered = sorted(spots, key=lambda name: spots[name].y)
+    low = frame.bottom + FOOT * (frame.ceiling - frame.bottom) + 0.6 * gap
+    at = apart([math.log10(spots[name].y) for name in ordered], gap, low, frame.lid - 0.6 * gap)
+    x = 10**frame.column
     for name, y in zip(ordered, at, strict=True):
-        ax.plot([spots[name][0], x / 1.06], [spots[name][1], 10**y], color=INK, lw=0.6, alpha=0.35, zorder=1)
+        ax.plot([spots[name].x, x / 1.06], [spots[name].y, 10**y], color=INK, lw=0.6, alpha=0.35, zorder=1)
         ax.text(x, 10**y, name, va="center", ha="left", size=FONT - 1)
 
 

@@ -9,7 +9,7 @@ from roofbook.report import units as show
 from roofbook.report.cells import absence, check_cell, no_time, ratio_cell, samples_cell, share_cell, time_cell, where
 from roofbook.report.html import Cell, Row, Table
 from roofbook.report.readings import Ratio, Reading, faster, home_device, newest, points_in_order, said, value
-from roofbook.roofline import Bound
+from roofbook.roofline import Bound, work_unit
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,7 +55,7 @@ def ladder(
     *,
     case: str,
     base: str = "sequential",
-    bound: Bound | Mapping[str, Bound] | None = None,
+    bound: Mapping[str, Bound] | None = None,
     changes: Mapping[str, str] | None = None,
     rate: tuple[float, str] | None = None,
     elsewhere: Collection[str] | Mapping[str, str] = (),
@@ -64,7 +64,7 @@ def ladder(
     """One line a variant, in ladder order: what changed, time, ratio to the parent and to the base, rate, share.
 
     rows: store rows of one lab (any cases); the newest of a variant counts. order: names of the ladder, peers included;
-    the A/A twin of a variant follows it as a control. bound: the floor in seconds per unit, one for all or by variant.
+    the A/A twin of a variant follows it as a control. bound: the floor in seconds per unit by dtype; None for no such column.
     rate: (amount of one unit, name of the rate), the rate being amount / seconds. elsewhere: variants that this backend
     cannot run, or each with the words for it. Errors: UsageError for an unknown case or a sample that is no time.
     """
@@ -101,7 +101,7 @@ def ladder(
             records.append(_record(name, reading, lack))
             continue
         to_parent = faster(found.get(reading.parent or ""), reading)
-        floor = bound.get(name) if isinstance(bound, Mapping) else bound
+        floor = (bound or {}).get(str(said(reading.row, "dtype")))
         cells = [
             *head,
             time_cell(reading, scale[1]),
@@ -126,8 +126,8 @@ def ladder(
             }
         )
     notes = [TIME_NOTE, RATIO_NOTE, ROUND_NOTE] + [FEW_NOTE] * any(reading.few for reading in good)
-    if isinstance(bound, Bound):
-        notes.append(f"Bound: {show.duration(bound.seconds)} per {unit}, by {bound.roof}.")
+    if bound is not None:
+        notes += _roofs(bound, [str(said(reading.row, "dtype")) for reading in good if reading.role != "probe"], unit)
     return Table(caption or f"The ladder on {case}", columns, lines, _frame(records, COLUMNS), notes, "ladder")
 
 
@@ -312,6 +312,21 @@ def _ratio_fields(name: str, ratio: Ratio | None) -> dict[str, Any]:
         f"{name}_same": ratio.same,
         f"{name}_how": ratio.how,
     }
+
+
+def _roofs(bounds: Mapping[str, Bound], dtypes: Sequence[str], unit: str) -> list[str]:
+    """Which roof bounds the lines of each dtype, and those without one."""
+    used = list(dict.fromkeys(dtypes))
+    roofs = []
+    for dtype in (each for each in used if each in bounds):
+        floor = bounds[dtype]
+        memory = floor.roof == "memory"
+        rate = show.quantity(floor.bandwidth, "B/s") if memory else show.quantity(floor.flops, f"{work_unit(dtype)}/s")
+        roofs.append(f"{dtype} {show.duration(floor.seconds)}, by {'memory' if memory else 'arithmetic'} ({rate})")
+    lacking = [dtype for dtype in used if dtype not in bounds]
+    return [f"Bound per {unit}: {'; '.join(roofs)}."] * bool(roofs) + [
+        f"No bound, for its roof was not measured: {', '.join(lacking)}."
+    ] * bool(lacking)
 
 
 def _frame(records: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> "pd.DataFrame":
