@@ -331,6 +331,14 @@ def test_the_command_measures_the_cells_again(lab: str) -> None:
         if isinstance(pieces[0], evidence.NotTestable):
             assert words == []
             continue
+        if isinstance(pieces[0], evidence.Counted):
+            made = [words[at + 1 : at + 8] for at, word in enumerate(words) if word == "roofbook"]
+            asked = [cli.app.commands["profile"].make_context("profile", each[1:]).params for each in made]
+            assert {each["variant"] for each in asked} == set(pieces[0].variants(known))
+            for each in asked:
+                assert (each["lab"], each["case"], each["scale"]) == (lab, pieces[0].case, claims.SCALE)
+                assert each["remeasure"]
+            continue
         assert words[:2] == ["roofbook", "run"]
         given = cli.app.commands["run"].make_context("run", words[2:]).params
         assert given["lab"] == lab and given["scale"] == claims.SCALE

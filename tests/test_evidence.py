@@ -85,13 +85,19 @@ def row(name: str, seconds: float, *, parts: Mapping[str, float] | None = None, 
     } | other  # fmt: skip
 
 
+def moved(amount: float) -> str:
+    return json.dumps({"amount": amount})
+
+
 def ceilings(gigabytes: float = 100.0, gigaflops: float = 1000.0) -> pd.DataFrame:
     """A slow copy of a small working set, `gigabytes` a second of a large one, and `gigaflops`."""
-    one = {"status": "ok", "units": 1, "extra": json.dumps({"flops_per_unit": 1e9 * gigaflops})}
+    one = {"status": "ok", "units": 1, "extra": json.dumps({"amount": 1e9 * gigaflops})}
     return pd.DataFrame([
-        one | {"variant": "copy", "case": "1 KiB", "bytes": 1e3, "samples_s": [1.0]},
-        one | {"variant": "copy", "case": "1 GiB", "bytes": 1e9 * gigabytes, "samples_s": [1.0, 2.0]},
-        one | {"variant": "fma", "case": "registers", "bytes": 0.0, "samples_s": [1.0]},
+        one | {"variant": "copy", "case": "1 KiB", "bytes": 1e3, "extra": moved(1e3), "samples_s": [1.0]},
+        one
+        | {"variant": "copy", "case": "1 GiB", "bytes": 1e9 * gigabytes, "extra": moved(1e9 * gigabytes)}
+        | {"samples_s": [1.0, 2.0]},
+        one | {"variant": "fma-float32", "dtype": "float32", "case": "registers", "bytes": 0.0, "samples_s": [1.0]},
     ])  # fmt: skip
 
 
@@ -100,7 +106,8 @@ def cells(
 ) -> Cells:
     """No row at all is a frame with columns, as the store hands it over."""
     frame = pd.DataFrame(list(rows), columns=None if rows else list(row("slow", 1)))
-    return Cells(LAB, frame, ceilings() if peaks is None else peaks, backend=backend, kind=kind)
+    timed, counted = (frame[(frame["role"] == "profile") == asked] for asked in (False, True))
+    return Cells(LAB, timed, ceilings() if peaks is None else peaks, counted, backend=backend, kind=kind)
 
 
 def sweep(*seconds: float, **other: Any) -> list[dict[str, Any]]:
@@ -325,3 +332,30 @@ def test_what_is_not_testable_says_why() -> None:
     assert evidence.variants(LAB) == () and evidence.case == ""
     with pytest.raises(NotHere, match="needs a counter"):
         evidence.find(cells())
+
+
+def test_the_quickest_point_of_a_sweep_is_told_in_work_items_a_core() -> None:
+    from roofbook import labs
+
+    lab = labs.get("cnn")
+    (evidence,) = lab.claims["more-than-cores"]
+    names = evidence.variants(lab)
+    assert all(lab.excuse(lab.variant(name), lab.case(evidence.case)) is None for name in names) and len(names) > 30
+
+    def held(items: dict[str, float]) -> pd.DataFrame:
+        rows = [
+            row(name, 2e-3 if name != names[0] else 1e-3)
+            | {"case": evidence.case, "extra": json.dumps({"work_items": items.get(name, 4000), "cores": 1000})}
+            for name in names
+        ]
+        return pd.DataFrame(rows)
+
+    def found(items: dict[str, float]) -> Any:
+        mine = Cells(lab, held(items), ceilings(), pd.DataFrame(), backend="opencl", kind="gpu")
+        return evidence.find(mine)
+
+    told = found({names[0]: 2500, names[-1]: 500})
+    assert (told.estimate, told.turn) == (2.5, 1.0) and "0.5 a core" in told.how
+    assert found({names[0]: 250, names[-1]: 500}).estimate == 0.25
+    with pytest.raises(Lacking, match="no point of the sweep with fewer work-items than cores ran"):
+        found({names[0]: 2500})

@@ -19,6 +19,7 @@ from roofbook.experiment import PARAMETERS, Experiment, Note
 from roofbook.lab import Lab, Measured, Series
 from roofbook.labs.lbm import HERE, Lattice
 from roofbook.report.html import Table
+from roofbook.roofline import Peaks
 from roofbook.source import Source
 
 QUICKLY = {"scale": "test", "budget_s": 0.005}
@@ -193,9 +194,9 @@ def test_ceilings_measured_at_one_scale_do_not_hide_those_of_another(
     opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Scales share cases: the arithmetic's is the same cell, a copy's has the same name but other repeats."""
-    registers = type(peaks.LAB).cases(peaks.LAB, "test")[-1]
+    registers = type(peaks.LAB).cases(peaks.LAB, "test")[1]
     monkeypatch.setattr(
-        peaks.LAB, "cases", lambda scale: [peaks.LAB._copy(scale, 256), replace(registers, scale=scale)]
+        peaks.LAB, "cases", lambda scale: [peaks.LAB.working_set(scale, 256), replace(registers, scale=scale)]
     )
     first = opened(variants=["fused"], scale="test")
     first.measure()
@@ -204,6 +205,29 @@ def test_ceilings_measured_at_one_scale_do_not_hide_those_of_another(
     for experiment in (first, opened(variants=["fused"], scale="test"), second):
         assert experiment.peaks and len(experiment._ceilings) == 2
         assert experiment.bound(experiment.cases[0])
+
+
+def test_each_dtype_of_the_lab_has_its_bound_where_its_roof_was_measured(
+    opened: Open, lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change(lab, "soa", dtype="float16")
+    change(lab, "fused", dtype="bfloat16")
+    experiment = opened(variants=["fused", "soa"])
+    ceilings = Peaks([(1e9, 1e12)], {"float32": 1e6, "float16": 4e6, "int8": 8e6})
+    monkeypatch.setattr(Experiment, "peaks", ceilings)
+    case = experiment.case()
+    bounds = experiment.bounds(case)
+    assert list(bounds) == ["float32", "float16"], "of the lab's dtypes, those with a roof"
+    assert bounds["float32"].seconds == 4 * bounds["float16"].seconds == lab.work(case).flops / 1e6
+    assert experiment.bound(case) == bounds["float32"]
+    experiment.measure()
+    shares = experiment.ladder().frame.set_index("variant").share
+    assert shares["soa"] > 0 and shares["fused"] != shares["fused"], "no share of a roof that was not measured"
+    assert "soa (float16)" not in (html := experiment.roofline().html) and "fused (bfloat16)" in html
+    assert "float16: 4.00" in html and "float32: " not in html, "roofs of the dtypes drawn"
+    assert "bytes counted" not in html
+    monkeypatch.setattr(experiment, "counted_bytes", lambda name: {"soa": 1e9} if name == case.name else {})
+    assert "bytes counted" in experiment.roofline().html
 
 
 # -- what fails --------------------------------------------------------------------------------------------------------
@@ -301,16 +325,26 @@ def test_a_heat_map_says_what_its_sides_are(opened: Open, lab: Lab) -> None:
     assert ">sticks<" in drawn and ">stones<" in drawn
 
 
+def test_peers_stand_beside_the_best_rung(opened: Open, lab: Lab) -> None:
+    experiment = opened(variants=["fused", "openmp"])
+    experiment.measure()
+    table = experiment.peers()
+    assert isinstance(table, Table)
+    found = table.frame.set_index("variant")
+    assert list(found.index) == [peer.name for peer in lab.peers]
+    assert (found.fastest["openmp"], found.status["openmp"]) == ("fused", "ok")
+
+
 def test_what_runs_tell_of_themselves_is_shown(opened: Open, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     spans = [[0, "to device", 0.0, 1e-4], [0, "kernel", 1e-4, 3e-4]]
     told = {"parts": {"copy": [1e-4] * 9}, "timeline": spans, "registers": 32}
-    whole = measure._row
+    whole = measure.row
 
     def row(*given: Any) -> dict[str, Any]:
         made = whole(*given)
         return made | {"extra": json.dumps({**json.loads(made["extra"]), **told})}
 
-    monkeypatch.setattr(measure, "_row", row)
+    monkeypatch.setattr(measure, "row", row)
     experiment = opened(variants=["fused"])
     experiment.measure()
     assert "No parts to show" in experiment.parts().html

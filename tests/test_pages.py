@@ -45,6 +45,7 @@ def typed() -> list[tuple[str, list[str]]]:
 
 
 COMMANDS = typed()
+SCRIPT = "results/record.sh"
 
 
 def of(program: str) -> list[Any]:
@@ -55,7 +56,7 @@ def of(program: str) -> list[Any]:
 
 def test_every_command_of_the_pages_is_of_a_known_program() -> None:
     """So that each is looked at by one of the tests below."""
-    assert {words[0] for _, words in COMMANDS} == {"roofbook", "make", "papermill", "conda", "python"}
+    assert {words[0] for _, words in COMMANDS} == {"roofbook", "make", "papermill", "conda", "cp", SCRIPT}
     assert len(of("roofbook")) > 20
 
 
@@ -76,7 +77,7 @@ def test_the_commands_are_as_the_program_has_them(
     if given.get("lab"):
         lab = labs.get(given["lab"])
         for name in [*filter(None, [given.get("variant")]), *given.get("only", ())]:
-            lab.variant(name)
+            assert (words[0], name) == ("profile", "all") or lab.variant(name)
         if given.get("case"):
             lab.case(given["case"], given.get("scale") or "quick")
     for name, value in given.get("parameter", ()):
@@ -109,10 +110,19 @@ def test_the_targets_of_make_are_there(words: list[str]) -> None:
             assert (ROOT / "locks" / f"{value}.txt").exists()
 
 
-@pytest.mark.parametrize("words", of("python"))
-def test_the_modules_that_are_run_take_what_they_are_given(words: list[str]) -> None:
-    assert words[:2] == ["-m", "roofbook.record"]
-    assert record.main.make_context("record", words[2:])
+@pytest.mark.parametrize("words", of(SCRIPT))
+def test_the_script_that_records_takes_what_it_is_given(words: list[str], tmp_path: Path) -> None:
+    """Where all packages are there it installs nothing: here pip only says what it would do."""
+    fake = tmp_path / "out" / ".venv" / "bin" / "python"
+    fake.parent.mkdir(parents=True)
+    fake.write_text('#!/bin/sh\necho "$@" >> "$0.log"\n')
+    fake.chmod(0o755)
+    command = [str(ROOT / SCRIPT), *(str(tmp_path / "out") if word == "OUT" else word for word in words)]
+    subprocess.run(command, check=True, cwd=tmp_path)
+    called = fake.with_name("python.log").read_text().splitlines()
+    assert any(line.startswith("-m pip install") and "pyopencl[pocl]" in line for line in called)
+    assert shlex.split(called[-1])[:2] == ["-m", "roofbook.record"]
+    assert record.main.make_context("record", shlex.split(called[-1])[2:])
 
 
 def test_the_picture_is_made_by_a_command_that_works() -> None:

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from roofbook.errors import UsageError, one_of
-from roofbook.evidence import Cells, Evidence, Finding, Lacking, NotHere, NotTestable, of_host
+from roofbook.evidence import Cells, Counted, Evidence, Finding, Lacking, NotHere, NotTestable, of_host
+from roofbook.store import PROFILE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -186,8 +187,18 @@ class Place:
     name: str
     kind: str
 
+    @property
+    def id(self) -> str:
+        """How a user and an address name it, such as `nvidia-h200/cuda`."""
+        return f"{self.device}/{self.backend}"
+
+    @property
+    def by(self) -> str:
+        """The backend, as it is written."""
+        return {"opencl": "OpenCL", "cuda": "CUDA"}.get(self.backend, self.backend)
+
     def __str__(self) -> str:
-        return f"{self.name}, {({'opencl': 'OpenCL', 'cuda': 'CUDA'}).get(self.backend, self.backend)}"
+        return f"{self.name}, {self.by}"
 
 
 @dataclass(frozen=True)
@@ -261,16 +272,16 @@ def _outcome(effects: tuple[float, ...], evidence: Evidence, cells: Cells) -> Ou
 
 def _devices(lab: "Lab", store: "Store") -> dict[Place, Cells]:
     """The cells of each device that evidence asks for, by the device's name; its host's are those of the same machine."""
+    from .run import todays
+
     known = {variant.name: variant for variant in lab.all_variants()}
     asked = dict.fromkeys(name for pieces in lab.claims.values() for piece in pieces for name in piece.variants(lab))
     if not asked:
         return {}
-    rows = store.rows(lab.name, scale=SCALE, variant=list(asked))
-    today = {name: (source.sha256 if (source := known[name].source) else "") for name in asked}
-    kept = rows["variant"].map(today) == rows["source_sha256"].fillna("")
-    rows = rows[kept] if len(rows) else rows
+    rows = todays(lab, store.rows(lab.name, scale=SCALE, variant=list(asked)))
+    profiles = todays(lab, store.rows(lab.name, scale=SCALE, variant=list(asked), role=PROFILE))
     hosted = rows["variant"].isin([name for name in asked if of_host(known[name])])
-    machines = rows["provenance"].map(_machine)
+    machines = rows["provenance"].map(machine)
     found = {}
     for (device, backend), own in rows[~hosted].groupby(["device", "backend"]):
         host = hosted & machines.isin(set(machines[own.index]))
@@ -278,11 +289,12 @@ def _devices(lab: "Lab", store: "Store") -> dict[Place, Cells]:
         last = own.iloc[-1]
         place = Place(device, backend, str(last["device_name"]), str(last["device_kind"]))
         mine = rows[rows.index.isin(own.index) | host]
-        found[place] = Cells(lab, mine, ceilings, backend=backend, kind=place.kind)
+        watched = profiles[(profiles["device"] == device) & (profiles["backend"] == backend)]
+        found[place] = Cells(lab, mine, ceilings, watched, backend=backend, kind=place.kind)
     return dict(sorted(found.items(), key=lambda each: (each[0].kind != "gpu", str(each[0]))))
 
 
-def _machine(provenance: str | None) -> str:
+def machine(provenance: str | None) -> str:
     """What tells the machine of a row from another: its processor, and how many threads of it a program gets."""
     told = json.loads(provenance or "{}")
     return f"{told.get('cpu')}, {told.get('threads_usable')}"
@@ -298,5 +310,8 @@ def command(lab: "Lab", pieces: Sequence[Evidence]) -> str:
     cases = list(dict.fromkeys(piece.case for piece in pieces if piece.case))
     if not variants:
         return ""
+    if all(isinstance(piece, Counted) for piece in pieces):
+        counted = [f"roofbook profile {lab.name} {name} {case}" for case in cases for name in variants]
+        return " && ".join(f"{each} --scale {SCALE} --remeasure" for each in counted)
     chosen = f" -p variants '[{', '.join(variants)}]'" if len(variants) <= FEW else ""
     return f"roofbook run {lab.name} --scale {SCALE}{chosen} -p cases '[{', '.join(cases)}]' -p remeasure true"

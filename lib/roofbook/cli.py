@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from .claims import Judged
     from .report import Table
+    from .store import Store
 
 
 @click.group(
@@ -182,6 +183,50 @@ def rerun(
     execute.execute(root, notebook, shown)
     _fragments(root)
     print(site.build(root))
+
+
+@app.command()
+@LAB
+@VARIANT
+@click.argument("case")
+@SCALE
+@DEVICE
+@RESULTS
+@click.option("--remeasure", is_flag=True, help="Count also what is counted already.")
+def profile(lab: str, variant: str, case: str, scale: str, device: str, results: str, remeasure: bool) -> None:
+    """Have a GPU's hardware counters count a variant.
+
+    By NVIDIA's ncu, on a CUDA device: DRAM, L2 and L1 bytes, instructions, occupancy and the limiting unit, kept as a row
+    of the store. With `all` for VARIANT, those of every step and peer that runs there:
+
+    \b
+      roofbook profile lbm all 128x128
+    """
+    from . import labs as all_labs
+    from . import ncu
+    from .experiment import Experiment
+    from .progress import Reporter
+
+    known = all_labs.get(lab)
+    every = [each for each in (*known.ladder, *known.peers) if each.role in ("step", "peer")]
+    chosen = every if variant == "all" else [known.variant(variant)]
+    place = ncu.open_cuda(device)
+    experiment = Experiment(lab, {"scale": scale, "device": place.spec, "results": results, "cases": [case]})
+    size, store, policy = experiment.cases[0], experiment.store, experiment.policy
+    cells = ncu.plan(known, size, chosen, experiment.device, store, policy)
+    if not cells:
+        why = known.excuse(chosen[0], size) or f"it does not run on {place.spec}"
+        raise UsageError(f"{variant} on {case} cannot be profiled: {why}")
+    tell = Reporter()
+    try:
+        done = ncu.bring_up_to_date(cells, store, policy, remeasure=remeasure, progress=tell)
+    finally:
+        tell.end()
+    print(experiment.counters(case).text)
+    print(done)
+    now = ncu.plan(known, size, chosen, experiment.device, store, policy)
+    if variant != "all" and now[0].state == "failed":
+        raise Failed(f"{variant} on {case}: {now[0].why}")
 
 
 @app.command()
@@ -355,6 +400,31 @@ def _claims(name: str, lines: "Sequence[Judged]", on: str | None = None) -> "tup
 
 @app.command()
 @LAB
+@click.argument("case")
+@click.option(
+    "--on", multiple=True, help="A device of the store, such as nvidia-h200 or nvidia-h200/cuda; may be repeated."
+)
+@RESULTS
+def compare(lab: str, case: str, on: tuple[str, ...], results: str) -> None:
+    """Print a case of LAB on several devices.
+
+    The times of each device and backend in the store, and how many times as fast one is as another. With --on those of these
+    devices, and the ratios of the first to each other:
+
+    \b
+      roofbook compare lbm 128x128 --on nvidia-h200/opencl --on nvidia-h200/cuda
+    """
+    from . import labs as all_labs
+    from .comparison import on_case
+    from .report.comparison import comparison
+    from .run import project_root
+    from .store import Store
+
+    print(comparison(on_case(all_labs.get(lab), Store(project_root() / results), case, on)).text)
+
+
+@app.command()
+@LAB
 @click.option("--data-dir", help="The folder of the training and test images.  [default: the cache, or by download]")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Another seed, other weights.")
 @click.option("--epochs", type=click.IntRange(1), default=60, show_default=True, help="Passes over the images.")
@@ -386,7 +456,7 @@ def _said(parameters: dict[str, Any]) -> str:
 
 
 def _fragments(root: Path) -> None:
-    """What pages take from the store as HTML: verdicts on claims, and the ladder of each lab whose notebook is executed."""
+    """What pages take from the store as HTML: verdicts on claims, devices, and the ladder of each lab that was executed."""
     from . import execute
     from . import labs as all_labs
     from .claims import judged
@@ -394,6 +464,7 @@ def _fragments(root: Path) -> None:
 
     folder, store = root / "book" / "_generated", Store(root / "results")
     folder.mkdir(exist_ok=True)
+    _compare_devices(folder, store)
     for lab in all_labs.names():
         if all_labs.get(lab).claims:
             verdicts, cells = _claims(lab, judged(all_labs.get(lab), store))
@@ -406,6 +477,22 @@ def _fragments(root: Path) -> None:
             from .experiment import Experiment
 
             target.write_text(Experiment(lab, execute.parameters_of(root, notebook), root).ladder_chart().html)
+
+
+def _compare_devices(folder: Path, store: "Store") -> None:
+    """The fragments of the page that compares devices; none where nothing is on record."""
+    from . import labs as all_labs
+    from .comparison import SCALES, compared
+    from .report.comparison import cases, overview, picker
+
+    made = [each for lab in all_labs.names() for scale in SCALES for each in compared(all_labs.get(lab), store, scale)]
+    tables = "".join(table.html for table in overview(made))
+    for name, text in (("pick", picker(made)), ("overview", tables), ("cells", cases(made))):
+        path = folder / f"devices-{name}.html"
+        if made:
+            _renew(path, text)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def _renew(path: Path, text: str) -> None:
@@ -431,7 +518,8 @@ def serve(port: int) -> None:
 def export(sql: str, out: Path | None, results: str) -> None:
     """Write the rows of the store, or an SQL query.
 
-    The views are cells, published and claims; without SQL it is all of cells. Lists are JSON in a CSV.
+    The views are cells, published and claims; without SQL it is all of cells. Lists are JSON in a CSV. Of a cell whose
+    role is profile the time is one under a profiler.
 
     \b
       roofbook export "select variant, median(list_min(samples_s)) from cells group by all"

@@ -8,12 +8,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from . import stats
+from .counters import of_kernel
 from .report.readings import Reading, faster, newest, value
+from .store import PROFILE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,12 +51,22 @@ class Finding:
 class Cells:
     """What the store holds of a lab on one device: the newest reading of each variant and case, and the device's ceilings.
 
-    rows: of this device by this backend and of its host. ceilings: rows of the lab `peaks` of the device.
+    rows: of this device by this backend and of its host. ceilings: rows of the lab `peaks` of the device. profiles: what
+    hardware counters counted on it.
     """
 
-    def __init__(self, lab: "Lab", rows: "pd.DataFrame", ceilings: "pd.DataFrame", *, backend: str, kind: str) -> None:
+    def __init__(
+        self,
+        lab: "Lab",
+        rows: "pd.DataFrame",
+        ceilings: "pd.DataFrame",
+        profiles: "pd.DataFrame",
+        *,
+        backend: str,
+        kind: str,
+    ) -> None:
         self.lab, self.backend, self.kind = lab, backend, kind
-        self._rows, self._ceilings = rows, ceilings
+        self._rows, self._ceilings, self._profiles = rows, ceilings, profiles
         self._found: dict[str, Mapping[str, Reading]] = {}
 
     def reading(self, variant: str, case: str) -> Reading:
@@ -70,6 +82,15 @@ class Cells:
         if not reading.ok:
             raise Lacking(f"{variant} failed: {reading.why}")
         return reading
+
+    def counted(self, variant: str, case: str) -> Mapping[str, Any]:
+        """What counters counted, as `counters.counted` has it. Raises Lacking where they did not."""
+        if self.backend != "cuda":
+            raise NotHere("hardware counters are read by CUDA")
+        reading = newest(self._profiles[self._profiles["case"] == case], roles=[PROFILE]).get(variant)
+        if reading is None or not reading.ok:
+            raise Lacking(f"counters of {variant}{f': {reading.why}' if reading else ''}")
+        return reading.facts
 
     def ran(self, variants: Iterable[str], case: str) -> dict[str, Reading]:
         """Readings by variant, without those that failed. Raises Lacking where one was never measured."""
@@ -257,6 +278,32 @@ class Extremes(Evidence):
 
 
 @dataclass(frozen=True)
+class Crowded(Evidence):
+    """How many work-items a core of the device has at the quickest point of a sweep, of which some have fewer than one."""
+
+    axis: str
+    case: str
+    unit = "a core"
+
+    def variants(self, lab: "Lab") -> tuple[str, ...]:
+        """Those points that can be on this case."""
+        case = lab.case(self.case)
+        return tuple(name for name in points(lab, self.axis).values() if not lab.excuse(lab.variant(name), case))
+
+    def find(self, cells: Cells) -> Finding:
+        ran = cells.ran(self.variants(cells.lab), self.case)
+        shares = {
+            name: told(cells, name, self.case, "work_items") / told(cells, name, self.case, "cores") for name in ran
+        }
+        if not shares or min(shares.values()) > 1:
+            raise Lacking("no point of the sweep with fewer work-items than cores ran")
+        best = quickest(ran.values()).variant
+        fewest = min(shares, key=lambda name: shares[name])
+        points_of = (cells.lab.variant(name).point for name in (best, fewest))
+        return exactly(shares[best], "{} is the quickest; {} has {:.2g} a core".format(*points_of, shares[fewest]))
+
+
+@dataclass(frozen=True)
 class AboveMost(Evidence):
     """How many times as fast a step makes it, to be held against the median of what other steps do."""
 
@@ -384,6 +431,40 @@ class Counterexample(Evidence):
         if not pairs:
             raise Lacking(f"{self.fact} is the same for all")
         return max(pairs, key=lambda pair: (pair.low, pair.estimate))
+
+
+@dataclass(frozen=True)
+class Counted(Evidence):
+    """How many times as large a hardware counter of a kernel is in `after` as in `before`.
+
+    number: which launch shape of the kernel, from 1, such as that of a network's second layer.
+    """
+
+    counter: str
+    before: str
+    after: str
+    case: str
+    kernel: str
+    number: int = 1
+
+    @property
+    def where(self) -> str:
+        return f"{self.case}, {self.counter} of {self.kernel} {self.number}"
+
+    def variants(self, lab: "Lab") -> tuple[str, ...]:
+        return self.before, self.after
+
+    def find(self, cells: Cells) -> Finding:
+        sides = {name: self._of(cells.counted(name, self.case), name) for name in (self.before, self.after)}
+        before, after = sides.values()
+        told = ", ".join(f"{value:.3g} with {name}" for name, value in sides.items())
+        return exactly(after / before, told)
+
+    def _of(self, told: Mapping[str, Any], name: str) -> float:
+        value = of_kernel(told, self.kernel, self.number, self.counter)
+        if not value:
+            raise Lacking(f"{self.counter} of {self.kernel} {self.number} in {name}")
+        return value
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from .errors import UsageError, one_of
 from .lab import SCALES, Case, Series, Sweep, Variant
 from .measure import Policy, where
 from .progress import Reporter
-from .store import Store
+from .store import PROFILE, Store
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -90,7 +90,7 @@ class Experiment:
         self.device = open_device(self.parameters["device"], self.lab.home)
         results = Path(self.parameters["results"])
         self.store = Store(results if results.is_absolute() else (root or run.project_root()) / results)
-        self.policy = Policy(budget_s=self.parameters["budget_s"], seed=self.parameters["seed"])
+        self.policy = Policy(cache=self.lab.cache, budget_s=self.parameters["budget_s"], seed=self.parameters["seed"])
         self.lab.prepare()
         scale = self.parameters["scale"]
         everything = {case.name: case for case in self.lab.cases(scale)}
@@ -138,7 +138,10 @@ class Experiment:
         show = Reporter()
         remeasure = self.parameters["remeasure"]
         try:
-            for plan, policy in ((self._plan_of_ceilings(), run.warm(self.policy)), (self.plan(), self.policy)):
+            plans = [(self.plan(), self.policy)]
+            if self.lab is not peaks.LAB:
+                plans.insert(0, (self._plan_of_ceilings(), run.warm(self.policy)))
+            for plan, policy in plans:
                 done = run.bring_up_to_date(plan, self.device, self.store, policy, remeasure=remeasure, progress=show)
         finally:
             show.end()
@@ -147,8 +150,11 @@ class Experiment:
         return Html(f"<p>{done}.</p>")
 
     def _plan_of_ceilings(self) -> list[run.Planned]:
-        cases = peaks.LAB.cases(self.parameters["scale"])
-        return run.plan(peaks.LAB, cases, peaks.LAB.ladder, self.device, self.store, run.warm(self.policy))
+        """Those that the lab's bounds and rooflines are held against; in the notebook of the ceilings, all."""
+        if self.lab is peaks.LAB:
+            return self.plan(peaks.LAB.ladder)
+        cases, needed = peaks.LAB.cases(self.parameters["scale"]), peaks.LAB.needed(self.lab)
+        return run.plan(peaks.LAB, cases, needed, self.device, self.store, run.warm(self.policy))
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
@@ -159,13 +165,21 @@ class Experiment:
 
     @cached_property
     def _ceilings(self) -> "pd.DataFrame":
-        rows = self._rows_of(self._plan_of_ceilings())
-        return rows.drop_duplicates(["variant", "case"], keep="last")
+        cells = self._plan_of_ceilings()
+        rows = self._rows_of(cells).drop_duplicates(["variant", "case"], keep="last")
+        order = {(cell.case.name, cell.variant.name): at for at, cell in enumerate(cells)}
+        places = [order[row.case, row.variant] for row in rows.itertuples()]
+        return rows.iloc[sorted(range(len(rows)), key=places.__getitem__)]
 
     def _rows_of(self, cells: Sequence[run.Planned]) -> "pd.DataFrame":
         """All rows of these cells, oldest first. Their keys hold all that matters: a row may be of another scale."""
         rows = self.store.rows(cells[0].lab.name if cells else self.lab.name)
         return rows[rows["cell_key"].isin({cell.cell_key for cell in cells})]
+
+    @cached_property
+    def _profiles(self) -> "pd.DataFrame":
+        """What hardware counters counted on this device, at any scale, of kernels as they are today."""
+        return run.todays(self.lab, self.store.rows(self.lab.name, role=PROFILE, device=self.device.slug))
 
     @property
     def peaks(self) -> "Peaks | None":
@@ -176,11 +190,18 @@ class Experiment:
             return None
 
     def bound(self, case: Case) -> "Bound | None":
-        """The least time of a unit on this device; None where its ceilings have no verified time."""
+        """The least time of a unit in float32 on this device; None where its ceilings have no verified time."""
+        return self.bounds(case).get("float32")
+
+    def bounds(self, case: Case) -> "dict[str, Bound]":
+        """The least time of a unit by dtype of the lab's variants, those dtypes whose roof was measured on this device."""
         from .roofline import bound
 
-        work, ceilings = self.lab.work(case), self.peaks
-        return bound(work, ceilings, work.footprint) if ceilings else None
+        ceilings, work = self.peaks, self.lab.work(case)
+        if ceilings is None:
+            return {}
+        dtypes = dict.fromkeys(variant.dtype for variant in self.lab.all_variants())
+        return {dtype: bound(work, ceilings, work.footprint, dtype) for dtype in dtypes if dtype in ceilings.flops}
 
     def case(self, name: str | None = None) -> Case:
         """The case of that name, those of series included; by default the largest of the others."""
@@ -247,9 +268,14 @@ class Experiment:
         chosen = self.case(case)
         changes = {variant.name: variant.change for variant in self.lab.all_variants()}
         return report.ladder(
-            self.rows, self.order(), case=chosen.name, base=self.lab.base, bound=self.bound(chosen), changes=changes,
-            rate=self.lab.rate(chosen), elsewhere=self.elsewhere(chosen),
+            self.rows, self.order(), case=chosen.name, base=self.lab.base, bound=self.bounds(chosen) or None,
+            changes=changes, rate=self.lab.rate(chosen), elsewhere=self.elsewhere(chosen),
         )  # fmt: skip
+
+    def peers(self, case: str | None = None) -> "Table | Note":
+        """How far the best rung of its precision, and the fastest of all, are from each peer on a case."""
+        chosen, names = self.case(case), [variant.name for variant in self.lab.peers]
+        return _or_note(lambda: report.peers(self.rows, names, case=chosen.name, elsewhere=self.elsewhere(chosen)))
 
     def ladder_chart(self, case: str | None = None) -> "Figure | Note":
         """Time of each rung on a case, and the speedup over the base."""
@@ -276,6 +302,26 @@ class Experiment:
         return _or_note(
             lambda: report.resources(self.rows, self.order(), case=chosen.name, elsewhere=self.elsewhere(chosen))
         )
+
+    def counters(self, case: str | None = None) -> "Table | Note":
+        """What hardware counters counted of each variant on a case, beside the bytes modelled and the time of ours."""
+        chosen, scale = self.case(case), self.parameters["scale"]
+        mine = self._profiles[self._profiles["case"] == chosen.name]
+        if mine.empty:
+            wanted = f"{self.lab.name} all {chosen.name}{'' if scale == PARAMETERS['scale'] else f' --scale {scale}'}"
+            return Note(f"no counters yet: `roofbook profile {wanted}` takes them where ncu is")
+        rungs = [self.lab.variant(name) for name in self._rungs()]
+        here = [each.name for each in rungs if "cuda" in each.backends and not self.lab.excuse(each, chosen)]
+        asked = {*here, *mine["variant"]}
+        order = [each.name for each in self.lab.all_variants() if each.name in asked]
+        return report.counters(mine, self.rows, order, case=chosen.name)
+
+    def counted_bytes(self, case: str | None = None) -> dict[str, float]:
+        """Bytes a unit to and from DRAM that hardware counters counted on a case, by variant; of those that they did."""
+        chosen = self.case(case).name
+        told = {name: self.counted(name, chosen) for name in dict.fromkeys(self._profiles["variant"])}
+        found = {name: each["counters"]["dram_bytes"] for name, each in told.items() if each}
+        return {name: moved for name, moved in found.items() if moved is not None}
 
     def timeline(self, *variants: str, case: str | None = None) -> "Figure | Note":
         """What the queues of these variants did when, in one run of each on a case."""
@@ -304,11 +350,24 @@ class Experiment:
         cells = [(self.lab.variant(name), case) for name in series.variants for case in self._cases_of(series)]
         return {(each.name, case.name): why for each, case in cells if (why := self._excuse(each, case))}
 
-    def ceilings(self) -> "Table":
-        """What the device was measured to do: copy bandwidth by working set, fp32 FMA."""
+    def ceilings(self, *groups: str) -> "Table":
+        """What the device was measured to do, the figures on paper beside it: of some groups of ceilings, or of all."""
         from .report.ceilings import ceilings
 
-        return ceilings(self._ceilings, self.device.name)
+        changes = {variant.name: variant.change for variant in peaks.LAB.ladder}
+        known = list(dict.fromkeys(variant.options["group"] for variant in peaks.LAB.ladder))
+        for group in groups:
+            if group not in known:
+                raise one_of("group of ceilings", group, known)
+        mine = {each.name for each in peaks.LAB.ladder if not groups or each.options["group"] in groups}
+        rows = self._ceilings
+        return ceilings(rows[rows["variant"].isin(mine)], self.device.name, changes)
+
+    def bandwidths(self) -> "Figure | Note":
+        """Bandwidth by working set: each level of the device's memory is a step."""
+        from .report.ceilings import bandwidths
+
+        return _or_note(lambda: bandwidths(self._ceilings, self.device.name))
 
     def leave_one_out(self, case: str | None = None) -> "Table":
         """What each optimisation is worth in the best rung, by leaving it out."""
@@ -377,9 +436,10 @@ class Experiment:
         footprint = self.lab.work(chosen).footprint
         return _or_note(
             lambda: report.roofline_chart(
-                self.rows, ceilings, case=chosen.name, working_set=footprint, order=self.order()
+                self.rows, ceilings, case=chosen.name, working_set=footprint, order=self.order(),
+                counted=self.counted_bytes(chosen.name),
             )
-        )
+        )  # fmt: skip
 
     def bandwidth_chart(self, case: str | None = None) -> "Figure | Note":
         """Bandwidth that each rung reaches, by the bytes of its data flow, against the device's measured copy."""
@@ -410,6 +470,14 @@ class Experiment:
         """What a verified run of a variant told besides its time, by its name; None where it told no such thing."""
         reading = self._reading(variant, case)
         return reading.facts.get(name) if reading else None
+
+    def counted(self, variant: str, case: str) -> Mapping[str, Any] | None:
+        """What hardware counters counted of a variant, as `counters.counted` has it; None where they did not."""
+        from .report.readings import newest
+
+        cell = (self._profiles["case"] == case) & (self._profiles["variant"] == variant)
+        reading = newest(self._profiles[cell], roles=[PROFILE]).get(variant)
+        return reading.facts if reading and reading.ok else None
 
     def _reading(self, variant: str, case: str) -> "Reading | None":
         from .report.readings import newest

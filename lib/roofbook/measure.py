@@ -98,9 +98,9 @@ def where(variant: Variant, device: Device) -> tuple[Device | None, str]:
 
 
 def keys(
-    lab: Lab, case: Case, variant: Variant, device: Device, backend: str, policy: Policy, units: int
+    lab: Lab, case: Case, variant: Variant, device: Device, backend: str, policy: Policy, units: int, **more: str
 ) -> tuple[str, str]:
-    """(cell_key, env_key) of a cell as the code and the machine are now."""
+    """(cell_key, env_key) of a cell as the code and the machine are now. more: what else tells it from a timed cell."""
     cell = {
         "lab": lab.name,
         "variant": variant.name,
@@ -111,6 +111,7 @@ def keys(
         "backend": backend,
         "policy": policy.identity(),
         "device": device.slug,
+        **more,
     }
     return cell_key(cell), env_key(provenance.environment(device))
 
@@ -147,7 +148,7 @@ def measure(
         for group in _groups(cells):
             _sample(group, policy, progress)
     finally:
-        rows = [_row(lab, case, cell, run, policy) for cell in cells if cell.reason or cell.whole]
+        rows = [row(lab, case, cell, run, policy) for cell in cells if cell.reason or cell.whole]
         for cell in cells:
             if cell.runnable:
                 cell.runnable.close()
@@ -194,8 +195,8 @@ def _prepare(
             references[small.units] = lab.reference(small, inputs)
         seconds = _once(trial)
         cell.error, cell.bound, cell.compared = lab.check(small, variant, trial.outputs(), references[small.units])
-        if not cell.error <= cell.bound:
-            cell.reason = f"wrong result: error {cell.error:.3g}, allowed {cell.bound:.3g} ({cell.compared})"
+        cell.reason = wrong(cell.error, cell.bound, cell.compared)
+        if cell.reason:
             return
         units = lab.units(case, variant, cell.device)
         if seconds / small.units * units > policy.limit_s:  # a driver may have compiled in the first run
@@ -214,10 +215,15 @@ def _prepare(
             cell.runnable = variant.plan(cell.device, variant, timed, inputs)
         cell.runnable.reset()
     except Exception as error:
-        cell.reason = _reason(error)
+        cell.reason = reason_of(error)
     finally:
         if trial:
             trial.close()
+
+
+def wrong(error: float, bound: float, compared: str) -> str | None:
+    """The reason of a result that is not accepted; None for one that is."""
+    return None if error <= bound else f"wrong result: error {error:.3g}, allowed {bound:.3g} ({compared})"
 
 
 def _once(trial: Runnable) -> float:
@@ -228,7 +234,7 @@ def _once(trial: Runnable) -> float:
     return time.perf_counter() - start
 
 
-def _reason(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
     """One line for a failed row. What is not a failure of the kernel or the device is a defect of ours and is raised."""
     known: dict[type[Exception], str] = {
         BuildFailed: "does not build",
@@ -259,7 +265,7 @@ def _sample(cells: list[Cell], policy: Policy, progress: Progress) -> None:
                 cell.runnable.run()
             active.append(cell)
         except Exception as error:
-            cell.reason = _reason(error)
+            cell.reason = reason_of(error)
     order = random.Random(policy.seed)
     for number in range(policy.maximum):
         # Drawn anew every second round and walked back in between: a drift then favours no place in the row.
@@ -276,7 +282,7 @@ def _sample(cells: list[Cell], policy: Policy, progress: Progress) -> None:
                 told = cell.runnable.run()
                 seconds = time.perf_counter() - start
             except Exception as error:
-                cell.reason = _reason(error)
+                cell.reason = reason_of(error)
                 continue
             cell.samples.append(seconds if told is None else told)
             cell.walls.append(seconds)
@@ -290,7 +296,7 @@ def _sample(cells: list[Cell], policy: Policy, progress: Progress) -> None:
                     assert cell.runnable is not None
                     cell.facts, cell.whole = cell.runnable.facts(), True
                 except Exception as error:
-                    cell.reason = _reason(error)
+                    cell.reason = reason_of(error)
         active = [cell for cell in active if not cell.reason and not cell.whole]
         if not active:
             break
@@ -319,7 +325,8 @@ class _Flush:
         self.queue.finish()
 
 
-def _row(lab: Lab, case: Case, cell: Cell, run: str, policy: Policy) -> dict[str, Any]:
+def row(lab: Lab, case: Case, cell: Cell, run: str, policy: Policy) -> dict[str, Any]:
+    """The row of the store that a cell becomes."""
     variant = cell.variant
     units = cell.runnable.units if cell.runnable else lab.units(case, variant, cell.device)
     key, environment = keys(lab, case, variant, cell.device, cell.backend, policy, units)

@@ -1,66 +1,100 @@
 """Measure labs on the devices of a machine and leave the runs in a folder: `python -m roofbook.record OUT`.
 
-Serves whoever brings a new device into the book. Goes on where it stopped: what OUT holds already is not measured again.
+Serves whoever brings a device into the book. Goes on where it stopped: what OUT holds already is not measured again.
 """
 
+import resource
 import sys
 import time
 from pathlib import Path
 
 import click
 
-from . import labs, peaks, run
+from . import labs, run
+from .device import Device
+from .devices import devices
 from .errors import UsageError
 from .experiment import Experiment
+from .run import Summary
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("out", type=click.Path(path_type=Path))
-@click.option("--lab", "names", multiple=True, help="A lab; may be repeated. All without it.")
-@click.option("--device", "devices", multiple=True, default=("auto",), help="A device; may be repeated.")
-@click.option("--scale", "scales", multiple=True, default=("published",), help="A scale; may be repeated.")
+@click.option(
+    "--lab", "names", multiple=True, help="A lab, or peaks; may be repeated. The ceilings and all without it."
+)
+@click.option("--device", "specs", multiple=True, help="A device; may be repeated. One of each kind without it.")
+@click.option("--scale", "scales", multiple=True, help="A scale; may be repeated. published and large without it.")
 @click.option("--case", "cases", multiple=True, help="A case; may be repeated. All without it.")
 @click.option("--variant", "variants", multiple=True, help="A variant; may be repeated. All without it.")
+@click.option("--sweeps/--no-sweeps", default=True, show_default=True, help="Measure also the points of sweeps.")
 @click.option("--budget", default=0.5, show_default=True, help="Seconds of samples a cell.")
 @click.option("--remeasure", is_flag=True, help="Measure also what OUT holds already.")
 def main(
     out: Path,
     names: tuple[str, ...],
-    devices: tuple[str, ...],
+    specs: tuple[str, ...],
     scales: tuple[str, ...],
     cases: tuple[str, ...],
     variants: tuple[str, ...],
+    sweeps: bool,
     budget: float,
     remeasure: bool,
 ) -> None:
-    """Measure the ceilings and labs of each device, print the ladders, and leave the Parquet files under OUT."""
-    out.mkdir(parents=True, exist_ok=True)
-    for device in devices:
-        for scale in scales:
-            for name in names or labs.names():
+    """Measure ceilings, labs and peers on each device, print the ladders, and leave the Parquet files under OUT/recorded."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"OUT {out} cannot be made: {error.strerror}") from None
+    began, done = time.perf_counter(), list[tuple[str, Summary, float]]()
+    for spec in specs or [device.spec for device in one_of_each_kind(devices())]:
+        for name in names or [labs.CEILINGS, *labs.names()]:
+            for scale in scales or (("published",) if name == labs.CEILINGS else ("published", "large")):
+                start = time.perf_counter()
                 parameters = {
-                    "device": device, "scale": scale, "budget_s": budget, "results": str(out.resolve()),
-                    "cases": list(cases) or None, "variants": list(variants) or None,
+                    "device": spec, "scale": scale, "budget_s": budget, "results": str(out.resolve()),
+                    "cases": list(cases) or None, "variants": list(variants) or chosen(name, sweeps),
                 }  # fmt: skip
-                _record(Experiment(name, parameters), remeasure)
+                experiment = Experiment(name, parameters)
+                print(f"{experiment.lab.title} at scale {scale} on {spec}, {experiment.device.name}", flush=True)
+                summary = record(experiment, remeasure)
+                seconds = time.perf_counter() - start
+                print(f"{summary}, {seconds:.0f} s\n", flush=True)
+                done.append((f"{name} {scale} {spec}", summary, seconds))
+    for what, summary, seconds in done:
+        print(f"{what}: {summary}, {seconds:.0f} s")
+    print(told(time.perf_counter() - began))
 
 
-def _record(experiment: Experiment, remeasure: bool) -> None:
-    start = time.perf_counter()
+def chosen(lab: str, sweeps: bool) -> list[str] | None:
+    """The variants to measure: None for all."""
+    found = labs.get(lab)
+    return None if sweeps else [variant.name for variant in (*found.ladder, *found.peers)]
+
+
+def one_of_each_kind(found: list[Device]) -> list[Device]:
+    """The first device of each backend and kind: a GPU by CUDA and by OpenCL, and the CPU."""
+    return list({(device.backend, device.kind): device for device in reversed(found)}.values())[::-1]
+
+
+def record(experiment: Experiment, remeasure: bool) -> Summary:
+    """Measure what is not fresh, into the recorded part of the store, and print the tables."""
     device, store, policy = experiment.device, experiment.store, experiment.policy
-    print(f"{experiment.lab.name} on {device.spec}, {device.name}", flush=True)
-    ceilings = run.plan(
-        peaks.LAB, peaks.LAB.cases(experiment.parameters["scale"]), peaks.LAB.ladder, device, store, run.warm(policy)
+    summary = run.bring_up_to_date(
+        experiment.plan(), device, store, policy, remeasure=remeasure, where="recorded", progress=_say
     )
-    run.bring_up_to_date(ceilings, device, store, run.warm(policy))
-    print(experiment.ceilings().text, end="\n\n")
-    done = run.bring_up_to_date(experiment.plan(), device, store, policy, remeasure=remeasure, progress=_say)
+    if experiment.lab.name == labs.CEILINGS:
+        print(experiment.ceilings().text, end="\n\n")
+        return summary
     for case in experiment.cases:
         print(experiment.ladder(case.name).text, end="\n\n")
-        for sweep in experiment.lab.sweeps:
-            if any(v in experiment.variants and not experiment.lab.excuse(v, case) for v in sweep.variants):
-                print(experiment.sweep_table(sweep.axis, case.name).text, end="\n\n")
-    print(f"{done}, {time.perf_counter() - start:.0f} s\n", flush=True)
+    return summary
+
+
+def told(seconds: float) -> str:
+    """What the run took: time, and the most memory of the host."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return f"In all {seconds:.0f} s, at most {peak / 2**30:.1f} GiB of the host's memory"
 
 
 _said = {"": ""}

@@ -6,12 +6,15 @@ The store is the truth: whoever calls, a cell that is fresh is not measured agai
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import measure, provenance
 from .device import Device
 from .lab import Case, Lab, Variant
 from .store import Store, Where, new_run_id
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -105,6 +108,12 @@ def bring_up_to_date(
     own = [row for row in rows if row["role"] != "again"]  # the twin of a parent is no cell of its own
     failed = sum(row["status"] == "failed" for row in own)
     return Summary(run, len(own), len(cells) - len(due), failed)
+
+
+def todays(lab: Lab, rows: "pd.DataFrame") -> "pd.DataFrame":
+    """Those rows of a lab whose kernel is, letter for letter, that of today's code."""
+    today = {variant.name: variant.source.sha256 if variant.source else "" for variant in lab.all_variants()}
+    return rows[rows["variant"].map(today) == rows["source_sha256"].fillna("")] if len(rows) else rows
 
 
 def warm(policy: measure.Policy) -> measure.Policy:

@@ -40,6 +40,9 @@ COLUMNS = dict.fromkeys(_TEXT, "VARCHAR") | {
 }
 """The columns of a row with their SQL types."""
 
+PROFILE = "profile"
+"""The role of a row of hardware counters. Its time is under a profiler, so only those get the row who ask for this role."""
+
 REQUIRED = ("run", "started", "lab", "variant", "case", "role", "device", "backend", "policy", "cell_key", "env_key")
 _IDENTITY = (*REQUIRED, "scale", "dtype", "timed")  # rows equal in these are one measurement in two files
 _EMPTY = (
@@ -146,9 +149,14 @@ class Store:
         """
         return self._ask(sql, params)[0].to_pandas()
 
-    def rows(self, lab: str, **only: str | Sequence[str] | None) -> "pd.DataFrame":
-        """All rows of a lab, oldest first. A filter names a column and what to keep of it, such as case="128x128"."""
-        return self._select(lab, only)
+    def rows(
+        self, lab: str, *, where: Sequence[Where] = ("recorded", "local"), **only: str | Sequence[str] | None
+    ) -> "pd.DataFrame":
+        """All rows of a lab, oldest first. A filter names a column and what to keep of it, such as case="128x128".
+
+        Those of role PROFILE only where the filter names that role.
+        """
+        return self._select(lab, only, where=where)
 
     def latest(self, lab: str, **only: str | Sequence[str] | None) -> "pd.DataFrame":
         """The newest row, failed or not, of each variant, case, backend, device, role, policy; filters as in rows."""
@@ -165,7 +173,7 @@ class Store:
         """The state of each cell, from one reading of the store.
 
         A cell has lab, variant, case, backend, device, cell_key and env_key. It may have a role (without one, any
-        counts but `again`, a parent's twin) and, for a better `why`, today's environment and source_sha256.
+        counts but `again`, a parent's twin, and PROFILE) and, for a better `why`, today's environment and source_sha256.
         """
         wanted = list(cells)
         labs = sorted({cell["lab"] for cell in wanted})
@@ -202,15 +210,19 @@ class Store:
             raise one_of("place", where, ["recorded", "local"])
         return self.root / where
 
-    def _select(self, lab: str, only: Mapping[str, Any], newest: str = "") -> "pd.DataFrame":
+    def _select(
+        self, lab: str, only: Mapping[str, Any], newest: str = "", where: Sequence[Where] = ("recorded", "local")
+    ) -> "pd.DataFrame":
         wanted = {name: [v] if isinstance(v, str) else list(v) for name, v in only.items() if v is not None}
         for name in wanted:
             if COLUMNS.get(name) != "VARCHAR":
                 raise one_of("column to filter by", name, _TEXT)
         conditions = "".join(f' and list_contains(?::VARCHAR[], "{name}")' for name in wanted)
+        conditions += f" and role <> '{PROFILE}'" * ("role" not in wanted)
         sql = f"select * from cells where lab = ?{conditions} {newest} order by started, run"
         device = wanted.get("device", [])
-        return self._ask(sql, [lab, *wanted.values()], lab, device[0] if len(device) == 1 else "*")[0].to_pandas()
+        place = device[0] if len(device) == 1 else "*"
+        return self._ask(sql, [lab, *wanted.values()], lab, place, where)[0].to_pandas()
 
     def _ask(
         self,
@@ -408,7 +420,7 @@ def _place(row: Mapping[str, Any]) -> tuple[str, ...]:
 def _state(cell: Mapping[str, Any], rows: list[dict[str, Any]]) -> State:
     """The state of a cell, given the rows of its place, oldest first."""
     role = cell.get("role")
-    rows = [row for row in rows if (row["role"] == role if role else row["role"] != "again")]
+    rows = [row for row in rows if (row["role"] == role if role else row["role"] not in ("again", PROFILE))]
     if not rows:
         return State("missing", f"never measured on {cell['device']} by {cell['backend']}")
     same = [row for row in rows if row["cell_key"] == cell["cell_key"]]

@@ -6,8 +6,10 @@ Nothing here reads a store or asks a device. Figures import matplotlib only when
 from roofbook.report.bandwidth import bandwidth_chart
 from roofbook.report.bars import ladder_chart
 from roofbook.report.claims import behind, claims
+from roofbook.report.counters import counters
 from roofbook.report.html import Html, Table, html_diff, html_source
 from roofbook.report.parts import parts, resources
+from roofbook.report.peers import peers
 from roofbook.report.published import published_beside_ours
 from roofbook.report.records import card, failed, states
 from roofbook.report.roofs import roofline_chart
@@ -25,6 +27,7 @@ __all__ = [
     "behind",
     "card",
     "claims",
+    "counters",
     "crossings",
     "failed",
     "heat_map",
@@ -35,6 +38,7 @@ __all__ = [
     "leave_one_out",
     "line_sweep",
     "parts",
+    "peers",
     "published_beside_ours",
     "resources",
     "roofline_chart",

@@ -40,7 +40,7 @@ TELLERS = {
 
 
 @dataclass(frozen=True)
-class _Column:
+class Column:
     """name: of the column in `Table.frame`. cell, value: what the table and the frame say of a verified reading."""
 
     name: str
@@ -75,7 +75,7 @@ def parts(
     unit = next((str(each.row["unit"]) for each in mine), "unit")
     columns = [_part(part, scale) for part in parts] + [_fact(fact, head, mine) for fact, head in facts.items()]
     notes = [f"Parts are medians per {unit}; the 95 % interval of each is in its tooltip."] * bool(parts)
-    return _table(found, order, columns, elsewhere, caption or f"Parts of a run on {case}", notes, "parts")
+    return by_variant(found, order, columns, elsewhere, caption or f"Parts of a run on {case}", notes, "parts")
 
 
 def resources(
@@ -97,7 +97,8 @@ def resources(
         raise UsageError(f"no verified variant on {case} tells what its kernel takes")
     backends = dict.fromkeys(str(each.row["backend"]) for each in mine)
     notes = [RESOURCES_NOTE] + [said for backend, said in TELLERS.items() if backend in backends]
-    return _table(found, order, columns, elsewhere, caption or f"What each kernel takes on {case}", notes, "resources")
+    caption = caption or f"What each kernel takes on {case}"
+    return by_variant(found, order, columns, elsewhere, caption, notes, "resources")
 
 
 def _median(reading: Reading, part: str) -> float | None:
@@ -105,15 +106,15 @@ def _median(reading: Reading, part: str) -> float | None:
     return stats.median_ci(reading.parts[part]).estimate if part in reading.parts else None
 
 
-def _part(part: str, scale: tuple[str, float]) -> _Column:
+def _part(part: str, scale: tuple[str, float]) -> Column:
     head = Cell(f"{part} ({scale[0]})", "num")
-    return _Column(part, head, lambda each: part_cell(each, part, scale[1]), lambda each: _median(each, part))
+    return Column(part, head, lambda each: part_cell(each, part, scale[1]), lambda each: _median(each, part))
 
 
-def _fact(fact: str, head: str, readings: Sequence[Reading]) -> _Column:
+def _fact(fact: str, head: str, readings: Sequence[Reading]) -> Column:
     words = any(isinstance(reading.facts.get(fact), str) for reading in readings)
     cell = _occupancy if fact == "occupancy" else lambda each: fact_cell(each, fact)
-    return _Column(fact, Cell(head, "" if words else "num"), cell, lambda each: each.facts.get(fact))
+    return Column(fact, Cell(head, "" if words else "num"), cell, lambda each: each.facts.get(fact))
 
 
 def _occupancy(reading: Reading) -> Cell:
@@ -122,15 +123,16 @@ def _occupancy(reading: Reading) -> Cell:
     return told if told.title else Cell(show.percent(reading.facts["occupancy"]), "num")
 
 
-def _table(
+def by_variant(
     found: Mapping[str, Reading],
     order: Sequence[str],
-    columns: Sequence[_Column],
+    columns: Sequence[Column],
     elsewhere: Collection[str] | Mapping[str, str],
     caption: str,
     notes: Sequence[str],
     css: str,
 ) -> Table:
+    """One line a variant of `order`: the columns of its reading, else why there are none."""
     import pandas as pd
 
     home = home_device([found[name] for name in order if name in found and found[name].ok])

@@ -37,7 +37,8 @@ def published_beside_ours(
     -> our figure as text, for figures that are no single cell's. parts, facts: (published variant, case, metric) -> the part
     of our run, or those whose sum, is held against the published time, or the number among our run's facts that is held
     against the figure, a share becoming per cent where the published unit is %; None: what the metric says of the run as a
-    whole. lacks: the same -> why there is no figure of ours. source: where the figures were published.
+    whole. lacks: the same -> why there is no figure of ours where `measured` has none. source: where the figures were
+    published.
     """
     import pandas as pd
 
@@ -54,7 +55,7 @@ def published_beside_ours(
         cell, record = _ours(figure, reading, found, over, (units or {}).get(case), parts(*key), facts(*key))
         if (noted := (measured or {}).get(key)) is not None:
             cell, record = Cell(noted, "num"), {"ours": noted, "status": "ok"}
-        if lack := lacks(*key):
+        elif lack := lacks(*key):
             cell, record = Cell(lack, "absent"), {"status": "missing"}
         where = _device(reading.row) if reading is not None and reading.ok and cell.css != "absent" else show.DASH
         trial = f", {len(trials)} trials" if len(trials) > 1 else ""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from roofbook import stats
 from roofbook.errors import UsageError, one_of
+from roofbook.store import PROFILE
 
 if TYPE_CHECKING:
     import numpy as np
@@ -96,6 +97,7 @@ def value(row: Mapping[str, Any], key: str) -> float:
 def newest(rows: "pd.DataFrame", case: str | None = None, roles: Iterable[str] | None = None) -> dict[str, Reading]:
     """The newest reading of every variant of `case`, by name, in the order of the rows; `roles` keeps only these roles.
 
+    What counters counted (role PROFILE) is read where `roles` is that role alone: its times are under a profiler.
     Errors: UsageError for a case without rows, or a sample that is not a positive finite number.
     """
     if case is not None and not rows.empty:
@@ -103,8 +105,11 @@ def newest(rows: "pd.DataFrame", case: str | None = None, roles: Iterable[str] |
         if case not in known:
             raise one_of("case", case, known)
         rows = rows[rows["case"] == case]
+    wanted = set(roles) if roles is not None else None
     latest: dict[tuple[str, bool], Mapping[str, Any]] = {}
     for row in rows.to_dict("records"):
+        if (row["role"] == PROFILE) != (wanted == {PROFILE}):
+            continue
         key = str(row["variant"]), row["role"] == "again"
         if key not in latest or row["started"] >= latest[key]["started"]:
             latest[key] = {str(name): field for name, field in row.items()}
@@ -114,7 +119,6 @@ def newest(rows: "pd.DataFrame", case: str | None = None, roles: Iterable[str] |
         if again and (name, False) in latest:  # an A/A twin keeps its variant's name; it is held against that variant
             reading = replace(reading, variant=f"{name} (again)", parent=name)
         found[reading.variant] = reading
-    wanted = set(roles) if roles is not None else None
     return {name: each for name, each in found.items() if wanted is None or each.role in wanted}
 
 

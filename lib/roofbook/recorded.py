@@ -1,0 +1,122 @@
+"""A lab as the store has it of a device that need not be here: the tables and figures of runs on record.
+
+Serves the pages, which show a GPU's figures beside those of the machine that built them, and the page that compares devices.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from functools import cached_property
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from . import peaks
+from .claims import Place, machine
+from .device import Buffer, Device, Program, Queue, Unsupported
+from .evidence import of_host
+from .experiment import Experiment, Note
+from .lab import Lab
+from .run import Planned, todays
+from .store import Store, Where
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Absent(Device):
+    """A device that is known from its rows alone: it runs nothing."""
+
+    def __init__(self, place: Place, row: "pd.Series[Any]") -> None:
+        self.backend, self.kind, self.name, self.spec = place.backend, place.kind, place.name, f"{place} on record"
+        self.told = json.loads(row["provenance"] or "{}").get("environment", {}).get("device", {})
+        if found := re.search(r"\bsm_(\d+)\b", self.told.get("device", "")):
+            self.architecture = int(found[1])
+
+    def identity(self) -> dict[str, str]:
+        return dict(self.told)
+
+    def build(self, text: str, options: Sequence[str] = ()) -> Program:
+        raise Unsupported(f"{self.spec} is not here")
+
+    def empty(self, nbytes: int) -> Buffer:
+        raise Unsupported(f"{self.spec} is not here")
+
+    def queue(self, profiling: bool = False) -> Queue:
+        raise Unsupported(f"{self.spec} is not here")
+
+
+class Record(Experiment):
+    """What an Experiment on that device would show. It measures nothing.
+
+    Rows count whose kernel is, letter for letter, that of today's code; the host's code may have changed since.
+    """
+
+    def __init__(self, lab: Lab, place: Place, store: Store, scale: str, rows: "pd.DataFrame") -> None:
+        self.lab, self.place, self.store = lab, place, store
+        self.parameters = {"scale": scale, "device": str(place), "cases": None}
+        self._own = rows
+        self.device = Absent(place, rows[rows["backend"] == place.backend].iloc[-1])
+        self.variants = list(lab.all_variants())
+        measured = set(rows["case"])
+        self.cases = [case for case in lab.cases(scale) if case.name in measured]
+
+    @cached_property
+    def rows(self) -> "pd.DataFrame":
+        return self._own
+
+    @cached_property
+    def _ceilings(self) -> "pd.DataFrame":
+        known = {case.name: case.units for case in peaks.LAB.cases(self.parameters["scale"])}
+        rows = todays(peaks.LAB, self.store.rows("peaks", device=self.place.device, backend=self.place.backend))
+        rows = rows[[known.get(row.case) == row.units for row in rows.itertuples()]] if len(rows) else rows
+        return rows.drop_duplicates(["variant", "case"], keep="last")
+
+    def plan(self, variants: Any = None) -> list[Planned]:
+        return []
+
+    def shown(self) -> list[Any]:
+        """What a page shows of it: conclusions, ladders, roofline, peers, counters, sweeps and series, as far as measured."""
+        blocks: list[Any] = [self.ladder_chart()]
+        for case in self.cases:
+            blocks += [self.ladder(case.name), self.peers(case.name)]
+        blocks += [self.roofline(), self.bandwidth_chart() if self.lab.home == "opencl" else None]
+        blocks += [self.counters(case.name) for case in self.cases]
+        blocks += [self.parts() if self.lab.parts else None, self.resources()]
+        for sweep in self.lab.sweeps:
+            if sweep.axis == "without":
+                blocks.append(self.leave_one_out())
+            else:
+                two = all(re.search("[x/]", str(point.point)) for point in sweep.variants)
+                blocks.append(self.heat_map(sweep.axis) if two else self.line_sweep(sweep.axis))
+        for series in self.lab.series(self.parameters["scale"]):
+            blocks += [self.series_chart(series.axis), self.crossings(series.axis)]
+        return [block for block in blocks if block is not None and not isinstance(block, Note)]
+
+    def section(self, opened: bool) -> str:
+        """HTML that opens and closes: what is on record of the lab on this device."""
+        from markdown_it import MarkdownIt
+
+        run = self.rows.iloc[-1]
+        told = f"{len(self.rows)} cells, the newest of {run['started']:%Y-%m-%d}, scale {self.parameters['scale']}"
+        words = MarkdownIt().render(self.lab.summary(self))
+        body = "".join(block._repr_html_() for block in self.shown())
+        state = " open" if opened else ""
+        head = f"<summary>{escape(str(self.place))}: {escape(told)}</summary>"
+        return f'<details class="on-record"{state}>{head}\n{words}{body}</details>'
+
+
+def records(lab: Lab, store: Store, scale: str = "published", where: Sequence[Where] = ("recorded",)) -> list[Record]:
+    """A lab on each device by each backend of which these parts of the store have cells, GPUs first."""
+    rows = todays(lab, store.rows(lab.name, scale=scale, where=where))
+    if rows.empty:
+        return []
+    found = {variant.name: variant for variant in lab.all_variants()}
+    hosted = rows["variant"].isin([name for name, variant in found.items() if of_host(variant)])
+    machines = rows["provenance"].map(machine)
+    made = []
+    for (device, backend), own in rows[~hosted].groupby(["device", "backend"]):
+        last = own.iloc[-1]
+        place = Place(device, backend, str(last["device_name"]), str(last["device_kind"]))
+        mine = rows[rows.index.isin(own.index) | (hosted & machines.isin(set(machines[own.index])))]
+        made.append(Record(lab, place, store, scale, mine))
+    return sorted(made, key=lambda each: (each.place.kind != "gpu", each.place.backend != lab.home, str(each.place)))

@@ -1,0 +1,34 @@
+#!/bin/sh
+# Measure everything on this machine and leave the runs in a folder, to send them in:
+#
+#   results/record.sh OUT                      with a network
+#   WHEELS=FOLDER results/record.sh OUT        without one, from wheels in a folder
+#
+# What follows OUT goes to `python -m roofbook.record`, such as `--lab lbm`. Packages that this machine's Python has already
+# (CuPy, PyTorch) are used; what is missing goes into OUT/.venv. The same command again goes on where it stopped.
+set -eu
+out=${1:?"say where to: $0 OUT"}
+shift
+project=$(cd "$(dirname "$0")/.." && pwd)
+mkdir -p "$out"
+out=$(cd "$out" && pwd)
+python=${PYTHON:-python3}
+source=${WHEELS:+--no-index --find-links $WHEELS}
+
+[ -x "$out/.venv/bin/python" ] || "$python" -m venv --system-site-packages "$out/.venv"
+install() {
+    "$out/.venv/bin/python" -m pip install --quiet --disable-pip-version-check $source "$@"
+}
+has() {
+    "$out/.venv/bin/python" -c "import importlib.util, sys; sys.exit(not importlib.util.find_spec('$1'))"
+}
+install numpy pandas pyarrow duckdb matplotlib pcpp psutil click scikit-learn nvidia-ml-py 'pyopencl[pocl]'
+if command -v nvidia-smi >/dev/null; then
+    has cupy || install "${CUPY:-cupy-cuda13x}" || echo "no CuPy: nothing is measured by CUDA" >&2
+fi
+for peer in torch lbmpy; do
+    has $peer || install $peer || echo "no $peer: its rows will say so" >&2
+done
+
+export PYTHONPATH="$project/lib${PYTHONPATH:+:$PYTHONPATH}" PYTHONUNBUFFERED=1
+"$out/.venv/bin/python" -m roofbook.record "$out" "$@"

@@ -1,0 +1,153 @@
+"""Recording a device: where the runs lie, that a second call goes on, and what a page shows of a device that is not here."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from roofbook import labs, record
+from roofbook.device import Unsupported
+from roofbook.recorded import Record, records
+from roofbook.store import Store
+
+ROOT = Path(__file__).parents[1]
+VARIANTS = ("sequential", "checked", "native-rsqrt", "float4", "fused")
+
+
+def recorded(out: Path, *more: str, labs: tuple[str, ...] = ("peaks", "stencil")) -> Result:
+    chosen = [word for name in labs for word in ("--lab", name)]
+    return CliRunner().invoke(
+        record.main, [str(out), *chosen, "--scale", "test", "--budget", "0.01", *more], catch_exceptions=False
+    )
+
+
+def variants(*names: str) -> list[str]:
+    return [word for name in names for word in ("--variant", name)]
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the ceilings and a ladder on record."""
+    folder = tmp_path_factory.mktemp("out")
+    for each in (recorded(folder, labs=("peaks",)), recorded(folder, *variants(*VARIANTS), labs=("stencil",))):
+        assert each.exit_code == 0, each.output
+    return folder
+
+
+@pytest.fixture
+def shown(out: Path) -> Record:
+    return records(labs.get("stencil"), Store(out), "test")[-1]
+
+
+def test_the_runs_lie_where_the_book_has_them_and_a_second_call_measures_nothing(out: Path) -> None:
+    places = {path.relative_to(out).parts[:2] for path in out.rglob("*.parquet")}
+    assert places == {("recorded", "lab=peaks"), ("recorded", "lab=stencil")}
+    before = sorted(out.rglob("*.parquet"))
+    again = recorded(out, *variants(*VARIANTS), labs=("stencil",))
+    assert re.search(r"0 cells measured, \d+ were fresh", again.output)
+    assert sorted(out.rglob("*.parquet")) == before
+    assert re.search(r"In all \d+ s, at most [\d.]+ GiB of the host's memory", again.output)
+    more = recorded(out, *variants("flat"), labs=("stencil",))
+    assert re.search(r"3 cells measured", more.output) and "flat" in more.output
+
+
+def test_what_was_kept_of_a_run_that_is_cut_off_is_not_measured_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Cut(Exception):
+        pass
+
+    def cut(variant: str, what: str) -> None:
+        if variant.startswith("7x48"):
+            raise Cut
+
+    whole = record._say
+    monkeypatch.setattr(record, "_say", cut)
+    with pytest.raises(Cut):
+        recorded(tmp_path, *variants("flat", "float4"), labs=("stencil",))
+    assert set(Store(tmp_path).rows("stencil")["case"]) == {"6x1024"}
+    monkeypatch.setattr(record, "_say", whole)
+    again = recorded(tmp_path, *variants("flat", "float4"), labs=("stencil",))
+    assert re.search(r"[34] cells measured, 2 were fresh", again.output)
+
+
+def test_a_lab_without_its_sweeps() -> None:
+    lab = labs.get("stencil")
+    assert record.chosen("stencil", True) is None
+    assert record.chosen("stencil", False) == [variant.name for variant in (*lab.ladder, *lab.peers)]
+
+
+def test_one_device_of_each_kind_is_taken() -> None:
+    class Fake:
+        def __init__(self, backend: str, kind: str, spec: str) -> None:
+            self.backend, self.kind, self.spec = backend, kind, spec
+
+    found: list[Any] = [
+        Fake("cuda", "gpu", "cuda:0"), Fake("cuda", "gpu", "cuda:1"), Fake("opencl", "gpu", "opencl:0"),
+        Fake("opencl", "cpu", "opencl:1"), Fake("opencl", "cpu", "opencl:2"),
+    ]  # fmt: skip
+    assert [each.spec for each in record.one_of_each_kind(found)] == ["cuda:0", "opencl:0", "opencl:1"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--lab", "stensil"], "unknown lab 'stensil'; valid: .*stencil.*"),
+        (["--device", "cuda:77"], "unknown device 'cuda:77'; valid: auto, .*"),
+        (["--scale", "tiny"], "unknown scale 'tiny'; valid: quick, published, large, test"),
+    ],
+)
+def test_what_is_wrong_is_one_line(tmp_path: Path, words: list[str], said: str) -> None:
+    import subprocess
+    import sys
+
+    command = [sys.executable, "-m", "roofbook.record", str(tmp_path / "out"), *words]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 2
+    assert re.fullmatch(rf"error: {said}\n", done.stderr), done.stderr
+
+
+def test_a_record_shows_what_was_measured_without_its_device(shown: Record, out: Path) -> None:
+    rows = Store(out).rows("stencil")
+    assert [case.name for case in shown.cases] == ["6x1024", "7x48", "5x13"]
+    assert shown.place.kind == rows[rows["variant"] == "checked"].iloc[0]["device_kind"]
+    for name in VARIANTS:
+        mine = rows[(rows["variant"] == name) & (rows["case"] == "6x1024") & (rows["role"] != "again")].iloc[-1]
+        (median,) = [sorted(mine["samples_s"])[len(mine["samples_s"]) // 2 :][:1]]
+        assert shown.seconds(name, "6x1024") == pytest.approx(float(median[0]) / mine["units"], rel=0.5)
+    html = shown.section(opened=True)
+    assert html.startswith('<details class="on-record" open>') and html.count("<details") == html.count("</details>")
+    assert str(shown.place) in html and html.count("<svg") >= 2 and html.count("<table") >= 3
+    assert "not on this device" not in shown.ladder("6x1024").html.split("fused")[0]
+    assert shown.peaks and shown.peaks.flops["float32"] > 0
+    with pytest.raises(Unsupported, match="on record is not here"):
+        shown.device.build("")
+    assert shown.plan() == []
+
+
+def test_rows_of_another_kernel_text_do_not_count(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = labs.get("stencil")
+    before = records(lab, Store(out), "test")[-1]
+    assert before.seconds("checked", "6x1024") and records(lab, Store(out), "published") == []
+    changed = lab.variant("no-ifs").source
+    variant = lab.variant("checked")
+    monkeypatch.setattr(type(lab), "ladder", tuple(
+        type(each)(**{**vars(each), "source": changed}) if each is variant else each for each in lab.ladder
+    ))  # fmt: skip
+    after = records(lab, Store(out), "test")[-1]
+    assert after.seconds("checked", "6x1024") is None and after.seconds("fused", "6x1024")
+
+
+def test_the_runs_that_the_book_keeps_are_whole_and_small() -> None:
+    kept = [path for path in (ROOT / "results" / "recorded").rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in kept) < 30e6
+    for lab in [labs.CEILINGS, *labs.names()] if kept else []:
+        rows = Store(ROOT / "results").rows(lab, where=("recorded",))
+        good = rows[rows["status"] == "ok"]
+        assert len(good) and all(len(samples) >= 3 for samples in good["samples_s"])
+        assert (good["error"] <= good["bound"]).all() | (good["role"] == "probe").any()
+        assert rows[rows["status"] == "failed"]["reason"].notna().all()
