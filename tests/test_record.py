@@ -98,6 +98,7 @@ def test_one_device_of_each_kind_is_taken() -> None:
     [
         (["--lab", "stensil"], "unknown lab 'stensil'; valid: .*stencil.*"),
         (["--device", "cuda:77"], "unknown device 'cuda:77'; valid: auto, .*"),
+        (["--budgett", "1"], r"No such option '?--budgett'?.*\(`python -m roofbook.record --help` says more\)"),
         (["--scale", "tiny"], "unknown scale 'tiny'; valid: quick, published, large, test"),
     ],
 )

@@ -4,6 +4,7 @@ Serves whoever brings a device into the book. Goes on where it stopped: what OUT
 """
 
 import resource
+import signal
 import sys
 import time
 from pathlib import Path
@@ -46,6 +47,7 @@ def main(
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"OUT {out} cannot be made: {error.strerror}") from None
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever ends it, what was measured is kept
     began, done = time.perf_counter(), list[tuple[str, Summary, float]]()
     for spec in specs or [device.spec for device in one_of_each_kind(devices())]:
         for name in names or [labs.CEILINGS, *labs.names()]:
@@ -110,7 +112,13 @@ def _say(variant: str, what: str) -> None:
 
 if __name__ == "__main__":
     try:
-        main(standalone_mode=True)
+        main(standalone_mode=False)
     except UsageError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
+    except click.ClickException as error:
+        print(f"error: {error.format_message()} (`python -m roofbook.record --help` says more)", file=sys.stderr)
+        sys.exit(2)
+    except (KeyboardInterrupt, click.Abort):
+        print("stopped; what was finished is kept, and the same command goes on from there", file=sys.stderr)
+        sys.exit(130)

@@ -17,7 +17,7 @@ import pytest
 from roofbook import measure
 from roofbook.device import Device
 from roofbook.lab import Case, Runnable, Variant
-from roofbook.labs.lbm import LAB, plans
+from roofbook.labs.lbm import LAB, peers, plans
 from roofbook.labs.lbm.problem import (
     UNIT_ROUNDOFF,
     Array,
@@ -103,8 +103,9 @@ def named(*names: str) -> list[Any]:
 
 
 def simulating() -> list[Variant]:
-    """All that compute a flow: neither the probe nor the queue's empty kernels."""
-    return [each for each in LAB.all_variants() if each.role != "probe" and each.plan is not plans.QueueOnly]
+    """All that compute a flow: neither the probe nor the queue's empty kernels. lbmpy's peers are in test_peers.py."""
+    others = (plans.QueueOnly, peers.OnCpu, peers.OnGpu)
+    return [each for each in LAB.all_variants() if each.role != "probe" and each.plan not in others]
 
 
 VARIANTS = [pytest.param(variant, id=variant.name) for variant in simulating()]

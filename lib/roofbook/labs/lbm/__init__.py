@@ -311,7 +311,7 @@ PEERS = (
     Variant(
         "lbmpy", None, None, peers.OnGpu, "lbmpy: one grid (AA pattern), all steps as one CUDA graph.",
         "What a generator of lattice Boltzmann kernels makes of the same step.",
-        backends=frozenset({"cuda"}), role="peer", options={"pattern": "aa", "block": (64, 1)},
+        backends=frozenset({"cuda"}), role="peer", options={"pattern": "aa", "block": (256, 1)},
     ),
     Variant(
         "lbmpy-bare", None, None, peers.OnGpu,

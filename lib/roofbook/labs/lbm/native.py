@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import ctypes.util
 import functools
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -46,11 +45,6 @@ def _pointer(array: NDArray[Any]) -> int:
     return array.ctypes.data
 
 
-def _processors() -> int:
-    """How many this process may use: fewer than there are inside most containers and jobs."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def _inputs(params: Params, obstacles: Mask, f: Array | None) -> tuple[NDArray[np.uint8], NDArray[np.float32]]:
     blocked = np.ascontiguousarray(obstacles, bool).view(np.uint8)
     state = np.ascontiguousarray(initial(params) if f is None else f, np.float32)
@@ -76,7 +70,7 @@ class OpenMP:
         self._shape = state.shape
         p = params
         self._grid = self._lib.lbm_create(
-            p.nx, p.ny, p.density, p.accel, p.omega, _pointer(blocked), threads or _processors()
+            p.nx, p.ny, p.density, p.accel, p.omega, _pointer(blocked), threads or cc.processors()
         )
         if not self._grid:
             raise MemoryError(f"no memory for two grids of {params.nx}x{params.ny}")

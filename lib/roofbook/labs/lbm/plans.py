@@ -424,6 +424,8 @@ def rows_of_a_block(nx: int, ny: int, blocks: int) -> int:
 class CHost(KeptPartials):
     """The same launches from a loop in C: what the Python host costs is the difference."""
 
+    sources = (HERE / "native.py", HERE / "host.c")
+
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(device, variant, case, inputs)
         from . import native
@@ -508,6 +510,8 @@ class QueueOnly(Runnable):
 
 class Native(Runnable):
     """The lab's C programs as peers: `OpenMP` or `Given` of native.py, timed without allocation and copies."""
+
+    sources = (HERE / "native.py", HERE / "openmp.c")
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         from . import native
