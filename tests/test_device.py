@@ -179,6 +179,24 @@ def test_laps_cover_the_whole_and_tell_short_from_long(device: Device, program: 
     assert 0 <= max(short, again) < long and short + long + again <= (time.perf_counter() - began) * 1.01
 
 
+def test_a_slow_host_is_not_timed_where_it_has_head_start_enough(device: Device, program: contract.Program) -> None:
+    """The device is kept busy for so long: what the host does between two launches is over when the first begins."""
+    if device.backend != "cuda":
+        pytest.skip("events of OpenCL time the kernels themselves")
+    queue: Any = device.queue(profiling=True)
+    out, kernel = device.empty(4 * 64), program.kernel("work")
+
+    def hesitant() -> None:
+        for _ in range(2):
+            queue.launch(kernel, (64,), (64,), out, np.int32(1))
+            time.sleep(1e-3)
+
+    queue.timed(hesitant)
+    assert queue.timed(hesitant) > 8e-4, "the usual head start is shorter"
+    queue.head_start_ns = 20_000_000
+    assert queue.timed(hesitant) < 5e-4
+
+
 def test_pinned_memory_goes_both_ways_without_waiting(device: Device) -> None:
     queue = device.queue()
     sent, received = device.pinned((3, 50), np.float32), device.pinned((3, 50), np.float32)

@@ -82,6 +82,7 @@ class Queue(contract.Queue):
         self._cupy = cupy
         with cupy.cuda.Device(index):
             self.stream = cupy.cuda.Stream(non_blocking=True)
+        self.head_start_ns = HEAD_START_NS
         self.events: list[tuple[str, Any, Any]] | None = None
         """While traced: what was submitted, and the events before and after it."""
 
@@ -132,7 +133,7 @@ class Queue(contract.Queue):
 
     def laps(self, *submits: Callable[[], None]) -> list[float]:
         events = [self._cupy.cuda.Event() for _ in range(len(submits) + 1)]
-        _wait()((1,), (1,), (HEAD_START_NS,), stream=self.stream)
+        _wait()((1,), (1,), (np.int64(self.head_start_ns),), stream=self.stream)
         events[0].record(self.stream)
         for submit, event in zip(submits, events[1:], strict=True):
             submit()
@@ -165,8 +166,9 @@ def _array(pointer: Any, nbytes: int) -> Any:
     return cupy.ndarray(nbytes, dtype=np.uint8, memptr=pointer)
 
 
-HEAD_START_NS = np.int64(100_000)
-"""A kernel that only waits keeps the device busy while the host submits: else its launches would be timed."""
+HEAD_START_NS = 100_000
+"""A kernel that only waits keeps the device busy while the host submits: else its launches would be timed. A queue whose host
+takes longer than this to submit sets its own."""
 
 
 @lru_cache
