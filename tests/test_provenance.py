@@ -4,6 +4,7 @@ import getpass
 import json
 import os
 import platform
+import shlex
 import subprocess
 import sys
 import time
@@ -15,6 +16,8 @@ from typing import Any
 import pytest
 
 from roofbook import provenance
+
+ROOT = Path(__file__).parents[1]
 
 
 class Device:
@@ -107,6 +110,22 @@ def test_no_git_is_null(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
     monkeypatch.setenv("PATH", str(tmp_path))
     assert provenance._git(tmp_path) is None
     assert "git" in provenance.snapshot(Device())
+
+
+def test_an_archive_of_a_commit_names_it(tmp_path: Path) -> None:
+    """As `git archive` and the hosts of repositories make it."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("this is no checkout")
+    subprocess.run("git archive HEAD lib | tar -x -C " + shlex.quote(str(tmp_path)), shell=True, cwd=ROOT, check=True)
+    told = (tmp_path / "lib" / "roofbook" / "archived.txt").read_text().strip()
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert told == head.strip()
+    ask = "from pathlib import Path; from roofbook import provenance; print(provenance._git(Path('nowhere')))"
+    found = subprocess.run(
+        [sys.executable, "-c", ask], env={**os.environ, "PYTHONPATH": str(tmp_path / "lib")}, cwd=tmp_path,
+        capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    assert found.strip() == str({"commit": told, "dirty": None})
 
 
 def test_difference_names_the_first_change() -> None:

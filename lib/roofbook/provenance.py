@@ -199,10 +199,12 @@ def _first_line(path: Path) -> str | None:
 def _git(project: Path) -> dict[str, Any] | None:
     """Commit (null before the first) and dirty flag by a single call of git; None outside a repository or without git.
 
-    Only the project's own repository counts, not one that an installed copy happens to lie in.
+    Only the project's own repository counts, not one that an installed copy happens to lie in. An archive of a commit names
+    it, and cannot tell whether it was changed since.
     """
     if not (project / ".git").exists():
-        return None
+        commit = _first_line(Path(__file__).with_name("archived.txt"))
+        return {"commit": commit, "dirty": None} if commit and not commit.startswith("$") else None
     command = ["git", "-C", str(project), "status", "--porcelain=v2", "--branch"]
     quiet = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
     try:

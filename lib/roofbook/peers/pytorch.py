@@ -30,8 +30,8 @@ def missing() -> str | None:
 
 
 HEAD_START_NS = 5_000_000
-"""So long the device waits before a call is timed: in the first rounds of a run, between other programs, PyTorch's own code on the
-host is slow, and else its kernels would wait for it."""
+"""So long the device waits before a call is timed: in the first rounds of a run, among other programs, PyTorch's own code on
+the host is slow, and else its kernels would wait for it."""
 
 
 class Call(Runnable):
