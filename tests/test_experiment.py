@@ -203,7 +203,7 @@ def test_ceilings_measured_at_one_scale_do_not_hide_those_of_another(
     second = opened(variants=["fused"], scale="quick", cases=["128x128"])
     second.measure()
     for experiment in (first, opened(variants=["fused"], scale="test"), second):
-        assert experiment.peaks and len(experiment._ceilings) == 2
+        assert experiment.peaks and len(experiment._ceilings) == 4
         assert experiment.bound(experiment.cases[0])
 
 
@@ -285,7 +285,7 @@ def test_a_page_stands_without_ceilings(opened: Open, monkeypatch: pytest.Monkey
     experiment.measure()
     assert experiment.peaks is None and experiment.bound(experiment.case()) is None
     assert "Of the bound" not in experiment.ladder().html
-    assert experiment.ceilings().html.count("failed: wrong result") == 2
+    assert experiment.ceilings().html.count("failed: wrong result") == 4
     assert "No roofline: a ceiling of this device has no verified time." in experiment.roofline().html
     assert "No bandwidths: a ceiling of this device has no verified time." in experiment.bandwidth_chart().html
 

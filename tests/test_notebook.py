@@ -59,7 +59,7 @@ def test_a_notebook_is_short_valid_and_has_no_outputs(path: Path) -> None:
     assert not [cell for cell in code if cell.outputs or cell.execution_count]
     assert book.metadata.kernelspec.name == "python3" and set(book.metadata) == {"kernelspec", "language_info"}
     assert len({cell.id for cell in book.cells}) == len(book.cells)
-    assert path.stem in labs.names(), "a notebook is a lab's"
+    assert path.stem in [*labs.names(), labs.CEILINGS], "a notebook is a lab's, or that of the ceilings"
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -107,7 +107,7 @@ def test_no_figure_is_typed_into_the_prose(path: Path) -> None:
         labs.get(path.stem).variant(name)  # a rung that the prose names is there
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [path for path in NOTEBOOKS if path.stem in labs.names()], ids=lambda path: path.stem)
 def test_the_prose_and_the_steps_leave_out_no_rung(path: Path) -> None:
     """Each rung of the ladder is told once, after the parent that it is compared with."""
     told: list[str] = []

@@ -511,7 +511,7 @@ class Intensity(Evidence):
 
 @dataclass(frozen=True)
 class Bandwidth(Evidence):
-    """Bytes of memory traffic of a variant over its time, as a share of the measured copy of the memory's largest level."""
+    """Bytes of memory traffic of a variant over its time, as a share of the fastest stream through the largest working set."""
 
     variant: str
     case: str
@@ -527,5 +527,5 @@ class Bandwidth(Evidence):
 
 
 def memory(peaks: "Peaks") -> float:
-    """Bytes per second of a copy of the largest working set."""
+    """Bytes per second of the fastest stream through the largest working set."""
     return max(peaks.bandwidth)[1]

@@ -385,7 +385,11 @@ class Experiment:
         return self.lab.demonstration(self.device)
 
     def published(self) -> "Table":
-        """Every published figure of the lab, ours beside it."""
+        """Every published figure of the lab, ours beside it: of this device at the published sizes, else of one on record."""
+        at_size = self if self.parameters["scale"] == "published" else next(iter(self._records("published")), self)
+        return at_size._beside_published()
+
+    def _beside_published(self) -> "Table":
         from . import claims
 
         own = (self.store.root / "published").is_dir()
@@ -396,6 +400,18 @@ class Experiment:
             table, self.rows, mapping, cases=self.lab.published_cases, units=units, measured=self.lab.counted(self),
             parts=self.lab.published_part, facts=self.lab.published_fact, lacks=self.lab.published_lack,
         )  # fmt: skip
+
+    def _records(self, scale: str) -> "list[Experiment]":
+        from .recorded import records
+
+        return [*records(self.lab, self.store, scale)]
+
+    def on_record(self) -> "Html":
+        """What the store has of the lab on recorded devices, each to open: ladders, peers, roofline, counters, sweeps."""
+        from .recorded import sections
+        from .report.html import Html
+
+        return Html(sections(self.lab, self.store))
 
     def sweep(self, axis: str) -> Sweep:
         for sweep in self.lab.sweeps:

@@ -76,6 +76,8 @@ class Record(Experiment):
 
     def shown(self) -> list[Any]:
         """What a page shows of it: conclusions, ladders, roofline, peers, counters, sweeps and series, as far as measured."""
+        if self.lab is peaks.LAB:
+            return [self.bandwidths(), self.ceilings()]
         blocks: list[Any] = [self.ladder_chart()]
         for case in self.cases:
             blocks += [self.ladder(case.name), self.peers(case.name)]
@@ -120,3 +122,16 @@ def records(lab: Lab, store: Store, scale: str = "published", where: Sequence[Wh
         mine = rows[rows.index.isin(own.index) | (hosted & machines.isin(set(machines[own.index])))]
         made.append(Record(lab, place, store, scale, mine))
     return sorted(made, key=lambda each: (each.place.kind != "gpu", each.place.backend != lab.home, str(each.place)))
+
+
+NOTHING = (
+    "no device is on record: `results/record.sh OUT` measures everything on one, `cp -r OUT/recorded results/` adds it"
+)
+
+
+def sections(lab: Lab, store: Store) -> str:
+    """HTML: a section for each device on record by each backend, the first open; the published sizes before the large."""
+    found = [record for scale in ("published", "large") for record in records(lab, store, scale)]
+    if not found:
+        return Note(NOTHING).html
+    return "\n".join(record.section(opened=at == 0) for at, record in enumerate(found))

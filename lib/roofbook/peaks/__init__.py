@@ -176,11 +176,11 @@ class PeaksLab(Lab):
         return Work(flops=0, bytes=nbytes, footprint=nbytes)
 
     def needed(self, lab: Lab) -> tuple[Variant, ...]:
-        """The ceilings that the bounds and rooflines of `lab` are held against: copies, and the arithmetic of its variants."""
+        """The ceilings that the bounds and rooflines of `lab` are held against: streams, and the arithmetic of its variants."""
         dtypes = {"float32", *(variant.dtype for variant in lab.all_variants())}
         return tuple(
             peak for peak in self.ladder
-            if peak.name == "copy" or (peak.options["group"] == REGISTERS and peak.dtype in dtypes)
+            if peak.options["group"] == MEMORY or (peak.options["group"] == REGISTERS and peak.dtype in dtypes)
         )  # fmt: skip
 
 
@@ -191,7 +191,7 @@ def read(rows: "pd.DataFrame") -> "Peaks":
     """The ceilings in the store's rows of lab `peaks` for one device and backend. ValueError where one is missing.
 
     A ceiling is what the device can do, so the fastest sample counts: what disturbs a sample only makes it slower. Of
-    several ways to compute in one dtype, the fastest is its ceiling.
+    several streams through one working set, and of several ways to compute in one dtype, the fastest is the ceiling.
     """
     import json
 
@@ -199,13 +199,13 @@ def read(rows: "pd.DataFrame") -> "Peaks":
 
     good = rows[rows["status"] == "ok"]
     group = {variant.name: variant.options["group"] for variant in LADDER}
-    copies, flops = [], dict[str, float]()
+    streams, flops = dict[float, float](), dict[str, float]()
     for row in good.itertuples():
         rate = json.loads(row.extra)["amount"] * row.units / min(row.samples_s)
-        if row.variant == "copy":
-            copies.append((row.bytes, rate))
+        if group.get(row.variant) == MEMORY:
+            streams[row.bytes] = max(rate, streams.get(row.bytes, 0))
         elif group.get(row.variant) == REGISTERS and row.dtype != "root":
             flops[row.dtype] = max(rate, flops.get(row.dtype, 0))
-    if not copies or "float32" not in flops:
+    if not streams or "float32" not in flops:
         raise ValueError("no ceilings of this device in the store yet")
-    return Peaks(bandwidth=sorted(copies), flops=flops)
+    return Peaks(bandwidth=sorted(streams.items()), flops=flops)

@@ -17,10 +17,8 @@ KIB = 1024
 GROUP = 256
 CHAINS = 16
 LARGE_KIB = 256 * KIB
-"""From here on a pass of a GPU is a launch of its own: it takes far longer than a launch, and blocks go through the memory in
-order."""
-READS = 32
-"""Vectors that a work-item of such a launch adds up, so that its sum is no write to speak of."""
+"""From here on a pass of a GPU that writes is a launch of its own: it takes far longer than a launch, and blocks go through the
+memory in order."""
 Outputs = Mapping[str, np.ndarray]
 
 
@@ -75,10 +73,10 @@ class Stream(Ceiling):
         self.kernel = device.build(source.render(device.backend)).kernel("move")
         self.vectors = self.data.size // lanes
         self.items, self.group = (device.compute_units, 1) if self.cpu else (device.compute_units * 2048, GROUP)
-        self.launches = self.units if case.params["kib"] >= LARGE_KIB and not self.cpu else 1
+        apart = case.params["kib"] >= LARGE_KIB and self.action != "read" and not self.cpu
+        self.launches = self.units if apart else 1
         if self.launches > 1 or self.items > self.vectors:
-            each = READS if self.action == "read" and self.launches > 1 else 1
-            self.items = ceiling(self.vectors, each * self.group) * self.group
+            self.items = ceiling(self.vectors, self.group) * self.group
         self.source = device.upload(self.data)
         self.out = np.full(lanes * self.items if self.action == "read" else self.data.size, np.nan, np.float32)
         self.target = device.empty(self.out.nbytes)

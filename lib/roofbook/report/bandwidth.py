@@ -1,4 +1,4 @@
-"""Achieved bandwidth as bars: what each variant moves in its time, held against the measured copy."""
+"""Achieved bandwidth as bars: what each variant moves in its time, held against the fastest measured stream."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -30,7 +30,7 @@ def bandwidth_chart(
     """GB/s of each verified variant in ladder order: the `bytes` of its row over its time, with the interval.
 
     rows: store rows with `bytes` per unit, what the variant's data flow moves at least. working_set: bytes of the
-    case, which pick the measured copy that is the ceiling (drawn strong; other levels of the memory thin). Rows from
+    case, which pick the measured stream that is the ceiling (drawn strong; other levels of the memory thin). Rows from
     another device than most are left out. UsageError without a verified variant that has bytes.
     """
     from matplotlib.lines import Line2D
@@ -62,21 +62,21 @@ def bandwidth_chart(
         for at, (label, rate) in enumerate(near.items()):
             dashes = DASHES[at % len(DASHES)]
             upright(ax, rate, barred, color=INK, lw=1.2, linestyles=[dashes])
-            lines.append(Line2D([], [], color=INK, lw=1.2, ls=dashes, label=f"copy {label}: {_said(rate)}"))
-        flag(ax, own, barred, f"copy at this size: {_said(own)}", INK)
+            lines.append(Line2D([], [], color=INK, lw=1.2, ls=dashes, label=f"stream {label}: {_said(rate)}"))
+        flag(ax, own, barred, f"fastest stream at this size: {_said(own)}", INK)
         ax.xaxis.set_major_formatter(lambda at, _: show.tick(at))
         ax.set_xlabel("bandwidth, GB/s")
         legend(ax, {found[name].role for name in good}, lines)
         over = [name for name in good if reached[name][1] > own]
         named = f" (here {', '.join(over)})" if over else ""
         notes = [
-            "Bytes are those that the variant's data flow moves at least: modelled, not counted. Per cent: of the copy "
-            "at this size. Whiskers: 95 % interval of the median.",
+            "Bytes are those that the variant's data flow moves at least: modelled, not counted. Per cent: of the fastest "
+            "stream at this size. Whiskers: 95 % interval of the median.",
             f"A bar whose whole interval lies over that line{named} means that a cache served part of the bytes, or "
-            "that our copy kernel is not the fastest.",
+            "that our streams are not the fastest.",
         ]
         far = [f"{label} {_said(rate)}" for label, rate in levels.items() if label not in near]
-        notes += [f"Copies beyond the axis: {', '.join(far)}."] * bool(far)
+        notes += [f"Streams beyond the axis: {', '.join(far)}."] * bool(far)
         away = [name for name in ready if name not in good]
         notes += [f"Measured on another device, so not drawn: {', '.join(away)}."] * bool(away)
         idle = [name for name in order if name in found and found[name].ok and name not in ready]
