@@ -178,7 +178,7 @@ def test_show_prints_plain_source_that_compiles(roofbook: Cli, variant: str, dia
 MISTAKES = [
     (["nothing"], "No such command"),
     (["explain"], "Missing argument 'LAB'"),
-    (["explain", "lmb"], "unknown lab 'lmb'; valid: cnn, convpool, lbm, lenet, stencil (did you mean 'lbm'?)"),
+    (["explain", "lmb"], "unknown lab 'lmb'; valid: cnn, convpool, lbm, lenet, stencil, peaks (did you mean 'lbm'?)"),
     (["run", "lmb"], "(did you mean 'lbm'?)"),
     (["explain", "lbm", "--scale", "quik"], "unknown scale 'quik'; valid: quick, published, large, test"),
     (["run", "lbm", "--scale", "quik"], "valid: quick, published, large, test"),

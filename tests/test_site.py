@@ -204,7 +204,8 @@ def test_a_notebook_runs_in_this_interpreter_over_sockets_and_is_made_once(tmp_p
         "from ipykernel.connect import get_connection_info; print(get_connection_info())",
     )
     page = execute.execute(tmp_path, source, {"scale": "published"})
-    assert page == tmp_path / "book" / "labs" / "demo.ipynb"
+    assert page == tmp_path / "book" / "demo.ipynb", "of no lab, so beside the written pages"
+    assert execute.page_of(tmp_path, tmp_path / "lbm.ipynb") == tmp_path / "book" / "labs" / "lbm.ipynb"
     outputs = [cell.outputs[0].text for cell in nbformat.read(page, 4).cells if cell.get("outputs")]
     assert outputs[0].split("\n")[:3] == [sys.prefix, "published", str(tmp_path)]
     assert json.loads(outputs[1])["transport"] == "ipc"
@@ -217,7 +218,7 @@ def test_a_notebook_runs_in_this_interpreter_over_sockets_and_is_made_once(tmp_p
 
 
 def test_a_failing_notebook_says_so_in_a_line_and_leaves_the_earlier_page(tmp_path: Path) -> None:
-    page = tmp_path / "book" / "labs" / "demo.ipynb"
+    page = tmp_path / "book" / "demo.ipynb"
     page.parent.mkdir(parents=True)
     page.write_text("earlier")
     wrong = notebook(tmp_path / "demo.ipynb", "1 / 0")

@@ -52,7 +52,7 @@ def _chains(kind: str, scalar: str, change: str, backends: frozenset[str] = BOTH
 
 
 def _mma(element: str) -> Variant:
-    source = Source.of(HERE / "mma.cu", ELEMENT=element)
+    source = Source.of(HERE / "mma.cu", ELEMENT=element.upper())
     return _peak(
         f"mma-{element}", REGISTERS, source, plans.Tensor, f"Tensor cores by mma.sync, {element}.",
         dtype=TENSOR_TYPES[element], backends=CUDA, element=element, rows=16, columns=8, bytes=32, times=1, sums=8 * 16,
@@ -61,7 +61,7 @@ def _mma(element: str) -> Variant:
 
 
 def _wgmma(element: str) -> Variant:
-    source = Source.of(HERE / "wgmma.cu", ELEMENT=element)
+    source = Source.of(HERE / "wgmma.cu", ELEMENT=element.upper())
     return _peak(
         f"wgmma-{element}", REGISTERS, source, plans.Tensor, f"Hopper's tensor cores by wgmma, {element}.",
         dtype=TENSOR_TYPES[element], backends=CUDA, architectures=HOPPER, element=element, rows=64, columns=256,

@@ -1,20 +1,20 @@
 // Products of 16 x 32 bytes by 32 bytes x 8, out of registers and nothing else: the ceiling of the tensor cores as every
 // NVIDIA GPU since Ampere has them. A warp has eight sums, so that no product waits for another.
 //
-// Knob ELEMENT: f16, bf16, tf32, s8: what is multiplied; sums are fp32, of s8 int32
-#define f16 1
-#define bf16 2
-#define tf32 3
-#define s8 4
-#if ELEMENT == s8
+// Knob ELEMENT: F16, BF16, TF32, S8: what is multiplied; sums are fp32, of s8 int32
+#define F16 1
+#define BF16 2
+#define TF32 3
+#define S8 4
+#if ELEMENT == S8
 #define NAME "m16n8k32.row.col.s32.s8.s8.s32"
 #define SUM int
 #define KEPT(x) "+r"(x)
-#elif ELEMENT == tf32
+#elif ELEMENT == TF32
 #define NAME "m16n8k8.row.col.f32.tf32.tf32.f32"
 #define SUM float
 #define KEPT(x) "+f"(x)
-#elif ELEMENT == bf16
+#elif ELEMENT == BF16
 #define NAME "m16n8k16.row.col.f32.bf16.bf16.f32"
 #define SUM float
 #define KEPT(x) "+f"(x)
@@ -39,7 +39,8 @@ KERNEL_OF(512, 1) void tensor(const unsigned *RESTRICT rows, const unsigned *RES
   for (int round = 0; round < rounds; round++) {
 #pragma unroll
     for (int k = 0; k < SUMS; k++) {
-      asm volatile("mma.sync.aligned." NAME " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      asm volatile("mma.sync.aligned." NAME
+                   " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
                    : KEPT(c[k][0]), KEPT(c[k][1]), KEPT(c[k][2]), KEPT(c[k][3])
                    : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
     }

@@ -1,16 +1,16 @@
 // Products of 64 rows by 256 columns, both in shared memory, one after the other and nothing else: the ceiling of Hopper's
 // tensor cores. A row and a column are 128 bytes, laid out as the copy engine would with its 128-byte swizzle.
 //
-// Knob ELEMENT: f16, bf16, tf32, s8, e4m3: what is multiplied; sums are fp32, of s8 int32
-#define f16 1
-#define bf16 2
-#define tf32 3
-#define s8 4
-#define e4m3 5
+// Knob ELEMENT: F16, BF16, TF32, S8, E4M3: what is multiplied; sums are fp32, of s8 int32
+#define F16 1
+#define BF16 2
+#define TF32 3
+#define S8 4
+#define E4M3 5
 #define SUM float
 #define KEPT(x) "+f"(x)
 #define TAIL "1, 1, 1;"
-#if ELEMENT == s8
+#if ELEMENT == S8
 #define NAME "m64n256k32.s32.s8.s8"
 #undef TAIL
 #define TAIL "1;"
@@ -18,11 +18,11 @@
 #define SUM int
 #undef KEPT
 #define KEPT(x) "+r"(x)
-#elif ELEMENT == e4m3
+#elif ELEMENT == E4M3
 #define NAME "m64n256k32.f32.e4m3.e4m3"
-#elif ELEMENT == tf32
+#elif ELEMENT == TF32
 #define NAME "m64n256k8.f32.tf32.tf32"
-#elif ELEMENT == bf16
+#elif ELEMENT == BF16
 #define NAME "m64n256k16.f32.bf16.bf16"
 #undef TAIL
 #define TAIL "1, 1, 1, 0, 0;"
@@ -51,7 +51,8 @@ DEVICE void product(SUM (&c)[128], unsigned long long a, unsigned long long b) {
       "%30,%31,%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,"
       "%58,%59,%60,%61,%62,%63,%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83,%84,%85,"
       "%86,%87,%88,%89,%90,%91,%92,%93,%94,%95,%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,"
-      "%111,%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127}, %128, %129, " TAIL
+      "%111,%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127}, %128, %129, "
+      TAIL
       : SIXTEEN(0), SIXTEEN(16), SIXTEEN(32), SIXTEEN(48), SIXTEEN(64), SIXTEEN(80), SIXTEEN(96), SIXTEEN(112)
       : "l"(a), "l"(b));
 }

@@ -121,7 +121,8 @@ def test_the_published_sizes_fit_every_variant() -> None:
     for scale in ("quick", "published", "large"):
         for each in LAB.cases(scale):
             excused = [variant.name for variant in LAB.all_variants() if LAB.excuse(variant, each)]
-            assert excused == [peer.name for peer in LAB.peers if missing(peer)]
+            narrow = ["tasks-16"] * (scale == "quick")  # sixteen parts of its width are narrower than a group
+            assert excused == narrow + [peer.name for peer in LAB.peers if missing(peer)]
 
 
 # -- work and time -----------------------------------------------------------------------------------------------------

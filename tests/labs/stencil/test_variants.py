@@ -22,7 +22,7 @@ from roofbook.lab import Case, Runnable, Variant
 from roofbook.labs.stencil import HERE, LAB
 from roofbook.source import Source
 
-SIZES = ["3x3", "5x13", "7x48", "3x128", "34x128", "6x1024", "130x1024"]
+SIZES = ["3x3", "5x13", "7x48", "3x128", "34x128", "6x1024", "130x1024", "5x2048"]
 RUNGS = [pytest.param(each, id=each.name) for each in LAB.ladder]
 POINTS = [pytest.param(each, id=each.name) for sweep in LAB.sweeps for each in sweep.variants]
 
@@ -158,9 +158,9 @@ NATIVE = [
 def test_every_way_to_add_the_same_roots_gives_the_same_bits(device: Device) -> None:
     """Launches, groups, tasks, wide types, local memory, alignment, all passes in one kernel: none may touch a bit."""
     assert {"native-rsqrt", "local-memory", "tasks-8", "flat", "float16", "fused", "fused-float16"} <= set(NATIVE)
-    one = run(device, LAB.variant("native-rsqrt"), "35x1024", 23)
+    one = run(device, LAB.variant("native-rsqrt"), "35x2048", 23)
     for name in NATIVE:
-        other = run(device, LAB.variant(name), "35x1024", 23)
+        other = run(device, LAB.variant(name), "35x2048", 23)
         np.testing.assert_array_equal(other.view(np.uint32), one.view(np.uint32), err_msg=name)
 
 
