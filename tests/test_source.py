@@ -230,4 +230,5 @@ def test_kernels_are_rendered_in_lines_of_a_page() -> None:
     for param in every_source():
         source = param.values[0]
         for text in map(source.render, languages(source)):
-            assert not [line for line in code(text).split("\n") if ", " in line.rstrip()[10:116] and len(line) > 116]
+            lines = re.sub(r'"[^"\n]*"', lambda found: "_" * len(found[0]), code(text)).split("\n")
+            assert not [line for line in lines if ", " in line.rstrip()[10:116] and len(line) > 116]

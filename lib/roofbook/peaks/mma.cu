@@ -39,8 +39,7 @@ KERNEL_OF(512, 1) void tensor(const unsigned *RESTRICT rows, const unsigned *RES
   for (int round = 0; round < rounds; round++) {
 #pragma unroll
     for (int k = 0; k < SUMS; k++) {
-      asm volatile("mma.sync.aligned." NAME
-                   " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      asm volatile("mma.sync.aligned." NAME " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
                    : KEPT(c[k][0]), KEPT(c[k][1]), KEPT(c[k][2]), KEPT(c[k][3])
                    : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
     }
