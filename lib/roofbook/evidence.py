@@ -347,10 +347,10 @@ class Share(Evidence):
 
 
 def told(cells: Cells, variant: str, case: str, fact: str) -> float:
-    """A number that a run told besides its times. Raises Lacking where it told none."""
+    """A number that a run told besides its times. Raises NotHere where it told none, as a backend may not."""
     found = cells.reading(variant, case).facts.get(fact)
     if isinstance(found, bool) or not isinstance(found, int | float) or not math.isfinite(found):
-        raise Lacking(f"{variant} does not tell {fact!r}")
+        raise NotHere(f"{variant} does not tell {fact!r} by this backend")
     return float(found)
 
 
