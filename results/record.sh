@@ -3,6 +3,8 @@
 #
 #   results/record.sh OUT                      with a network
 #   WHEELS=FOLDER results/record.sh OUT        without one, from wheels in a folder
+#   CUDA=12 results/record.sh OUT              with CuPy for another CUDA than 13
+#   PEERS= results/record.sh OUT               without PyTorch and lbmpy where they are missing: some gigabytes less
 #
 # What follows OUT goes to `python -m roofbook.record`, such as `--lab lbm`. Packages that this machine's Python has already
 # (CuPy, PyTorch) are used; what is missing goes into OUT/.venv. The same command again goes on where it stopped.
@@ -24,10 +26,10 @@ has() {
 }
 install numpy pandas pyarrow duckdb matplotlib pcpp psutil click scikit-learn nvidia-ml-py 'pyopencl[pocl]'
 if command -v nvidia-smi >/dev/null; then
-    has cupy || install "${CUPY:-cupy-cuda13x}" || echo "no CuPy: nothing is measured by CUDA" >&2
+    has cupy || install "cupy-cuda${CUDA:=13}x" "cuda-toolkit[cudart,nvrtc]==$CUDA.*" || echo "no CuPy: nothing is measured by CUDA" >&2
 fi
-for peer in torch lbmpy; do
-    has $peer || install $peer || echo "no $peer: its rows will say so" >&2
+for peer in ${PEERS-torch lbmpy py-cpuinfo}; do
+    has "$(echo "$peer" | sed 's/^py-//')" || install "$peer" || echo "no $peer: the rows that need it will say so" >&2
 done
 
 export PYTHONPATH="$project/lib${PYTHONPATH:+:$PYTHONPATH}" PYTHONUNBUFFERED=1
