@@ -39,6 +39,17 @@ def every_device() -> list[Any]:
     return params
 
 
+MADE = shutil.ignore_patterns("labs", "*.ipynb", "_generated", "_build", "__pycache__")
+"""What is made in book/, and no part of a checkout."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What needs the executed book runs in one process, which executes it once."""
+    for item in items:
+        if "executed" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("book"))
+
+
 @pytest.fixture(scope="session", params=every_device())
 def device(request: pytest.FixtureRequest) -> Any:
     """Each device in turn: a test that takes it is the same test body on every backend."""
@@ -53,7 +64,9 @@ def unmeasured(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Path]:
         folder = tmp_path_factory.mktemp("unmeasured")
         shutil.copy(ROOT / "_config.yml", folder)
         shutil.copytree(ROOT / "experiments", folder / "experiments")
-        shutil.copytree(ROOT / "book", folder / "book", ignore=shutil.ignore_patterns("labs", "_generated", "_build"))
+        shutil.copytree(
+            ROOT / "book", folder / "book", ignore=shutil.ignore_patterns("labs", "*.ipynb", "_generated", "_build")
+        )
         shutil.copytree(ROOT / "results" / "published", folder / "results" / "published")
         return folder
 
@@ -62,14 +75,12 @@ def unmeasured(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Path]:
 
 @pytest.fixture(scope="session")
 def executed(unmeasured: Callable[[], Path]) -> dict[str, Path]:
-    """Every lab's notebook, executed at scale `test` in a checkout of their own, by the lab's name."""
+    """Every notebook, executed at scale `test` in a checkout of their own, by its name."""
     from roofbook import execute
 
     root = unmeasured()
     parameters = {"scale": "test", "budget_s": 0.01}
-    return {
-        book.stem: execute.execute(root, book, parameters) for book in sorted((root / "experiments").glob("*.ipynb"))
-    }
+    return {book.stem: execute.execute(root, book, parameters) for book in execute.notebooks(root)}
 
 
 @pytest.fixture(scope="session")
@@ -83,11 +94,14 @@ def checkout(tmp_path_factory: pytest.TempPathFactory, executed: dict[str, Path]
     """A copy of what the site is made from, with the executed notebooks and a wide page that strains the layout."""
     folder = tmp_path_factory.mktemp("checkout")
     shutil.copy(ROOT / "_config.yml", folder)
-    shutil.copytree(ROOT / "book", folder / "book", ignore=shutil.ignore_patterns("labs", "_generated", "__pycache__"))
+    shutil.copytree(
+        ROOT / "book", folder / "book", ignore=shutil.ignore_patterns("labs", "*.ipynb", "_generated", "__pycache__")
+    )
     (folder / "book" / "labs").mkdir()
     (folder / "book" / "_generated").mkdir()
-    for name, notebook in executed.items():
-        shutil.copy(notebook, folder / "book" / "labs" / f"{name}.ipynb")
+    root = executed["lbm"].parents[2]
+    for notebook in executed.values():
+        shutil.copy(notebook, folder / notebook.relative_to(root))
     shutil.copy(Path(__file__).parent / "data" / "strain.md", folder / "book" / "labs")
     return folder
 

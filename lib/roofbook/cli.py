@@ -304,7 +304,7 @@ def build(fresh: bool, scale: str | None, device: str | None) -> None:
     wanted = {name: value for name, value in (("scale", scale), ("device", device)) if value is not None}
     check(wanted)
     root = project_root()
-    for notebook in sorted((root / "experiments").glob("*.ipynb")):
+    for notebook in execute.notebooks(root):
         parameters = {"scale": "quick", "device": "auto", **wanted}
         if not wanted:
             parameters = execute.parameters_of(root, notebook) or parameters

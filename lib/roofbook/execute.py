@@ -20,6 +20,7 @@ from typing import Any
 from . import labs, progress, provenance
 from .devices import open_device
 from .errors import Failed, UsageError
+from .store import Store
 
 METADATA = "roofbook"
 logging.getLogger("papermill").addHandler(logging.NullHandler())  # what it has to say comes as an exception
@@ -99,6 +100,12 @@ def execute(
     return page
 
 
+def notebooks(root: Path) -> list[Path]:
+    """All notebooks, that of the ceilings first: what it measures the others show."""
+    found = (root / "experiments").glob("*.ipynb")
+    return sorted(found, key=lambda path: (path.stem != labs.CEILINGS, path.name))
+
+
 def page_of(root: Path, notebook: Path) -> Path:
     """Where the executed copy of `notebook` lives in the book: a lab's in labs/, any other beside the written pages."""
     folder = root / "book"
@@ -150,10 +157,17 @@ def _environment(lab: str, device: str) -> dict[str, Any]:
 
 
 def store_key(root: Path, lab: str, parameters: Mapping[str, Any]) -> str:
-    """Hash of which runs the store holds for `lab` and of peaks: the names alone, since a run's file never changes."""
+    """Hash of which runs the store holds for `lab`, and of ceilings those that its page shows: the names alone, since a run
+    never changes. What was measured of another device or backend leaves the page as it is."""
     results = root / str(parameters.get("results") or "results")
-    found = (path for each in (lab, "peaks") for path in results.glob(f"*/lab={each}/**/*.parquet"))
+    found = {*results.glob(f"recorded/lab={labs.CEILINGS}/**/*.parquet")}
+    if lab != labs.CEILINGS:
+        found |= {*results.glob(f"*/lab={lab}/**/*.parquet")}
     names = sorted(str(path.relative_to(results)) for path in found)
+    if lab in (*labs.names(), labs.CEILINGS):
+        device = open_device(str(parameters.get("device") or "auto"), labs.get(lab).home)
+        only = {"device": device.slug, "backend": device.backend}
+        names += sorted(set(Store(results).rows(labs.CEILINGS, where=("local",), **only)["run"]))
     return hashlib.sha256("\n".join(names).encode()).hexdigest()
 
 

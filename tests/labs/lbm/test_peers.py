@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -25,7 +26,6 @@ from roofbook.devices import host_cpu
 from roofbook.lab import Case, Variant
 from roofbook.labs.lbm import LAB, peers
 from roofbook.labs.lbm.problem import Params, bound, bound_av_vels, error, error_av_vels, initial, reference
-from roofbook.measure import Policy, measure
 
 needs_lbmpy = pytest.mark.skipif(peers.Lbmpy.missing() is not None, reason=str(peers.Lbmpy.missing()))
 
@@ -257,14 +257,15 @@ def test_the_lab_imports_without_it() -> None:
 
 
 @pytest.mark.parametrize(("module", "package"), [("lbmpy", "lbmpy"), ("cpuinfo", "py-cpuinfo")])
-def test_a_missing_package_is_a_row_with_the_reason(monkeypatch: pytest.MonkeyPatch, module: str, package: str) -> None:
+def test_a_missing_package_is_an_excuse(monkeypatch: pytest.MonkeyPatch, module: str, package: str) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: name != module or None)
     reason = f"{package} is not installed: pip install 'roofbook[peers]'"
     assert peers.Lbmpy.missing() == reason
-    rows: list[dict[str, Any]] = []
     case = LAB.cases("test")[0]
-    measure(LAB, case, [LAB.variant("lbmpy-cpu")], host_cpu(), run="run", policy=Policy(), keep=rows.extend)
-    assert [(row["status"], row["reason"]) for row in rows] == [("failed", f"not supported here: {reason}")]
+    assert {LAB.excuse(LAB.variant(name), case) for name in ("lbmpy-cpu", "lbmpy", "lbmpy-bare")} == {reason}
+    assert LAB.excuse(LAB.variant("openmp"), case) is None
+    with pytest.raises(Unsupported, match=re.escape(reason)):
+        peers.OnCpu(host_cpu(), LAB.variant("lbmpy-cpu"), case, LAB.inputs(case, 1))
 
 
 @needs_lbmpy

@@ -15,6 +15,7 @@ from ...device import Device
 from ...devices import open_device
 from ...errors import UsageError
 from ...lab import Case, Lab, Measured, Sweep, Variant, Work
+from ...peers import missing
 from ...source import Source
 from . import peers, plans
 from .problem import (
@@ -451,7 +452,7 @@ class Lattice(Lab):
             return "not on this case at this scale: a sample has fewer steps than a chunk"
         if variant.plan is plans.QueueOnly and case.name != self.cases(case.scale)[0].name:
             return "not on this case: queue time does not depend on the grid"
-        return None
+        return missing(variant)
 
 
 BYTES_PER_CELL = 9 * 4 * 2 + 1
