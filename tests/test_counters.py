@@ -29,7 +29,7 @@ from roofbook.counters import AMOUNTS, DURATION, METRICS, SHARES, Launch, counte
 from roofbook.device import Unsupported
 from roofbook.errors import Failed, UsageError
 from roofbook.evidence import Cells, Counted, Finding, Lacking, NotHere
-from roofbook.experiment import Experiment, Note
+from roofbook.experiment import Experiment
 from roofbook.lab import Case, Lab, Measured, Runnable, Variant, Work
 from roofbook.measure import Policy
 from roofbook.report.counters import against
@@ -37,6 +37,7 @@ from roofbook.report.html import Table
 from roofbook.report.readings import newest
 from roofbook.run import todays
 from roofbook.store import PROFILE, Store
+from roofbook.view import Note
 
 SAMPLE = (Path(__file__).parent / "data" / "ncu.csv").read_text()
 """`lbm fused` on 1024x1024, three steps: two kernels each."""

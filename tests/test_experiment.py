@@ -15,12 +15,13 @@ import roofbook
 from roofbook import experiment as module
 from roofbook import labs, measure, peaks, provenance
 from roofbook.errors import UsageError
-from roofbook.experiment import PARAMETERS, Experiment, Note
+from roofbook.experiment import PARAMETERS, Experiment
 from roofbook.lab import Lab, Measured, Series
 from roofbook.labs.lbm import HERE, Lattice
 from roofbook.report.html import Table
 from roofbook.roofline import Peaks
 from roofbook.source import Source
+from roofbook.view import Note
 
 QUICKLY = {"scale": "test", "budget_s": 0.005}
 Open = Callable[..., Experiment]

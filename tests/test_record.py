@@ -127,7 +127,6 @@ def test_a_record_shows_what_was_measured_without_its_device(shown: Record, out:
     assert shown.peaks and shown.peaks.flops["float32"] > 0
     with pytest.raises(Unsupported, match="on record is not here"):
         shown.device.build("")
-    assert shown.plan() == []
 
 
 def test_rows_of_another_kernel_text_do_not_count(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,10 +14,10 @@ from . import peaks
 from .claims import Place, machine
 from .device import Buffer, Device, Program, Queue, Unsupported
 from .evidence import of_host
-from .experiment import Experiment, Note
 from .lab import Lab
-from .run import Planned, todays
+from .run import todays
 from .store import Store, Where
+from .view import Note, View
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,7 +45,7 @@ class Absent(Device):
         raise Unsupported(f"{self.spec} is not here")
 
 
-class Record(Experiment):
+class Record(View):
     """What an Experiment on that device would show. It measures nothing.
 
     Rows count whose kernel is, letter for letter, that of today's code; the host's code may have changed since.
@@ -53,7 +53,7 @@ class Record(Experiment):
 
     def __init__(self, lab: Lab, place: Place, store: Store, scale: str, rows: "pd.DataFrame") -> None:
         self.lab, self.place, self.store = lab, place, store
-        self.parameters = {"scale": scale, "device": str(place), "cases": None}
+        self.scale = scale
         self._own = rows
         self.device = Absent(place, rows[rows["backend"] == place.backend].iloc[-1])
         self.variants = list(lab.all_variants())
@@ -66,13 +66,10 @@ class Record(Experiment):
 
     @cached_property
     def _ceilings(self) -> "pd.DataFrame":
-        known = {case.name: case.units for case in peaks.LAB.cases(self.parameters["scale"])}
+        known = {case.name: case.units for case in peaks.LAB.cases(self.scale)}
         rows = todays(peaks.LAB, self.store.rows("peaks", device=self.place.device, backend=self.place.backend))
         rows = rows[[known.get(row.case) == row.units for row in rows.itertuples()]] if len(rows) else rows
         return rows.drop_duplicates(["variant", "case"], keep="last")
-
-    def plan(self, variants: Any = None) -> list[Planned]:
-        return []
 
     def shown(self) -> list[Any]:
         """What a page shows of it: conclusions, ladders, roofline, peers, counters, sweeps and series, as far as measured."""
@@ -90,7 +87,7 @@ class Record(Experiment):
             else:
                 two = all(re.search("[x/]", str(point.point)) for point in sweep.variants)
                 blocks.append(self.heat_map(sweep.axis) if two else self.line_sweep(sweep.axis))
-        for series in self.lab.series(self.parameters["scale"]):
+        for series in self.lab.series(self.scale):
             blocks += [self.series_chart(series.axis), self.crossings(series.axis)]
         return [block for block in blocks if block is not None and not isinstance(block, Note)]
 
@@ -99,7 +96,7 @@ class Record(Experiment):
         from markdown_it import MarkdownIt
 
         run = self.rows.iloc[-1]
-        told = f"{len(self.rows)} cells, the newest of {run['started']:%Y-%m-%d}, scale {self.parameters['scale']}"
+        told = f"{len(self.rows)} cells, the newest of {run['started']:%Y-%m-%d}, scale {self.scale}"
         words = MarkdownIt().render(self.lab.summary(self))
         body = "".join(block._repr_html_() for block in self.shown())
         state = " open" if opened else ""
