@@ -129,6 +129,14 @@ def test_a_record_shows_what_was_measured_without_its_device(shown: Record, out:
         shown.device.build("")
 
 
+def test_what_this_machine_lacks_is_not_said_of_what_was_measured_there(
+    shown: Record, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(type(shown.lab), "excuse", lambda self, variant, case: "something is not installed")
+    said = shown.elsewhere(shown.cases[0])
+    assert not set(VARIANTS) & said.keys() and said["no-ifs"] == "something is not installed"
+
+
 def test_rows_of_another_kernel_text_do_not_count(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lab = labs.get("stencil")
     before = records(lab, Store(out), "test")[-1]

@@ -464,9 +464,12 @@ def _fragments(root: Path) -> None:
 
     folder, store = root / "book" / "_generated", Store(root / "results")
     folder.mkdir(exist_ok=True)
-    _compare_devices(folder, store)
+    made_from, key = folder / "made-from.txt", execute.fragments_key(root)
+    due = not made_from.exists() or made_from.read_text() != key
+    if due:
+        _compare_devices(folder, store)
     for lab in all_labs.names():
-        if all_labs.get(lab).claims:
+        if due and all_labs.get(lab).claims:
             verdicts, cells = _claims(lab, judged(all_labs.get(lab), store))
             opened = f"<details><summary>{escape(cells.caption)}</summary>\n{cells.html}</details>\n"
             _renew(folder / f"{lab}-claims.html", verdicts.html + opened)
@@ -477,6 +480,7 @@ def _fragments(root: Path) -> None:
             from .experiment import Experiment
 
             target.write_text(Experiment(lab, execute.parameters_of(root, notebook), root).ladder_chart().html)
+    made_from.write_text(key)
 
 
 def _compare_devices(folder: Path, store: "Store") -> None:

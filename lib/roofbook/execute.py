@@ -136,10 +136,23 @@ def _made_from(page: Path) -> dict[str, Any]:
 def source_key(root: Path, notebook: Path, parameters: Mapping[str, Any]) -> str:
     """Hash of what computes a page: notebook, parameters, library, published figures, the device with its driver."""
     where = _environment(notebook.stem, str(parameters.get("device") or "auto"))
-    digest = hashlib.sha256(json.dumps([_lasting(parameters), where], sort_keys=True).encode())
-    library = Path(__file__).parent
-    published = root / "results" / "published"
-    for path in [notebook, *_files(library), *_files(published)]:
+    return _hashed([_lasting(parameters), where], [notebook, *_library(root)])
+
+
+def fragments_key(root: Path) -> str:
+    """Hash of what the pages' fragments are made from: library, published figures, and which runs the store holds."""
+    results = root / "results"
+    runs = sorted(str(path.relative_to(results)) for path in results.glob("*/lab=*/**/*.parquet"))
+    return _hashed(runs, _library(root))
+
+
+def _library(root: Path) -> list[Path]:
+    return [*_files(Path(__file__).parent), *_files(root / "results" / "published")]
+
+
+def _hashed(told: Any, files: list[Path]) -> str:
+    digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode())
+    for path in files:
         digest.update(f"\0{path.name}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()
 

@@ -14,7 +14,7 @@ from . import peaks
 from .claims import Place, machine
 from .device import Buffer, Device, Program, Queue, Unsupported
 from .evidence import of_host
-from .lab import Lab
+from .lab import Case, Lab
 from .run import todays
 from .store import Store, Where
 from .view import Note, View
@@ -71,6 +71,11 @@ class Record(View):
         rows = rows[[known.get(row.case) == row.units for row in rows.itertuples()]] if len(rows) else rows
         return rows.drop_duplicates(["variant", "case"], keep="last")
 
+    def elsewhere(self, case: Case) -> dict[str, str]:
+        """Why a variant was not measured there; what this machine lacks does not say so of one that was."""
+        measured = set(self.rows[self.rows["case"] == case.name]["variant"])
+        return {name: why for name, why in super().elsewhere(case).items() if name not in measured}
+
     def shown(self) -> list[Any]:
         """What a page shows of it: conclusions, ladders, roofline, peers, counters, sweeps and series, as far as measured."""
         if self.lab is peaks.LAB:
@@ -95,8 +100,8 @@ class Record(View):
         """HTML that opens and closes: what is on record of the lab on this device."""
         from markdown_it import MarkdownIt
 
-        run = self.rows.iloc[-1]
-        told = f"{len(self.rows)} cells, the newest of {run['started']:%Y-%m-%d}, scale {self.scale}"
+        run, cells = self.rows.iloc[-1], self.rows.drop_duplicates(["variant", "case", "role"])
+        told = f"{len(cells)} cells, the newest of {run['started']:%Y-%m-%d}, scale {self.scale}"
         words = MarkdownIt().render(self.lab.summary(self))
         body = "".join(block._repr_html_() for block in self.shown())
         state = " open" if opened else ""
