@@ -1040,5 +1040,9 @@ def test_peers_stand_without_a_rung_and_without_rows() -> None:
     alone = report.peers(frame(row("library", 1e-4, role="peer")), ["library"], case="256x256")
     assert line(alone, "library").count("has a time here") == 4
     assert "not measured" in line(report.peers(frame(), ["library"], case="256x256"), "library")
+    told = report.peers(
+        frame(row("library", 1e-4, role="peer")), ["library"], case="256x256", changes={"library": "It does less."}
+    )
+    assert told.columns[-1].text == "What it is" and "It does less." in line(told, "library")
     with pytest.raises(UsageError, match="unknown case '8x8'; valid: 256x256"):
         report.peers(peer_rows(), PEERS, case="8x8")

@@ -134,8 +134,12 @@ class View(ABC):
 
     def peers(self, case: str | None = None) -> "Table | Note":
         """How far the best rung of its precision, and the fastest of all, are from each peer on a case."""
-        chosen, names = self.case(case), [variant.name for variant in self.lab.peers]
-        return _or_note(lambda: report.peers(self.rows, names, case=chosen.name, elsewhere=self.elsewhere(chosen)))
+        chosen, changes = self.case(case), {variant.name: variant.change for variant in self.lab.peers}
+        return _or_note(
+            lambda: report.peers(
+                self.rows, list(changes), case=chosen.name, elsewhere=self.elsewhere(chosen), changes=changes
+            )
+        )
 
     def ladder_chart(self, case: str | None = None) -> "Figure | Note":
         """Time of each rung on a case, and the speedup over the base."""

@@ -22,14 +22,15 @@ def peers(
     *,
     case: str,
     elsewhere: Collection[str] | Mapping[str, str] = (),
+    changes: Mapping[str, str] | None = None,
     caption: str = "",
 ) -> Table:
     """One line a peer: its time, the fastest rung that multiplies the same dtype, the fastest of all, and both ratios.
 
     rows: store rows of one lab (any cases); the newest of a variant counts, and only a verified one has a time. names: of the
-    peers, in order. elsewhere: peers that cannot run here, or each with the words for it. `Table.frame` has the time in
-    seconds and each ratio as peer / rung, above 1 where the rung is faster. Errors: UsageError for an unknown case or a
-    sample that is no time.
+    peers, in order. elsewhere: peers that cannot run here, or each with the words for it. changes: peer -> what it is, for a
+    last column. `Table.frame` has the time in seconds and each ratio as peer / rung, above 1 where the rung is faster.
+    Errors: UsageError for an unknown case or a sample that is no time.
     """
     found = newest(rows, case)
     mine = [found[name] for name in names if name in found and found[name].ok]
@@ -62,6 +63,8 @@ def peers(
         *beside(alike, "rung", "ratio", "Best rung in it", "no rung in this dtype has a time here"),
         *beside(dict.fromkeys(alike, first), "fastest", "ratio_of_fastest", "Fastest rung", "no rung has a time here"),
     ]
+    if told := changes:
+        columns.append(Column("what", Cell("What it is"), lambda peer: Cell(told[peer.variant]), lambda _: None))
     notes = [TIME_NOTE, NOTE, ROUND_NOTE] + [FEW_NOTE] * any(reading.few for reading in mine)
     return by_variant(found, names, columns, elsewhere, caption or f"Peers on {case}", notes, "peers")
 
