@@ -64,9 +64,7 @@ def unmeasured(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Path]:
         folder = tmp_path_factory.mktemp("unmeasured")
         shutil.copy(ROOT / "_config.yml", folder)
         shutil.copytree(ROOT / "experiments", folder / "experiments")
-        shutil.copytree(
-            ROOT / "book", folder / "book", ignore=shutil.ignore_patterns("labs", "*.ipynb", "_generated", "_build")
-        )
+        shutil.copytree(ROOT / "book", folder / "book", ignore=MADE)
         shutil.copytree(ROOT / "results" / "published", folder / "results" / "published")
         return folder
 
@@ -94,9 +92,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory, executed: dict[str, Path]
     """A copy of what the site is made from, with the executed notebooks and a wide page that strains the layout."""
     folder = tmp_path_factory.mktemp("checkout")
     shutil.copy(ROOT / "_config.yml", folder)
-    shutil.copytree(
-        ROOT / "book", folder / "book", ignore=shutil.ignore_patterns("labs", "*.ipynb", "_generated", "__pycache__")
-    )
+    shutil.copytree(ROOT / "book", folder / "book", ignore=MADE)
     (folder / "book" / "labs").mkdir()
     (folder / "book" / "_generated").mkdir()
     root = executed["lbm"].parents[2]
