@@ -274,24 +274,29 @@ def _devices(lab: "Lab", store: "Store") -> dict[Place, Cells]:
     """The cells of each device that evidence asks for, by the device's name; its host's are those of the same machine."""
     from .run import todays
 
-    known = {variant.name: variant for variant in lab.all_variants()}
     asked = dict.fromkeys(name for pieces in lab.claims.values() for piece in pieces for name in piece.variants(lab))
     if not asked:
         return {}
     rows = todays(lab, store.rows(lab.name, scale=SCALE, variant=list(asked)))
     profiles = todays(lab, store.rows(lab.name, scale=SCALE, variant=list(asked), role=PROFILE))
-    hosted = rows["variant"].isin([name for name in asked if of_host(known[name])])
-    machines = rows["provenance"].map(machine)
     found = {}
+    for place, mine in by_place(lab, rows):
+        ceilings = store.rows("peaks", scale=SCALE, device=place.device, backend=place.backend)
+        watched = profiles[(profiles["device"] == place.device) & (profiles["backend"] == place.backend)]
+        found[place] = Cells(lab, mine, ceilings, watched, backend=place.backend, kind=place.kind)
+    return dict(sorted(found.items(), key=lambda each: (each[0].kind != "gpu", str(each[0]))))
+
+
+def by_place(lab: "Lab", rows: "pd.DataFrame") -> "list[tuple[Place, pd.DataFrame]]":
+    """The rows of a lab by the devices and backends that they are of, each with those that its host measured."""
+    hosted = rows["variant"].isin([variant.name for variant in lab.all_variants() if of_host(variant)])
+    machines = rows["provenance"].map(machine)
+    found = []
     for (device, backend), own in rows[~hosted].groupby(["device", "backend"]):
-        host = hosted & machines.isin(set(machines[own.index]))
-        ceilings = store.rows("peaks", scale=SCALE, device=device, backend=backend)
         last = own.iloc[-1]
         place = Place(device, backend, str(last["device_name"]), str(last["device_kind"]))
-        mine = rows[rows.index.isin(own.index) | host]
-        watched = profiles[(profiles["device"] == device) & (profiles["backend"] == backend)]
-        found[place] = Cells(lab, mine, ceilings, watched, backend=backend, kind=place.kind)
-    return dict(sorted(found.items(), key=lambda each: (each[0].kind != "gpu", str(each[0]))))
+        found.append((place, rows[rows.index.isin(own.index) | (hosted & machines.isin(set(machines[own.index])))]))
+    return found
 
 
 def machine(provenance: str | None) -> str:

@@ -11,9 +11,8 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from . import peaks
-from .claims import Place, machine
+from .claims import Place, by_place
 from .device import Buffer, Device, Program, Queue, Unsupported
-from .evidence import of_host
 from .lab import Case, Lab
 from .run import todays
 from .store import Store, Where
@@ -112,17 +111,7 @@ class Record(View):
 def records(lab: Lab, store: Store, scale: str = "published", where: Sequence[Where] = ("recorded",)) -> list[Record]:
     """A lab on each device by each backend of which these parts of the store have cells, GPUs first."""
     rows = todays(lab, store.rows(lab.name, scale=scale, where=where))
-    if rows.empty:
-        return []
-    found = {variant.name: variant for variant in lab.all_variants()}
-    hosted = rows["variant"].isin([name for name, variant in found.items() if of_host(variant)])
-    machines = rows["provenance"].map(machine)
-    made = []
-    for (device, backend), own in rows[~hosted].groupby(["device", "backend"]):
-        last = own.iloc[-1]
-        place = Place(device, backend, str(last["device_name"]), str(last["device_kind"]))
-        mine = rows[rows.index.isin(own.index) | (hosted & machines.isin(set(machines[own.index])))]
-        made.append(Record(lab, place, store, scale, mine))
+    made = [Record(lab, place, store, scale, mine) for place, mine in by_place(lab, rows)]
     return sorted(made, key=lambda each: (each.place.kind != "gpu", each.place.backend != lab.home, str(each.place)))
 
 
