@@ -433,6 +433,49 @@ def test_a_run_that_would_take_too_long_is_not_begun(bench: Bench) -> None:
     assert bench.row("c")["status"] == "ok"
 
 
+class Sizes(Toy):
+    """Its published case is a thousand times its quick one."""
+
+    def cases(self, scale: str) -> Sequence[Case]:
+        return [replace(CASE, name=scale, scale=scale)]
+
+    def work(self, case: Case) -> Work:
+        return Work(flops=1e6 if case.scale == "quick" else 1e9, bytes=3.0, footprint=4.0)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "compiles", "reason"),
+    [
+        (0.149, 0, None),
+        (0.149, 5.0, None),
+        (0.152, 0, "out of time: by its time on quick it would take about 152 s, the limit is 150 s"),
+    ],
+)
+def test_a_loop_nest_on_one_core_is_judged_by_a_small_case(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, seconds: float, compiles: float, reason: str | None
+) -> None:
+    """The whole case would be run once to learn that it is too long."""
+    monkeypatch.setattr(all_devices, "host_cpu", lambda: bench.device)
+    bench.lab = Sizes()
+    (case,) = bench.lab.cases("published")
+    for options in ({"device": "host"}, {}):
+        plain = made("a", seconds=seconds, compiles=compiles, **options)
+        bench.lab.ladder, bench.rows = (plain,), []
+        bench.log.clear()
+        measure(bench.lab, case, [plain], bench.device, run="r", policy=QUIET, keep=bench.rows.extend)
+        assert bench.row("a")["reason"] == (reason if options else None)
+    opened, closed = (len(bench.log.of(f"trial {what}")) for what in ("plan", "close"))
+    assert opened == closed
+
+
+def test_a_loop_nest_that_does_not_build_for_the_small_case_is_one_row(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(all_devices, "host_cpu", lambda: bench.device)
+    bench(made("a"), made("b", "a", device="host", fails={"trial plan": BuildFailed("line 3")}))
+    assert bench.row("b")["reason"] == "does not build: line 3" and bench.row("a")["status"] == "ok"
+
+
 def test_a_compiler_in_the_first_run_does_not_count_as_its_time(bench: Bench) -> None:
     """A driver may compile when a kernel first runs: half a second for 2 units is no 25 minutes for 6000."""
     bench(made("a", seconds=0.1, compiles=30.0))
@@ -496,7 +539,7 @@ def test_the_hosts_variants_run_on_its_cpu_in_a_row_of_their_own(bench: Bench, m
     }  # fmt: skip
     assert [row["variant"] for row in bench.rows if row["role"] == "again"] == ["b"], "not the base, which is elsewhere"
     runs = bench.log.of("timed run")
-    assert set(runs[: 2 * 13]) == {"a", "peer"} and set(runs[2 * 13 :]) == {"b", "c"}, "device by device"
+    assert set(runs[: 3 * 13]) == {"b", "c"} and set(runs[3 * 13 :]) == {"a", "peer"}, "the lab's device, then the host"
 
     def none() -> Device:
         raise Unsupported("no OpenCL device for the CPU")

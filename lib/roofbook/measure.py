@@ -144,8 +144,10 @@ def measure(
         references: dict[int, Mapping[str, Any]] = {}
         for number, cell in enumerate(cells, 1):
             progress(cell.variant.name, f"check, {number} of {len(cells)}")
-            _prepare(lab, case, cell, inputs, references, policy)
-        for group in _groups(cells):
+            cell.reason = _too_long(lab, case, cell, policy)
+            if not cell.reason:
+                _prepare(lab, case, cell, inputs, references, policy)
+        for group in _groups(cells, device):
             _sample(group, policy, progress)
     finally:
         rows = [row(lab, case, cell, run, policy) for cell in cells if cell.reason or cell.whole]
@@ -170,11 +172,43 @@ def _cells(lab: Lab, case: Case, variants: list[Variant], device: Device) -> Ite
         yield Cell(again, "again", device, device.backend)
 
 
-def _groups(cells: list[Cell]) -> Iterable[list[Cell]]:
-    """Cells that are interleaved: those of one device, so that a GPU does not idle while the host's CPU works."""
+def _groups(cells: list[Cell], device: Device) -> Iterable[list[Cell]]:
+    """Cells that are interleaved: those of one device, so that a GPU does not idle while the host's CPU works.
+
+    `device` comes first: what an interrupted run keeps is what it was called for.
+    """
     ready = [cell for cell in cells if cell.runnable and not cell.reason]
-    for slug in dict.fromkeys(cell.device.slug for cell in ready):
+    for slug in sorted({cell.device.slug for cell in ready}, key=lambda slug: slug != device.slug):
         yield [cell for cell in ready if cell.device.slug == slug]
+
+
+def _too_long(lab: Lab, case: Case, cell: Cell, policy: Policy) -> str | None:
+    """Why a plain loop nest on one core is not begun here: by its time on the lab's first quick case it outlasts the limit.
+
+    Others use a small case too badly to be judged by it; they run once and are judged by that.
+    """
+    if cell.variant.options.get("device") != "host" or case.scale == "quick":
+        return None
+    small = lab.cases("quick")[0]
+    whole = lab.work(case).flops * lab.units(case, cell.variant, cell.device)
+    trial = None
+    try:
+        small = lab.checker(small, cell.variant)
+        trial = cell.variant.plan(cell.device, cell.variant, small, lab.inputs(small, policy.seed))
+        done = lab.work(small).flops * small.units
+        seconds = _once(trial) / done * whole
+        if seconds > policy.limit_s:  # a driver may have compiled in the first run
+            seconds = _once(trial) / done * whole
+    except Exception as error:
+        return reason_of(error)
+    finally:
+        if trial:
+            trial.close()
+    if seconds <= policy.limit_s:
+        return None
+    return reason_of(
+        OutOfTime(f"by its time on {small.name} it would take about {seconds:.0f} s, the limit is {policy.limit_s:g} s")
+    )
 
 
 def _prepare(

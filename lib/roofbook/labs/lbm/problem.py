@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from ...bands import by_bands
+
 Array = NDArray[np.floating]
 Mask = NDArray[np.bool_]
 
@@ -206,9 +208,12 @@ def error(f: Array, f_ref: Array) -> float:
     """Largest |f - f_ref| over all cells and directions, each relative to w[i] * mean density. NaN if f holds one."""
     if f.shape != f_ref.shape:
         raise ValueError(f"shapes differ: {f.shape} and {f_ref.shape}")
-    f_ref = f_ref.astype(np.float64)
-    scale = WEIGHTS * f_ref.sum(axis=0).mean()
-    return float(np.max(np.abs(f - f_ref) / scale[:, None, None]))
+    density = mass(f_ref) / f_ref[0].size
+
+    def largest(rows: slice) -> list[float]:
+        return [np.max(np.abs(f[k, rows] - f_ref[k, rows].astype(np.float64))) for k in range(9)]
+
+    return float(np.max(np.max(by_bands(f.shape[1], f.shape[2], largest), axis=0) / (WEIGHTS * density)))
 
 
 def bound(steps: int, unit_roundoff: float = UNIT_ROUNDOFF) -> float:

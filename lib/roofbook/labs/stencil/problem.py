@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...bands import by_bands
+
 Grid = NDArray[np.floating[Any]]
 UNIT_ROUNDOFF = 2.0**-24
 ROOT_ULPS = 4
@@ -20,9 +22,15 @@ def inputs(height: int, width: int, seed: int) -> dict[str, NDArray[np.float32]]
 
 def reference(r: Grid, b: Grid, g: Grid, passes: int) -> dict[str, Grid]:
     """`g` after that many passes and `root`, what each pass adds (0 on the first and last row): float64."""
-    root = np.zeros(g.shape)
-    root[1:-1] = 1 / np.sqrt(r[:-2].astype(np.float64) + b[2:])
-    return {"g": g + passes * root, "root": root}
+    root, after = np.zeros(g.shape), np.array(g, np.float64)
+
+    def inner(rows: slice) -> None:
+        np.sqrt(r[:-2][rows].astype(np.float64) + b[2:][rows], out=root[1:-1][rows])
+        np.divide(1, root[1:-1][rows], out=root[1:-1][rows])
+        after[1:-1][rows] += passes * root[1:-1][rows]
+
+    by_bands(len(g) - 2, g.shape[1], inner)
+    return {"g": after, "root": root}
 
 
 def bound(reference: dict[str, Grid], start: Grid, passes: int) -> Grid:
@@ -31,14 +39,27 @@ def bound(reference: dict[str, Grid], start: Grid, passes: int) -> Grid:
     Each of the passes rounds a sum no larger than |g| + passes * root once, and adds a root that is off by ROOT_ULPS
     and by what the rounding of r + b makes of it: half its relative error.
     """
-    root = reference["root"]
-    sums = passes * (np.abs(start) + passes * root)
-    roots = passes * root * (2 * ROOT_ULPS + 0.5)
-    return np.where(root > 0, UNIT_ROUNDOFF * (sums + roots), 0.0)
+    limit = np.zeros(start.shape)
+
+    def inner(rows: slice) -> None:
+        root = reference["root"][1:-1][rows]
+        sums = passes * (np.abs(start[1:-1][rows]) + passes * root)
+        roots = passes * root * (2 * ROOT_ULPS + 0.5)
+        limit[1:-1][rows] = UNIT_ROUNDOFF * (sums + roots)
+
+    by_bands(len(start) - 2, start.shape[1], inner)
+    return limit
 
 
 def error_over_bound(g: Grid, reference: dict[str, Grid], limit: Grid) -> float:
     """The largest |error| / bound; infinite where a border changed, NaN where anything is NaN."""
-    off = np.abs(g - reference["g"])
-    inner = float(np.max(off[1:-1] / limit[1:-1]))
-    return inner if np.all(off[[0, -1]] == 0) else float("nan") if np.isnan(off).any() else float("inf")
+    right = reference["g"]
+    if g.shape != right.shape:
+        raise ValueError(f"g must be {right.shape}, not {g.shape}")
+    border = np.abs(g[[0, -1]] - right[[0, -1]]).max()
+
+    def inner(rows: slice) -> float:
+        return float(np.max(np.abs(g[1:-1][rows] - right[1:-1][rows]) / limit[1:-1][rows]))
+
+    largest = float(np.max(by_bands(len(g) - 2, g.shape[1], inner)))
+    return largest if border == 0 else float("nan") if np.isnan([border, largest]).any() else float("inf")
