@@ -218,7 +218,7 @@ def test_each_dtype_of_the_lab_has_its_bound_where_its_roof_was_measured(
     monkeypatch.setattr(Experiment, "peaks", ceilings)
     case = experiment.case()
     bounds = experiment.bounds(case)
-    assert list(bounds) == ["float32", "float16"], "of the lab's dtypes, those with a roof"
+    assert list(bounds)[:2] == ["float32", "float16"], "of the lab's dtypes, those with a roof"
     assert bounds["float32"].seconds == 4 * bounds["float16"].seconds == lab.work(case).flops / 1e6
     assert experiment.bound(case) == bounds["float32"]
     experiment.measure()
@@ -229,6 +229,23 @@ def test_each_dtype_of_the_lab_has_its_bound_where_its_roof_was_measured(
     assert "bytes counted" not in html
     monkeypatch.setattr(experiment, "counted_bytes", lambda name: {"soa": 1e9} if name == case.name else {})
     assert "bytes counted" in experiment.roofline().html
+
+
+def test_what_moves_fewer_bytes_has_a_bound_of_its_own(opened: Open, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Populations in fp16 are half the bytes: by the bound of fp32 they would run above the roof."""
+    experiment = opened(variants=["flat-grid", "half-storage"])
+    monkeypatch.setattr(Experiment, "peaks", Peaks([(1e4, 1e9), (1e12, 1e6)], {"float32": 1e15}))
+    case = experiment.case()
+    bounds, halves = experiment.bounds(case), lab.variant("half-storage")
+    part = lab.traffic(case, halves) / lab.work(case).bytes
+    assert part == pytest.approx(37 / 73)
+    assert bounds["half-storage"].seconds == pytest.approx(part * bounds["float32"].seconds)
+    assert "flat-grid" not in bounds, "it has the bound of its dtype"
+    experiment.measure()
+    frame = experiment.ladder().frame.set_index("variant")
+    for name, floor in (("flat-grid", bounds["float32"]), ("half-storage", bounds["half-storage"])):
+        assert frame.share[name] == pytest.approx(floor.seconds / frame.seconds[name])
+    assert any("move fewer bytes: half-storage" in note for note in experiment.ladder().notes)
 
 
 # -- what fails --------------------------------------------------------------------------------------------------------

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +13,7 @@ from click.testing import CliRunner, Result
 
 from roofbook import labs, record
 from roofbook.device import Unsupported
+from roofbook.experiment import Experiment
 from roofbook.recorded import Record, records
 from roofbook.store import Store
 
@@ -65,12 +68,12 @@ def test_what_was_kept_of_a_run_that_is_cut_off_is_not_measured_again(
         if variant.startswith("7x48"):
             raise Cut
 
-    whole = record._say
-    monkeypatch.setattr(record, "_say", cut)
+    whole = record.Told
+    monkeypatch.setattr(record, "Told", lambda: cut)
     with pytest.raises(Cut):
         recorded(tmp_path, *variants("flat", "float4"), labs=("stencil",))
     assert set(Store(tmp_path).rows("stencil")["case"]) == {"6x1024"}
-    monkeypatch.setattr(record, "_say", whole)
+    monkeypatch.setattr(record, "Told", whole)
     again = recorded(tmp_path, *variants("flat", "float4"), labs=("stencil",))
     assert re.search(r"[34] cells measured, 2 were fresh", again.output)
 
@@ -79,6 +82,46 @@ def test_a_lab_without_its_sweeps() -> None:
     lab = labs.get("stencil")
     assert record.chosen("stencil", True) is None
     assert record.chosen("stencil", False) == [variant.name for variant in (*lab.ladder, *lab.peers)]
+
+
+def test_the_hosts_rows_may_be_left_for_another_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place: Any = SimpleNamespace(slug="a-gpu")
+    whole = Experiment.plan
+
+    def plan(self: Any, *chosen: Any) -> list[Any]:
+        return [replace(each, device=place) if each.variant.name == "flat" else each for each in whole(self, *chosen)]
+
+    monkeypatch.setattr(Experiment, "plan", plan)
+    only = recorded(tmp_path, *variants("flat", "checked"), "--no-host", labs=("stencil",))
+    assert only.exit_code == 0, only.output
+    assert set(Store(tmp_path).rows("stencil")["variant"]) == {"checked"}
+
+
+def test_series_are_left_out_with_the_sweeps(tmp_path: Path) -> None:
+    whole = [word for word in ("--variant", "built-lists")]
+    without = recorded(tmp_path, *whole, "--no-sweeps", labs=("convpool",))
+    assert without.exit_code == 0, without.output
+    cases = {case.name for case in labs.get("convpool").cases("test")}
+    assert set(Store(tmp_path).rows("convpool")["case"]) <= cases
+    more = recorded(tmp_path, *whole, labs=("convpool",))
+    assert set(Store(tmp_path).rows("convpool")["case"]) > cases, more.output
+
+
+def test_a_long_run_says_now_and_then_what_it_does(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = iter((0, 1, 12, 13, 14))
+    monkeypatch.setattr(record, "time", SimpleNamespace(perf_counter=lambda: 100.0 + next(seconds)))
+    tell = record.Told()
+    for name, what in (
+        ("8x8 a", "check"),
+        ("8x8 b", "check"),
+        ("8x8 c", "warm up"),
+        ("8x8 d", "x"),
+        ("9x9 a", "check"),
+    ):
+        tell(name, what)
+    assert capsys.readouterr().out.splitlines() == ["  8x8", "    c: warm up", "  9x9"]
 
 
 def test_one_device_of_each_kind_is_taken() -> None:

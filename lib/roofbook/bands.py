@@ -15,5 +15,7 @@ def by_bands(height: int, width: int, work: Callable[[slice], T]) -> list[T]:
     """`work(rows)` for bands that together are all rows of a grid, in their order; NumPy lets other threads run meanwhile."""
     rows = max(1, ELEMENTS // max(width, 1))
     slices = [slice(start, min(start + rows, height)) for start in range(0, height, rows)]
+    if len(slices) == 1:
+        return [work(slices[0])]
     with ThreadPoolExecutor(processors()) as pool:
         return list(pool.map(work, slices))

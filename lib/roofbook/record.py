@@ -28,7 +28,8 @@ from .run import Summary
 @click.option("--scale", "scales", multiple=True, help="A scale; may be repeated. published and large without it.")
 @click.option("--case", "cases", multiple=True, help="A case; may be repeated. All without it.")
 @click.option("--variant", "variants", multiple=True, help="A variant; may be repeated. All without it.")
-@click.option("--sweeps/--no-sweeps", default=True, show_default=True, help="Measure also the points of sweeps.")
+@click.option("--sweeps/--no-sweeps", default=True, show_default=True, help="Measure also points of sweeps and series.")
+@click.option("--host/--no-host", default=True, show_default=True, help="Measure also what runs on the host's CPU.")
 @click.option("--budget", default=0.5, show_default=True, help="Seconds of samples a cell.")
 @click.option("--remeasure", is_flag=True, help="Measure also what OUT holds already.")
 def main(
@@ -39,6 +40,7 @@ def main(
     cases: tuple[str, ...],
     variants: tuple[str, ...],
     sweeps: bool,
+    host: bool,
     budget: float,
     remeasure: bool,
 ) -> None:
@@ -59,13 +61,13 @@ def main(
                 }  # fmt: skip
                 experiment = Experiment(name, parameters)
                 print(f"{experiment.lab.title} at scale {scale} on {spec}, {experiment.device.name}", flush=True)
-                summary = record(experiment, remeasure)
+                summary = record(experiment, sweeps=sweeps, host=host, remeasure=remeasure)
                 seconds = time.perf_counter() - start
                 print(f"{summary}, {seconds:.0f} s\n", flush=True)
                 done.append((f"{name} {scale} {spec}", summary, seconds))
     for what, summary, seconds in done:
         print(f"{what}: {summary}, {seconds:.0f} s")
-    print(told(time.perf_counter() - began))
+    print(took(time.perf_counter() - began))
 
 
 def chosen(lab: str, sweeps: bool) -> list[str] | None:
@@ -79,35 +81,49 @@ def one_of_each_kind(found: list[Device]) -> list[Device]:
     return list({(device.backend, device.kind): device for device in reversed(found)}.values())[::-1]
 
 
-def record(experiment: Experiment, remeasure: bool) -> Summary:
+def record(experiment: Experiment, *, sweeps: bool, host: bool, remeasure: bool) -> Summary:
     """Measure what is not fresh, into the recorded part of the store, and print the tables."""
     device, store, policy = experiment.device, experiment.store, experiment.policy
-    summary = run.bring_up_to_date(
-        experiment.plan(), device, store, policy, remeasure=remeasure, where="recorded", progress=_say
-    )
+    cells = [
+        cell
+        for cell in experiment.plan()
+        if (sweeps or cell.case in experiment.cases) and (host or cell.device.slug == device.slug)
+    ]
+    summary = run.bring_up_to_date(cells, device, store, policy, remeasure=remeasure, where="recorded", progress=Told())
     if experiment.lab.name == labs.CEILINGS:
         print(experiment.ceilings().text, end="\n\n")
         return summary
-    for case in experiment.cases:
+    for case in (case for case in experiment.cases if case.name in set(experiment.rows["case"])):
         print(experiment.ladder(case.name).text, end="\n\n")
     return summary
 
 
-def told(seconds: float) -> str:
+def took(seconds: float) -> str:
     """What the run took: time, and the most memory of the host."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return f"In all {seconds:.0f} s, at most {peak / 2**30:.1f} GiB of the host's memory"
 
 
-_said = {"": ""}
+QUIET_S = 10
+"""Seconds after which a long run says again what it does."""
 
 
-def _say(variant: str, what: str) -> None:
-    """A word to the terminal when a case begins, so that a long run is seen to live."""
-    case = variant.split()[0]
-    if _said.get("case") != case:
-        _said["case"] = case
-        print(f"  {case}", flush=True)
+class Told:
+    """A word to the terminal when a case begins, and one now and then, so that a long run is seen to live."""
+
+    def __init__(self) -> None:
+        self.case, self.last = "", 0.0
+
+    def __call__(self, variant: str, what: str) -> None:
+        case, _, name = variant.partition(" ")
+        now = time.perf_counter()
+        if case != self.case:
+            print(f"  {case}", flush=True)
+        elif now - self.last > QUIET_S:
+            print(f"    {name}: {what}", flush=True)
+        else:
+            return
+        self.case, self.last = case, now
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ Every number that a page shows comes through here, from verified rows of the sto
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from html import escape
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -67,14 +68,23 @@ class View(ABC):
         return self.bounds(case).get("float32")
 
     def bounds(self, case: Case) -> "dict[str, Bound]":
-        """The least time of a unit by dtype of the lab's variants, those dtypes whose roof was measured on this device."""
+        """The least time of a unit by dtype of the lab's variants, those dtypes whose roof was measured on this device.
+
+        By its name also that of a variant that moves less than the problem needs in fp32, such as one that keeps fp16.
+        """
         from .roofline import bound
 
         ceilings, work = self.peaks, self.lab.work(case)
         if ceilings is None:
             return {}
-        dtypes = dict.fromkeys(variant.dtype for variant in self.lab.all_variants())
-        return {dtype: bound(work, ceilings, work.footprint, dtype) for dtype in dtypes if dtype in ceilings.flops}
+        known = [variant for variant in self.lab.all_variants() if variant.dtype in ceilings.flops]
+        found = {variant.dtype: bound(work, ceilings, work.footprint, variant.dtype) for variant in known}
+        for variant in known:
+            part = self.lab.traffic(case, variant) / work.bytes if work.bytes else 1
+            if part < 1 and not self.lab.excuse(variant, case):
+                less = replace(work, bytes=part * work.bytes)
+                found[variant.name] = bound(less, ceilings, part * work.footprint, variant.dtype)
+        return found
 
     def case(self, name: str | None = None) -> Case:
         """The case of that name, those of series included; by default the largest of the others."""

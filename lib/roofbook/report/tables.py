@@ -1,6 +1,7 @@
 """The book's tables: the ladder, sweeps, what each optimisation is worth. No number comes from an unverified row."""
 
 import math
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -64,7 +65,8 @@ def ladder(
     """One line a variant, in ladder order: what changed, time, ratio to the parent and to the base, rate, share.
 
     rows: store rows of one lab (any cases); the newest of a variant counts. order: names of the ladder, peers included;
-    the A/A twin of a variant follows it as a control. bound: the floor in seconds per unit by dtype; None for no such column.
+    the A/A twin of a variant follows it as a control. bound: the floor in seconds per unit by
+    dtype, and by the name of a variant that has one of its own; None for no such column.
     rate: (amount of one unit, name of the rate), the rate being amount / seconds. elsewhere: variants that this backend
     cannot run, or each with the words for it. Errors: UsageError for an unknown case or a sample that is no time.
     """
@@ -101,7 +103,7 @@ def ladder(
             records.append(_record(name, reading, lack))
             continue
         to_parent = faster(found.get(reading.parent or ""), reading)
-        floor = (bound or {}).get(str(said(reading.row, "dtype")))
+        floor = (bound or {}).get(reading.variant) or (bound or {}).get(str(said(reading.row, "dtype")))
         cells = [
             *head,
             time_cell(reading, scale[1]),
@@ -127,7 +129,10 @@ def ladder(
         )
     notes = [TIME_NOTE, RATIO_NOTE, ROUND_NOTE] + [FEW_NOTE] * any(reading.few for reading in good)
     if bound is not None:
-        notes += _roofs(bound, [str(said(reading.row, "dtype")) for reading in good if reading.role != "probe"], unit)
+        held = [reading for reading in good if reading.role != "probe"]
+        notes += _roofs(
+            bound, [str(said(reading.row, "dtype")) for reading in held], [one.variant for one in held], unit
+        )
     return Table(caption or f"The ladder on {case}", columns, lines, _frame(records, COLUMNS), notes, "ladder")
 
 
@@ -314,19 +319,29 @@ def _ratio_fields(name: str, ratio: Ratio | None) -> dict[str, Any]:
     }
 
 
-def _roofs(bounds: Mapping[str, Bound], dtypes: Sequence[str], unit: str) -> list[str]:
-    """Which roof bounds the lines of each dtype, and those without one."""
-    used = list(dict.fromkeys(dtypes))
-    roofs = []
-    for dtype in (each for each in used if each in bounds):
-        floor = bounds[dtype]
+def _roofs(bounds: Mapping[str, Bound], dtypes: Sequence[str], variants: Sequence[str], unit: str) -> list[str]:
+    """Which roof bounds the lines of each dtype and the variants with a bound of their own, and those without one."""
+
+    def roof(floor: Bound) -> str:
         memory = floor.roof == "memory"
-        rate = show.quantity(floor.bandwidth, "B/s") if memory else show.quantity(floor.flops, f"{work_unit(dtype)}/s")
-        roofs.append(f"{dtype} {show.duration(floor.seconds)}, by {'memory' if memory else 'arithmetic'} ({rate})")
+        rate = (
+            show.quantity(floor.bandwidth, "B/s")
+            if memory
+            else show.quantity(floor.flops, f"{work_unit(floor.roof)}/s")
+        )
+        return f"{show.duration(floor.seconds)}, by {'memory' if memory else 'arithmetic'} ({rate})"
+
+    used, own = list(dict.fromkeys(dtypes)), defaultdict[str, list[str]](list)
+    for name in (each for each in dict.fromkeys(variants) if each in bounds):
+        own[roof(bounds[name])].append(name)
+    roofs = [f"{dtype} {roof(bounds[dtype])}" for dtype in used if dtype in bounds]
+    fewer = [f"{', '.join(names)} {text}" for text, names in own.items()]
     lacking = [dtype for dtype in used if dtype not in bounds]
-    return [f"Bound per {unit}: {'; '.join(roofs)}."] * bool(roofs) + [
-        f"No bound, for its roof was not measured: {', '.join(lacking)}."
-    ] * bool(lacking)
+    return [
+        *[f"Bound per {unit}: {'; '.join(roofs)}."] * bool(roofs),
+        *[f"Bound of those that move fewer bytes: {'; '.join(fewer)}."] * bool(fewer),
+        *[f"No bound, for its roof was not measured: {', '.join(lacking)}."] * bool(lacking),
+    ]
 
 
 def _frame(records: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> "pd.DataFrame":

@@ -107,7 +107,7 @@ def test_one_bad_value_anywhere_is_never_accepted() -> None:
     good = single(drawn, 2)
     assert over(good, drawn, 2) <= 1
     for index in np.ndindex(good.shape):
-        for bad in (np.nan, np.inf, -np.inf, good[index] * (1 + 64 * UNIT_ROUNDOFF)):
+        for bad in (np.nan, np.inf, -np.inf, good[index] + 64 * UNIT_ROUNDOFF * max(1.0, abs(float(good[index])))):
             wrong = good.copy()
             wrong[index] = bad
             assert not over(wrong, drawn, 2) <= 1

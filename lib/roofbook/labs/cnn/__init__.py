@@ -43,6 +43,7 @@ GEMM = Source.of(HERE / "gemm.k", BUFFERS="ONE", **LAYER)
 
 HOPPER = range(90, 100)
 TENSOR = Source.of(HERE / "tensor.cu", ELEMENT="f16", PRODUCTS=1, BLOCKS=1, **LAYER)
+TENSOR_COLUMNS = Source.of(HERE / "tensor_columns.cu", ELEMENT="f16", **LAYER)
 
 LADDER = (
     Variant(
@@ -151,6 +152,20 @@ LADDER = (
         "What the conversion costs: once through the input.",
         frozenset({"cuda"}), options={"operand_roundoff": 2.0**-11, "prepared": True}, differs=("options",),
         dtype="float16", architectures=HOPPER,
+    ),
+    Variant(
+        "tensor-columns", "tensor-prepared", TENSOR_COLUMNS, tensor.Columns,
+        "A box of pixels serves a column of taps, each a row further down; a cluster shares weights in place of pixels.",
+        "A bit more than half as much to read from the cache.",
+        frozenset({"cuda"}), options={"operand_roundoff": 2.0**-11, "prepared": True}, differs=("source", "plan"),
+        dtype="float16", architectures=HOPPER, shows={"tensor": "wgmma.mma_async"},
+    ),
+    Variant(
+        "tensor-persistent", "tensor-columns", TENSOR_COLUMNS, tensor.Columns,
+        "As many clusters as the chip holds, each with three tiles, one after the other.",
+        "Fetching for the next tile begins while the last one is written.",
+        frozenset({"cuda"}), options={"operand_roundoff": 2.0**-11, "prepared": True, "persistent": True},
+        differs=("options",), dtype="float16", architectures=HOPPER,
     ),
     Variant(
         "tensor-split", "tensor-cluster", TENSOR.turn(BLOCKS=2, PRODUCTS=3), tensor.Tensor,

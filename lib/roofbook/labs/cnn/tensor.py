@@ -21,12 +21,12 @@ class Tensor(Convolution):
     """Hopper's tensor cores. Option `prepared`: operands are converted once, not in each call."""
 
     kernel_name = "tensor"
-    group = (384, 1, 1)
+    group: tuple[int, ...] = (384, 1, 1)
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(device, variant, case, inputs)
         one, knobs = self.layer, dict(self.source.knobs)
-        self.blocks, parts = int(knobs["BLOCKS"]), (int(knobs["PRODUCTS"]) + 1) // 2
+        parts = (int(knobs.get("PRODUCTS", 1)) + 1) // 2
         rows, columns = one.x_shape[1:]
         taps, channels = one.kernel**2, DEPTH * ceiling(one.channels, DEPTH)
         filters = 2 * TILE_I * ceiling(one.filters, 2 * TILE_I)
@@ -34,26 +34,33 @@ class Tensor(Convolution):
         self.pixels = device.empty(2 * parts * rows * columns * channels)
         self.taps = device.empty(2 * parts * taps * filters * channels)
         half = str(knobs["ELEMENT"]) == "f16"
-        weights, pixels = (DEPTH, TILE_I, 1), (DEPTH, TILE_W, TILE_H, 1)
-        if self.blocks > 1:
-            pixels = (DEPTH, TILE_W, TILE_H // 2, 1)
-        if self.blocks > 2:
-            weights = (DEPTH, TILE_I // 2, 1)
+        weight_rows, pixel_rows = self.fetched()
         maps = (
-            tensor_map(self.taps, (channels, filters, parts * taps), weights, half),
-            tensor_map(self.pixels, (channels, columns, rows, parts), pixels, half),
+            tensor_map(self.taps, (channels, filters, parts * taps), (DEPTH, weight_rows, 1), half),
+            tensor_map(self.pixels, (channels, columns, rows, parts), (DEPTH, TILE_W, pixel_rows, 1), half),
         )
         self.weight_map, self.pixel_map = (device.upload(np.frombuffer(each, np.uint8)) for each in maps)
         self.buffers += [self.pixels, self.taps, self.weight_map, self.pixel_map]
         self.pixel_size = (256 * ceiling(columns, 32), rows, channels // DEPTH)
         self.tap_size = (256 * filters, channels // DEPTH)
-        self.kernel.configure(dynamic_local_bytes=STAGES * 2 * DEPTH * (TILE_I + TILE_H * TILE_W) + 1024)
+        self.kernel.configure(dynamic_local_bytes=self.stages() + 1024)
         self.prepared = bool(variant.options.get("prepared"))
 
-    def lay_out(self) -> tuple[int, ...]:
+    def blocks(self) -> int:
+        """Of a cluster."""
         assert self.variant.source is not None
-        one, blocks = self.layer, int(dict(self.variant.source.knobs)["BLOCKS"])
-        down = max(1, blocks // 2)
+        return int(dict(self.variant.source.knobs)["BLOCKS"])
+
+    def fetched(self) -> tuple[int, int]:
+        """How many filters, and how many rows of 32 pixels, a block fetches at once."""
+        return TILE_I // (2 if self.blocks() > 2 else 1), TILE_H // (2 if self.blocks() > 1 else 1)
+
+    def stages(self) -> int:
+        """Bytes of shared memory for what is fetched."""
+        return STAGES * 2 * DEPTH * (TILE_I + TILE_H * TILE_W)
+
+    def lay_out(self) -> tuple[int, ...]:
+        one, down = self.layer, max(1, self.blocks() // 2)
         filters = 2 * ceiling(one.filters, 2 * TILE_I)
         return 384 * filters, ceiling(one.width, TILE_W), down * ceiling(one.height, down * TILE_H)
 
@@ -74,6 +81,25 @@ class Tensor(Convolution):
         if not self.prepared:
             self.convert()
         self.queue.launch(self.kernel, self.size, self.group, self.weight_map, self.pixel_map, self.bias, self.out)
+
+
+class Columns(Tensor):
+    """Fetches pixels for a column of taps at once. Option `persistent`: no more clusters of two than the device holds."""
+
+    group = (384,)
+
+    def fetched(self) -> tuple[int, int]:
+        return TILE_I // 2, TILE_H + self.layer.kernel - 1
+
+    def stages(self) -> int:
+        return 230400
+
+    def lay_out(self) -> tuple[int, ...]:
+        one = self.layer
+        tiles = 2 * ceiling(one.filters, 2 * TILE_I) * ceiling(one.width, TILE_W) * ceiling(one.height, 2 * TILE_H)
+        if self.variant.options.get("persistent"):
+            tiles = min(tiles, self.device.compute_units // 2)
+        return (384 * 2 * tiles,)
 
 
 def tensor_map(buffer: Any, sizes: Sequence[int], box: Sequence[int], half: bool) -> bytes:

@@ -396,6 +396,21 @@ class Lattice(Lab):
         cells = case.params["nx"] * case.params["ny"]
         return Work(flops=FLOPS_PER_CELL * cells, bytes=BYTES_PER_CELL * cells, footprint=BYTES_PER_CELL * cells)
 
+    def traffic(self, case: Case, variant: Variant) -> float:
+        """What a step moves between kernels: populations in the format that keeps them, each time a kernel has all of them, and
+        the obstacle map each time it is asked. In one launch for all steps only what neighbouring blocks exchange."""
+        nx, ny = case.params["nx"], case.params["ny"]
+        knobs = dict(variant.source.knobs) if variant.source else {}
+        if variant.plan is plans.Persistent:
+            rows = plans.rows_of_a_block(nx, ny, plans.Persistent.blocks_at_most)
+            word = 8 if knobs["EXCHANGE"] == "TAGS" else 4
+            return float(2 * CROSSING * word * nx * ny // rows) if rows else self.work(case).bytes
+        separate = variant.plan in (plans.Sequential, plans.SeparateKernels)
+        populations, asked = (5, 3) if separate else (2, 1)  # propagate and collision write too, av_velocity only reads
+        value = 2 if knobs.get("GRID") == "SIXTEEN" else 4
+        solid = 4 if separate or knobs.get("SOLID") == "int" else 0 if variant.options.get("bare") else 1
+        return float(nx * ny * (9 * value * populations + solid * asked))
+
     def units(self, case: Case, variant: Variant, device: Device) -> int:
         if variant.plan is plans.QueueOnly:
             return LAUNCHES.get(case.scale, 50000)
@@ -456,6 +471,8 @@ class Lattice(Lab):
 
 
 BYTES_PER_CELL = 9 * 4 * 2 + 1
+CROSSING = 6
+"""Populations of a column that cross the sides of its block, upwards and downwards."""
 
 CASES: dict[str, dict[str, tuple[int, int]]] = {
     "quick": {"128x128": (50, 21), "1024x1024": (2, 4)},

@@ -130,18 +130,22 @@ def reference(params: Params, obstacles: Mask, steps: int, f: Array | None = Non
     row = params.ny - 2
     w1, w2 = params.density * params.accel / 9, params.density * params.accel / 36
     gain = np.array([0, w1, 0, -w1, 0, w2, -w2, -w2, w2])
-    moved = np.empty_like(f)
     av_vels = np.empty(steps)
     for step in range(steps):
         driven = fluid[row] & (f[3, row] - w1 > 0) & (f[6, row] - w2 > 0) & (f[7, row] - w2 > 0)
         f[:, row] += gain[:, None] * driven
-        for i in range(9):
-            moved[i] = np.roll(f[i], (EY[i], EX[i]), axis=(0, 1))
-        rho, ux, uy = macroscopic(moved)
-        relaxed = moved + params.omega * (equilibrium(rho, ux, uy) - moved)
-        f = np.where(obstacles, moved[list(OPPOSITE)], relaxed)
-        rho, ux, uy = macroscopic(f)
-        av_vels[step] = np.hypot(ux, uy)[fluid].mean()
+        before, f = f, np.empty_like(f)
+
+        def moved_and_collided(rows: slice, before: Array = before, after: Array = f) -> float:
+            own = np.arange(rows.start, rows.stop)
+            moved = np.stack([np.roll(before[i, (own - EY[i]) % params.ny], EX[i], axis=1) for i in range(9)])
+            rho, ux, uy = macroscopic(moved)
+            relaxed = moved + params.omega * (equilibrium(rho, ux, uy) - moved)
+            after[:, rows] = np.where(obstacles[rows], moved[list(OPPOSITE)], relaxed)
+            rho, ux, uy = macroscopic(after[:, rows])
+            return float(np.hypot(ux, uy)[fluid[rows]].sum())
+
+        av_vels[step] = sum(by_bands(params.ny, params.nx, moved_and_collided)) / fluid.sum()
     return f, av_vels
 
 

@@ -15,9 +15,16 @@ ROOT_ULPS = 4
 
 def inputs(height: int, width: int, seed: int) -> dict[str, NDArray[np.float32]]:
     """r and b, uniform on [0.25, 4), and g, N(0, 1): float32 (height, width)."""
-    random = np.random.default_rng(seed)
-    r, b = (random.uniform(0.25, 4, (height, width)).astype(np.float32) for _ in range(2))
-    return {"r": r, "b": b, "g": random.standard_normal((height, width), np.float32)}
+    r, b, g = (np.empty((height, width), np.float32) for _ in range(3))
+
+    def draw(rows: slice) -> None:
+        random = np.random.default_rng((seed, rows.start))
+        for grid in (r, b):
+            grid[rows] = 0.25 + np.float32(3.75) * random.random(grid[rows].shape, np.float32)
+        random.standard_normal(dtype=np.float32, out=g[rows])
+
+    by_bands(height, width, draw)
+    return {"r": r, "b": b, "g": g}
 
 
 def reference(r: Grid, b: Grid, g: Grid, passes: int) -> dict[str, Grid]:

@@ -1,0 +1,122 @@
+// As in tensor.cu, a block owns 128 filters by 8 x 32 pixels. What it fetches of the input is one column of taps: rows enough
+// for all of them, so that the taps of a column read the same box in shared memory, each a row further down. Two blocks,
+// one above the other, form a cluster: each fetches half of the weights for both. A cluster goes on with the next tile
+// when its last is done, where there are fewer of them than tiles; fetching runs ahead over the end of a tile.
+//
+// Knob ELEMENT:  f16 or bf16: what the operands are rounded to; sums are fp32
+// Knob CHANNELS: channels of the input
+// Knob FILTERS:  channels of the output
+// Knob HEIGHT:   rows of the convolution's output
+// Knob WIDTH:    columns of the convolution's output
+// Knob TAPS:     side of the filter
+#include "layer.k"
+#define TILE_I 128
+#define TILE_H 8
+#define TILE_W 32
+#define DEPTH 64
+#define PARTS 1
+#define MULTICAST ".multicast::cluster"
+#define MASK(operand) ", %" #operand
+#include "hopper.h"
+#include "operands.h"
+#define COLUMNS (PADDED_CHANNELS / DEPTH * TAPS)
+#define PIXEL_ROW (TILE_W * DEPTH * 2)
+#define PIXEL_BYTES ((TILE_H + TAPS - 1) * PIXEL_ROW)
+#define WEIGHT_BYTES (TILE_I * DEPTH * 2)
+#define PIXEL_STAGES 2
+#define WEIGHT_STAGES ((STAGES_BYTES - PIXEL_STAGES * PIXEL_BYTES) / WEIGHT_BYTES)
+#define STAGES_BYTES 230400
+#define TILES_I (PADDED_FILTERS / TILE_I)
+#define TILES_W ((WIDTH + TILE_W - 1) / TILE_W)
+#define TILES_H ((HEIGHT + 2 * TILE_H - 1) / (2 * TILE_H))
+
+KERNEL_OF(384, 1) __cluster_dims__(2) void tensor(const void *weight_map, const void *pixel_map, const float *RESTRICT bias,
+                                                  float *RESTRICT out) {
+  extern __shared__ char whole[];
+  __shared__ unsigned long long weights_full[WEIGHT_STAGES], weights_empty[WEIGHT_STAGES];
+  __shared__ unsigned long long pixels_full[PIXEL_STAGES], pixels_empty[PIXEL_STAGES];
+  char *pixels = (char *)(((unsigned long long)whole + 1023) / 1024 * 1024), *weights = pixels + PIXEL_STAGES * PIXEL_BYTES;
+  const int lane = threadIdx.x, rank = rank_in_cluster(), clusters = gridDim.x / 2;
+  if (lane == 0) {
+    for (int stage = 0; stage < WEIGHT_STAGES; stage++) {
+      init_barrier(&weights_full[stage], 1);
+      init_barrier(&weights_empty[stage], 4);
+    }
+    for (int stage = 0; stage < PIXEL_STAGES; stage++) {
+      init_barrier(&pixels_full[stage], 1);
+      init_barrier(&pixels_empty[stage], 2);
+    }
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  }
+  __syncthreads();
+  sync_cluster();
+  int column = 0, step = 0;  // of all tiles: what says which stage comes next
+  if (lane < 128) {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+    if (lane == 0 || lane == 32)
+      for (int tile = blockIdx.x / 2; tile < TILES_I * TILES_W * TILES_H; tile += clusters) {
+        const int i0 = tile % TILES_I * TILE_I, w0 = tile / TILES_I % TILES_W * TILE_W;
+        const int h0 = (tile / TILES_I / TILES_W * 2 + rank) * TILE_H;
+        for (int own = 0; own < COLUMNS; own++) {
+          const int channel = own / TAPS * DEPTH, q = own % TAPS;
+          if (lane == 0) {
+            const int stage = column % PIXEL_STAGES;
+            wait_for(&pixels_empty[stage], column / PIXEL_STAGES % 2 ^ 1);
+            expect_bytes(&pixels_full[stage], PIXEL_BYTES);
+            copy_box_4d(pixels + stage * PIXEL_BYTES, pixel_map, &pixels_full[stage], channel, w0 + q, h0, 0, 1 << rank);
+            column++;
+          } else {
+            for (int p = 0; p < TAPS; p++, step++) {
+              const int stage = step % WEIGHT_STAGES;
+              wait_for(&weights_empty[stage], step / WEIGHT_STAGES % 2 ^ 1);
+              expect_bytes(&weights_full[stage], WEIGHT_BYTES);
+              copy_box_3d(weights + stage * WEIGHT_BYTES + rank * (WEIGHT_BYTES / 2), weight_map, &weights_full[stage], channel,
+                          i0 + rank * (TILE_I / 2), p * TAPS + q, 3);
+            }
+          }
+        }
+      }
+  } else {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+    const int group = lane / 128 - 1;
+    for (int tile = blockIdx.x / 2; tile < TILES_I * TILES_W * TILES_H; tile += clusters) {
+      float c[128];
+#pragma unroll
+      for (int k = 0; k < 128; k++) c[k] = 0.0f;
+      for (int own = 0; own < COLUMNS; own++, column++) {
+        wait_for(&pixels_full[column % PIXEL_STAGES], column / PIXEL_STAGES % 2);
+        for (int p = 0; p < TAPS; p++, step++) {
+          const int stage = step % WEIGHT_STAGES;
+          wait_for(&weights_full[stage], step / WEIGHT_STAGES % 2);
+          const unsigned long long a = tile_at(weights + stage * WEIGHT_BYTES + group * (WEIGHT_BYTES / 2));
+          const unsigned long long b = tile_at(pixels + column % PIXEL_STAGES * PIXEL_BYTES + p * PIXEL_ROW);
+          matrix_begin();
+#pragma unroll
+          for (int k = 0; k < DEPTH / 16; k++) matrix_product(c, a + 2 * k, b + 2 * k);
+          matrix_commit();
+          if (own + p > 0) {
+            matrix_wait_but_one();
+            if (lane % 128 < 2) arrive_at(&weights_empty[(step - 1) % WEIGHT_STAGES], lane % 128);
+            if (p == 0 && lane % 128 == 0) arrive_at(&pixels_empty[(column - 1) % PIXEL_STAGES], rank);
+          }
+        }
+      }
+      matrix_wait_all();
+      if (lane % 128 < 2) arrive_at(&weights_empty[(step - 1) % WEIGHT_STAGES], lane % 128);
+      if (lane % 128 == 0) arrive_at(&pixels_empty[(column - 1) % PIXEL_STAGES], rank);
+      const int filter = tile % TILES_I * TILE_I + lane / 32 % 4 * 16 + group * 64 + lane % 32 / 4;
+      const int w0 = tile / TILES_I % TILES_W * TILE_W, h0 = (tile / TILES_I / TILES_W * 2 + rank) * TILE_H;
+#pragma unroll
+      for (int j = 0; j < 32; j++) {
+        const int row = h0 + j / 4, column = w0 + j % 4 * 8 + lane % 4 * 2;
+        if (j / 4 % 2 == 0 && row + 1 < HEIGHT && column + 1 < WIDTH) {
+          const float upper = fmaxf(fmaxf(c[4 * j], c[4 * j + 1]), fmaxf(c[4 * j + 16], c[4 * j + 17]));
+          const float lower = fmaxf(fmaxf(c[4 * j + 2], c[4 * j + 3]), fmaxf(c[4 * j + 18], c[4 * j + 19]));
+          if (filter < FILTERS) out[OUT_AT(filter, row / 2, column / 2)] = fmaxf(0.0f, upper + bias[filter]);
+          if (filter + 8 < FILTERS) out[OUT_AT(filter + 8, row / 2, column / 2)] = fmaxf(0.0f, lower + bias[filter + 8]);
+        }
+      }
+    }
+  }
+  sync_cluster();
+}
