@@ -155,3 +155,31 @@ def test_the_checkout_is_found_from_any_folder_in_it(
     monkeypatch.setattr(run, "__file__", str(own))
     with pytest.raises(UsageError, match=f"{re.escape(str(tmp_path))} is not in a checkout of Roofbook"):
         run.project_root(tmp_path)
+
+
+def test_modelled_bytes_are_those_of_todays_model(auto: Device, store: Store) -> None:
+    """A row says what its variant was thought to move on the day; a better model holds for old rows too."""
+    cells = planned(auto, store)
+    run.bring_up_to_date(cells, auto, store, POLICY)
+    lab = cells[0].lab
+    rows = store.rows("lbm", case="40x24")
+    old = rows.assign(bytes=1.0)
+    said = run.todays(lab, old).drop_duplicates("variant").set_index("variant")["bytes"]
+    assert all(said[name] == lab.traffic(lab.case("40x24"), lab.variant(name)) for name in NAMES)
+    foreign = old.assign(case="a case of another day")
+    assert set(run.modelled(lab, foreign)["bytes"]) == {1.0} and set(run.modelled(lab, old.iloc[:0])) == set(old)
+    kept = old.assign(variant="a rung of another day")
+    assert set(run.modelled(lab, kept)["bytes"]) == {1.0} and set(old["bytes"]) == {1.0}
+
+
+def test_each_rung_of_the_lattice_moves_what_its_data_flow_needs() -> None:
+    lab = labs.get("lbm")
+    case = lab.case("128x128")
+    a_cell = {name: lab.traffic(case, lab.variant(name)) / 128**2 for name in (
+        "sequential", "ported", "fused", "byte-obstacles", "in-place", "half-storage", "persistent", "tagged-halo", "openmp",
+    )}  # fmt: skip
+    assert a_cell == {
+        "sequential": 5 * 36 + 12, "ported": 5 * 36 + 12, "fused": 76, "byte-obstacles": 73, "in-place": 73,
+        "half-storage": 37, "persistent": 24, "tagged-halo": 48, "openmp": 73,
+    }  # fmt: skip
+    assert lab.traffic(lab.case("1024x1024"), lab.variant("persistent")) == lab.work(lab.case("1024x1024")).bytes

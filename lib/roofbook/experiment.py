@@ -145,7 +145,7 @@ class Experiment(View):
     @cached_property
     def rows(self) -> "pd.DataFrame":
         """The store's rows of this lab that today's code would give, at this scale, on this device and its host."""
-        return self._rows_of(self.plan(self.lab.all_variants()))
+        return run.modelled(self.lab, self._rows_of(self.plan(self.lab.all_variants())))
 
     @cached_property
     def _ceilings(self) -> "pd.DataFrame":

@@ -5,11 +5,13 @@ The store is the truth: whoever calls, a cell that is fresh is not measured agai
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import measure, provenance
 from .device import Device
+from .errors import UsageError
 from .lab import Case, Lab, Variant
 from .store import Store, Where, new_run_id
 
@@ -111,9 +113,28 @@ def bring_up_to_date(
 
 
 def todays(lab: Lab, rows: "pd.DataFrame") -> "pd.DataFrame":
-    """Those rows of a lab whose kernel is, letter for letter, that of today's code."""
+    """Those rows of a lab whose kernel is, letter for letter, that of today's code, `modelled`."""
     today = {variant.name: variant.source.sha256 if variant.source else "" for variant in lab.all_variants()}
-    return rows[rows["variant"].map(today) == rows["source_sha256"].fillna("")] if len(rows) else rows
+    return modelled(lab, rows[rows["variant"].map(today) == rows["source_sha256"].fillna("")]) if len(rows) else rows
+
+
+def modelled(lab: Lab, rows: "pd.DataFrame") -> "pd.DataFrame":
+    """Rows of a lab with bytes by today's model of what its variants move: a row's own are those of the day it was measured."""
+    known = {variant.name: variant for variant in lab.all_variants()}
+
+    @cache
+    def case_of(name: str, scale: str) -> Case | None:
+        try:
+            return lab.case(name, scale)
+        except UsageError:
+            return None
+
+    def bytes_of(variant: str, name: str, scale: str, own: float) -> float:
+        case = case_of(name, scale)
+        return lab.traffic(case, known[variant]) if case and variant in known else own
+
+    columns = (rows[name] for name in ("variant", "case", "scale", "bytes"))
+    return rows.assign(bytes=[bytes_of(*row) for row in zip(*columns, strict=True)])
 
 
 def warm(policy: measure.Policy) -> measure.Policy:
@@ -123,8 +144,6 @@ def warm(policy: measure.Policy) -> measure.Policy:
 
 def project_root(start: Path | None = None) -> Path:
     """The checkout: the nearest folder with experiments/, from `start` or here upwards, else this library's own."""
-    from .errors import UsageError
-
     here = (start or Path.cwd()).resolve()
     for folder in (here, *here.parents, Path(__file__).resolve().parents[2]):
         if (folder / "experiments").is_dir() and (folder / "_config.yml").is_file():
