@@ -180,8 +180,8 @@ def test_rounded_operands_say_so() -> None:
     allowed = {variant.name: variant.options["operand_roundoff"] for variant in LAB.all_variants()
                if "operand_roundoff" in variant.options}  # fmt: skip
     assert set(allowed) == {
-        "tensor-fp16", "tensor-cluster", "tensor-cluster-4", "tensor-prepared", "tensor-bf16", "torch-tf32", "torch-fp16",
-        "torch-bf16", "torch-compiled",
+        "tensor-fp16", "tensor-cluster", "tensor-cluster-4", "tensor-prepared", "tensor-columns", "tensor-persistent",
+        "tensor-bf16", "torch-tf32", "torch-fp16", "torch-bf16", "torch-compiled",
     }  # fmt: skip
     for name, roundoff in allowed.items():
         assert roundoff <= (2.0**-8 if "bf16" in name else 2.0**-11)

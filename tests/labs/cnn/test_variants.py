@@ -178,8 +178,10 @@ SAME_ORDER = (
     ("permuted", ["tiled", "global-id", "unrolled", "aligned", "zeroed", "implicit-gemm", "double-buffered"]),
     ("fissioned", ["constant", "local-tile", "fissioned@without=global number", "fissioned@without=unrolling"]),
     ("tensor-fp16", ["tensor-cluster", "tensor-cluster-4", "tensor-prepared"]),
+    ("tensor-columns", ["tensor-persistent"]),
 )
-"""Those that start from zero and add the bias last; those that start from the bias; those on the same matrix units."""
+"""Those that start from zero and add the bias last; those that start from the bias; those on the same matrix units, tap by
+tap and column by column."""
 
 
 @pytest.mark.parametrize(("name", "others"), SAME_ORDER)
@@ -220,6 +222,8 @@ FORGETTING = [
     ("double-buffered", "gemm_two.k", "if (j + 1 < CHANNELS)", "if (j + 2 < CHANNELS)", "the last channel's arrival"),
     ("vectors", "vectors.k", "if (i0 + i < FILTERS)", "if (i0 + i < FILTERS - 1)", "the last filter"),
     ("tensor-cluster", "tensor.cu", "column + 1 < WIDTH", "column + 2 < WIDTH", "the last column"),
+    ("tensor-persistent", "tensor_columns.cu", "w0 + q, h0, 0", "w0, h0, 0", "all columns of taps but the first"),
+    ("tensor-persistent", "tensor_columns.cu", " + p * PIXEL_ROW", "", "that the taps of a column are rows apart"),
     ("tensor-split", "tensor.cu", "c[k] *= 1.0f / SPLIT_SCALE", "c[k] *= 1.0f", "the scale of the small products"),
 ]  # fmt: skip
 
