@@ -434,12 +434,12 @@ def test_the_level_of_a_cpu_follows_from_its_flags(monkeypatch: pytest.MonkeyPat
     info = f"processor\t: 0\nmodel name\t: Some CPU\nflags\t\t: {flags}\n\nprocessor\t: 1\nflags\t\t: {V4}\n"
     monkeypatch.setattr(opencl, "open", lambda path: io.StringIO(info), raising=False)
     assert opencl._x86_level() == level
-    assert opencl._cpu_name() == "Some CPU"
+    assert opencl._cpu_name(16) == "Some CPU, 16 cores" and opencl._cpu_name(1) == "Some CPU, 1 core"
 
 
 def test_a_cpu_without_a_model_name_still_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opencl, "open", lambda path: io.StringIO("CPU part\t: 0xd0c\n"), raising=False)
-    assert opencl._cpu_name()
+    assert opencl._cpu_name(2)[: -len(", 2 cores")]
 
 
 class Structure:

@@ -67,8 +67,8 @@ def devices() -> None:
     if not found:
         raise UsageError("no device: `pip install 'pyopencl[pocl]'` brings one for the CPU")
     for device in found:
-        about = f"{device.compute_units} compute units ({device.identity()['platform']})"
-        print(f"{device.spec:10} {device.kind}  {device.name}, {about}")
+        units = f", {device.compute_units} compute units" if device.kind == "gpu" else ""
+        print(f"{device.spec:10} {device.kind}  {device.name}{units} ({device.identity()['platform']})")
 
 
 @app.command()

@@ -131,8 +131,8 @@ class OpenCLDevice(contract.Device):
         self.device = device
         self.spec = f"opencl:{index}"
         self.kind = "cpu" if device.type & cl.device_type.CPU else "gpu"
-        self.name = _cpu_name() if self.kind == "cpu" else device.name.strip()
         self.compute_units = device.max_compute_units
+        self.name = _cpu_name(self.compute_units) if self.kind == "cpu" else device.name.strip()
         self.memory_bytes = device.global_mem_size
         self.cache_bytes = device.global_mem_cache_size
         self.local_bytes = device.local_mem_size
@@ -266,14 +266,16 @@ def devices() -> list[OpenCLDevice]:
     return [OpenCLDevice(device, index) for index, device in enumerate(found)]
 
 
-def _cpu_name() -> str:
+def _cpu_name(cores: int) -> str:
+    """Model and number of cores: many virtual machines of different sizes say no more of theirs than `Xeon`."""
     try:
         with open("/proc/cpuinfo") as file:
-            return next(line.partition(":")[2].strip() for line in file if line.startswith("model name"))
+            model = next(line.partition(":")[2].strip() for line in file if line.startswith("model name"))
     except (OSError, StopIteration):
         import platform
 
-        return platform.processor() or platform.machine()
+        model = platform.processor() or platform.machine()
+    return f"{model}, {cores} core{'s' * (cores != 1)}"
 
 
 _names_kept_alive: list[Any] = []
