@@ -184,6 +184,10 @@ def test_what_is_left_out_of_the_best_rung_is_as_another_rung_has_it(lab: Lab) -
 # -- cases and published figures ---------------------------------------------------------------------------------------
 
 
+MOVE_LESS = {"half-storage", "half-storage-graph", "fast-math", "persistent", "tagged-halo"}
+"""Than the problem needs in fp32 from memory, once a unit: they keep fp16, or keep all of it on the chip."""
+
+
 @pytest.mark.parametrize("lab", LABS)
 def test_cases_have_work_and_a_rate_at_every_scale(lab: Lab) -> None:
     for scale in SCALES:
@@ -193,7 +197,8 @@ def test_cases_have_work_and_a_rate_at_every_scale(lab: Lab) -> None:
             assert case.scale == scale and case.units >= 1 and lab.case(case.name, scale) == case
             work, (amount, unit) = lab.work(case), lab.rate(case)
             assert min(work.flops, work.bytes, work.footprint, amount) > 0 and unit
-            assert all(lab.traffic(case, variant) >= work.bytes for variant in lab.ladder)
+            less = {variant.name for variant in lab.ladder if lab.traffic(case, variant) < work.bytes}
+            assert less <= MOVE_LESS and all(lab.traffic(case, variant) > 0 for variant in lab.ladder)
 
 
 @pytest.mark.parametrize("kind", ["cpu", "gpu"])
