@@ -1036,6 +1036,15 @@ def test_each_peer_is_held_against_the_best_rung_of_its_dtype_and_of_all() -> No
     assert found.status.tolist() == ["ok"] * 5 + ["failed", "missing"]
 
 
+def test_a_peer_of_the_host_is_marked_also_where_most_peers_are_its() -> None:
+    rows = peer_rows()
+    on_host = rows["variant"] == "c"
+    both = pd.concat([rows, rows[on_host].assign(variant="c too"), rows[on_host].assign(variant="c again")])
+    table = report.peers(both, ["library", "c", "c too", "c again"], case="256x256")
+    assert all("Some CPU" in line(table, name) for name in ("c", "c too", "c again"))
+    assert "(on " not in line(table, "library")
+
+
 def test_peers_stand_without_a_rung_and_without_rows() -> None:
     alone = report.peers(frame(row("library", 1e-4, role="peer")), ["library"], case="256x256")
     assert line(alone, "library").count("has a time here") == 4

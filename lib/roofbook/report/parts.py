@@ -135,7 +135,7 @@ def by_variant(
     """One line a variant of `order`: the columns of its reading, else why there are none."""
     import pandas as pd
 
-    home = home_device([found[name] for name in order if name in found and found[name].ok])
+    home = home_device(reading for reading in found.values() if reading.ok)
     lines, records = [], []
     for name in order:
         reading = found.get(name)
