@@ -187,18 +187,19 @@ def _too_long(lab: Lab, case: Case, cell: Cell, policy: Policy) -> str | None:
 
     Others use a small case too badly to be judged by it; they run once and are judged by that.
     """
-    if cell.variant.options.get("device") != "host" or case.scale == "quick":
+    if cell.variant.options.get("device") != "host":
         return None
-    small = lab.cases("quick")[0]
-    whole = lab.work(case).flops * lab.units(case, cell.variant, cell.device)
+    small = lab.checker(lab.cases("quick")[0], cell.variant)
+    done = lab.work(small).flops * small.units
+    more = lab.work(case).flops * lab.units(case, cell.variant, cell.device) / done
+    if more <= 1:
+        return None
     trial = None
     try:
-        small = lab.checker(small, cell.variant)
         trial = cell.variant.plan(cell.device, cell.variant, small, lab.inputs(small, policy.seed))
-        done = lab.work(small).flops * small.units
-        seconds = _once(trial) / done * whole
+        seconds = more * _once(trial)
         if seconds > policy.limit_s:  # a driver may have compiled in the first run
-            seconds = _once(trial) / done * whole
+            seconds = more * _once(trial)
     except Exception as error:
         return reason_of(error)
     finally:
