@@ -1,0 +1,35 @@
+"""What several tests of the report look at: a line of a table, the axes of a figure, the chart of bandwidths."""
+
+import re
+from typing import Any
+
+from roofbook import report
+from roofbook.roofline import Peaks
+
+from .rows import bandwidth_rows
+
+
+def line(table: report.Table, name: str) -> str:
+    """The HTML of one line of a table."""
+    found = re.search(rf'<tr[^>]*><th scope="row"[^>]*>{re.escape(name)}[ <].*?</tr>', table.html, re.DOTALL)
+    assert found, name
+    return found[0]
+
+
+def axes(figure: report.Figure) -> Any:
+    (only,) = figure.drawing.axes
+    return only
+
+
+COPY = Peaks([(2**20, 9e12), (2**23, 8.7e12), (2**27, 4e12), (2**15, 90e12)], {"float32": 6e13})
+RUNGS = ["cpu", "plain", "wide", "cached", "broken", "idle", "elsewhere", "missing", "library"]
+
+
+def bandwidths(**other: Any) -> report.Figure:
+    given: dict[str, Any] = {
+        "case": "256x256",
+        "working_set": 1e9,
+        "order": RUNGS,
+        "elsewhere": {"elsewhere": "no fp64"},
+    }
+    return report.bandwidth_chart(bandwidth_rows(), COPY, **given | other)

@@ -1,0 +1,42 @@
+"""A table as HTML and as text, and blocks of code: escaped, semantic, aligned."""
+
+import xml.etree.ElementTree as ElementTree
+
+from roofbook import report
+
+from .rows import ORDER, frame, lab_rows, row
+
+
+def test_html_is_escaped_and_semantic() -> None:
+    nasty = '<script>"&'
+    rows = frame(row(nasty, 1e-3), row("b", 1e-3, nasty, status="failed", reason="a < b & <img src=x>"))
+    for table in (report.ladder(rows, [nasty, "b"], case="256x256", base=nasty), report.failed(rows)):
+        assert "<script" not in table.html and "<img" not in table.html and "a &lt; b &amp;" in table.html
+        root = ElementTree.fromstring(f"<div>{table.html}</div>")
+        region = root.find("div")
+        assert region is not None and region.get("role") == "region" and region.get("tabindex") == "0"
+        assert root.find(".//caption") is not None
+        assert all(cell.get("scope") in ("row", "col") for cell in root.iter("th"))
+        width = len(root.findall(".//thead/tr/th"))
+        for each in root.findall(".//tbody/tr"):
+            assert sum(int(cell.get("colspan", 1)) for cell in each) == width
+    chart = report.ladder_chart(rows, [nasty, "b"], case="256x256", base=nasty, title='a "title" <b>')
+    ElementTree.fromstring(chart.html)
+
+
+def test_text_is_aligned() -> None:
+    lines = report.ladder(lab_rows(), ORDER, case="256x256").text.splitlines()
+    head = next(text for text in lines if text.startswith("Variant"))
+    end = head.index("Time per step (\u00b5s)") + len("Time per step (\u00b5s)")
+    for name in ("port ", "fused ", "peer "):
+        body = next(text for text in lines if text.startswith(name))
+        assert body[end - 1] == "]" and body[end] == " "
+
+
+def test_code_blocks() -> None:
+    block = report.html_diff("--- a\n+++ b\n-old <x>\n+new\n")
+    assert 'class="highlight"' in block and 'class="gi"' in block and "&lt;x&gt;" in block and "<x>" not in block
+    assert "no-diff" in report.html_diff("")
+    assert 'class="kt"' in report.html_source("float a;", "opencl") and "plain" in report.html_source(
+        "plain", "nonsense"
+    )

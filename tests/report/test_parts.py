@@ -1,0 +1,74 @@
+"""What runs tell besides their time: the parts of it, facts, and what their kernels take of the device."""
+
+import math
+
+import pytest
+
+from roofbook import report
+from roofbook.errors import UsageError
+from roofbook.report import units
+from roofbook.report.readings import newest
+
+from .rows import frame, part_rows, row, told
+from .shown import line
+
+
+def test_parts_are_medians_per_unit_in_one_unit() -> None:
+    order = ["plain", "short", "wrong", "absent", "elsewhere"]
+    table = report.parts(
+        part_rows(), order, case="256x256", parts=["op 1", "copy"],
+        facts={"accuracy": "Accuracy", "images": "Images", "data": "Data"}, elsewhere=["elsewhere"],
+    )  # fmt: skip
+    assert [column.text for column in table.columns] == [
+        "Variant", "op 1 (ms)", "copy (ms)", "Accuracy", "Images", "Data"
+    ]  # fmt: skip
+    said = {line.cells[0].text: line.cells for line in table.rows}
+    thin = units.THIN
+    assert [cell.text for cell in said["plain"]] == ["plain", "4.00", "0.00", "0.8861", f"12{thin}000", "fashion"]
+    assert (
+        said["plain"][1].title == "95 % interval [2.00, 4.00]" and said["short"][1].title == "n = 1, range [3.00, 3.00]"
+    )
+    assert [cell.text for cell in said["short"]] == ["short", "3.00", "–", "0.9000", "–", "–"]
+    assert said["short"][2].title == "short has no such part" and said["short"][4].title == "short does not tell"
+    assert "not verified" in said["wrong"][1].text and "0.77" not in table.html
+    assert [said[name][1].text for name in ("absent", "elsewhere")] == ["not measured", "not on this device"]
+    assert table.frame.loc[:1, "op 1"].tolist() == pytest.approx([4e-3, 3e-3])
+    assert table.frame.loc[2:, ["op 1", "copy", "accuracy"]].isna().all(axis=None)
+    assert table.frame.status.tolist() == ["ok", "ok", "failed", "missing", "missing"]
+    unverified = newest(part_rows())["wrong"]
+    assert not unverified.parts and not unverified.facts
+
+
+@pytest.mark.parametrize("bad", [[], [0.1, math.nan], [-0.1], [math.inf]])
+def test_a_part_that_is_no_time_is_refused(bad: list[float]) -> None:
+    rows = frame(told("plain", facts={"parts": {"copy": bad}}))
+    with pytest.raises(UsageError, match=r"plain on 256x256: part 'copy' holds \["):
+        report.parts(rows, ["plain"], case="256x256", parts=["copy"])
+    with pytest.raises(UsageError, match="no parts to show"):
+        report.parts(rows, ["plain"], case="256x256", parts=[])
+
+
+def test_resources_have_the_columns_that_some_variant_tells() -> None:
+    cuda = {"group": "32x8", "groups": 51200, "registers": 37, "local_bytes": 2050, "spill_bytes": 0, "occupancy": 0.75}
+    rows = frame(
+        told("port", facts=cuda | {"groups_by_registers": 6}, backend="cuda"),
+        told("host", facts={"private_bytes": 12, "local_bytes": 4}, device="cpu", device_name="Some CPU"),
+        told("wrong", facts=cuda, error=2e-6),
+        row("library", 1e-3, backend="cuda"),
+    )
+    table = report.resources(rows, ["port", "host", "wrong", "library"], case="256x256")
+    assert [column.text for column in table.columns] == [
+        "Variant", "Group", "Groups", "Registers", "Local memory (B)", "Spilled (B)", "Private memory (B)",
+        "Groups by registers", "Occupancy",
+    ]  # fmt: skip
+    said = {line.cells[0].text: [cell.text for cell in line.cells[1:]] for line in table.rows}
+    thin = units.THIN
+    assert said["port"] == ["32x8", f"51{thin}200", "37", f"2{thin}050", "0", "–", "6", f"75.0{thin}%"]
+    assert said["host"] == ["–", "–", "–", "4", "–", "12", "–", "–"] and "on Some CPU" in line(table, "host")
+    assert said["library"] == ["–"] * 8 and said["wrong"] == ["failed: not verified: error 2e-06, allowed 1e-06"]
+    assert [note.split(":")[0] for note in table.notes[1:]] == ["CUDA", "OpenCL"]
+    assert table.frame.registers.tolist()[0] == 37 and table.frame.registers[1:].isna().all()
+    only = report.resources(rows, ["host"], case="256x256")
+    assert [note.split(":")[0] for note in only.notes[1:]] == ["OpenCL"] and len(only.columns) == 3
+    with pytest.raises(UsageError, match="no verified variant on 256x256 tells what its kernel takes"):
+        report.resources(rows, ["wrong", "library"], case="256x256")

@@ -1,0 +1,62 @@
+"""Peers beside the ladder: each is held against the best rung of its dtype and of all, also where there is none."""
+
+import pandas as pd
+import pytest
+
+from roofbook import report
+from roofbook.errors import UsageError
+
+from .rows import frame, row
+from .shown import line
+
+
+def peer_rows() -> pd.DataFrame:
+    return frame(
+        row("port", 4e-4), row("fused", 2e-4, "port"), row("tensor", 5e-5, "fused", dtype="float16"),
+        row("fused", 2e-4, "port", role="again"), row("fused@wg=1", 1e-6, "fused", role="sweep"),
+        row("probe", 1e-6, role="probe"), row("wrong", 1e-6, "fused", error=2e-6),
+        row("library", 1e-4, role="peer"), row("half", 1e-4, role="peer", dtype="float16"),
+        row("even", 2e-4, role="peer"), row("tf32", 1e-4, role="peer", dtype="tfloat32"),
+        row("c", 8e-4, role="peer", device="some-cpu", device_name="Some CPU"),
+        row("broken", 1e-4, role="peer", status="failed", reason="out of memory"),
+    )  # fmt: skip
+
+
+PEERS = ["library", "half", "even", "tf32", "c", "broken", "absent"]
+
+
+def test_each_peer_is_held_against_the_best_rung_of_its_dtype_and_of_all() -> None:
+    table = report.peers(peer_rows(), PEERS, case="256x256", elsewhere={"absent": "PyTorch is not installed"})
+    found = table.frame.set_index("variant")
+    assert found.rung[:5].fillna("").tolist() == ["fused", "tensor", "fused", "", "fused"]
+    assert found.fastest[:5].tolist() == ["tensor"] * 5, "sweeps, probes and what is wrong are no rungs"
+    assert found.ratio[["library", "half", "even", "c"]].tolist() == pytest.approx([0.5, 2, 1, 4], rel=0.02)
+    assert found.ratio_of_fastest[:5].tolist() == pytest.approx([2, 2, 4, 2, 16], rel=0.02)
+    assert found.seconds["library"] == pytest.approx(1e-4, rel=0.06) and found.dtype["half"] == "float16"
+    assert "slower" in line(table, "library") and "faster" in line(table, "library")
+    assert ">same" in line(table, "even") and line(table, "half").count("faster") == 2
+    assert "no rung in this dtype has a time here" in line(table, "tf32") and ">tensor<" in line(table, "tf32")
+    assert "Some CPU" in line(table, "c") and line(table, "c").count("(across devices)") == 2
+    assert "failed: out of memory" in line(table, "broken") and "PyTorch is not installed" in line(table, "absent")
+    assert found.status.tolist() == ["ok"] * 5 + ["failed", "missing"]
+
+
+def test_a_peer_of_the_host_is_marked_also_where_most_peers_are_its() -> None:
+    rows = peer_rows()
+    on_host = rows["variant"] == "c"
+    both = pd.concat([rows, rows[on_host].assign(variant="c too"), rows[on_host].assign(variant="c again")])
+    table = report.peers(both, ["library", "c", "c too", "c again"], case="256x256")
+    assert all("Some CPU" in line(table, name) for name in ("c", "c too", "c again"))
+    assert "(on " not in line(table, "library")
+
+
+def test_peers_stand_without_a_rung_and_without_rows() -> None:
+    alone = report.peers(frame(row("library", 1e-4, role="peer")), ["library"], case="256x256")
+    assert line(alone, "library").count("has a time here") == 4
+    assert "not measured" in line(report.peers(frame(), ["library"], case="256x256"), "library")
+    told = report.peers(
+        frame(row("library", 1e-4, role="peer")), ["library"], case="256x256", changes={"library": "It does less."}
+    )
+    assert told.columns[-1].text == "What it is" and "It does less." in line(told, "library")
+    with pytest.raises(UsageError, match="unknown case '8x8'; valid: 256x256"):
+        report.peers(peer_rows(), PEERS, case="8x8")

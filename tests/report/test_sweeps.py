@@ -1,0 +1,103 @@
+"""Figures of sweeps: labels stay legible, each failed point is marked, and its reason is said once."""
+
+import math
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from roofbook import report
+from roofbook.errors import UsageError
+
+from .rows import frame, row, shapes, sweep_rows
+from .shown import axes
+
+
+def test_sweep_grid_and_heat_map() -> None:
+    grid, reasons = report.sweep_grid(sweep_rows(), "wg", case="256x256")
+    assert list(grid.index) == ["1", "4", "8"] and list(grid.columns) == ["2", "16"]
+    assert math.isnan(grid.loc["8", "2"]) and reasons == {("8", "2"): "work-group too large"}
+    figure = report.heat_map(grid, reasons=reasons)
+    assert any("work-group too large" in note for note in figure.notes) and any("16 \u00d7" in n for n in figure.notes)
+    with pytest.raises(UsageError, match="at least one time"):
+        report.heat_map(grid * math.nan)
+
+
+def labels(axis: Any) -> list[str]:
+    return [label.get_text() for label in axis.get_ticklabels() if label.get_text()]
+
+
+def test_long_labels_of_a_heat_map_go_down() -> None:
+    grid, reasons = report.sweep_grid(shapes(columns=9, rows=3), "size", case="256x256")
+    assert list(grid.index) == ["4x1", "4x2", "4x3"] and list(grid.columns)[:2] == ["64x112x1", "64x112x2"]
+    figure = report.heat_map(grid, reasons=reasons, xlabel="global", ylabel="local")
+    ax = axes(figure)
+    assert labels(ax.yaxis) == list(grid.columns) and labels(ax.xaxis) == list(grid.index)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("local", "global")
+    hatched = {(patch.get_x() // 1, patch.get_y() // 1) for patch in ax.patches if patch.get_hatch()}
+    assert hatched == {(down, at) for at in (1, 3, 5, 7) for down in range(3)}
+    assert "64x112x1 / 4x3" in figure.notes[0]
+    (framed,) = (patch for patch in ax.patches if patch.get_linewidth() > 2)
+    assert (framed.get_x() // 1, framed.get_y() // 1) == (2, 0)
+
+    three, why = report.sweep_grid(shapes(columns=3, rows=3), "size", case="256x256")
+    ax = axes(report.heat_map(three, reasons=why, xlabel="global", ylabel="local"))
+    assert labels(ax.xaxis) == list(three.columns) and ax.get_xlabel() == "global", "three fit side by side"
+
+
+def test_cells_that_are_not_in_the_sweep_stay_empty() -> None:
+    rows = shapes(columns=2, rows=6)
+    grid, reasons = report.sweep_grid(rows[rows.point != "64x112x2/4x1"], "size", case="256x256")
+    figure = report.heat_map(grid, reasons=reasons)
+    patches = axes(figure).patches
+    assert len(patches) == 6 + 5 + 1 and sum(bool(patch.get_hatch()) for patch in patches) == 5
+    assert figure.notes[1].startswith("5 of 11, such as ")
+
+
+def test_reasons_that_differ_in_numbers_are_one_note() -> None:
+    grid, reasons = report.sweep_grid(shapes(columns=9, rows=3), "size", case="256x256")
+    (note,) = report.heat_map(grid, reasons=reasons).notes[1:]
+    assert note == "12 of 27, such as 64x112x2 / 4x1: work-group of 2048 work-items is over the limit of 1024"
+    same = dict.fromkeys(reasons, "out of memory")
+    assert report.heat_map(grid, reasons=same).notes[1:] == ("12 of 27: out of memory",)
+    words = ["alpha", "beta", "gamma", "delta", "epsilon"]
+    many = {key: f"wrong {words[min(at, 4)]}" for at, key in enumerate(reversed(reasons))}
+    notes = report.heat_map(grid, reasons=many).notes[1:]
+    assert notes[0].startswith("8 of 27: wrong epsilon") and notes[1] == "64x112x8 / 4x3: wrong alpha"
+    assert notes[-1] == "1 of 27: other reasons, listed among the failures." and len(notes) == 5
+    assert "wrong delta" not in " ".join(notes)
+
+
+def test_labels_of_a_line_stay_clear_of_each_other() -> None:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    for numbers, shown in (
+        (range(32), [str(at) for at in range(0, 32, 2)]),
+        ([1, 2, 4, 8, 16, 32, 64, 100, 128, 256, 512, 1024], [str(2**at) for at in range(11)]),
+        ([0, 50, 88, 96, 98], ["0", "50", "88", "96"]),
+    ):
+        points = [row(f"a@at={at}", 1e-3, "a", role="sweep", axis="at", point=str(at)) for at in numbers]
+        figure = report.line_sweep(frame(*points), "at")
+        ax = axes(figure)
+        assert labels(ax.xaxis) == shown
+        renderer = FigureCanvasAgg(figure.drawing).get_renderer()
+        boxes = [label.get_window_extent(renderer) for label in ax.xaxis.get_ticklabels() if label.get_text()]
+        assert all(one.x1 < other.x0 for one, other in pairwise(boxes))
+        assert len(ax.get_xticks()) + len(ax.get_xticks(minor=True)) == len(points), "a tick for every point"
+
+
+def test_failed_points_of_a_line_share_a_note() -> None:
+    points = [row(f"a@at={at}", 1e-3, "a", role="sweep", axis="at", point=str(at)) for at in range(32)]
+    for each in points[1:]:
+        each |= {"status": "failed", "reason": f"wrong result: error {each['point']}e-3, allowed 1e-06"}
+    figure = report.line_sweep(frame(*points), "at")
+    assert figure.notes[1:] == ("31 of 32, such as 256x256, at = 1: wrong result: error 1e-3, allowed 1e-06",)
+
+
+def test_a_line_for_each_case_or_each_axis() -> None:
+    rows = [row(f"a@{axis}={at}", at * 1e-6, "a", role="sweep", axis=axis, point=str(at), case=case)
+            for axis in ("buffers", "integers") for at in (1, 4, 16) for case in ("one", "two")]  # fmt: skip
+    by_case = report.line_sweep(frame(*rows), "buffers").svg
+    assert ">one<" in by_case and ">two<" in by_case and ">buffers<" in by_case
+    by_axis = report.line_sweep(frame(*rows), ["buffers", "integers"], case="one", xlabel="arguments").svg
+    assert ">buffers<" in by_axis and ">integers<" in by_axis and ">arguments<" in by_axis

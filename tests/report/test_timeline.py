@@ -1,0 +1,89 @@
+"""What queues did when: a lane for each of them, what is left out or cut short, and the share of copying that kernels hide."""
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from roofbook import report
+from roofbook.device import Span
+from roofbook.errors import UsageError
+from roofbook.report import svg, units
+from roofbook.report.timeline import MOST, hidden
+
+from .rows import frame, spans, told, traced_rows
+from .shown import axes
+
+
+def bars(figure: report.Figure) -> dict[tuple[float, str], list[tuple[float, float]]]:
+    """(height in the figure, colour) -> the bars there, start and end in ms."""
+    from matplotlib.colors import to_hex
+
+    found = {}
+    for patch in axes(figure).patches:
+        ends = patch.get_path().vertices
+        key = round(float(ends[0, 1]), 6), to_hex(patch.get_edgecolor())
+        found[key] = list(zip(ends[0::2, 0].tolist(), ends[1::2, 0].tolist(), strict=True))
+    return found
+
+
+def test_a_timeline_has_a_lane_for_each_queue_on_one_axis() -> None:
+    figure = report.timeline(traced_rows(), ["serial", "streams"], case="256x256")
+    kernels = [each for (_, colour), each in sorted(bars(figure).items()) if colour == svg.COLOURS["step"]]
+    assert [len(each) for each in kernels] == [10, 4, 3, 3]
+    assert kernels[0][:2] == [pytest.approx((1, 2)), pytest.approx((4, 5))]
+    assert [each[0] for each in kernels[1:]] == [pytest.approx((at, at + 1)) for at in (1, 2, 3)]
+    assert len(bars(figure)) == 3 * 4 and axes(figure).get_xlim() == pytest.approx((0, 30))
+    words = [text.get_text() for text in axes(figure).texts]
+    lanes = ["queue 0", "queue 1", "queue 2"]
+    assert [each for each in words if each.startswith("queue")] == ["queue 0", *lanes]
+    thin = units.THIN
+    assert words[:2] == ["serial", f"30.0{thin}ms \u00b7 kernels during 0.00{thin}% of the copying"]
+    assert "12.0" in words[4] and words[3] == "streams"
+    assert [text.get_text() for text in axes(figure).get_legend().get_texts()][1] == "kernel"
+
+
+def test_a_timeline_says_what_it_leaves_out() -> None:
+    asked = ["streams", "plain", "wrong", "absent", "elsewhere"]
+    figure = report.timeline(traced_rows(), asked, case="256x256", elsewhere=["elsewhere"])
+    assert figure.notes[1:] == (
+        "Tells no timeline: plain.",
+        "wrong failed: not verified: error 2e-06, allowed 1e-06.",
+        "Not on this device (elsewhere).",
+        "Not measured: absent.",
+    )
+    with pytest.raises(UsageError, match="no verified run of plain, wrong on 256x256 tells a timeline"):
+        report.timeline(traced_rows(), ["plain", "wrong"], case="256x256")
+
+
+def test_of_a_long_run_the_beginning_is_drawn_and_said() -> None:
+    figure = report.timeline(traced_rows(500), ["serial", "streams"], case="256x256")
+    drawn = bars(figure)
+    assert len(figure.svg) < 150_000 and sum(map(len, drawn.values())) <= 2 * MOST
+    streams = sorted(start for start, *_ in (span[2:] for span in spans(3, 500)))
+    assert axes(figure).get_xlim()[1] == pytest.approx(1e3 * streams[MOST])
+    assert figure.notes[1].startswith("Drawn are the first ") and "serial and streams went on" in figure.notes[1]
+    assert f"1.50{units.THIN}s" in [text.get_text() for text in axes(figure).texts][1], "the whole run's time"
+    assert "Drawn" not in " ".join(report.timeline(traced_rows(), ["serial"], case="256x256").notes)
+
+
+@pytest.mark.parametrize(
+    "bad", [[0, "memset", 0, 1], [0, "kernel", 2, 1], [0, "kernel", -1, 1], [0, "kernel", 0, math.inf]]
+)
+def test_a_span_that_is_none_is_refused(bad: list[Any]) -> None:
+    with pytest.raises(
+        UsageError, match=r"odd on 256x256: timeline holds \[0, '.*what one of to device, kernel, to host"
+    ):
+        report.timeline(frame(told("odd", facts={"timeline": [bad]})), ["odd"], case="256x256")
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from(["to device", "kernel", "to host"]), st.integers(0, 20),
+                          st.integers(0, 9)), max_size=9))  # fmt: skip
+def test_hidden_copies_are_those_with_a_kernel_at_the_same_time(made: list[tuple[int, str, int, int]]) -> None:
+    listed = [Span(queue, what, start, start + length) for queue, what, start, length in made]
+    ticks = [{span.what for span in listed if span.start <= at < span.end} for at in range(30)]
+    copying = [now for now in ticks if now - {"kernel"}]
+    share = sum("kernel" in now for now in copying) / len(copying) if copying else math.nan
+    assert hidden(listed) == pytest.approx(share, nan_ok=True)
