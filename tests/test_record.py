@@ -178,6 +178,11 @@ def test_what_this_machine_lacks_is_not_said_of_what_was_measured_there(
     monkeypatch.setattr(type(shown.lab), "excuse", lambda self, variant, case: "something is not installed")
     said = shown.elsewhere(shown.cases[0])
     assert not set(VARIANTS) & said.keys() and said["no-ifs"] == "something is not installed"
+    assert "torch-cpu" not in said, "whether PyTorch is on this machine"
+    assert "torch-cpu" in shown.ladder("6x1024").frame.set_index("variant").index
+    assert "not measured" in next(
+        line for line in shown.ladder("6x1024").text.splitlines() if line.startswith("torch-cpu ")
+    )
 
 
 def test_rows_of_another_kernel_text_do_not_count(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,6 +50,20 @@ def test_levels_join_neighbours_of_like_bandwidth() -> None:
     assert peaks.levels() == [Level(4, 100.0), Level(16, 41.0)]
 
 
+def test_a_small_working_set_is_held_against_no_less_than_a_larger_one() -> None:
+    """A copy of a megabyte takes as long as its launch: what the cache delivers shows only at a larger size."""
+    peaks = Peaks([(1, 40.0), (4, 78.0), (128, 102.0), (2048, 47.0)])
+    assert [peaks.bandwidth_for(size) for size in (1, 3, 100, 129, 5000)] == [102.0, 102.0, 102.0, 47.0, 47.0]
+    assert peaks.levels() == [Level(128, 102.0), Level(2048, 47.0)]
+
+
+@given(st.lists(st.tuples(st.floats(1, 1e12), st.floats(1, 1e15)), min_size=1), st.floats(1, 1e12), st.floats(1, 1e12))
+def test_bandwidth_never_grows_with_the_working_set(pairs: list[tuple[float, float]], one: float, other: float) -> None:
+    peaks = Peaks(pairs)
+    assert peaks.bandwidth_for(min(one, other)) >= peaks.bandwidth_for(max(one, other))
+    assert {peaks.bandwidth_for(one), *(level.bandwidth for level in peaks.levels())} <= {rate for _, rate in pairs}
+
+
 @given(st.floats(1, 1e15), st.floats(1, 1e15), st.floats(1, 1e12))
 def test_no_roof_is_beaten(flops: float, moved: float, working_set: float) -> None:
     floor = bound(Work(flops, moved, working_set), PEAKS, working_set)

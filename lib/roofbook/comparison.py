@@ -108,7 +108,7 @@ def compared(
     A row counts if its kernel is, letter for letter, that of today's code; the newest of each variant, case and place is
     read. Variants are the ladder's and the peers, and those points of sweeps of which a time was published.
     """
-    found = records(lab, store, scale, where=("recorded", "local"))
+    found = records(lab, store, scale, parts=("recorded", "local"))
     theirs = _published(lab, store, found) if found else {}
     made = []
     for case in lab.cases(scale):

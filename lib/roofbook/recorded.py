@@ -14,6 +14,7 @@ from . import peaks
 from .claims import Place, by_place
 from .device import Buffer, Device, Program, Queue, Unsupported
 from .lab import Case, Lab
+from .measure import where
 from .run import todays
 from .store import Store, Where
 from .view import Note, View
@@ -71,9 +72,10 @@ class Record(View):
         return rows.drop_duplicates(["variant", "case"], keep="last")
 
     def elsewhere(self, case: Case) -> dict[str, str]:
-        """Why a variant was not measured there; what this machine lacks does not say so of one that was."""
+        """Why a variant was not measured there. What this machine lacks, such as a peer's package, says nothing of that one."""
         measured = set(self.rows[self.rows["case"] == case.name]["variant"])
-        return {name: why for name, why in super().elsewhere(case).items() if name not in measured}
+        lacked = {peer.name for peer in self.lab.peers if where(peer, self.device)[0] is not None}
+        return {name: why for name, why in super().elsewhere(case).items() if name not in measured | lacked}
 
     def shown(self) -> list[Any]:
         """What a page shows of it: conclusions, ladders, roofline, peers, counters, sweeps and series, as far as measured."""
@@ -81,7 +83,8 @@ class Record(View):
             return [self.bandwidths(), self.ceilings()]
         blocks: list[Any] = [self.ladder_chart()]
         for case in self.cases:
-            blocks += [self.ladder(case.name), self.peers(case.name)]
+            timed = set(self.rows[(self.rows["case"] == case.name) & (self.rows["status"] == "ok")]["role"])
+            blocks += [self.ladder(case.name), self.peers(case.name) if "peer" in timed else None]
         blocks += [self.roofline(), self.bandwidth_chart() if self.lab.home == "opencl" else None]
         blocks += [self.counters(case.name) for case in self.cases]
         blocks += [self.parts() if self.lab.parts else None, self.resources()]
@@ -108,9 +111,9 @@ class Record(View):
         return f'<details class="on-record"{state}>{head}\n{words}{body}</details>'
 
 
-def records(lab: Lab, store: Store, scale: str = "published", where: Sequence[Where] = ("recorded",)) -> list[Record]:
+def records(lab: Lab, store: Store, scale: str = "published", parts: Sequence[Where] = ("recorded",)) -> list[Record]:
     """A lab on each device by each backend of which these parts of the store have cells, GPUs first."""
-    rows = todays(lab, store.rows(lab.name, scale=scale, where=where))
+    rows = todays(lab, store.rows(lab.name, scale=scale, where=parts))
     made = [Record(lab, place, store, scale, mine) for place, mine in by_place(lab, rows)]
     return sorted(made, key=lambda each: (each.place.kind != "gpu", each.place.backend != lab.home, str(each.place)))
 

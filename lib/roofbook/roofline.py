@@ -60,18 +60,26 @@ class Peaks:
             if not (math.isfinite(value) and value > 0):
                 raise UsageError(f"peaks: {what} is {value}; a positive finite number is needed")
 
+    def _held(self) -> list[tuple[float, float]]:
+        """The pairs by size, none slower than a larger one: what holds that holds this too. The measured rate of a small
+        working set is often lower, as starting the kernel takes part of the time."""
+        held: list[tuple[float, float]] = []
+        for size, rate in sorted(self.bandwidth, reverse=True):
+            held.append((size, max([rate, *(faster for _, faster in held[-1:])])))
+        return held[::-1]
+
     def bandwidth_for(self, working_set: float) -> float:
-        """Bytes/s measured at the smallest working set that holds this one; beyond the largest, that of the largest."""
+        """The best bytes/s measured at a working set that holds this one; beyond the largest, that of the largest."""
         if not (math.isfinite(working_set) and working_set > 0):
             raise UsageError(f"working set is {working_set} bytes; a positive number is needed")
-        pairs = sorted(self.bandwidth)
+        pairs = self._held()
         return next((rate for size, rate in pairs if size >= working_set), pairs[-1][1])
 
     def levels(self, tolerance: float = 0.25) -> list[Level]:
         """Levels of the memory, smallest first: neighbouring working sets whose bandwidth differs by less than
         `tolerance` (relative) are one level, and its bandwidth is the best of them."""
         groups: list[list[tuple[float, float]]] = []
-        for size, rate in sorted(self.bandwidth):
+        for size, rate in self._held():
             if groups and abs(rate / groups[-1][-1][1] - 1) <= tolerance:
                 groups[-1].append((size, rate))
             else:

@@ -65,7 +65,8 @@ def test_the_table_says_what_was_counted_and_what_a_step_changed(profiles: Path)
     assert isinstance(table, Table)
     frame = table.frame.set_index("variant")
     told = counted(parse(SAMPLE), STEPS)["counters"]
-    bytes_modelled = labs.get("lbm").work(labs.get("lbm").case("40x24", "test")).bytes
+    lbm = labs.get("lbm")
+    bytes_modelled = lbm.traffic(lbm.case("40x24", "test"), lbm.variant("fused"))
     assert frame.index.tolist() == ["fused", "soa"]
     assert frame.loc["fused", "dram_bytes"] == told["dram_bytes"] and frame.loc["fused", "limit"] == "L2"
     assert frame.loc["fused", "ratio"] == pytest.approx(told["dram_bytes"] / bytes_modelled)

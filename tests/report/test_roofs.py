@@ -17,6 +17,8 @@ from roofbook.report.roofs import STYLES, apart
 from roofbook.report.svg import COLOURS
 from roofbook.roofline import Peaks
 
+from .shown import axes
+
 CASE, LARGE, SMALL = "256x256", 1e9, 1e6
 FLOPS = {"float32": 6.1e13, "tfloat32": 4e14, "float16": 7.9e14, "bfloat16": 7.8e14, "int8": 1.53e15}
 PEAKS = Peaks([(2**20, 2.1e13), (2**25, 9e12), (2**32, 4e12)], FLOPS)
@@ -40,11 +42,6 @@ def rows(**spots: tuple[float, float, str]) -> pd.DataFrame:
 def chart(table: pd.DataFrame, peaks: Peaks = PEAKS, **other: Any) -> report.Figure:
     given: dict[str, Any] = {"case": CASE, "working_set": LARGE}
     return report.roofline_chart(table, peaks, **given | other)
-
-
-def axes(figure: report.Figure) -> Any:
-    (only,) = figure.drawing.axes
-    return only
 
 
 def flats(figure: report.Figure) -> dict[float, tuple[float, float]]:
