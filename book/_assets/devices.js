@@ -95,7 +95,8 @@
     chart.replaceChildren();
     if (times.length) {
       const scale = axis(times);
-      const words = (tick) => tick === 0 || (tick >= 1e-3 && tick < 1e5) ? String(+tick.toPrecision(3)) : tick.toExponential(0);
+      const words = (tick) => tick >= 1e7 ? tick.toExponential(0)
+        : String(+tick.toPrecision(3)).replace(/\B(?=(\d{3})+$)/g, tick >= 1e4 ? "\u2009" : "");
       const labels = scale.ticks.map((tick) => make("i", { style: `left: ${percent(scale.at(tick))}` }, words(tick)));
       chart.append(...bars.map(([name, own]) =>
         make("div", { class: "pick-group" }, make("strong", {}, name), ...own.map((at) => bar(scale, at, cells[name][at])))));

@@ -36,7 +36,7 @@ ORDER = ["sequential", "port", "fused", "soa", "texture", "peer"]
 
 def lab_rows() -> pd.DataFrame:
     return frame(
-        row("sequential", 4.2e-3, device="some-cpu", device_name="Some CPU", backend="opencl"),
+        row("sequential", 4.2e-3, device="some-cpu", device_name="Some CPU", device_kind="cpu", backend="opencl"),
         row("port", 1.8e-4, "sequential"),
         row("port-again", 1.8e-4, "port", role="again"),
         row("fused", 1.1e-4, "port"),

@@ -17,7 +17,7 @@ def peer_rows() -> pd.DataFrame:
         row("probe", 1e-6, role="probe"), row("wrong", 1e-6, "fused", error=2e-6),
         row("library", 1e-4, role="peer"), row("half", 1e-4, role="peer", dtype="float16"),
         row("even", 2e-4, role="peer"), row("tf32", 1e-4, role="peer", dtype="tfloat32"),
-        row("c", 8e-4, role="peer", device="some-cpu", device_name="Some CPU"),
+        row("c", 8e-4, role="peer", device="some-cpu", device_name="Some CPU", device_kind="cpu"),
         row("broken", 1e-4, role="peer", status="failed", reason="out of memory"),
     )  # fmt: skip
 
@@ -36,7 +36,7 @@ def test_each_peer_is_held_against_the_best_rung_of_its_dtype_and_of_all() -> No
     assert "slower" in line(table, "library") and "faster" in line(table, "library")
     assert ">same" in line(table, "even") and line(table, "half").count("faster") == 2
     assert "no rung in this dtype has a time here" in line(table, "tf32") and ">tensor<" in line(table, "tf32")
-    assert "Some CPU" in line(table, "c") and line(table, "c").count("(across devices)") == 2
+    assert "(on the host)" in line(table, "c") and line(table, "c").count("(across devices)") == 2
     assert "failed: out of memory" in line(table, "broken") and "PyTorch is not installed" in line(table, "absent")
     assert found.status.tolist() == ["ok"] * 5 + ["failed", "missing"]
 
@@ -46,8 +46,9 @@ def test_a_peer_of_the_host_is_marked_also_where_most_peers_are_its() -> None:
     on_host = rows["variant"] == "c"
     both = pd.concat([rows, rows[on_host].assign(variant="c too"), rows[on_host].assign(variant="c again")])
     table = report.peers(both, ["library", "c", "c too", "c again"], case="256x256")
-    assert all("Some CPU" in line(table, name) for name in ("c", "c too", "c again"))
-    assert "(on " not in line(table, "library")
+    assert all("(on the host)" in line(table, name) for name in ("c", "c too", "c again"))
+    assert "(on " not in line(table, "library") and table.notes[-1] == "The host: Some CPU."
+    assert not any(note.startswith("The host") for note in report.peers(rows, ["library"], case="256x256").notes)
 
 
 def test_peers_stand_without_a_rung_and_without_rows() -> None:

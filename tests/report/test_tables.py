@@ -24,7 +24,8 @@ def test_ladder_says_what_it_must() -> None:
     why = {"texture": "needs a side that is a power of two"}
     assert why["texture"] in line(report.ladder(lab_rows(), ORDER, case="256x256", elsewhere=why), "texture")
     assert "control" in line(table, "port-again") and "same" in line(table, "port-again")
-    assert "Some CPU" in line(table, "sequential") and "base" in line(table, "sequential")
+    assert "(on the host)" in line(table, "sequential") and "base" in line(table, "sequential")
+    assert table.notes[-1] == "The host: Some CPU."
     assert "across devices" in line(table, "port")
     frame_ = table.frame.set_index("variant")
     assert frame_.loc["fused", "vs_parent"] == pytest.approx(180 / 110, rel=0.01)

@@ -28,6 +28,8 @@ def test_intervals_and_factors() -> None:
 def test_one_unit_a_column() -> None:
     assert units.time_unit([2e-6, 4e-2]) == ("\u00b5s", 1e-6)
     assert units.time_unit([2.0]) == ("s", 1.0) and units.time_unit([1e-3]) == ("ms", 1e-3)
+    assert units.time_unit([2e-4, 9.9]) == ("\u00b5s", 1e-6) and units.time_unit([2e-4, 65.3]) == ("ms", 1e-3)
+    assert units.time_unit([2e-7, 20e3]) == ("s", 1.0), "no exponents"
     assert units.time_unit([3e-10]) == ("ns", 1e-9) and units.time_unit([]) == ("s", 1.0)
     assert units.quantity(4.26e12, "B/s") == "4.26\u2009TB/s" and units.duration(1.23e-5) == "12.3\u2009\u00b5s"
     sizes = [size for _, size in units.TIMES]

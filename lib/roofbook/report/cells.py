@@ -1,7 +1,7 @@
 """What the cells of a table say about one reading: its time, its ratios, its share of the bound, its check, its facts."""
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from roofbook import stats
@@ -87,9 +87,19 @@ def check_cell(reading: Reading) -> Cell:
 
 
 def where(reading: Reading | None, home: str) -> str:
-    """Small print for a line from another device, as `sequential` is on a GPU's ladder."""
-    other = reading is not None and reading.ok and reading.row["device"] != home
-    return f"(on {said(reading.row, 'device_name') or reading.row['device']})" if other and reading else ""
+    """Small print for a line from another device, as `sequential` is on a GPU's ladder; `hosts` names the host."""
+    if reading is None or not reading.ok or reading.row["device"] == home:
+        return ""
+    if reading.row["device_kind"] == "cpu":
+        return "(on the host)"
+    return f"(on {said(reading.row, 'device_name') or reading.row['device']})"
+
+
+def hosts(readings: Iterable[Reading], home: str) -> list[str]:
+    """A note that says which CPU the host is of which `where` speaks; none where it speaks of none."""
+    marked = [reading for reading in readings if where(reading, home) == "(on the host)"]
+    names = dict.fromkeys(str(said(each.row, "device_name") or each.row["device"]) for each in marked)
+    return [f"The host: {'; '.join(names)}."] * bool(names)
 
 
 def no_time(head: list[Cell], reading: Reading | None, span: int, lack: str = "not measured") -> Row:

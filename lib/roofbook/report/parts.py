@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from roofbook import stats
 from roofbook.errors import UsageError
 from roofbook.report import units as show
-from roofbook.report.cells import absence, fact_cell, no_time, part_cell, where
+from roofbook.report.cells import absence, fact_cell, hosts, no_time, part_cell, where
 from roofbook.report.html import Cell, Row, Table
 from roofbook.report.readings import Reading, home_device, newest
 
@@ -150,4 +150,5 @@ def by_variant(
         lines.append(Row([head, *(column.cell(reading) for column in columns)]))
         records.append({"variant": name, "status": "ok"} | {column.name: column.value(reading) for column in columns})
     frame = pd.DataFrame(records, columns=["variant", "status", "reason", *(column.name for column in columns)])
-    return Table(caption, [Cell("Variant"), *(column.head for column in columns)], lines, frame, notes, css)
+    told = [*notes, *hosts((found[name] for name in order if name in found), home)]
+    return Table(caption, [Cell("Variant"), *(column.head for column in columns)], lines, frame, told, css)

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from roofbook.errors import UsageError
 from roofbook.report import units as show
-from roofbook.report.cells import absence, check_cell, no_time, ratio_cell, samples_cell, share_cell, time_cell, where
+from roofbook.report.cells import (
+    absence,
+    check_cell,
+    hosts,
+    no_time,
+    ratio_cell,
+    samples_cell,
+    share_cell,
+    time_cell,
+    where,
+)
 from roofbook.report.html import Cell, Row, Table
 from roofbook.report.readings import Ratio, Reading, faster, home_device, newest, points_in_order, said, value
 from roofbook.roofline import Bound, work_unit
@@ -133,6 +143,7 @@ def ladder(
         notes += _roofs(
             bound, [str(said(reading.row, "dtype")) for reading in held], [one.variant for one in held], unit
         )
+    notes += hosts(good, home)
     return Table(caption or f"The ladder on {case}", columns, lines, _frame(records, COLUMNS), notes, "ladder")
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 THIN = "\u2009"  # thin space: between thousands, and between a number and its unit
 MINUS = "\u2212"
 DASH = "\u2013"  # what stands where there is no number
+LONGEST = 1e7  # from here on a number is written with an exponent
 TIMES = (("s", 1.0), ("ms", 1e-3), ("\u00b5s", 1e-6), ("ns", 1e-9))
 PREFIXES = (
     ("P", 1e15),
@@ -40,7 +41,7 @@ def number(value: float, digits: int = 3, places: int | None = None) -> str:
         return DASH
     if math.isinf(value):
         return "∞" if value > 0 else MINUS + "∞"
-    if value and places is None and not 1e-4 <= abs(value) < 1e7:
+    if value and places is None and not 1e-4 <= abs(value) < LONGEST:
         return f"{value:.{digits - 1}e}".replace("-", MINUS)
     if places is None:
         places = decimals(value, digits)
@@ -53,7 +54,7 @@ def interval(estimate: float, low: float, high: float) -> str:
     """'12.3 [12.1, 12.6]': the digits of the estimate rule the places of all three."""
     if math.isnan(low) or math.isnan(high):
         return number(estimate)
-    if estimate and not 1e-4 <= abs(estimate) < 10**7:
+    if estimate and not 1e-4 <= abs(estimate) < LONGEST:
         return f"{number(estimate)} [{number(low)}, {number(high)}]"
     if abs(estimate) >= 1000:
         return f"{number(estimate)} [{_whole(low, estimate)}, {_whole(high, estimate)}]"
@@ -89,10 +90,11 @@ def percent(share: float) -> str:
 
 
 def time_unit(seconds: Iterable[float]) -> tuple[str, float]:
-    """The one unit for a column of times, and its seconds: the largest in which the shortest is still at least 1."""
+    """The one unit for a column of times, and its seconds: the largest in which the shortest is still at least 1, or a
+    larger one where the longest would be written with an exponent."""
     times = [value for value in seconds if math.isfinite(value) and value > 0]
-    shortest = min(times, default=1.0)
-    return next((unit for unit in TIMES if shortest >= unit[1]), TIMES[-1])
+    shortest, longest = min(times, default=1.0), max(times, default=1.0)
+    return next((unit for unit in TIMES if shortest >= unit[1] or longest >= LONGEST * unit[1] / 1e3), TIMES[-1])
 
 
 def prefix(values: Iterable[float]) -> tuple[str, float]:
