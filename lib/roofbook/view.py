@@ -83,7 +83,9 @@ class View(ABC):
             part = self.lab.traffic(case, variant) / work.bytes if work.bytes else 1
             if part < 1 and not self.lab.excuse(variant, case):
                 less = replace(work, bytes=part * work.bytes)
-                found[variant.name] = bound(less, ceilings, part * work.footprint, variant.dtype)
+                own = bound(less, ceilings, part * work.footprint, variant.dtype)
+                if own.seconds < found[variant.dtype].seconds:
+                    found[variant.name] = own
         return found
 
     def case(self, name: str | None = None) -> Case:

@@ -185,3 +185,22 @@ def test_rounded_operands_say_so() -> None:
     }  # fmt: skip
     for name, roundoff in allowed.items():
         assert roundoff <= (2.0**-8 if "bf16" in name else 2.0**-11)
+
+
+def test_each_rung_moves_what_its_data_flow_needs() -> None:
+    """By hand, for 3 channels of 9x9, 130 filters of 2x2 and a pooled map of 4x4."""
+    case = LAB.case("3to130ch-8x8-k2")
+    x, weight, bias, out = 3 * 9 * 9, 130 * 3 * 4, 130, 130 * 4 * 4
+    least = 4 * (x + weight + bias + out)
+    moved = {name: LAB.traffic(case, LAB.variant(name)) for name in (
+        "sequential", "fissioned", "double-buffered", "vectors", "tensor-fp16", "tensor-prepared", "tensor-columns",
+        "tensor-split", "torch-fp32", "torch-fp16", "cublas", "cublas-prepared",
+    )}  # fmt: skip
+    half, matrix, conv = 2 * (x + weight), 4 * 12 * 64, 4 * 130 * 64
+    assert moved == {
+        "sequential": least, "fissioned": least, "double-buffered": least + 8 * weight, "vectors": least + 8 * weight,
+        "tensor-fp16": least + 2 * half, "tensor-prepared": half + 4 * (bias + out),
+        "tensor-columns": half + 4 * (bias + out), "tensor-split": least + 4 * half,
+        "torch-fp32": least, "torch-fp16": least / 2,
+        "cublas": least + 2 * matrix + 2 * conv, "cublas-prepared": least - 4 * x + matrix + 2 * conv,
+    }  # fmt: skip

@@ -6,6 +6,7 @@ The ladder follows the report's five knobs; past its end stand local memory, an 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from itertools import product
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -295,6 +296,24 @@ class ConvolutionLayer(Lab):
         """The convolution's multiply-adds, and each input, weight and output once."""
         layer = plans.layer(case)
         return Work(layer.flops, layer.bytes, layer.bytes)
+
+    def traffic(self, case: Case, variant: Variant) -> float:
+        """Input, weights and output once, in the type that is multiplied; what a call lays out it writes and reads."""
+        layer = plans.layer(case)
+        weight, conv = 4 * prod(layer.weight_shape), 4 * prod(layer.conv_shape)
+        given = 4 * prod(layer.x_shape) + weight
+        if variant.plan in (tensor.Tensor, tensor.Columns):
+            assert variant.source is not None
+            parts = (int(dict(variant.source.knobs).get("PRODUCTS", 1)) + 1) // 2
+            laid = given * parts // 2
+            return layer.bytes - given + (laid if variant.options.get("prepared") else given + 2 * laid)
+        if variant.plan in (plans.Gemm, plans.Vectors):
+            return layer.bytes + 2 * weight
+        if variant.plan is peers.Product:
+            matrix = 4 * layer.terms * layer.height * layer.width
+            unfolded = weight + matrix if variant.options.get("prepared") else given + 2 * matrix
+            return layer.bytes - given + unfolded + 2 * conv
+        return layer.bytes / 2 if variant.options.get("precision") in ("fp16", "bf16") else layer.bytes
 
     def excuse(self, variant: Variant, case: Case) -> str | None:
         layer = plans.layer(case)

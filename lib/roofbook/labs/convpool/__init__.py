@@ -6,6 +6,7 @@ The ladder follows the report, its failed attempts included.
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from itertools import product
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -326,6 +327,33 @@ class SparseConvolution(Lab):
         layer, zeros = plans.layer(case), case.params["weight_zeros"]
         left = 1 / layer.kernel**2 if zeros is None else 1 - zeros / 100
         return Work(layer.flops * left, layer.bytes, layer.bytes)
+
+    def traffic(self, case: Case, variant: Variant) -> float:
+        """Input, weights and output once, in the type that is multiplied; what lies between launches is written and read."""
+        layer, plan = plans.layer(case), variant.plan
+        knobs = dict(variant.source.knobs) if variant.source else {}
+        x, weight, out = 2 * prod(layer.x_shape), 2 * prod(layer.weight_shape), 4 * prod(layer.out_shape)
+        kept = self.work(case).flops / 2 / layer.size**2  # weights that are not zero
+        between = 0.0
+        if plan in (plans.Sequential, plans.Pooled, plans.Lists):
+            between = out if knobs.get("POOL") == "ATOMIC" else 4 * prod(layer.conv_shape)
+        elif plan in (plans.Built, plans.Both):
+            between = 8 * kept + 4 * layer.filters * layer.depth
+            if plan is plans.Both:
+                between += 4 * layer.filters * int(knobs["PARTS"]) * (layer.size + layer.kernel - 1) ** 2
+        elif plan is plans.Strips:
+            between = 4 * kept + x / 2
+        elif plan is plans.Tiles:
+            between = 2 * weight
+        elif plan is plans.Tensor:
+            if variant.options.get("prepared"):
+                return (x + weight) / 2 + out
+            between = (x + weight) / 2
+        elif plan is peers.Product:
+            between = 4 * layer.kernel**2 * prod(layer.x_shape) + 4 * prod(layer.conv_shape)
+        precision = variant.options.get("precision")
+        wide, narrow = (2 if precision in ("fp32", "tf32") else 1), (2 if precision in ("fp16", "bf16") else 1)
+        return wide * (x + weight) + out / narrow + 2 * between
 
     def summary(self, experiment: Measured) -> str:
         from .story import summary
