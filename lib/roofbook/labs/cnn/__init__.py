@@ -159,7 +159,7 @@ LADDER = (
         "A box of pixels serves a column of taps, each a row further down; a cluster shares weights in place of pixels.",
         "A bit more than half as much to read from the cache.",
         frozenset({"cuda"}), options={"operand_roundoff": 2.0**-11, "prepared": True}, differs=("source", "plan"),
-        dtype="float16", architectures=HOPPER, shows={"tensor": "wgmma.mma_async"},
+        dtype="float16", architectures=HOPPER, shows={"tensor": "%nctaid"},
     ),
     Variant(
         "tensor-persistent", "tensor-columns", TENSOR_COLUMNS, tensor.Columns,
