@@ -39,6 +39,7 @@
 #endif
 #include "hopper.h"
 #include "operands.h"
+#include "pooled.h"
 
 KERNEL_OF(384, 1) CLUSTER void tensor(const void *weight_map, const void *pixel_map, const float *RESTRICT bias,
                                       float *RESTRICT out) {
@@ -100,17 +101,7 @@ KERNEL_OF(384, 1) CLUSTER void tensor(const void *weight_map, const void *pixel_
       }
     }
     matrix_wait_all();
-    const int filter = i0 + lane / 32 % 4 * 16 + group * 64 + lane % 32 / 4;
-#pragma unroll
-    for (int j = 0; j < 32; j++) {
-      const int row = h0 + j / 4, column = w0 + j % 4 * 8 + lane % 4 * 2;
-      if (j / 4 % 2 == 0 && row + 1 < HEIGHT && column + 1 < WIDTH) {
-        const float upper = fmaxf(fmaxf(c[4 * j], c[4 * j + 1]), fmaxf(c[4 * j + 16], c[4 * j + 17]));
-        const float lower = fmaxf(fmaxf(c[4 * j + 2], c[4 * j + 3]), fmaxf(c[4 * j + 18], c[4 * j + 19]));
-        if (filter < FILTERS) out[OUT_AT(filter, row / 2, column / 2)] = fmaxf(0.0f, upper + bias[filter]);
-        if (filter + 8 < FILTERS) out[OUT_AT(filter + 8, row / 2, column / 2)] = fmaxf(0.0f, lower + bias[filter + 8]);
-      }
-    }
+    store_pooled(c, i0 + group * 64, h0, w0, bias, out);
   }
   sync_cluster();
 }

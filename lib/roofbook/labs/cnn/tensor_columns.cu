@@ -19,6 +19,7 @@
 #define MASK(operand) ", %" #operand
 #include "hopper.h"
 #include "operands.h"
+#include "pooled.h"
 #define COLUMNS (PADDED_CHANNELS / DEPTH * TAPS)
 #define PIXEL_ROW (TILE_W * DEPTH * 2)
 #define PIXEL_BYTES ((TILE_H + TAPS - 1) * PIXEL_ROW)
@@ -104,18 +105,8 @@ KERNEL_OF(384, 1) __cluster_dims__(2) void tensor(const void *weight_map, const 
       matrix_wait_all();
       if (lane % 128 < 2) arrive_at(&weights_empty[(step - 1) % WEIGHT_STAGES], lane % 128);
       if (lane % 128 == 0) arrive_at(&pixels_empty[(column - 1) % PIXEL_STAGES], rank);
-      const int filter = tile % TILES_I * TILE_I + lane / 32 % 4 * 16 + group * 64 + lane % 32 / 4;
-      const int w0 = tile / TILES_I % TILES_W * TILE_W, h0 = (tile / TILES_I / TILES_W * 2 + rank) * TILE_H;
-#pragma unroll
-      for (int j = 0; j < 32; j++) {
-        const int row = h0 + j / 4, column = w0 + j % 4 * 8 + lane % 4 * 2;
-        if (j / 4 % 2 == 0 && row + 1 < HEIGHT && column + 1 < WIDTH) {
-          const float upper = fmaxf(fmaxf(c[4 * j], c[4 * j + 1]), fmaxf(c[4 * j + 16], c[4 * j + 17]));
-          const float lower = fmaxf(fmaxf(c[4 * j + 2], c[4 * j + 3]), fmaxf(c[4 * j + 18], c[4 * j + 19]));
-          if (filter < FILTERS) out[OUT_AT(filter, row / 2, column / 2)] = fmaxf(0.0f, upper + bias[filter]);
-          if (filter + 8 < FILTERS) out[OUT_AT(filter + 8, row / 2, column / 2)] = fmaxf(0.0f, lower + bias[filter + 8]);
-        }
-      }
+      store_pooled(c, tile % TILES_I * TILE_I + group * 64, (tile / TILES_I / TILES_W * 2 + rank) * TILE_H,
+                   tile / TILES_I % TILES_W * TILE_W, bias, out);
     }
   }
   sync_cluster();
