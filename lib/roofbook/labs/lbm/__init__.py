@@ -310,15 +310,15 @@ PEERS = (
         backends=frozenset({"host"}), role="peer",
     ),
     Variant(
-        "lbmpy", None, None, peers.OnGpu, "lbmpy: one grid (AA pattern), all steps as one CUDA graph.",
+        "lbmpy", None, None, peers.OnGpu, "lbmpy: one grid (esoteric push), all steps as one CUDA graph.",
         "What a generator of lattice Boltzmann kernels makes of the same step.",
-        backends=frozenset({"cuda"}), role="peer", options={"pattern": "aa", "block": (256, 1)},
+        backends=frozenset({"cuda"}), role="peer", options={"pattern": "esopush", "block": (64, 4)},
     ),
     Variant(
         "lbmpy-bare", None, None, peers.OnGpu,
-        "lbmpy, two grids, a CUDA graph: stream and collide alone, no obstacles, no drive, no mean speeds.",
+        "lbmpy, one grid (AA pattern), a CUDA graph: stream and collide alone, no obstacles, no drive, no mean speeds.",
         "Less than the problem: what such libraries are usually timed at.",
-        backends=frozenset({"cuda"}), role="peer", options={"pattern": "pull", "block": (256, 1), "bare": True},
+        backends=frozenset({"cuda"}), role="peer", options={"pattern": "aa", "block": (512, 1), "bare": True},
     ),
 )  # fmt: skip
 
