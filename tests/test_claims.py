@@ -20,7 +20,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofbook import claims, cli, evidence, labs, report
+from roofbook import claims, cli, evidence, fragments, labs, report
 from roofbook.errors import UsageError
 from roofbook.evidence import Finding
 from roofbook.experiment import PARAMETERS
@@ -541,7 +541,7 @@ def test_the_build_leaves_each_labs_verdicts_for_the_page_and_touches_none_that_
     unmeasured: Callable[[], Path],
 ) -> None:
     root = unmeasured()
-    cli._fragments(root)
+    fragments.renew(root)
     made = sorted((root / "book" / "_generated").glob("*-claims.html"))
     assert [path.name for path in made] == [f"{lab}-claims.html" for lab in LABS]
     text = made[0].read_text()
@@ -549,7 +549,7 @@ def test_the_build_leaves_each_labs_verdicts_for_the_page_and_touches_none_that_
     for path in made:
         os.utime(path, (0, 0))
     measured(root / "results")
-    cli._fragments(root)
+    fragments.renew(root)
     assert [path.name for path in made if path.stat().st_mtime > 0] == ["convpool-claims.html"]
 
 

@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofbook import claims, cli, comparison, labs, site, stats
+from roofbook import claims, cli, comparison, fragments, labs, site, stats
 from roofbook.claims import Place
 from roofbook.comparison import Comparison, Pair
 from roofbook.errors import UsageError
@@ -345,17 +345,17 @@ def test_a_case_that_is_not_on_record_is_an_error_of_the_library_too(tmp_path: P
 def test_the_fragments_come_with_the_first_record_and_go_with_the_last(unmeasured: Callable[[], Path]) -> None:
     root = unmeasured()
     folder = root / "book" / "_generated"
-    cli._fragments(root)
+    fragments.renew(root)
     assert not list(folder.glob("devices-*"))
     small(root / "results")
-    cli._fragments(root)
+    fragments.renew(root)
     assert {path.name for path in folder.glob("devices-*")} == {
         "devices-pick.html", "devices-overview.html", "devices-cells.html",
     }  # fmt: skip
     assert (folder / "devices-cells.html").read_text().count("<details>") == 3
     for path in (root / "results" / "recorded").rglob("*.parquet"):
         path.unlink()
-    cli._fragments(root)
+    fragments.renew(root)
     assert not list(folder.glob("devices-*"))
 
 
@@ -364,7 +364,7 @@ def page(unmeasured: Callable[[], Path], browser: Any) -> Iterator[str]:
     """The address of the page of a site that was built of the small store."""
     root = unmeasured()
     small(root / "results")
-    cli._fragments(root)
+    fragments.renew(root)
 
     class Quiet(SimpleHTTPRequestHandler):
         def log_message(self, format: str, *args: Any) -> None:

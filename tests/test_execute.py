@@ -16,7 +16,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from roofbook import execute, labs, progress, provenance
+from roofbook import execute, keys, labs, progress, provenance
 from roofbook.devices import open_device
 from roofbook.errors import UsageError
 
@@ -105,16 +105,16 @@ def test_a_page_is_stale_when_anything_changes_that_makes_it(tmp_path: Path, mon
     (lab,) = labs.names()[:1]
     demo = notebook(tmp_path, "1", name=lab)
     library = tmp_path / "lib"
-    shutil.copytree(Path(execute.__file__).parent / "dialect", library)
-    monkeypatch.setattr(execute, "__file__", str(library / "execute.py"))
+    shutil.copytree(Path(keys.__file__).parent / "dialect", library)
+    monkeypatch.setattr(keys, "__file__", str(library / "keys.py"))
     published = tmp_path / "results" / "published"
     published.mkdir(parents=True)
-    seen = {execute.source_key(tmp_path, demo, {})}
+    seen = {keys.source_key(tmp_path, demo, {})}
 
     def fresh() -> bool:
         """Whether the key is one that was not met before."""
         before = len(seen)
-        seen.add(execute.source_key(tmp_path, demo, {}))
+        seen.add(keys.source_key(tmp_path, demo, {}))
         return len(seen) > before
 
     assert not fresh()
@@ -134,6 +134,6 @@ def test_a_page_is_stale_when_anything_changes_that_makes_it(tmp_path: Path, mon
     monkeypatch.setattr(provenance, "environment", lambda device: {**was(device), "python": "4.0"})
     assert fresh()
     other = open_device().spec
-    assert execute.source_key(tmp_path, demo, {"device": other}) not in seen, "another word for the same device"
+    assert keys.source_key(tmp_path, demo, {"device": other}) not in seen, "another word for the same device"
     with pytest.raises(UsageError, match="unknown device"):
-        execute.source_key(tmp_path, demo, {"device": "cuda:77"})
+        keys.source_key(tmp_path, demo, {"device": "cuda:77"})

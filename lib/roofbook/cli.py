@@ -1,8 +1,6 @@
 """The command `roofbook`: measure, re-run one cell, read a kernel, build the book. Click makes functions commands."""
 
 import sys
-from collections.abc import Sequence
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +10,6 @@ from .errors import Failed, UsageError
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from .claims import Judged
-    from .report import Table
-    from .store import Store
 
 
 @click.group(
@@ -140,7 +134,7 @@ def rerun(
     \b
       roofbook rerun lbm fused 128x128
     """
-    from . import execute, site
+    from . import execute, fragments, site
     from .experiment import Experiment
     from .progress import Reporter
     from .report.prose import time_text
@@ -181,7 +175,7 @@ def rerun(
     due = sum(cell.state != "fresh" for cell in planned)
     print(f"Making the page again{f'; {due} more of its cells are not fresh, and measured' if due else ''}")
     execute.execute(root, notebook, shown)
-    _fragments(root)
+    fragments.renew(root)
     print(site.build(root))
 
 
@@ -297,21 +291,27 @@ def show(lab: str, variant: str, dialect: str | None) -> None:
 @click.option("--device", help=f"{DEVICES}.  [default: as each page was made last, else auto]")
 def build(fresh: bool, scale: str | None, device: str | None) -> None:
     """Make the pages that are not up to date, and the site."""
-    from . import execute, site
+    from . import execute, fragments, site
     from .experiment import check
     from .run import project_root
 
     wanted = {name: value for name, value in (("scale", scale), ("device", device)) if value is not None}
     check(wanted)
     root = project_root()
+    due = {}
     for notebook in execute.notebooks(root):
         parameters = {"scale": "quick", "device": "auto", **wanted}
         if not wanted:
             parameters = execute.parameters_of(root, notebook) or parameters
         if fresh or execute.stale(root, notebook, parameters):
-            print(f"Executing {notebook.name} with {_said(parameters)}", flush=True)
-            execute.execute(root, notebook, parameters)
-    _fragments(root)
+            due[notebook] = parameters
+    if due:
+        print("Drawing what is on record", flush=True)
+        fragments.draw_records(root)
+    for notebook, parameters in due.items():
+        print(f"Executing {notebook.name} with {_said(parameters)}", flush=True)
+        execute.execute(root, notebook, parameters)
+    fragments.renew(root)
     print(f"The book is built: {site.build(root, progress=print)}")
 
 
@@ -368,7 +368,7 @@ def claims(names: tuple[str, ...], on: str | None, results: str) -> None:
       roofbook claims --lab lbm
     """
     from . import labs as all_labs
-    from .claims import judged
+    from .claims import judged, tables
     from .errors import one_of
     from .run import project_root
     from .store import Store
@@ -382,20 +382,8 @@ def claims(names: tuple[str, ...], on: str | None, results: str) -> None:
             raise UsageError("no cell behind a claim was measured yet; `roofbook run LAB --scale published` does it")
         raise one_of("device with cells behind a claim", on, known)
     for name, lines in found.items():
-        for table in _claims(name, lines, on):
+        for table in tables(all_labs.get(name), lines, on):
             print(table.text, end="\n\n")
-
-
-def _claims(name: str, lines: "Sequence[Judged]", on: str | None = None) -> "tuple[Table, Table]":
-    """The verdicts on the claims of a lab's report, of one device or of all, and the cells behind them."""
-    from . import labs as all_labs
-    from .claims import command, only
-    from .report import behind
-    from .report import claims as table
-
-    lab = all_labs.get(name)
-    commands = {line.id: command(lab, lab.claims.get(line.id, ())) for line in lines}
-    return table(only(lines, on) if on else lines, lab.title), behind(lines, commands, lab.title)
 
 
 @app.command()
@@ -453,56 +441,6 @@ def train(lab: str, data_dir: str | None, seed: int, epochs: int, out: Path | No
 
 def _said(parameters: dict[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in parameters.items())
-
-
-def _fragments(root: Path) -> None:
-    """What pages take from the store as HTML: verdicts on claims, devices, and the ladder of each lab that was executed."""
-    from . import execute
-    from . import labs as all_labs
-    from .claims import judged
-    from .store import Store
-
-    folder, store = root / "book" / "_generated", Store(root / "results")
-    folder.mkdir(exist_ok=True)
-    made_from, key = folder / "made-from.txt", execute.fragments_key(root)
-    due = not made_from.exists() or made_from.read_text() != key
-    if due:
-        _compare_devices(folder, store)
-    for lab in all_labs.names():
-        if due and all_labs.get(lab).claims:
-            verdicts, cells = _claims(lab, judged(all_labs.get(lab), store))
-            opened = f"<details><summary>{escape(cells.caption)}</summary>\n{cells.html}</details>\n"
-            _renew(folder / f"{lab}-claims.html", verdicts.html + opened)
-        target = folder / f"{lab}-ladder.html"
-        notebook = root / "experiments" / f"{lab}.ipynb"
-        page = execute.page_of(root, notebook)
-        if page.exists() and (not target.exists() or target.stat().st_mtime < page.stat().st_mtime):
-            from .experiment import Experiment
-
-            target.write_text(Experiment(lab, execute.parameters_of(root, notebook), root).ladder_chart().html)
-    made_from.write_text(key)
-
-
-def _compare_devices(folder: Path, store: "Store") -> None:
-    """The fragments of the page that compares devices; none where nothing is on record."""
-    from . import labs as all_labs
-    from .comparison import SCALES, compared
-    from .report.comparison import cases, overview, picker
-
-    made = [each for lab in all_labs.names() for scale in SCALES for each in compared(all_labs.get(lab), store, scale)]
-    tables = "".join(table.html for table in overview(made))
-    for name, text in (("pick", picker(made)), ("overview", tables), ("cells", cases(made))):
-        path = folder / f"devices-{name}.html"
-        if made:
-            _renew(path, text)
-        else:
-            path.unlink(missing_ok=True)
-
-
-def _renew(path: Path, text: str) -> None:
-    """Write a file that would say something else: a page is made again where one of its fragments is younger."""
-    if not path.exists() or path.read_text() != text:
-        path.write_text(text)
 
 
 @app.command()

@@ -6,21 +6,18 @@ metadata, so that a page whose sources did not change is not made again.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import os
-import platform
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from . import labs, progress, provenance
-from .devices import open_device
+from . import labs, progress
 from .errors import Failed, UsageError
-from .store import Store
+from .keys import lasting, source_key, store_key
 
 METADATA = "roofbook"
 logging.getLogger("papermill").addHandler(logging.NullHandler())  # what it has to say comes as an exception
@@ -93,7 +90,7 @@ def execute(
     executed.metadata[METADATA] = {
         "source_key": key,
         "store_key": store_key(root, notebook.stem, parameters),
-        "parameters": _lasting(parameters),
+        "parameters": lasting(parameters),
     }
     nbformat.write(executed, partial)
     os.replace(partial, page)
@@ -131,61 +128,6 @@ def _made_from(page: Path) -> dict[str, Any]:
     except (OSError, ValueError, KeyError):
         return {}
     return made
-
-
-def source_key(root: Path, notebook: Path, parameters: Mapping[str, Any]) -> str:
-    """Hash of what computes a page: notebook, parameters, library, published figures, the device with its driver."""
-    where = _environment(notebook.stem, str(parameters.get("device") or "auto"))
-    return _hashed([_lasting(parameters), where], [notebook, *_library(root)])
-
-
-def fragments_key(root: Path) -> str:
-    """Hash of what the pages' fragments are made from: library, published figures, and which runs the store holds."""
-    results = root / "results"
-    runs = sorted(str(path.relative_to(results)) for path in results.glob("*/lab=*/**/*.parquet"))
-    return _hashed(runs, _library(root))
-
-
-def _library(root: Path) -> list[Path]:
-    return [*_files(Path(__file__).parent), *_files(root / "results" / "published")]
-
-
-def _hashed(told: Any, files: list[Path]) -> str:
-    digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode())
-    for path in files:
-        digest.update(f"\0{path.name}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
-    return digest.hexdigest()
-
-
-def _lasting(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters that say what a page shows; `remeasure` says only what to do this time."""
-    return {name: value for name, value in parameters.items() if name != "remeasure"}
-
-
-def _environment(lab: str, device: str) -> dict[str, Any]:
-    """Where a lab's notebook would run now; of any other notebook, the interpreter."""
-    if lab not in (*labs.names(), labs.CEILINGS):
-        return {"python": platform.python_version()}
-    return provenance.environment(open_device(device, labs.get(lab).home))
-
-
-def store_key(root: Path, lab: str, parameters: Mapping[str, Any]) -> str:
-    """Hash of which runs the store holds for `lab`, and of ceilings those that its page shows: the names alone, since a run
-    never changes. What was measured of another device or backend leaves the page as it is."""
-    results = root / str(parameters.get("results") or "results")
-    found = {*results.glob(f"recorded/lab={labs.CEILINGS}/**/*.parquet")}
-    if lab != labs.CEILINGS:
-        found |= {*results.glob(f"*/lab={lab}/**/*.parquet")}
-    names = sorted(str(path.relative_to(results)) for path in found)
-    if lab in (*labs.names(), labs.CEILINGS):
-        device = open_device(str(parameters.get("device") or "auto"), labs.get(lab).home)
-        only = {"device": device.slug, "backend": device.backend}
-        names += sorted(set(Store(results).rows(labs.CEILINGS, where=("local",), **only)["run"]))
-    return hashlib.sha256("\n".join(names).encode()).hexdigest()
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    return (p for p in sorted(folder.rglob("*")) if p.is_file() and "__pycache__" not in p.parts and p.name[0] != ".")
 
 
 def _kernel_manager_class(scratch: Path, **start: Any) -> Callable[..., Any]:

@@ -81,8 +81,8 @@ class Experiment(View):
         self.parameters = check(parameters or {})
         self.lab, self.scale = labs.get(lab), self.parameters["scale"]
         self.device = open_device(self.parameters["device"], self.lab.home)
-        results = Path(self.parameters["results"])
-        self.store = Store(results if results.is_absolute() else (root or run.project_root()) / results)
+        self.root, results = root or run.project_root(), Path(self.parameters["results"])
+        self.store = Store(self.root / results)
         self.policy = Policy(cache=self.lab.cache, budget_s=self.parameters["budget_s"], seed=self.parameters["seed"])
         self.lab.prepare()
         everything = {case.name: case for case in self.lab.cases(self.scale)}
@@ -186,7 +186,7 @@ class Experiment(View):
 
     def on_record(self) -> "Html":
         """What the store has of the lab on recorded devices, each to open: ladders, peers, roofline, counters, sweeps."""
-        from .recorded import sections
+        from .fragments import on_record
         from .report.html import Html
 
-        return Html(sections(self.lab, self.store))
+        return Html(on_record(self.lab, self.store, self.root))

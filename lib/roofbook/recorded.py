@@ -51,8 +51,10 @@ class Record(View):
     Rows count whose kernel is, letter for letter, that of today's code; the host's code may have changed since.
     """
 
-    def __init__(self, lab: Lab, place: Place, store: Store, scale: str, rows: "pd.DataFrame") -> None:
-        self.lab, self.place, self.store = lab, place, store
+    def __init__(
+        self, lab: Lab, place: Place, store: Store, scale: str, rows: "pd.DataFrame", parts: Sequence[Where]
+    ) -> None:
+        self.lab, self.place, self.store, self.parts_of_store = lab, place, store, parts
         self.scale = scale
         self._own = rows
         self.device = Absent(place, rows[rows["backend"] == place.backend].iloc[-1])
@@ -67,7 +69,8 @@ class Record(View):
     @cached_property
     def _ceilings(self) -> "pd.DataFrame":
         known = {case.name: case.units for case in peaks.LAB.cases(self.scale)}
-        rows = todays(peaks.LAB, self.store.rows("peaks", device=self.place.device, backend=self.place.backend))
+        place = {"device": self.place.device, "backend": self.place.backend}
+        rows = todays(peaks.LAB, self.store.rows("peaks", where=self.parts_of_store, **place))
         rows = rows[[known.get(row.case) == row.units for row in rows.itertuples()]] if len(rows) else rows
         return rows.drop_duplicates(["variant", "case"], keep="last")
 
@@ -114,7 +117,7 @@ class Record(View):
 def records(lab: Lab, store: Store, scale: str = "published", parts: Sequence[Where] = ("recorded",)) -> list[Record]:
     """A lab on each device by each backend of which these parts of the store have cells, GPUs first."""
     rows = todays(lab, store.rows(lab.name, scale=scale, where=parts))
-    made = [Record(lab, place, store, scale, mine) for place, mine in by_place(lab, rows)]
+    made = [Record(lab, place, store, scale, mine, parts) for place, mine in by_place(lab, rows)]
     return sorted(made, key=lambda each: (each.place.kind != "gpu", each.place.backend != lab.home, str(each.place)))
 
 

@@ -15,7 +15,7 @@ from .device import Device
 from .errors import UsageError, one_of
 from .lab import Case, Lab, Series, Sweep, Variant
 from .measure import where
-from .store import PROFILE, Store
+from .store import PROFILE, Store, Where
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,6 +36,8 @@ class View(ABC):
     scale: str
     cases: Sequence[Case]
     variants: Sequence[Variant]
+    parts_of_store: Sequence[Where] = ("recorded", "local")
+    """Those whose rows count."""
 
     @property
     @abstractmethod
@@ -53,7 +55,8 @@ class View(ABC):
     @cached_property
     def _profiles(self) -> "pd.DataFrame":
         """What hardware counters counted on this device, at any scale, of kernels as they are today."""
-        return run.todays(self.lab, self.store.rows(self.lab.name, role=PROFILE, device=self.device.slug))
+        rows = self.store.rows(self.lab.name, where=self.parts_of_store, role=PROFILE, device=self.device.slug)
+        return run.todays(self.lab, rows)
 
     @property
     def peaks(self) -> "Peaks | None":

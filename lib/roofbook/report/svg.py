@@ -34,6 +34,7 @@ _ALONE = (
     "<style>svg { color: #1f2328; font-family: system-ui, sans-serif }"
     " @media (prefers-color-scheme: dark) { svg { color: #e6edf3 } }</style>"
 )
+MARGIN = 0.06  # inches
 WIDTH = 6.4  # inches: narrow enough that the letters stay legible when a phone scales it to 360 pixels
 
 
@@ -116,11 +117,12 @@ class Figure:
 def finish(drawing: "Drawing", title: str, notes: Sequence[str] = (), warnings: Sequence[str] = ()) -> Figure:
     """Turn a matplotlib drawing into a Figure; call it inside `style()`."""
     sink = StringIO()
+    # The box measured here, not by bbox_inches="tight", which draws all of it once more to find it.
+    box = drawing.get_tightbbox().padded(MARGIN)
     drawing.savefig(
         sink,
         format="svg",
-        bbox_inches="tight",
-        pad_inches=0.06,
+        bbox_inches=box,
         metadata={"Date": None, "Creator": None, "Format": None, "Type": None},
     )
     return Figure(title, clean(sink.getvalue(), title), drawing, tuple(notes), tuple(warnings))

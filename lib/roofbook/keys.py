@@ -1,0 +1,78 @@
+"""Hashes that say what something was made from: a page, the fragments of pages, what is on record of a lab.
+
+Who keeps what was made keeps its key beside it, and makes it again only when the key is another.
+"""
+
+import hashlib
+import json
+import platform
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from . import labs, provenance
+from .devices import open_device
+from .store import Store
+
+
+def source_key(root: Path, notebook: Path, parameters: Mapping[str, Any]) -> str:
+    """Hash of what computes a page: notebook, parameters, library, published figures, the device with its driver."""
+    where = _environment(notebook.stem, str(parameters.get("device") or "auto"))
+    return _hashed([lasting(parameters), where], [notebook, *_library(root)])
+
+
+def fragments_key(root: Path) -> str:
+    """Hash of what the pages' fragments are made from: library, published figures, and which runs the store holds."""
+    return _hashed(_names(root / "results", "*/lab=*"), _library(root))
+
+
+def records_key(store: Store, lab: str) -> str:
+    """Hash of what a lab's sections on record are made from: library, and its recorded runs and those of the ceilings."""
+    return _hashed(
+        _names(store.root, *(f"recorded/lab={each}" for each in (lab, labs.CEILINGS))), _files(Path(__file__).parent)
+    )
+
+
+def _names(results: Path, *folders: str) -> list[str]:
+    """The names of the runs in these folders of a store: enough, since a run never changes."""
+    found = {path for folder in folders for path in results.glob(f"{folder}/**/*.parquet")}
+    return sorted(str(path.relative_to(results)) for path in found)
+
+
+def _library(root: Path) -> list[Path]:
+    return [*_files(Path(__file__).parent), *_files(root / "results" / "published")]
+
+
+def _hashed(told: Any, files: Iterable[Path]) -> str:
+    digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode())
+    for path in files:
+        digest.update(f"\0{path.name}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def lasting(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters that say what a page shows; `remeasure` says only what to do this time."""
+    return {name: value for name, value in parameters.items() if name != "remeasure"}
+
+
+def _environment(lab: str, device: str) -> dict[str, Any]:
+    """Where a lab's notebook would run now; of any other notebook, the interpreter."""
+    if lab not in (*labs.names(), labs.CEILINGS):
+        return {"python": platform.python_version()}
+    return provenance.environment(open_device(device, labs.get(lab).home))
+
+
+def store_key(root: Path, lab: str, parameters: Mapping[str, Any]) -> str:
+    """Hash of which runs the store holds for `lab`, and of ceilings those that its page shows: the names alone, since a run
+    never changes. What was measured of another device or backend leaves the page as it is."""
+    results = root / str(parameters.get("results") or "results")
+    names = _names(results, f"recorded/lab={labs.CEILINGS}", *([f"*/lab={lab}"] if lab != labs.CEILINGS else []))
+    if lab in (*labs.names(), labs.CEILINGS):
+        device = open_device(str(parameters.get("device") or "auto"), labs.get(lab).home)
+        only = {"device": device.slug, "backend": device.backend}
+        names += sorted(set(Store(results).rows(labs.CEILINGS, where=("local",), **only)["run"]))
+    return hashlib.sha256("\n".join(names).encode()).hexdigest()
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    return (p for p in sorted(folder.rglob("*")) if p.is_file() and "__pycache__" not in p.parts and p.name[0] != ".")

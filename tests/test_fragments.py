@@ -1,0 +1,87 @@
+"""What pages take from the store: made again where code or records changed, else as it was, also by several processes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from roofbook import fragments, labs, recorded
+from roofbook.keys import records_key
+from roofbook.store import Store, Where
+
+from .report.rows import row
+
+LAB = "lbm"
+
+
+def add(root: Path, run: str, lab: str = LAB, where: Where = "recorded") -> None:
+    """One more run, of a rung as it is today."""
+    source = labs.get(LAB).variant("fused").source
+    assert source is not None
+    made = row(
+        "fused", 1e-5, lab=lab, run=run, case="128x128", scale="published", cell_key="cell", env_key="environment"
+    )
+    Store(root / "results").append([made | {"source_sha256": source.sha256}], where)
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names of the labs whose sections are drawn, in order, by a stand-in that tells how many runs it saw."""
+    names: list[str] = []
+
+    def sections(lab: Any, store: Store) -> str:
+        names.append(lab.name)
+        return f"<p>{lab.name}, {len(store.files(lab.name, where=('recorded',)))} runs</p>"
+
+    monkeypatch.setattr(recorded, "sections", sections)
+    return names
+
+
+def test_sections_are_drawn_once_and_again_when_a_record_comes(tmp_path: Path, drawn: list[str]) -> None:
+    lab, store = labs.get(LAB), Store(tmp_path / "results")
+    assert (
+        fragments.on_record(lab, store, tmp_path) == fragments.on_record(lab, store, tmp_path) == "<p>lbm, 0 runs</p>"
+    )
+    assert drawn == [LAB]
+    add(tmp_path, "20260101T000000Z-000000")
+    assert fragments.on_record(lab, store, tmp_path) == "<p>lbm, 1 runs</p>" and drawn == [LAB] * 2
+    add(tmp_path, "20260101T000000Z-000001", lab="cnn")
+    assert fragments.on_record(lab, store, tmp_path) == "<p>lbm, 1 runs</p>" and drawn == [LAB] * 2
+    add(tmp_path, "20260101T000000Z-000002", lab=labs.CEILINGS)
+    fragments.on_record(lab, store, tmp_path)
+    assert drawn == [LAB] * 3, "bounds and roofs are of the ceilings"
+    assert [path.name for path in (tmp_path / fragments.ON_RECORD).iterdir()] == ["lbm.html"]
+
+
+@pytest.mark.parametrize("broken", ["", "<!-- ", "<!-- another -->\n<p>old</p>"])
+def test_what_is_kept_from_another_day_or_cut_short_does_not_count(
+    tmp_path: Path, drawn: list[str], broken: str
+) -> None:
+    kept = tmp_path / fragments.ON_RECORD / "lbm.html"
+    kept.parent.mkdir(parents=True)
+    kept.write_text(broken)
+    assert fragments.on_record(labs.get(LAB), Store(tmp_path / "results"), tmp_path) == "<p>lbm, 0 runs</p>"
+    assert kept.read_text() == f"<!-- {records_key(Store(tmp_path / 'results'), LAB)} -->\n<p>lbm, 0 runs</p>"
+
+
+def test_what_is_measured_here_leaves_the_sections_as_they_are(tmp_path: Path, drawn: list[str]) -> None:
+    lab, store = labs.get(LAB), Store(tmp_path / "results")
+    fragments.on_record(lab, store, tmp_path)
+    add(tmp_path, "20260101T000000Z-000000", where="local")
+    fragments.on_record(lab, store, tmp_path)
+    assert drawn == [LAB]
+
+
+def test_processes_draw_all_labs_and_a_notebook_finds_the_same(tmp_path: Path, drawn: list[str]) -> None:
+    add(tmp_path, "20260101T000000Z-000000")
+    fragments.draw_records(tmp_path)
+    found = {path.stem: path for path in (tmp_path / fragments.ON_RECORD).iterdir()}
+    assert set(found) == {*labs.names(), labs.CEILINGS}
+    text = fragments.on_record(labs.get(LAB), Store(tmp_path / "results"), tmp_path)
+    assert drawn == [], "the processes drew, with no stand-in"
+    assert '<details class="on-record" open>' in text and "no device is on record" not in text
+    before = {name: path.stat().st_mtime_ns for name, path in found.items()}
+    fragments.draw_records(tmp_path)
+    assert {name: path.stat().st_mtime_ns for name, path in found.items()} == before
