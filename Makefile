@@ -16,7 +16,7 @@ book: .venv/.$(or $(GPU),book)
 	@$(BIN)/roofbook build
 
 test: .venv/.test lint
-	@$(BIN)/python -m pytest -n 2 --dist loadgroup
+	@$(BIN)/python -m pytest -n 2
 
 lint: .venv/.test
 	@$(BIN)/ruff check

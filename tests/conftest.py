@@ -1,17 +1,17 @@
-"""What several tests need: every device, the executed notebook, the built site, and a browser where there is one."""
+"""What several tests need: every device, a checkout, the command line, a browser where there is one; and who runs what."""
 
 from __future__ import annotations
 
 import shutil
-import threading
+import sys
 from collections.abc import Callable, Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+from xdist.scheduler.loadscope import LoadScopeScheduling
 
+from roofbook import cli
 from roofbook.devices import devices
 
 ROOT = Path(__file__).parents[1]
@@ -43,11 +43,24 @@ MADE = shutil.ignore_patterns("labs", "*.ipynb", "_generated", "_build", "__pyca
 """What is made in book/, and no part of a checkout."""
 
 
+BOOK = "tests/book/"
+"""The tests that read the executed book: they run in one process, which executes it once."""
+
+
+class ByFile(LoadScopeScheduling):  # type: ignore[misc]
+    """Gives each process of pytest-xdist whole files, those of the book together and first."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return BOOK if nodeid.startswith(BOOK) else nodeid.split("::")[0]
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile:
+    config.option.loadscopereorder = False  # the book first, though its tests are few: they take longest
+    return ByFile(config, log)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What needs the executed book runs in one process, which executes it once."""
-    for item in items:
-        if "executed" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("book"))
+    items.sort(key=lambda item: not item.nodeid.startswith(BOOK))
 
 
 @pytest.fixture(scope="session", params=every_device())
@@ -71,57 +84,24 @@ def unmeasured(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Path]:
     return make
 
 
-@pytest.fixture(scope="session")
-def executed(unmeasured: Callable[[], Path]) -> dict[str, Path]:
-    """Every notebook, executed at scale `test` in a checkout of their own, by its name."""
-    from roofbook import execute
-
-    root = unmeasured()
-    parameters = {"scale": "test", "budget_s": 0.01}
-    return {book.stem: execute.execute(root, book, parameters) for book in execute.notebooks(root)}
+Command = Callable[..., tuple[Any, str, str]]
 
 
-@pytest.fixture(scope="session")
-def executed_lbm(executed: dict[str, Path]) -> Path:
-    """The LBM notebook among them."""
-    return executed["lbm"]
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Runs `roofbook ARGUMENTS` in this process: (exit code, standard output, standard error)."""
 
+    def run(*arguments: str) -> tuple[Any, str, str]:
+        monkeypatch.setattr(sys, "argv", ["roofbook", *arguments])
+        code: Any = 0
+        try:
+            cli.main()
+        except SystemExit as end:
+            code = end.code
+        said = capsys.readouterr()
+        return code, said.out, said.err
 
-@pytest.fixture(scope="session")
-def checkout(tmp_path_factory: pytest.TempPathFactory, executed: dict[str, Path]) -> Path:
-    """A copy of what the site is made from, with the executed notebooks and a wide page that strains the layout."""
-    folder = tmp_path_factory.mktemp("checkout")
-    shutil.copy(ROOT / "_config.yml", folder)
-    shutil.copytree(ROOT / "book", folder / "book", ignore=MADE)
-    (folder / "book" / "labs").mkdir()
-    (folder / "book" / "_generated").mkdir()
-    root = executed["lbm"].parents[2]
-    for notebook in executed.values():
-        shutil.copy(notebook, folder / notebook.relative_to(root))
-    shutil.copy(Path(__file__).parent / "data" / "strain.md", folder / "book" / "labs")
-    return folder
-
-
-@pytest.fixture(scope="session")
-def built_site(checkout: Path) -> Path:
-    """The folder of the site that Jupyter Book built from `checkout`."""
-    from roofbook import site
-
-    return site.build(checkout).parent
-
-
-@pytest.fixture(scope="session")
-def served_site(built_site: Path) -> Iterator[str]:
-    """The address of the built site on this machine."""
-
-    class Quiet(SimpleHTTPRequestHandler):
-        def log_message(self, format: str, *args: Any) -> None:
-            """Say nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(built_site)))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
+    return run
 
 
 @pytest.fixture(scope="session")

@@ -8,9 +8,9 @@ import math
 import os
 import re
 import shlex
-import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -505,20 +505,9 @@ def test_the_tables_show_published_and_ours_with_its_interval_and_the_cells_behi
 
 
 @pytest.fixture
-def roofbook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
-    """Runs `roofbook claims` on a store of its own: (exit code, standard output, standard error)."""
-
-    def run(*arguments: str) -> tuple[Any, str, str]:
-        monkeypatch.setattr(sys, "argv", ["roofbook", "claims", "--results", str(tmp_path), *arguments])
-        code: Any = 0
-        try:
-            cli.main()
-        except SystemExit as end:
-            code = end.code
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return run
+def roofbook(tmp_path: Path, command: Any) -> Any:
+    """Runs `roofbook claims` on a store of its own."""
+    return partial(command, "claims", "--results", str(tmp_path))
 
 
 def test_the_command_prints_all_labs_or_one_and_all_devices_or_one(roofbook: Any, tmp_path: Path) -> None:

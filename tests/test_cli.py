@@ -57,21 +57,10 @@ def place(unmeasured: Callable[[], Path]) -> Path:
 
 
 @pytest.fixture
-def roofbook(place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
-    """Runs a command in this process: (exit code, standard output, standard error)."""
+def roofbook(place: Path, command: Cli, monkeypatch: pytest.MonkeyPatch) -> Cli:
+    """Runs a command in that checkout."""
     monkeypatch.chdir(place)
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["roofbook", *arguments])
-        code: Any = 0
-        try:
-            cli.main()
-        except SystemExit as end:
-            code = end.code
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return run
+    return command
 
 
 def process(*arguments: str, cwd: Path, module: str = "roofbook.cli", **options: Any) -> subprocess.Popen[str]:

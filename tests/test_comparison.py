@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -19,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofbook import claims, cli, comparison, fragments, labs, site, stats
+from roofbook import claims, comparison, fragments, labs, site, stats
 from roofbook.claims import Place
 from roofbook.comparison import Comparison, Pair
 from roofbook.errors import UsageError
@@ -302,20 +301,9 @@ def test_no_name_of_a_variant_would_break_the_address_that_lists_them() -> None:
 
 
 @pytest.fixture
-def roofbook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
-    """Runs `roofbook compare` on a store of its own: (exit code, standard output, standard error)."""
-
-    def run(*arguments: str) -> tuple[Any, str, str]:
-        monkeypatch.setattr(sys, "argv", ["roofbook", "compare", "--results", str(tmp_path), *arguments])
-        code: Any = 0
-        try:
-            cli.main()
-        except SystemExit as end:
-            code = end.code
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return run
+def roofbook(tmp_path: Path, command: Any) -> Any:
+    """Runs `roofbook compare` on a store of its own."""
+    return partial(command, "compare", "--results", str(tmp_path))
 
 
 def test_the_command_prints_all_places_or_those_asked_for(roofbook: Any, tmp_path: Path) -> None:

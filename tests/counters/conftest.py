@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
-
-from roofbook import cli
 
 from .made_up import Cli, Gpu, Ncu
 
@@ -37,18 +33,6 @@ def results(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def roofbook(results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
-    """Runs `roofbook profile` in this process: (exit code, standard output, standard error)."""
-
-    def run(*arguments: str) -> tuple[int, str, str]:
-        given = ["profile", *arguments, "--scale", "test", "--results", str(results)]
-        monkeypatch.setattr(sys, "argv", ["roofbook", *given])
-        code: Any = 0
-        try:
-            cli.main()
-        except SystemExit as end:
-            code = end.code
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return run
+def roofbook(results: Path, command: Cli) -> Cli:
+    """Runs `roofbook profile` at scale test on a store of its own."""
+    return lambda *arguments: command("profile", *arguments, "--scale", "test", "--results", str(results))

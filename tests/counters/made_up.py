@@ -17,7 +17,7 @@ from roofbook.device import Unsupported
 from roofbook.lab import Case, Lab, Runnable, Variant, Work
 from roofbook.store import PROFILE, Store
 
-SAMPLE = (Path(__file__).parents[1] / "data" / "ncu.csv").read_text()
+SAMPLE = Path(__file__).with_name("ncu.csv").read_text()
 """`lbm fused` on 1024x1024, three steps: two kernels each."""
 STEPS = 3
 Cli = Callable[..., tuple[int, str, str]]

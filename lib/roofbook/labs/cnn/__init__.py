@@ -45,6 +45,7 @@ GEMM = Source.of(HERE / "gemm.k", BUFFERS="ONE", **LAYER)
 HOPPER = range(90, 100)
 TENSOR = Source.of(HERE / "tensor.cu", ELEMENT="f16", PRODUCTS=1, BLOCKS=1, **LAYER)
 TENSOR_COLUMNS = Source.of(HERE / "tensor_columns.cu", ELEMENT="f16", **LAYER)
+TENSOR_WINDOW = Source.of(HERE / "tensor_window.cu", ELEMENT="f16", **LAYER)
 
 LADDER = (
     Variant(
@@ -167,6 +168,13 @@ LADDER = (
         "Fetching for the next tile begins while the last one is written.",
         frozenset({"cuda"}), options={"operand_roundoff": 2.0**-11, "prepared": True, "persistent": True},
         differs=("options",), dtype="float16", architectures=HOPPER,
+    ),
+    Variant(
+        "tensor-window", "tensor-persistent", TENSOR_WINDOW, tensor.Window,
+        "A box of pixels serves all taps of its channels, and a thread writes four outputs at once.",
+        "Two fifths less to read from the cache; results are written in a third of the time.",
+        frozenset({"cuda"}), options={"operand_roundoff": 2.0**-11, "prepared": True, "persistent": True},
+        differs=("source", "plan"), dtype="float16", architectures=HOPPER, shows={"tensor": "shfl"},
     ),
     Variant(
         "tensor-split", "tensor-cluster", TENSOR.turn(BLOCKS=2, PRODUCTS=3), tensor.Tensor,
@@ -302,7 +310,7 @@ class ConvolutionLayer(Lab):
         layer = plans.layer(case)
         weight, conv = 4 * prod(layer.weight_shape), 4 * prod(layer.conv_shape)
         given = 4 * prod(layer.x_shape) + weight
-        if variant.plan in (tensor.Tensor, tensor.Columns):
+        if variant.plan in (tensor.Tensor, tensor.Columns, tensor.Window):
             assert variant.source is not None
             parts = (int(dict(variant.source.knobs).get("PRODUCTS", 1)) + 1) // 2
             laid = given * parts // 2

@@ -50,9 +50,9 @@ DEVICE void copy_box_4d(void *to, const void *map, unsigned long long *barrier, 
       "l"(map), "r"(address(barrier)), "r"(x), "r"(y), "r"(z), "r"(w), "h"((unsigned short)blocks) : "memory");
 }
 
-// A tile in shared memory: rows of 128 bytes, swizzled, eight rows to a pattern.
-DEVICE unsigned long long tile_at(const void *shared) {
-  return (unsigned long long)((address(shared) & 0x3FFFF) >> 4) | 1ull << 16 | 64ull << 32 | 1ull << 62;
+// A tile in shared memory: lines of 128 bytes, swizzled; eight lie one after the other, the next eight `stride` bytes further.
+DEVICE unsigned long long tile_at(const void *shared, int stride = 1024) {
+  return (unsigned long long)((address(shared) & 0x3FFFF) >> 4) | 1ull << 16 | (stride / 16ull) << 32 | 1ull << 62;
 }
 
 DEVICE void matrix_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }

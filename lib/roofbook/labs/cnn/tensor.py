@@ -34,10 +34,9 @@ class Tensor(Convolution):
         self.pixels = device.empty(2 * parts * rows * columns * channels)
         self.taps = device.empty(2 * parts * taps * filters * channels)
         half = str(knobs["ELEMENT"]) == "f16"
-        weight_rows, pixel_rows = self.fetched()
         maps = (
-            tensor_map(self.taps, (channels, filters, parts * taps), (DEPTH, weight_rows, 1), half),
-            tensor_map(self.pixels, (channels, columns, rows, parts), (DEPTH, TILE_W, pixel_rows, 1), half),
+            tensor_map(self.taps, (channels, filters, parts * taps), (DEPTH, self.filters_fetched(), 1), half),
+            self.pixel_map_of((channels, columns, rows, parts), half),
         )
         self.weight_map, self.pixel_map = (device.upload(np.frombuffer(each, np.uint8)) for each in maps)
         self.buffers += [self.pixels, self.taps, self.weight_map, self.pixel_map]
@@ -51,9 +50,13 @@ class Tensor(Convolution):
         assert self.variant.source is not None
         return int(dict(self.variant.source.knobs)["BLOCKS"])
 
-    def fetched(self) -> tuple[int, int]:
-        """How many filters, and how many rows of 32 pixels, a block fetches at once."""
-        return TILE_I // (2 if self.blocks() > 2 else 1), TILE_H // (2 if self.blocks() > 1 else 1)
+    def filters_fetched(self) -> int:
+        """Filters of which a block fetches the weights at once."""
+        return TILE_I // (2 if self.blocks() > 2 else 1)
+
+    def pixel_map_of(self, sizes: tuple[int, int, int, int], half: bool) -> bytes:
+        """The map of the pixels (channels, columns, rows, parts), with the box that a block fetches at once."""
+        return tensor_map(self.pixels, sizes, (DEPTH, TILE_W, TILE_H // (2 if self.blocks() > 1 else 1), 1), half)
 
     def stages(self) -> int:
         """Bytes of shared memory for what is fetched."""
@@ -88,8 +91,11 @@ class Columns(Tensor):
 
     group = (384,)
 
-    def fetched(self) -> tuple[int, int]:
-        return TILE_I // 2, TILE_H + self.layer.kernel - 1
+    def filters_fetched(self) -> int:
+        return TILE_I // 2
+
+    def pixel_map_of(self, sizes: tuple[int, int, int, int], half: bool) -> bytes:
+        return tensor_map(self.pixels, sizes, (DEPTH, TILE_W, TILE_H + self.layer.kernel - 1, 1), half)
 
     def stages(self) -> int:
         return 230400
@@ -102,10 +108,23 @@ class Columns(Tensor):
         return (384 * 2 * tiles,)
 
 
-def tensor_map(buffer: Any, sizes: Sequence[int], box: Sequence[int], half: bool) -> bytes:
+class Window(Columns):
+    """Fetches pixels for all taps at once, column by column."""
+
+    def pixel_map_of(self, sizes: tuple[int, int, int, int], half: bool) -> bytes:
+        channels, columns, rows, _ = sizes
+        halo = self.layer.kernel - 1
+        box, strides = (DEPTH, TILE_H + halo, TILE_W + halo), (2 * channels * columns, 2 * channels)
+        return tensor_map(self.pixels, (channels, rows, columns), box, half, strides)
+
+
+def tensor_map(
+    buffer: Any, sizes: Sequence[int], box: Sequence[int], half: bool, strides: Sequence[int] | None = None
+) -> bytes:
     """The driver's description of a tensor of 2-byte elements for the copy engine: `sizes` and `box` from the innermost on.
 
-    Rows of a box are 128 bytes, swizzled. Raises Unsupported without an NVIDIA driver, DriverFailed with its error code.
+    strides: bytes from one to the next along each dimension but the innermost; without them the tensor has no gaps. Rows of
+    a box are 128 bytes, swizzled. Raises Unsupported without an NVIDIA driver, DriverFailed with its error code.
     """
     if not hasattr(buffer, "memory"):  # a device on paper has no address to describe
         return bytes(MAP_BYTES)
@@ -115,7 +134,7 @@ def tensor_map(buffer: Any, sizes: Sequence[int], box: Sequence[int], half: bool
     rank = len(sizes)
     space = (ctypes.c_uint64 * (MAP_BYTES // 8 + 8))()
     start = -(-ctypes.addressof(space) // 64) * 64
-    strides = [2 * int(np.prod(sizes[: at + 1])) for at in range(rank - 1)]
+    strides = strides or [2 * int(np.prod(sizes[: at + 1])) for at in range(rank - 1)]
     error = ctypes.CDLL(name).cuTensorMapEncodeTiled(
         ctypes.c_void_p(start), 6 if half else 9, rank, ctypes.c_void_p(buffer.memory.data.ptr),
         (ctypes.c_uint64 * rank)(*sizes), (ctypes.c_uint64 * (rank - 1))(*strides), (ctypes.c_uint32 * rank)(*box),

@@ -19,7 +19,7 @@ from roofbook.experiment import PARAMETERS
 from roofbook.report.prose import NOT_MEASURED
 from roofbook.store import Store
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 NOTEBOOKS = sorted((ROOT / "experiments").glob("*.ipynb"))
 
 SIZES = {

@@ -1,0 +1,155 @@
+// As in tensor_columns.cu, clusters of two blocks own 128 filters by 16 x 32 pixels, share the weights, and go on with the
+// next tile. What a block fetches of the input is a box of 64 channels with rows and columns enough for all taps at once; a
+// tap reads it from an offset on. The box lies column by column in shared memory: eight rows of a column are the eight
+// lines of 128 bytes that the matrix product takes together, and the next eight begin a column further.
+//
+// Knob ELEMENT:  f16 or bf16: what the operands are rounded to; sums are fp32
+// Knob CHANNELS: channels of the input
+// Knob FILTERS:  channels of the output
+// Knob HEIGHT:   rows of the convolution's output
+// Knob WIDTH:    columns of the convolution's output
+// Knob TAPS:     side of the filter
+#include "layer.k"
+#define TILE_I 128
+#define TILE_H 8
+#define TILE_W 32
+#define DEPTH 64
+#define PARTS 1
+#define MULTICAST ".multicast::cluster"
+#define MASK(operand) ", %" #operand
+#include "hopper.h"
+#include "operands.h"
+#define SLICES (PADDED_CHANNELS / DEPTH)
+#define LINE (DEPTH * 2)
+#define BOX_H (TILE_H + TAPS - 1)
+#define BOX_BYTES (BOX_H * (TILE_W + TAPS - 1) * LINE)
+#define BOX_STRIDE ((BOX_BYTES + 1023) / 1024 * 1024)
+#define WEIGHT_BYTES (TILE_I * LINE)
+#define BOXES 2
+#define WEIGHT_STAGES ((STAGES_BYTES - BOXES * BOX_STRIDE) / WEIGHT_BYTES)
+#define STAGES_BYTES 230400
+#define TILES_I (PADDED_FILTERS / TILE_I)
+#define TILES_W ((WIDTH + TILE_W - 1) / TILE_W)
+#define TILES_H ((HEIGHT + 2 * TILE_H - 1) / (2 * TILE_H))
+
+// As in pooled.h, but the sums' pixels go down eight rows of a column, then the next column: a thread holds a pooled row of
+// sixteen, trades a half with its neighbour, and both write four at once, 32 bytes side by side.
+DEVICE void store_pooled(const float (&c)[128], int i0, int h0, int w0, const float *RESTRICT bias, float *RESTRICT out) {
+  const int lane = threadIdx.x % 128, odd = lane % 2, pooled_row = h0 / 2 + lane % 4 / 2 * 2;
+#pragma unroll
+  for (int half = 0; half < 2; half++) {
+    const int filter = i0 + lane / 32 * 16 + lane % 32 / 4 + half * 8;
+    const float added = filter < FILTERS ? bias[filter] : 0.0f;
+    float own[16];
+#pragma unroll
+    for (int k = 0; k < 16; k++) {
+      const float *sums = c + 8 * k + 2 * half;
+      own[k] = fmaxf(0.0f, fmaxf(fmaxf(sums[0], sums[1]), fmaxf(sums[4], sums[5])) + added);
+    }
+#pragma unroll
+    for (int eight = 0; eight < 16; eight += 8) {
+      float rows[2][4];
+#pragma unroll
+      for (int k = 0; k < 4; k++) {
+        const float left = own[eight + k], right = own[eight + 4 + k];
+        const float traded = __shfl_xor_sync(0xFFFFFFFF, odd ? left : right, 1);
+        rows[0][k] = odd ? traded : left;
+        rows[1][k] = odd ? right : traded;
+      }
+#pragma unroll
+      for (int down = 0; down < 2; down++) {
+        const int row = pooled_row + down, column = w0 / 2 + eight + 4 * odd;
+        float *to = out + OUT_AT(filter, row, column);
+        if (filter < FILTERS && row < HEIGHT / 2) {
+#if WIDTH / 2 % 4 == 0
+          if (column < WIDTH / 2) *(float4 *)to = make_float4(rows[down][0], rows[down][1], rows[down][2], rows[down][3]);
+#else
+#pragma unroll
+          for (int k = 0; k < 4; k++)
+            if (column + k < WIDTH / 2) to[k] = rows[down][k];
+#endif
+        }
+      }
+    }
+  }
+}
+
+KERNEL_OF(384, 1) __cluster_dims__(2) void tensor(const void *weight_map, const void *pixel_map, const float *RESTRICT bias,
+                                                  float *RESTRICT out) {
+  extern __shared__ char whole[];
+  __shared__ unsigned long long weights_full[WEIGHT_STAGES], weights_empty[WEIGHT_STAGES];
+  __shared__ unsigned long long box_full[BOXES], box_empty[BOXES];
+  char *boxes = (char *)(((unsigned long long)whole + 1023) / 1024 * 1024), *weights = boxes + BOXES * BOX_STRIDE;
+  const int lane = threadIdx.x, rank = rank_in_cluster(), clusters = gridDim.x / 2;
+  if (lane == 0) {
+    for (int stage = 0; stage < WEIGHT_STAGES; stage++) {
+      init_barrier(&weights_full[stage], 1);
+      init_barrier(&weights_empty[stage], 4);
+    }
+    for (int stage = 0; stage < BOXES; stage++) {
+      init_barrier(&box_full[stage], 1);
+      init_barrier(&box_empty[stage], 2);
+    }
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  }
+  __syncthreads();
+  sync_cluster();
+  int slice = 0, step = 0;  // of all tiles: what says which stage comes next
+  if (lane < 128) {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+    if (lane == 0 || lane == 32)
+      for (int tile = blockIdx.x / 2; tile < TILES_I * TILES_W * TILES_H; tile += clusters) {
+        const int i0 = tile % TILES_I * TILE_I, w0 = tile / TILES_I % TILES_W * TILE_W;
+        const int h0 = (tile / TILES_I / TILES_W * 2 + rank) * TILE_H;
+        for (int channel = 0; channel < SLICES * DEPTH; channel += DEPTH) {
+          if (lane == 0) {
+            const int stage = slice % BOXES;
+            wait_for(&box_empty[stage], slice / BOXES % 2 ^ 1);
+            expect_bytes(&box_full[stage], BOX_BYTES);
+            copy_box_3d(boxes + stage * BOX_STRIDE, pixel_map, &box_full[stage], channel, h0, w0, 1 << rank);
+            slice++;
+          } else {
+            for (int tap = 0; tap < TAPS_2; tap++, step++) {
+              const int stage = step % WEIGHT_STAGES;
+              wait_for(&weights_empty[stage], step / WEIGHT_STAGES % 2 ^ 1);
+              expect_bytes(&weights_full[stage], WEIGHT_BYTES);
+              copy_box_3d(weights + stage * WEIGHT_BYTES + rank * (WEIGHT_BYTES / 2), weight_map, &weights_full[stage], channel,
+                          i0 + rank * (TILE_I / 2), tap, 3);
+            }
+          }
+        }
+      }
+  } else {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+    const int group = lane / 128 - 1;
+    for (int tile = blockIdx.x / 2; tile < TILES_I * TILES_W * TILES_H; tile += clusters) {
+      float c[128];
+#pragma unroll
+      for (int k = 0; k < 128; k++) c[k] = 0.0f;
+      for (int own = 0; own < SLICES; own++, slice++) {
+        wait_for(&box_full[slice % BOXES], slice / BOXES % 2);
+        for (int tap = 0; tap < TAPS_2; tap++, step++) {
+          const int stage = step % WEIGHT_STAGES, offset = (tap % TAPS * BOX_H + tap / TAPS) * LINE;
+          wait_for(&weights_full[stage], step / WEIGHT_STAGES % 2);
+          const unsigned long long a = tile_at(weights + stage * WEIGHT_BYTES + group * (WEIGHT_BYTES / 2));
+          const unsigned long long b = tile_at(boxes + slice % BOXES * BOX_STRIDE + offset, BOX_H * LINE);
+          matrix_begin();
+#pragma unroll
+          for (int k = 0; k < DEPTH / 16; k++) matrix_product(c, a + 2 * k, b + 2 * k);
+          matrix_commit();
+          if (own + tap > 0) {
+            matrix_wait_but_one();
+            if (lane % 128 < 2) arrive_at(&weights_empty[(step - 1) % WEIGHT_STAGES], lane % 128);
+            if (tap == 0 && lane % 128 == 0) arrive_at(&box_empty[(slice - 1) % BOXES], rank);
+          }
+        }
+      }
+      matrix_wait_all();
+      if (lane % 128 < 2) arrive_at(&weights_empty[(step - 1) % WEIGHT_STAGES], lane % 128);
+      if (lane % 128 == 0) arrive_at(&box_empty[(slice - 1) % BOXES], rank);
+      store_pooled(c, tile % TILES_I * TILE_I + group * 64, (tile / TILES_I / TILES_W * 2 + rank) * TILE_H,
+                   tile / TILES_I % TILES_W * TILE_W, bias, out);
+    }
+  }
+  sync_cluster();
+}

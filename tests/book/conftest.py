@@ -1,0 +1,64 @@
+"""The book as a reader has it: every notebook executed, and the site built from them and served."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="session")
+def executed(unmeasured: Callable[[], Path]) -> dict[str, Path]:
+    """Every notebook, executed at scale `test` in a checkout of their own, by its name."""
+    from roofbook import execute
+
+    root = unmeasured()
+    parameters = {"scale": "test", "budget_s": 0.01}
+    return {book.stem: execute.execute(root, book, parameters) for book in execute.notebooks(root)}
+
+
+@pytest.fixture(scope="session")
+def executed_lbm(executed: dict[str, Path]) -> Path:
+    """The LBM notebook among them."""
+    return executed["lbm"]
+
+
+@pytest.fixture(scope="session")
+def checkout(tmp_path_factory: pytest.TempPathFactory, executed: dict[str, Path]) -> Path:
+    """A copy of what the site is made from, with the executed notebooks and a wide page that strains the layout."""
+    folder = tmp_path_factory.mktemp("checkout")
+    shutil.copy(ROOT / "_config.yml", folder)
+    shutil.copytree(executed["lbm"].parents[1], folder / "book")
+    (folder / "book" / "_generated").mkdir()
+    shutil.copy(Path(__file__).with_name("strain.md"), folder / "book" / "labs")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def built_site(checkout: Path) -> Path:
+    """The folder of the site that Jupyter Book built from `checkout`."""
+    from roofbook import site
+
+    return site.build(checkout).parent
+
+
+@pytest.fixture(scope="session")
+def served_site(built_site: Path) -> Iterator[str]:
+    """The address of the built site on this machine."""
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, format: str, *args: Any) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(built_site)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
