@@ -54,6 +54,7 @@ class ByFile(LoadScopeScheduling):  # type: ignore[misc]
         return BOOK if nodeid.startswith(BOOK) else nodeid.split("::")[0]
 
 
+@pytest.hookimpl(optionalhook=True)  # also without pytest-xdist at work
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile:
     config.option.loadscopereorder = False  # the book first, though its tests are few: they take longest
     return ByFile(config, log)

@@ -13,6 +13,7 @@ from . import measure, provenance
 from .device import Device
 from .errors import UsageError
 from .lab import Case, Lab, Variant
+from .prebuild import prebuild
 from .store import Store, Where, new_run_id
 
 if TYPE_CHECKING:
@@ -94,6 +95,9 @@ def bring_up_to_date(
     """Measure those cells that are not fresh (with `remeasure`: all), case by case; a case's rows are kept at once."""
     due = [cell for cell in cells if remeasure or cell.state != "fresh"]
     run, rows = new_run_id(), []
+    if due:
+        here = [(cell.case, cell.variant) for cell in due if cell.device is device]
+        prebuild(due[0].lab, here, device, policy.seed, lambda what: progress(due[0].lab.name, what))
 
     def keep(measured: list[dict[str, Any]]) -> None:
         store.append(measured, where)
