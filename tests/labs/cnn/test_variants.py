@@ -221,9 +221,12 @@ FORGETTING = [
     ("implicit-gemm", "pack.k", "filter < FILTERS ?", "filter < FILTERS - 1 ?", "the last filter's weights"),
     ("double-buffered", "gemm_two.k", "if (j + 1 < CHANNELS)", "if (j + 2 < CHANNELS)", "the last channel's arrival"),
     ("vectors", "vectors.k", "if (i0 + i < FILTERS)", "if (i0 + i < FILTERS - 1)", "the last filter"),
-    ("tensor-cluster", "tensor.cu", "column + 1 < WIDTH", "column + 2 < WIDTH", "the last column"),
+    ("tensor-cluster", "pooled.h", "column + 1 < WIDTH", "column + 2 < WIDTH", "the last column"),
     ("tensor-persistent", "tensor_columns.cu", "w0 + q, h0, 0", "w0, h0, 0", "all columns of taps but the first"),
     ("tensor-persistent", "tensor_columns.cu", " + p * PIXEL_ROW", "", "that the taps of a column are rows apart"),
+    ("tensor-window", "tensor_window.cu", "tap % TAPS * BOX_H + ", "", "that the taps of a row are columns apart"),
+    ("tensor-window", "tensor_window.cu", "row < HEIGHT / 2", "row + 1 < HEIGHT / 2", "the last row"),
+    ("tensor-window", "tensor_window.cu", "column < WIDTH / 2", "column + 4 < WIDTH / 2", "the last columns"),
     ("tensor-split", "tensor.cu", "c[k] *= 1.0f / SPLIT_SCALE", "c[k] *= 1.0f", "the scale of the small products"),
 ]  # fmt: skip
 

@@ -335,6 +335,8 @@ class ConvolutionLayer(Lab):
             return "not on this case: narrower than 32 columns"
         if variant.plan is plans.Gemm and layer.kernel > 5:
             return "not on this case: filters larger than 5x5"
+        if variant.plan is tensor.Window and layer.kernel > 11:
+            return "not on this case: filters larger than 11x11, whose box of pixels leaves no room for weights"
         return None
 
     def published_mapping(self, device: Device) -> Mapping[str, str | tuple[str, str]]:

@@ -20,11 +20,12 @@ COMPARED = (
     ("As an implicit matrix product", [("implicit-gemm", "fissioned"), ("double-buffered", "implicit-gemm")]),
     ("On explicit vectors", [("vectors", "fissioned")]),
     ("On tensor cores in fp16, conversion included", [("tensor-fp16", "double-buffered"), ("tensor-cluster", "tensor-fp16")]),
-    ("On tensor cores with a column of taps from each box of pixels", [("tensor-columns", "tensor-prepared")]),
+    ("On tensor cores with more taps from each box of pixels",
+     [("tensor-columns", "tensor-prepared"), ("tensor-window", "tensor-persistent")]),
     ("On tensor cores with split operands", [("tensor-split", "double-buffered")]),
     ("Beside PyTorch on the GPU in fp32", [("double-buffered", "torch-fp32"), ("tensor-split", "torch-fp32")]),
     ("Beside it in fp16, both converted beforehand",
-     [("tensor-persistent", "torch-fp16"), ("tensor-persistent", "torch-compiled")]),
+     [("tensor-window", "torch-fp16"), ("tensor-window", "torch-compiled")]),
     ("Beside PyTorch on the host's CPU", [("vectors", "torch-cpu")]),
 )  # fmt: skip
 """What a sentence is about, and the pairs (rung, held against) that it tells."""
