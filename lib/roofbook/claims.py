@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from roofbook.lab import Lab
-    from roofbook.report import Table
     from roofbook.store import Store
 
 FIGURES = ("table", "variant", "case", "device", "metric", "unit", "trial", "value")
@@ -321,11 +320,3 @@ def command(lab: "Lab", pieces: Sequence[Evidence]) -> str:
         return " && ".join(f"{each} --scale {SCALE} --remeasure" for each in counted)
     chosen = f" -p variants '[{', '.join(variants)}]'" if len(variants) <= FEW else ""
     return f"roofbook run {lab.name} --scale {SCALE}{chosen} -p cases '[{', '.join(cases)}]' -p remeasure true"
-
-
-def tables(lab: "Lab", lines: Sequence[Judged], on: str | None = None) -> "tuple[Table, Table]":
-    """The verdicts on the claims of a lab's report, on one device or on all, and the cells behind them."""
-    from .report import behind, claims
-
-    commands = {line.id: command(lab, lab.claims.get(line.id, ())) for line in lines}
-    return claims(only(lines, on) if on else lines, lab.title), behind(lines, commands, lab.title)

@@ -291,7 +291,7 @@ def show(lab: str, variant: str, dialect: str | None) -> None:
 @click.option("--device", help=f"{DEVICES}.  [default: as each page was made last, else auto]")
 def build(fresh: bool, scale: str | None, device: str | None) -> None:
     """Make the pages that are not up to date, and the site."""
-    from . import execute, fragments, site
+    from . import execute, fragments, on_record, site
     from .experiment import check
     from .run import project_root
 
@@ -307,7 +307,7 @@ def build(fresh: bool, scale: str | None, device: str | None) -> None:
             due[notebook] = parameters
     if due:
         print("Drawing what is on record", flush=True)
-        fragments.draw_records(root)
+        on_record.draw(root)
     for notebook, parameters in due.items():
         print(f"Executing {notebook.name} with {_said(parameters)}", flush=True)
         execute.execute(root, notebook, parameters)
@@ -368,8 +368,9 @@ def claims(names: tuple[str, ...], on: str | None, results: str) -> None:
       roofbook claims --lab lbm
     """
     from . import labs as all_labs
-    from .claims import judged, tables
+    from .claims import judged
     from .errors import one_of
+    from .fragments import verdicts
     from .run import project_root
     from .store import Store
 
@@ -382,7 +383,7 @@ def claims(names: tuple[str, ...], on: str | None, results: str) -> None:
             raise UsageError("no cell behind a claim was measured yet; `roofbook run LAB --scale published` does it")
         raise one_of("device with cells behind a claim", on, known)
     for name, lines in found.items():
-        for table in tables(all_labs.get(name), lines, on):
+        for table in verdicts(all_labs.get(name), lines, on):
             print(table.text, end="\n\n")
 
 

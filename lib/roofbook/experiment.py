@@ -186,7 +186,7 @@ class Experiment(View):
 
     def on_record(self) -> "Html":
         """What the store has of the lab on recorded devices, each to open: ladders, peers, roofline, counters, sweeps."""
-        from .fragments import on_record
+        from .on_record import shown
         from .report.html import Html
 
-        return Html(on_record(self.lab, self.store, self.root))
+        return Html(shown(self.lab, self.store, self.root))

@@ -1,73 +1,26 @@
-"""What pages take from the store as HTML, made again only where the code or the store changed.
+"""What written pages take from the store as HTML, made again only where it would say something else.
 
-Fragments of written pages lie in book/_generated: verdicts on claims, devices, the ladder of each lab that was executed.
-A lab's sections on record, which its notebook shows, lie in _build/on-record.
+The fragments lie in book/_generated: verdicts on claims, devices, the ladder of each lab that was executed.
 """
 
-import multiprocessing
-import os
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from . import execute, labs
-from .keys import fragments_key, records_key
+from .claims import Judged, command, judged, only
+from .experiment import Experiment
+from .keys import fragments_key
 from .lab import Lab
 from .store import Store
 
-ON_RECORD = Path("_build", "on-record")
-
-
-def on_record(lab: Lab, store: Store, root: Path) -> str:
-    """HTML: what the store has of a lab on recorded devices, each to open; as it was drawn last where nothing changed."""
-    from .recorded import sections
-
-    kept, mark = root / ON_RECORD / f"{lab.name}.html", _mark(store, lab.name)
-    if _is_kept(root, store, lab.name):
-        return kept.read_text(encoding="utf-8").removeprefix(mark)
-    drawn = sections(lab, store)
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    partial = kept.with_suffix(f".{os.getpid()}")
-    partial.write_text(mark + drawn, encoding="utf-8")
-    os.replace(partial, kept)
-    return drawn
-
-
-def draw_records(root: Path) -> None:
-    """Draw the sections on record of those labs where the kept ones are not of today, on all cores.
-
-    So no notebook has to wait for its own.
-    """
-    store = Store(root / "results")
-    due = [lab for lab in (*labs.names(), labs.CEILINGS) if not _is_kept(root, store, lab)]
-    if due:
-        with ProcessPoolExecutor(min(len(due), os.cpu_count() or 1), multiprocessing.get_context("spawn")) as pool:
-            for done in [pool.submit(_draw, lab, root) for lab in due]:
-                done.result()
-
-
-def _draw(lab: str, root: Path) -> None:
-    on_record(labs.get(lab), Store(root / "results"), root)
-
-
-def _is_kept(root: Path, store: Store, lab: str) -> bool:
-    mark = _mark(store, lab)
-    try:
-        with (root / ON_RECORD / f"{lab}.html").open(encoding="utf-8") as kept:
-            return kept.read(len(mark)) == mark
-    except FileNotFoundError:
-        return False
-
-
-def _mark(store: Store, lab: str) -> str:
-    return f"<!-- {records_key(store, lab)} -->\n"
+if TYPE_CHECKING:
+    from .report import Table
 
 
 def renew(root: Path) -> None:
     """Make the fragments of the checkout `root` that would say something else now."""
-    from .claims import judged, tables
-    from .experiment import Experiment
-
     folder, store = root / "book" / "_generated", Store(root / "results")
     folder.mkdir(exist_ok=True)
     made_from, key = folder / "made-from.txt", fragments_key(root)
@@ -77,14 +30,22 @@ def renew(root: Path) -> None:
     for name in labs.names():
         lab = labs.get(name)
         if due and lab.claims:
-            verdicts, cells = tables(lab, judged(lab, store))
+            found, cells = verdicts(lab, judged(lab, store))
             opened = f"<details><summary>{escape(cells.caption)}</summary>\n{cells.html}</details>\n"
-            _renew(folder / f"{name}-claims.html", verdicts.html + opened)
+            _renew(folder / f"{name}-claims.html", found.html + opened)
         target, notebook = folder / f"{name}-ladder.html", root / "experiments" / f"{name}.ipynb"
         page = execute.page_of(root, notebook)
         if page.exists() and (not target.exists() or target.stat().st_mtime < page.stat().st_mtime):
             target.write_text(Experiment(name, execute.parameters_of(root, notebook), root).ladder_chart().html)
     made_from.write_text(key)
+
+
+def verdicts(lab: Lab, lines: Sequence[Judged], on: str | None = None) -> "tuple[Table, Table]":
+    """The verdicts on the claims of a lab's report, on one device or on all, and the cells behind them."""
+    from .report import behind, claims
+
+    commands = {line.id: command(lab, lab.claims.get(line.id, ())) for line in lines}
+    return claims(only(lines, on) if on else lines, lab.title), behind(lines, commands, lab.title)
 
 
 def _compare_devices(folder: Path, store: Store) -> None:

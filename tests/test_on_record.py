@@ -1,4 +1,4 @@
-"""What pages take from the store: made again where code or records changed, else as it was, also by several processes."""
+"""What pages show of the devices on record: drawn again where code or records changed, by several processes; else kept."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from roofbook import fragments, labs, recorded
+from roofbook import labs, on_record
 from roofbook.keys import records_key
 from roofbook.store import Store, Where
 
@@ -35,53 +35,51 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         names.append(lab.name)
         return f"<p>{lab.name}, {len(store.files(lab.name, where=('recorded',)))} runs</p>"
 
-    monkeypatch.setattr(recorded, "sections", sections)
+    monkeypatch.setattr(on_record, "sections", sections)
     return names
 
 
 def test_sections_are_drawn_once_and_again_when_a_record_comes(tmp_path: Path, drawn: list[str]) -> None:
     lab, store = labs.get(LAB), Store(tmp_path / "results")
-    assert (
-        fragments.on_record(lab, store, tmp_path) == fragments.on_record(lab, store, tmp_path) == "<p>lbm, 0 runs</p>"
-    )
+    assert on_record.shown(lab, store, tmp_path) == on_record.shown(lab, store, tmp_path) == "<p>lbm, 0 runs</p>"
     assert drawn == [LAB]
     add(tmp_path, "20260101T000000Z-000000")
-    assert fragments.on_record(lab, store, tmp_path) == "<p>lbm, 1 runs</p>" and drawn == [LAB] * 2
+    assert on_record.shown(lab, store, tmp_path) == "<p>lbm, 1 runs</p>" and drawn == [LAB] * 2
     add(tmp_path, "20260101T000000Z-000001", lab="cnn")
-    assert fragments.on_record(lab, store, tmp_path) == "<p>lbm, 1 runs</p>" and drawn == [LAB] * 2
+    assert on_record.shown(lab, store, tmp_path) == "<p>lbm, 1 runs</p>" and drawn == [LAB] * 2
     add(tmp_path, "20260101T000000Z-000002", lab=labs.CEILINGS)
-    fragments.on_record(lab, store, tmp_path)
+    on_record.shown(lab, store, tmp_path)
     assert drawn == [LAB] * 3, "bounds and roofs are of the ceilings"
-    assert [path.name for path in (tmp_path / fragments.ON_RECORD).iterdir()] == ["lbm.html"]
+    assert [path.name for path in (tmp_path / on_record.FOLDER).iterdir()] == ["lbm.html"]
 
 
 @pytest.mark.parametrize("broken", ["", "<!-- ", "<!-- another -->\n<p>old</p>"])
 def test_what_is_kept_from_another_day_or_cut_short_does_not_count(
     tmp_path: Path, drawn: list[str], broken: str
 ) -> None:
-    kept = tmp_path / fragments.ON_RECORD / "lbm.html"
+    kept = tmp_path / on_record.FOLDER / "lbm.html"
     kept.parent.mkdir(parents=True)
     kept.write_text(broken)
-    assert fragments.on_record(labs.get(LAB), Store(tmp_path / "results"), tmp_path) == "<p>lbm, 0 runs</p>"
+    assert on_record.shown(labs.get(LAB), Store(tmp_path / "results"), tmp_path) == "<p>lbm, 0 runs</p>"
     assert kept.read_text() == f"<!-- {records_key(Store(tmp_path / 'results'), LAB)} -->\n<p>lbm, 0 runs</p>"
 
 
 def test_what_is_measured_here_leaves_the_sections_as_they_are(tmp_path: Path, drawn: list[str]) -> None:
     lab, store = labs.get(LAB), Store(tmp_path / "results")
-    fragments.on_record(lab, store, tmp_path)
+    on_record.shown(lab, store, tmp_path)
     add(tmp_path, "20260101T000000Z-000000", where="local")
-    fragments.on_record(lab, store, tmp_path)
+    on_record.shown(lab, store, tmp_path)
     assert drawn == [LAB]
 
 
 def test_processes_draw_all_labs_and_a_notebook_finds_the_same(tmp_path: Path, drawn: list[str]) -> None:
     add(tmp_path, "20260101T000000Z-000000")
-    fragments.draw_records(tmp_path)
-    found = {path.stem: path for path in (tmp_path / fragments.ON_RECORD).iterdir()}
+    on_record.draw(tmp_path)
+    found = {path.stem: path for path in (tmp_path / on_record.FOLDER).iterdir()}
     assert set(found) == {*labs.names(), labs.CEILINGS}
-    text = fragments.on_record(labs.get(LAB), Store(tmp_path / "results"), tmp_path)
+    text = on_record.shown(labs.get(LAB), Store(tmp_path / "results"), tmp_path)
     assert drawn == [], "the processes drew, with no stand-in"
     assert '<details class="on-record" open>' in text and "no device is on record" not in text
     before = {name: path.stat().st_mtime_ns for name, path in found.items()}
-    fragments.draw_records(tmp_path)
+    on_record.draw(tmp_path)
     assert {name: path.stat().st_mtime_ns for name, path in found.items()} == before
