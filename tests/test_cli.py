@@ -247,7 +247,7 @@ def measured(place: Path) -> Path:
     for notebook in (place / "experiments").glob("*.ipynb"):
         if notebook.stem != "lbm":
             notebook.unlink()
-    wanted = ["-p", "variants", '["sequential", "fused"]', "-p", "budget_s", "0.01"]
+    wanted = ["-p", "variants", '["sequential", "fused"]', "-p", "budget_s", "0.000001"]
     run = process("run", "lbm", "--scale", "test", *wanted, cwd=place)
     out, err = run.communicate()
     assert (run.returncode, err) == (0, "")
@@ -260,7 +260,7 @@ def test_run_measures_what_was_asked_for_and_the_second_time_nothing(measured: P
     before = rows(measured)
     assert list(before[before["lab"] == "lbm"].groupby("variant").size()) == [1, 2], "the parent has its twin"
     assert set(before["status"]) == {"ok"}
-    wanted = ["-p", "variants", "[sequential, fused]", "-p", "budget_s", "0.01"]
+    wanted = ["-p", "variants", "[sequential, fused]", "-p", "budget_s", "0.000001"]
     assert roofbook("run", "lbm", "--scale", "test", *wanted)[0] == 0
     assert len(rows(measured)) == len(before)
 
@@ -436,7 +436,7 @@ def test_train_writes_no_weights_where_it_cannot(roofbook: Cli, tmp_path: Path) 
 def test_build_executes_what_is_stale_and_nothing_else(
     measured: Path, roofbook: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    Experiment("lbm", {"scale": "test", "variants": ["fused"], "budget_s": 0.01, "remeasure": True}, measured).measure()
+    Experiment("lbm", {"scale": "test", "variants": ["fused"], "budget_s": 1e-6, "remeasure": True}, measured).measure()
     executed: list[Any] = []
     true_execute = execute.execute
 

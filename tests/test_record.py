@@ -24,7 +24,7 @@ VARIANTS = ("sequential", "checked", "native-rsqrt", "float4", "fused")
 def recorded(out: Path, *more: str, labs: tuple[str, ...] = ("peaks", "stencil")) -> Result:
     chosen = [word for name in labs for word in ("--lab", name)]
     return CliRunner().invoke(
-        record.main, [str(out), *chosen, "--scale", "test", "--budget", "0.01", *more], catch_exceptions=False
+        record.main, [str(out), *chosen, "--scale", "test", "--budget", "1e-6", *more], catch_exceptions=False
     )
 
 

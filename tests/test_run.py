@@ -19,7 +19,7 @@ from roofbook.labs.lbm import Lattice
 from roofbook.measure import Policy
 from roofbook.store import Store
 
-POLICY = Policy(budget_s=0.005)
+POLICY = Policy(budget_s=1e-6)
 NAMES = ("sequential", "fused", "select")
 
 
