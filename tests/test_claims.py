@@ -492,7 +492,7 @@ def measured(folder: Path) -> Path:
 def test_the_tables_show_published_and_ours_with_its_interval_and_the_cells_behind(tmp_path: Path) -> None:
     lines = claims.judged(labs.get("convpool"), Store(measured(tmp_path)))
     table = report.claims(lines, "A lab")
-    text = {line.split("  ")[0]: line for line in table.text.replace("\u2009", " ").splitlines()}
+    text = {line.split("  ")[0]: line for line in table.text.replace("\u202f", " ").splitlines()}
     assert re.search(r"512x512x32x32-k3 +4\.5 +holds weaker 2\.00 \[[\d.]+, [\d.]+\]$", text["grid"])
     assert re.search(r" 0\.2 % +holds weaker 1\.00 %$", text["pool-kernel"])
     assert text["input-shared"].endswith("not measured (input-in-local failed: <no> memory)")

@@ -261,7 +261,7 @@ def compared(kept: Store) -> list[Comparison]:
 def test_the_table_has_a_column_a_place_and_a_pair(tmp_path: Path) -> None:
     (_, case, _) = compared(small(tmp_path))
     table = report.comparison(case)
-    lines = {line.split("  ")[0]: line.replace("\u2009", " ") for line in table.text.splitlines()}
+    lines = {line.split("  ")[0]: line.replace("\u202f", " ") for line in table.text.splitlines()}
     assert table.caption == "Lattice Boltzmann, 128x128: time per step in µs"
     assert re.search(r" 10\.0 \[.+\] +20\.0 \[.+\] +400 \[.+\] +70\.3 \(Tesla P100\) +faster 2\.00 ", lines["fused"])
     assert re.search(r"failed: out of <memory> +10\.0 .* not measured ", lines["tree"])

@@ -96,7 +96,7 @@
     if (times.length) {
       const scale = axis(times);
       const words = (tick) => tick >= 1e7 ? tick.toExponential(0)
-        : String(+tick.toPrecision(3)).replace(/\B(?=(\d{3})+$)/g, tick >= 1e4 ? "\u2009" : "");
+        : String(+tick.toPrecision(3)).replace(/\B(?=(\d{3})+$)/g, tick >= 1e4 ? "\u202f" : "");
       const labels = scale.ticks.map((tick) => make("i", { style: `left: ${percent(scale.at(tick))}` }, words(tick)));
       chart.append(...bars.map(([name, own]) =>
         make("div", { class: "pick-group" }, make("strong", {}, name), ...own.map((at) => bar(scale, at, cells[name][at])))));

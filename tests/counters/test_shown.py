@@ -73,7 +73,7 @@ def test_the_table_says_what_was_counted_and_what_a_step_changed(profiles: Path)
     assert frame.loc["fused", "against_parent"] == "no-finish was not counted"
     assert frame.loc["soa", "against_parent"] == "fused: 1.88 times as fast; L1 bytes fell 2.00 times"
     assert math.isnan(frame.loc["soa", "time_ratio"]), "nothing was timed"
-    for words in ("63.7", "610", "60.8\u2009%", "77.7\u2009%", "L2 (MB)", "Instructions (M)"):
+    for words in ("63.7", "610", "60.8\u202f%", "77.7\u202f%", "L2 (MB)", "Instructions (M)"):
         assert words in table.text, words
     assert "from a cold cache" in table.text and "per step, by ncu 2025.3.1.0" in table.text
     (missing,) = [note for note in table.notes if note.startswith("Not counted: ")]
@@ -156,13 +156,13 @@ def test_the_throughputs_of_the_network_are_ours_where_they_were_counted() -> No
     found = lab.counted(cast(Measured, SimpleNamespace(counted=counted)))
     ours = {(theirs.split()[0], metric): value for (theirs, _, metric), value in found.items()}
     assert ours == {
-        ("baseline", "layer 1 throughput"): "70.0\u2009%",
-        ("baseline", "layer 2 throughput"): "80.0\u2009%",
-        ("baseline", "layer 1 memory throughput"): "70.0\u2009%",
-        ("baseline", "layer 2 memory throughput"): "80.0\u2009%",
-        ("#1", "layer 1 throughput"): "50.0\u2009%",
-        ("#9+#4", "layer 1 memory throughput"): "40.0\u2009%",
-        ("#9+#4", "layer 2 memory throughput"): "10.0\u2009%",
+        ("baseline", "layer 1 throughput"): "70.0\u202f%",
+        ("baseline", "layer 2 throughput"): "80.0\u202f%",
+        ("baseline", "layer 1 memory throughput"): "70.0\u202f%",
+        ("baseline", "layer 2 memory throughput"): "80.0\u202f%",
+        ("#1", "layer 1 throughput"): "50.0\u202f%",
+        ("#9+#4", "layer 1 memory throughput"): "40.0\u202f%",
+        ("#9+#4", "layer 2 memory throughput"): "10.0\u202f%",
     }
     told.clear()
     assert lab.counted(cast(Measured, SimpleNamespace(counted=counted))) == {}

@@ -35,7 +35,7 @@ def test_bandwidth_chart_says_what_it_leaves_out_and_what_a_bar_over_the_line_me
     assert "modelled, not counted" in notes[0]
     assert "over that line (here cached) means that a cache served" in notes[1] and "not the fastest" in notes[1]
     assert notes[2:] == (
-        "Streams beyond the axis: up to 32\u2009KiB 90\u2009000\u2009GB/s.",
+        "Streams beyond the axis: up to 32\u202fKiB 90\u202f000\u202fGB/s.",
         "Measured on another device, so not drawn: cpu.",
         "Moves no bytes by its model, so not drawn: idle.",
         "No fp64 (elsewhere).",

@@ -28,8 +28,8 @@ def test_published_beside_ours_marks_totals_as_extrapolated() -> None:
     assert time["ours"] == pytest.approx(8.8, rel=0.06) and time["extrapolated"]
     assert (
         "extrapolated from 100 x step)" in table.html
-        and "8.8\u2009s" in table.html
-        and "443\u2009GB/s" in table.html
+        and "8.8\u202fs" in table.html
+        and "443\u202fGB/s" in table.html
         and "Published: a report." in table.html
     )
     assert speedup["ours"] == pytest.approx(180 / 110, rel=0.01) and rate["status"] == "missing"
@@ -52,7 +52,7 @@ def test_a_published_rate_stands_beside_ours_in_the_same_unit_only() -> None:
     ours = table.frame.iloc[0]
     assert table.frame.status.tolist() == ["ok", "missing", "failed", "missing"]
     assert ours.ours == pytest.approx(0.22 / 1.1e-4, rel=0.06) and ours.ours_low < ours.ours < ours.ours_high
-    assert "\u2009GFLOP/s" in table.rows[0].cells[4].text and table.rows[0].cells[5].text == "–"
+    assert "\u202fGFLOP/s" in table.rows[0].cells[4].text and table.rows[0].cells[5].text == "–"
     assert "extrapolated" not in table.html, "a rate covers no number of steps"
 
 
@@ -66,7 +66,7 @@ def test_trials_of_one_measurement_share_a_row_and_ours_is_held_against_their_me
     )  # fmt: skip
     table = report.published_beside_ours(published, lab_rows(), {"best": "fused"}, units={"256x256": 1})
     said = [row.cells[3].text for row in table.rows]
-    assert said == ["9, 1, 2\u2009s", "5\u2009s", "6\u2009s"] and table.rows[0].cells[2].text == "time, 3 trials"
+    assert said == ["9, 1, 2\u202fs", "5\u202fs", "6\u202fs"] and table.rows[0].cells[2].text == "time, 3 trials"
     assert table.frame["value"].tolist() == [9, 1, 2, 5, 6], "no figure is lost"
     first = table.frame.iloc[0]
     assert first.published_over_ours == pytest.approx(2.0 / first.ours)

@@ -16,5 +16,5 @@ def test_states_and_card() -> None:
     facts = report.card(json.dumps(provenance), {"device": "auto", "scale": "quick", "remeasure": False}).frame
     assert dict(zip(facts.fact, facts.value, strict=True)) == {
         "device": "auto", "scale": "quick", "remeasure": "no", "driver": "1.2", "libraries": "numpy 2, cupy 13",
-        "cpu": "Some CPU", "memory": "64.0\u2009GB", "commit": "0123456789ab with uncommitted changes",
+        "cpu": "Some CPU", "memory": "64.0\u202fGB", "commit": "0123456789ab with uncommitted changes",
     }  # fmt: skip

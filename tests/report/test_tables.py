@@ -32,7 +32,7 @@ def test_ladder_says_what_it_must() -> None:
     assert frame_.loc["fused", "share"] == pytest.approx(20 / 110, rel=0.06)
     assert frame_.loc["fused", "rate"] == pytest.approx(0.065536 / 1.1e-4, rel=0.06)
     assert "best" in line(table, "peer")
-    assert "Bound per step: float32 20.0\u2009\u00b5s, by memory (4.26\u2009TB/s)." in table.notes
+    assert "Bound per step: float32 20.0\u202f\u00b5s, by memory (4.26\u202fTB/s)." in table.notes
 
 
 def test_an_a_a_twin_of_the_same_name_is_held_against_its_variant() -> None:
@@ -112,8 +112,8 @@ def test_each_row_is_held_against_the_bound_of_its_own_dtype() -> None:
     assert shares["port"] == pytest.approx(150 / 180, rel=0.06) and shares["fused"] == pytest.approx(0.1, rel=0.06)
     assert math.isnan(shares["peer"]) and "it multiplies int8, whose roof was not measured" in line(table, "peer")
     assert table.notes[-2:] == [
-        "Bound per step: float32 150\u2009\u00b5s, by arithmetic (60.0\u2009TFLOP/s); "
-        "float16 11.0\u2009\u00b5s, by arithmetic (800\u2009TFLOP/s).",
+        "Bound per step: float32 150\u202f\u00b5s, by arithmetic (60.0\u202fTFLOP/s); "
+        "float16 11.0\u202f\u00b5s, by arithmetic (800\u202fTFLOP/s).",
         "No bound, for its roof was not measured: int8.",
     ]
     plain = report.ladder(lab_rows(), ["port", "fused"], case="256x256", bound=floors)

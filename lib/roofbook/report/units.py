@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable
 
-THIN = "\u2009"  # thin space: between thousands, and between a number and its unit
+THIN = "\u202f"  # narrow space that breaks no line: between thousands, and between a number and its unit
 MINUS = "\u2212"
 DASH = "\u2013"  # what stands where there is no number
 LONGEST = 1e7  # from here on a number is written with an exponent

@@ -50,7 +50,7 @@ def test_the_summary_tells_every_pair_that_was_measured() -> None:
     assert [each.split("**")[1] for each in said] == [f"{case.name}." for case in LAB.cases("test")]
     for text, case in zip(said, LAB.cases("test"), strict=True):
         assert f"`joint`: the time of joint on {case.name} a batch" in text and NOT_MEASURED not in text
-        assert f"Of {case.name}, which has 5 different ones, `{LAB.base}` classes 80.0\u2009% rightly." in images
+        assert f"Of {case.name}, which has 5 different ones, `{LAB.base}` classes 80.0\u202f% rightly." in images
         for what, pairs in story.COMPARED:
             assert f"{what}: " in text
             for one, other in pairs:

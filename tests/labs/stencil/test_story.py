@@ -140,7 +140,7 @@ def test_the_table_says_what_the_roots_give_away_and_that_fusing_changes_no_bit(
         f"{name}, {kind}" for kind in ("drawn", "special") for name in ("flat", "float4", "float16")
     ]
     assert (fused[["largest", "mean", "differing"]] == 0).all(axis=None)
-    assert "16\u2009777\u2009216" in table.html and "2\u2009368" in table.html and device.name in table.caption
+    assert "16\u202f777\u202f216" in table.html and "2\u202f368" in table.html and device.name in table.caption
 
 
 # -- sentences ---------------------------------------------------------------------------------------------------------
