@@ -1,0 +1,18 @@
+"""A bench to measure made-up variants on."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from roofbook import measure as protocol
+
+from .made_up import Bench
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
+    made_up = Bench()
+    monkeypatch.setattr(protocol, "time", SimpleNamespace(perf_counter=made_up.clock.perf_counter))
+    return made_up

@@ -1,0 +1,140 @@
+"""What becomes a row: what was measured, under which keys, and nothing that was not run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from roofbook.device import BuildFailed, OutOfMemory
+from roofbook.lab import Variant
+from roofbook.measure import Policy, keys
+from roofbook.source import Source
+from roofbook.store import Store
+
+from .made_up import CASE, QUIET, Bench, Device, Toy, made
+
+
+def test_a_row_says_what_was_measured_and_goes_through_the_store(bench: Bench, tmp_path: Path) -> None:
+    seconds = [0.5, *[0.1 + i / 1000 for i in range(12)]]  # the first is the warm-up's
+    (row,) = bench(made("a", seconds=seconds))
+    assert (row["status"], row["reason"], row["lab"], row["variant"], row["case"]) == ("ok", None, "toy", "a", "small")
+    assert (row["unit"], row["units"], row["timed"], row["scale"]) == ("pass", 10, "loop", "test")
+    assert (row["device"], row["device_kind"], row["backend"], row["dtype"]) == (
+        "made-up-1000",
+        "cpu",
+        "opencl",
+        "float32",
+    )
+    assert row["samples_s"] == row["wall_s"] == pytest.approx(seconds[1:]) and row["rounds"] == list(range(12))
+    assert (row["error"], row["bound"], row["flops"], row["bytes"]) == (0.0, 0.5, 2e9, 3.0)
+    extra, policy = json.loads(row["extra"]), json.loads(row["policy"])
+    assert extra["group"] == "64x1" and extra["error_is"] == "largest difference" and extra["footprint"] == 4.0
+    assert (extra["rate_amount"], extra["rate_unit"]) == (2.0, "GFLOP/s")
+    assert (policy["cache"], policy["seed"]) == ("warm", 20)
+    provenance = json.loads(row["provenance"])
+    assert provenance["environment"]["device"]["driver"] == "1.0" and provenance["time"]
+
+    bench(made("a", seconds=seconds), made("b", "a", fails={"plan": BuildFailed("no")}))
+    store = Store(tmp_path / "results")
+    store.append(bench.rows)
+    kept = store.rows("toy").set_index(["variant", "role"])
+    assert kept.loc[("a", "step")].samples_s.tolist() == pytest.approx(seconds[1:])
+    assert kept.loc[("b", "step")].status == "failed" and len(kept.loc[("b", "step")].samples_s) == 0
+    key = {name: bench.row("a")[name] for name in ("cell_key", "env_key")}
+    assert store.state("toy", "a", "small", "opencl", "made-up-1000", **key).state == "fresh"
+
+
+def test_outputs_are_poisoned_before_the_run_and_all_is_closed(bench: Bench) -> None:
+    bench(made("a"))
+    assert [what for _, what in bench.log if not what.startswith("timed run")] == [
+        "trial plan", "trial reset", "trial run", "trial run 1", "trial outputs", "trial close",
+        "timed plan", "timed reset", "timed facts", "timed close",
+    ]  # fmt: skip
+
+
+def test_what_run_returns_is_the_time_and_the_wall_clock_is_kept_beside_it(bench: Bench) -> None:
+    bench(made("a", told=0.02, seconds=0.3), made("b", "a", seconds=0.3))
+    assert bench.row("a")["samples_s"] == [0.02] * 12
+    assert bench.row("b")["samples_s"] == pytest.approx([0.3] * 12)
+    assert bench.row("a")["wall_s"] == bench.row("b")["wall_s"] == pytest.approx([0.3] * 12)
+
+
+def test_the_budget_is_of_whole_calls(bench: Bench) -> None:
+    policy = Policy(cache="warm", budget_s=2.9, noise=0.0, minimum=5)
+    (row,) = bench(made("a", told=1e-6, seconds=0.3), policy=policy)
+    assert len(row["samples_s"]) == len(row["wall_s"]) == 10
+
+
+def test_bytes_are_those_that_the_variant_moves(bench: Bench) -> None:
+    bench(made("a"), made("b", "a", moves=5.0))
+    assert [bench.row(name)["bytes"] for name in "ab"] == [3.0, 5.0]
+    assert {row["flops"] for row in bench.rows} == {2e9}
+
+
+def test_a_reference_is_computed_once_for_all(bench: Bench) -> None:
+    bench(*(made(name, None if name == "a" else "a") for name in "abcd"))
+    assert bench.lab.references == 1
+
+
+def test_progress_is_told_for_each_variant(bench: Bench) -> None:
+    bench(made("a"))
+    assert [name for name, _ in bench.told] == ["a"] * 14
+    assert bench.told[0][1].startswith("check") and "12" in bench.told[-1][1]
+
+
+def test_variants_that_are_not_for_here_leave_no_row(bench: Bench) -> None:
+    bench(made("a"), made("b", "a", excused=True), made("c", "a", backends=["cuda"]))
+    assert {row["variant"] for row in bench.rows} == {"a"}
+    bench(made("b", excused=True))
+    assert bench.rows == []
+
+
+def test_a_key_follows_what_decides_a_time_and_nothing_else(bench: Bench, tmp_path: Path) -> None:
+    path = tmp_path / "k.k"
+    path.write_text("KERNEL void k() { VALUE }\n")
+    variant = replace(made("a", group=(64, 1)), source=Source.of(path, VALUE="1;"))
+
+    def key(change: Callable[[Variant], Variant] = lambda same: same, **other: Any) -> tuple[str, str]:
+        given: dict[str, Any] = {
+            "lab": bench.lab, "case": CASE, "device": bench.device, "backend": "opencl", "policy": Policy(), "units": 10
+        } | other  # fmt: skip
+        return keys(variant=change(variant), **given)
+
+    cell, environment = key()
+    assert key() == (cell, environment)
+    assert key(policy=Policy(budget_s=9, noise=0.5, minimum=4, scarce=2, maximum=9, limit_s=1))[0] == cell
+    assert key(lambda it: replace(it, change="x", expect="y", parent="z", shows={"k": "x"}, published="p"))[0] == cell
+    different = {
+        "source": key(lambda it: replace(it, source=Source.of(path, VALUE="2;"))),
+        "plan": key(lambda it: replace(it, plan=Toy)),  # type: ignore[arg-type]
+        "option": key(lambda it: replace(it, options={"group": (32, 1)})),
+        "more options": key(lambda it: replace(it, options={**it.options, "finish": True})),
+        "name": key(lambda it: replace(it, name="b")),
+        "cache": key(policy=Policy(cache="warm")),
+        "seed": key(policy=Policy(seed=1)),
+        "units": key(units=20),
+        "backend": key(backend="cuda"),
+        "case": key(case=replace(CASE, name="other")),
+        "parameter": key(case=replace(CASE, params={"n": 9})),
+        "model": key(device=Device(bench.log, bench.clock, "Made Up 2000")),
+    }
+    found = {what: other[0] for what, other in different.items()}
+    assert cell not in found.values() and len(set(found.values())) == len(found), found
+    path.write_text("KERNEL void k() { VALUE; }\n")
+    assert key()[0] not in {cell, *found.values()}, "an edit of the file"
+    assert {other[1] for what, other in different.items() if what != "model"} == {environment}
+    assert different["model"][1] != environment
+
+
+def test_rows_carry_the_keys_that_the_plan_foresees(bench: Bench) -> None:
+    (row,) = bench(made("a"))
+    assert (row["cell_key"], row["env_key"]) == keys(
+        bench.lab, CASE, bench.lab.ladder[0], bench.device, "opencl", QUIET, CASE.units
+    )
+    (failed,) = bench(made("a", fails={"timed plan": OutOfMemory("no")}))
+    assert failed["units"] == 10

@@ -1,0 +1,136 @@
+"""Samples are taken side by side, after caches were emptied, until there are enough."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from roofbook import devices as all_devices
+from roofbook.device import BuildFailed, Unsupported
+from roofbook.measure import Policy, twin
+
+from .made_up import QUIET, Bench, Device, made, samples_by_round
+
+
+def test_variants_are_interleaved_at_random_and_mirrored(bench: Bench) -> None:
+    names = "abcdefg"
+    bench(*(made(name, None if name == "a" else "a") for name in names))
+    rounds = samples_by_round(bench.rows, bench.log)
+    assert len(rounds) == 12 and all(sorted(each) == sorted("a" + names) for each in rounds)
+    for one, mirrored in zip(rounds[::2], rounds[1::2], strict=True):
+        assert mirrored == one[::-1]
+    drawn = {tuple(each) for each in rounds[::2]}
+    assert len(drawn) == 6 and len({each[0] for each in drawn}) > 1
+
+    bench(*(made(name, None if name == "a" else "a") for name in names))
+    assert samples_by_round(bench.rows, bench.log) == rounds, "the seed decides"
+    bench(*(made(name, None if name == "a" else "a") for name in names), policy=replace(QUIET, seed=21))
+    assert samples_by_round(bench.rows, bench.log) != rounds
+
+
+def test_rounds_tell_which_samples_were_taken_side_by_side(bench: Bench) -> None:
+    policy = replace(QUIET, budget_s=1.05, noise=0.0)
+    bench(made("a", seconds=0.1), made("b", "a", seconds=1.2), made("c", "a", seconds=0.01), policy=policy)
+    assert bench.row("a")["rounds"] == list(range(11))
+    assert bench.row("b")["rounds"] == list(range(3))
+    assert bench.row("c")["rounds"] == list(range(12))
+    for row in bench.rows:
+        assert len(row["rounds"]) == len(row["samples_s"])
+    rounds = samples_by_round(bench.rows, bench.log)
+    assert sorted(rounds[2]) == ["a", "a", "b", "c"] and sorted(rounds[3]) == ["a", "a", "c"]
+
+
+def test_the_twin_is_the_parent_of_most(bench: Bench) -> None:
+    ladder = [made("a"), made("b", "a"), made("c", "b"), made("d", "b"), made("e", "d")]
+    assert twin(ladder).name == "b"
+    assert twin(ladder[:3]).name == "a", "the first of equals"
+    bench(*ladder)
+    again = [row for row in bench.rows if row["role"] == "again"]
+    assert [row["variant"] for row in again] == ["b"]
+    assert again[0]["cell_key"] == bench.row("b")["cell_key"] and again[0]["samples_s"] != []
+    bench(made("a"))
+    assert [row["role"] for row in bench.rows] == ["step"], "one variant alone has nothing to be compared with"
+    bench(made("a"), made("b", "a", role="sweep"), made("c", "a", role="probe"))
+    assert sorted(row["role"] for row in bench.rows) == ["probe", "step", "sweep"]
+
+
+def test_the_hosts_variants_run_on_its_cpu_in_a_row_of_their_own(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    host = Device(bench.log, bench.clock, "Host CPU")
+    monkeypatch.setattr(all_devices, "host_cpu", lambda: host)
+    bench.device.kind = "gpu"
+    bench(made("a", device="host"), made("b", "a"), made("c", "b"), made("peer", role="peer", backends=["host"]))
+    assert {row["variant"]: (row["device"], row["backend"]) for row in bench.rows} == {
+        "a": ("host-cpu", "opencl"), "b": ("made-up-1000", "opencl"), "c": ("made-up-1000", "opencl"),
+        "peer": ("host-cpu", "host"),
+    }  # fmt: skip
+    assert [row["variant"] for row in bench.rows if row["role"] == "again"] == ["b"], "not the base, which is elsewhere"
+    runs = bench.log.of("timed run")
+    assert set(runs[: 3 * 13]) == {"b", "c"} and set(runs[3 * 13 :]) == {"a", "peer"}, "the lab's device, then the host"
+
+    def none() -> Device:
+        raise Unsupported("no OpenCL device for the CPU")
+
+    monkeypatch.setattr(all_devices, "host_cpu", none)
+    bench(made("a", device="host"), made("b"), made("peer", role="peer", backends=["host"]))
+    assert [row["variant"] for row in bench.rows] == ["b"]
+
+
+def noisy(spread: float) -> list[float]:
+    """Runs of 1/64 s to (1 + spread) times as long: exact in binary, so that sums meet a budget exactly."""
+    return [(1 + spread * (i * 7 % 8) / 8) / 64 for i in range(8)]
+
+
+@pytest.mark.parametrize(
+    ("policy", "seconds", "samples"),
+    [
+        (Policy(cache="warm"), 0.01, 10),  # no noise: the minimum
+        (Policy(cache="warm", budget_s=1000), noisy(1), 50),  # noisy for ever: the maximum
+        (Policy(cache="warm", budget_s=0.5), noisy(1), 22),  # noisy: the budget, at 1.44 / 64 s a run
+        (Policy(cache="warm", budget_s=0.5), 0.6, 3),  # one run outlasts the budget
+        (Policy(cache="warm", budget_s=0.5), 0.5, 3),
+        (Policy(cache="warm", budget_s=0.5), 0.25, 10),  # the minimum goes before the budget
+        (Policy(cache="warm", budget_s=0.5), 1 / 32, 10),
+        (Policy(cache="warm", minimum=6, noise=1.0), noisy(0.1), 6),
+        (Policy(cache="warm", scarce=4, budget_s=0.5), 0.9, 4),
+        (Policy(cache="warm", maximum=7, noise=0, minimum=5), 0.01, 7),
+    ],
+)
+def test_sampling_stops(bench: Bench, policy: Policy, seconds: float | list[float], samples: int) -> None:
+    (row,) = bench(made("a", seconds=seconds), policy=policy)
+    assert len(row["samples_s"]) == samples
+
+
+def test_a_noisy_variant_goes_on_when_a_quiet_one_has_enough(bench: Bench) -> None:
+    bench(made("a", seconds=0.01), made("b", "a", seconds=noisy(1)), policy=Policy(cache="warm", budget_s=1000))
+    assert len(bench.row("a")["samples_s"]) == 10 and len(bench.row("b")["samples_s"]) == 50
+
+
+def test_an_interrupt_hands_over_what_is_whole_and_goes_on_up(bench: Bench) -> None:
+    policy = Policy(cache="warm", budget_s=1000)
+    with pytest.raises(KeyboardInterrupt):
+        bench(
+            made("a"), made("b", "a", seconds=noisy(1), fails={"timed run 21": KeyboardInterrupt()}),
+            made("c", "a", fails={"plan": BuildFailed("no")}), policy=policy,
+        )  # fmt: skip
+    assert {(row["variant"], row["status"]) for row in bench.rows} == {("a", "ok"), ("c", "failed")}
+    assert len(bench.row("a")["samples_s"]) == 10 and json.loads(bench.row("a")["extra"])["group"] == "64x1"
+    assert Counter(bench.log.of("timed close")) == Counter(bench.log.of("timed plan"))
+
+
+def test_an_interrupted_check_leaves_nothing_open(bench: Bench) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        bench(made("a"), made("b", "a", fails={"trial run": KeyboardInterrupt()}))
+    assert bench.rows == []
+    assert bench.log.of("trial close") == ["a", "b"] and bench.log.of("timed close") == ["a"]
+
+
+def test_cold_overwrites_the_cache_before_each_sample_and_warm_never(bench: Bench) -> None:
+    bench(made("a"), made("b", "a"), policy=replace(QUIET, cache="cold"))
+    events = [what for _, what in bench.log if what in ("timed run", "finish", "copy")]
+    assert events[:3] == ["timed run"] * 3, "the warm-up of two variants and a twin"
+    assert events[3:] == ["copy", "finish", "timed run"] * 36
+    bench(made("a"))
+    assert "flush" not in {name for name, _ in bench.log}
