@@ -207,6 +207,21 @@ def test_a_push_that_would_empty_a_population_is_refused(request: pytest.Fixture
 
 
 @needs_lbmpy
+@pytest.mark.parametrize("plan", [peers.OnCpu, peers.OnGpu], ids=lambda plan: plan.__name__)
+def test_a_run_goes_through_no_cell_by_numpy(request: pytest.FixtureRequest, plan: Any) -> None:
+    """What a user of lbmpy would not pay a run is not in its time, such as counting the fluid cells."""
+    given = problem("40x24")
+    place = host_cpu() if plan is peers.OnCpu else request.getfixturevalue("paper")
+    runnable = plan(place, peer("lean", plan, pattern="aa", block=(64, 1)), case_of(given, 2), given)
+    runnable.reset()
+    start, runnable.start, runnable.fluid = runnable.start, None, None
+    runnable.run()
+    runnable.start = start
+    assert np.isfinite(runnable.outputs()["av_vels"]).all()
+    runnable.close()
+
+
+@needs_lbmpy
 def test_the_labs_own_rows_pass_the_labs_own_check(request: pytest.FixtureRequest) -> None:
     given = problem("40x24")
     case = case_of(given, 6)

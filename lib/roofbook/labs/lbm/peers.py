@@ -51,6 +51,7 @@ class Lbmpy(Runnable):
         self.units, self.bare = case.units, bool(variant.options.get("bare"))
         self.params: Params = inputs["params"]
         self.start, self.fluid = inputs["f"], ~inputs["obstacles"]
+        self.fluid_cells = int(self.fluid.sum())
         params = self.params
         self.omega = np.float32(params.omega)
         self.w1, self.w2 = (np.float32(params.density * params.accel / part) for part in (9, 36))
@@ -127,7 +128,7 @@ class OnCpu(Lbmpy):
             f[:, :, 0], f[:, :, -1] = f[:, :, -2], f[:, :, 1]
             self.steps[0](**arguments, speed=sums[step : step + 1])
             self.now = 1 - self.now
-        self.av_vels = sums.astype(np.float64) / self.fluid.sum()
+        self.av_vels = sums.astype(np.float64) / self.fluid_cells
 
     def facts(self) -> dict[str, Any]:
         return {**super().facts(), "threads": self.threads, "target": self.target}
@@ -188,7 +189,7 @@ class OnGpu(Lbmpy):
             self.graphs[self.now] = self.queue.record(self.submit)
         self.graphs[self.now].launch()
         self.now = (self.now + self.units) % 2
-        self.av_vels = self.queue.read(self.sums, np.empty(self.units, np.float32)) / self.fluid.sum()
+        self.av_vels = self.queue.read(self.sums, np.empty(self.units, np.float32)) / self.fluid_cells
 
     def facts(self) -> dict[str, Any]:
         block = "x".join(map(str, self.block))
