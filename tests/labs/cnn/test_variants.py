@@ -178,7 +178,7 @@ SAME_ORDER = (
     ("permuted", ["tiled", "global-id", "unrolled", "aligned", "zeroed", "implicit-gemm", "double-buffered"]),
     ("fissioned", ["constant", "local-tile", "fissioned@without=global number", "fissioned@without=unrolling"]),
     ("tensor-fp16", ["tensor-cluster", "tensor-cluster-4", "tensor-prepared"]),
-    ("tensor-columns", ["tensor-persistent"]),
+    ("tensor-columns", ["tensor-persistent", "tensor-wide-stores"]),
 )
 """Those that start from zero and add the bias last; those that start from the bias; those on the same matrix units, tap by
 tap and column by column."""
@@ -224,6 +224,9 @@ FORGETTING = [
     ("tensor-cluster", "pooled.h", "column + 1 < WIDTH", "column + 2 < WIDTH", "the last column"),
     ("tensor-persistent", "tensor_columns.cu", "w0 + q, h0, 0", "w0, h0, 0", "all columns of taps but the first"),
     ("tensor-persistent", "tensor_columns.cu", " + p * PIXEL_ROW", "", "that the taps of a column are rows apart"),
+    ("tensor-wide-stores", "pooled_fours.h", "row < HEIGHT / 2", "row + 1 < HEIGHT / 2", "the last row"),
+    ("tensor-wide-stores", "pooled_fours.h", "column < WIDTH / 2", "column + 4 < WIDTH / 2", "the last columns"),
+    ("tensor-wide-stores", "pooled_fours.h", "if (upper)", "if (!upper)", "which of two trades what"),
     ("tensor-window", "tensor_window.cu", "tap % TAPS * BOX_H + ", "", "that the taps of a row are columns apart"),
     ("tensor-window", "tensor_window.cu", "row < HEIGHT / 2", "row + 1 < HEIGHT / 2", "the last row"),
     ("tensor-window", "tensor_window.cu", "column < WIDTH / 2", "column + 4 < WIDTH / 2", "the last columns"),

@@ -3,6 +3,7 @@
 // one above the other, form a cluster: each fetches half of the weights for both. A cluster goes on with the next tile
 // when its last is done, where there are fewer of them than tiles; fetching runs ahead over the end of a tile.
 //
+// Knob STORES:   ONE  a thread writes one output at a time;  FOUR  four
 // Knob ELEMENT:  f16 or bf16: what the operands are rounded to; sums are fp32
 // Knob CHANNELS: channels of the input
 // Knob FILTERS:  channels of the output
@@ -10,6 +11,8 @@
 // Knob WIDTH:    columns of the convolution's output
 // Knob TAPS:     side of the filter
 #include "layer.k"
+#define ONE 1
+#define FOUR 4
 #define TILE_I 128
 #define TILE_H 8
 #define TILE_W 32
@@ -19,7 +22,11 @@
 #define MASK(operand) ", %" #operand
 #include "hopper.h"
 #include "operands.h"
+#if STORES == FOUR
+#include "pooled_fours.h"
+#else
 #include "pooled.h"
+#endif
 #define COLUMNS (PADDED_CHANNELS / DEPTH * TAPS)
 #define PIXEL_ROW (TILE_W * DEPTH * 2)
 #define PIXEL_BYTES ((TILE_H + TAPS - 1) * PIXEL_ROW)

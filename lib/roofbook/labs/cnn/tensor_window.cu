@@ -32,8 +32,8 @@
 #define TILES_W ((WIDTH + TILE_W - 1) / TILE_W)
 #define TILES_H ((HEIGHT + 2 * TILE_H - 1) / (2 * TILE_H))
 
-// As in pooled.h, but the sums' pixels go down eight rows of a column, then the next column: a thread holds a pooled row of
-// sixteen, trades a half with its neighbour, and both write four at once, 32 bytes side by side.
+// As in pooled_fours.h, but the sums' pixels go down eight rows of a column, then the next column: a thread holds a pooled row
+// of sixteen, trades a half with its neighbour, and both write four at once, 32 bytes side by side.
 DEVICE void store_pooled(const float (&c)[128], int i0, int h0, int w0, const float *RESTRICT bias, float *RESTRICT out) {
   const int lane = threadIdx.x % 128, odd = lane % 2, pooled_row = h0 / 2 + lane % 4 / 2 * 2;
 #pragma unroll

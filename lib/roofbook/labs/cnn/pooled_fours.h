@@ -1,0 +1,42 @@
+// As pooled.h. A thread has a pooled column of each of four groups, its three neighbours the others: they trade, so that each
+// gets the four columns of one group and writes them at once, 64 bytes of a row side by side.
+DEVICE void store_pooled(const float (&c)[128], int i0, int h0, int w0, const float *RESTRICT bias, float *RESTRICT out) {
+  const int lane = threadIdx.x % 128, group = lane % 4, column = w0 / 2 + 4 * group;
+#pragma unroll
+  for (int half = 0; half < 2; half++) {
+    const int filter = i0 + lane / 32 * 16 + lane % 32 / 4 + half * 8;
+    const float added = filter < FILTERS ? bias[filter] : 0.0f;
+#pragma unroll
+    for (int down = 0; down < 4; down++) {
+      const int row = h0 / 2 + down;
+      float four[4];
+#pragma unroll
+      for (int k = 0; k < 4; k++) {
+        const float *sums = c + 4 * (8 * down + k) + 2 * half;
+        four[k] = fmaxf(0.0f, fmaxf(fmaxf(sums[0], sums[1]), fmaxf(sums[16], sums[17])) + added);
+      }
+#pragma unroll
+      for (int bit = 1; bit < 4; bit *= 2)
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+          if ((k & bit) == 0) {
+            const bool upper = group & bit;
+            const float traded = __shfl_xor_sync(0xFFFFFFFF, upper ? four[k] : four[k + bit], bit);
+            if (upper)
+              four[k] = traded;
+            else
+              four[k + bit] = traded;
+          }
+      float *to = out + OUT_AT(filter, row, column);
+      if (filter < FILTERS && row < HEIGHT / 2) {
+#if WIDTH / 2 % 4 == 0
+        if (column < WIDTH / 2) *(float4 *)to = make_float4(four[0], four[1], four[2], four[3]);
+#else
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+          if (column + k < WIDTH / 2) to[k] = four[k];
+#endif
+      }
+    }
+  }
+}
