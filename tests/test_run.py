@@ -108,6 +108,13 @@ def test_an_interrupt_in_the_midst_of_a_case_keeps_the_cells_that_are_whole(
         run.bring_up_to_date(planned(auto, store), auto, store, POLICY, progress=press_ctrl_c)
     kept = store.rows("lbm")
     assert list(kept["variant"]) == ["select"] and [len(each) for each in kept["samples_s"]] == [2]
+    monkeypatch.undo()
+    done = run.bring_up_to_date(planned(auto, store), auto, store, POLICY)
+    rows = store.rows("lbm", case="40x24")
+    assert set(rows["run"]) == set(kept["run"]) != {done.run}, "the rest of the case is of the run that it began in"
+    goes_on = rows[(rows["variant"] == "fused") & (rows["role"] == "step")].iloc[0]
+    assert list(goes_on["rounds"])[:4] == [0, 1, 2, 3] and len(goes_on["samples_s"]) >= 5
+    assert not list((store.root / "unfinished").iterdir())
 
 
 def test_what_fails_is_kept_with_its_reason_and_is_due_again(

@@ -153,7 +153,7 @@ def rerun(
     tell = Reporter()
     try:
         done = bring_up_to_date(
-            cells, experiment.device, experiment.store, experiment.policy, remeasure=True, progress=tell
+            cells, experiment.device, experiment.store, experiment.policy, remeasure=True, go_on=False, progress=tell
         )
     finally:
         tell.end()

@@ -128,7 +128,9 @@ class Experiment(View):
             if self.lab is not peaks.LAB:
                 plans.insert(0, (self._plan_of_ceilings(), run.warm(self.policy)))
             for plan, policy in plans:
-                done = run.bring_up_to_date(plan, self.device, self.store, policy, remeasure=remeasure, progress=show)
+                done = run.bring_up_to_date(
+                    plan, self.device, self.store, policy, remeasure=remeasure, go_on=not remeasure, progress=show
+                )
         finally:
             show.end()
         for kept in ("rows", "_ceilings"):

@@ -10,12 +10,14 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from itertools import count
 from typing import Any
 
 from . import provenance, stats
 from .device import BuildFailed, Device, DriverFailed, OutOfMemory, Unsupported
 from .lab import Case, Lab, Runnable, Variant
 from .store import cell_key, env_key
+from .unfinished import Samples, Unfinished
 
 Progress = Callable[[str, str], None]
 """Told (variant, what happens now)."""
@@ -72,8 +74,19 @@ class Cell:
     warm: bool = False
     """It has run on this device before it is timed."""
     whole: bool = False
-    """All its samples are taken. An interrupted cell is not kept: it would pass for fresh with a few."""
+    """All its samples are taken. An interrupted cell becomes no row: it would pass for fresh with a few."""
     started: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    def taken(self, run: str) -> Samples:
+        """What `go_on` takes."""
+        return {"run": run, "samples": self.samples, "walls": self.walls, "parts": self.parts, "rounds": self.rounds,
+                "clocks": self.clocks, "started": self.started.isoformat()}  # fmt: skip
+
+    def go_on(self, taken: Samples) -> None:
+        """Begin with samples of an earlier process."""
+        self.samples, self.walls, self.parts = taken["samples"], taken["walls"], taken["parts"]
+        self.rounds, self.clocks = taken["rounds"], taken["clocks"]
+        self.started = datetime.fromisoformat(taken["started"])
 
 
 def where(variant: Variant, device: Device) -> tuple[Device | None, str]:
@@ -132,14 +145,19 @@ def measure(
     policy: Policy | None = None,
     progress: Progress = lambda variant, what: None,
     keep: Callable[[list[dict[str, Any]]], Any],
+    unfinished: Unfinished | None = None,
+    go_on: bool = True,
 ) -> None:
     """Verify and time `variants` on `case`, and hand the rows to `keep`; also when interrupted, those that are whole.
 
-    A variant that fails to build, is wrong, or runs out of memory or time becomes a failed row with its reason.
+    A variant that fails to build, is wrong, or runs out of memory or time becomes a failed row with its reason. Samples of
+    cells that are not whole go to `unfinished`, now and then and at the end. go_on: what it has of them already counts, and
+    the rows are of the run that these were taken in.
     """
     policy = policy or Policy()
     inputs = lab.inputs(case, policy.seed)
     cells = list(_cells(lab, case, list(variants), device))
+    aside = _Aside(lab, case, cells, run, policy, unfinished, go_on)
     try:
         references: dict[int, Mapping[str, Any]] = {}
         for number, cell in enumerate(cells, 1):
@@ -148,14 +166,19 @@ def measure(
             if not cell.reason:
                 _prepare(lab, case, cell, inputs, references, policy)
         for group in _groups(cells, device):
-            _sample(group, policy, progress)
+            _sample(group, policy, progress, aside)
     finally:
-        rows = [row(lab, case, cell, run, policy) for cell in cells if cell.reason or cell.whole]
+        rows = [row(lab, case, cell, aside.run, policy) for cell in cells if cell.reason or cell.whole]
         for cell in cells:
             if cell.runnable:
                 cell.runnable.close()
-        if rows:
-            keep(rows)
+        kept = False
+        try:
+            if rows:
+                keep(rows)
+            kept = True
+        finally:
+            aside.keep(are_rows=kept)
 
 
 def _cells(lab: Lab, case: Case, variants: list[Variant], device: Device) -> Iterable[Cell]:
@@ -288,7 +311,50 @@ def reason_of(error: Exception) -> str:
     raise error
 
 
-def _sample(cells: list[Cell], policy: Policy, progress: Progress) -> None:
+class _Aside:
+    """Puts samples aside until they are rows, so that an interrupted case goes on where it was, in the run that it began in."""
+
+    EVERY_S = 30
+    """Seconds of samples that are lost at most where nothing tells the process that it ends."""
+
+    def __init__(
+        self,
+        lab: Lab,
+        case: Case,
+        cells: Sequence[Cell],
+        run: str,
+        policy: Policy,
+        unfinished: Unfinished | None,
+        go_on: bool,
+    ) -> None:
+        self.run, self.unfinished, self.last = run, unfinished, time.perf_counter()
+        self.cells: dict[str, Cell] = {}
+        if unfinished is None:
+            return
+        for cell in cells:
+            units = lab.units(case, cell.variant, cell.device)
+            found = keys(lab, case, cell.variant, cell.device, cell.backend, policy, units)
+            self.cells[" ".join((*found, cell.role))] = cell
+        begun = {key: taken for key, taken in unfinished.cells.items() if key in self.cells and go_on}
+        self.run = max((taken["run"] for taken in begun.values()), default=run)
+        for key, taken in begun.items():
+            if taken["run"] == self.run:
+                self.cells[key].go_on(taken)
+
+    def now_and_then(self) -> None:
+        if time.perf_counter() - self.last > self.EVERY_S:
+            self.keep()
+
+    def keep(self, *, are_rows: bool = False) -> None:
+        """are_rows: of cells that are whole or failed there are rows by now."""
+        self.last = time.perf_counter()
+        if self.unfinished:
+            done = {key for key, cell in self.cells.items() if cell.reason or (cell.whole and are_rows)}
+            taken = {key: cell.taken(self.run) for key, cell in self.cells.items() if key not in done and cell.samples}
+            self.unfinished.keep(taken, done)
+
+
+def _sample(cells: list[Cell], policy: Policy, progress: Progress, aside: _Aside) -> None:
     flush = _Flush(cells[0].device) if policy.cache == "cold" else lambda: None
     clocks = provenance.Clocks(cells[0].device.nvml_index)
     active = []
@@ -302,13 +368,13 @@ def _sample(cells: list[Cell], policy: Policy, progress: Progress) -> None:
         except Exception as error:
             cell.reason = reason_of(error)
     order = random.Random(policy.seed)
-    for number in range(policy.maximum):
+    for number in count(max((1 + max(cell.rounds) for cell in active if cell.rounds), default=0)):
         # Drawn anew every second round and walked back in between: a drift then favours no place in the row.
         if number % 2 == 0:
             order.shuffle(active)
         else:
             active.reverse()
-        for cell in active:
+        for cell in (each for each in active if len(each.samples) < policy.maximum):
             progress(cell.variant.name, f"sample {number + 1} of at most {policy.maximum}")
             flush()
             try:
@@ -325,8 +391,9 @@ def _sample(cells: list[Cell], policy: Policy, progress: Progress) -> None:
                 cell.parts.setdefault(name, []).append(part)
             cell.rounds.append(number)
             cell.clocks.append(clocks.read())
+            aside.now_and_then()
         for cell in active:
-            if not cell.reason and (number + 1 == policy.maximum or _enough(cell, policy)):
+            if not cell.reason and (number + 1 >= policy.maximum or _enough(cell, policy)):
                 try:
                     assert cell.runnable is not None
                     cell.facts, cell.whole = cell.runnable.facts(), True

@@ -1,6 +1,7 @@
 """Measure labs on the devices of a machine and leave the runs in a folder: `python -m roofbook.record OUT`.
 
-Serves whoever brings a device into the book. Goes on where it stopped: what OUT holds already is not measured again.
+Serves whoever brings a device into the book. Goes on where it stopped: what OUT holds already is not measured again, and
+samples of an interrupted case count.
 """
 
 import resource

@@ -15,6 +15,7 @@ from .errors import UsageError
 from .lab import Case, Lab, Variant
 from .prebuild import prebuild
 from .store import Store, Where, new_run_id
+from .unfinished import Unfinished
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -89,10 +90,14 @@ def bring_up_to_date(
     policy: measure.Policy,
     *,
     remeasure: bool = False,
+    go_on: bool = True,
     where: Where = "local",
     progress: measure.Progress = lambda variant, what: None,
 ) -> Summary:
-    """Measure those cells that are not fresh (with `remeasure`: all), case by case; a case's rows are kept at once."""
+    """Measure those cells that are not fresh (with `remeasure`: all), case by case; a case's rows are kept at once.
+
+    go_on: with samples of an interrupted case, which then stays in its run.
+    """
     due = [cell for cell in cells if remeasure or cell.state != "fresh"]
     run, rows = new_run_id(), []
     if due:
@@ -109,11 +114,14 @@ def bring_up_to_date(
             progress(f"{case} {variant}", what)
 
         mine = [cell for cell in due if cell.case.name == case]
-        variants = [cell.variant for cell in mine]
-        measure.measure(mine[0].lab, mine[0].case, variants, device, run=run, policy=policy, keep=keep, progress=tell)
+        measure.measure(
+            mine[0].lab, mine[0].case, [cell.variant for cell in mine], device, run=run, policy=policy, keep=keep,
+            progress=tell, unfinished=Unfinished(store.root / "unfinished", mine[0].lab.name, case), go_on=go_on,
+        )  # fmt: skip
     own = [row for row in rows if row["role"] != "again"]  # the twin of a parent is no cell of its own
     failed = sum(row["status"] == "failed" for row in own)
-    return Summary(run, len(own), len(cells) - len(due), failed)
+    runs = {row["run"] for row in rows}
+    return Summary(runs.pop() if len(runs) == 1 else run, len(own), len(cells) - len(due), failed)
 
 
 def todays(lab: Lab, rows: "pd.DataFrame") -> "pd.DataFrame":

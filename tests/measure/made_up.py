@@ -202,13 +202,14 @@ class Bench:
         self.told: list[tuple[str, str]] = []
         self.lab = Toy()
 
-    def __call__(self, *variants: Variant, policy: Policy = QUIET) -> list[dict[str, Any]]:
+    def __call__(self, *variants: Variant, policy: Policy = QUIET, **more: Any) -> list[dict[str, Any]]:
         self.lab.ladder = variants
         self.log.clear()
         self.rows = []
+        given: dict[str, Any] = {"run": "20260101T000000Z-abcdef", "keep": self.rows.extend, **more}
         measure(
-            self.lab, CASE, variants, self.device, run="20260101T000000Z-abcdef", policy=policy,
-            progress=lambda variant, what: self.told.append((variant, what)), keep=self.rows.extend,
+            self.lab, CASE, variants, self.device, policy=policy,
+            progress=lambda variant, what: self.told.append((variant, what)), **given,
         )  # fmt: skip
         return self.rows
 
