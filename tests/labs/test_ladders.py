@@ -186,7 +186,14 @@ def test_what_is_left_out_of_the_best_rung_is_as_another_rung_has_it(lab: Lab) -
 
 MOVE_LESS = {
     *("half-storage", "half-storage-graph", "fast-math", "persistent", "tagged-halo"),
-    *("tensor-prepared", "tensor-columns", "tensor-persistent", "tensor-wide-stores", "tensor-window"),
+    *(
+        "tensor-prepared",
+        "tensor-columns",
+        "tensor-persistent",
+        "tensor-wide-stores",
+        "tensor-window",
+        "tensor-relaxed",
+    ),
 }
 """Than the problem needs in its own type from memory, once a unit: they keep it narrower, or all of it on the chip."""
 

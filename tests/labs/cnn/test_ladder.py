@@ -181,7 +181,7 @@ def test_rounded_operands_say_so() -> None:
                if "operand_roundoff" in variant.options}  # fmt: skip
     assert set(allowed) == {
         "tensor-fp16", "tensor-cluster", "tensor-cluster-4", "tensor-prepared", "tensor-columns", "tensor-persistent",
-        "tensor-wide-stores", "tensor-window", "tensor-bf16", "torch-tf32", "torch-fp16", "torch-bf16",
+        "tensor-wide-stores", "tensor-window", "tensor-relaxed", "tensor-bf16", "torch-tf32", "torch-fp16", "torch-bf16",
         "torch-compiled",
     }  # fmt: skip
     for name, roundoff in allowed.items():

@@ -179,6 +179,7 @@ SAME_ORDER = (
     ("fissioned", ["constant", "local-tile", "fissioned@without=global number", "fissioned@without=unrolling"]),
     ("tensor-fp16", ["tensor-cluster", "tensor-cluster-4", "tensor-prepared"]),
     ("tensor-columns", ["tensor-persistent", "tensor-wide-stores"]),
+    ("tensor-window", ["tensor-relaxed"]),
 )
 """Those that start from zero and add the bias last; those that start from the bias; those on the same matrix units, tap by
 tap and column by column."""

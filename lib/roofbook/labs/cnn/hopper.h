@@ -1,4 +1,6 @@
 // What Hopper has and C++ does not: barriers in shared memory, the tensor copy engine, warpgroup matrix products.
+#define FENCING 1
+#define RELAXED 2
 #define STRING(x) #x
 #define TEXT(x) STRING(x)
 
@@ -12,6 +14,20 @@ DEVICE void expect_bytes(unsigned long long *barrier, int bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(address(barrier)), "r"(bytes) : "memory");
 }
 
+#if BARRIERS == RELAXED
+// Arrives at the barrier at the same place in the shared memory of block `rank` of the cluster.
+DEVICE void arrive_at(unsigned long long *barrier, int rank) {
+  asm volatile(
+      "{\n.reg .b32 remote;\nmapa.shared::cluster.u32 remote, %0, %1;\n"
+      "mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [remote];\n\t}" ::"r"(address(barrier)), "r"(rank) : "memory");
+}
+
+DEVICE void wait_for(unsigned long long *barrier, int parity) {
+  asm volatile(
+      "{\n.reg .pred done;\nagain:\nmbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+      "@!done bra again;\n\t}" ::"r"(address(barrier)), "r"(parity) : "memory");
+}
+#else
 // Arrives at the barrier at the same place in the shared memory of block `rank` of the cluster.
 DEVICE void arrive_at(unsigned long long *barrier, int rank) {
   asm volatile(
@@ -24,6 +40,7 @@ DEVICE void wait_for(unsigned long long *barrier, int parity) {
       "{\n.reg .pred done;\nagain:\nmbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%0], %1;\n"
       "@!done bra again;\n\t}" ::"r"(address(barrier)), "r"(parity) : "memory");
 }
+#endif
 
 DEVICE void sync_cluster() {
   asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");

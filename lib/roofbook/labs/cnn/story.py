@@ -22,6 +22,7 @@ COMPARED = (
     ("On tensor cores in fp16, conversion included", [("tensor-fp16", "double-buffered"), ("tensor-cluster", "tensor-fp16")]),
     ("On tensor cores with more taps from each box of pixels",
      [("tensor-columns", "tensor-prepared"), ("tensor-window", "tensor-wide-stores")]),
+    ("With barriers that fence nothing", [("tensor-relaxed", "tensor-window")]),
     ("On tensor cores with split operands", [("tensor-split", "double-buffered")]),
     ("Beside PyTorch on the GPU in fp32", [("double-buffered", "torch-fp32"), ("tensor-split", "torch-fp32")]),
     ("Beside it in fp16, both converted beforehand",

@@ -3,6 +3,8 @@
 // tap reads it from an offset on. The box lies column by column in shared memory: eight rows of a column are the eight
 // lines of 128 bytes that the matrix product takes together, and the next eight begin a column further.
 //
+// Knob BARRIERS: FENCING  what a thread read and wrote comes before its arrival, for the cluster: a fence of the whole chip
+//                RELAXED  no order but the barrier's own: enough where the copy engine writes and matrix units read
 // Knob ELEMENT:  f16 or bf16: what the operands are rounded to; sums are fp32
 // Knob CHANNELS: channels of the input
 // Knob FILTERS:  channels of the output
