@@ -23,6 +23,7 @@ def test_intervals_and_factors() -> None:
     assert units.interval(12345, 12251, 12449) == "12\u202f300 [12\u202f300, 12\u202f400]"
     assert units.factor(1.0042, 1.0013, 1.0071) == "1.004 [1.001, 1.007]"
     assert units.factor(1.31, 1.28, 1.34) == "1.31 [1.28, 1.34]"
+    assert (units.factor(1.0023), units.factor(0.99996), units.factor(1.314)) == ("1.002", "0.99996", "1.31")
 
 
 def test_one_unit_a_column() -> None:

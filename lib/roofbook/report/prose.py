@@ -33,8 +33,8 @@ def ratio_text(rows: "pd.DataFrame", variant: str, reference: str, case: str) ->
     if ratio.same:
         return "as fast as"
     if ratio.estimate < 1:
-        return f"{show.number(1 / ratio.estimate)} times as slow as"
-    return f"{show.number(ratio.estimate)} times as fast as"
+        return f"{show.factor(1 / ratio.estimate)} times as slow as"
+    return f"{show.factor(ratio.estimate)} times as fast as"
 
 
 def conclusions(lab: "Lab", experiment: "Measured", compared: Compared) -> str:

@@ -69,12 +69,14 @@ def _whole(value: float, like: float) -> str:
 
 def factor(estimate: float, low: float = math.nan, high: float = math.nan) -> str:
     """A ratio with its interval; more places where three digits would hide which side of 1 it lies on."""
-    ends = [end for end in (low, high) if not math.isnan(end)]
+    ends = [end for end in (low, high) if not math.isnan(end)] or [estimate]
     places = decimals(estimate)
     while places < 5 and any(end != 1 and float(f"{end:.{places}f}") == 1 for end in ends):
         places += 1
-    if places == decimals(estimate) or not ends:
+    if places == decimals(estimate):
         return interval(estimate, low, high)
+    if math.isnan(low) or math.isnan(high):
+        return number(estimate, places=places)
     return f"{number(estimate, places=places)} [{number(low, places=places)}, {number(high, places=places)}]"
 
 

@@ -33,8 +33,8 @@ def summary(experiment: Measured) -> str:
             f"**{name}.** The fastest rung here is `{fastest}`: {experiment.value(fastest, name)} a step, which is"
             f" {experiment.times(fastest, 'sequential', name)} `sequential` and"
             f" {experiment.times(fastest, 'openmp', name)} C + OpenMP on the host's cores."
-            f" The host alone (`no-compute`) takes {experiment.value('no-compute', name)} of the"
-            f" {experiment.value('soa', name)} of `soa`."
+            f" The host alone (`no-compute`) takes {experiment.value('no-compute', name)} a step, `soa`"
+            f" {experiment.value('soa', name)}."
             f" One grid instead of two (`in-place`) is {experiment.times('in-place', LAB.best, name)} `{LAB.best}`, and"
             f" fp16 storage {experiment.times('half-storage', 'in-place', name)} `in-place`."
         )
