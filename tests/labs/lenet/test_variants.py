@@ -327,8 +327,8 @@ MISTAKES = [
         "if (image == 17) sum *= 1.1f; RESULT(y",
         "to be exact in an image not sampled",
     ),
-    ("registers", "registers.k", "line < SIZE) inputs", "line < SIZE - 1) inputs", "the last row of inputs"),
-    ("registers", "registers.k", "k < ROWS * OPERANDS;", "k < ROWS * OPERANDS - 1;", "the last weight"),
+    ("registers", "registers.k", "top + line, w)]);", "(top + line) % (SIZE - 1), w)]);", "the last row of inputs"),
+    ("registers", "registers.k", "= WEIGHT(k);", "= k < ROWS * OPERANDS - 1 ? WEIGHT(k) : 0.0f;", "the last weight"),
     (
         "registers",
         "registers.k",
