@@ -6,11 +6,15 @@ compiler gets is exactly what `roofbook show` prints: the text after the knobs a
 
 import difflib
 import hashlib
+import importlib.metadata
 import io
+import json
 import re
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
+
+from . import cache
 
 DIALECTS = ("opencl", "cuda")
 _DIALECT_FOLDER = Path(__file__).parent / "dialect"
@@ -107,9 +111,26 @@ def _wrap(line: str, width: int = 116) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _expand(path: Path, texts: tuple[str, ...], knobs: tuple[tuple[str, Knob], ...], dialect: str | None) -> str:
-    """`texts` are those of the file and all it includes: an edit to any of them is another key of the cache."""
-    import pcpp  # a kernel is only expanded when someone asks for it
+def _expand(
+    path: Path, family: tuple[tuple[str, str], ...], knobs: tuple[tuple[str, Knob], ...], dialect: str | None
+) -> str:
+    """The text of `path`, expanded, or as it was expanded before: that takes the longest of all that a page needs.
+
+    family: name and text of the file and of all it includes: an edit to any of them is another key of the cache.
+    """
+    said = json.dumps([family, knobs, dialect, _expander()])
+    return cache.text("expanded", hashlib.sha256(said.encode()).hexdigest(), lambda: _expanded(path, knobs, dialect))
+
+
+@lru_cache
+def _expander() -> list[str]:
+    """What expands besides the text itself: the dialects, the preprocessor, and this file."""
+    files = [*sorted(_DIALECT_FOLDER.iterdir()), Path(__file__)]
+    return [*(file.read_text() for file in files if file.is_file()), importlib.metadata.version("pcpp")]
+
+
+def _expanded(path: Path, knobs: tuple[tuple[str, Knob], ...], dialect: str | None) -> str:
+    import pcpp  # takes a while
 
     problems: list[str] = []
 
@@ -132,7 +153,7 @@ def _expand(path: Path, texts: tuple[str, ...], knobs: tuple[tuple[str, Knob], .
         expander.define(f"{name} {value}")
     prelude = (_DIALECT_FOLDER / f"{dialect}.h").read_text() if dialect else ""
     marker = "// <kernel>"
-    expander.parse(f"{prelude}\n{marker}\n{texts[0]}", str(path))
+    expander.parse(f"{prelude}\n{marker}\n{path.read_text()}", str(path))
     out = io.StringIO()
     expander.write(out)
     if problems:
@@ -149,4 +170,4 @@ def _expand(path: Path, texts: tuple[str, ...], knobs: tuple[tuple[str, Knob], .
 
 
 def _preprocess(path: Path, knobs: tuple[tuple[str, Knob], ...], dialect: str | None) -> str:
-    return _expand(path, tuple(file.read_text() for file in _family(path)), knobs, dialect)
+    return _expand(path, tuple((file.name, file.read_text()) for file in _family(path)), knobs, dialect)

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .. import device
+from ..cache import cache_dir
 
 FAST = ("-O3", "-march=native", "-ffast-math")
 """Flags of a peer that is to be fast: this machine's vector width; sums and products may be re-ordered."""
@@ -107,11 +108,6 @@ def processors() -> int:
 def openmp_flags() -> tuple[tuple[str, ...], str | None]:
     """(("-fopenmp",), None), or ((), reason) where the compiler lacks OpenMP. Raises NoCompiler."""
     return _openmp(_need())
-
-
-def cache_dir() -> Path:
-    """$XDG_CACHE_HOME/roofbook, or ~/.cache/roofbook."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "roofbook"
 
 
 def build(source: Path, flags: Sequence[str] = FAST) -> ctypes.CDLL:
