@@ -46,6 +46,7 @@ clean:
 	@echo "Installing locks/$*.txt into .venv"
 	@$(call INSTALL,--require-hashes --requirement locks/$*.txt)
 	@$(call INSTALL,--no-deps --no-build-isolation --editable .)
+	@$(BIN)/python -m compileall -q lib
 	@touch $@
 
 .venv/.base:

@@ -232,3 +232,15 @@ def test_kernels_are_rendered_in_lines_of_a_page() -> None:
         for text in map(source.render, languages(source)):
             lines = re.sub(r'"[^"\n]*"', lambda found: "_" * len(found[0]), code(text)).split("\n")
             assert not [line for line in lines if ", " in line.rstrip()[10:116] and len(line) > 116]
+
+
+def test_a_knob_that_is_added_to_a_file_is_known_at_once(tmp_path: Path) -> None:
+    kernel = tmp_path / "kernel.k"
+    kernel.write_text('#include "part.h"\nKERNEL void k() {}\n')
+    (tmp_path / "part.h").write_text("#define WIDE 1\n")
+    with pytest.raises(ValueError, match=r"kernel\.k has no knob SHAPE"):
+        Source.of(kernel, SHAPE="WIDE")
+    (tmp_path / "part.h").write_text("#define WIDE 1\n#if SHAPE == WIDE\n#endif\n")
+    assert Source.of(kernel, SHAPE="WIDE").knobs == (("SHAPE", "WIDE"),)
+    with pytest.raises(ValueError, match=r"kernel\.k: knob SHAPE has no arm TALL"):
+        Source.of(kernel, SHAPE="TALL")

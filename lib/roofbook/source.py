@@ -6,7 +6,6 @@ compiler gets is exactly what `roofbook show` prints: the text after the knobs a
 
 import difflib
 import hashlib
-import importlib.metadata
 import io
 import json
 import re
@@ -34,11 +33,10 @@ class Source:
     @classmethod
     def of(cls, path: Path, **knobs: Knob) -> "Source":
         """A source with knobs by name. ValueError for a knob or an arm that the text never names: a typo picks no arm."""
-        text = "".join(file.read_text() for file in _family(path))
         for name, value in knobs.items():
-            if not re.search(rf"\b{name}\b", text):
+            if not _names(path, name):
                 raise ValueError(f"{path.name} has no knob {name}")
-            if str(value).isupper() and not re.search(rf"\b{value}\b", text):
+            if str(value).isupper() and not _names(path, str(value)):
                 raise ValueError(f"{path.name}: knob {name} has no arm {value}")
         return cls(path, tuple(sorted(knobs.items())))
 
@@ -71,6 +69,18 @@ class Source:
         """Unified diff from `parent` to this source, both resolved; empty where nothing differs."""
         lines = difflib.unified_diff(parent.resolve().splitlines(), self.resolve().splitlines(), *names, lineterm="")
         return "\n".join(lines)
+
+
+def _names(path: Path, word: str) -> bool:
+    """Whether the file, or one that it includes, has the word."""
+    if word not in _words(path):
+        _words.cache_clear()  # it may have been edited since
+    return word in _words(path)
+
+
+@lru_cache(maxsize=256)
+def _words(path: Path) -> frozenset[str]:
+    return frozenset(word for file in _family(path) for word in re.findall(r"\w+", file.read_text()))
 
 
 def _family(path: Path) -> tuple[Path, ...]:
@@ -125,8 +135,10 @@ def _expand(
 @lru_cache
 def _expander() -> list[str]:
     """What expands besides the text itself: the dialects, the preprocessor, and this file."""
+    from importlib import metadata  # takes longer to import than all else here
+
     files = [*sorted(_DIALECT_FOLDER.iterdir()), Path(__file__)]
-    return [*(file.read_text() for file in files if file.is_file()), importlib.metadata.version("pcpp")]
+    return [*(file.read_text() for file in files if file.is_file()), metadata.version("pcpp")]
 
 
 def _expanded(path: Path, knobs: tuple[tuple[str, Knob], ...], dialect: str | None) -> str:
