@@ -36,7 +36,7 @@ class Policy:
     noise: float = 0.01
     """Stop when the relative standard error of a variant's median is below this..."""
     budget_s: float = 0.5
-    """...or its samples have taken this long, seconds."""
+    """...or its samples have taken this long, seconds, what empties the cache before each of them included."""
     minimum: int = 10
     """Samples at least..."""
     scarce: int = 3
@@ -66,6 +66,8 @@ class Cell:
     """Seconds of what the lab times."""
     walls: list[float] = field(default_factory=list)
     """Seconds of the whole call, the host's work included."""
+    emptying: float = 0.0
+    """Seconds for which the cache was emptied for it."""
     parts: dict[str, list[float]] = field(default_factory=dict)
     """Seconds of each part, by its name."""
     rounds: list[int] = field(default_factory=list)
@@ -79,13 +81,13 @@ class Cell:
 
     def taken(self, run: str) -> Samples:
         """What `go_on` takes."""
-        return {"run": run, "samples": self.samples, "walls": self.walls, "parts": self.parts, "rounds": self.rounds,
-                "clocks": self.clocks, "started": self.started.isoformat()}  # fmt: skip
+        return {"run": run, "samples": self.samples, "walls": self.walls, "emptying": self.emptying, "parts": self.parts,
+                "rounds": self.rounds, "clocks": self.clocks, "started": self.started.isoformat()}  # fmt: skip
 
     def go_on(self, taken: Samples) -> None:
         """Begin with samples of an earlier process."""
-        self.samples, self.walls, self.parts = taken["samples"], taken["walls"], taken["parts"]
-        self.rounds, self.clocks = taken["rounds"], taken["clocks"]
+        self.samples, self.walls, self.emptying = taken["samples"], taken["walls"], taken["emptying"]
+        self.parts, self.rounds, self.clocks = taken["parts"], taken["rounds"], taken["clocks"]
         self.started = datetime.fromisoformat(taken["started"])
 
 
@@ -335,7 +337,11 @@ class _Aside:
             units = lab.units(case, cell.variant, cell.device)
             found = keys(lab, case, cell.variant, cell.device, cell.backend, policy, units)
             self.cells[" ".join((*found, cell.role))] = cell
-        begun = {key: taken for key, taken in unfinished.cells.items() if key in self.cells and go_on}
+        begun = {
+            key: taken
+            for key, taken in unfinished.cells.items()
+            if go_on and key in self.cells and taken.keys() == self.cells[key].taken(run).keys()
+        }
         self.run = max((taken["run"] for taken in begun.values()), default=run)
         for key, taken in begun.items():
             if taken["run"] == self.run:
@@ -376,7 +382,9 @@ def _sample(cells: list[Cell], policy: Policy, progress: Progress, aside: _Aside
             active.reverse()
         for cell in (each for each in active if len(each.samples) < policy.maximum):
             progress(cell.variant.name, f"sample {number + 1} of at most {policy.maximum}")
+            start = time.perf_counter()
             flush()
+            cell.emptying += time.perf_counter() - start
             try:
                 assert cell.runnable is not None
                 start = time.perf_counter()
@@ -408,7 +416,7 @@ def _enough(cell: Cell, policy: Policy) -> bool:
     n, spent = len(cell.samples), sum(cell.walls)
     if n < policy.minimum:
         return n >= policy.scarce and spent / n >= policy.budget_s
-    return spent >= policy.budget_s or stats.relative_standard_error(cell.samples) < policy.noise
+    return spent + cell.emptying >= policy.budget_s or stats.relative_standard_error(cell.samples) < policy.noise
 
 
 class _Flush:

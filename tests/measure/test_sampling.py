@@ -103,6 +103,24 @@ def test_sampling_stops(bench: Bench, policy: Policy, seconds: float | list[floa
     assert len(row["samples_s"]) == samples
 
 
+def test_what_empties_the_cache_is_in_the_budget_and_takes_no_sample_from_the_minimum(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Slow:
+        def __init__(self, device: Device) -> None:
+            """A device whose cache takes as long to empty as 63 samples."""
+
+        def __call__(self) -> None:
+            bench.clock.now += 63 / 64
+
+    policy = Policy(budget_s=20, noise=0.0)
+    monkeypatch.setattr("roofbook.measure._Flush", Slow)
+    (row,) = bench(made("a", seconds=1 / 64), policy=policy)
+    assert len(row["samples_s"]) == 20 and set(row["wall_s"]) == {1 / 64}
+    (row,) = bench(made("a", seconds=1 / 64), policy=replace(policy, budget_s=0.5))
+    assert len(row["samples_s"]) == policy.minimum, "a run does not outlast the budget: what empties the cache does"
+
+
 def test_a_noisy_variant_goes_on_when_a_quiet_one_has_enough(bench: Bench) -> None:
     bench(made("a", seconds=0.01), made("b", "a", seconds=noisy(1)), policy=Policy(cache="warm", budget_s=1000))
     assert len(bench.row("a")["samples_s"]) == 10 and len(bench.row("b")["samples_s"]) == 50

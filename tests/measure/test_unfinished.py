@@ -117,6 +117,14 @@ def test_a_case_is_in_one_run_only(bench: Bench, tmp_path: Path) -> None:
     assert min(len(row["samples_s"]) for row in bench.rows) < 12, "it began in a later round than the others"
 
 
+def test_samples_as_an_older_version_kept_them_do_not_count(bench: Bench, tmp_path: Path) -> None:
+    interrupted(bench, tmp_path, "timed run 6")
+    unfinished = Unfinished(tmp_path, "toy", "small")
+    unfinished.keep({key: {"run": FIRST, "samples": [1.0]} for key in unfinished.cells}, ())
+    again(bench, tmp_path)
+    assert {row["run"] for row in bench.rows} == {SECOND} and list(tmp_path.iterdir()) == []
+
+
 @given(text=st.one_of(st.text(), st.sampled_from(["[]", "null", "1", '{"a": 1', "[1]", '[["a"]]'])))
 def test_a_file_that_is_not_whole_is_no_loss(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     folder = tmp_path_factory.mktemp("unfinished")
