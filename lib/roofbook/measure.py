@@ -80,9 +80,11 @@ class Cell:
     started: datetime = field(default_factory=lambda: datetime.now(UTC))
 
     def taken(self, run: str) -> Samples:
-        """What `go_on` takes."""
-        return {"run": run, "samples": self.samples, "walls": self.walls, "emptying": self.emptying, "parts": self.parts,
-                "rounds": self.rounds, "clocks": self.clocks, "started": self.started.isoformat()}  # fmt: skip
+        """What `go_on` takes: of samples that are noted whole, their clocks last. An interrupt can come in the midst."""
+        n = len(self.clocks)
+        parts = {name: each[:n] for name, each in self.parts.items()}
+        return {"run": run, "samples": self.samples[:n], "walls": self.walls[:n], "emptying": self.emptying, "parts": parts,
+                "rounds": self.rounds[:n], "clocks": self.clocks, "started": self.started.isoformat()}  # fmt: skip
 
     def go_on(self, taken: Samples) -> None:
         """Begin with samples of an earlier process."""
@@ -356,7 +358,7 @@ class _Aside:
         self.last = time.perf_counter()
         if self.unfinished:
             done = {key for key, cell in self.cells.items() if cell.reason or (cell.whole and are_rows)}
-            taken = {key: cell.taken(self.run) for key, cell in self.cells.items() if key not in done and cell.samples}
+            taken = {key: cell.taken(self.run) for key, cell in self.cells.items() if key not in done and cell.clocks}
             self.unfinished.keep(taken, done)
 
 

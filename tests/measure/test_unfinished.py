@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from roofbook import provenance
 from roofbook.measure import _Aside
 from roofbook.unfinished import Samples, Unfinished
 
@@ -60,6 +61,21 @@ def test_an_interrupted_case_goes_on_with_its_samples_and_in_its_run(bench: Benc
         assert row["rounds"] == sorted(set(row["rounds"])) and row["run"] == FIRST
         assert len(row["wall_s"]) == len(row["clock_mhz"]) == len(row["rounds"]) == len(row["samples_s"])
     assert list(tmp_path.iterdir()) == [], "what became rows is no longer kept aside"
+
+
+def test_a_sample_that_is_half_noted_is_not_kept(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read, calls = provenance.Clocks.read, iter(range(1000))
+
+    def interrupted_once(self: provenance.Clocks) -> dict[str, Any]:
+        if next(calls) == 4:
+            raise KeyboardInterrupt
+        return read(self)
+
+    monkeypatch.setattr(provenance.Clocks, "read", interrupted_once)
+    interrupted(bench, tmp_path, "never")
+    kept = Unfinished(tmp_path, "toy", "small").cells.values()
+    assert sum(len(each["samples"]) for each in kept) == 4
+    assert all(len(each["samples"]) == len(each["walls"]) == len(each["rounds"]) for each in kept)
 
 
 def test_samples_are_put_aside_now_and_then_for_a_process_that_is_killed(
