@@ -97,6 +97,16 @@ def test_the_hosts_rows_may_be_left_for_another_time(tmp_path: Path, monkeypatch
     assert set(Store(tmp_path).rows("stencil")["variant"]) == {"checked"}
 
 
+def test_what_outlasts_the_limit_is_a_row_that_says_so(tmp_path: Path) -> None:
+    short = recorded(tmp_path, *variants("flat", "sequential"), "--limit", "1e-9", labs=("stencil",))
+    assert short.exit_code == 0, short.output
+    reasons = Store(tmp_path).rows("stencil")["reason"]
+    assert len(reasons) and all(
+        re.match(r"out of time: .+ would take .+, the limit is 1e-09 s", each) for each in reasons
+    )
+    assert "out of time" in short.output
+
+
 def test_series_are_left_out_with_the_sweeps(tmp_path: Path) -> None:
     whole = [word for word in ("--variant", "built-lists")]
     without = recorded(tmp_path, *whole, "--no-sweeps", labs=("convpool",))

@@ -8,6 +8,7 @@ import resource
 import signal
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -17,6 +18,7 @@ from .device import Device
 from .devices import devices
 from .errors import UsageError
 from .experiment import Experiment
+from .measure import Policy
 from .run import Summary
 
 
@@ -32,6 +34,13 @@ from .run import Summary
 @click.option("--sweeps/--no-sweeps", default=True, show_default=True, help="Measure also points of sweeps and series.")
 @click.option("--host/--no-host", default=True, show_default=True, help="Measure also what runs on the host's CPU.")
 @click.option("--budget", default=0.5, show_default=True, help="Seconds of samples a cell.")
+@click.option(
+    "--limit",
+    default=Policy.limit_s,
+    show_default=True,
+    type=click.FloatRange(min=0, min_open=True),
+    help="Seconds that one run may take; what takes longer becomes a row that says so.",
+)
 @click.option("--remeasure", is_flag=True, help="Measure also what OUT holds already.")
 def main(
     out: Path,
@@ -43,6 +52,7 @@ def main(
     sweeps: bool,
     host: bool,
     budget: float,
+    limit: float,
     remeasure: bool,
 ) -> None:
     """Measure ceilings, labs and peers on each device, print the ladders, and leave the Parquet files under OUT/recorded."""
@@ -62,7 +72,7 @@ def main(
                 }  # fmt: skip
                 experiment = Experiment(name, parameters)
                 print(f"{experiment.lab.title} at scale {scale} on {spec}, {experiment.device.name}", flush=True)
-                summary = record(experiment, sweeps=sweeps, host=host, remeasure=remeasure)
+                summary = record(experiment, sweeps=sweeps, host=host, limit_s=limit, remeasure=remeasure)
                 seconds = time.perf_counter() - start
                 print(f"{summary}, {seconds:.0f} s\n", flush=True)
                 done.append((f"{name} {scale} {spec}", summary, seconds))
@@ -82,9 +92,9 @@ def one_of_each_kind(found: list[Device]) -> list[Device]:
     return list({(device.backend, device.kind): device for device in reversed(found)}.values())[::-1]
 
 
-def record(experiment: Experiment, *, sweeps: bool, host: bool, remeasure: bool) -> Summary:
+def record(experiment: Experiment, *, sweeps: bool, host: bool, limit_s: float, remeasure: bool) -> Summary:
     """Measure what is not fresh, into the recorded part of the store, and print the tables."""
-    device, store, policy = experiment.device, experiment.store, experiment.policy
+    device, store, policy = experiment.device, experiment.store, replace(experiment.policy, limit_s=limit_s)
     cells = [
         cell
         for cell in experiment.plan()
