@@ -63,6 +63,16 @@ def test_an_interrupted_case_goes_on_with_its_samples_and_in_its_run(bench: Benc
     assert list(tmp_path.iterdir()) == [], "what became rows is no longer kept aside"
 
 
+def test_a_cell_that_goes_on_is_not_held_against_the_limit_again(bench: Bench, tmp_path: Path) -> None:
+    short = replace(QUIET, limit_s=0.05)  # runs take 0.1 s
+    interrupted(bench, tmp_path, "timed run 13")
+    again(bench, tmp_path, policy=short)
+    assert [row["status"] for row in bench.rows] == ["ok"] * 3
+    anew = tmp_path / "anew"
+    again(bench, anew, policy=short)
+    assert [row["status"] for row in bench.rows] == ["failed"] * 3
+
+
 def test_a_sample_that_is_half_noted_is_not_kept(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read, calls = provenance.Clocks.read, iter(range(1000))
 

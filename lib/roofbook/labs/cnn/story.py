@@ -26,7 +26,7 @@ COMPARED = (
     ("On tensor cores with split operands", [("tensor-split", "double-buffered")]),
     ("Beside PyTorch on the GPU in fp32", [("double-buffered", "torch-fp32"), ("tensor-split", "torch-fp32")]),
     ("Beside it in fp16, both converted beforehand",
-     [("tensor-window", "torch-fp16"), ("tensor-window", "torch-compiled")]),
+     [("tensor-relaxed", "torch-fp16"), ("tensor-relaxed", "torch-compiled")]),
     ("Beside PyTorch on the host's CPU", [("vectors", "torch-cpu")]),
 )  # fmt: skip
 """What a sentence is about, and the pairs (rung, held against) that it tells."""
