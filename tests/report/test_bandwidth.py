@@ -38,8 +38,8 @@ def test_bandwidth_chart_says_what_it_leaves_out_and_what_a_bar_over_the_line_me
         "Streams beyond the axis: up to 32\u202fKiB 90\u202f000\u202fGB/s.",
         "Measured on another device, so not drawn: cpu.",
         "Moves no bytes by its model, so not drawn: idle.",
-        "No fp64 (elsewhere).",
-        "Not measured: missing.",
+        "elsewhere – no fp64.",
+        "missing – not measured.",
     )
     assert "failed: wrong result: error 7.77" in bandwidths().svg and "777" not in bandwidths().svg
     assert "(here" not in bandwidths(order=["plain", "library"]).notes[1], "at the line is not over it"

@@ -55,7 +55,7 @@ def test_a_series_with_nothing_measured_still_has_its_crossings_to_find() -> Non
     table = report.crossings(pd.DataFrame(), ZEROS)
     assert [row.cells[2].text for row in table.rows] == ["–"] * 4
     assert "lists on z0: not measured; dense on z0: not measured" in table.rows[0].cells[2].title
-    assert table.notes[-1] == "Not measured (dense, lists, both)."
+    assert table.notes[-1] == "dense, lists, both – not measured."
 
 
 def noisy(variant: str, seconds: float, case: str) -> dict[str, Any]:

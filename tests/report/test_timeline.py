@@ -51,8 +51,8 @@ def test_a_timeline_says_what_it_leaves_out() -> None:
     assert figure.notes[1:] == (
         "Tells no timeline: plain.",
         "wrong failed: not verified: error 2e-06, allowed 1e-06.",
-        "Not on this device (elsewhere).",
-        "Not measured: absent.",
+        "elsewhere – not on this device.",
+        "absent – not measured.",
     )
     with pytest.raises(UsageError, match="no verified run of plain, wrong on 256x256 tells a timeline"):
         report.timeline(traced_rows(), ["plain", "wrong"], case="256x256")

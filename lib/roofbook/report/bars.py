@@ -126,10 +126,11 @@ def absences(order: Sequence[str], found: Collection[str], elsewhere: Collection
     why = elsewhere if isinstance(elsewhere, Mapping) else dict.fromkeys(elsewhere, "not on this device")
     absent = {name: why[name] for name in order if name in why}
     missing = [name for name in order if name not in found and name not in absent]
+    why = absent | dict.fromkeys(missing, "not measured")
     return [
-        f"{reason[:1].upper()}{reason[1:]} ({', '.join(name for name in absent if absent[name] == reason)})."
-        for reason in dict.fromkeys(absent.values())
-    ] + [f"Not measured: {', '.join(missing)}."] * bool(missing)
+        f"{', '.join(name for name in why if why[name] == reason)} – {reason}."
+        for reason in dict.fromkeys(why.values())
+    ]
 
 
 def _speedup(base: Reading, own: Reading) -> tuple[float, float, float]:
