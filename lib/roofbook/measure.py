@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache
 from itertools import count
 from typing import Any
 
@@ -363,7 +364,7 @@ class _Aside:
 
 
 def _sample(cells: list[Cell], policy: Policy, progress: Progress, aside: _Aside) -> None:
-    flush = _Flush(cells[0].device) if policy.cache == "cold" else lambda: None
+    flush = _flush_of(cells[0].device) if policy.cache == "cold" else lambda: None
     clocks = provenance.Clocks(cells[0].device.nvml_index)
     active = []
     for cell in cells:
@@ -422,22 +423,33 @@ def _enough(cell: Cell, policy: Policy) -> bool:
 
 
 class _Flush:
-    """Overwrites the device's last cache by a copy. On a GPU at least 256 MiB: OpenCL tells of the first level only."""
+    """Overwrites the device's last cache by a copy. On a GPU at least 256 MiB: OpenCL tells of the first level only.
+
+    A CPU copies with all its cores, each a part: a memcpy is one core's work, and most of a quick sample's time.
+    """
 
     def __init__(self, device: Device) -> None:
         size = max(device.cache_bytes, (256 << 20) if device.kind == "gpu" else (8 << 20))
-        self.queue = device.queue()
-        self.source, self.target = device.empty(size), device.empty(size)
+        parts = device.compute_units if device.kind == "cpu" else 1
         import numpy as np
 
         drawn = np.random.default_rng(0).integers(
             0, 255, 1 << 20, np.uint8
         )  # what it holds is no matter: a MiB, repeated
-        self.queue.write(self.source, np.resize(drawn, size))
+        held = np.resize(drawn, -(-size // parts))
+        self.copies = [(device.queue(), device.empty(held.nbytes), device.upload(held)) for _ in range(parts)]
 
     def __call__(self) -> None:
-        self.queue.copy(self.target, self.source)
-        self.queue.finish()
+        for queue, target, source in self.copies:
+            queue.copy(target, source)
+        for queue, _, _ in self.copies:
+            queue.finish()
+
+
+@lru_cache(maxsize=2)  # a lab's device and its host
+def _flush_of(device: Device) -> _Flush:
+    """Made once for all cases: to fill its buffers takes as long as to sample a quick cell."""
+    return _Flush(device)
 
 
 def row(lab: Lab, case: Case, cell: Cell, run: str, policy: Policy) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from roofbook import devices as all_devices
 from roofbook.device import BuildFailed, Unsupported
 from roofbook.measure import Policy, twin
 
-from .made_up import QUIET, Bench, Device, made, samples_by_round
+from .made_up import QUIET, Bench, Device, Memory, Queue, made, samples_by_round
 
 
 def test_variants_are_interleaved_at_random_and_mirrored(bench: Bench) -> None:
@@ -152,3 +152,24 @@ def test_cold_overwrites_the_cache_before_each_sample_and_warm_never(bench: Benc
     assert events[3:] == ["copy", "finish", "timed run"] * 36
     bench(made("a"))
     assert "flush" not in {name for name, _ in bench.log}
+
+
+@pytest.mark.parametrize(("kind", "parts"), [("cpu", 3), ("gpu", 1)])
+def test_each_core_of_a_cpu_overwrites_its_part_of_the_cache(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, kind: str, parts: int
+) -> None:
+    copied: list[int] = []
+    queues: set[Queue] = set()
+
+    def copy(self: Queue, target: Memory, source: Memory) -> None:
+        assert target is not source and target.nbytes == source.nbytes
+        copied.append(source.nbytes)
+        queues.add(self)
+
+    monkeypatch.setattr(Queue, "copy", copy)
+    monkeypatch.setattr(Device, "kind", kind)
+    monkeypatch.setattr(Device, "compute_units", 3)
+    bench(made("a"), policy=replace(QUIET, cache="cold"))
+    assert len(copied) == 12 * parts and len(queues) == parts, "side by side: a queue does one thing after the other"
+    assert sum(copied) >= 12 * Device.cache_bytes
+    assert bench.log.of("finish") == ["flush"] * 12 * parts
