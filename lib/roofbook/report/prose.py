@@ -19,13 +19,13 @@ NOT_MEASURED = "(not measured)"
 
 def time_text(rows: "pd.DataFrame", variant: str, case: str) -> str:
     """'12.3 µs', the median time per unit of a variant; says so where there is no verified one."""
-    reading = newest(rows[rows["case"] == case]).get(variant)
+    reading = newest(_of(rows, case, variant)).get(variant)
     return show.duration(reading.median) if reading and reading.ok else NOT_MEASURED
 
 
 def ratio_text(rows: "pd.DataFrame", variant: str, reference: str, case: str) -> str:
     """'3.14 times as fast as', '1.20 times as slow as' or 'as fast as' (where the interval includes 1)."""
-    found = newest(rows[rows["case"] == case])
+    found = newest(_of(rows, case, variant, reference))
     own = found.get(variant)
     ratio = faster(found.get(reference), own) if own else None
     if ratio is None:
@@ -35,6 +35,11 @@ def ratio_text(rows: "pd.DataFrame", variant: str, reference: str, case: str) ->
     if ratio.estimate < 1:
         return f"{show.factor(1 / ratio.estimate)} times as slow as"
     return f"{show.factor(ratio.estimate)} times as fast as"
+
+
+def _of(rows: "pd.DataFrame", case: str, *variants: str) -> "pd.DataFrame":
+    """Those that a figure needs: to read all of a case takes long, and a page has a hundred figures."""
+    return rows[(rows["case"] == case) & rows["variant"].isin(variants)]
 
 
 def conclusions(lab: "Lab", experiment: "Measured", compared: Compared) -> str:

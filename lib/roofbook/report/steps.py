@@ -40,8 +40,9 @@ def effect(name: str, parent: str | None, rows: "pd.DataFrame", cases: Mapping[s
     import pandas as pd
 
     lines = []
+    both = rows[rows["variant"].isin((name, parent))] if len(rows) else rows
     for case, lack in cases.items():
-        found = newest(rows[rows["case"] == case]) if len(rows) else {}
+        found = newest(both[both["case"] == case]) if len(both) else {}
         own, other = found.get(name), found.get(parent or "")
         if own is None or not own.ok:
             why = f"failed: {own.why}" if own else lack or "not measured"
