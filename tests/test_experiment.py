@@ -276,7 +276,9 @@ def test_a_kernel_that_does_not_build_or_is_wrong_is_shown_with_its_reason_and_n
         assert reason in experiment.failed().html
     chart = experiment.ladder_chart()
     for figure in (chart, experiment.bandwidth_chart()):
-        assert "failed" in figure.html and "side is no power of two (bit-neighbours)." in figure.html
+        assert (
+            "failed" in figure.html and "bit-neighbours – not on this case: a side is no power of two." in figure.html
+        )
         assert "no-compute" not in figure.html, "a probe is no rung"
     assert "(not measured)" in experiment.value("fused") and "(not measured)" in experiment.times("soa", "sequential")
 
@@ -426,7 +428,7 @@ def test_a_series_is_measured_and_shown_and_leaves_the_ladder_as_it_is(opened: O
     assert set(experiment.rows["case"]) == {"40x24", "24x24", "56x24"}
     chart = experiment.series_chart("width").html
     assert ">fused<" in chart and ">soa<" in chart and ">width, cells<" in chart and WIDTHS.question in chart
-    assert "Not on this case: a side is no power of two (bit-neighbours)." in chart
+    assert "bit-neighbours – not on this case: a side is no power of two." in chart
     table = experiment.crossings("width")
     assert table.frame["first"].tolist() == ["soa", "bit-neighbours"] and table.frame.at_start.notna().tolist() == [
         True,
