@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from roofbook import labs, record
 from roofbook.device import Unsupported
 from roofbook.experiment import Experiment
-from roofbook.recorded import Record, records
+from roofbook.recorded import Record, records, sections
 from roofbook.store import Store
 
 ROOT = Path(__file__).parents[1]
@@ -217,3 +217,12 @@ def test_the_runs_that_the_book_keeps_are_whole_and_small() -> None:
         assert len(good) and all(len(samples) >= 3 for samples in good["samples_s"])
         assert (good["error"] <= good["bound"]).all() | (good["role"] == "probe").any()
         assert rows[rows["status"] == "failed"]["reason"].notna().all()
+
+
+@pytest.mark.parametrize("name", [labs.CEILINGS, *labs.names()])
+def test_all_that_the_book_keeps_can_be_drawn(name: str) -> None:
+    lab, store = labs.get(name), Store(ROOT / "results")
+    drawn = sections(lab, store)
+    kept = [each for scale in ("published", "large") for each in records(lab, store, scale)]
+    assert drawn.count('<details class="on-record"') == len(kept)
+    assert all(f"The ladder on {case.name}" in drawn for each in kept for case in each.cases if name != labs.CEILINGS)

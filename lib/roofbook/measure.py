@@ -72,6 +72,8 @@ class Cell:
     parts: dict[str, list[float]] = field(default_factory=dict)
     """Seconds of each part, by its name."""
     rounds: list[int] = field(default_factory=list)
+    cut: set[int] = field(default_factory=set)
+    """Rounds that an interrupt cut short: they pair with few others."""
     clocks: list[dict[str, Any]] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
     warm: bool = False
@@ -376,6 +378,10 @@ def _sample(cells: list[Cell], policy: Policy, progress: Progress, aside: _Aside
             active.append(cell)
         except Exception as error:
             cell.reason = reason_of(error)
+    due = [set(cell.rounds) for cell in active if not _enough(cell, policy)]
+    cut = set[int]().union(*due) - set[int].intersection(*due) if due else set[int]()
+    for cell in active:
+        cell.cut = cut
     order = random.Random(policy.seed)
     for number in count(max((1 + max(cell.rounds) for cell in active if cell.rounds), default=0)):
         # Drawn anew every second round and walked back in between: a drift then favours no place in the row.
@@ -416,9 +422,9 @@ def _sample(cells: list[Cell], policy: Policy, progress: Progress, aside: _Aside
 
 
 def _enough(cell: Cell, policy: Policy) -> bool:
-    n, spent = len(cell.samples), sum(cell.walls)
+    n, spent = len(set(cell.rounds) - cell.cut), sum(cell.walls)
     if n < policy.minimum:
-        return n >= policy.scarce and spent / n >= policy.budget_s
+        return n >= policy.scarce and spent / len(cell.walls) >= policy.budget_s
     return spent + cell.emptying >= policy.budget_s or stats.relative_standard_error(cell.samples) < policy.noise
 
 

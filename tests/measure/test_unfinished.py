@@ -63,6 +63,18 @@ def test_an_interrupted_case_goes_on_with_its_samples_and_in_its_run(bench: Benc
     assert list(tmp_path.iterdir()) == [], "what became rows is no longer kept aside"
 
 
+@pytest.mark.parametrize("fails", ["timed run 2", "timed run 3", "timed run 4"])
+def test_cells_of_few_samples_have_as_many_rounds_in_common_as_without_an_interrupt(
+    bench: Bench, tmp_path: Path, fails: str
+) -> None:
+    few = replace(QUIET, budget_s=0.05)  # runs take 0.1 s: the least samples that a cell may have
+    again(bench, tmp_path / "whole", policy=few)
+    assert [row["rounds"] for row in bench.rows] == [[0, 1, 2]] * 3
+    interrupted(bench, tmp_path, fails, policy=few)
+    again(bench, tmp_path, policy=few)
+    assert len(set.intersection(*(set(row["rounds"]) for row in bench.rows))) == 3
+
+
 def test_a_cell_that_goes_on_is_not_held_against_the_limit_again(bench: Bench, tmp_path: Path) -> None:
     short = replace(QUIET, limit_s=0.05)  # runs take 0.1 s
     interrupted(bench, tmp_path, "timed run 13")

@@ -5,7 +5,7 @@ import pytest
 from roofbook import report
 from roofbook.errors import UsageError
 
-from .rows import lab_rows
+from .rows import frame, lab_rows, row
 
 
 def test_ladder_chart_without_its_base_starts_at_the_first_variant() -> None:
@@ -13,3 +13,13 @@ def test_ladder_chart_without_its_base_starts_at_the_first_variant() -> None:
     assert "over port" in figure.title
     with pytest.raises(UsageError, match="verified time"):
         report.ladder_chart(lab_rows(), ["soa"], case="256x256")
+
+
+def test_a_ratio_of_too_few_rounds_is_a_bar_without_whiskers() -> None:
+    few, enough = (
+        report.ladder_chart(
+            frame(row("a", 1e-5, n=3), row("b", 2e-6, n=3, rounds=rounds)), ["a", "b"], case="256x256", base="a"
+        ).svg
+        for rounds in ([2, 3, 4], [0, 1, 2])
+    )
+    assert "5.21×" in few and few.count("<path") < enough.count("<path")

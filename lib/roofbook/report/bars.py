@@ -39,7 +39,7 @@ def ladder_chart(
         base = good[0]
     speed = {name: _speedup(found[base], found[name]) for name in good}
     line = found[base].median / published[0] if published else math.nan
-    ends = [each for triple in speed.values() for each in triple if math.isfinite(each)] + ([line] if published else [])
+    ends = [each for triple in speed.values() for each in triple if 0 < each < math.inf] + ([line] if published else [])
     log = max(ends) / min(ends) > 20
     left = (1.0 if min(ends) >= 1 else min(ends) / 1.2) if log else 0.0
     right = max(ends) ** 1.04 * 1.08 if log else max(ends) * 1.06
