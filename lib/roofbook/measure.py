@@ -269,7 +269,8 @@ def _prepare(
         whole = seconds / small.units * units
         if whole > policy.limit_s and not cell.samples:  # one that goes on was let in before
             raise OutOfTime(
-                f"a run of {units} x {lab.unit} would take {whole:.0f} s, the limit is {policy.limit_s:g} s"
+                f"a run{f' of {units} x {lab.unit}' if units > 1 else ''} would take {whole:.0f} s,"
+                f" the limit is {policy.limit_s:g} s"
             )
         if units == small.units:  # what was verified is what will be timed, and it is warm
             cell.runnable, trial, cell.warm = trial, None, True

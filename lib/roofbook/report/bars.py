@@ -100,7 +100,7 @@ def cross(ax: Any, at: int, why: str) -> None:
     """What stands in place of the bar of a variant that failed."""
     across = ax.get_yaxis_transform()
     ax.plot([0.01], [at + 0.18], "x", transform=across, color=COLOURS["failed"], ms=7, mew=2, clip_on=False)
-    ax.text(0.035, at + 0.18, f"failed: {_short(why, 60)}", transform=across, va="center", size=FONT - 1.5)
+    ax.text(0.035, at + 0.18, f"failed: {_short(why, 76)}", transform=across, va="center", size=FONT - 1.5)
 
 
 def bar(ax: Any, at: int, end: float, role: str, whiskers: tuple[float, float] | None, start: float = 0.0) -> None:

@@ -1,10 +1,10 @@
 """Numbers inside sentences: medians and ratios as text, read from rows, so that no figure is ever typed."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from roofbook.report import units as show
-from roofbook.report.readings import faster, newest
+from roofbook.report.readings import TOO_FEW, faster, newest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -15,6 +15,7 @@ Compared = Sequence[tuple[str, Sequence[tuple[str, str]]]]
 """What a sentence is about, and the pairs (rung, held against) that it tells."""
 
 NOT_MEASURED = "(not measured)"
+NOT_COMPARED = "(too few samples to compare)"
 
 
 def time_text(rows: "pd.DataFrame", variant: str, case: str) -> str:
@@ -24,17 +25,29 @@ def time_text(rows: "pd.DataFrame", variant: str, case: str) -> str:
 
 
 def ratio_text(rows: "pd.DataFrame", variant: str, reference: str, case: str) -> str:
-    """'3.14 times as fast as', '1.20 times as slow as' or 'as fast as' (where the interval includes 1)."""
+    """'3.14 times as fast as', '1.20 times as slow as'; where the interval includes 1, 'as fast as' or 'within the noise of'.
+
+    The first of these two where it is no wider than the band in which the claims take two times for equal.
+    """
+    from roofbook.claims import NONE_OURS
+
     found = newest(_of(rows, case, variant, reference))
     own = found.get(variant)
     ratio = faster(found.get(reference), own) if own else None
     if ratio is None:
         return f"{NOT_MEASURED} against"
+    if TOO_FEW in ratio.how:
+        return f"{NOT_COMPARED} with"
     if ratio.same:
-        return "as fast as"
+        return "as fast as" if ratio.high <= ratio.low * NONE_OURS**2 else "within the noise of"
     if ratio.estimate < 1:
         return f"{show.factor(1 / ratio.estimate)} times as slow as"
     return f"{show.factor(ratio.estimate)} times as fast as"
+
+
+def known(parts: Iterable[str], joined: str = ", ") -> str:
+    """Parts of a sentence one after the other, without those whose figure is not there; '' for none."""
+    return joined.join(part for part in parts if NOT_MEASURED not in part and NOT_COMPARED not in part)
 
 
 def _of(rows: "pd.DataFrame", case: str, *variants: str) -> "pd.DataFrame":
@@ -47,13 +60,10 @@ def conclusions(lab: "Lab", experiment: "Measured", compared: Compared) -> str:
     said = []
     for case in [each.name for each in experiment.cases]:
         fastest = experiment.fastest(case)
-        sentences = [
-            f"The fastest rung here is `{fastest}`: {experiment.value(fastest, case)} a {lab.unit}, which is"
-            f" {experiment.times(fastest, lab.base, case)} `{lab.base}`."
-        ]
+        against = known([f", which is {experiment.times(fastest, lab.base, case)} `{lab.base}`"])
+        sentences = [f"The fastest rung here is `{fastest}`: {experiment.value(fastest, case)} a {lab.unit}{against}."]
         for what, pairs in compared:
-            told = [f"`{one}` is {experiment.times(one, other, case)} `{other}`" for one, other in pairs]
-            told = [each for each in told if NOT_MEASURED not in each]
-            sentences += [f"{what}: {', '.join(told)}."] * bool(told)
+            told = known(f"`{one}` is {experiment.times(one, other, case)} `{other}`" for one, other in pairs)
+            sentences += [f"{what}: {told}."] * bool(told)
         said.append(f"**{case}.** " + " ".join(sentences))
     return "\n\n".join(said)

@@ -50,7 +50,7 @@ def test_the_summary_leaves_out_what_was_not_measured() -> None:
     assert "`vectors` is so much over" in said and "`double-buffered` is" not in said and NOT_MEASURED not in said
     assert "PyTorch" not in said and "ensor" not in said
     nothing = LAB.summary(cast(Measured, Known()))
-    assert nothing.count(NOT_MEASURED) == 4, "a time and a ratio a case: the page says that there is none"
+    assert nothing.count(NOT_MEASURED) == 2, "once a case the page says that there is none"
 
 
 def test_the_table_says_what_each_check_lets_pass() -> None:

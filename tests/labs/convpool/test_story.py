@@ -57,7 +57,7 @@ def test_the_summary_leaves_out_what_was_not_measured() -> None:
     assert "`lists` is so much over" in said and "`strips` is so" not in said and NOT_MEASURED not in said
     assert "PyTorch" not in said and "ensor" not in said
     nothing = LAB.summary(cast(Measured, Known()))
-    assert nothing.count(NOT_MEASURED) == 4, "a time and a ratio a case: the page says that there is none"
+    assert nothing.count(NOT_MEASURED) == 2, "once a case the page says that there is none"
 
 
 def test_no_step_is_left_out_of_the_sentences_by_mistake() -> None:

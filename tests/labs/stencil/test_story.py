@@ -182,4 +182,4 @@ def test_the_summary_leaves_out_what_was_not_measured() -> None:
     assert "`float2` is so much over" in said and "`tasks-2` is" not in said and NOT_MEASURED not in said
     assert "PyTorch" not in said and "The port alone" not in said
     nothing = LAB.summary(cast(Measured, Known()))
-    assert nothing.count(NOT_MEASURED) == 4, "a time and a ratio a case: the page says that there is none"
+    assert nothing.count(NOT_MEASURED) == 2, "once a case the page says that there is none"

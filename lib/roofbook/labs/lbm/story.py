@@ -24,20 +24,29 @@ if TYPE_CHECKING:
 
 
 def summary(experiment: Measured) -> str:
-    """One paragraph a case."""
+    """One paragraph a case. What was not measured is left out."""
+    from ...report.prose import known
+
     said = []
     for case in experiment.cases:
         name = case.name
         fastest = experiment.fastest(name)
-        said.append(
-            f"**{name}.** The fastest rung here is `{fastest}`: {experiment.value(fastest, name)} a step, which is"
-            f" {experiment.times(fastest, 'sequential', name)} `sequential` and"
-            f" {experiment.times(fastest, 'openmp', name)} C + OpenMP on the host's cores."
-            f" The host alone (`no-compute`) takes {experiment.value('no-compute', name)} a step, `soa`"
-            f" {experiment.value('soa', name)}."
-            f" One grid instead of two (`in-place`) is {experiment.times('in-place', LAB.best, name)} `{LAB.best}`, and"
-            f" fp16 storage {experiment.times('half-storage', 'in-place', name)} `in-place`."
-        )
+        against = known(
+            (f"{experiment.times(fastest, 'sequential', name)} `sequential`",
+             f"{experiment.times(fastest, 'openmp', name)} C + OpenMP on the host's cores"), " and ",
+        )  # fmt: skip
+        alone = known((
+            f"the host alone (`no-compute`) takes {experiment.value('no-compute', name)} a step",
+            f"`soa` takes {experiment.value('soa', name)}",
+        ))  # fmt: skip
+        last = known((
+            f"one grid instead of two (`in-place`) is {experiment.times('in-place', LAB.best, name)} `{LAB.best}`",
+            f"fp16 storage (`half-storage`) is {experiment.times('half-storage', 'in-place', name)} `in-place`",
+        ))  # fmt: skip
+        words = [f"The fastest rung here is `{fastest}`: {experiment.value(fastest, name)} a step"]
+        words[0] += f", which is {against}" if against else ""
+        words += [each[:1].upper() + each[1:] for each in (alone, last) if each]
+        said.append(f"**{name}.** " + " ".join(f"{each}." for each in words))
     return "\n\n".join(said)
 
 
