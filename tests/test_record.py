@@ -225,4 +225,5 @@ def test_all_that_the_book_keeps_can_be_drawn(name: str) -> None:
     drawn = sections(lab, store)
     kept = [each for scale in ("published", "large") for each in records(lab, store, scale)]
     assert drawn.count('<details class="on-record"') == len(kept)
+    assert ("Bandwidth that each variant reaches" in drawn) == (name in ("lbm", "stencil")), "where memory is the bound"
     assert all(f"The ladder on {case.name}" in drawn for each in kept for case in each.cases if name != labs.CEILINGS)

@@ -88,7 +88,8 @@ class Record(View):
         for case in self.cases:
             timed = set(self.rows[(self.rows["case"] == case.name) & (self.rows["status"] == "ok")]["role"])
             blocks += [self.ladder(case.name), self.peers(case.name) if "peer" in timed else None]
-        blocks += [self.roofline(), self.bandwidth_chart() if self.lab.home == "opencl" else None]
+        bound = self.bound(self.case())
+        blocks += [self.roofline(), self.bandwidth_chart() if bound and bound.roof == "memory" else None]
         blocks += [self.counters(case.name) for case in self.cases]
         blocks += [self.parts() if self.lab.parts else None, self.resources()]
         for sweep in self.lab.sweeps:
