@@ -15,25 +15,9 @@ from roofbook.labs.convpool.problem import Layer, inputs, reference
 from roofbook.labs.convpool.story import Outcome, added, pooled, products_of, rounded, saturated, what_passes
 from roofbook.report.prose import NOT_MEASURED
 
+from ..known import Known
+
 HOST = cast(Device, None)  # the table is computed without a device
-
-
-class Known:
-    """Cells of which some are measured."""
-
-    def __init__(self, *measured: str) -> None:
-        self.measured = measured
-        self.cases = LAB.cases("test")
-
-    def value(self, variant: str, case: str | None = None) -> str:
-        return f"the time of {variant} on {case}" if variant in self.measured else NOT_MEASURED
-
-    def times(self, variant: str, reference: str, case: str | None = None) -> str:
-        both = {variant, reference} <= set(self.measured)
-        return f"so much over on {case}" if both else f"{NOT_MEASURED} against"
-
-    def fastest(self, case: str) -> str:
-        return self.measured[0] if self.measured else LAB.best
 
 
 # -- sentences ---------------------------------------------------------------------------------------------------------
@@ -41,7 +25,7 @@ class Known:
 
 def test_the_summary_tells_every_pair_that_was_measured() -> None:
     names = [variant.name for variant in (*LAB.ladder, *LAB.peers)]
-    said = LAB.summary(cast(Measured, Known("strips", *names))).split("\n\n")
+    said = LAB.summary(cast(Measured, Known(LAB, "strips", *names))).split("\n\n")
     assert [each.split("**")[1] for each in said] == [f"{case.name}." for case in LAB.cases("test")]
     for text, case in zip(said, LAB.cases("test"), strict=True):
         assert f"`strips`: the time of strips on {case.name} a layer" in text and NOT_MEASURED not in text
@@ -53,10 +37,10 @@ def test_the_summary_tells_every_pair_that_was_measured() -> None:
 
 
 def test_the_summary_leaves_out_what_was_not_measured() -> None:
-    said = LAB.summary(cast(Measured, Known("lists", "filter-groups", "strips", "sequential")))
+    said = LAB.summary(cast(Measured, Known(LAB, "lists", "filter-groups", "strips", "sequential")))
     assert "`lists` is so much over" in said and "`strips` is so" not in said and NOT_MEASURED not in said
     assert "PyTorch" not in said and "ensor" not in said
-    nothing = LAB.summary(cast(Measured, Known()))
+    nothing = LAB.summary(cast(Measured, Known(LAB)))
     assert nothing.count(NOT_MEASURED) == 2, "once a case the page says that there is none"
 
 

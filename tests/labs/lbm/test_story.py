@@ -6,43 +6,31 @@ from typing import cast
 
 from roofbook.lab import Measured
 from roofbook.labs.lbm import LAB
-from roofbook.report.prose import NOT_MEASURED
 
-
-class Known:
-    """Cells of which some are measured."""
-
-    def __init__(self, *measured: str) -> None:
-        self.measured = measured
-        self.cases = LAB.cases("test")
-
-    def value(self, variant: str, case: str | None = None) -> str:
-        return f"the time of {variant}" if variant in self.measured else NOT_MEASURED
-
-    def times(self, variant: str, reference: str, case: str | None = None) -> str:
-        return "so much over" if {variant, reference} <= set(self.measured) else f"{NOT_MEASURED} against"
-
-    def fastest(self, case: str) -> str:
-        return self.measured[0] if self.measured else LAB.best
+from ..known import Known
 
 
 def said(*measured: str) -> list[str]:
-    return LAB.summary(cast(Measured, Known(*measured))).split("\n\n")
+    return LAB.summary(cast(Measured, Known(LAB, *measured))).split("\n\n")
 
 
 def test_the_summary_tells_all_that_was_measured() -> None:
+    case = LAB.cases("test")[0].name
     told = said("vectors", *(variant.name for variant in (*LAB.ladder, *LAB.peers)))
     assert len(told) == len(LAB.cases("test"))
     assert told[0].endswith(
-        "The fastest rung here is `vectors`: the time of vectors a step, which is so much over `sequential` and so much over"
-        " C + OpenMP on the host's cores. The host alone (`no-compute`) takes the time of no-compute a step, `soa` takes"
-        f" the time of soa. One grid instead of two (`in-place`) is so much over `{LAB.best}`, fp16 storage (`half-storage`)"
-        " is so much over `in-place`."
+        f"The fastest rung here is `vectors`: the time of vectors on {case} a step, which is so much over on {case}"
+        f" `sequential` and so much over on {case} C + OpenMP on the host's cores. The host alone (`no-compute`) takes"
+        f" the time of no-compute on {case} a step, `soa` takes the time of soa on {case}. One grid instead of two"
+        f" (`in-place`) is so much over on {case} `{LAB.best}`, fp16 storage (`half-storage`) is so much over on {case}"
+        " `in-place`."
     )
 
 
 def test_the_summary_leaves_out_what_was_not_measured() -> None:
+    case = LAB.cases("test")[0].name
     assert said("vectors", "sequential", "soa")[0].endswith(
-        "`vectors`: the time of vectors a step, which is so much over `sequential`. `soa` takes the time of soa."
+        f"`vectors`: the time of vectors on {case} a step, which is so much over on {case} `sequential`."
+        f" `soa` takes the time of soa on {case}."
     )
-    assert said("vectors")[0].endswith("`vectors`: the time of vectors a step.")
+    assert said("vectors")[0].endswith(f"`vectors`: the time of vectors on {case} a step.")

@@ -16,33 +16,25 @@ from roofbook.labs.lenet.problem import error_over_bound, inputs, reference, sam
 from roofbook.report.html import Table
 from roofbook.report.prose import NOT_MEASURED
 
+from ..known import Known
+
 HOST = cast(Device, None)  # the table is computed without a device
 TOLD: Mapping[str, Any] = {"source": "drawn, 5 images", "images": 5, "accuracy": 0.8}
 
 
-class Known:
-    """Cells of which some are measured."""
+class Told(Known):
+    """Known cells with facts beside their times."""
 
     def __init__(self, *measured: str, facts: Mapping[str, Any] = TOLD) -> None:
-        self.measured, self.facts = measured, facts
-        self.cases = LAB.cases("test")
-
-    def value(self, variant: str, case: str | None = None) -> str:
-        return f"the time of {variant} on {case}" if variant in self.measured else NOT_MEASURED
-
-    def times(self, variant: str, reference: str, case: str | None = None) -> str:
-        both = {variant, reference} <= set(self.measured)
-        return f"so much over on {case}" if both else f"{NOT_MEASURED} against"
-
-    def fastest(self, case: str) -> str:
-        return self.measured[0] if self.measured else LAB.best
+        super().__init__(LAB, *measured)
+        self.facts = facts
 
     def fact(self, variant: str, case: str, name: str) -> Any:
         return self.facts[name] if variant in self.measured else None
 
 
 def summary(*measured: str) -> list[str]:
-    return LAB.summary(cast(Measured, Known(*measured))).split("\n\n")
+    return LAB.summary(cast(Measured, Told(*measured))).split("\n\n")
 
 
 def test_the_summary_tells_every_pair_that_was_measured() -> None:

@@ -19,6 +19,8 @@ from roofbook.labs.stencil import LAB, story
 from roofbook.labs.stencil.problem import ROOT_ULPS
 from roofbook.report.prose import NOT_MEASURED
 
+from ..known import Known
+
 FLOATS = st.floats(-(2.0**127), 2.0**127, width=32)
 
 
@@ -146,27 +148,15 @@ def test_the_table_says_what_the_roots_give_away_and_that_fusing_changes_no_bit(
 # -- sentences ---------------------------------------------------------------------------------------------------------
 
 
-class Known:
-    """Cells of which some are measured; every ratio says who is held against whom."""
-
-    def __init__(self, *measured: str) -> None:
-        self.measured = measured
-        self.cases = LAB.cases("test")[:2]
-
-    def value(self, variant: str, case: str | None = None) -> str:
-        return f"the time of {variant} on {case}" if variant in self.measured else NOT_MEASURED
-
-    def times(self, variant: str, reference: str, case: str | None = None) -> str:
-        both = {variant, reference} <= set(self.measured)
-        return f"so much over on {case}" if both else f"{NOT_MEASURED} against"
-
-    def fastest(self, case: str) -> str:
-        return self.measured[0] if self.measured else LAB.best
+def known(*measured: str) -> Known:
+    made = Known(LAB, *measured)
+    made.cases = made.cases[:2]
+    return made
 
 
 def test_the_summary_tells_every_pair_that_was_measured() -> None:
     names = [variant.name for variant in (*LAB.ladder, *LAB.peers)]
-    said = LAB.summary(cast(Measured, Known("fused", *names))).split("\n\n")
+    said = LAB.summary(cast(Measured, known("fused", *names))).split("\n\n")
     assert [each.split("**")[1] for each in said] == [f"{case.name}." for case in LAB.cases("test")[:2]]
     for text, case in zip(said, LAB.cases("test"), strict=False):
         assert f"`fused`: the time of fused on {case.name} a pass" in text and NOT_MEASURED not in text
@@ -178,8 +168,8 @@ def test_the_summary_tells_every_pair_that_was_measured() -> None:
 
 
 def test_the_summary_leaves_out_what_was_not_measured() -> None:
-    said = LAB.summary(cast(Measured, Known("float2", "flat", "tasks-2", "sequential")))
+    said = LAB.summary(cast(Measured, known("float2", "flat", "tasks-2", "sequential")))
     assert "`float2` is so much over" in said and "`tasks-2` is" not in said and NOT_MEASURED not in said
     assert "PyTorch" not in said and "The port alone" not in said
-    nothing = LAB.summary(cast(Measured, Known()))
+    nothing = LAB.summary(cast(Measured, known()))
     assert nothing.count(NOT_MEASURED) == 2, "once a case the page says that there is none"
