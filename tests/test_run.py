@@ -98,7 +98,7 @@ def test_an_interrupt_keeps_whole_cells_and_the_next_call_goes_on(auto: Device, 
 def test_an_interrupt_in_the_midst_of_a_case_keeps_the_cells_that_are_whole(
     auto: Device, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(measure, "_enough", lambda cell, _: cell.variant.name == "select" and len(cell.samples) == 2)
+    monkeypatch.setattr(measure, "_enough", lambda cell, *_: cell.variant.name == "select" and len(cell.samples) == 2)
 
     def press_ctrl_c(what: str, now: str) -> None:
         if now.startswith("sample 5 "):

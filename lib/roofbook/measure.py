@@ -7,7 +7,7 @@ import json
 import math
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -72,8 +72,6 @@ class Cell:
     parts: dict[str, list[float]] = field(default_factory=dict)
     """Seconds of each part, by its name."""
     rounds: list[int] = field(default_factory=list)
-    cut: set[int] = field(default_factory=set)
-    """Rounds that an interrupt cut short: they pair with few others."""
     clocks: list[dict[str, Any]] = field(default_factory=list)
     facts: dict[str, Any] = field(default_factory=dict)
     warm: bool = False
@@ -381,8 +379,6 @@ def _sample(cells: list[Cell], policy: Policy, progress: Progress, aside: _Aside
             cell.reason = reason_of(error)
     due = [set(cell.rounds) for cell in active if not _enough(cell, policy)]
     cut = set[int]().union(*due) - set[int].intersection(*due) if due else set[int]()
-    for cell in active:
-        cell.cut = cut
     order = random.Random(policy.seed)
     for number in count(max((1 + max(cell.rounds) for cell in active if cell.rounds), default=0)):
         # Drawn anew every second round and walked back in between: a drift then favours no place in the row.
@@ -411,7 +407,7 @@ def _sample(cells: list[Cell], policy: Policy, progress: Progress, aside: _Aside
             cell.clocks.append(clocks.read())
             aside.now_and_then()
         for cell in active:
-            if not cell.reason and (number + 1 >= policy.maximum or _enough(cell, policy)):
+            if not cell.reason and (number + 1 >= policy.maximum or _enough(cell, policy, cut)):
                 try:
                     assert cell.runnable is not None
                     cell.facts, cell.whole = cell.runnable.facts(), True
@@ -422,8 +418,9 @@ def _sample(cells: list[Cell], policy: Policy, progress: Progress, aside: _Aside
             break
 
 
-def _enough(cell: Cell, policy: Policy) -> bool:
-    n, spent = len(set(cell.rounds) - cell.cut), sum(cell.walls)
+def _enough(cell: Cell, policy: Policy, cut: Collection[int] = ()) -> bool:
+    """cut: rounds that an interrupt cut short. They pair with few others, so that their samples are not of the least."""
+    n, spent = len(set(cell.rounds).difference(cut)), sum(cell.walls)
     if n < policy.minimum:
         return n >= policy.scarce and spent / len(cell.walls) >= policy.budget_s
     return spent + cell.emptying >= policy.budget_s or stats.relative_standard_error(cell.samples) < policy.noise
