@@ -1,6 +1,8 @@
 """The store loses nothing: killed writers, writers side by side, interrupted merges; and it tells each cell's state."""
 
+import contextlib
 import hashlib
+import itertools
 import json
 import os
 import random
@@ -391,82 +393,112 @@ def test_compact_that_dies(kept: Store, monkeypatch: pytest.MonkeyPatch, removed
     assert variants(kept) == ["v0", "v1", "v2", "v3"]
 
 
-WRITER = """
-import json, sys
+FORKING = """
+import json, os, signal, sys
 from datetime import UTC, datetime
+import pandas, pyarrow.parquet
 sys.path.insert(0, sys.argv[1])
 from roofbook.store import Store
-kept, row, name, count = Store(sys.argv[2]), json.loads(sys.argv[3]), sys.argv[4], int(sys.argv[5])
-for number in range(count):
-    kept.append([{**row, "variant": f"{name}-{number}", "started": datetime.now(UTC), "samples_s": [1.0] * 500}])
-    print(number, flush=True)
+plain = json.loads(sys.argv[2])
+def append(root, variant):
+    Store(root).append([{**plain, "variant": variant, "started": datetime.now(UTC), "samples_s": [1.0] * 500}])
+def ended():
+    return os.waitstatus_to_exitcode(os.wait()[1])
+"""
+"""How a process begins that forks others: what they all import takes a hundred times as long as an append."""
+
+WRITERS = """
+root, count, *names = sys.argv[3:]
+for name in names:
+    if os.fork() == 0:
+        for number in range(int(count)):
+            append(root, f"{name}-{number}")
+            os.write(1, f"{name}-{number} {os.getpid()}\\n".encode())  # at once, unlike print: others write too
+        os._exit(0)
+sys.exit(any([ended() for _ in names]))
 """
 
-
-def writer(kept: Store, name: str, count: int) -> "subprocess.Popen[str]":
-    """A process that appends one row after the other and says so after each."""
-    plain = json.dumps({**row(), "started": None})
-    command = [sys.executable, "-c", WRITER, LIB, str(kept.root), plain, name, str(count)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+Forking = Callable[..., "subprocess.Popen[str]"]
 
 
-def test_killed_writers_lose_nothing(kept: Store) -> None:
+@pytest.fixture
+def forking() -> Iterator[Forking]:
+    """Starts a process that forks as `code` says; none of the family outlives the test."""
+    started = []
+
+    def start(code: str, *arguments: str) -> "subprocess.Popen[str]":
+        command = [sys.executable, "-c", FORKING + code, LIB, json.dumps({**row(), "started": None}), *arguments]
+        started.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True))
+        return started[-1]
+
+    yield start
+    for family in started:
+        with family, contextlib.suppress(ProcessLookupError):
+            os.killpg(family.pid, signal.SIGKILL)
+
+
+def test_killed_writers_lose_nothing(kept: Store, forking: Forking) -> None:
     """kill -9 at random moments: every append that had returned is there whole, and nothing else is in the way."""
     chance = random.Random(1)
-    promised = []
-    for turn in range(6):
-        children = {name: writer(kept, name, 10_000) for name in (f"a{turn}", f"b{turn}", f"c{turn}")}
-        for name, child in children.items():
-            assert child.stdout
-            promised.append(f"{name}-{int(child.stdout.readline())}")
-        for name, child in children.items():
-            time.sleep(chance.uniform(0, 0.05))
-            child.send_signal(signal.SIGKILL)
-            assert child.stdout
-            promised += [f"{name}-{number}" for number in child.stdout.read().split("\n")[:-1]]
-            child.wait()
-    assert len(promised) > 36
+    names = [f"w{number}" for number in range(18)]
+    family = forking(WRITERS, str(kept.root), "10000", *names)
+    assert family.stdout
+    promised: list[str] = []
+    alive: dict[str, int] = {}
+    while len(alive) < len(names):
+        variant, who = family.stdout.readline().split()
+        promised.append(variant)
+        alive[variant.split("-")[0]] = int(who)
+    for process in chance.sample(sorted(alive.values()), len(alive)):
+        time.sleep(chance.uniform(0, 0.05))
+        os.kill(process, signal.SIGKILL)
+    promised += [line.split()[0] for line in family.stdout]
+    family.wait()
+    assert len(promised) > 2 * len(names)
     read = kept.rows("lbm")
     assert set(promised) <= set(read["variant"])
-    assert len(read) <= len(promised) + 18  # at most the one append of each writer that was cut before it could say so
+    assert len(read) <= len(promised) + len(names)  # at most the one append of each that was cut before it could say so
     assert set(read["samples_s"].map(len)) == {500}
 
 
-def test_killed_inside_an_append(kept: Store) -> None:
-    """Killed at each step of one append: before the link nothing is seen, after it the row is whole."""
-    for step in ("fsync", "link", "unlink"):
-        for when in ("before", "after"):
-            code = f"""
-import os, signal, sys
-sys.path[:0] = {[LIB, str(Path(__file__).parent)]!r}
-from test_store import row
-from roofbook.store import Store
-Store({str(kept.root)!r}).append([row("first")])
-real = os.{step}
-def deadly(*a, **k):
-    if {when == "after"}:
-        real(*a, **k)
-    os.kill(os.getpid(), signal.SIGKILL)
-os.{step} = deadly
-Store({str(kept.root)!r}).append([row("second")])
+STEPS = ("fsync", "link", "unlink")
+MOMENTS = ("before", "after")
+
+DEADLY = """
+for step in sys.argv[4].split():
+    for when in sys.argv[5].split():
+        if os.fork() == 0:
+            root, real = os.path.join(sys.argv[3], f"{when}-{step}"), getattr(os, step)
+            append(root, "first")
+            def deadly(*a, **k):
+                if when == "after":
+                    real(*a, **k)
+                os.kill(os.getpid(), signal.SIGKILL)
+            setattr(os, step, deadly)
+            append(root, "second")
+        print(step, when, ended(), flush=True)
 """
-            child = subprocess.run([sys.executable, "-c", code], check=False)
-            assert child.returncode == -signal.SIGKILL
-            linked = (step, when) in (("link", "after"), ("unlink", "before"), ("unlink", "after"))
-            assert variants(kept) == ["first", *["second"] * linked], (step, when)
-            shutil.rmtree(kept.root)
 
 
-def test_four_writers_and_a_merger_lose_nothing(kept: Store) -> None:
+def test_killed_inside_an_append(tmp_path: Path, forking: Forking) -> None:
+    """Killed at each step of one append: before the link nothing is seen, after it the row is whole."""
+    said, _ = forking(DEADLY, str(tmp_path), " ".join(STEPS), " ".join(MOMENTS)).communicate()
+    assert said.splitlines() == [f"{step} {when} {-signal.SIGKILL:d}" for step in STEPS for when in MOMENTS]
+    for step, when in itertools.product(STEPS, MOMENTS):
+        linked = (step, when) in (("link", "after"), ("unlink", "before"), ("unlink", "after"))
+        assert variants(Store(tmp_path / f"{when}-{step}")) == ["first", *["second"] * linked], (step, when)
+
+
+def test_four_writers_and_a_merger_lose_nothing(kept: Store, forking: Forking) -> None:
     """All five at once, the writers under one run's name, while this process reads and merges."""
-    children = [writer(kept, name, 25) for name in "abcd"]
+    family = forking(WRITERS, str(kept.root), "25", *"abcd")
     seen = 0
-    while any(child.poll() is None for child in children):
+    while family.poll() is None:
         kept.compact()
         found = len(kept.rows("lbm"))
         assert found >= seen
         seen = found
-    assert [child.wait() for child in children] == [0] * 4
+    assert family.returncode == 0
     assert variants(kept) == sorted(f"{name}-{number}" for name in "abcd" for number in range(25))
     assert not list(kept.root.rglob("*.tmp"))
 
