@@ -21,6 +21,22 @@ from roofbook.errors import UsageError
 WIDTHS = (1400, 390)
 SCHEMES = ("light", "dark")
 
+MARK_LOOKS = """() => {
+    const seen = new Set();
+    for (const element of document.body.querySelectorAll("*")) {
+        if (![...element.childNodes].some(each => each.nodeType === Node.TEXT_NODE && each.data.trim())) continue;
+        let look = "";
+        for (let each = element; each; each = each.parentElement) {
+            const { color, backgroundColor, opacity, fontSize, fontWeight } = getComputedStyle(each);
+            look += [each.localName, each.getAttribute("class"), color, backgroundColor, opacity, fontSize, fontWeight];
+        }
+        if (!seen.has(look)) element.dataset.look = "";
+        seen.add(look);
+    }
+}"""
+"""Marks one element of each look that texts have: axe takes a millisecond an element to tell its contrast, and a lab's
+page has thousands of numbers that look the same."""
+
 
 class Page(HTMLParser):
     """The ids, links and resources of a page."""
@@ -71,12 +87,39 @@ def test_no_dead_links_no_double_ids_and_nothing_from_the_network(built_site: Pa
     assert not wrong, "\n".join(wrong)
 
 
+def violations(tab: Any, options: dict[str, Any], **more: Any) -> list[str]:
+    """What axe finds in the page of `tab` that is serious or critical."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    found = Axe().run(tab, options={"preload": False, "resultTypes": ["violations"], **options}, **more)
+    return [
+        f"{each['id']}: {'; '.join(str(node['target']) for node in each['nodes'][:3])}"
+        for each in found.response["violations"]
+        if each["impact"] in ("serious", "critical")
+    ]
+
+
+def unreadable(tab: Any) -> list[str]:
+    """Texts that stand out too little from what is behind them, one of each look."""
+    tab.evaluate(MARK_LOOKS)
+    return violations(tab, {"runOnly": ["color-contrast"]}, context={"include": [["[data-look]"]]})
+
+
+@pytest.mark.site
+@pytest.mark.parametrize("faint", ["color: #999", "opacity: 0.4", "background: #555"])
+def test_a_faint_text_among_many_is_found(browser: Any, faint: str) -> None:
+    tab = browser.new_page()
+    rows = [f"<tr style='{faint if number == 70 else ''}'><td>{number}</td></tr>" for number in range(100)]
+    tab.set_content(f"<main><table>{''.join(rows)}</table></main>")
+    found = unreadable(tab)
+    marked = tab.evaluate("document.querySelectorAll('[data-look]').length")
+    tab.close()
+    assert len(found) == 1 and "nth-child(71)" in found[0] and marked == 2
+
+
 @pytest.mark.site
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_every_page_in_the_browser(browser: Any, served_site: str, built_site: Path, scheme: str) -> None:
-    from axe_playwright_python.sync_playwright import Axe
-
-    axe = Axe()
     seen: list[str] = []
     tab = browser.new_page(color_scheme=scheme)
     tab.on(
@@ -95,17 +138,10 @@ def test_every_page_in_the_browser(browser: Any, served_site: str, built_site: P
         over = tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
         if over > 0:
             seen.append(f"{over} px too wide")
-        desk = width == WIDTHS[0]
-        if scheme == "light" or desk:  # the dark differs in its colours alone, the phone in all but its colours
-            options: dict[str, Any] = {"preload": False, "resultTypes": ["violations"]}
-            if scheme == "dark":
-                options["runOnly"] = ["color-contrast"]
-            elif not desk:
-                options["rules"] = {"color-contrast": {"enabled": False}}
-            for violation in axe.run(tab, options=options).response["violations"]:
-                if violation["impact"] in ("serious", "critical"):
-                    where = "; ".join(str(node["target"]) for node in violation["nodes"][:3])
-                    seen.append(f"{violation['id']}: {where}")
+        if scheme == "light":  # the dark differs in its colours alone
+            seen += violations(tab, {"rules": {"color-contrast": {"enabled": False}}})
+        if width == WIDTHS[0]:  # the phone in all but its colours
+            seen += unreadable(tab)
         wrong += [f"{name} at {width}: {each}" for each in seen]
     tab.close()
     assert not wrong, "\n".join(dict.fromkeys(wrong))
