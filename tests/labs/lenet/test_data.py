@@ -6,6 +6,7 @@ import gzip
 import hashlib
 import io
 import struct
+import subprocess
 import sys
 import types
 from http.client import HTTPException
@@ -160,6 +161,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         file = f"t10k-{name}-idx{3 if name == 'images' else 1}-ubyte.gz"
         said[data.ADDRESSES[0] + file] = raw = gzip.compress(content)
         monkeypatch.setitem(MD5, file, hashlib.md5(raw).hexdigest())
+    monkeypatch.setattr(data, "find_spec", lambda name: None)
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
     return said
 
@@ -245,6 +247,18 @@ def test_without_a_network_digits_stand_in(server: dict[str, Any], monkeypatch: 
     assert "digits" in test.source and "in place of Fashion-MNIST" in test.source and test.name == "digits"
     assert test.images.shape == (360, 28, 28) and test.images.dtype == test.labels.dtype == np.uint8
     assert (test.images[:, 0] == 0).all() and (test.images[:, -1] == 255).all() and test.labels[0] == 1437 % 10
+
+
+def test_digits_are_those_of_scikit_learn_though_it_is_not_imported() -> None:
+    datasets = pytest.importorskip("sklearn.datasets")
+    shades, labels = data._scikit_learns_digits()
+    right = datasets.load_digits()
+    np.testing.assert_array_equal(shades, right.images)
+    np.testing.assert_array_equal(labels, right.target)
+    code = (
+        "from roofbook.labs.lenet import data; import sys; data.digits('test', ''); sys.exit('sklearn' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 # -- the resize --------------------------------------------------------------------------------------------------------

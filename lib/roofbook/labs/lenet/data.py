@@ -14,6 +14,7 @@ import math
 import os
 import zlib
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -186,16 +187,31 @@ def _official(name: str, raw: bytes) -> bool:
 def digits(split: str, why: str) -> Data:
     """scikit-learn's 1797 handwritten digits, 8x8 and 17 shades, enlarged: the first 1437 to train, the rest to test."""
     try:
-        found = importlib.import_module("sklearn.datasets").load_digits()
+        shades, labels = _scikit_learns_digits()
     except ImportError:
         raise UsageError(
             f"Fashion-MNIST could not be downloaded ({why}); give the folder of its files as data_dir,"
             " or `pip install scikit-learn` for its digits"
         ) from None
     part = slice(TRAINING_DIGITS) if split == "train" else slice(TRAINING_DIGITS, None)
-    images = np.rint(_enlarged(found.images[part] * (255 / 16), SIZE)).astype(np.uint8)
+    images = np.rint(_enlarged(shades[part] * (255 / 16), SIZE)).astype(np.uint8)
     source = f"scikit-learn's digits, {len(images)} images of their {split} part, in place of Fashion-MNIST"
-    return Data(images, found.target[part].astype(np.uint8), source, "digits")
+    return Data(images, labels[part].astype(np.uint8), source, "digits")
+
+
+def _scikit_learns_digits() -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Shades from 0 to 16 (1797, 8, 8) and labels (1797,). Raises ImportError where scikit-learn is not installed.
+
+    From its file, where that lies as ever: its import takes longer than all else that a small batch needs.
+    """
+    package = find_spec("sklearn")
+    for place in (package and package.submodule_search_locations) or ():
+        file = Path(place, "datasets", "data", "digits.csv.gz")
+        if file.is_file():
+            table = np.loadtxt(file, delimiter=",")
+            return table[:, :-1].reshape(-1, 8, 8), table[:, -1].astype(np.int64)
+    found = importlib.import_module("sklearn.datasets").load_digits()
+    return found.images, found.target
 
 
 def resized(images: Bytes) -> NDArray[np.float32]:
