@@ -184,6 +184,15 @@ def test_chunks_that_do_not_divide_the_steps(device: Device, variant: Variant, c
     assert measured <= allowed, f"{what} is {measured:.3g}"
 
 
+@pytest.mark.parametrize("value", [1.0, np.nan])
+def test_a_wrong_result_says_which_quantity_is_wrong(value: float) -> None:
+    case, wanted = case_of("33x130", 7), right("33x130", 7)
+    for name, said in (("f", "population"), ("av_vels", "mean speed")):
+        outputs = {"f": wanted["f"], "av_vels": wanted["av_vels"], name: wanted[name] + value}
+        measured, allowed, what = LAB.check(case, LAB.variant("fused"), outputs, wanted)
+        assert not measured <= allowed and what == f"largest error of a {said}, over its bound"
+
+
 def test_long_samples_of_the_chunks_reach_their_second_chunk(device: Device) -> None:
     for name, chunk in (("chunks-1792", 1792), ("chunks-3584", 3584)):
         assert LAB.units(LAB.cases("quick")[0], LAB.variant(name), device) > chunk

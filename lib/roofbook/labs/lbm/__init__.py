@@ -389,7 +389,8 @@ class Lattice(Lab):
         state = error(outputs["f"], reference["f"]) / bound(case.units, roundoff)
         speeds = error_av_vels(outputs["av_vels"], reference["av_vels"])
         speeds /= bound_av_vels(reference["av_vels"], reference["fluid_cells"], roundoff)
-        return float(np.maximum(state, speeds)), 1.0, "largest error of a population or mean speed, over its bound"
+        worse = "mean speed" if speeds > state or np.isnan(speeds) else "population"
+        return float(np.maximum(state, speeds)), 1.0, f"largest error of a {worse}, over its bound"
 
     def work(self, case: Case) -> Work:
         """Per step. Bytes: nine populations read and written and a byte of obstacle map, a cell. FLOPs as in fused.k."""

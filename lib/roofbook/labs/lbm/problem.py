@@ -247,7 +247,8 @@ def bound_av_vels(av_ref: Array, cells: int, unit_roundoff: float = UNIT_ROUNDOF
 
     A velocity is a sum of populations of both signs, so its error is absolute (against the lattice speed, 1), and the
     mean over cells averages it: u * (1 + sqrt(n)/4 + n/50), the terms of `bound` without the density, which cancels in
-    u. The sum of `cells` values of one sign adds u * sqrt(cells) relative to the mean, whatever its order.
+    u. The sum of `cells` values of one sign adds u * sqrt(cells) relative to the mean, in any order in which roundings are
+    independent. They are not where one float adds up so many that each rounds the same way: such a sum is not accepted.
     """
     steps = len(av_ref)
     speed = max(float(np.max(av_ref)), UNIT_ROUNDOFF)
