@@ -72,6 +72,7 @@ def process(*arguments: str, cwd: Path, module: str = "roofbook.cli", **options:
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background job would ignore it
         **options,
     )
 
