@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 from types import SimpleNamespace
 from typing import Any
 
@@ -227,3 +228,17 @@ def test_all_that_the_book_keeps_can_be_drawn(name: str) -> None:
     assert drawn.count('<details class="on-record"') == len(kept)
     assert ("Bandwidth that each variant reaches" in drawn) == (name in ("lbm", "stencil")), "where memory is the bound"
     assert all(f"The ladder on {case.name}" in drawn for each in kept for case in each.cases if name != labs.CEILINGS)
+
+
+@pytest.mark.parametrize("role", ["step", "peer"])
+def test_the_fastest_of_a_role_has_the_shortest_median_of_its_newest_cells(role: str) -> None:
+    """Of what is on record; independently of the readings from which tables and sentences are written."""
+    kept = records(labs.get("convpool"), Store(ROOT / "results"))
+    assert kept
+    for each in kept:
+        for case in each.cases:
+            rows = each.rows[(each.rows["case"] == case.name) & (each.rows["role"] == role)].sort_values("started")
+            rows = rows.drop_duplicates("variant", keep="last")
+            medians = {row.variant: median(row.samples_s) for row in rows[rows["status"] == "ok"].itertuples()}
+            found = each.fastest(case.name) if role == "step" else each.fastest_peer(case.name)
+            assert found == min(medians, key=lambda name: medians[name])

@@ -182,6 +182,8 @@ class Measured(Protocol):
 
     def fastest(self, case: str) -> str: ...
 
+    def fastest_peer(self, case: str) -> str | None: ...
+
     def seconds(self, variant: str, case: str) -> float | None:
         """Median time per unit of a variant; None where it has no verified one."""
 

@@ -330,11 +330,17 @@ class View(ABC):
 
     def fastest(self, case: str) -> str:
         """The rung with the shortest verified median on a case; the lab's best where none was measured."""
+        return self._fastest(case, "step") or self.lab.best
+
+    def fastest_peer(self, case: str) -> str | None:
+        """The same of the peers; None where none was measured."""
+        return self._fastest(case, "peer")
+
+    def _fastest(self, case: str, role: str) -> str | None:
         from .report.readings import newest
 
-        found = newest(self.rows, case, roles=("step",))
-        good = [each for each in found.values() if each.ok]
-        return min(good, key=lambda each: each.median).variant if good else self.lab.best
+        good = [each for each in newest(self.rows, case, roles=(role,)).values() if each.ok]
+        return min(good, key=lambda each: each.median).variant if good else None
 
     def seconds(self, variant: str, case: str) -> float | None:
         """Median time per unit of a variant on any case whose cells this experiment has; None without a verified one."""

@@ -7,7 +7,10 @@ from roofbook.report.prose import NOT_MEASURED
 
 
 class Known:
-    """A time or a ratio says in words of what it is; the first of `measured` is the fastest."""
+    """A time or a ratio says in words of what it is; the first of `measured` is the fastest.
+
+    Of the peers the first one is.
+    """
 
     def __init__(self, lab: Lab, *measured: str) -> None:
         self.lab, self.measured = lab, measured
@@ -22,3 +25,13 @@ class Known:
 
     def fastest(self, case: str) -> str:
         return self.measured[0] if self.measured else self.lab.best
+
+    def fastest_peer(self, case: str) -> str | None:
+        peers = {peer.name for peer in self.lab.peers}
+        return next((name for name in self.measured if name in peers), None)
+
+
+def tells(text: str, one: str, other: str, case: str) -> bool:
+    """Whether a page's text says how fast `one` is against `other`, be it as the fastest peer."""
+    ratio = f"`{one}` is so much over on {case}"
+    return f"{ratio} `{other}`" in text or f"The fastest peer measured is `{other}`: {ratio} it." in text

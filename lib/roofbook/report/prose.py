@@ -56,14 +56,27 @@ def _of(rows: "pd.DataFrame", case: str, *variants: str) -> "pd.DataFrame":
 
 
 def conclusions(lab: "Lab", experiment: "Measured", compared: Compared) -> str:
-    """One paragraph a case: the fastest rung, then a sentence for each of `compared`. What was not measured is left out."""
+    """One paragraph a case: the fastest rung beside the base and the fastest peer, then a sentence for each of `compared`.
+
+    What was not measured is left out.
+    """
     said = []
     for case in [each.name for each in experiment.cases]:
-        fastest = experiment.fastest(case)
+        fastest, peer = experiment.fastest(case), experiment.fastest_peer(case)
         against = known([f", which is {experiment.times(fastest, lab.base, case)} `{lab.base}`"])
         sentences = [f"The fastest rung here is `{fastest}`: {experiment.value(fastest, case)} a {lab.unit}{against}."]
+        beside = beside_peer(experiment, case)
+        sentences += [beside] * bool(beside)
         for what, pairs in compared:
-            told = known(f"`{one}` is {experiment.times(one, other, case)} `{other}`" for one, other in pairs)
-            sentences += [f"{what}: {told}."] * bool(told)
+            others = [pair for pair in pairs if not (beside and pair == (fastest, peer))]
+            sentence = known(f"`{one}` is {experiment.times(one, other, case)} `{other}`" for one, other in others)
+            sentences += [f"{what}: {sentence}."] * bool(sentence)
         said.append(f"**{case}.** " + " ".join(sentences))
     return "\n\n".join(said)
+
+
+def beside_peer(experiment: "Measured", case: str) -> str:
+    """How fast the fastest rung of a case is against the fastest peer, a sentence; '' where that is not known."""
+    fastest, peer = experiment.fastest(case), experiment.fastest_peer(case)
+    told = known([f"`{fastest}` is {experiment.times(fastest, peer, case)} it"]) if peer else ""
+    return f"The fastest peer measured is `{peer}`: {told}." if told else ""

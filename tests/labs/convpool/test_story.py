@@ -15,7 +15,7 @@ from roofbook.labs.convpool.problem import Layer, inputs, reference
 from roofbook.labs.convpool.story import Outcome, added, pooled, products_of, rounded, saturated, what_passes
 from roofbook.report.prose import NOT_MEASURED
 
-from ..known import Known
+from ..known import Known, tells
 
 HOST = cast(Device, None)  # the table is computed without a device
 
@@ -33,7 +33,7 @@ def test_the_summary_tells_every_pair_that_was_measured() -> None:
             assert f"{what}: " in text
             for one, other in pairs:
                 assert LAB.variant(one) and LAB.variant(other)
-                assert f"`{one}` is so much over on {case.name} `{other}`" in text
+                assert tells(text, one, other, case.name)
 
 
 def test_the_summary_leaves_out_what_was_not_measured() -> None:

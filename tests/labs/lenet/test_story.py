@@ -16,7 +16,7 @@ from roofbook.labs.lenet.problem import error_over_bound, inputs, reference, sam
 from roofbook.report.html import Table
 from roofbook.report.prose import NOT_MEASURED
 
-from ..known import Known
+from ..known import Known, tells
 
 HOST = cast(Device, None)  # the table is computed without a device
 TOLD: Mapping[str, Any] = {"source": "drawn, 5 images", "images": 5, "accuracy": 0.8}
@@ -47,7 +47,7 @@ def test_the_summary_tells_every_pair_that_was_measured() -> None:
             assert f"{what}: " in text
             for one, other in pairs:
                 assert LAB.variant(one) and LAB.variant(other)
-                assert f"`{one}` is so much over on {case.name} `{other}`" in text
+                assert tells(text, one, other, case.name)
     assert images.startswith("**Images.** Drawn, 5 images. Of ") and images.count("Drawn") == 1
 
 

@@ -19,7 +19,7 @@ from roofbook.labs.stencil import LAB, story
 from roofbook.labs.stencil.problem import ROOT_ULPS
 from roofbook.report.prose import NOT_MEASURED
 
-from ..known import Known
+from ..known import Known, tells
 
 FLOATS = st.floats(-(2.0**127), 2.0**127, width=32)
 
@@ -164,7 +164,7 @@ def test_the_summary_tells_every_pair_that_was_measured() -> None:
             assert f"{what}: " in text
             for one, other in pairs:
                 assert LAB.variant(one) and LAB.variant(other)
-                assert f"`{one}` is so much over on {case.name} `{other}`" in text
+                assert tells(text, one, other, case.name)
 
 
 def test_the_summary_leaves_out_what_was_not_measured() -> None:

@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 def summary(experiment: Measured) -> str:
     """One paragraph a case. What was not measured is left out."""
-    from ...report.prose import known
+    from ...report.prose import beside_peer, known
 
     said = []
     for case in experiment.cases:
         name = case.name
         fastest = experiment.fastest(name)
-        against = known(
-            (f"{experiment.times(fastest, 'sequential', name)} `sequential`",
-             f"{experiment.times(fastest, 'openmp', name)} C + OpenMP on the host's cores"), " and ",
-        )  # fmt: skip
+        against = [f"{experiment.times(fastest, 'sequential', name)} `sequential`"]
+        if experiment.fastest_peer(name) != "openmp":
+            against.append(f"{experiment.times(fastest, 'openmp', name)} C + OpenMP on the host's cores")
+        which = known(against, " and ")
         alone = known((
             f"the host alone (`no-compute`) takes {experiment.value('no-compute', name)} a step",
             f"`soa` takes {experiment.value('soa', name)}",
@@ -44,9 +44,12 @@ def summary(experiment: Measured) -> str:
             f"fp16 storage (`half-storage`) is {experiment.times('half-storage', 'in-place', name)} `in-place`",
         ))  # fmt: skip
         words = [f"The fastest rung here is `{fastest}`: {experiment.value(fastest, name)} a step"]
-        words[0] += f", which is {against}" if against else ""
-        words += [each[:1].upper() + each[1:] for each in (alone, last) if each]
-        said.append(f"**{name}.** " + " ".join(f"{each}." for each in words))
+        words[0] += f", which is {which}" if which else ""
+        words += [
+            beside_peer(experiment, name).removesuffix("."),
+            *(each[:1].upper() + each[1:] for each in (alone, last)),
+        ]
+        said.append(f"**{name}.** " + " ".join(f"{each}." for each in words if each))
     return "\n\n".join(said)
 
 

@@ -25,8 +25,8 @@ COMPARED = (
     ("Through local memory", [("local-memory", "native-rsqrt")]),
     ("With two elements a work-item", [("tasks-2", "native-rsqrt"), ("float2", "flat")]),
     (f"With all {PUBLISHED_PASSES} passes in one kernel", [("fused", "float4"), ("fused-float16", "float16")]),
-    ("Beside PyTorch on the GPU", [("float4", "torch-compiled"), ("fused", "torch-compiled")]),
-    ("Beside PyTorch on the host's CPU", [("float16", "torch-cpu-compiled"), ("fused-float16", "torch-cpu-compiled")]),
+    ("Beside PyTorch on the GPU", [("float4", "torch-compiled"), ("fused", "torch-fused")]),
+    ("Beside PyTorch on the host's CPU", [("float16", "torch-cpu-compiled"), ("fused-float16", "torch-cpu-fused")]),
 )
 """What a sentence is about, and the pairs (rung, held against) that it tells."""
 
