@@ -66,7 +66,7 @@ def conclusions(lab: "Lab", experiment: "Measured", compared: Compared) -> str:
         against = known([f", which is {experiment.times(fastest, lab.base, case)} `{lab.base}`"])
         sentences = [f"The fastest rung here is `{fastest}`: {experiment.value(fastest, case)} a {lab.unit}{against}."]
         beside = beside_peer(experiment, case)
-        sentences += [beside] * bool(beside)
+        sentences += [f"{beside}."] * bool(beside)
         for what, pairs in compared:
             others = [pair for pair in pairs if not (beside and pair == (fastest, peer))]
             sentence = known(f"`{one}` is {experiment.times(one, other, case)} `{other}`" for one, other in others)
@@ -76,7 +76,7 @@ def conclusions(lab: "Lab", experiment: "Measured", compared: Compared) -> str:
 
 
 def beside_peer(experiment: "Measured", case: str) -> str:
-    """How fast the fastest rung of a case is against the fastest peer, a sentence; '' where that is not known."""
+    """How fast the fastest rung of a case is against the fastest peer, without a full stop; '' where that is not known."""
     fastest, peer = experiment.fastest(case), experiment.fastest_peer(case)
     told = known([f"`{fastest}` is {experiment.times(fastest, peer, case)} it"]) if peer else ""
-    return f"The fastest peer measured is `{peer}`: {told}." if told else ""
+    return f"The fastest peer measured is `{peer}`: {told}" if told else ""

@@ -45,10 +45,7 @@ def summary(experiment: Measured) -> str:
         ))  # fmt: skip
         words = [f"The fastest rung here is `{fastest}`: {experiment.value(fastest, name)} a step"]
         words[0] += f", which is {which}" if which else ""
-        words += [
-            beside_peer(experiment, name).removesuffix("."),
-            *(each[:1].upper() + each[1:] for each in (alone, last)),
-        ]
+        words += [each[:1].upper() + each[1:] for each in (beside_peer(experiment, name), alone, last)]
         said.append(f"**{name}.** " + " ".join(f"{each}." for each in words if each))
     return "\n\n".join(said)
 
