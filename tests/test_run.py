@@ -117,6 +117,45 @@ def test_an_interrupt_in_the_midst_of_a_case_keeps_the_cells_that_are_whole(
     assert not list((store.root / "unfinished").iterdir())
 
 
+@pytest.mark.parametrize(
+    ("limit_s", "left"),
+    [(POLICY.limit_s, ["fused"]), (2 * POLICY.limit_s, ["sequential", "fused", "select", "sequential"])],
+)
+def test_measuring_again_goes_on_without_what_it_has_finished_by_the_same_policy(
+    auto: Device, store: Store, monkeypatch: pytest.MonkeyPatch, limit_s: float, left: list[str]
+) -> None:
+    """Else each part of a long recording would begin with the same failures, and end with the same times."""
+    run.bring_up_to_date(planned(auto, store), auto, store, POLICY)
+    before, checked = len(store.rows("lbm")), list[str]()
+
+    def check(self: Lattice, case: Case, variant: Variant, *_: object) -> tuple[float, float, str]:
+        checked.append(variant.name)
+        return (2.0 if variant.name == "sequential" else 0.5), 1.0, "of something"
+
+    def press_ctrl_c(what: str, now: str) -> None:
+        if now.startswith("sample 5 "):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Lattice, "check", check)
+    monkeypatch.setattr(measure, "_enough", lambda cell, *_: cell.variant.name == "select" and len(cell.samples) == 2)
+    with pytest.raises(KeyboardInterrupt):
+        run.bring_up_to_date(planned(auto, store), auto, store, POLICY, remeasure=True, progress=press_ctrl_c)
+    assert checked == ["sequential", "fused", "select", "sequential"], "the first case, with the twin of the parent"
+    (first,) = set(store.rows("lbm")["run"].iloc[before:])
+    monkeypatch.setattr(measure, "_enough", lambda cell, *_: len(cell.samples) >= 2)
+    checked.clear()
+    policy = replace(POLICY, limit_s=limit_s)
+    done = run.bring_up_to_date(planned(auto, store), auto, store, policy, remeasure=True)
+    assert checked[: len(left)] == left and len(checked) == len(left) + 4, "then the other case, all of it"
+    assert (done.measured, done.failed) == (len([*dict.fromkeys(left)]) + 3, 1 + ("sequential" in left))
+    assert done.measured + done.fresh == 6 and not list((store.root / "unfinished").iterdir())
+    rows = store.rows("lbm", case="40x24", run=first)
+    told = zip(rows["variant"], rows["role"], rows["status"], strict=True)
+    assert set(told) == {
+        ("sequential", "step", "failed"), ("sequential", "again", "failed"), ("fused", "step", "ok"), ("select", "step", "ok"),
+    }  # fmt: skip
+
+
 def test_what_fails_is_kept_with_its_reason_and_is_due_again(
     auto: Device, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

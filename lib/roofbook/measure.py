@@ -18,7 +18,7 @@ from . import provenance, stats
 from .device import BuildFailed, Device, DriverFailed, OutOfMemory, Unsupported
 from .lab import Case, Lab, Runnable, Variant
 from .store import cell_key, env_key
-from .unfinished import Samples, Unfinished
+from .unfinished import Samples, Unfinished, key_of
 
 Progress = Callable[[str, str], None]
 """Told (variant, what happens now)."""
@@ -152,17 +152,19 @@ def measure(
     keep: Callable[[list[dict[str, Any]]], Any],
     unfinished: Unfinished | None = None,
     go_on: bool = True,
+    finished: Mapping[str, Collection[str]] | None = None,
 ) -> None:
     """Verify and time `variants` on `case`, and hand the rows to `keep`; also when interrupted, those that are whole.
 
     A variant that fails to build, is wrong, or runs out of memory or time becomes a failed row with its reason. Samples of
-    cells that are not whole go to `unfinished`, now and then and at the end. go_on: what it has of them already counts, and
-    the rows are of the run that these were taken in.
+    cells that are not whole go to `unfinished`, now and then and at the end. go_on: what it has of them already counts, the
+    rows are of the run that these were taken in, and cells that `finished` has of that run, by their keys, are left out.
     """
     policy = policy or Policy()
     inputs = lab.inputs(case, policy.seed)
     cells = list(_cells(lab, case, list(variants), device))
     aside = _Aside(lab, case, cells, run, policy, unfinished, go_on)
+    cells = aside.left(cells, (finished or {}).get(aside.run, ()))
     try:
         references: dict[int, Mapping[str, Any]] = {}
         for number, cell in enumerate(cells, 1):
@@ -340,7 +342,7 @@ class _Aside:
         for cell in cells:
             units = lab.units(case, cell.variant, cell.device)
             found = keys(lab, case, cell.variant, cell.device, cell.backend, policy, units)
-            self.cells[" ".join((*found, cell.role))] = cell
+            self.cells[key_of(*found, cell.role)] = cell
         begun = {
             key: taken
             for key, taken in unfinished.cells.items()
@@ -350,6 +352,13 @@ class _Aside:
         for key, taken in begun.items():
             if taken["run"] == self.run:
                 self.cells[key].go_on(taken)
+
+    def left(self, cells: Sequence[Cell], rows: Collection[str]) -> list[Cell]:
+        """Those of the cells that are no rows yet."""
+        done = [cell for key, cell in self.cells.items() if key in rows]
+        for cell in done:
+            cell.whole = True  # one that was killed before its samples were dropped drops them now
+        return [cell for cell in cells if not any(cell is each for each in done)]
 
     def now_and_then(self) -> None:
         if time.perf_counter() - self.last > self.EVERY_S:
@@ -456,6 +465,11 @@ def _flush_of(device: Device) -> _Flush:
     return _Flush(device)
 
 
+def written(policy: Policy) -> str:
+    """As a row has it."""
+    return json.dumps(asdict(policy), sort_keys=True)
+
+
 def row(lab: Lab, case: Case, cell: Cell, run: str, policy: Policy) -> dict[str, Any]:
     """The row of the store that a cell becomes."""
     variant = cell.variant
@@ -479,7 +493,7 @@ def row(lab: Lab, case: Case, cell: Cell, run: str, policy: Policy) -> dict[str,
         "device_name": cell.device.name,
         "device_kind": cell.device.kind,
         "backend": cell.backend,
-        "policy": json.dumps(asdict(policy), sort_keys=True),
+        "policy": written(policy),
         "timed": lab.timed,
         "unit": lab.unit,
         "units": units,

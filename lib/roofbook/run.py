@@ -15,7 +15,7 @@ from .errors import UsageError
 from .lab import Case, Lab, Variant
 from .prebuild import prebuild
 from .store import Store, Where, new_run_id
-from .unfinished import Unfinished
+from .unfinished import Unfinished, key_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -96,7 +96,8 @@ def bring_up_to_date(
 ) -> Summary:
     """Measure those cells that are not fresh (with `remeasure`: all), case by case; a case's rows are kept at once.
 
-    go_on: with samples of an interrupted case, which then stays in its run.
+    go_on: with samples of an interrupted case, which then stays in its run; what is a row of that run by this policy, a
+    failure too, is not measured twice.
     """
     due = [cell for cell in cells if remeasure or cell.state != "fresh"]
     run, rows = new_run_id(), []
@@ -114,14 +115,26 @@ def bring_up_to_date(
             progress(f"{case} {variant}", what)
 
         mine = [cell for cell in due if cell.case.name == case]
+        unfinished = Unfinished(store.root / "unfinished", mine[0].lab.name, case)
         measure.measure(
             mine[0].lab, mine[0].case, [cell.variant for cell in mine], device, run=run, policy=policy, keep=keep,
-            progress=tell, unfinished=Unfinished(store.root / "unfinished", mine[0].lab.name, case), go_on=go_on,
+            progress=tell, unfinished=unfinished, go_on=go_on, finished=_finished(store, mine[0], policy, unfinished),
         )  # fmt: skip
     own = [row for row in rows if row["role"] != "again"]  # the twin of a parent is no cell of its own
     failed = sum(row["status"] == "failed" for row in own)
     runs = {row["run"] for row in rows}
-    return Summary(runs.pop() if len(runs) == 1 else run, len(own), len(cells) - len(due), failed)
+    return Summary(runs.pop() if len(runs) == 1 else run, len(own), len(cells) - len(own), failed)
+
+
+def _finished(store: Store, of: Planned, policy: measure.Policy, unfinished: Unfinished) -> dict[str, set[str]]:
+    """By each run that an interrupt left unfinished, the keys of those cells of the case that are rows of it by this policy."""
+    found: dict[str, set[str]] = {run: set() for run in unfinished.runs()}
+    if not found:
+        return {}
+    rows = store.rows(of.lab.name, case=of.case.name, run=list(found), policy=measure.written(policy))
+    for row in rows.itertuples():
+        found[row.run].add(key_of(row.cell_key, row.env_key, row.role))
+    return found
 
 
 def todays(lab: Lab, rows: "pd.DataFrame") -> "pd.DataFrame":

@@ -14,8 +14,13 @@ Samples = Mapping[str, Any]
 """What was taken of a cell: its run, times, parts, rounds, clocks, and when it began; as JSON has it."""
 
 
+def key_of(cell_key: str, env_key: str, role: str) -> str:
+    """What a cell is found again by."""
+    return f"{cell_key} {env_key} {role}"
+
+
 class Unfinished:
-    """The samples of one case of a lab, by the keys of its cells, in a file under `folder`."""
+    """The samples of one case of a lab, by what `key_of` makes of its cells, in a file under `folder`."""
 
     def __init__(self, folder: Path, lab: str, case: str) -> None:
         self.path = folder / f"{lab}.{case}.json"
@@ -23,6 +28,10 @@ class Unfinished:
             self.cells: dict[str, Samples] = dict(json.loads(self.path.read_text()))
         except (OSError, ValueError, TypeError):  # there are none, or none that could be read
             self.cells = {}
+
+    def runs(self) -> set[str]:
+        """Those that the samples are of."""
+        return {str(taken["run"]) for taken in self.cells.values() if isinstance(taken, dict) and "run" in taken}
 
     def keep(self, begun: Mapping[str, Samples], done: Collection[str]) -> None:
         """Keep the samples of the cells `begun` and drop those of the cells `done`. No file is left of nothing."""
