@@ -28,6 +28,10 @@ class OutOfTime(Exception):
     """A run that would outlast its limit."""
 
 
+COMPILING_S = 10
+"""A first run that outlasts its limit by more than this did so by itself, not by what its driver compiled."""
+
+
 @dataclass(frozen=True)
 class Policy:
     """What the protocol fixes. `cache` and `seed` are part of a cell's identity; budgets only say when to stop."""
@@ -264,10 +268,11 @@ def _prepare(
         if cell.reason:
             return
         units = lab.units(case, variant, cell.device)
-        if seconds / small.units * units > policy.limit_s:  # a driver may have compiled in the first run
-            seconds = _once(trial)
         whole = seconds / small.units * units
-        if whole > policy.limit_s and not cell.samples:  # one that goes on was let in before
+        let_in = bool(cell.samples)  # before it was interrupted
+        if whole > policy.limit_s and not let_in and (units > small.units or whole < policy.limit_s + COMPILING_S):
+            whole = _once(trial) / small.units * units  # a driver may have compiled in the first run
+        if whole > policy.limit_s and not let_in:
             raise OutOfTime(
                 f"a run{f' of {units} x {lab.unit}' if units > 1 else ''} would take {whole:.0f} s,"
                 f" the limit is {policy.limit_s:g} s"

@@ -116,6 +116,24 @@ def test_a_run_that_would_take_too_long_is_not_begun(bench: Bench) -> None:
     assert bench.row("c")["status"] == "ok"
 
 
+@pytest.mark.parametrize(
+    ("first", "then", "runs", "reason"),
+    [
+        (155.0, 149.0, 2, None),
+        (155.0, 152.0, 2, "out of time: a run of 2 x pass would take 152 s, the limit is 150 s"),
+        (161.0, 149.0, 1, "out of time: a run of 2 x pass would take 161 s, the limit is 150 s"),
+    ],
+)
+def test_a_long_first_run_is_repeated_where_compiling_may_have_made_it_long(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, first: float, then: float, runs: int, reason: str | None
+) -> None:
+    """The repetition of one that cannot come under the limit would take minutes and tell nothing."""
+    monkeypatch.setattr(Toy, "units", lambda *_: 2)
+    bench(made("a", seconds=[each * 5 for each in (first, then)]), policy=replace(QUIET, maximum=1))
+    assert bench.row("a")["reason"] == reason
+    assert bench.log.of("trial run") == ["a"] * (runs if reason else runs + 1)
+
+
 class Sizes(Toy):
     """Its published case is a thousand times its quick one."""
 
