@@ -1,6 +1,6 @@
 """What written pages take from the store as HTML, made again only where it would say something else.
 
-The fragments lie in book/_generated: verdicts on claims, devices, the ladder of each lab that was executed.
+The fragments lie in book/_generated: verdicts on claims, devices side by side, all labs at a glance.
 """
 
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import execute, labs
+from . import execute, glance, labs
 from .claims import Judged, command, judged, only
 from .experiment import Experiment
 from .keys import fragments_key
@@ -24,20 +24,29 @@ def renew(root: Path) -> None:
     folder, store = root / "book" / "_generated", Store(root / "results")
     folder.mkdir(exist_ok=True)
     made_from, key = folder / "made-from.txt", fragments_key(root)
-    due = not made_from.exists() or made_from.read_text() != key
-    if due:
+    pages = [execute.page_of(root, root / "experiments" / f"{name}.ipynb") for name in labs.names()]
+    executed = [page for page in pages if page.exists()]
+    if made_from.exists() and made_from.read_text() == key:
+        if all(page.stat().st_mtime < made_from.stat().st_mtime for page in executed):
+            return
+    else:
         _compare_devices(folder, store)
-    for name in labs.names():
-        lab = labs.get(name)
-        if due and lab.claims:
-            found, cells = verdicts(lab, judged(lab, store))
-            opened = f"<details><summary>{escape(cells.caption)}</summary>\n{cells.html}</details>\n"
-            _renew(folder / f"{name}-claims.html", found.html + opened)
-        target, notebook = folder / f"{name}-ladder.html", root / "experiments" / f"{name}.ipynb"
-        page = execute.page_of(root, notebook)
-        if page.exists() and (not target.exists() or target.stat().st_mtime < page.stat().st_mtime):
-            target.write_text(Experiment(name, execute.parameters_of(root, notebook), root).ladder_chart().html)
+        for lab in (labs.get(name) for name in labs.names()):
+            if lab.claims:
+                found, cells = verdicts(lab, judged(lab, store))
+                opened = f"<details><summary>{escape(cells.caption)}</summary>\n{cells.html}</details>\n"
+                _renew(folder / f"{lab.name}-claims.html", found.html + opened)
+    _glance(folder, root, store, executed)
     made_from.write_text(key)
+
+
+def _glance(folder: Path, root: Path, store: Store, executed: Sequence[Path]) -> None:
+    """The fragments of the first page; none where nothing was measured."""
+    notebooks = [root / "experiments" / page.name for page in executed]
+    here = [Experiment(each.stem, execute.parameters_of(root, each), root) for each in notebooks]
+    found = glance.on_record(store)
+    _renew(folder / "glance-ladders.html", glance.ladders(found))
+    _renew(folder / "glance-ends.html", glance.ends(found, here))
 
 
 def verdicts(lab: Lab, lines: Sequence[Judged], on: str | None = None) -> "tuple[Table, Table]":
@@ -56,14 +65,12 @@ def _compare_devices(folder: Path, store: Store) -> None:
     made = [each for lab in labs.names() for scale in SCALES for each in compared(labs.get(lab), store, scale)]
     tables = "".join(table.html for table in overview(made))
     for name, text in (("pick", picker(made)), ("overview", tables), ("cells", cases(made))):
-        path = folder / f"devices-{name}.html"
-        if made:
-            _renew(path, text)
-        else:
-            path.unlink(missing_ok=True)
+        _renew(folder / f"devices-{name}.html", text if made else "")
 
 
 def _renew(path: Path, text: str) -> None:
-    """Write a file that would say something else: a page is made again where one of its fragments is younger."""
-    if not path.exists() or path.read_text() != text:
+    """Write a file that would say something else: a page is made again where one of its fragments is younger. No file of ''."""
+    if not text:
+        path.unlink(missing_ok=True)
+    elif not path.exists() or path.read_text() != text:
         path.write_text(text)

@@ -165,6 +165,18 @@ class View(ABC):
             )
         )
 
+    def descent(self, case: str | None = None, title: str = "") -> "Figure | Note":
+        """Time of each rung on a case, down to the bound of the fastest."""
+        chosen = self.case(case)
+        return _or_note(
+            lambda: report.descent(self.rows, self.order(), case=chosen.name, floor=self.floor(chosen), title=title)
+        )
+
+    def floor(self, case: Case) -> "Bound | None":
+        """The least time of a unit in what the fastest rung of a case multiplies; None where no such roof was measured."""
+        bounds, name = self.bounds(case), self.fastest(case.name)
+        return bounds.get(name) or bounds.get(self.lab.variant(name).dtype)
+
     def parts(self, case: str | None = None) -> "Table | Note":
         """The parts of each variant's run on a case, such as copies, and what else the lab shows of it."""
         chosen = self.case(case)
@@ -337,10 +349,10 @@ class View(ABC):
         return self._fastest(case, "peer")
 
     def _fastest(self, case: str, role: str) -> str | None:
-        from .report.readings import newest
+        from .report.readings import fastest, newest
 
-        good = [each for each in newest(self.rows, case, roles=(role,)).values() if each.ok]
-        return min(good, key=lambda each: each.median).variant if good else None
+        found = fastest(newest(self.rows, case, roles=(role,)).values())
+        return found.variant if found else None
 
     def seconds(self, variant: str, case: str) -> float | None:
         """Median time per unit of a variant on any case whose cells this experiment has; None without a verified one."""

@@ -7,6 +7,7 @@ from roofbook.report.bandwidth import bandwidth_chart
 from roofbook.report.bars import ladder_chart
 from roofbook.report.claims import behind, claims
 from roofbook.report.counters import counters
+from roofbook.report.glance import descent, glance
 from roofbook.report.html import Html, Table, html_diff, html_source
 from roofbook.report.parts import parts, resources
 from roofbook.report.peers import peers
@@ -29,7 +30,9 @@ __all__ = [
     "claims",
     "counters",
     "crossings",
+    "descent",
     "failed",
+    "glance",
     "heat_map",
     "html_diff",
     "html_source",

@@ -1,13 +1,13 @@
 """How far the best rungs of the book are from what a user would pick instead: a line a peer."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from roofbook.report import units as show
 from roofbook.report.cells import ratio_cell, time_cell
 from roofbook.report.html import Cell, Table
 from roofbook.report.parts import Column, by_variant
-from roofbook.report.readings import Ratio, Reading, faster, newest, said
+from roofbook.report.readings import Ratio, Reading, faster, fastest, newest, said
 from roofbook.report.tables import FEW_NOTE, ROUND_NOTE, TIME_NOTE
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ def peers(
     found = newest(rows, case)
     mine = [found[name] for name in names if name in found and found[name].ok]
     rungs = [each for each in found.values() if each.ok and each.role == "step"]
-    alike = {dtype: _fastest(each for each in rungs if _dtype(each) == dtype) for dtype in map(_dtype, mine)}
-    first = _fastest(rungs)
+    alike = {dtype: fastest(each for each in rungs if _dtype(each) == dtype) for dtype in map(_dtype, mine)}
+    first = fastest(rungs)
     name, seconds = show.time_unit(reading.median for reading in mine)
     unit = next((str(reading.row["unit"]) for reading in mine), "unit")
 
@@ -58,7 +58,12 @@ def peers(
         ]  # fmt: skip
 
     columns = [
-        Column("seconds", Cell(f"Time per {unit} ({name})", "num"), lambda peer: time_cell(peer, seconds), _median),
+        Column(
+            "seconds",
+            Cell(f"Time per {unit} ({name})", "num"),
+            lambda peer: time_cell(peer, seconds),
+            lambda peer: peer.median,
+        ),
         Column("dtype", Cell("It multiplies"), lambda peer: Cell(_dtype(peer)), _dtype),
         *beside(alike, "rung", "ratio", "Best rung in it", "no rung in this dtype has a time here"),
         *beside(dict.fromkeys(alike, first), "fastest", "ratio_of_fastest", "Fastest rung", "no rung has a time here"),
@@ -67,14 +72,6 @@ def peers(
         columns.append(Column("what", Cell("What it is"), lambda peer: Cell(told[peer.variant]), lambda _: None))
     notes = [TIME_NOTE, NOTE, ROUND_NOTE] + [FEW_NOTE] * any(reading.few for reading in mine)
     return by_variant(found, names, columns, elsewhere, caption or f"Peers on {case}", notes, "peers")
-
-
-def _fastest(rungs: Iterable[Reading]) -> Reading | None:
-    return min(rungs, key=_median, default=None)
-
-
-def _median(reading: Reading) -> float:
-    return reading.median
 
 
 def _dtype(reading: Reading) -> str:

@@ -147,6 +147,15 @@ def unfit(row: Mapping[str, Any]) -> str:
     return f"not verified: error {error:.3g}, allowed {limit:.3g}"
 
 
+def fastest(readings: Iterable[Reading]) -> Reading | None:
+    """The verified reading with the shortest median; None where there is none."""
+
+    def median(reading: Reading) -> float:
+        return reading.median
+
+    return min((each for each in readings if each.ok), key=median, default=None)
+
+
 def faster(reference: Reading | None, own: Reading) -> Ratio | None:
     """reference / own with its interval: by pairs of the same run and round, else across runs; None without both."""
     if reference is None or not (reference.ok and own.ok):
