@@ -8,6 +8,7 @@ import math
 import os
 import struct
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -171,14 +172,24 @@ def in_float32(batch: Mapping[str, Any], first: Rounding = plain, second: Roundi
     return {name: array.astype(np.float64) for name, array in out.items()}
 
 
+@cache
+def thirty() -> tuple[Mapping[str, Any], Mapping[str, Bounded]]:
+    """A batch and its reference, made once: the images are the same in each test. No test may change them."""
+    batch = LAB.inputs(LAB.case("batch-30"), 4)
+    right = LAB.reference(LAB.case("batch-30"), batch)
+    for array in (batch["x"], *(part for each in right.values() for part in each)):
+        array.flags.writeable = False
+    return batch, right
+
+
 @pytest.fixture
 def batch() -> Mapping[str, Any]:
-    return LAB.inputs(LAB.case("batch-30"), 4)
+    return thirty()[0]
 
 
 @pytest.fixture
-def right(batch: Mapping[str, Any]) -> Mapping[str, Bounded]:
-    return LAB.reference(LAB.case("batch-30"), batch)
+def right() -> Mapping[str, Bounded]:
+    return thirty()[1]
 
 
 def over(out: Maps, right: Mapping[str, Bounded], roundoff: float = 0.0) -> dict[str, float]:
