@@ -330,23 +330,6 @@ def test_a_case_that_is_not_on_record_is_an_error_of_the_library_too(tmp_path: P
 # -- the page ----------------------------------------------------------------------------------------------------------
 
 
-def test_the_fragments_come_with_the_first_record_and_go_with_the_last(unmeasured: Callable[[], Path]) -> None:
-    root = unmeasured()
-    folder = root / "book" / "_generated"
-    fragments.renew(root)
-    assert not list(folder.glob("devices-*"))
-    small(root / "results")
-    fragments.renew(root)
-    assert {path.name for path in folder.glob("devices-*")} == {
-        "devices-pick.html", "devices-overview.html", "devices-cells.html",
-    }  # fmt: skip
-    assert (folder / "devices-cells.html").read_text().count("<details>") == 3
-    for path in (root / "results" / "recorded").rglob("*.parquet"):
-        path.unlink()
-    fragments.renew(root)
-    assert not list(folder.glob("devices-*"))
-
-
 @pytest.fixture(scope="module")
 def page(unmeasured: Callable[[], Path], browser: Any) -> Iterator[str]:
     """The address of the page of a site that was built of the small store."""
@@ -454,19 +437,23 @@ def test_the_keyboard_reaches_the_form(tab: Any, page: str) -> None:
 
 @pytest.mark.site
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_page_and_the_verdicts_in_both_schemes_and_on_a_phone(browser: Any, page: str, scheme: str) -> None:
+def test_the_pages_of_what_is_on_record_in_both_schemes_and_on_a_phone(browser: Any, page: str, scheme: str) -> None:
     from axe_playwright_python.sync_playwright import Axe
 
     opened = browser.new_page(color_scheme=scheme, viewport={"width": 390, "height": 900})
-    for name in (f"{page}#lab=lbm", page.replace("devices", "claims")):
+    for name, must in (
+        (f"{page}#lab=lbm", ".verdict"),
+        (page.replace("devices", "claims"), ".verdict"),
+        (page.replace("devices", "index"), ".descent svg, table.glance"),
+    ):
         opened.goto(name)
         opened.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
         opened.wait_for_function("document.getAnimations().every(each => each.playState !== 'running')")
         assert opened.evaluate("document.documentElement.scrollWidth") <= 390, name
-        only = {} if "#" in name and scheme == "light" else {"runOnly": ["color-contrast"]}
+        only = {} if "claims" not in name and scheme == "light" else {"runOnly": ["color-contrast"]}
         found = Axe().run(opened, options={"preload": False, **only}).response["violations"]
         assert not [each for each in found if each["impact"] in ("serious", "critical")], name
-        assert opened.locator(".verdict").count(), name
+        assert opened.locator(must).count(), name
     opened.close()
 
 

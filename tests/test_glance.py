@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from roofbook import fragments, glance
+from roofbook import glance
 from roofbook.claims import Place
 from roofbook.recorded import Record
 
@@ -77,20 +76,3 @@ def test_this_machine_stands_below_the_devices_on_record(tmp_path: Path) -> None
 def test_a_lab_without_a_verified_rung_is_left_out(tmp_path: Path) -> None:
     found = records(tmp_path, row("fused", 1e-4, status="failed", reason="out of memory", samples_s=[], rounds=[]))
     assert glance.ends(found, []) == glance.ladders(found) == ""
-
-
-def test_the_fragments_come_with_the_first_record_and_go_with_the_last(unmeasured: Callable[[], Path]) -> None:
-    root = unmeasured()
-    folder = root / "book" / "_generated"
-    fragments.renew(root)
-    assert not list(folder.glob("glance-*"))
-    store(root / "results", row("sequential", 1e-2), row("fused", 1e-4))
-    fragments.renew(root)
-    assert {path.name for path in folder.glob("glance-*")} == {"glance-ladders.html", "glance-ends.html"}
-    written = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
-    fragments.renew(root)
-    assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == written, "nothing has changed"
-    for path in (root / "results" / "recorded").rglob("*.parquet"):
-        path.unlink()
-    fragments.renew(root)
-    assert not list(folder.glob("glance-*"))
