@@ -45,7 +45,8 @@ def _card(record: Record) -> str:
     from .report.prose import beside_base, beside_peer
 
     lab, case = record.lab, record.case().name
-    words = " ".join([*beside_base(lab, record, case), *[f"{each}." for each in [beside_peer(record, case)] if each]])
+    beside = beside_peer(record, case)
+    words = " ".join([beside_base(lab, record, case), *[f"{beside}."] * bool(beside)])
     head = f'<h3><a href="labs/{lab.name}.html">{escape(lab.title)}</a></h3>'
     drawn = record.descent(title=f"{case}, {record.place}").html
     return f'<section class="descent">{head}\n{drawn}\n{MarkdownIt().render(words)}</section>\n'
@@ -68,7 +69,7 @@ def _line(view: "View", place: str) -> "Line":
     from .report.glance import Line
 
     case = view.case()
-    return Line(view.lab.title, place, view.rows, view.order(), case.name, view.lab.base, view.floor(case))
+    return Line(view.lab.title, place, view.rows, view.order(), case.name, view.lab.base, view.bounds(case))
 
 
 def _timed(view: "View") -> bool:

@@ -169,13 +169,8 @@ class View(ABC):
         """Time of each rung on a case, down to the bound of the fastest."""
         chosen = self.case(case)
         return _or_note(
-            lambda: report.descent(self.rows, self.order(), case=chosen.name, floor=self.floor(chosen), title=title)
+            lambda: report.descent(self.rows, self.order(), case=chosen.name, bounds=self.bounds(chosen), title=title)
         )
-
-    def floor(self, case: Case) -> "Bound | None":
-        """The least time of a unit in what the fastest rung of a case multiplies; None where no such roof was measured."""
-        bounds, name = self.bounds(case), self.fastest(case.name)
-        return bounds.get(name) or bounds.get(self.lab.variant(name).dtype)
 
     def parts(self, case: str | None = None) -> "Table | Note":
         """The parts of each variant's run on a case, such as copies, and what else the lab shows of it."""

@@ -18,7 +18,7 @@ FLOOR = Bound(2.2e-5, "memory", 1e12)
 
 def drawn(rows: pd.DataFrame, floor: Bound | None = None) -> dict[str, list[float]]:
     """What the axes hold, by the words of the legend."""
-    figure = report.descent(rows, ORDER, case="256x256", floor=floor)
+    figure = report.descent(rows, ORDER, case="256x256", bounds={"float32": floor} if floor else None)
     (ax,) = figure.drawing.axes
     assert ax.get_yscale() == "log"
     return {str(line.get_label()): np.asarray(line.get_ydata()).tolist() for line in ax.lines}
@@ -39,7 +39,13 @@ def test_a_descent_without_a_peer_or_a_bound_does_not_speak_of_them() -> None:
 
 
 def line(lab: str, rows: pd.DataFrame, **other: object) -> Line:
-    given = {"place": "Some GPU, OpenCL", "order": ORDER, "case": "256x256", "base": "sequential", "floor": FLOOR}
+    given = {
+        "place": "Some GPU, OpenCL",
+        "order": ORDER,
+        "case": "256x256",
+        "base": "sequential",
+        "bounds": {"float32": FLOOR},
+    }
     return Line(lab, rows=rows, **(given | other))  # type: ignore[arg-type]
 
 
@@ -60,7 +66,7 @@ def test_the_ends_of_each_ladder_stand_below_their_lab() -> None:
 
 
 def test_a_ladder_without_its_base_a_peer_or_a_bound_has_dashes_that_say_why() -> None:
-    (group, only) = report.glance([line("One", frame(row("fused", 1e-4)), floor=None)], "Ends").rows
+    (group, only) = report.glance([line("One", frame(row("fused", 1e-4)), bounds={})], "Ends").rows
     assert [cell.text for cell in only.cells[1:7]] == ["–", "100 µs".replace(" ", "\u202f"), "–", "–", "–", "–"]
     assert (only.cells[3].title, only.cells[5].title) == ("sequential has no time here", "no peer was measured")
     assert group.cells[0].text == "One"

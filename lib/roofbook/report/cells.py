@@ -64,6 +64,12 @@ def ratio_cell(ratio: Ratio | None, lack: str = "not both were measured", known:
     return Cell(text, "num faster" if ratio.estimate > 1 else "num slower", small=small)
 
 
+def floor_of(bounds: Mapping[str, Bound] | None, reading: Reading) -> Bound | None:
+    """The bound of a reading's variant where it has one of its own, else of what it multiplies; None where neither is known."""
+    held = bounds or {}
+    return held.get(reading.variant) or held.get(str(said(reading.row, "dtype")))
+
+
 def share_cell(floor: Bound | None, reading: Reading) -> Cell:
     """Bound of the reading's dtype over its time; a share above 1 is marked, since then the bound is wrong."""
     if reading.role == "probe":

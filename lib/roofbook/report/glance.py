@@ -1,13 +1,13 @@
 """Ladders at a glance: one as a descent, and of many the first rung beside the fastest."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from roofbook.errors import UsageError
 from roofbook.report import units as show
-from roofbook.report.cells import ratio_cell, share_cell, where
+from roofbook.report.cells import floor_of, ratio_cell, share_cell, where
 from roofbook.report.html import Cell, Row, Table
 from roofbook.report.readings import Ratio, Reading, faster, fastest, home_device, newest
 from roofbook.report.svg import COLOURS, INK, Figure, finish, style
@@ -21,17 +21,18 @@ SIZE = 3.7, 2.5
 
 
 def descent(
-    rows: "pd.DataFrame", order: Sequence[str], *, case: str, floor: Bound | None = None, title: str = ""
+    rows: "pd.DataFrame", order: Sequence[str], *, case: str, bounds: Mapping[str, Bound] | None = None, title: str = ""
 ) -> Figure:
     """Time of each verified rung in ladder order, logarithmic, with the fastest so far, the fastest peer and the bound.
 
-    rows: store rows of one lab (any cases); the newest of a variant counts. floor: what bounds the fastest rung, seconds per
-    unit. Errors: UsageError where no rung of `order` has a verified time on the case.
+    rows: store rows of one lab (any cases); the newest of a variant counts. bounds: seconds per unit by dtype, and by the name
+    of a variant that has one of its own; that of the fastest rung is drawn. Errors: UsageError where no rung of `order` has a
+    verified time on the case.
     """
     from matplotlib.figure import Figure as Drawing
     from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
-    rungs, peer = _ranked(rows, order, case)
+    rungs, best, peer = _ranked(rows, order, case)
     times, at = [each.median for each in rungs], range(1, len(rungs) + 1)
     with style():
         drawing = Drawing(figsize=SIZE)
@@ -42,7 +43,7 @@ def descent(
         ax.plot(at, times, "o", color=COLOURS["step"], ms=5, label="a rung")
         if peer:
             ax.axhline(peer.median, color=COLOURS["peer"], lw=1.6, ls="--", label="fastest peer")
-        if floor:
+        if floor := floor_of(bounds, best):
             ax.axhline(floor.seconds, color=INK, lw=1.4, label="bound")
         lowest, highest = ax.get_ylim()
         ax.set_ylim(lowest / 1.3, highest)
@@ -63,7 +64,7 @@ def _tick(seconds: float) -> str:
 
 @dataclass(frozen=True)
 class Line:
-    """One lab on one device: what `glance` tells of it. floor: what bounds the fastest rung, seconds per unit."""
+    """One lab on one device: what `glance` tells of it. bounds: as `descent` takes them."""
 
     lab: str
     place: str
@@ -71,7 +72,7 @@ class Line:
     order: Sequence[str]
     case: str
     base: str
-    floor: Bound | None
+    bounds: Mapping[str, Bound]
 
 
 COLUMNS = (
@@ -82,7 +83,7 @@ NOTES = (
     "The largest case that was measured. vs first, vs peer: how many times as fast the fastest rung is; 'same' where the "
     "95 % interval includes 1. The pages of the labs have the intervals.",
     "Of the bound: the least time that the device's measured ceilings allow in the numbers that the fastest rung multiplies, "
-    "over its time. Above 100 % a ceiling was measured too low, as on a host that other guests share.",
+    "over its time. Above 100 % a measured ceiling is too low.",
 )
 
 
@@ -97,15 +98,14 @@ def glance(lines: Sequence[Line], caption: str) -> Table:
     for line in lines:
         if not records or records[-1]["lab"] != line.lab:
             made.append(Row([Cell(line.lab, span=len(COLUMNS))], "group"))
-        rungs, peer = _ranked(line.rows, line.order, line.case)
-        best, home = fastest(rungs), home_device(rungs)
-        assert best is not None
+        rungs, best, peer = _ranked(line.rows, line.order, line.case)
+        home = home_device(rungs)
         base = next((each for each in rungs if each.variant == line.base), None)
         to_base, to_peer = (faster(other, best) for other in (base, peer))
         cells = [
             Cell(line.place), _timed(base, home), _timed(best, home),
             _short(to_base, f"{line.base} has no time here"), _timed(peer, home),
-            _short(to_peer, "no peer was measured"), share_cell(line.floor, best), Cell(line.case),
+            _short(to_peer, "no peer was measured"), share_cell(floor_of(line.bounds, best), best), Cell(line.case),
         ]  # fmt: skip
         made.append(Row(cells))
         records.append({
@@ -116,14 +116,15 @@ def glance(lines: Sequence[Line], caption: str) -> Table:
     return Table(caption, COLUMNS, made, pd.DataFrame(records), NOTES, "glance")
 
 
-def _ranked(rows: "pd.DataFrame", order: Sequence[str], case: str) -> tuple[list[Reading], Reading | None]:
-    """The verified rungs on a case in ladder order, and the fastest peer."""
+def _ranked(rows: "pd.DataFrame", order: Sequence[str], case: str) -> tuple[list[Reading], Reading, Reading | None]:
+    """The verified rungs on a case in ladder order, the fastest of them, and the fastest peer."""
     found = newest(rows, case)
     good = [found[name] for name in order if name in found and found[name].ok]
     rungs = [each for each in good if each.role == "step"]
-    if not rungs:
+    best = fastest(rungs)
+    if best is None:
         raise UsageError(f"no rung of {', '.join(order)} has a verified time on {case}; measure the ladder first")
-    return rungs, fastest(each for each in good if each.role == "peer")
+    return rungs, best, fastest(each for each in good if each.role == "peer")
 
 
 def _short(ratio: Ratio | None, lack: str) -> Cell:

@@ -63,7 +63,7 @@ def conclusions(lab: "Lab", experiment: "Measured", compared: Compared) -> str:
     said = []
     for case in [each.name for each in experiment.cases]:
         fastest, peer = experiment.fastest(case), experiment.fastest_peer(case)
-        sentences, beside = beside_base(lab, experiment, case), beside_peer(experiment, case)
+        sentences, beside = [beside_base(lab, experiment, case)], beside_peer(experiment, case)
         sentences += [f"{beside}."] * bool(beside)
         for what, pairs in compared:
             others = [pair for pair in pairs if not (beside and pair == (fastest, peer))]
@@ -73,11 +73,11 @@ def conclusions(lab: "Lab", experiment: "Measured", compared: Compared) -> str:
     return "\n\n".join(said)
 
 
-def beside_base(lab: "Lab", experiment: "Measured", case: str) -> list[str]:
+def beside_base(lab: "Lab", experiment: "Measured", case: str) -> str:
     """One sentence: the fastest rung of a case, its time, and how fast it is against the base, as far as that is known."""
     fastest = experiment.fastest(case)
     against = known([f", which is {experiment.times(fastest, lab.base, case)} `{lab.base}`"])
-    return [f"The fastest rung here is `{fastest}`: {experiment.value(fastest, case)} a {lab.unit}{against}."]
+    return f"The fastest rung here is `{fastest}`: {experiment.value(fastest, case)} a {lab.unit}{against}."
 
 
 def beside_peer(experiment: "Measured", case: str) -> str:

@@ -10,6 +10,7 @@ from roofbook.report import units as show
 from roofbook.report.cells import (
     absence,
     check_cell,
+    floor_of,
     hosts,
     no_time,
     ratio_cell,
@@ -19,7 +20,7 @@ from roofbook.report.cells import (
     where,
 )
 from roofbook.report.html import Cell, Row, Table
-from roofbook.report.readings import Ratio, Reading, faster, home_device, newest, points_in_order, said, value
+from roofbook.report.readings import Ratio, Reading, faster, fastest, home_device, newest, points_in_order, said, value
 from roofbook.roofline import Bound, work_unit
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def ladder(
     columns += [Cell("Of the bound", "num")] if bound is not None else []
     columns += [Cell("Error / allowed", "num"), Cell("Samples", "num"), Cell("What changed")]
     home = home_device(good)
-    fastest = min((each for each in good if each.role in ("step", "peer")), key=lambda each: each.median, default=None)
+    first = fastest(each for each in good if each.role in ("step", "peer"))
     lines, records = [], []
     for name in names:
         reading = found.get(name)
@@ -113,7 +114,7 @@ def ladder(
             records.append(_record(name, reading, lack))
             continue
         to_parent = faster(found.get(reading.parent or ""), reading)
-        floor = (bound or {}).get(reading.variant) or (bound or {}).get(str(said(reading.row, "dtype")))
+        floor = floor_of(bound, reading)
         cells = [
             *head,
             time_cell(reading, scale[1]),
@@ -126,7 +127,7 @@ def ladder(
         cells += [share_cell(floor, reading)] if bound is not None else []
         cells += [check_cell(reading), samples_cell(reading), *tail]
         role = {"step": "", "again": "control"}.get(reading.role, reading.role)
-        lines.append(Row(cells, " ".join(filter(None, [role, "best" if reading is fastest else ""]))))
+        lines.append(Row(cells, " ".join(filter(None, [role, "best" if reading is first else ""]))))
         records.append(
             _record(name, reading, "")
             | _ratio_fields("vs_parent", to_parent)
@@ -155,7 +156,7 @@ def sweep(rows: "pd.DataFrame", axis: str, *, case: str, variant: str | None = N
     readings, parent = swept(rows, axis, case, variant)
     parents = newest(rows, case)
     good = [reading for reading in readings.values() if reading.ok]
-    fastest = min(good, key=lambda reading: reading.median, default=None)
+    first = fastest(good)
     unit = next((str(reading.row["unit"]) for reading in readings.values()), "unit")
     scale = show.time_unit(reading.median for reading in good)
     columns = [
@@ -171,8 +172,8 @@ def sweep(rows: "pd.DataFrame", axis: str, *, case: str, variant: str | None = N
             lines.append(no_time([Cell(point)], reading, len(columns) - 1))
             records.append(_record(reading.variant, reading, "") | {"point": point})
             continue
-        to_parent, to_best = faster(parents.get(parent), reading), faster(fastest, reading)
-        best = reading is fastest or (to_best is not None and to_best.same)
+        to_parent, to_best = faster(parents.get(parent), reading), faster(first, reading)
+        best = reading is first or (to_best is not None and to_best.same)
         lines.append(
             Row(
                 [
@@ -180,7 +181,7 @@ def sweep(rows: "pd.DataFrame", axis: str, *, case: str, variant: str | None = N
                     time_cell(reading, scale[1]),
                     samples_cell(reading),
                     ratio_cell(to_parent, f"{parent} has no time here"),
-                    Cell("fastest", "num base") if reading is fastest else ratio_cell(to_best),
+                    Cell("fastest", "num base") if reading is first else ratio_cell(to_best),
                 ],
                 "best" if best else "",
             )
