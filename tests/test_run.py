@@ -148,7 +148,7 @@ def test_measuring_again_goes_on_without_what_it_has_finished_by_the_same_policy
     done = run.bring_up_to_date(planned(auto, store), auto, store, policy, remeasure=True)
     assert checked[: len(left)] == left and len(checked) == len(left) + 4, "then the other case, all of it"
     assert (done.measured, done.failed) == (len([*dict.fromkeys(left)]) + 3, 1 + ("sequential" in left))
-    assert done.measured + done.fresh == 6 and not list((store.root / "unfinished").iterdir())
+    assert done.measured + done.earlier == 6 and done.fresh == 0 and not list((store.root / "unfinished").iterdir())
     rows = store.rows("lbm", case="40x24", run=first)
     told = zip(rows["variant"], rows["role"], rows["status"], strict=True)
     assert set(told) == {
@@ -177,11 +177,11 @@ def test_what_fails_is_kept_with_its_reason_and_is_due_again(
         ((0, 2, 0), "0 cells measured, 2 were fresh"),
         ((1, 0, 0), "1 cell measured; run R"),
         ((2, 1, 1), "2 cells measured, 1 of them failed, 1 was fresh; run R"),
+        ((4, 0, 1, 2), "4 cells measured, 1 of them failed, 2 before the interrupt; run R"),
     ],
 )
-def test_a_summary_says_what_was_done(counts: tuple[int, int, int], text: str) -> None:
-    measured, fresh, failed = counts
-    assert str(run.Summary("R", measured, fresh, failed)) == text
+def test_a_summary_says_what_was_done(counts: tuple[int, ...], text: str) -> None:
+    assert str(run.Summary("R", *counts)) == text
 
 
 def test_ceilings_are_measured_warm_and_in_bounded_time() -> None:

@@ -51,12 +51,15 @@ class Summary:
     measured: int
     fresh: int
     failed: int
+    earlier: int = 0
+    """Rows of the same run, kept before an interrupt."""
 
     def __str__(self) -> str:
         said = f"{self.measured} cell{'s' * (self.measured != 1)} measured"
         said += f", {self.failed} of them failed" if self.failed else ""
         if self.fresh or not self.measured:
             said += f", {self.fresh} {'was' if self.fresh == 1 else 'were'} fresh"
+        said += f", {self.earlier} before the interrupt" if self.earlier else ""
         return said + (f"; run {self.run}" if self.measured else "")
 
 
@@ -123,7 +126,8 @@ def bring_up_to_date(
     own = [row for row in rows if row["role"] != "again"]  # the twin of a parent is no cell of its own
     failed = sum(row["status"] == "failed" for row in own)
     runs = {row["run"] for row in rows}
-    return Summary(runs.pop() if len(runs) == 1 else run, len(own), len(cells) - len(own), failed)
+    fresh, earlier = len(cells) - len(due), len(due) - len(own)
+    return Summary(runs.pop() if len(runs) == 1 else run, len(own), fresh, failed, earlier)
 
 
 def _finished(store: Store, of: Planned, policy: measure.Policy, unfinished: Unfinished) -> dict[str, set[str]]:
