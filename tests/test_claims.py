@@ -546,6 +546,7 @@ def test_the_page_gives_the_rule_with_the_numbers_that_the_code_has() -> None:
     page = (RESULTS.parent / "book" / "claims.md").read_text()
     for word in claims.VERDICTS:
         assert re.search(rf"^([\w ]+, )?{word}(, [\w ]+)?\n: ", page, re.M), word
+    page = " ".join(page.split())
     assert f"$f/{claims.NEAR:g}$ to ${claims.NEAR:g} f$" in page
     assert f"within {100 * (claims.NONE_PUBLISHED - 1):.3g} % of $t$" in page
     assert f"more than {100 * (claims.NONE_OURS - 1):.3g} % away from it" in page

@@ -88,7 +88,7 @@ class Experiment(View):
         everything = {case.name: case for case in self.lab.cases(self.scale)}
         self.cases = [self._case(everything, name) for name in dict.fromkeys(self.parameters["cases"] or everything)]
         chosen = dict.fromkeys(self.parameters["variants"] or ())
-        self.variants = [self.lab.variant(name) for name in chosen] or list(self.lab.all_variants())
+        self.variants = [self.lab.variant(name) for name in chosen] or list(self.lab.at_scale(self.scale))
 
     @classmethod
     def from_notebook(cls, lab: str, names: Mapping[str, Any]) -> "Experiment":

@@ -151,6 +151,12 @@ class Sweep:
     sides: tuple[str, str] = ("columns", "rows")
     """What the two parts of a point such as `16x4` or `64x112x16/4x8x2` are."""
 
+    def at_scale(self, scale: str) -> tuple[Variant, ...]:
+        """The points that are measured: at the scale `test` the first and the last; each part of a rung that is left out."""
+        if scale != "test" or self.axis == "without":
+            return self.variants
+        return self.variants[:: max(1, len(self.variants) - 1)]
+
 
 @dataclass(frozen=True)
 class Series:
@@ -324,7 +330,11 @@ class Lab(ABC):
         return found
 
     def all_variants(self) -> tuple[Variant, ...]:
-        swept = tuple(variant for sweep in self.sweeps for variant in sweep.variants)
+        return self.at_scale("published")
+
+    def at_scale(self, scale: str) -> tuple[Variant, ...]:
+        """The variants that are measured at a scale, unless others are asked for."""
+        swept = tuple(variant for sweep in self.sweeps for variant in sweep.at_scale(scale))
         return self.ladder + self.peers + swept
 
     def variant(self, name: str) -> Variant:

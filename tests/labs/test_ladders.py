@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -140,6 +141,17 @@ def test_every_variant_renders_where_it_says_it_runs(lab: Lab, variant: Variant)
 
 
 # -- sweeps and series -------------------------------------------------------------------------------------------------
+
+
+def test_the_scale_test_has_of_a_sweep_the_ends_and_of_a_rung_each_part_that_is_left_out() -> None:
+    lab = labs.get("cnn")
+    space, without = (next(each for each in lab.sweeps if each.axis == axis) for axis in ("space", "without"))
+    assert space.at_scale("test") == (space.variants[0], space.variants[-1])
+    assert space.at_scale("quick") == space.variants and without.at_scale("test") == without.variants
+    assert replace(space, variants=space.variants[:1]).at_scale("test") == space.variants[:1]
+    few = [each.name for each in lab.at_scale("test")]
+    assert {*few} < {each.name for each in lab.all_variants()} and len(few) == len({*few})
+    assert {each.name for each in (*lab.ladder, *lab.peers, *without.variants)} < {*few}
 
 
 @pytest.mark.parametrize("lab", LABS)

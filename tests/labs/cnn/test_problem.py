@@ -297,7 +297,8 @@ finite = st.floats(width=32, allow_nan=False, allow_infinity=False)
 @settings(deadline=None)
 @given(finite, st.sampled_from([8, 11, 24]))
 def test_rounded_is_the_nearest_of_so_many_bits(value: float, bits: int) -> None:
-    near = float(rounded(np.array([value], np.float32), bits)[0])
+    with np.errstate(over="ignore"):  # the largest are rounded to infinity
+        near = float(rounded(np.array([value], np.float32), bits)[0])
     if math.isinf(near):
         assert abs(value) > (2 - 2.0 ** (1 - bits)) * 2.0**127
         return
