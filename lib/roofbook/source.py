@@ -80,7 +80,7 @@ def _names(path: Path, word: str) -> bool:
 
 @lru_cache(maxsize=256)
 def _words(path: Path) -> frozenset[str]:
-    return frozenset(word for file in _family(path) for word in re.findall(r"\w+", file.read_text()))
+    return frozenset(re.findall(r"\w+", "\n".join(file.read_text() for file in _family(path))))
 
 
 def _family(path: Path) -> tuple[Path, ...]:
