@@ -425,16 +425,18 @@ def test_what_failed_was_not_verified_or_is_of_another_kernel_gives_no_number(
     assert outcome(found["input-shared"][0]).verdict == "holds"
 
 
-def test_the_newest_row_of_todays_kernel_counts(tmp_path: Path) -> None:
+def test_the_newest_row_of_todays_kernel_counts_and_of_a_pair_the_newest_run_that_has_both(tmp_path: Path) -> None:
     later: dict[str, Any] = {"run": "20260102T100000Z-bbbbbb", "started": STARTED + timedelta(days=1)}
     latest: dict[str, Any] = {
         "run": "20260103T100000Z-cccccc",
         "started": STARTED + timedelta(days=2),
         "source_sha256": "another",
     }
-    rows = row("filter-groups", 4e-3), row("lists", 4e-3), row("lists", 1e-3, **later), row("lists", 9e-3, **latest)
-    found = outcome(judge(tmp_path, *rows)["sparse"][0])
-    assert found.verdict == "holds" and found.found is not None and found.found.how == "across runs"
+    rows = row("filter-groups", 4e-3), row("lists", 1e-3, **later), row("lists", 9e-3, **latest)
+    apart = outcome(judge(tmp_path / "apart", *rows)["sparse"][0])
+    assert apart.verdict == "holds" and apart.found is not None and apart.found.how == "across runs"
+    beside = outcome(judge(tmp_path / "beside", *rows, row("lists", 4e-3))["sparse"][0])
+    assert beside.verdict == "no difference" and beside.found is not None and beside.found.how == ""
 
 
 def test_a_device_by_two_backends_is_two_columns_and_what_is_not_for_one_is_not_testable_there(tmp_path: Path) -> None:

@@ -125,6 +125,22 @@ def test_a_pair_is_a_ratio_of_rounds() -> None:
     assert across.how == "across runs" and across.low < 2.9 < 3.1 < across.high
 
 
+def test_a_pair_is_of_the_newest_run_that_has_both_though_one_of_them_is_newer() -> None:
+    """Side by side says more than newer; but what fails today has no time, and a run that lacks one is none of both."""
+    older, newer = ({"run": f"run {day}", "started": STARTED + pd.Timedelta(days=day)} for day in (1, 2))
+    rows = [row("slow", 9.0), row("quick", 1.0), row("slow", 4.0, **older), row("quick", 2.0, **older)]
+    alone = row("quick", 1.0, **newer)
+    pair = Pair("slow", "quick", CASE)
+    found = pair.find(cells(*rows, alone))
+    assert found.estimate == pytest.approx(2.0, rel=0.01) and "across runs" not in found.how
+    apart = pair.find(cells(row("slow", 9.0), alone))
+    assert apart.estimate == pytest.approx(9.0, rel=0.01) and "across runs" in apart.how
+    wrong = row("slow", 4.0, **older) | {"error": 2.0}
+    assert pair.find(cells(rows[0], wrong, rows[3], row("slow", 6.0, **newer))).how == "across runs"
+    with pytest.raises(Lacking, match=r"^quick failed: "):
+        pair.find(cells(*rows, alone | {"status": "failed", "reason": "it does not build"}))
+
+
 def test_a_pair_may_be_said_to_stay_below_a_factor() -> None:
     found = Pair("slow", "quick", CASE, below=2.0).find(cells(row("slow", 3.0), row("quick", 1.0)))
     assert (found.turn, found.below) == (2.0, True) and found.estimate == pytest.approx(3, rel=0.01)

@@ -5,7 +5,7 @@ Serves the labs, which say for each claim of their report what to look at, and c
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -82,6 +82,17 @@ class Cells:
         if not reading.ok:
             raise Lacking(f"{variant} failed: {reading.why}")
         return reading
+
+    def together(self, variants: Sequence[str], case: str) -> list[Reading]:
+        """Verified readings of the newest run that has them all; where none has, the newest of each. Raises as `reading`."""
+        found = [self.reading(variant, case) for variant in variants]
+        if len({str(each.row["run"]) for each in found}) > 1:
+            rows = self._rows[(self._rows["case"] == case) & self._rows["variant"].isin(variants)]
+            for _, run in sorted(rows.groupby("run"), key=lambda each: each[1]["started"].max(), reverse=True):
+                here = newest(run)
+                if all(variant in here and here[variant].ok for variant in variants):
+                    return [here[variant] for variant in variants]
+        return found
 
     def counted(self, variant: str, case: str) -> Mapping[str, Any]:
         """What counters counted, as `counters.counted` has it. Raises Lacking where they did not."""
@@ -180,7 +191,7 @@ class NotTestable(Evidence):
 
 @dataclass(frozen=True)
 class Pair(Evidence):
-    """How many times as fast the second is as the first, by samples of the same rounds where both are of one run.
+    """How many times as fast the second is as the first, by samples of the same rounds where one run has both.
 
     `below`: the statement is that it is less than so many times as fast. `kind`: of the device that it is about.
     """
@@ -203,13 +214,12 @@ class Pair(Evidence):
     def find(self, cells: Cells) -> Finding:
         if self.kind and cells.kind != self.kind:
             raise NotHere(f"it is about a {self.kind.upper()}")
-        found = ratio(self._timed(self.slower, cells), self._timed(self.faster, cells))
+        sides = (self.slower, self.faster)
+        names = [side if isinstance(side, str) else side.variant for side in sides]
+        readings = zip(sides, cells.together(names, self.case), strict=True)
+        slower, quicker = (reading if isinstance(side, str) else side.of(reading) for side, reading in readings)
+        found = ratio(slower, quicker)
         return replace(found, turn=self.below, below=True) if self.below else found
-
-    def _timed(self, side: Timed, cells: Cells) -> Reading:
-        if isinstance(side, str):
-            return cells.reading(side, self.case)
-        return side.of(cells.reading(side.variant, self.case))
 
 
 def ratio(slower: Reading, quicker: Reading, how: str = "") -> Finding:
