@@ -237,15 +237,8 @@ def drive(
     raise reason
 
 
-def each_for_its_architectures() -> Iterator[Any]:
-    """A sweep's points for the newest alone: they differ from their rung in numbers, and may spill."""
-    for parameters in cuda_variants():
-        swept = parameters.values[1].role == "sweep"
-        for architecture in ARCHITECTURES[-1:] if swept else ARCHITECTURES:
-            yield pytest.param(*parameters.values, architecture, id=f"{parameters.id}-{architecture}")
-
-
-@pytest.mark.parametrize(("lab", "variant", "architecture"), list(each_for_its_architectures()))
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize(("lab", "variant"), list(cuda_variants()))
 def test_compiles_spills_nothing_and_is_launched_with_its_own_arguments(
     lab: Lab, variant: Variant, architecture: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -152,7 +152,7 @@ class Sweep:
     """What the two parts of a point such as `16x4` or `64x112x16/4x8x2` are."""
 
     def at_scale(self, scale: str) -> tuple[Variant, ...]:
-        """The points that are measured: at the scale `test` the first and the last; each part of a rung that is left out."""
+        """The points that are measured: at the scale `test` the first and the last, but all that leave out part of a rung."""
         if scale != "test" or self.axis == "without":
             return self.variants
         return self.variants[:: max(1, len(self.variants) - 1)]
@@ -330,7 +330,8 @@ class Lab(ABC):
         return found
 
     def all_variants(self) -> tuple[Variant, ...]:
-        return self.at_scale("published")
+        swept = tuple(variant for sweep in self.sweeps for variant in sweep.variants)
+        return self.ladder + self.peers + swept
 
     def at_scale(self, scale: str) -> tuple[Variant, ...]:
         """The variants that are measured at a scale, unless others are asked for."""
