@@ -1,12 +1,13 @@
 """The command `roofbook`: measure, re-run one cell, read a kernel, build the book. Click makes functions commands."""
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from .errors import Failed, UsageError
+from .errors import Failed, UsageError, forget_interrupt
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,11 +37,18 @@ def main() -> None:
     """Entry point. A user's error is one line and exit code 2, Ctrl-C one line and 130."""
     try:
         app(prog_name="roofbook", standalone_mode=False)
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read has had enough; what is left must not be written on the way out either
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
     except UsageError as error:
         _stop(f"error: {error}", 2)
     except Failed as error:
         _stop(f"error: {error}", 1)
-    except (KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, click.Abort, ImportError) as error:
+        if isinstance(error, ImportError) and not isinstance(error.__cause__, KeyboardInterrupt):
+            raise
+        forget_interrupt()  # in the import of an extension module it comes as the cause of an ImportError
         _stop("stopped; what was finished is in the store, and the same command goes on from there", 130)
     except click.ClickException as error:
         command = next((name for name in sys.argv[1:] if name in app.commands), "")

@@ -1,5 +1,7 @@
 """The errors that a user sees. Shown without a stack everywhere: shell, notebook, papermill."""
 
+import sys
+
 
 class Told(Exception):
     """An error whose message says all that a user can act on."""
@@ -30,3 +32,14 @@ def one_of(
     close = difflib.get_close_matches(str(given), near or valid, n=1)
     hint = f" (did you mean {close[0]!r}?)" if close else ""
     return UsageError(f"unknown {what} {str(given)!r}; valid: {', '.join(valid)}{hint}")
+
+
+def forget_interrupt() -> None:
+    """Ctrl-C was dealt with: the exit code is the caller's, and nothing more is said on the way out.
+
+    Python notes an interrupt that came through code of a string, as dataclasses are made by; `python -m` would then end by the
+    signal whatever the exit code. Other code of a string takes the note back. And objects of libraries that were left half made
+    complain when they are thrown away.
+    """
+    sys.unraisablehook = lambda _: None
+    exec("")

@@ -16,7 +16,7 @@ import click
 from . import labs, run
 from .device import Device
 from .devices import devices
-from .errors import UsageError
+from .errors import UsageError, forget_interrupt
 from .experiment import Experiment
 from .measure import Policy
 from .run import Summary
@@ -147,5 +147,6 @@ if __name__ == "__main__":
         print(f"error: {error.format_message()} (`python -m roofbook.record --help` says more)", file=sys.stderr)
         sys.exit(2)
     except (KeyboardInterrupt, click.Abort):
+        forget_interrupt()
         print("stopped; what was finished is kept, and the same command goes on from there", file=sys.stderr)
         sys.exit(130)

@@ -250,6 +250,10 @@ class Store:
                     if relation is None:
                         raise UsageError(f"this SQL selects nothing: {' '.join(sql.split())[:80]!r}")
                     return relation.to_arrow_table(), files
+            except RuntimeError as error:  # so DuckDB passes Ctrl-C on
+                if str(error) == "Query interrupted":
+                    raise KeyboardInterrupt from error
+                raise
             except duckdb.Error as error:
                 if files == self.files(lab, device, where):
                     raise _explained(error, files) from error

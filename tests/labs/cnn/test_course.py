@@ -239,6 +239,7 @@ def test_command_stops_at_ctrl_c_and_leaves_no_file(
     def stopped(*_: object) -> None:
         raise KeyboardInterrupt
 
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)  # put back what a process would end with
     for where, name in ((command, "reference"), (roofbook.labs.cnn, "forward")):
         monkeypatch.setattr(where, name, stopped)
         assert command.main([str(folder), "--check"]) == 130

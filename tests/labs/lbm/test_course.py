@@ -266,6 +266,7 @@ def test_command_stops_at_ctrl_c_and_leaves_no_file(
     def simulate(*_: object) -> None:
         raise KeyboardInterrupt
 
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)  # put back what a process would end with
     monkeypatch.setattr(roofbook.labs.lbm, "simulate", simulate)
     assert command.main([*map(str, files), "--out", str(tmp_path / "out")]) == 130
     assert capsys.readouterr() == ("", "stopped; nothing was written\n")

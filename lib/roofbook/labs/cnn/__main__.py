@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import NoReturn
 
-from ...errors import UsageError
+from ...errors import UsageError, forget_interrupt
 from . import course
 from .problem import course_wrong, error_over_bound, reference
 
@@ -57,6 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"error: {wrong}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
+        forget_interrupt()
         print("stopped; nothing was written", file=sys.stderr)
         return 130
     return 0

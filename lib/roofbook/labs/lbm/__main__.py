@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from ...errors import UsageError
+from ...errors import UsageError, forget_interrupt
 from . import course
 from .problem import reynolds
 
@@ -67,6 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"error: {wrong}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
+        forget_interrupt()
         print("stopped; nothing was written", file=sys.stderr)
         return 130
     return 0
