@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -182,6 +183,19 @@ def test_one_measurement_is_one_row(kept: Store) -> None:
         kept.append([row(), row()])
     kept.append([row(), row(role="again"), row(policy="warm"), row(minute=1)])
     assert len(kept.rows("lbm")) == 4
+
+
+def test_ctrl_c_within_a_query_is_ctrl_c(kept: Store) -> None:
+    """DuckDB makes an error of its own of it. The query ends after some seconds even where it is not interrupted."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
+    timer = threading.Timer(0.5, signal.raise_signal, [signal.SIGINT])
+    timer.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            kept.query("select sum(a.range * b.range) as total from range(10000000) a, range(300) b")
+        timer.join()
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_wrong_places_columns_and_sql(kept: Store, tmp_path: Path) -> None:
