@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from roofbook import stats
 from roofbook.errors import UsageError, one_of
 from roofbook.evidence import Cells, Counted, Evidence, Finding, Lacking, NotHere, NotTestable, of_host
 from roofbook.store import PROFILE
@@ -32,7 +33,7 @@ NEAR = 1.25
 """An effect within this factor of the published one is the same; where no number was published, one below it is small."""
 NONE_PUBLISHED = 1.025
 """A published effect within this factor of 1 says that there is none."""
-NONE_OURS = 1.05
+NONE_OURS = stats.EQUAL
 """Ours within this factor of 1 agrees that there is none."""
 SMALL = 1.01
 """A difference within this factor of 1 is none, however sure it is: another run of the same code may differ as much."""

@@ -176,6 +176,10 @@ class Series:
     """Pairs of variants: from which x on is the first the faster one?"""
 
 
+Pairs = Sequence[tuple[str, Sequence[tuple[str, str]]]]
+"""What changes, and the pairs (rung, held against) that show it."""
+
+
 class Measured(Protocol):
     """What a lab's conclusions are written from: measured cells, as text or in seconds. An Experiment is one."""
 
@@ -285,6 +289,11 @@ class Lab(ABC):
     def summary(self, experiment: "Measured") -> str:
         """The lab's conclusions as Markdown; every number comes from `experiment`."""
         return ""
+
+    @property
+    def pairs(self) -> Pairs:
+        """Rungs that the lab's page holds against each other, beside each rung against its parent."""
+        return ()
 
     def demonstration(self, device: "Device") -> "Table":
         """What the lab shows beyond times, such as a conserved quantity."""

@@ -81,13 +81,14 @@ class Record(View):
         return {name: why for name, why in super().elsewhere(case).items() if name not in measured | lacked}
 
     def shown(self) -> list[Any]:
-        """What a page shows of it: conclusions, ladders, roofline, peers, counters, sweeps and series, as far as measured."""
+        """What a page shows of it below its conclusions: tables and figures of all that was measured."""
         if self.lab is peaks.LAB:
             return [self.bandwidths(), self.ceilings()]
         blocks: list[Any] = [self.ladder_chart()]
         for case in self.cases:
             timed = set(self.rows[(self.rows["case"] == case.name) & (self.rows["status"] == "ok")]["role"])
             blocks += [self.ladder(case.name), self.peers(case.name) if "peer" in timed else None]
+        blocks.append(self.pairs())
         bound = self.bound(self.case())
         blocks += [self.roofline(), self.bandwidth_chart() if bound and bound.roof == "memory" else None]
         blocks += [self.counters(case.name) for case in self.cases]

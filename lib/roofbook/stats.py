@@ -24,6 +24,10 @@ _SIGN_LEVEL, _FEW_LEVEL = 0.965, 0.975
 _T = {3: 6.205347, 4: 4.176535, 5: 3.495406, 6: 3.163381}
 
 
+EQUAL = 1.05
+"""Two times whose ratio is known to lie within this factor of 1 count as equal."""
+
+
 @dataclass(frozen=True)
 class Interval:
     """A median with its confidence interval, in the unit of the samples.

@@ -266,6 +266,11 @@ class View(ABC):
 
         return Markdown(self.lab.summary(self))
 
+    def pairs(self) -> "Table | Note":
+        """What the changes of the lab's story are worth: rungs against each other, all cases side by side."""
+        cases = [case.name for case in self.cases]
+        return _or_note(lambda: report.pairs(self.rows, self.lab.pairs, cases=cases))
+
     def published(self) -> "Table":
         """Every published figure of the lab, ours beside it."""
         from . import claims

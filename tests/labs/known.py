@@ -29,9 +29,3 @@ class Known:
     def fastest_peer(self, case: str) -> str | None:
         peers = {peer.name for peer in self.lab.peers}
         return next((name for name in self.measured if name in peers), None)
-
-
-def tells(text: str, one: str, other: str, case: str) -> bool:
-    """Whether a page's text says how fast `one` is against `other`, be it as the fastest peer."""
-    ratio = f"`{one}` is so much over on {case}"
-    return f"{ratio} `{other}`" in text or f"The fastest peer measured is `{other}`: {ratio} it." in text

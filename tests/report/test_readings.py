@@ -8,7 +8,8 @@ import pytest
 
 from roofbook import report
 from roofbook.errors import UsageError
-from roofbook.report.readings import newest
+from roofbook.report.cells import ratio_cell
+from roofbook.report.readings import Ratio, newest
 
 from .rows import ORDER, STARTED, frame, lab_rows, row
 from .shown import line
@@ -64,3 +65,18 @@ def test_rows_read_the_same_after_parquet(tmp_path: Path) -> None:
     rows.to_parquet(tmp_path / "rows.parquet")
     again = pd.read_parquet(tmp_path / "rows.parquet")
     assert report.ladder(again, ORDER, case="256x256").html == report.ladder(rows, ORDER, case="256x256").html
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "word"),
+    [
+        (0.98, 1.03, "same"),
+        (1.0, 1.1, "same"),
+        (0.9, 1.06, "undecided"),
+        (0.5, 2.0, "undecided"),
+        (0.0, math.inf, "undecided"),
+    ],
+)
+def test_an_interval_around_1_is_the_same_where_it_is_narrow_else_undecided(low: float, high: float, word: str) -> None:
+    cell = ratio_cell(Ratio(1.0, low, high, True, ""))
+    assert cell.text == word and cell.small.startswith("[") and cell.css == "num same"

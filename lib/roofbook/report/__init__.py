@@ -9,6 +9,7 @@ from roofbook.report.claims import behind, claims
 from roofbook.report.counters import counters
 from roofbook.report.glance import descent, glance
 from roofbook.report.html import Html, Table, html_diff, html_source
+from roofbook.report.pairs import pairs
 from roofbook.report.parts import parts, resources
 from roofbook.report.peers import peers
 from roofbook.report.published import published_beside_ours
@@ -40,6 +41,7 @@ __all__ = [
     "ladder_chart",
     "leave_one_out",
     "line_sweep",
+    "pairs",
     "parts",
     "peers",
     "published_beside_ours",

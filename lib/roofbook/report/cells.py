@@ -10,6 +10,9 @@ from roofbook.report.html import Cell, Row
 from roofbook.report.readings import TOO_FEW, Ratio, Reading, said, value
 from roofbook.roofline import Bound
 
+SAME = f"'same' where it includes 1, 'undecided' where it does and spans a factor of over {show.factor(stats.EQUAL**2)}"
+"""What a note says of an interval, after naming it."""
+
 
 def time_cell(reading: Reading, unit: float) -> Cell:
     """Median and interval in the column's unit; small print where the samples are few."""
@@ -50,7 +53,7 @@ def samples_cell(reading: Reading) -> Cell:
 
 
 def ratio_cell(ratio: Ratio | None, lack: str = "not both were measured", known: str = "") -> Cell:
-    """A ratio with its interval, or 'same', or a dash whose tooltip says what is missing.
+    """A ratio with its interval, or 'same' or 'undecided', or a dash whose tooltip says what is missing.
 
     known: how the ratio was taken, where the column's head says so already.
     """
@@ -60,7 +63,12 @@ def ratio_cell(ratio: Ratio | None, lack: str = "not both were measured", known:
         return Cell(show.number(ratio.estimate), "num same", "one or two samples cannot tell", small=f"({ratio.how})")
     text, small = show.factor(ratio.estimate, ratio.low, ratio.high), f"({ratio.how})" if ratio.how != known else ""
     if ratio.same:
-        return Cell("same", "num same", f"ratio {text}", small=" ".join(filter(None, [text[text.find("[") :], small])))
+        return Cell(
+            "undecided" if ratio.undecided else "same",
+            "num same",
+            f"ratio {text}",
+            small=" ".join(filter(None, [text[text.find("[") :], small])),
+        )
     return Cell(text, "num faster" if ratio.estimate > 1 else "num slower", small=small)
 
 

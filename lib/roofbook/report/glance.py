@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from roofbook.errors import UsageError
 from roofbook.report import units as show
-from roofbook.report.cells import floor_of, ratio_cell, share_cell, where
+from roofbook.report.cells import SAME, floor_of, ratio_cell, share_cell, where
 from roofbook.report.html import Cell, Row, Table
 from roofbook.report.readings import Ratio, Reading, faster, fastest, home_device, newest
 from roofbook.report.svg import COLOURS, INK, Figure, finish, style
@@ -80,8 +80,8 @@ COLUMNS = (
     Cell("Fastest peer", "num"), Cell("vs peer", "num"), Cell("Of the bound", "num"), Cell("Case"),
 )  # fmt: skip
 NOTES = (
-    "The largest case that was measured. vs first, vs peer: how many times as fast the fastest rung is; 'same' where the "
-    "95 % interval includes 1. The pages of the labs have the intervals.",
+    "The largest case that was measured. vs first, vs peer: how many times as fast the fastest rung is. The pages of the labs "
+    f"have the 95 % interval: {SAME}.",
     "Of the bound: the least time that the device's measured ceilings allow in the numbers that the fastest rung multiplies, "
     "over its time. Above 100 % a measured ceiling is too low.",
 )

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from roofbook.report import units as show
-from roofbook.report.cells import ratio_cell, time_cell
+from roofbook.report.cells import SAME, ratio_cell, time_cell
 from roofbook.report.html import Cell, Table
 from roofbook.report.parts import Column, by_variant
 from roofbook.report.readings import Ratio, Reading, faster, fastest, newest, said
@@ -13,7 +13,7 @@ from roofbook.report.tables import FEW_NOTE, ROUND_NOTE, TIME_NOTE
 if TYPE_CHECKING:
     import pandas as pd
 
-NOTE = "vs peer: how many times as fast as the peer the rung is, with its 95 % interval; 'same' where it includes 1."
+NOTE = f"vs peer: how many times as fast as the peer the rung is, with its 95 % interval; {SAME}."
 
 
 def peers(

@@ -1,6 +1,6 @@
 """Numbers inside sentences: medians and ratios as text, read from rows, so that no figure is ever typed."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from roofbook.report import units as show
@@ -10,9 +10,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from roofbook.lab import Lab, Measured
-
-Compared = Sequence[tuple[str, Sequence[tuple[str, str]]]]
-"""What a sentence is about, and the pairs (rung, held against) that it tells."""
 
 NOT_MEASURED = "(not measured)"
 NOT_COMPARED = "(too few samples to compare)"
@@ -29,8 +26,6 @@ def ratio_text(rows: "pd.DataFrame", variant: str, reference: str, case: str) ->
 
     The first of these two where it is no wider than the band in which the claims take two times for equal.
     """
-    from roofbook.claims import NONE_OURS
-
     found = newest(_of(rows, case, variant, reference))
     own = found.get(variant)
     ratio = faster(found.get(reference), own) if own else None
@@ -39,7 +34,7 @@ def ratio_text(rows: "pd.DataFrame", variant: str, reference: str, case: str) ->
     if TOO_FEW in ratio.how:
         return f"{NOT_COMPARED} with"
     if ratio.same:
-        return "as fast as" if ratio.high <= ratio.low * NONE_OURS**2 else "within the noise of"
+        return "within the noise of" if ratio.undecided else "as fast as"
     if ratio.estimate < 1:
         return f"{show.factor(1 / ratio.estimate)} times as slow as"
     return f"{show.factor(ratio.estimate)} times as fast as"
@@ -55,20 +50,12 @@ def _of(rows: "pd.DataFrame", case: str, *variants: str) -> "pd.DataFrame":
     return rows[(rows["case"] == case) & rows["variant"].isin(variants)]
 
 
-def conclusions(lab: "Lab", experiment: "Measured", compared: Compared) -> str:
-    """One paragraph a case: the fastest rung beside the base and the fastest peer, then a sentence for each of `compared`.
-
-    What was not measured is left out.
-    """
+def conclusions(lab: "Lab", experiment: "Measured") -> str:
+    """One paragraph a case: the fastest rung beside the base and beside the fastest peer. What was not measured is left out."""
     said = []
     for case in [each.name for each in experiment.cases]:
-        fastest, peer = experiment.fastest(case), experiment.fastest_peer(case)
-        sentences, beside = [beside_base(lab, experiment, case)], beside_peer(experiment, case)
-        sentences += [f"{beside}."] * bool(beside)
-        for what, pairs in compared:
-            others = [pair for pair in pairs if not (beside and pair == (fastest, peer))]
-            sentence = known(f"`{one}` is {experiment.times(one, other, case)} `{other}`" for one, other in others)
-            sentences += [f"{what}: {sentence}."] * bool(sentence)
+        beside = beside_peer(experiment, case)
+        sentences = [beside_base(lab, experiment, case), *[f"{beside}."] * bool(beside)]
         said.append(f"**{case}.** " + " ".join(sentences))
     return "\n\n".join(said)
 

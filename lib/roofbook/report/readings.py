@@ -81,6 +81,11 @@ class Ratio:
     same: bool
     how: str
 
+    @property
+    def undecided(self) -> bool:
+        """The interval includes 1, and more than what counts as equal: a difference is neither shown nor ruled out."""
+        return self.same and not self.high <= self.low * stats.EQUAL**2
+
 
 def said(row: Mapping[str, Any], key: str) -> str | None:
     """Text of a field that may be missing, null or NaN."""

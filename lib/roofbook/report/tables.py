@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from roofbook.errors import UsageError
 from roofbook.report import units as show
 from roofbook.report.cells import (
+    SAME,
     absence,
     check_cell,
     floor_of,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 TIME_NOTE = "Times are medians with the 95 % interval of the median."
-RATIO_NOTE = "Ratios are times faster, with their 95 % interval; 'same' where it includes 1."
+RATIO_NOTE = f"Ratios are times faster, with their 95 % interval; {SAME}."
 FEW_NOTE = "'range': fewer than 6 samples give no 95 % interval, so the brackets hold the shortest and the longest."
 ROUND_NOTE = "Ratios pair samples of the same round of one run; those that could not are marked."
 COLUMNS = (
@@ -262,7 +263,7 @@ def leave_one_out(
         records.append(_record(name, reading, "") | {"optimisation": label} | _ratio_fields("worth", worth))
     notes = [
         TIME_NOTE,
-        "Worth: the time without it over the time with it; 'same' where the 95 % interval includes 1.",
+        f"Worth: the time without it over the time with it, with its 95 % interval; {SAME}.",
         ROUND_NOTE,
     ] + [FEW_NOTE] * any(reading.few for reading in known)
     worth_columns = ("worth", "worth_low", "worth_high", "worth_same", "worth_how")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...device import Device
-from ...lab import Case, Lab, Measured, Sweep, Variant, Work
+from ...lab import Case, Lab, Measured, Pairs, Sweep, Variant, Work
 from ...peers import missing
 from ...source import Source
 from . import data, forward, peers, problem, registers, streams, whole
@@ -383,6 +383,12 @@ class LeNet(Lab):
         from .story import summary
 
         return summary(experiment)
+
+    @property
+    def pairs(self) -> Pairs:
+        from .story import PAIRS
+
+        return PAIRS
 
     def demonstration(self, device: Device) -> "Table":
         from .story import demonstration

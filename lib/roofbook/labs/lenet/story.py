@@ -17,7 +17,7 @@ from .problem import error_over_bound, inputs, reference, sampled
 if TYPE_CHECKING:
     from ...report.html import Table
 
-COMPARED = (
+PAIRS = (
     ("With weights in constant memory", [("constant", "baseline"), ("tiled-constant", "tiled")]),
     ("In tiles", [("tiled", "baseline"), ("tiled-constant", "constant")]),
     ("Unrolled in memory", [("unrolled-constant", "constant"), ("unrolled-constant", "unrolled")]),
@@ -32,7 +32,7 @@ COMPARED = (
     ("Beside it in fp16", [("tensor", "torch-fp16"), ("whole-tensor", "torch-whole")]),
     ("Beside PyTorch on the host's CPU", [("registers", "torch-cpu"), ("joint", "torch-cpu")]),
 )  # fmt: skip
-"""What a sentence is about, and the pairs (rung, held against) that it tells."""
+"""What changes, and the pairs (rung, held against) that show it."""
 
 IMAGES = 100
 """Of which the demonstration computes the scores."""
@@ -69,7 +69,7 @@ def summary(experiment: Measured) -> str:
             said.append(
                 f"Of {case}, which has {images} different ones, `{LAB.base}` classes {show.percent(accuracy)} rightly."
             )
-    return "\n\n".join(filter(None, [" ".join(said), conclusions(LAB, experiment, COMPARED)]))
+    return "\n\n".join(filter(None, [" ".join(said), conclusions(LAB, experiment)]))
 
 
 Step = Callable[[Array], Array]

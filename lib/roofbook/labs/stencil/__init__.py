@@ -12,7 +12,7 @@ import numpy as np
 
 from ...device import Device
 from ...errors import UsageError
-from ...lab import Case, Lab, Measured, Sweep, Variant, Work
+from ...lab import Case, Lab, Measured, Pairs, Sweep, Variant, Work
 from ...peers import missing
 from ...source import Source
 from . import peers, plans
@@ -281,6 +281,12 @@ class RsqrtStencil(Lab):
         from .story import summary
 
         return summary(experiment)
+
+    @property
+    def pairs(self) -> Pairs:
+        from .story import PAIRS
+
+        return PAIRS
 
     def demonstration(self, device: Device) -> "Table":
         from .story import demonstration

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float32]
 Problem = dict[str, Floats]
 
-COMPARED = (
+PAIRS = (
     ("The port alone", [("checked", "sequential")]),
     ("Without its ifs", [("no-ifs", "checked")]),
     ("With the cheapest root", [("native-rsqrt", "compiled-sizes")]),
@@ -28,14 +28,14 @@ COMPARED = (
     ("Beside PyTorch on the GPU", [("float4", "torch-compiled"), ("fused", "torch-fused")]),
     ("Beside PyTorch on the host's CPU", [("float16", "torch-cpu-compiled"), ("fused-float16", "torch-cpu-fused")]),
 )
-"""What a sentence is about, and the pairs (rung, held against) that it tells."""
+"""What changes, and the pairs (rung, held against) that show it."""
 
 
 def summary(experiment: Measured) -> str:
-    """One paragraph a case. A pair of which a part was not measured is left out."""
+    """One paragraph a case. What was not measured is left out."""
     from ...report.prose import conclusions
 
-    return conclusions(LAB, experiment, COMPARED)
+    return conclusions(LAB, experiment)
 
 
 class Compared(NamedTuple):

@@ -1,0 +1,41 @@
+"""What the changes that a page tells of are worth: rungs against each other, all cases side by side."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from roofbook.errors import UsageError
+from roofbook.report.cells import ratio_cell
+from roofbook.report.html import Cell, Row, Table
+from roofbook.report.readings import faster, newest
+from roofbook.report.tables import RATIO_NOTE, ROUND_NOTE
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from roofbook.lab import Pairs
+
+
+def pairs(rows: "pd.DataFrame", told: "Pairs", *, cases: Sequence[str], caption: str = "") -> Table:
+    """One line a pair: the rung, what it is held against, how many times as fast it is on each case, and what changes.
+
+    rows: store rows of one lab; the newest of a variant counts, and only a verified one. Pairs that no case has both of are
+    left out. `Table.frame` has a line for each ratio. Errors: UsageError where there is none, or for a sample that is no time.
+    """
+    import pandas as pd
+
+    known = set(rows["case"]) if len(rows) else set()
+    found = {case: newest(rows, case) if case in known else {} for case in cases}
+    lines, records = [], []
+    for what, each in told:
+        for one, other in each:
+            ratios = {case: faster(of.get(other), of[one]) if one in of else None for case, of in found.items()}
+            if any(ratios.values()):
+                cells = [ratio_cell(ratio) for ratio in ratios.values()]
+                lines.append(Row([Cell(one), Cell(other), *cells, Cell(what)]))
+            records += [(what, one, other, case, ratio.estimate, ratio.low, ratio.high, ratio.same)
+                        for case, ratio in ratios.items() if ratio]  # fmt: skip
+    if not lines:
+        raise UsageError("no two rungs that the page holds against each other have a time here")
+    columns = [Cell("Rung"), Cell("Against"), *(Cell(case, "num") for case in cases), Cell("What changes")]
+    frame = pd.DataFrame(records, columns=["what", "rung", "against", "case", "ratio", "low", "high", "same"])
+    return Table(caption or "Rungs against each other", columns, lines, frame, [RATIO_NOTE, ROUND_NOTE], "pairs")
