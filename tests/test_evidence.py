@@ -366,12 +366,14 @@ def test_the_quickest_point_of_a_sweep_is_told_in_work_items_a_core() -> None:
         ]
         return pd.DataFrame(rows)
 
-    def found(items: dict[str, float]) -> Any:
-        mine = Cells(lab, held(items), ceilings(), pd.DataFrame(), backend="opencl", kind="gpu")
+    def found(items: dict[str, float], **other: str) -> Any:
+        mine = Cells(lab, held(items).assign(**other), ceilings(), pd.DataFrame(), backend="opencl", kind="gpu")
         return evidence.find(mine)
 
     told = found({names[0]: 2500, names[-1]: 500})
     assert (told.estimate, told.turn) == (2.5, 1.0) and "0.5 a core" in told.how
     assert found({names[0]: 250, names[-1]: 500}).estimate == 0.25
-    with pytest.raises(Lacking, match="no point of the sweep with fewer work-items than cores ran"):
+    with pytest.raises(NotHere, match=r"as few work-items as this device has cores: at least 2\.5 a core"):
         found({names[0]: 2500})
+    with pytest.raises(Lacking, match="all points of the sweep failed"):
+        found({names[-1]: 500}, status="failed", reason="no memory")

@@ -326,9 +326,9 @@ def test_a_page_stands_with_nothing_measured(opened: Open, monkeypatch: pytest.M
         *(experiment.ladder_chart(), experiment.roofline(), experiment.heat_map("wg"), experiment.sweep_table("wg")),
         *(experiment.line_sweep("buffers"), experiment.bandwidth_chart()),
         *(experiment.parts(), experiment.resources(), experiment.timeline("fused")),
-        *(experiment.published(), experiment.failed(), experiment.card(), experiment),
+        *(experiment.pairs(), experiment.published(), experiment.failed(), experiment.card(), experiment),
     ]
-    assert [type(each) for each in shown[4:13]] == [Note] * 9
+    assert [type(each) for each in shown[4:14]] == [Note] * 10
     for each in shown:
         assert each._repr_html_().startswith("<")
     assert "(not measured)" in experiment.summary().data

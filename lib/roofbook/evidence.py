@@ -305,10 +305,13 @@ class Crowded(Evidence):
         shares = {
             name: told(cells, name, self.case, "work_items") / told(cells, name, self.case, "cores") for name in ran
         }
-        if not shares or min(shares.values()) > 1:
-            raise Lacking("no point of the sweep with fewer work-items than cores ran")
-        best = quickest(ran.values()).variant
+        if not shares:
+            raise Lacking("all points of the sweep failed")
         fewest = min(shares, key=lambda name: shares[name])
+        if shares[fewest] > 1:
+            at_least = f"at least {shares[fewest]:.3g} a core"
+            raise NotHere(f"no point of the sweep that ran has as few work-items as this device has cores: {at_least}")
+        best = quickest(ran.values()).variant
         points_of = (cells.lab.variant(name).point for name in (best, fewest))
         return exactly(shares[best], "{} is the quickest; {} has {:.2g} a core".format(*points_of, shares[fewest]))
 

@@ -88,10 +88,10 @@ def _family(path: Path) -> tuple[Path, ...]:
     found, open_ends = [path], [path]
     while open_ends:
         for name in re.findall(r'"([\w.]+)"', open_ends.pop().read_text()):
-            file = path.parent / name
-            if file not in found and file.is_file():
-                found.append(file)
-                open_ends.append(file)
+            here = [folder / name for folder in (path.parent, _DIALECT_FOLDER) if (folder / name).is_file()]
+            if here and here[0] not in found:
+                found.append(here[0])
+                open_ends.append(here[0])
     return tuple(found)
 
 
@@ -160,7 +160,8 @@ def _expanded(path: Path, knobs: tuple[tuple[str, Knob], ...], dialect: str | No
 
     expander = Expander()
     expander.line_directive = None
-    expander.add_path(str(path.parent))
+    for folder in (path.parent, _DIALECT_FOLDER):
+        expander.add_path(str(folder))
     for name, value in knobs:
         expander.define(f"{name} {value}")
     prelude = (_DIALECT_FOLDER / f"{dialect}.h").read_text() if dialect else ""

@@ -61,6 +61,14 @@ def test_names_are_unique_and_parents_come_first(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("lab", LABS)
+def test_pairs_are_of_variants_and_each_is_told_once(lab: Lab) -> None:
+    told = [pair for _, pairs in lab.pairs for pair in pairs]
+    assert len(set(told)) == len(told) and all(one != other for one, other in told)
+    for name in {name for pair in told for name in pair}:
+        assert lab.variant(name).role in ("step", "peer")
+
+
+@pytest.mark.parametrize("lab", LABS)
 def test_there_is_one_base_and_the_best_is_a_rung(lab: Lab) -> None:
     assert [variant.name for variant in lab.ladder if variant.parent is None] == [lab.base] == [lab.ladder[0].name]
     assert lab.best in {variant.name for variant in lab.ladder if variant.role == "step"}
@@ -205,6 +213,7 @@ MOVE_LESS = {
         "tensor-wide-stores",
         "tensor-window",
         "tensor-relaxed",
+        "tensor-split-k",
     ),
 }
 """Than the problem needs in its own type from memory, once a unit: they keep it narrower, or all of it on the chip."""

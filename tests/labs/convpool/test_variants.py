@@ -159,6 +159,12 @@ MISTAKES = [
     ("tensor-int8", "tensor.cu", "step < STEPS; step += PARTS", "step < STEPS - 1; step += PARTS", "the last tap"),
     ("tensor-int8", "tensor.cu", "(tile[j + b][column] & 255u) << 8 * b", "(tile[j][column] & 255u) << 8 * b", "which channel"),
     ("tensor-int8", "tensor.cu", "LARGER(LARGER(upper, lower), 0)", "upper", "a row of each window"),
+    ("tensor-window", "tensor_window.cu", "tap / TAPS * SIDE + tap % TAPS", "tap % TAPS", "which row of taps it is"),
+    ("tensor-window", "tensor_window.cu", "tile[(j + b) * TAPS_2 + tap]", "tile[j * TAPS_2 + tap]", "which channel"),
+    ("tensor-window", "tensor_window.cu", "LARGER(sums[4], sums[5])", "0", "a row of each window"),
+    ("tensor-split-k", "tensor_split_k.cu", "tap / TAPS * SIDE_W + tap % TAPS", "tap % TAPS", "which row of taps it is"),
+    ("tensor-split-k", "tensor_split_k.cu", "own[0] + upper.x", "own[0]", "sums of the other channels"),
+    ("tensor-split-k", "tensor_split_k.cu", "(j / 16 ^ line % 8)", "(j / 16)", "that tiles are swizzled"),
 ]  # fmt: skip
 """(variant, file, words, other words, what is forgotten)."""
 
@@ -172,7 +178,7 @@ def test_a_kernel_that_errs_is_refused(
 ) -> None:
     variant = LAB.variant(name)
     assert variant.source
-    for each in (*HERE.glob("*.k"), *HERE.glob("*.cu")):
+    for each in (*HERE.glob("*.k"), *HERE.glob("*.cu"), *HERE.glob("*.h")):
         shutil.copy(each, tmp_path)
     text = (tmp_path / file).read_text()
     assert text.count(words) >= 1, words
@@ -226,7 +232,7 @@ def throughout(name: str, value: int) -> dict[str, np.ndarray]:
     return {"x": np.full(layer.x_shape, value, np.int16), "weight": weight}
 
 
-@pytest.mark.parametrize("name", ["strips", "tensor-int8"])
+@pytest.mark.parametrize("name", ["strips", "tensor-int8", "tensor-window", "tensor-split-k"])
 def test_values_that_fit_no_byte_are_refused(device: Device, name: str) -> None:
     variant = LAB.variant(name)
     with pytest.raises(Unsupported, match=r"^values of up to 128: a byte holds 127$"):

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ... import hopper
 from ...device import Device
 from ...devices import open_device
 from ...errors import UsageError
-from ...lab import Case, Lab, Measured, Sweep, Variant, Work
+from ...lab import Case, Lab, Measured, Pairs, Sweep, Variant, Work
 from ...peers import missing
 from ...source import Source
 from . import peers, plans, tensor
@@ -42,7 +43,6 @@ ALIGNED = UNROLLED.turn(ALIGN="LINE")
 SEPARATE = ALIGNED.turn(STAGES="SEPARATE")
 GEMM = Source.of(HERE / "gemm.k", BUFFERS="ONE", **LAYER)
 
-HOPPER = range(90, 100)
 TENSOR = Source.of(HERE / "tensor.cu", ELEMENT="f16", PRODUCTS=1, BLOCKS=1, **LAYER)
 TENSOR_COLUMNS = Source.of(HERE / "tensor_columns.cu", STORES="ONE", ELEMENT="f16", **LAYER)
 TENSOR_WINDOW = Source.of(HERE / "tensor_window.cu", BARRIERS="FENCING", ELEMENT="f16", **LAYER)
@@ -126,75 +126,75 @@ LADDER = (
         "Tensor cores: operands rounded to fp16, sums in fp32; the copy engine fetches shifted boxes of the input.",
         "Fifteen times the arithmetic of plain multiply-adds, and an error a thousand times larger.",
         frozenset({"cuda"}), options={"operand_roundoff": 2.0**-11}, differs=("source", "plan", "options"),
-        dtype="float16", architectures=HOPPER, shows={"tensor": "wgmma.mma_async"},
+        dtype="float16", architectures=hopper.ARCHITECTURES, shows={"tensor": "wgmma.mma_async"},
     ),
     Variant(
         "tensor-cluster", "tensor-fp16", TENSOR.turn(BLOCKS=2), tensor.Tensor,
         "Two blocks form a cluster: each fetches half of the pixels for both.",
         "A third less to read from the cache, which is what feeds the tensor cores.",
-        frozenset({"cuda"}), options={"operand_roundoff": 2.0**-11}, dtype="float16", architectures=HOPPER,
+        frozenset({"cuda"}), options={"operand_roundoff": 2.0**-11}, dtype="float16", architectures=hopper.ARCHITECTURES,
         shows={"tensor": "multicast::cluster"},
     ),
     Variant(
         "tensor-cluster-4", "tensor-cluster", TENSOR.turn(BLOCKS=4), tensor.Tensor,
         "Clusters of two by two: blocks of the same filters share their weights too.",
         "A quarter less again from the cache; but clusters of four do not fill the chip, and wait for each other.",
-        frozenset({"cuda"}), options={"operand_roundoff": 2.0**-11}, dtype="float16", architectures=HOPPER,
+        frozenset({"cuda"}), options={"operand_roundoff": 2.0**-11}, dtype="float16", architectures=hopper.ARCHITECTURES,
     ),
     Variant(
         "tensor-bf16", "tensor-cluster", TENSOR.turn(BLOCKS=2, ELEMENT="bf16"), tensor.Tensor,
         "bf16 in place of fp16.",
         "The same time; eight times the error, and the range of fp32.",
         frozenset({"cuda"}), options={"operand_roundoff": 2.0**-8}, differs=("source", "options"),
-        dtype="bfloat16", architectures=HOPPER, shows={"tensor": r"\.bf16\.bf16"},
+        dtype="bfloat16", architectures=hopper.ARCHITECTURES, shows={"tensor": r"\.bf16\.bf16"},
     ),
     Variant(
         "tensor-prepared", "tensor-cluster", TENSOR.turn(BLOCKS=2), tensor.Tensor,
         "Input and weights are converted beforehand, as a library's user would keep them.",
         "What the conversion costs: once through the input.",
         frozenset({"cuda"}), options={"operand_roundoff": 2.0**-11, "prepared": True}, differs=("options",),
-        dtype="float16", architectures=HOPPER,
+        dtype="float16", architectures=hopper.ARCHITECTURES,
     ),
     Variant(
         "tensor-columns", "tensor-prepared", TENSOR_COLUMNS, tensor.Columns,
         "A box of pixels serves a column of taps, each a row further down; a cluster shares weights in place of pixels.",
         "A bit more than half as much to read from the cache.",
         frozenset({"cuda"}), options={"operand_roundoff": 2.0**-11, "prepared": True}, differs=("source", "plan"),
-        dtype="float16", architectures=HOPPER, shows={"tensor": "%nctaid"},
+        dtype="float16", architectures=hopper.ARCHITECTURES, shows={"tensor": "%nctaid"},
     ),
     Variant(
         "tensor-persistent", "tensor-columns", TENSOR_COLUMNS, tensor.Columns,
         "As many clusters as the chip holds, each with three tiles, one after the other.",
         "Fetching for the next tile begins while the last one is written.",
         frozenset({"cuda"}), options={"operand_roundoff": 2.0**-11, "prepared": True, "persistent": True},
-        differs=("options",), dtype="float16", architectures=HOPPER,
+        differs=("options",), dtype="float16", architectures=hopper.ARCHITECTURES,
     ),
     Variant(
         "tensor-wide-stores", "tensor-persistent", TENSOR_COLUMNS.turn(STORES="FOUR"), tensor.Columns,
         "Neighbours trade their results in registers, so that a thread writes four outputs at once.",
         "A quarter of the stores, for which the tensor cores wait.",
         frozenset({"cuda"}), options={"operand_roundoff": 2.0**-11, "prepared": True, "persistent": True},
-        dtype="float16", architectures=HOPPER, shows={"tensor": "shfl"},
+        dtype="float16", architectures=hopper.ARCHITECTURES, shows={"tensor": "shfl"},
     ),
     Variant(
         "tensor-window", "tensor-wide-stores", TENSOR_WINDOW, tensor.Window,
         "A box of pixels serves all taps of its channels; it lies column by column, and so do the sums.",
         "Two fifths less to read from the cache.",
         frozenset({"cuda"}), options={"operand_roundoff": 2.0**-11, "prepared": True, "persistent": True},
-        differs=("source", "plan"), dtype="float16", architectures=HOPPER,
+        differs=("source", "plan"), dtype="float16", architectures=hopper.ARCHITECTURES,
     ),
     Variant(
         "tensor-relaxed", "tensor-window", TENSOR_WINDOW.turn(BARRIERS="RELAXED"), tensor.Window,
         "Barriers order nothing but themselves: what goes through shared memory is neither written nor read by threads.",
         "No fence of the whole chip at each step, for which the matrix units run dry: a tenth of the steps' time at most.",
         frozenset({"cuda"}), options={"operand_roundoff": 2.0**-11, "prepared": True, "persistent": True},
-        dtype="float16", architectures=HOPPER, shows={"tensor": r"mbarrier\.arrive\.relaxed"},
+        dtype="float16", architectures=hopper.ARCHITECTURES, shows={"tensor": r"mbarrier\.arrive\.relaxed"},
     ),
     Variant(
         "tensor-split", "tensor-cluster", TENSOR.turn(BLOCKS=2, PRODUCTS=3), tensor.Tensor,
         "Each operand is split into two fp16 parts; three products, the small ones first.",
         "Three times the work of fp16 for the error of fp32: still several times as fast as fp32 multiply-adds.",
-        frozenset({"cuda"}), options={}, differs=("source", "options"), dtype="float16", architectures=HOPPER,
+        frozenset({"cuda"}), options={}, differs=("source", "options"), dtype="float16", architectures=hopper.ARCHITECTURES,
     ),
 )  # fmt: skip
 
@@ -375,6 +375,12 @@ class ConvolutionLayer(Lab):
         from .story import summary
 
         return summary(experiment)
+
+    @property
+    def pairs(self) -> Pairs:
+        from .story import PAIRS
+
+        return PAIRS
 
     def demonstration(self, device: Device) -> "Table":
         from .story import demonstration

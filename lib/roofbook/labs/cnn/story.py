@@ -11,7 +11,7 @@ from .problem import what_passes
 if TYPE_CHECKING:
     from ...report.html import Table
 
-COMPARED = (
+PAIRS = (
     ("With a sub-tile a work-item", [("tiled", "sequential")]),
     ("With a tap at a time for all of it", [("permuted", "global-id")]),
     ("Unrolled", [("unrolled", "permuted")]),
@@ -29,14 +29,14 @@ COMPARED = (
      [("tensor-relaxed", "torch-fp16"), ("tensor-relaxed", "torch-compiled")]),
     ("Beside PyTorch on the host's CPU", [("vectors", "torch-cpu")]),
 )  # fmt: skip
-"""What a sentence is about, and the pairs (rung, held against) that it tells."""
+"""What changes, and the pairs (rung, held against) that show it."""
 
 
 def summary(experiment: Measured) -> str:
-    """One paragraph a case. A pair of which a part was not measured is left out."""
+    """One paragraph a case. What was not measured is left out."""
     from ...report.prose import conclusions
 
-    return conclusions(LAB, experiment, COMPARED)
+    return conclusions(LAB, experiment)
 
 
 def demonstration(device: Device) -> "Table":

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ... import hopper
 from ...device import Device
-from ...lab import Case, Lab, Measured, Series, Sweep, Variant, Work
+from ...lab import Case, Lab, Measured, Pairs, Series, Sweep, Variant, Work
 from ...peers import missing
 from ...source import Source
-from . import peers, plans
+from . import peers, plans, tensor
 from .initialise import Initialisation
 from .problem import PUBLISHED, PUBLISHED_CASES, check, inputs, named, reference
 
@@ -35,6 +36,8 @@ SHARED = UNROLLED.turn(INDEX="SHARED")
 STRIPS = Source.of(HERE / "strips.k", TOGETHER=8, PARTS=4, CHUNK=48, **LAYER)
 BOTH = Source.of(HERE / "both.k", PARTS=8, **LAYER)
 TENSOR = Source.of(HERE / "tensor.cu", **LAYER)
+WINDOW = Source.of(HERE / "tensor_window.cu", **LAYER)
+SPLIT_K = Source.of(HERE / "tensor_split_k.cu", **LAYER)
 POOL = Source.of(HERE / "pool.k", FILTERS=512, SIZE=32)
 LISTS = Source.of(HERE / "lists.k", LAYERS=128, STAGING="DIRECT", **LAYER)
 
@@ -140,6 +143,20 @@ LADDER = (
         "Input and weights are laid out beforehand, as a library's user would keep them.",
         "What laying out costs: two launches, once through input and weights.",
         frozenset({"cuda"}), options={"prepared": True}, differs=("options",), dtype="int8",
+    ),
+    Variant(
+        "tensor-window", "tensor-prepared", WINDOW, tensor.Window,
+        "Products of a warpgroup from shared memory; clusters of eight blocks fetch each weight once for all of them.",
+        "Two times: what bounds it is latency, and products and copies that nobody waits for hide it.",
+        frozenset({"cuda"}), options={"prepared": True, "build": ("-arch=sm_90a",)}, differs=("source", "plan", "options"),
+        dtype="int8", architectures=hopper.ARCHITECTURES, shows={"tensor": r"wgmma\.mma_async.*s8"},
+    ),
+    Variant(
+        "tensor-split-k", "tensor-window", SPLIT_K, tensor.SplitK,
+        "Two blocks share the products of a tile: all weights of each fit its shared memory; at the end they exchange sums.",
+        "No copy waits for a product, and clusters of two find a place on every multiprocessor.",
+        frozenset({"cuda"}), options={"prepared": True, "build": ("-arch=sm_90a",)}, differs=("source", "plan"),
+        dtype="int8", architectures=hopper.ARCHITECTURES, shows={"tensor": r"wgmma\.mma_async.*m64n128k32.*s8"},
     ),
     Variant(
         "initialisation", "sequential", POOL, Initialisation,
@@ -345,7 +362,7 @@ class SparseConvolution(Lab):
             between = 4 * kept + x / 2
         elif plan is plans.Tiles:
             between = 2 * weight
-        elif plan is plans.Tensor:
+        elif plan in (plans.Tensor, tensor.Window, tensor.SplitK):
             if variant.options.get("prepared"):
                 return (x + weight) / 2 + out
             between = (x + weight) / 2
@@ -359,6 +376,12 @@ class SparseConvolution(Lab):
         from .story import summary
 
         return summary(experiment)
+
+    @property
+    def pairs(self) -> Pairs:
+        from .story import PAIRS
+
+        return PAIRS
 
     def demonstration(self, device: Device) -> "Table":
         from .story import demonstration

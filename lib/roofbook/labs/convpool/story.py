@@ -15,7 +15,7 @@ from .problem import PUBLISHED, Int16, Int32, Layer, check, guard, inputs
 if TYPE_CHECKING:
     from ...report.html import Table
 
-COMPARED = (
+PAIRS = (
     ("With a group a filter", [("filter-groups", "row-groups")]),
     ("Pooled by atomic operations", [("atomic-pool", "filter-groups")]),
     ("Past the first cache", [("uncached", "filter-groups")]),
@@ -27,10 +27,11 @@ COMPARED = (
     ("With what is zero left out on both sides", [("both-sparse", "built-lists"), ("both-sparse", "strips")]),
     ("With every product again, from registers", [("tiles", "unrolled"), ("tiles", "strips")]),
     ("On tensor cores, every product", [("tensor-int8", "tiles"), ("tensor-int8", "strips")]),
-    ("Beside PyTorch on the GPU", [("strips", "torch-fp32"), ("strips", "torch-tf32"), ("tensor-prepared", "torch-tf32")]),
+    ("With products of a warpgroup", [("tensor-window", "tensor-prepared"), ("tensor-split-k", "tensor-window")]),
+    ("Beside PyTorch on the GPU", [("strips", "torch-fp32"), ("strips", "torch-tf32"), ("tensor-split-k", "torch-tf32")]),
     ("Beside PyTorch on the host's CPU", [("built-lists", "torch-cpu"), ("strips", "torch-cpu")]),
 )  # fmt: skip
-"""What a sentence is about, and the pairs (rung, held against) that it tells."""
+"""What changes, and the pairs (rung, held against) that show it."""
 
 SMALL = Layer(PUBLISHED[0].depth, 8, 16, PUBLISHED[0].kernel)
 """Each of its outputs is as many products as one of the published layer."""
@@ -51,10 +52,10 @@ class Outcome(NamedTuple):
 
 
 def summary(experiment: Measured) -> str:
-    """One paragraph a case. A pair of which a part was not measured is left out."""
+    """One paragraph a case. What was not measured is left out."""
     from ...report.prose import conclusions
 
-    return conclusions(LAB, experiment, COMPARED)
+    return conclusions(LAB, experiment)
 
 
 def products_of(x: Int16, weight: Int16) -> Int32:

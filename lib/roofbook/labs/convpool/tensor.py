@@ -1,0 +1,94 @@
+"""The rungs on Hopper's own tensor instructions: operands laid out for the copy engine, then one kernel in clusters."""
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ...device import Buffer, Device
+from ...hopper import tensor_map
+from ...kernel_run import ceiling
+from ...lab import Case, Variant
+from .plans import Convolution, must_fit_a_byte
+
+TILE_I, SLICE = 64, 128
+SHARED_BYTES = 230400
+"""As in the kernels."""
+
+
+class Boxes(Convolution):
+    """Operands are laid out once, not in each call; a block takes a box of the input, which serves all taps."""
+
+    kernel_name = "tensor"
+    height: int
+    """Rows of outputs that a block owns."""
+    width = 8
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        must_fit_a_byte(inputs)
+        super().__init__(device, variant, case, inputs)
+        one = self.layer
+        side, self.slices, self.taps_2 = one.size + one.kernel - 1, ceiling(one.depth, SLICE), one.kernel**2
+        self.filters = TILE_I * ceiling(one.filters, TILE_I)
+        self.pixels = device.empty(side**2 * self.slices * SLICE)
+        self.taps = device.empty(self.taps_2 * self.filters * self.slices * SLICE)
+        self.to_pixels, self.to_taps = self.program.kernel("to_pixels"), self.program.kernel("to_taps")
+        self.pixels_size, self.taps_size = (
+            (256 * ceiling(side, 32), side, self.slices),
+            (128 * self.filters, self.slices),
+        )
+        box = (SLICE // 2, self.width + one.kernel - 1, self.height + one.kernel - 1)
+        self.pixel_map = self.map(self.pixels, (side, side), box)
+        self.buffers += [self.pixels, self.taps]
+        self.weights = self.weight_argument()
+        self.kernel.configure(dynamic_local_bytes=SHARED_BYTES + 1024)
+
+    @abstractmethod
+    def weight_argument(self) -> Buffer:
+        """What tells the kernel where the weights are."""
+
+    def map(self, buffer: Buffer, sizes: tuple[int, int], box: tuple[int, int, int]) -> Buffer:
+        """Channels by `sizes` to the copy engine, which takes two channels for one value, and what it fetches at once."""
+        described = tensor_map(buffer, (self.slices * SLICE // 2, *sizes), box, True)
+        self.buffers.append(on_device := self.device.upload(np.frombuffer(described, np.uint8)))
+        return on_device
+
+    def tiles(self) -> int:
+        """Blocks' shares of a map."""
+        return ceiling(self.layer.size, self.width) * ceiling(self.layer.size, self.height)
+
+    def reset(self) -> None:
+        super().reset()
+        self.queue.launch(self.to_pixels, self.pixels_size, (256, 1, 1), self.x, self.pixels)
+        self.queue.launch(self.to_taps, self.taps_size, (128, 1), self.weight, self.taps)
+        self.queue.finish()
+
+    def submit(self) -> None:
+        self.queue.launch(self.kernel, self.size, self.group, self.weights, self.pixel_map, self.out)
+
+
+class Window(Boxes):
+    """Eight blocks of the same filters form a cluster."""
+
+    group = (192, 1)
+    height = 8
+
+    def lay_out(self) -> tuple[int, ...]:
+        return 192 * 8 * ceiling(self.tiles(), 8), ceiling(self.layer.filters, TILE_I)
+
+    def weight_argument(self) -> Buffer:
+        return self.map(self.taps, (self.filters, self.taps_2), (SLICE // 2, TILE_I, 1))
+
+
+class SplitK(Boxes):
+    """Two blocks form a cluster, each with half of the products."""
+
+    group = (160, 1)
+    height = 16
+
+    def lay_out(self) -> tuple[int, ...]:
+        return 160 * 2 * self.tiles(), ceiling(self.layer.filters, TILE_I)
+
+    def weight_argument(self) -> Buffer:
+        return self.taps
