@@ -459,25 +459,47 @@ class Structure:
         return {i: ctypes.string_at(now) for i, now in enumerate(self.memory) if now != self.before[i]}
 
 
-def test_the_generic_name_is_replaced_and_nothing_else() -> None:
-    structure = Structure(b"generic")
-    opencl.teach_pocl_this_cpu(structure)
-    assert structure.changed() == {40: opencl._x86_level()}
-    opencl.teach_pocl_this_cpu(structure)
-    assert structure.changed() == {40: opencl._x86_level()}, "a second time finds nothing to do"
+ZEN = "OpenCL 3.0 pocl HSTR: pthread-x86_64-pc-linux-gnu-znver3"
 
 
 @pytest.mark.parametrize(
-    "structure",
+    ("structure", "level"),
     [
-        Structure(b"znver3"),
-        Structure(b"generic-arm"),
-        Structure(b"generic", version="OpenCL 3.0 pocl HSTR: pthread-x86_64-pc-linux-gnu-znver3"),
-        Structure(b"generic", version="OpenCL 3.0 CUDA-generic"),
+        (Structure(b"generic"), b"x86-64-v4"),
+        (Structure(b"generic"), b"x86-64-v3"),
+        (Structure(b"generic"), b"x86-64"),
+        (Structure(b"znver3", ZEN), b"x86-64-v4"),
     ],
-    ids=["known CPU", "another name", "LLVM knows the CPU", "another platform"],
+    ids=["new", "new, without AVX-512", "without AVX2", "Zen 4"],
 )
-def test_nothing_is_touched_where_all_is_well(structure: Structure) -> None:
+def test_the_wrong_name_is_replaced_and_nothing_else(
+    monkeypatch: pytest.MonkeyPatch, structure: Structure, level: bytes
+) -> None:
+    monkeypatch.setattr(opencl, "_x86_level", lambda: level)
+    opencl.teach_pocl_this_cpu(structure)
+    assert structure.changed() == {40: level}
+    opencl.teach_pocl_this_cpu(structure)
+    assert structure.changed() == {40: level}, "a second time finds nothing to do"
+
+
+@pytest.mark.parametrize(
+    ("structure", "level"),
+    [
+        (Structure(b"znver3", ZEN), b"x86-64-v3"),
+        (
+            Structure(b"skylake-avx512", "OpenCL 3.0 pocl HSTR: pthread-x86_64-pc-linux-gnu-skylake-avx512"),
+            b"x86-64-v4",
+        ),
+        (Structure(b"generic-arm"), b"x86-64-v4"),
+        (Structure(b"generic", ZEN), b"x86-64-v4"),
+        (Structure(b"generic", "OpenCL 3.0 CUDA-generic"), b"x86-64-v4"),
+    ],
+    ids=["Zen 3", "known CPU", "another name", "two names", "another platform"],
+)
+def test_nothing_is_touched_where_all_is_well(
+    monkeypatch: pytest.MonkeyPatch, structure: Structure, level: bytes
+) -> None:
+    monkeypatch.setattr(opencl, "_x86_level", lambda: level)
     opencl.teach_pocl_this_cpu(structure)
     assert structure.changed() == {}
 

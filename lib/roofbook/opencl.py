@@ -285,10 +285,16 @@ def teach_pocl_this_cpu(device: Any) -> None:
     """Let PoCL compile for a CPU that is newer than the LLVM inside its wheel.
 
     LLVM calls such a CPU 'generic', hands that name to its own front end, and that refuses it: 'unknown target CPU' (PoCL
-    issue 1049). PoCL has no setting for it, so the name in its device structure is replaced by the x86-64 level that the
-    CPU's flags allow. Nothing is touched where LLVM knows the CPU, or on another platform.
+    issue 1049). A Zen 4 it calls 'znver3': PoCL compiles for a Zen 3, which has no AVX-512, links its built-in functions as
+    made for AVX-512, which the CPU has, and a kernel with a root of a float16 is enough to end the process. PoCL has no setting
+    for it, so the name in its device structure is replaced by the x86-64 level that the CPU's flags allow. Nothing is touched
+    where the name fits the CPU, or on another platform.
     """
-    if "pocl" not in device.version.lower() or not device.version.endswith("-generic"):
+    name = device.version.rpartition("-")[2]
+    if "pocl" not in device.version.lower() or name not in ("generic", "znver3"):
+        return
+    level = ctypes.create_string_buffer(_x86_level())
+    if name == "znver3" and level.value != b"x86-64-v4":
         return
     with open("/proc/self/maps") as file:
         spans = [
@@ -300,12 +306,11 @@ def teach_pocl_this_cpu(device: Any) -> None:
     def readable(address: int) -> bool:
         return any(low <= address and address + 8 <= high for low, high in spans)
 
-    level = ctypes.create_string_buffer(_x86_level())
     for offset in range(0, 4096, 8):
         if not readable(device.int_ptr + offset):
             return
         field = ctypes.c_uint64.from_address(device.int_ptr + offset)
-        if readable(field.value) and ctypes.string_at(field.value, 8) == b"generic\0":
+        if readable(field.value) and ctypes.string_at(field.value, len(name) + 1) == name.encode() + b"\0":
             _names_kept_alive.append(level)
             field.value = ctypes.addressof(level)
             return
