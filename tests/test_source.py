@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -97,13 +98,13 @@ def code(text: str) -> str:
     return re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.DOTALL)
 
 
-def knobs(paths: tuple[Path, ...]) -> set[str]:
+def knobs(paths: Iterable[Path]) -> set[str]:
     """The knobs that the files document."""
     lines = (line for path in paths for line in re.findall(r"^// Knobs? ([A-Z_, ]+):", path.read_text(), re.MULTILINE))
     return {name for line in lines for name in re.findall(r"\w+", line)}
 
 
-def macros(paths: tuple[Path, ...]) -> set[str]:
+def macros(paths: Iterable[Path]) -> set[str]:
     return {name for path in paths for name in re.findall(r"^\s*#\s*define\s+(\w+)", path.read_text(), re.MULTILINE)}
 
 
@@ -138,7 +139,7 @@ def test_render_leaves_no_word_of_ours(source: Source, dialect: str) -> None:
 @pytest.mark.parametrize("source", every_source())
 def test_resolve_leaves_only_the_dialects_words(source: Source) -> None:
     words = set(re.findall(r"\w+", code(source.resolve())))
-    dialect = macros(tuple(DIALECT.glob("*.h")))
+    dialect = macros(DIALECT.glob("*.h"))
     assert not (macros(_family(source.path)) - dialect) & words
     if source.path.suffix == ".k":
         assert "GLOBAL" in words and {"KERNEL", "KERNEL_OF"} & words and not {"__global__", "get_global_id"} & words

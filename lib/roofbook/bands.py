@@ -1,7 +1,6 @@
 """NumPy by bands of rows, on all cores: references and checks of grids that no cache holds."""
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from .peers.cc import processors
@@ -17,5 +16,7 @@ def by_bands(height: int, width: int, work: Callable[[slice], T]) -> list[T]:
     slices = [slice(start, min(start + rows, height)) for start in range(0, height, rows)]
     if len(slices) == 1:
         return [work(slices[0])]
+    from concurrent.futures import ThreadPoolExecutor
+
     with ThreadPoolExecutor(processors()) as pool:
         return list(pool.map(work, slices))

@@ -1,7 +1,6 @@
 """What Hopper alone has: its architectures, and the driver's description of a tensor for its copy engine."""
 
 import ctypes
-import ctypes.util
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,7 +22,9 @@ def tensor_map(
     """
     if not hasattr(buffer, "memory"):  # a device on paper has no address to describe
         return bytes(MAP_BYTES)
-    name = ctypes.util.find_library("cuda")
+    from ctypes.util import find_library  # loads a good deal
+
+    name = find_library("cuda")
     if name is None:
         raise Unsupported("no NVIDIA driver library")
     rank = len(sizes)

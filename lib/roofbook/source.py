@@ -4,7 +4,6 @@ A knob is a macro that is set from outside (`LAYOUT=SOA`); its arms stand side b
 compiler gets is exactly what `roofbook show` prints: the text after the knobs and the dialect have been expanded.
 """
 
-import difflib
 import hashlib
 import io
 import json
@@ -42,7 +41,8 @@ class Source:
 
     def turn(self, **knobs: Knob) -> "Source":
         """The same text with some knobs set otherwise."""
-        return Source.of(self.path, **{**dict(self.knobs), **knobs})
+        turned = dict(Source.of(self.path, **knobs).knobs)
+        return Source(self.path, tuple(sorted({**dict(self.knobs), **turned}.items())))
 
     def without(self, *names: str) -> "Source":
         """The same text with these knobs unset."""
@@ -67,7 +67,9 @@ class Source:
 
     def diff(self, parent: "Source", names: tuple[str, str] = ("parent", "variant")) -> str:
         """Unified diff from `parent` to this source, both resolved; empty where nothing differs."""
-        lines = difflib.unified_diff(parent.resolve().splitlines(), self.resolve().splitlines(), *names, lineterm="")
+        from difflib import unified_diff
+
+        lines = unified_diff(parent.resolve().splitlines(), self.resolve().splitlines(), *names, lineterm="")
         return "\n".join(lines)
 
 
@@ -80,19 +82,28 @@ def _names(path: Path, word: str) -> bool:
 
 @lru_cache(maxsize=256)
 def _words(path: Path) -> frozenset[str]:
-    return frozenset(re.findall(r"\w+", "\n".join(file.read_text() for file in _family(path))))
+    """Of the file and of all that it may include; many files include the same ones, which are read once."""
+    text = path.read_text()
+    return frozenset(re.findall(r"\w+", text)).union(*(_words(file) for file in _included(path.parent, text)))
 
 
-def _family(path: Path) -> tuple[Path, ...]:
-    """The file and all that it may include, each once."""
-    found, open_ends = [path], [path]
+def _included(folder: Path, text: str) -> list[Path]:
+    """The files beside a kernel, else of the dialect, that its text names."""
+    names = dict.fromkeys(re.findall(r'"([\w.]+\.\w+)"', text))
+    found = ([file for file in (folder / name, _DIALECT_FOLDER / name) if file.is_file()] for name in names)
+    return [files[0] for files in found if files]
+
+
+def _family(path: Path) -> dict[Path, str]:
+    """The file and all that it may include, with their texts."""
+    texts: dict[Path, str] = {}
+    open_ends = [path]
     while open_ends:
-        for name in re.findall(r'"([\w.]+)"', open_ends.pop().read_text()):
-            here = [folder / name for folder in (path.parent, _DIALECT_FOLDER) if (folder / name).is_file()]
-            if here and here[0] not in found:
-                found.append(here[0])
-                open_ends.append(here[0])
-    return tuple(found)
+        file = open_ends.pop()
+        if file not in texts:
+            texts[file] = file.read_text()
+            open_ends.extend(_included(path.parent, texts[file]))
+    return texts
 
 
 _LACKS = {
@@ -183,4 +194,4 @@ def _expanded(path: Path, knobs: tuple[tuple[str, Knob], ...], dialect: str | No
 
 
 def _preprocess(path: Path, knobs: tuple[tuple[str, Knob], ...], dialect: str | None) -> str:
-    return _expand(path, tuple((file.name, file.read_text()) for file in _family(path)), knobs, dialect)
+    return _expand(path, tuple((file.name, text) for file, text in _family(path).items()), knobs, dialect)

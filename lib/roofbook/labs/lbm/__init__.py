@@ -484,11 +484,14 @@ CASES: dict[str, dict[str, tuple[int, int]]] = {
 """Scale -> case -> (steps of a timed sample, steps of the check). An in-place variant needs an even number when timed."""
 
 
+_published = lru_cache(published)
+
+
 @lru_cache(maxsize=4)
 def _problem(name: str) -> tuple[Params, np.ndarray]:
     """The published case of that name, else a closed box."""
     nx, ny = shape(name)
-    return published().get(name) or box(nx, ny)
+    return _published().get(name) or box(nx, ny)
 
 
 def _open_and_undriven(case: Case, start: np.ndarray) -> np.ndarray:

@@ -68,8 +68,8 @@ def box(
 ) -> tuple[Params, Mask]:
     """A case whose perimeter is blocked, as in the course's square cases."""
     params = Params(nx, ny, iterations, 10, density, accel, omega)
-    obstacles = np.ones((ny, nx), bool)
-    obstacles[1:-1, 1:-1] = False
+    obstacles = np.zeros((ny, nx), bool)
+    obstacles[[0, -1]] = obstacles[:, [0, -1]] = True
     return params, obstacles
 
 
