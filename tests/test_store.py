@@ -198,6 +198,42 @@ def test_ctrl_c_within_a_query_is_ctrl_c(kept: Store) -> None:
         signal.signal(signal.SIGINT, before)
 
 
+def test_an_answer_is_kept_until_a_file_comes_goes_or_changes(kept: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    import duckdb
+
+    asked = 0
+    connect = duckdb.connect
+
+    def counted() -> Any:
+        nonlocal asked
+        asked += 1
+        return connect()
+
+    monkeypatch.setattr(duckdb, "connect", counted)
+
+    def known() -> tuple[int, int]:
+        found = kept.rows("lbm", case="128x128")
+        found["variant"] = "mine"  # a reader may write to what it got
+        return asked, len(found)
+
+    (first,) = kept.append([row()])
+    assert known() == known() == (1, 1) and list(kept.rows("lbm", case="128x128")["variant"]) == ["fused"]
+    (second,) = kept.append([row(run="20260101T000000Z-0a1b2d", minute=1)])
+    assert known() == known() == (2, 2)
+    second.unlink()
+    assert known() == (2, 1), "as before"
+    kept.append([row("soa", run="20260101T000000Z-0a1b2e", minute=2)])
+    moved = kept.files("lbm")[-1]
+    os.replace(moved, first)
+    assert known() == known() == (3, 1), "a file of the same name and other content"
+    for case in map(str, range(store._KEPT)):
+        kept.rows("lbm", case=case)
+    assert len(kept._answers) == store._KEPT and known() == (4 + store._KEPT, 1)
+    assert kept.query("select count(*) as n from cells")["n"][0] == 1
+    assert kept.query("select lab from published").empty and kept.query("select id from claims").empty
+    assert len(kept._answers) == store._KEPT, "those of other tables are not kept"
+
+
 def test_wrong_places_columns_and_sql(kept: Store, tmp_path: Path) -> None:
     kept.append([row()])
     for wrong in (

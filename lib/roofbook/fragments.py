@@ -3,7 +3,8 @@
 The fragments lie in book/_generated: verdicts on claims, devices side by side, all labs at a glance.
 """
 
-from collections.abc import Sequence
+import json
+from collections.abc import Collection, Sequence
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 from . import execute, glance, labs
 from .claims import Judged, command, judged, only
 from .experiment import Experiment
-from .keys import fragments_key
+from .keys import fragments_keys
 from .lab import Lab
 from .store import Store
 
@@ -23,30 +24,42 @@ def renew(root: Path) -> None:
     """Make the fragments of the checkout `root` that would say something else now."""
     folder, store = root / "book" / "_generated", Store(root / "results")
     folder.mkdir(exist_ok=True)
-    made_from, key = folder / "made-from.txt", fragments_key(root)
+    made_from, keys = folder / "made-from.json", fragments_keys(root)
+    before = _told(made_from)
     pages = [execute.page_of(root, root / "experiments" / f"{name}.ipynb") for name in labs.names()]
     executed = [page for page in pages if page.exists()]
-    if made_from.exists() and made_from.read_text() == key:
-        if all(page.stat().st_mtime < made_from.stat().st_mtime for page in executed):
-            return
-    else:
+    if any(page.stat().st_mtime >= made_from.stat().st_mtime for page in executed if before):
+        before.pop("ends", None)
+    due = {name for name, key in keys.items() if before.get(name) != key}
+    if "compared" in due:
         _compare_devices(folder, store)
         for lab in (labs.get(name) for name in labs.names()):
             if lab.claims:
                 found, cells = verdicts(lab, judged(lab, store))
                 opened = f"<details><summary>{escape(cells.caption)}</summary>\n{cells.html}</details>\n"
                 _renew(folder / f"{lab.name}-claims.html", found.html + opened)
-    _glance(folder, root, store, executed)
-    made_from.write_text(key)
+    _glance(folder, root, store, executed, due)
+    if due:
+        made_from.write_text(json.dumps(keys))
 
 
-def _glance(folder: Path, root: Path, store: Store, executed: Sequence[Path]) -> None:
+def _told(made_from: Path) -> dict[str, str]:
+    """The keys of the fragments that are there; none where the file that has them is missing or torn."""
+    try:
+        return dict(json.loads(made_from.read_text()))
+    except (OSError, ValueError):
+        return {}
+
+
+def _glance(folder: Path, root: Path, store: Store, executed: Sequence[Path], due: Collection[str]) -> None:
     """The fragments of the first page; none where nothing was measured."""
-    notebooks = [root / "experiments" / page.name for page in executed]
-    here = [Experiment(each.stem, execute.parameters_of(root, each), root) for each in notebooks]
-    found = glance.on_record(store)
-    _renew(folder / "glance-ladders.html", glance.ladders(found))
-    _renew(folder / "glance-ends.html", glance.ends(found, here))
+    found = glance.on_record(store) if {"ladders", "ends"} & set(due) else []
+    if "ladders" in due:
+        _renew(folder / "glance-ladders.html", glance.ladders(found))
+    if "ends" in due:
+        notebooks = [root / "experiments" / page.name for page in executed]
+        here = [Experiment(each.stem, execute.parameters_of(root, each), root) for each in notebooks]
+        _renew(folder / "glance-ends.html", glance.ends(found, here))
 
 
 def verdicts(lab: Lab, lines: Sequence[Judged], on: str | None = None) -> "tuple[Table, Table]":

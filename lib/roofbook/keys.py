@@ -21,9 +21,25 @@ def source_key(root: Path, notebook: Path, parameters: Mapping[str, Any]) -> str
     return _hashed([lasting(parameters), where], [notebook, *_library(root)])
 
 
-def fragments_key(root: Path) -> str:
-    """Hash of what the pages' fragments are made from: library, published figures, and which runs the store holds."""
-    return _hashed(_names(root / "results", "*/lab=*"), _library(root))
+def fragments_keys(root: Path) -> dict[str, str]:
+    """Hashes of what the pages' fragments are made from: the library, the published figures, and of the store
+
+    - compared (verdicts, devices side by side): the runs that it holds at the scales that are compared;
+    - ladders: which are on record;
+    - ends: which it holds at all.
+    """
+    from .comparison import SCALES
+
+    store = Store(root / "results")
+    cells = "select lab, device, run, count(*) from cells where list_contains(?, scale) group by all order by all"
+    runs = store.query(cells, [SCALES])  # an interrupted one may have gone on: its cells are counted
+    held = {
+        "compared": runs.to_numpy().tolist(),
+        "ladders": _names(store.root, "recorded/lab=*"),
+        "ends": _names(store.root, "*/lab=*"),
+    }
+    library = _hashed(None, _library(root))
+    return {name: _hashed([library, which], []) for name, which in held.items()}
 
 
 def records_key(store: Store, lab: str) -> str:

@@ -56,6 +56,7 @@ _EMPTY = (
 _PLACE = ("lab", "variant", "case", "backend", "device")
 _SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 _STALE_S = 24 * 3600
+_KEPT = 32  # answers
 
 _PUBLISHED = ("table", "variant", "case", "device", "metric", "unit", "trial", "value")
 _CLAIMS = ("lab", "id", "claim", "published_effect", "shown_by")
@@ -109,6 +110,7 @@ class Store:
 
     def __init__(self, root: str | Path) -> None:
         self.root = Path(root)
+        self._answers: dict[tuple[Any, ...], pa.Table] = {}
         if self.root.exists() and not self.root.is_dir():
             raise UsageError(f"results cannot be kept in {self.root}: it is a file, not a folder")
 
@@ -232,13 +234,19 @@ class Store:
         device: str = "*",
         where: Sequence[Where] = ("recorded", "local"),
     ) -> tuple["pa.Table", list[Path]]:
-        """The result and the files it was read from; reads again where a merge took a file away meanwhile."""
+        """The result and the files it was read from; reads again where a merge took a file away meanwhile.
+
+        The last answers about cells are kept: a page asks the same many times, and files do not change.
+        """
         import duckdb
 
         views = {"cells": _cells, "published": self._published, "claims": self._claims}
         lab, device = (name if _SLUG.fullmatch(name) else "*" for name in (lab, device))
         while True:
             files = self.files(lab, device, where)
+            asked = (sql, repr(params), *((path, _stamp(path)) for path in files))
+            if asked in self._answers:
+                return self._answers[asked], files
             try:
                 with duckdb.connect() as database:
                     database.execute("set TimeZone = 'UTC'; set python_enable_replacements = false")
@@ -249,7 +257,10 @@ class Store:
                     relation = database.sql(sql, params=list(params))
                     if relation is None:
                         raise UsageError(f"this SQL selects nothing: {' '.join(sql.split())[:80]!r}")
-                    return relation.to_arrow_table(), files
+                    answer = relation.to_arrow_table()
+                    if not re.search(r"\b(published|claims)\b", sql, re.IGNORECASE):
+                        self._answers = dict([*self._answers.items(), (asked, answer)][-_KEPT:])
+                    return answer, files
             except RuntimeError as error:  # so DuckDB passes Ctrl-C on
                 if str(error) == "Query interrupted":
                     raise KeyboardInterrupt from error
@@ -269,6 +280,15 @@ class Store:
     def _claims(self, _: list[Path]) -> str:
         columns = ", ".join(f'"{name}"' for name in _CLAIMS)
         return f"select {columns} from {_csv(sorted(self.root.glob('published/claims.csv')), _CLAIMS)}"
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    """What tells a file from another of its name; None where it is gone."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size
 
 
 def _newest(*names: str) -> str:
