@@ -503,7 +503,8 @@ def interrupted(command: list[str], place: Path, when: Callable[[int], bool]) ->
 
 STOPPED = """
 import signal, sys
-from roofbook.errors import forget_interrupt
+from contextlib import nullcontext
+from roofbook.errors import plain_ctrl_c
 
 class Half:
     def __del__(self):
@@ -511,9 +512,9 @@ class Half:
 
 half = Half()
 try:
-    exec("signal.raise_signal(signal.SIGINT)")
+    with plain_ctrl_c():
+        exec("signal.raise_signal(signal.SIGINT)")
 except KeyboardInterrupt:
-    forget_interrupt()
     print("stopped", file=sys.stderr)
     sys.exit(130)
 """
@@ -524,26 +525,29 @@ def test_ctrl_c_in_code_of_a_string_and_beside_a_half_made_object_says_no_more_t
     run = process(cwd=tmp_path, module="stopped")
     out, err = run.communicate()
     assert (run.returncode, out, err) == (130, "", "stopped\n")
-    (tmp_path / "stopped.py").write_text(STOPPED.replace("    forget_interrupt()\n", ""))
+    (tmp_path / "stopped.py").write_text(STOPPED.replace("with plain_ctrl_c()", "with nullcontext()"))
     run = process(cwd=tmp_path, module="stopped")
     _, err = run.communicate()
     assert run.returncode == -signal.SIGINT and "no attribute 'mutex'" in err, "else there is nothing to forget"
 
 
-@pytest.mark.parametrize(("cause", "code"), [(KeyboardInterrupt(), 130), (None, None)])
-def test_ctrl_c_in_the_import_of_an_extension_module_is_ctrl_c_and_a_failed_import_is_none(
-    roofbook: Cli, monkeypatch: pytest.MonkeyPatch, cause: BaseException | None, code: int | None
+@pytest.mark.parametrize("kind", [ImportError, RuntimeError])
+def test_an_error_that_ctrl_c_has_caused_is_ctrl_c_and_any_other_is_none(
+    roofbook: Cli, monkeypatch: pytest.MonkeyPatch, kind: type[Exception]
 ) -> None:
+    """So it leaves the import of an extension module, and click."""
+    causes = [KeyboardInterrupt(), None, ValueError()]
+
     def fails() -> None:
-        raise ImportError("an error while initializing the extension") from cause
+        raise kind("an error while initializing the extension") from causes.pop(0)
 
     monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
     monkeypatch.setattr("roofbook.labs.names", fails)
-    if code is None:
-        with pytest.raises(ImportError):
+    code, out, err = roofbook("labs")
+    assert (code, out) == (130, "") and err.startswith("stopped; ") and err.count("\n") == 1
+    while causes:
+        with pytest.raises(kind, match="while initializing"):
             roofbook("labs")
-    else:
-        assert roofbook("labs")[0] == code
 
 
 def test_ctrl_c_while_a_notebook_measures(unmeasured: Callable[[], Path]) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .errors import Failed, UsageError, forget_interrupt
+from .errors import Failed, UsageError, plain_ctrl_c
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,7 +36,8 @@ VARIANT = click.argument("variant")
 def main() -> None:
     """Entry point. A user's error is one line and exit code 2, Ctrl-C one line and 130."""
     try:
-        app(prog_name="roofbook", standalone_mode=False)
+        with plain_ctrl_c():
+            app(prog_name="roofbook", standalone_mode=False)
         sys.stdout.flush()
     except BrokenPipeError:  # whoever read has had enough; what is left must not be written on the way out either
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -45,10 +46,7 @@ def main() -> None:
         _stop(f"error: {error}", 2)
     except Failed as error:
         _stop(f"error: {error}", 1)
-    except (KeyboardInterrupt, click.Abort, ImportError) as error:
-        if isinstance(error, ImportError) and not isinstance(error.__cause__, KeyboardInterrupt):
-            raise
-        forget_interrupt()  # in the import of an extension module it comes as the cause of an ImportError
+    except (KeyboardInterrupt, click.Abort):
         _stop("stopped; what was finished is in the store, and the same command goes on from there", 130)
     except click.ClickException as error:
         command = next((name for name in sys.argv[1:] if name in app.commands), "")

@@ -1,6 +1,8 @@
 """The errors that a user sees. Shown without a stack everywhere: shell, notebook, papermill."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 class Told(Exception):
@@ -34,12 +36,19 @@ def one_of(
     return UsageError(f"unknown {what} {str(given)!r}; valid: {', '.join(valid)}{hint}")
 
 
-def forget_interrupt() -> None:
-    """Ctrl-C was dealt with: the exit code is the caller's, and nothing more is said on the way out.
+@contextmanager
+def plain_ctrl_c() -> Iterator[None]:
+    """Around what a program does: Ctrl-C leaves it as KeyboardInterrupt, and nothing is said of it on the way out.
 
-    Python notes an interrupt that came through code of a string, as dataclasses are made by; `python -m` would then end by the
-    signal whatever the exit code. Other code of a string takes the note back. And objects of libraries that were left half made
-    complain when they are thrown away.
+    Click and the import of an extension module make it the cause of an error of their own. Python notes an interrupt that came
+    through code of a string, as dataclasses are made by; `python -m` would then end by the signal whatever the exit code. Other
+    code of a string takes the note back. And objects of libraries that were left half made complain when they are thrown away.
     """
-    sys.unraisablehook = lambda _: None
-    exec("")
+    try:
+        yield
+    except (KeyboardInterrupt, ImportError, RuntimeError) as error:
+        if not isinstance(error, KeyboardInterrupt) and not isinstance(error.__cause__, KeyboardInterrupt):
+            raise
+        sys.unraisablehook = lambda _: None
+        exec("")
+        raise KeyboardInterrupt from error

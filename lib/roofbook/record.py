@@ -16,7 +16,7 @@ import click
 from . import labs, run
 from .device import Device
 from .devices import devices
-from .errors import UsageError, forget_interrupt
+from .errors import UsageError, plain_ctrl_c
 from .experiment import Experiment
 from .measure import Policy
 from .run import Summary
@@ -139,7 +139,8 @@ class Told:
 
 if __name__ == "__main__":
     try:
-        main(standalone_mode=False)
+        with plain_ctrl_c():
+            main(standalone_mode=False)
     except UsageError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
@@ -147,6 +148,5 @@ if __name__ == "__main__":
         print(f"error: {error.format_message()} (`python -m roofbook.record --help` says more)", file=sys.stderr)
         sys.exit(2)
     except (KeyboardInterrupt, click.Abort):
-        forget_interrupt()
         print("stopped; what was finished is kept, and the same command goes on from there", file=sys.stderr)
         sys.exit(130)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import NoReturn
 
-from ...errors import UsageError, forget_interrupt
+from ...errors import UsageError, plain_ctrl_c
 from . import course
 from .problem import course_wrong, error_over_bound, reference
 
@@ -37,30 +37,33 @@ def _parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Returns the exit code: 0, or 2 after one line on stderr where the user's input is wrong, 130 after Ctrl-C."""
     try:
-        given = _parser().parse_args(argv)
-        layer, x, weight, bias = course.read(given.folder, given.kernel)
-
-        from . import forward
-
-        start = time.perf_counter()
-        out = forward(given.device, given.variant, layer, x, weight, bias)
-        elapsed = time.perf_counter() - start
-        print(f"Layer:    {layer.name}, {layer.flops / 1e9:.4g} GFLOP")
-        print(f"Time:     {elapsed:.6f} s, one cold call with copies and build")
-        print(f"Rate:     {layer.flops / 1e9 / elapsed:.4g} GFLOP/s, of that call")
-        if given.check:
-            right = reference(layer, x, weight, bias)
-            print(f"Error:    {error_over_bound(out, right, layer):.3g} of the bound for fp32, at most")
-            print(f"Course:   {course_wrong(out, right['out'])} of {out.size} outputs wrong by its check")
-        print(f"Written:  {course.write_output(given.folder, out)}")
+        with plain_ctrl_c():
+            _run(_parser().parse_args(argv))
     except UsageError as wrong:
         print(f"error: {wrong}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        forget_interrupt()
         print("stopped; nothing was written", file=sys.stderr)
         return 130
     return 0
+
+
+def _run(given: argparse.Namespace) -> None:
+    layer, x, weight, bias = course.read(given.folder, given.kernel)
+
+    from . import forward
+
+    start = time.perf_counter()
+    out = forward(given.device, given.variant, layer, x, weight, bias)
+    elapsed = time.perf_counter() - start
+    print(f"Layer:    {layer.name}, {layer.flops / 1e9:.4g} GFLOP")
+    print(f"Time:     {elapsed:.6f} s, one cold call with copies and build")
+    print(f"Rate:     {layer.flops / 1e9 / elapsed:.4g} GFLOP/s, of that call")
+    if given.check:
+        right = reference(layer, x, weight, bias)
+        print(f"Error:    {error_over_bound(out, right, layer):.3g} of the bound for fp32, at most")
+        print(f"Course:   {course_wrong(out, right['out'])} of {out.size} outputs wrong by its check")
+    print(f"Written:  {course.write_output(given.folder, out)}")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from ...errors import UsageError, forget_interrupt
+from ...errors import UsageError, plain_ctrl_c
 from . import course
 from .problem import reynolds
 
@@ -47,30 +47,33 @@ def _folder(name: str) -> Path:
 def main(argv: Sequence[str] | None = None) -> int:
     """Returns the exit code: 0, or 2 after one line on stderr where the user's input is wrong, 130 after Ctrl-C."""
     try:
-        given = _parser().parse_args(argv)
-        params = course.read_params(given.params)
-        obstacles = course.read_obstacles(given.obstacles, params.nx, params.ny)
-        folder = _folder(given.out)
-
-        from . import simulate
-
-        start = time.perf_counter()
-        f, av_vels = simulate(given.device, given.variant, params, obstacles)
-        elapsed = time.perf_counter() - start
-        print("==done==")
-        print(f"Reynolds number:\t\t{reynolds(av_vels[-1], params):.12E}")
-        print(f"Elapsed time:\t\t\t{elapsed:.6f} (s)")
-        course.write_final_state(folder / "final_state.dat", f, params, obstacles)
-        course.write_av_vels(folder / "av_vels.dat", av_vels)
-        print(f"Written:\t\t\t{folder / 'final_state.dat'}, {folder / 'av_vels.dat'}")
+        with plain_ctrl_c():
+            _run(_parser().parse_args(argv))
     except UsageError as wrong:
         print(f"error: {wrong}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        forget_interrupt()
         print("stopped; nothing was written", file=sys.stderr)
         return 130
     return 0
+
+
+def _run(given: argparse.Namespace) -> None:
+    params = course.read_params(given.params)
+    obstacles = course.read_obstacles(given.obstacles, params.nx, params.ny)
+    folder = _folder(given.out)
+
+    from . import simulate
+
+    start = time.perf_counter()
+    f, av_vels = simulate(given.device, given.variant, params, obstacles)
+    elapsed = time.perf_counter() - start
+    print("==done==")
+    print(f"Reynolds number:\t\t{reynolds(av_vels[-1], params):.12E}")
+    print(f"Elapsed time:\t\t\t{elapsed:.6f} (s)")
+    course.write_final_state(folder / "final_state.dat", f, params, obstacles)
+    course.write_av_vels(folder / "av_vels.dat", av_vels)
+    print(f"Written:\t\t\t{folder / 'final_state.dat'}, {folder / 'av_vels.dat'}")
 
 
 if __name__ == "__main__":
