@@ -229,9 +229,10 @@ def test_an_answer_is_kept_until_a_file_comes_goes_or_changes(kept: Store, monke
     for case in map(str, range(store._KEPT)):
         kept.rows("lbm", case=case)
     assert len(kept._answers) == store._KEPT and known() == (4 + store._KEPT, 1)
-    assert kept.query("select count(*) as n from cells")["n"][0] == 1
-    assert kept.query("select lab from published").empty and kept.query("select id from claims").empty
-    assert len(kept._answers) == store._KEPT, "those of other tables are not kept"
+    before = asked
+    for _ in range(2):
+        assert kept.query("select count(*) as n from cells")["n"][0] == 1
+    assert asked == before + 2, "what a reader asks may be of the clock, or of files that are not ours"
 
 
 def test_wrong_places_columns_and_sql(kept: Store, tmp_path: Path) -> None:

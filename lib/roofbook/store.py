@@ -185,7 +185,7 @@ class Store:
         newest = _newest(*_PLACE, "role", "cell_key", "env_key", "status")
         sql = f"select {columns} from cells where list_contains(?, lab) {newest} order by started, run"
         known: dict[tuple[str, ...], list[dict[str, Any]]] = {}
-        for row in self._ask(sql, [labs], labs[0] if len(labs) == 1 else "*")[0].to_pylist():
+        for row in self._answer(sql, [labs], labs[0] if len(labs) == 1 else "*").to_pylist():
             known.setdefault(_place(row), []).append(row)
         return [_state(cell, known.get(_place(cell), [])) for cell in wanted]
 
@@ -224,7 +224,28 @@ class Store:
         sql = f"select * from cells where lab = ?{conditions} {newest} order by started, run"
         device = wanted.get("device", [])
         place = device[0] if len(device) == 1 else "*"
-        return self._ask(sql, [lab, *wanted.values()], lab, place, where)[0].to_pandas()
+        return self._answer(sql, [lab, *wanted.values()], lab, place, where).to_pandas()
+
+    def _files_of(self, lab: str, device: str, where: Sequence[Where]) -> list[Path]:
+        """Those that may hold cells of these names; a name that no folder can have is looked for in all."""
+        lab, device = (name if _SLUG.fullmatch(name) else "*" for name in (lab, device))
+        return self.files(lab, device, where)
+
+    def _answer(
+        self,
+        sql: str,
+        params: Sequence[Any],
+        lab: str,
+        device: str = "*",
+        where: Sequence[Where] = ("recorded", "local"),
+    ) -> "pa.Table":
+        """As `_ask`, of cells alone. The last answers are kept: a page asks the same many times, and files do not change."""
+        files = self._files_of(lab, device, where)
+        asked = (sql, repr(params), *((path, _stamp(path)) for path in files))
+        if asked not in self._answers:
+            answer = self._ask(sql, params, lab, device, where)[0]
+            self._answers = dict([*self._answers.items(), (asked, answer)][-_KEPT:])
+        return self._answers[asked]
 
     def _ask(
         self,
@@ -234,19 +255,12 @@ class Store:
         device: str = "*",
         where: Sequence[Where] = ("recorded", "local"),
     ) -> tuple["pa.Table", list[Path]]:
-        """The result and the files it was read from; reads again where a merge took a file away meanwhile.
-
-        The last answers about cells are kept: a page asks the same many times, and files do not change.
-        """
+        """The result and the files it was read from; reads again where a merge took a file away meanwhile."""
         import duckdb
 
         views = {"cells": _cells, "published": self._published, "claims": self._claims}
-        lab, device = (name if _SLUG.fullmatch(name) else "*" for name in (lab, device))
         while True:
-            files = self.files(lab, device, where)
-            asked = (sql, repr(params), *((path, _stamp(path)) for path in files))
-            if asked in self._answers:
-                return self._answers[asked], files
+            files = self._files_of(lab, device, where)
             try:
                 with duckdb.connect() as database:
                     database.execute("set TimeZone = 'UTC'; set python_enable_replacements = false")
@@ -257,16 +271,13 @@ class Store:
                     relation = database.sql(sql, params=list(params))
                     if relation is None:
                         raise UsageError(f"this SQL selects nothing: {' '.join(sql.split())[:80]!r}")
-                    answer = relation.to_arrow_table()
-                    if not re.search(r"\b(published|claims)\b", sql, re.IGNORECASE):
-                        self._answers = dict([*self._answers.items(), (asked, answer)][-_KEPT:])
-                    return answer, files
+                    return relation.to_arrow_table(), files
             except RuntimeError as error:  # so DuckDB passes Ctrl-C on
                 if str(error) == "Query interrupted":
                     raise KeyboardInterrupt from error
                 raise
             except duckdb.Error as error:
-                if files == self.files(lab, device, where):
+                if files == self._files_of(lab, device, where):
                     raise _explained(error, files) from error
 
     def _published(self, _: list[Path]) -> str:
