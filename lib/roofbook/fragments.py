@@ -28,7 +28,7 @@ def renew(root: Path) -> None:
     before = _told(made_from)
     pages = [execute.page_of(root, root / "experiments" / f"{name}.ipynb") for name in labs.names()]
     executed = [page for page in pages if page.exists()]
-    if any(page.stat().st_mtime >= made_from.stat().st_mtime for page in executed if before):
+    if before and any(page.stat().st_mtime >= made_from.stat().st_mtime for page in executed):
         before.pop("ends", None)
     due = {name for name, key in keys.items() if before.get(name) != key}
     if "compared" in due:

@@ -63,12 +63,8 @@ def ratio_cell(ratio: Ratio | None, lack: str = "not both were measured", known:
         return Cell(show.number(ratio.estimate), "num same", "one or two samples cannot tell", small=f"({ratio.how})")
     text, small = show.factor(ratio.estimate, ratio.low, ratio.high), f"({ratio.how})" if ratio.how != known else ""
     if ratio.same:
-        return Cell(
-            "undecided" if ratio.undecided else "same",
-            "num same",
-            f"ratio {text}",
-            small=" ".join(filter(None, [text[text.find("[") :], small])),
-        )
+        small = " ".join(filter(None, [text[text.find("[") :], small]))
+        return Cell(ratio.word, "num same", f"ratio {text}", small=small)
     return Cell(text, "num faster" if ratio.estimate > 1 else "num slower", small=small)
 
 

@@ -162,11 +162,7 @@ def _ours(
         if ratio is None:
             return Cell("not measured", "absent"), nothing
         text = show.factor(ratio.estimate, ratio.low, ratio.high)
-        text = (
-            f"{'undecided' if ratio.undecided else 'same'} {text[text.find('[') :]}"
-            if ratio.same
-            else f"{text}{show.THIN}x"
-        )
+        text = f"{ratio.word} {text[text.find('[') :]}" if ratio.same else f"{text}{show.THIN}x"
         return (
             Cell(text, "num same" if ratio.same else "num", small=f"({ratio.how})" if ratio.how else ""),
             {"status": "ok", "ours": ratio.estimate, "ours_low": ratio.low, "ours_high": ratio.high},

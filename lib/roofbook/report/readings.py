@@ -86,6 +86,11 @@ class Ratio:
         """The interval includes 1, and more than what counts as equal: a difference is neither shown nor ruled out."""
         return self.same and not self.high <= self.low * stats.EQUAL**2
 
+    @property
+    def word(self) -> str:
+        """What a table says in place of a number where the interval includes 1."""
+        return "undecided" if self.undecided else "same"
+
 
 def said(row: Mapping[str, Any], key: str) -> str | None:
     """Text of a field that may be missing, null or NaN."""
