@@ -1,6 +1,6 @@
 """The command line as a user meets it: what its help says, what it prints, and one line for every mistake.
 
-In this process where that is enough; as a real process for Ctrl-C, for pipes, for the cost of a start, for papermill.
+In this process where that is enough; as a real process for pipes and for papermill.
 """
 
 from __future__ import annotations
@@ -8,15 +8,10 @@ from __future__ import annotations
 import json
 import os
 import re
-import resource
-import shutil
 import signal
 import struct
 import subprocess
 import sys
-import tempfile
-import time
-import urllib.request
 from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
@@ -37,18 +32,6 @@ from roofbook.store import Store
 
 Cli = Callable[..., tuple[int, str, str]]
 DIALECT = Path(cli.__file__).parent / "dialect"
-HEAVY = {
-    "IPython",
-    "cupy",
-    "duckdb",
-    "jupyter_client",
-    "matplotlib",
-    "pandas",
-    "papermill",
-    "pyarrow",
-    "pyopencl",
-    "sphinx",
-}
 
 
 @pytest.fixture(scope="module")
@@ -480,153 +463,3 @@ def test_build_takes_its_own_parameters_before_those_of_the_page(
     assert executed[0] == {"scale": "test", "device": "auto"}
     assert executed[1]["variants"] == ["sequential", "fused"]
     assert executed[2] == {"scale": "quick", "device": "auto"}
-
-
-# -- Ctrl-C ------------------------------------------------------------------------------------------------------------
-
-
-def interrupted(command: list[str], place: Path, when: Callable[[int], bool]) -> None:
-    """Press Ctrl-C in a real process a moment after `when`, told its number; nothing but one line may be left."""
-    with tempfile.TemporaryDirectory() as scratch:
-        run = process(*command, cwd=place, env={**os.environ, "TMPDIR": scratch})
-        deadline = time.monotonic() + 60
-        while not when(run.pid) and time.monotonic() < deadline:
-            time.sleep(0.02)
-        time.sleep(0.3)
-        os.killpg(run.pid, signal.SIGINT)
-        out, err = run.communicate(timeout=60)
-        assert (run.returncode, out) == (130, "")
-        assert err.strip() == "stopped; what was finished is in the store, and the same command goes on from there"
-        assert not list(Path(scratch).iterdir())
-    assert not [*place.rglob("*.tmp"), *place.rglob(".*.parquet")]
-
-
-STOPPED = """
-import signal, sys
-from contextlib import nullcontext
-from roofbook.errors import plain_ctrl_c
-
-class Half:
-    def __del__(self):
-        self.mutex
-
-half = Half()
-try:
-    with plain_ctrl_c():
-        exec("signal.raise_signal(signal.SIGINT)")
-except KeyboardInterrupt:
-    print("stopped", file=sys.stderr)
-    sys.exit(130)
-"""
-
-
-def test_ctrl_c_in_code_of_a_string_and_beside_a_half_made_object_says_no_more_than_we_do(tmp_path: Path) -> None:
-    (tmp_path / "stopped.py").write_text(STOPPED)
-    run = process(cwd=tmp_path, module="stopped")
-    out, err = run.communicate()
-    assert (run.returncode, out, err) == (130, "", "stopped\n")
-    (tmp_path / "stopped.py").write_text(STOPPED.replace("with plain_ctrl_c()", "with nullcontext()"))
-    run = process(cwd=tmp_path, module="stopped")
-    _, err = run.communicate()
-    assert run.returncode == -signal.SIGINT and "no attribute 'mutex'" in err, "else there is nothing to forget"
-
-
-@pytest.mark.parametrize("kind", [ImportError, RuntimeError])
-def test_an_error_that_ctrl_c_has_caused_is_ctrl_c_and_any_other_is_none(
-    roofbook: Cli, monkeypatch: pytest.MonkeyPatch, kind: type[Exception]
-) -> None:
-    """So it leaves the import of an extension module, and click."""
-    causes = [KeyboardInterrupt(), None, ValueError()]
-
-    def fails() -> None:
-        raise kind("an error while initializing the extension") from causes.pop(0)
-
-    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
-    monkeypatch.setattr("roofbook.labs.names", fails)
-    code, out, err = roofbook("labs")
-    assert (code, out) == (130, "") and err.startswith("stopped; ") and err.count("\n") == 1
-    while causes:
-        with pytest.raises(kind, match="while initializing"):
-            roofbook("labs")
-
-
-def test_ctrl_c_while_a_notebook_measures(unmeasured: Callable[[], Path]) -> None:
-    place = unmeasured()
-    command = ["run", "lbm", "--scale", "test", "-p", "budget_s", "0.01"]
-    interrupted(command, place, lambda _: len(list(place.rglob("lab=peaks/**/*.parquet"))) == 2)
-    kept = rows(place)
-    assert set(kept["lab"]) == {"peaks"} and set(kept["status"]) == {"ok"}
-    again = process(*command, "-p", "variants", "[fused]", cwd=place)
-    _, err = again.communicate()
-    assert (again.returncode, err) == (0, "")
-    after = rows(place)
-    assert list(after["run"])[: len(kept)] == list(kept["run"]), "what was finished is not measured again"
-    assert list(after["variant"])[len(kept) :] == ["fused"]
-
-
-def test_ctrl_c_while_a_cell_is_measured_again(unmeasured: Callable[[], Path]) -> None:
-    place = unmeasured()
-    # With the driver loaded, this takes longer than a second on any machine: the reference of a large grid comes first.
-    command = ["rerun", "lbm", "sequential", "1024x1024", "--scale", "published"]
-    interrupted(command, place, lambda pid: "libpocl" in Path(f"/proc/{pid}/maps").read_text())
-    assert rows(place).empty
-
-
-def test_serve_serves_until_ctrl_c(tmp_path: Path, unmeasured: Callable[[], Path]) -> None:
-    place = unmeasured()
-    (place / "_build" / "html").mkdir(parents=True)
-    (place / "_build" / "html" / "index.html").write_text("the book")
-    run = process("serve", "--port", "0", cwd=place)
-    assert run.stdout
-    address = re.findall(r"http://127\.0\.0\.1:\d+", run.stdout.readline())
-    with urllib.request.urlopen(address[0]) as answer:
-        assert answer.read() == b"the book"
-    taken = process("serve", "--port", address[0].rpartition(":")[2], cwd=place)
-    _, err = taken.communicate()
-    assert taken.returncode == 2 and "choose another by --port" in err
-    os.killpg(run.pid, signal.SIGINT)
-    _, err = run.communicate(timeout=10)
-    assert (run.returncode, err) == (0, "")
-
-
-# -- start-up ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("arguments", [["--help"], ["labs"], ["show", "lbm", "fused"], ["explain", "lmb"]])
-def test_a_command_loads_only_what_it_needs(place: Path, arguments: list[str]) -> None:
-    code = (
-        "import sys, roofbook; before = set(sys.modules)\n"
-        f"sys.argv = ['roofbook', *{arguments!r}]\n"
-        "from roofbook.cli import main\n"
-        "try: main()\n"
-        "except SystemExit: pass\n"
-        "print('LOADED', *sorted({name.split('.')[0] for name in sys.modules}))\n"
-        "print('BEFORE', *sorted({name.split('.')[0] for name in before}))\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=place, capture_output=True, text=True, check=True)
-    loaded, before = (set(line.split()[1:]) for line in done.stdout.splitlines()[-2:])
-    assert not loaded & HEAVY
-    assert not before & {*HEAVY, "numpy", "click", "pcpp"}, "`import roofbook` alone is next to nothing"
-
-
-@pytest.mark.parametrize("arguments", [["--help"], ["labs"]])
-def test_a_command_starts_at_once(place: Path, arguments: list[str]) -> None:
-    """Processor time, which no other process stretches, beside that of loading NumPy; the best of each."""
-
-    def least(*command: str) -> float:
-        spent = []
-        for _ in range(5):
-            subprocess.run(command, cwd=place, capture_output=True, check=True)
-            used = resource.getrusage(resource.RUSAGE_CHILDREN)
-            spent.append(used.ru_utime + used.ru_stime)
-        return float(min(np.diff(spent)))
-
-    assert least(sys.executable, "-m", "roofbook.cli", *arguments) < 2.5 * least(sys.executable, "-c", "import numpy")
-
-
-def test_the_program_is_installed_under_its_name() -> None:
-    program = shutil.which("roofbook", path=str(Path(sys.executable).parent))
-    if program is None:
-        pytest.skip("the package is on the path, not installed")
-    done = subprocess.run([program, "--version"], capture_output=True, text=True)
-    assert done.returncode == 0 and re.fullmatch(r"roofbook, version [\d.]+\n", done.stdout)

@@ -1,0 +1,122 @@
+"""Ctrl-C, pressed in real processes: one line, what was finished is kept, and the same command goes on from there."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from .conftest import Command
+from .test_cli import process, rows
+
+
+def interrupted(command: list[str], place: Path, when: Callable[[int], bool]) -> None:
+    """Press Ctrl-C in a real process a moment after `when`, told its number; nothing but one line may be left."""
+    with tempfile.TemporaryDirectory() as scratch:
+        run = process(*command, cwd=place, env={**os.environ, "TMPDIR": scratch})
+        deadline = time.monotonic() + 60
+        while not when(run.pid) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        time.sleep(0.3)
+        os.killpg(run.pid, signal.SIGINT)
+        out, err = run.communicate(timeout=60)
+        assert (run.returncode, out) == (130, "")
+        assert err.strip() == "stopped; what was finished is in the store, and the same command goes on from there"
+        assert not list(Path(scratch).iterdir())
+    assert not [*place.rglob("*.tmp"), *place.rglob(".*.parquet")]
+
+
+STOPPED = """
+import signal, sys
+from contextlib import nullcontext
+from roofbook.errors import plain_ctrl_c
+
+class Half:
+    def __del__(self):
+        self.mutex
+
+half = Half()
+try:
+    with plain_ctrl_c():
+        exec("signal.raise_signal(signal.SIGINT)")
+except KeyboardInterrupt:
+    print("stopped", file=sys.stderr)
+    sys.exit(130)
+"""
+
+
+def test_ctrl_c_in_code_of_a_string_and_beside_a_half_made_object_says_no_more_than_we_do(tmp_path: Path) -> None:
+    (tmp_path / "stopped.py").write_text(STOPPED)
+    run = process(cwd=tmp_path, module="stopped")
+    out, err = run.communicate()
+    assert (run.returncode, out, err) == (130, "", "stopped\n")
+    (tmp_path / "stopped.py").write_text(STOPPED.replace("with plain_ctrl_c()", "with nullcontext()"))
+    run = process(cwd=tmp_path, module="stopped")
+    _, err = run.communicate()
+    assert run.returncode == -signal.SIGINT and "no attribute 'mutex'" in err, "else there is nothing to forget"
+
+
+@pytest.mark.parametrize("kind", [ImportError, RuntimeError])
+def test_an_error_that_ctrl_c_has_caused_is_ctrl_c_and_any_other_is_none(
+    command: Command, monkeypatch: pytest.MonkeyPatch, kind: type[Exception]
+) -> None:
+    """So it leaves the import of an extension module, and click."""
+    causes = [KeyboardInterrupt(), None, ValueError()]
+
+    def fails() -> None:
+        raise kind("an error while initializing the extension") from causes.pop(0)
+
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
+    monkeypatch.setattr("roofbook.labs.names", fails)
+    code, out, err = command("labs")
+    assert (code, out) == (130, "") and err.startswith("stopped; ") and err.count("\n") == 1
+    while causes:
+        with pytest.raises(kind, match="while initializing"):
+            command("labs")
+
+
+def test_ctrl_c_while_a_notebook_measures(unmeasured: Callable[[], Path]) -> None:
+    place = unmeasured()
+    command = ["run", "lbm", "--scale", "test", "-p", "budget_s", "0.01"]
+    interrupted(command, place, lambda _: len(list(place.rglob("lab=peaks/**/*.parquet"))) == 2)
+    kept = rows(place)
+    assert set(kept["lab"]) == {"peaks"} and set(kept["status"]) == {"ok"}
+    again = process(*command, "-p", "variants", "[fused]", cwd=place)
+    _, err = again.communicate()
+    assert (again.returncode, err) == (0, "")
+    after = rows(place)
+    assert list(after["run"])[: len(kept)] == list(kept["run"]), "what was finished is not measured again"
+    assert list(after["variant"])[len(kept) :] == ["fused"]
+
+
+def test_ctrl_c_while_a_cell_is_measured_again(unmeasured: Callable[[], Path]) -> None:
+    place = unmeasured()
+    # With the driver loaded, this takes longer than a second on any machine: the reference of a large grid comes first.
+    command = ["rerun", "lbm", "sequential", "1024x1024", "--scale", "published"]
+    interrupted(command, place, lambda pid: "libpocl" in Path(f"/proc/{pid}/maps").read_text())
+    assert rows(place).empty
+
+
+def test_serve_serves_until_ctrl_c(tmp_path: Path, unmeasured: Callable[[], Path]) -> None:
+    place = unmeasured()
+    (place / "_build" / "html").mkdir(parents=True)
+    (place / "_build" / "html" / "index.html").write_text("the book")
+    run = process("serve", "--port", "0", cwd=place)
+    assert run.stdout
+    address = re.findall(r"http://127\.0\.0\.1:\d+", run.stdout.readline())
+    with urllib.request.urlopen(address[0]) as answer:
+        assert answer.read() == b"the book"
+    taken = process("serve", "--port", address[0].rpartition(":")[2], cwd=place)
+    _, err = taken.communicate()
+    assert taken.returncode == 2 and "choose another by --port" in err
+    os.killpg(run.pid, signal.SIGINT)
+    _, err = run.communicate(timeout=10)
+    assert (run.returncode, err) == (0, "")

@@ -1,0 +1,73 @@
+"""What the start of a command costs: what it loads, and the processor's time."""
+
+from __future__ import annotations
+
+import re
+import resource
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+HEAVY = {
+    "IPython",
+    "cupy",
+    "duckdb",
+    "jupyter_client",
+    "matplotlib",
+    "pandas",
+    "papermill",
+    "pyarrow",
+    "pyopencl",
+    "sphinx",
+}
+
+
+@pytest.fixture(scope="module")
+def place(unmeasured: Callable[[], Path]) -> Path:
+    """The checkout in which the commands start."""
+    return unmeasured()
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["labs"], ["show", "lbm", "fused"], ["explain", "lmb"]])
+def test_a_command_loads_only_what_it_needs(place: Path, arguments: list[str]) -> None:
+    code = (
+        "import sys, roofbook; before = set(sys.modules)\n"
+        f"sys.argv = ['roofbook', *{arguments!r}]\n"
+        "from roofbook.cli import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "print('LOADED', *sorted({name.split('.')[0] for name in sys.modules}))\n"
+        "print('BEFORE', *sorted({name.split('.')[0] for name in before}))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=place, capture_output=True, text=True, check=True)
+    loaded, before = (set(line.split()[1:]) for line in done.stdout.splitlines()[-2:])
+    assert not loaded & HEAVY
+    assert not before & {*HEAVY, "numpy", "click", "pcpp"}, "`import roofbook` alone is next to nothing"
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["labs"]])
+def test_a_command_starts_at_once(place: Path, arguments: list[str]) -> None:
+    """Processor time, which no other process stretches, beside that of loading NumPy; the best of each."""
+
+    def least(*command: str) -> float:
+        spent = []
+        for _ in range(5):
+            subprocess.run(command, cwd=place, capture_output=True, check=True)
+            used = resource.getrusage(resource.RUSAGE_CHILDREN)
+            spent.append(used.ru_utime + used.ru_stime)
+        return float(min(np.diff(spent)))
+
+    assert least(sys.executable, "-m", "roofbook.cli", *arguments) < 2.5 * least(sys.executable, "-c", "import numpy")
+
+
+def test_the_program_is_installed_under_its_name() -> None:
+    program = shutil.which("roofbook", path=str(Path(sys.executable).parent))
+    if program is None:
+        pytest.skip("the package is on the path, not installed")
+    done = subprocess.run([program, "--version"], capture_output=True, text=True)
+    assert done.returncode == 0 and re.fullmatch(r"roofbook, version [\d.]+\n", done.stdout)
