@@ -12,7 +12,7 @@ import pytest
 from xdist.scheduler.loadscope import LoadScopeScheduling
 
 from roofbook import cli
-from roofbook.devices import devices
+from roofbook.devices.find import devices
 
 ROOT = Path(__file__).parents[1]
 
@@ -43,7 +43,7 @@ MADE = shutil.ignore_patterns("labs", "*.ipynb", "_generated", "_build", "__pyca
 """What is made in book/, and no part of a checkout."""
 
 
-BOOK = "tests/book/"
+BOOK = "tests/book/site/"
 """The tests that read the executed book: they run in one process, which executes it once."""
 
 

@@ -22,16 +22,19 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from roofbook import cli, execute, labs, nvrtc, site
-from roofbook.device import Unsupported
-from roofbook.devices import devices
-from roofbook.experiment import PARAMETERS, Experiment
-from roofbook.lab import SCALES
+from roofbook import cli
+from roofbook.book import execute, site
+from roofbook.book.experiment import PARAMETERS, Experiment
+from roofbook.devices import nvrtc
+from roofbook.devices.contract import Unsupported
+from roofbook.devices.find import devices
 from roofbook.labs.lenet.network import read_weights
-from roofbook.store import Store
+from roofbook.spec import registry
+from roofbook.spec.lab import SCALES
+from roofbook.store.parquet import Store
 
 Cli = Callable[..., tuple[int, str, str]]
-DIALECT = Path(cli.__file__).parent / "dialect"
+DIALECT = Path(cli.__file__).parent / "spec" / "dialect"
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +103,7 @@ def test_devices_are_listed_by_the_names_that_open_them(roofbook: Cli) -> None:
 
 
 def test_no_device_says_how_to_get_one(roofbook: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("roofbook.devices.devices", list)
+    monkeypatch.setattr("roofbook.devices.find.devices", list)
     code, out, err = roofbook("devices")
     assert (code, out) == (2, "") and "pyopencl[pocl]" in err
 
@@ -108,10 +111,10 @@ def test_no_device_says_how_to_get_one(roofbook: Cli, monkeypatch: pytest.Monkey
 def test_labs_are_listed_with_the_cases_of_each_scale(roofbook: Cli) -> None:
     code, out, _ = roofbook("labs")
     assert code == 0
-    for name in labs.names():
+    for name in registry.names():
         assert re.search(rf"^{name} ", out, re.M)
         for scale in SCALES:
-            cases = ", ".join(case.name for case in labs.get(name).cases(scale))
+            cases = ", ".join(case.name for case in registry.get(name).cases(scale))
             assert re.search(rf"^ +{scale} +{re.escape(cases)}$", out, re.M)
 
 
@@ -127,9 +130,9 @@ def test_diff_shows_what_the_compiler_sees(roofbook: Cli) -> None:
 @pytest.mark.parametrize("dialect", ["opencl", "cuda"])
 def test_show_prints_plain_source_that_compiles(roofbook: Cli, variant: str, dialect: str) -> None:
     code, out, err = roofbook("show", "lbm", variant, "--as", dialect)
-    if dialect not in labs.get("lbm").variant(variant).backends:
+    if dialect not in registry.get("lbm").variant(variant).backends:
         assert (code, out) == (2, "") and "--as cuda" in err
-        assert roofbook("show", "lbm", variant)[:2] == (0, labs.get("lbm").variant(variant).source.render("cuda"))  # type: ignore[union-attr]
+        assert roofbook("show", "lbm", variant)[:2] == (0, registry.get("lbm").variant(variant).source.render("cuda"))  # type: ignore[union-attr]
         return
     assert code == 0
     words = set(re.findall(r"#define (\w+)", (DIALECT / f"{dialect}.h").read_text()))
@@ -300,7 +303,7 @@ def test_rerun_makes_the_page_again_only_where_it_shows_the_cell(
 
 
 def test_rerun_of_a_cell_that_fails_says_why(measured: Path, roofbook: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(type(labs.get("lbm")), "check", lambda *_: (float("nan"), 1.0, "a check that found NaN"))
+    monkeypatch.setattr(type(registry.get("lbm")), "check", lambda *_: (float("nan"), 1.0, "a check that found NaN"))
     code, out, err = roofbook("rerun", "lbm", "tree", "40x24", "--no-page")
     assert code == 1 and "1 of them failed" in out
     assert re.fullmatch(r"error: tree on 40x24: failed in \S+ .*: wrong result: error nan, allowed 1 \(.*\)\n", err)
@@ -445,7 +448,7 @@ def test_build_executes_what_is_stale_and_nothing_else(
     notebook.write_text(notebook.read_text() + "\n")
     assert roofbook("build")[0] == roofbook("build")[0] == 0
     assert len(executed) == 1, "the notebook has changed: once"
-    monkeypatch.setattr("roofbook.provenance._version", lambda name: "another")
+    monkeypatch.setattr("roofbook.devices.provenance._version", lambda name: "another")
     stale = execute.stale(measured, notebook, execute.parameters_of(measured, notebook))
     assert stale, "another driver or library has come: the page's figures are not of this machine"
 

@@ -75,7 +75,7 @@ def test_an_error_that_ctrl_c_has_caused_is_ctrl_c_and_any_other_is_none(
         raise kind("an error while initializing the extension") from causes.pop(0)
 
     monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
-    monkeypatch.setattr("roofbook.labs.names", fails)
+    monkeypatch.setattr("roofbook.spec.registry.names", fails)
     code, out, err = command("labs")
     assert (code, out) == (130, "") and err.startswith("stopped; ") and err.count("\n") == 1
     while causes:

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Any
 from .errors import UsageError
 
 if TYPE_CHECKING:
-    from .experiment import Experiment
+    from .book.experiment import Experiment
 
 __all__ = ["UsageError", "open"]
 
 
 def open(lab: str, parameters: dict[str, Any]) -> "Experiment":
-    """The experiment of `lab` with the notebook's own `globals()` as parameters; see `roofbook.experiment`."""
-    from .experiment import Experiment
+    """The experiment of `lab` with the notebook's own `globals()` as parameters; see `roofbook.book.experiment`."""
+    from .book.experiment import Experiment
 
     return Experiment.from_notebook(lab, parameters)

@@ -61,7 +61,7 @@ def _stop(message: str, code: int) -> None:
 @app.command()
 def devices() -> None:
     """List the devices, by the names that --device takes."""
-    from .devices import devices as all_devices
+    from .devices.find import devices as all_devices
 
     found = all_devices()
     if not found:
@@ -74,8 +74,8 @@ def devices() -> None:
 @app.command()
 def labs() -> None:
     """List the labs, with their cases at each scale."""
-    from . import labs as all_labs
-    from .lab import SCALES
+    from .spec import registry as all_labs
+    from .spec.lab import SCALES
 
     for name in all_labs.names():
         lab = all_labs.get(name)
@@ -98,9 +98,9 @@ def run(lab: str, scale: str, device: str, results: str, parameter: tuple[tuple[
     \b
       roofbook run lbm -p variants '[fused, soa]' -p cases '[128x128]'
     """
-    from . import execute
-    from .experiment import Experiment
-    from .run import project_root
+    from .book import execute
+    from .book.experiment import Experiment
+    from .paths import project_root
 
     given = {"scale": scale, "device": device, "results": results}
     given |= {name: _literal(value) for name, value in parameter}
@@ -140,11 +140,12 @@ def rerun(
     \b
       roofbook rerun lbm fused 128x128
     """
-    from . import execute, fragments, site
-    from .experiment import Experiment
-    from .progress import Reporter
+    from .book import execute, fragments, site
+    from .book.experiment import Experiment
+    from .measure.progress import Reporter
+    from .measure.schedule import bring_up_to_date
+    from .paths import project_root
     from .report.prose import time_text
-    from .run import bring_up_to_date, project_root
 
     root = project_root()
     notebook = root / "experiments" / f"{lab}.ipynb"
@@ -202,10 +203,10 @@ def profile(lab: str, variant: str, case: str, scale: str, device: str, results:
     \b
       roofbook profile lbm all 128x128
     """
-    from . import labs as all_labs
-    from . import ncu
-    from .experiment import Experiment
-    from .progress import Reporter
+    from .book.experiment import Experiment
+    from .measure import ncu
+    from .measure.progress import Reporter
+    from .spec import registry as all_labs
 
     known = all_labs.get(lab)
     every = [each for each in (*known.ladder, *known.peers) if each.role in ("step", "peer")]
@@ -236,7 +237,7 @@ def profile(lab: str, variant: str, case: str, scale: str, device: str, results:
 @RESULTS
 def explain(lab: str, scale: str, device: str, results: str) -> None:
     """Say of each cell of LAB whether it is fresh, and why not."""
-    from .experiment import Experiment
+    from .book.experiment import Experiment
     from .report import states
 
     experiment = Experiment(lab, {"scale": scale, "device": device, "results": results})
@@ -254,7 +255,7 @@ def diff(lab: str, variant: str) -> None:
     \b
       roofbook diff lbm fused
     """
-    from . import labs as all_labs
+    from .spec import registry as all_labs
 
     chosen = all_labs.get(lab).variant(variant)
     if chosen.parent in (None, variant):
@@ -280,7 +281,7 @@ def show(lab: str, variant: str, dialect: str | None) -> None:
     \b
       roofbook show lbm fused --as cuda
     """
-    from . import labs as all_labs
+    from .spec import registry as all_labs
 
     chosen = all_labs.get(lab).variant(variant)
     if chosen.source is None:
@@ -297,9 +298,9 @@ def show(lab: str, variant: str, dialect: str | None) -> None:
 @click.option("--device", help=f"{DEVICES}.  [default: as each page was made last, else auto]")
 def build(fresh: bool, scale: str | None, device: str | None) -> None:
     """Make the pages that are not up to date, and the site."""
-    from . import execute, fragments, on_record, site
-    from .experiment import check
-    from .run import project_root
+    from .book import execute, fragments, recorded_html, site
+    from .book.experiment import check
+    from .paths import project_root
 
     wanted = {name: value for name, value in (("scale", scale), ("device", device)) if value is not None}
     check(wanted)
@@ -313,7 +314,7 @@ def build(fresh: bool, scale: str | None, device: str | None) -> None:
             due[notebook] = parameters
     if due:
         print("Drawing what is on record", flush=True)
-        on_record.draw(root)
+        recorded_html.draw(root)
     for notebook, parameters in due.items():
         print(f"Executing {notebook.name} with {_said(parameters)}", flush=True)
         execute.execute(root, notebook, parameters)
@@ -335,11 +336,11 @@ def chart(lab: str, case: str, out: Path, on: str | None, only: tuple[str, ...],
     \b
       roofbook chart lbm 128x128 --out ladder.svg
     """
-    from . import labs as all_labs
     from .errors import one_of
+    from .paths import project_root
     from .report import ladder_chart
-    from .run import project_root
-    from .store import Store
+    from .spec import registry as all_labs
+    from .store.parquet import Store
 
     found = all_labs.get(lab)
     ladder = [found.variant(name) for name in only] or [*found.ladder, *found.peers]
@@ -373,12 +374,12 @@ def claims(names: tuple[str, ...], on: str | None, results: str) -> None:
     \b
       roofbook claims --lab lbm
     """
-    from . import labs as all_labs
-    from .claims import judged
+    from .analysis.verdicts import judged
+    from .book.fragments import verdicts
     from .errors import one_of
-    from .fragments import verdicts
-    from .run import project_root
-    from .store import Store
+    from .paths import project_root
+    from .spec import registry as all_labs
+    from .store.parquet import Store
 
     store = Store(project_root() / results)
     chosen = [all_labs.get(name) for name in names or all_labs.names()]
@@ -409,11 +410,11 @@ def compare(lab: str, case: str, on: tuple[str, ...], results: str) -> None:
     \b
       roofbook compare lbm 128x128 --on nvidia-h200/opencl --on nvidia-h200/cuda
     """
-    from . import labs as all_labs
-    from .comparison import on_case
-    from .report.comparison import comparison
-    from .run import project_root
-    from .store import Store
+    from .analysis.comparison import on_case
+    from .paths import project_root
+    from .report.comparison_table import comparison
+    from .spec import registry as all_labs
+    from .store.parquet import Store
 
     print(comparison(on_case(all_labs.get(lab), Store(project_root() / results), case, on)).text)
 
@@ -454,8 +455,8 @@ def _said(parameters: dict[str, Any]) -> str:
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="0 takes any free one.")
 def serve(port: int) -> None:
     """Serve the built site on this machine."""
-    from . import site
-    from .run import project_root
+    from .book import site
+    from .paths import project_root
 
     site.serve(project_root() / "_build" / "html", port)
 
@@ -474,8 +475,8 @@ def export(sql: str, out: Path | None, results: str) -> None:
       roofbook export "select variant, median(list_min(samples_s)) from cells group by all"
       roofbook export --out cells.parquet
     """
-    from .run import project_root
-    from .store import Store
+    from .paths import project_root
+    from .store.parquet import Store
 
     if out and out.suffix not in (".csv", ".parquet"):
         raise UsageError(f"--out must end in .csv or .parquet, not {out.name!r}")

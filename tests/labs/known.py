@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from roofbook.lab import Lab
 from roofbook.report.prose import NOT_MEASURED
+from roofbook.spec.lab import Lab
 
 
 class Known:

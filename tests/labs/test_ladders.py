@@ -10,19 +10,21 @@ from typing import Any, cast
 
 import pytest
 
-from roofbook import labs
-from roofbook.device import Device
+from roofbook.book.experiment import Experiment
+from roofbook.devices.contract import Device
 from roofbook.errors import UsageError
-from roofbook.experiment import Experiment
-from roofbook.lab import SCALES, Lab, Measured, Variant
+from roofbook.spec import registry
+from roofbook.spec.lab import SCALES, Lab, Measured, Variant
 
 PUBLISHED = Path(__file__).parents[2] / "results" / "published"
-LABS = [pytest.param(labs.get(name), id=name) for name in labs.names()]
+LABS = [pytest.param(registry.get(name), id=name) for name in registry.names()]
 
 
 def variants(*roles: str) -> list[Any]:
     """A parameter (lab, variant) for every variant of these roles in every lab."""
-    found = [(labs.get(name), variant) for name in labs.names() for variant in labs.get(name).all_variants()]
+    found = [
+        (registry.get(name), variant) for name in registry.names() for variant in registry.get(name).all_variants()
+    ]
     return [pytest.param(*pair, id=f"{pair[0].name}-{pair[1].name}") for pair in found if pair[1].role in roles]
 
 
@@ -103,7 +105,7 @@ def test_lookup_by_name(lab: Lab) -> None:
     ],
 )
 def test_a_lab_may_take_sizes_that_no_scale_lists(lab: str, name: str, impossible: str, tmp_path: Path) -> None:
-    found = labs.get(lab)
+    found = registry.get(lab)
     assert found.case(name).name == name and found.case(name, "published").scale == "published"
     assert name not in [case.name for scale in SCALES for case in found.cases(scale)]
     experiment = Experiment(lab, {"cases": [name], "scale": "test", "results": str(tmp_path)})
@@ -152,7 +154,7 @@ def test_every_variant_renders_where_it_says_it_runs(lab: Lab, variant: Variant)
 
 
 def test_the_scale_test_has_of_a_sweep_the_ends_and_of_a_rung_each_part_that_is_left_out() -> None:
-    lab = labs.get("cnn")
+    lab = registry.get("cnn")
     space, without = (next(each for each in lab.sweeps if each.axis == axis) for axis in ("space", "without"))
     assert space.at_scale("test") == (space.variants[0], space.variants[-1])
     assert space.at_scale("quick") == space.variants and without.at_scale("test") == without.variants

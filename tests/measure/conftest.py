@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from roofbook import measure as protocol
+from roofbook.measure import case_run as protocol
 
 from .made_up import Bench
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from roofbook import device as contract
-from roofbook.lab import Case, Lab, Runnable, Variant, Work
-from roofbook.measure import Policy, measure
+from roofbook.devices import contract
+from roofbook.measure.case_run import Policy, measure
+from roofbook.spec.lab import Case, Lab, Runnable, Variant, Work
 
 RIGHT = np.arange(1.0, 9.0)
 CASE = Case("small", "test", {"n": 8}, units=10)

@@ -9,11 +9,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from roofbook import devices as all_devices
-from roofbook.device import BuildFailed, OutOfMemory, Unsupported
-from roofbook.lab import Case, Work
-from roofbook.measure import measure
+from roofbook.devices import find as all_devices
+from roofbook.devices.contract import BuildFailed, OutOfMemory, Unsupported
+from roofbook.measure.case_run import measure
 from roofbook.peers import cc
+from roofbook.spec.lab import Case, Work
 
 from .made_up import CASE, QUIET, RIGHT, Bench, Toy, made
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from roofbook.device import BuildFailed, OutOfMemory
-from roofbook.lab import Variant
-from roofbook.measure import Policy, keys
-from roofbook.source import Source
-from roofbook.store import Store
+from roofbook.devices.contract import BuildFailed, OutOfMemory
+from roofbook.measure.case_run import Policy, keys
+from roofbook.spec.lab import Variant
+from roofbook.spec.source import Source
+from roofbook.store.parquet import Store
 
 from .made_up import CASE, QUIET, Bench, Device, Toy, made
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from roofbook import devices as all_devices
-from roofbook.device import BuildFailed, Unsupported
-from roofbook.measure import Policy, twin
+from roofbook.devices import find as all_devices
+from roofbook.devices.contract import BuildFailed, Unsupported
+from roofbook.measure.case_run import Policy, twin
 
 from .made_up import QUIET, Bench, Device, Memory, Queue, made, samples_by_round
 
@@ -114,7 +114,7 @@ def test_what_empties_the_cache_is_in_the_budget_and_takes_no_sample_from_the_mi
             bench.clock.now += 63 / 64
 
     policy = Policy(budget_s=20, noise=0.0)
-    monkeypatch.setattr("roofbook.measure._Flush", Slow)
+    monkeypatch.setattr("roofbook.measure.case_run._Flush", Slow)
     (row,) = bench(made("a", seconds=1 / 64), policy=policy)
     assert len(row["samples_s"]) == 20 and set(row["wall_s"]) == {1 / 64}
     (row,) = bench(made("a", seconds=1 / 64), policy=replace(policy, budget_s=0.5))

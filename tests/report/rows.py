@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from roofbook.lab import Series
+from roofbook.spec.lab import Series
 
 STARTED = pd.Timestamp("2026-01-01T10:00:00Z")
 

@@ -4,7 +4,7 @@ import re
 from typing import Any
 
 from roofbook import report
-from roofbook.roofline import Peaks
+from roofbook.analysis.roofline import Peaks
 
 from .rows import bandwidth_rows
 

@@ -2,23 +2,23 @@
 
 import pytest
 
+from roofbook.analysis.readings import newest
 from roofbook.errors import UsageError
-from roofbook.report import units
-from roofbook.report.readings import newest
+from roofbook.report import format
 
 from .rows import bandwidth_rows
 from .shown import axes, bandwidths
 
 
 def test_bandwidth_is_the_variant_s_bytes_over_its_time_against_the_fastest_stream_of_this_size() -> None:
-    thin, cached = units.THIN, newest(bandwidth_rows())["cached"]
+    thin, cached = format.THIN, newest(bandwidth_rows())["cached"]
     figure = bandwidths()
     ax = axes(figure)
     assert [patch.get_width() for patch in ax.patches] == pytest.approx([2000, 3000, 6 / cached.median, 4000])
     words = [text.get_text() for text in ax.texts]
     assert [each for each in words if each and "failed" not in each] == [
         "plain", f"2{thin}000{thin}GB/s \u00b7 50.0{thin}%", "wide", f"3{thin}000{thin}GB/s \u00b7 75.0{thin}%",
-        "cached", f"{units.number(6 / cached.median)}{thin}GB/s \u00b7 {units.percent(6 / cached.median / 4000)}",
+        "cached", f"{format.number(6 / cached.median)}{thin}GB/s \u00b7 {format.percent(6 / cached.median / 4000)}",
         "broken", "library", f"4{thin}000{thin}GB/s \u00b7 100{thin}%", f"fastest stream at this size: 4{thin}000{thin}GB/s",
     ]  # fmt: skip
     whiskers = [each for each in ax.containers if hasattr(each, "has_xerr")][2]

@@ -5,9 +5,9 @@ import math
 import pytest
 
 from roofbook import report
+from roofbook.analysis.readings import newest
 from roofbook.errors import UsageError
-from roofbook.report import units
-from roofbook.report.readings import newest
+from roofbook.report import format
 
 from .rows import frame, part_rows, row, told
 from .shown import line
@@ -23,7 +23,7 @@ def test_parts_are_medians_per_unit_in_one_unit() -> None:
         "Variant", "op 1 (ms)", "copy (ms)", "Accuracy", "Images", "Data"
     ]  # fmt: skip
     said = {line.cells[0].text: line.cells for line in table.rows}
-    thin = units.THIN
+    thin = format.THIN
     assert [cell.text for cell in said["plain"]] == ["plain", "4.00", "0.00", "0.8861", f"12{thin}000", "fashion"]
     assert (
         said["plain"][1].title == "95 % interval [2.00, 4.00]" and said["short"][1].title == "n = 1, range [3.00, 3.00]"
@@ -62,7 +62,7 @@ def test_resources_have_the_columns_that_some_variant_tells() -> None:
         "Groups by registers", "Occupancy",
     ]  # fmt: skip
     said = {line.cells[0].text: [cell.text for cell in line.cells[1:]] for line in table.rows}
-    thin = units.THIN
+    thin = format.THIN
     assert said["port"] == ["32x8", f"51{thin}200", "37", f"2{thin}050", "0", "–", "6", f"75.0{thin}%"]
     assert said["host"] == ["–", "–", "–", "4", "–", "12", "–", "–"] and "on Some CPU" in line(table, "host")
     assert said["library"] == ["–"] * 8 and said["wrong"] == ["failed: not verified: error 2e-06, allowed 1e-06"]

@@ -11,11 +11,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from roofbook import report
+from roofbook.analysis.roofline import Peaks
 from roofbook.errors import UsageError
-from roofbook.report import units
+from roofbook.report import format
+from roofbook.report.figure import COLOURS
 from roofbook.report.roofs import STYLES, apart
-from roofbook.report.svg import COLOURS
-from roofbook.roofline import Peaks
 
 from .shown import axes
 
@@ -77,8 +77,8 @@ def test_each_dtype_drawn_has_its_roof_its_ridge_and_its_own_style() -> None:
     assert sorted(drawn) == sorted(FLOPS.values()), "a roof for each dtype of the rows"
     for dtype, top in FLOPS.items():
         unit = "OP/s" if dtype == "int8" else "FLOP/s"
-        assert f">{dtype}: {units.quantity(top, unit)}<" in figure.svg
-        assert f">ridge {units.number(top / 4e12)}<" in figure.svg
+        assert f">{dtype}: {format.quantity(top, unit)}<" in figure.svg
+        assert f">ridge {format.number(top / 4e12)}<" in figure.svg
         assert drawn[top][0] == pytest.approx(top / 2.1e13) and drawn[top][1] > top / 4e12
     assert {label: line.get_marker() for label, line in legend(figure).items()} == {
         dtype: shape for dtype, (shape, _) in STYLES.items() if dtype in FLOPS
@@ -95,7 +95,7 @@ def test_one_dtype_has_one_roof_and_needs_no_legend() -> None:
     assert list(flats(figure)) == [6.1e13] and not legend(figure)
     assert "float16" not in figure.svg and axes(figure).get_ylabel() == "TFLOP/s"
     slopes = [line.get_label() for line in axes(figure).lines if not line.get_label().startswith("_")]
-    thin = units.THIN
+    thin = format.THIN
     assert slopes == [
         f"memory at this size: 4.00{thin}TB/s", f"up to 1{thin}MiB: 21.0{thin}TB/s", f"up to 32{thin}MiB: 9.00{thin}TB/s"
     ]  # fmt: skip
@@ -119,7 +119,7 @@ def test_a_point_is_held_against_the_roof_of_its_dtype_and_against_its_memory() 
     """Tensor cores in fp16 are far above fp32's roof, and right all the same; an fp32 rung there is wrong."""
     spots = {"low": (50.0, 6e13, "float32"), "high": (50.0, 1e14, "float32"), "half": (50.0, 1e14, "float16")}
     figure = chart(rows(**spots))
-    thin = units.THIN
+    thin = format.THIN
     assert figure.warnings == (
         f"high lies above its roof (100{thin}TFLOP/s against 61.0{thin}TFLOP/s): the peaks, the work or the working set "
         "are wrong.",
@@ -133,7 +133,7 @@ def test_a_point_is_held_against_the_roof_of_its_dtype_and_against_its_memory() 
 @settings(max_examples=200, deadline=None)
 @given(st.floats(-3, 5), st.sampled_from(list(FLOPS)), st.floats(0.01, 0.999) | st.floats(1.001, 100))
 def test_only_a_point_above_its_roof_warns(log: float, dtype: str, share: float) -> None:
-    from roofbook.report.readings import newest
+    from roofbook.analysis.readings import newest
     from roofbook.report.roofs import _above, _spot
 
     x = 10**log

@@ -11,10 +11,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from roofbook import report
+from roofbook.analysis.readings import Ratio
 from roofbook.errors import UsageError
-from roofbook.lab import Series
-from roofbook.report.readings import Ratio
 from roofbook.report.series import cross
+from roofbook.spec.lab import Series
 
 from .rows import ZEROS, even, frame, lab_rows, row, series_rows
 from .shown import axes

@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofbook import report
-from roofbook.device import Span
+from roofbook.devices.contract import Span
 from roofbook.errors import UsageError
-from roofbook.report import svg, units
+from roofbook.report import format
+from roofbook.report.figure import COLOURS
 from roofbook.report.timeline import MOST, hidden
 
 from .rows import frame, spans, told, traced_rows
@@ -31,7 +32,7 @@ def bars(figure: report.Figure) -> dict[tuple[float, str], list[tuple[float, flo
 
 def test_a_timeline_has_a_lane_for_each_queue_on_one_axis() -> None:
     figure = report.timeline(traced_rows(), ["serial", "streams"], case="256x256")
-    kernels = [each for (_, colour), each in sorted(bars(figure).items()) if colour == svg.COLOURS["step"]]
+    kernels = [each for (_, colour), each in sorted(bars(figure).items()) if colour == COLOURS["step"]]
     assert [len(each) for each in kernels] == [10, 4, 3, 3]
     assert kernels[0][:2] == [pytest.approx((1, 2)), pytest.approx((4, 5))]
     assert [each[0] for each in kernels[1:]] == [pytest.approx((at, at + 1)) for at in (1, 2, 3)]
@@ -39,7 +40,7 @@ def test_a_timeline_has_a_lane_for_each_queue_on_one_axis() -> None:
     words = [text.get_text() for text in axes(figure).texts]
     lanes = ["queue 0", "queue 1", "queue 2"]
     assert [each for each in words if each.startswith("queue")] == ["queue 0", *lanes]
-    thin = units.THIN
+    thin = format.THIN
     assert words[:2] == ["serial", f"30.0{thin}ms \u00b7 kernels during 0.00{thin}% of the copying"]
     assert "12.0" in words[4] and words[3] == "streams"
     assert [text.get_text() for text in axes(figure).get_legend().get_texts()][1] == "kernel"
@@ -65,7 +66,7 @@ def test_of_a_long_run_the_beginning_is_drawn_and_said() -> None:
     streams = sorted(start for start, *_ in (span[2:] for span in spans(3, 500)))
     assert axes(figure).get_xlim()[1] == pytest.approx(1e3 * streams[MOST])
     assert figure.notes[1].startswith("Drawn are the first ") and "serial and streams went on" in figure.notes[1]
-    assert f"1.50{units.THIN}s" in [text.get_text() for text in axes(figure).texts][1], "the whole run's time"
+    assert f"1.50{format.THIN}s" in [text.get_text() for text in axes(figure).texts][1], "the whole run's time"
     assert "Drawn" not in " ".join(report.timeline(traced_rows(), ["serial"], case="256x256").notes)
 
 

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ..lab import Variant
+    from ..spec.lab import Variant
 
 
 def missing(variant: "Variant") -> str | None:

@@ -14,8 +14,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from .. import device
-from ..cache import cache_dir
+from ..devices import contract
+from ..paths import cache_dir
 
 FAST = ("-O3", "-march=native", "-ffast-math")
 """Flags of a peer that is to be fast: this machine's vector width; sums and products may be re-ordered."""
@@ -25,7 +25,7 @@ HEADER = Path(__file__).with_name("vectors.h")
 """What a C peer may include."""
 
 
-class BuildFailed(device.BuildFailed):
+class BuildFailed(contract.BuildFailed):
     """The compiler refused; the message is one line."""
 
 
@@ -98,11 +98,6 @@ def _openmp(command: tuple[str, ...]) -> tuple[tuple[str, ...], str | None]:
         except BuildFailed as failure:
             return (), f"without OpenMP, one thread: {failure}"
     return ("-fopenmp",), None
-
-
-def processors() -> int:
-    """How many this process may use: fewer than there are inside most containers and jobs."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def openmp_flags() -> tuple[tuple[str, ...], str | None]:

@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from ..device import Device
-from ..lab import Case, Runnable, Variant
+from ..devices.contract import Device
+from ..devices.host import processors
+from ..spec.lab import Case, Runnable, Variant
 from . import cc
 
 SLACK = 128
@@ -33,7 +34,7 @@ class Program(Runnable):
         self.units = case.units
         openmp, self.note = cc.openmp_flags()
         self.flags = (*cc.FAST, *openmp)
-        self.threads = cc.processors() if openmp else 1
+        self.threads = processors() if openmp else 1
         self._function = getattr(cc.build(self.sources[0], self.flags), self.function)
         self._function.restype = None
         self.prepare(inputs)

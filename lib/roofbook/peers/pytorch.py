@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from ..device import BuildFailed, Device, DriverFailed, OutOfMemory, Unsupported
-from ..lab import Case, Runnable, Variant
-from .cc import processors
+from ..devices.contract import BuildFailed, Device, DriverFailed, OutOfMemory, Unsupported
+from ..devices.host import processors
+from ..spec.lab import Case, Runnable, Variant
 
 DTYPES = {"fp32": "float32", "tf32": "float32", "fp16": "float16", "bf16": "bfloat16"}
 

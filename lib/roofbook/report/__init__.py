@@ -3,23 +3,23 @@
 Nothing here reads a store or asks a device. Figures import matplotlib only when drawn; tables need pandas alone.
 """
 
-from roofbook.report.bandwidth import bandwidth_chart
-from roofbook.report.bars import ladder_chart
-from roofbook.report.claims import behind, claims
-from roofbook.report.counters import counters
-from roofbook.report.glance import descent, glance
-from roofbook.report.html import Html, Table, html_diff, html_source
-from roofbook.report.pairs import pairs
-from roofbook.report.parts import parts, resources
-from roofbook.report.peers import peers
-from roofbook.report.published import published_beside_ours
-from roofbook.report.records import card, failed, states
-from roofbook.report.roofs import roofline_chart
-from roofbook.report.series import crossings, series
-from roofbook.report.svg import Figure
-from roofbook.report.sweeps import heat_map, line_sweep, sweep_grid
-from roofbook.report.tables import ladder, leave_one_out, sweep
-from roofbook.report.timeline import timeline
+from .bandwidth import bandwidth_chart
+from .bars import ladder_chart
+from .claims_table import behind, claims
+from .counters_table import counters
+from .descent import descent, glance
+from .figure import Figure
+from .html import Html, Table, html_diff, html_source
+from .ladder_table import ladder, leave_one_out, sweep
+from .pairs import pairs
+from .parts import parts, resources
+from .peers_table import peers
+from .published_table import published_beside_ours
+from .roofs import roofline_chart
+from .series import crossings, series
+from .status import card, failed, states
+from .sweeps import heat_map, line_sweep, sweep_grid
+from .timeline import timeline
 
 __all__ = [
     "Figure",

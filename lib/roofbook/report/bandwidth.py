@@ -3,13 +3,13 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from roofbook.errors import UsageError
-from roofbook.report import units as show
-from roofbook.report.bars import absences, bar, cross, flag, heading, lanes, legend, upright
-from roofbook.report.readings import Reading, home_device, newest, value
-from roofbook.report.roofs import DASHES, binary
-from roofbook.report.svg import INK, Figure, finish, style
-from roofbook.roofline import Peaks
+from ..analysis.readings import Reading, home_device, newest, value
+from ..analysis.roofline import Peaks
+from ..errors import UsageError
+from . import format as show
+from .bars import absences, bar, cross, flag, heading, lanes, legend, upright
+from .figure import INK, Figure, finish, style
+from .roofs import DASHES, binary
 
 if TYPE_CHECKING:
     import pandas as pd

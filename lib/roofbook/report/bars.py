@@ -4,10 +4,10 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from roofbook.errors import UsageError
-from roofbook.report import units as show
-from roofbook.report.readings import Reading, faster, newest
-from roofbook.report.svg import COLOURS, FONT, INK, WIDTH, Figure, finish, style
+from ..analysis.readings import Reading, faster, newest
+from ..errors import UsageError
+from . import format as show
+from .figure import COLOURS, FONT, INK, WIDTH, Figure, finish, style
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -4,11 +4,11 @@ import math
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from roofbook import stats
-from roofbook.report import units as show
-from roofbook.report.html import Cell, Row
-from roofbook.report.readings import TOO_FEW, Ratio, Reading, said, value
-from roofbook.roofline import Bound
+from ..analysis import stats
+from ..analysis.readings import TOO_FEW, Ratio, Reading, said, value
+from ..analysis.roofline import Bound
+from . import format as show
+from .html import Cell, Row
 
 SAME = f"'same' where it includes 1, 'undecided' where it does and spans a factor of over {show.factor(stats.EQUAL**2)}"
 """What a note says of an interval, after naming it."""

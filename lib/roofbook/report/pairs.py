@@ -3,16 +3,16 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from roofbook.errors import UsageError
-from roofbook.report.cells import ratio_cell
-from roofbook.report.html import Cell, Row, Table
-from roofbook.report.readings import faster, newest
-from roofbook.report.tables import RATIO_NOTE, ROUND_NOTE
+from ..analysis.readings import faster, newest
+from ..errors import UsageError
+from .cells import ratio_cell
+from .html import Cell, Row, Table
+from .ladder_table import RATIO_NOTE, ROUND_NOTE
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from roofbook.lab import Pairs
+    from ..spec.lab import Pairs
 
 
 def pairs(rows: "pd.DataFrame", told: "Pairs", *, cases: Sequence[str], caption: str = "") -> Table:

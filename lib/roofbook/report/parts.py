@@ -4,12 +4,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from roofbook import stats
-from roofbook.errors import UsageError
-from roofbook.report import units as show
-from roofbook.report.cells import absence, fact_cell, hosts, no_time, part_cell, where
-from roofbook.report.html import Cell, Row, Table
-from roofbook.report.readings import Reading, home_device, newest
+from ..analysis import stats
+from ..analysis.readings import Reading, home_device, newest
+from ..errors import UsageError
+from . import format as show
+from .cells import absence, fact_cell, hosts, no_time, part_cell, where
+from .html import Cell, Row, Table
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -3,13 +3,13 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from roofbook.report import units as show
-from roofbook.report.readings import TOO_FEW, faster, newest
+from ..analysis.readings import TOO_FEW, faster, newest
+from . import format as show
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from roofbook.lab import Lab, Measured
+    from ..spec.lab import Lab, Measured
 
 NOT_MEASURED = "(not measured)"
 NOT_COMPARED = "(too few samples to compare)"

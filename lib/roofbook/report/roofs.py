@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from roofbook.errors import UsageError
-from roofbook.report import units as show
-from roofbook.report.readings import Reading, home_device, newest, said, value
-from roofbook.report.svg import COLOURS, FONT, INK, WIDTH, Figure, finish, style
-from roofbook.roofline import Peaks, work_unit
+from ..analysis.readings import Reading, home_device, newest, said, value
+from ..analysis.roofline import Peaks, work_unit
+from ..errors import UsageError
+from . import format as show
+from .figure import COLOURS, FONT, INK, WIDTH, Figure, finish, style
 
 if TYPE_CHECKING:
     import pandas as pd

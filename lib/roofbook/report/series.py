@@ -6,20 +6,20 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from roofbook.errors import UsageError
-from roofbook.report import units as show
-from roofbook.report.bars import absences
-from roofbook.report.cells import ratio_cell
-from roofbook.report.html import Cell, Row, Table
-from roofbook.report.readings import Ratio, Reading, faster, newest
-from roofbook.report.svg import FONT, INK, SERIES, WIDTH, Figure, finish, style
-from roofbook.report.sweeps import grouped, labelled, logarithmic
-from roofbook.report.tables import RATIO_NOTE, ROUND_NOTE
+from ..analysis.readings import Ratio, Reading, faster, newest
+from ..errors import UsageError
+from . import format as show
+from .bars import absences
+from .cells import ratio_cell
+from .figure import FONT, INK, SERIES, WIDTH, Figure, finish, style
+from .html import Cell, Row, Table
+from .ladder_table import RATIO_NOTE, ROUND_NOTE
+from .sweeps import grouped, labelled, logarithmic
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from roofbook.lab import Series
+    from ..spec.lab import Series
 
 Found = Mapping[tuple[str, str], Reading]
 """(variant, case) -> its newest reading."""

@@ -4,15 +4,15 @@ from collections.abc import Mapping
 from html import escape
 from typing import TYPE_CHECKING
 
-from roofbook.report import units as show
-from roofbook.report.cells import ratio_cell, time_cell
-from roofbook.report.html import Cell, Html, Row, Table, html_diff
-from roofbook.report.readings import faster, newest
+from ..analysis.readings import faster, newest
+from . import format as show
+from .cells import ratio_cell, time_cell
+from .html import Cell, Html, Row, Table, html_diff
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from roofbook.lab import Variant
+    from ..spec.lab import Variant
 
 
 def step(variant: "Variant", rows: "pd.DataFrame", cases: Mapping[str, str], diff: str) -> Html:

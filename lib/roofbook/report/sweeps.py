@@ -5,11 +5,11 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from roofbook.errors import UsageError
-from roofbook.report import units as show
-from roofbook.report.readings import points_in_order, read
-from roofbook.report.svg import COLOURS, FONT, NIGHT, PAPER, SERIES, WIDTH, Figure, finish, style
-from roofbook.report.tables import swept
+from ..analysis.readings import points_in_order, read
+from ..errors import UsageError
+from . import format as show
+from .figure import COLOURS, FONT, NIGHT, PAPER, SERIES, WIDTH, Figure, finish, style
+from .ladder_table import swept
 
 if TYPE_CHECKING:
     import pandas as pd

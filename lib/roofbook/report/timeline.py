@@ -4,12 +4,12 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from roofbook.device import Span
-from roofbook.errors import UsageError
-from roofbook.report import units as show
-from roofbook.report.bars import absences
-from roofbook.report.readings import Reading, newest
-from roofbook.report.svg import COLOURS, FONT, INK, WIDTH, Figure, finish, style
+from ..analysis.readings import Reading, newest
+from ..devices.contract import Span
+from ..errors import UsageError
+from . import format as show
+from .bars import absences
+from .figure import COLOURS, FONT, INK, WIDTH, Figure, finish, style
 
 if TYPE_CHECKING:
     import pandas as pd

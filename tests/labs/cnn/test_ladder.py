@@ -11,10 +11,10 @@ from typing import cast
 import numpy as np
 import pytest
 
-from roofbook.device import Device
-from roofbook.lab import Variant
+from roofbook.devices.contract import Device
 from roofbook.labs.cnn import GROUPS, LAB, LADDER, SUBS, plans
 from roofbook.labs.cnn.problem import Layer
+from roofbook.spec.lab import Variant
 
 FIGURES = Path(__file__).parents[3] / "results" / "published" / "cnn.csv"
 PUBLISHED = Layer.named("256ch-224x224-k5")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import cast
 
-from roofbook.device import Device
-from roofbook.lab import Measured
+from roofbook.devices.contract import Device
 from roofbook.labs.cnn import LAB
 from roofbook.labs.cnn.problem import Outcome, what_passes
 from roofbook.report.prose import NOT_MEASURED
+from roofbook.spec.lab import Measured
 
 from ..known import Known
 

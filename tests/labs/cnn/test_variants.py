@@ -18,14 +18,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roofbook import measure
-from roofbook.device import Device, Unsupported
+from roofbook.devices.contract import Device, Unsupported
 from roofbook.errors import UsageError
-from roofbook.lab import Case, Runnable, Variant
 from roofbook.labs.cnn import HERE, LAB, forward, peers, plans
 from roofbook.labs.cnn.problem import Array, Layer, course_wrong, error_over_bound, inputs, reference
+from roofbook.measure import case_run
 from roofbook.peers import cc, pytorch
-from roofbook.source import Source
+from roofbook.spec.lab import Case, Runnable, Variant
+from roofbook.spec.source import Source
 
 LAYERS = [
     "1to1ch-2x2-k1",
@@ -54,7 +54,7 @@ def problem(name: str) -> tuple[Mapping[str, Array], Mapping[str, Array]]:
 
 def make(device: Device, variant: Variant, case: Case, given: Mapping[str, Any]) -> Runnable:
     """The variant ready to run, or the test skipped where this device or machine cannot."""
-    place, _ = measure.where(variant, device)
+    place, _ = case_run.where(variant, device)
     if place is None:
         pytest.skip(f"{variant.name} is not for {device.spec}")
     if variant.role == "peer" and (why := LAB.excuse(variant, case)):
@@ -167,7 +167,7 @@ def test_any_layer_is_right_where_a_variant_has_no_excuse(
 ) -> None:
     name = Layer(channels, filters, height, width, kernel).name
     for variant in map(LAB.variant, ("sequential", "double-buffered", "vectors", "tensor-split")):
-        place, _ = measure.where(variant, device)
+        place, _ = case_run.where(variant, device)
         if place and not LAB.excuse(variant, case_of(name)):
             assert accepted(variant, name, run(device, variant, name)), variant.name
 
@@ -190,7 +190,7 @@ def test_sums_in_the_same_order_have_the_same_bits(device: Device, name: str, ot
     layer = "3to32ch-32x56-k2"
     out = run(device, LAB.variant(name), layer)
     for other in map(LAB.variant, others):
-        if measure.where(other, device)[0]:
+        if case_run.where(other, device)[0]:
             np.testing.assert_array_equal(run(device, other, layer), out, err_msg=other.name)
 
 

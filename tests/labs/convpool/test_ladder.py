@@ -12,16 +12,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from roofbook import claims, report
-from roofbook.device import Device
-from roofbook.lab import SCALES, Measured, Variant
+from roofbook import report
+from roofbook.analysis import verdicts
+from roofbook.devices.contract import Device
 from roofbook.labs.convpool import DENSE, LAB, LADDER, ZEROS, plans
 from roofbook.labs.convpool.peers import Convolution
 from roofbook.labs.convpool.problem import NEURON_DENSITY, PUBLISHED, PUBLISHED_CASES
+from roofbook.spec.lab import SCALES, Measured, Variant
 
 RESULTS = Path(__file__).parents[3] / "results"
 GPU = cast(Device, SimpleNamespace(kind="gpu"))
-FIGURES = claims.published("convpool", RESULTS)
+FIGURES = verdicts.published("convpool", RESULTS)
 
 
 def parent(variant: Variant) -> Variant:

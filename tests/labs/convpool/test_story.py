@@ -8,12 +8,12 @@ from typing import cast
 import numpy as np
 import pytest
 
-from roofbook.device import Device
-from roofbook.lab import Measured
+from roofbook.devices.contract import Device
 from roofbook.labs.convpool import LAB
 from roofbook.labs.convpool.problem import Layer, inputs, reference
 from roofbook.labs.convpool.story import Outcome, added, pooled, products_of, rounded, saturated, what_passes
 from roofbook.report.prose import NOT_MEASURED
+from roofbook.spec.lab import Measured
 
 from ..known import Known
 

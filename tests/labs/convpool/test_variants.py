@@ -21,15 +21,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roofbook import measure
-from roofbook.device import Device, DriverFailed, Unsupported
-from roofbook.devices import host_cpu
+from roofbook.devices.contract import Device, DriverFailed, Unsupported
+from roofbook.devices.find import host_cpu
 from roofbook.errors import UsageError
-from roofbook.lab import Runnable, Variant
 from roofbook.labs.convpool import HERE, LAB, initialise, peers, plans
 from roofbook.labs.convpool.problem import Layer, named
+from roofbook.measure import case_run
 from roofbook.peers import cc, pytorch
-from roofbook.source import Source
+from roofbook.spec.lab import Runnable, Variant
+from roofbook.spec.source import Source
 
 LAYERS = ["1x1x2x2-k1", "3x2x7x7-k5", "2x130x31x31-k3", "9x70x34x34-k3"]
 """The third takes a second turn of lists; the last is larger than each tile and chunk, and than a group's filters."""
@@ -54,7 +54,7 @@ def problem(name: str) -> tuple[Mapping[str, np.ndarray], Mapping[str, Any]]:
 
 def make(device: Device, variant: Variant, name: str, inputs: Mapping[str, Any] | None = None) -> Runnable:
     """The variant ready to run, or the test skipped where this device or machine cannot."""
-    place, _ = measure.where(variant, device)
+    place, _ = case_run.where(variant, device)
     if place is None:
         pytest.skip(f"{variant.name} is not for {device.spec}")
     case = LAB.case(name, "test")
@@ -128,7 +128,7 @@ def test_every_point_of_the_sweeps_is_exact(device: Device, variant: Variant) ->
 )
 def test_any_layer_is_exact(device: Device, layer: Layer, weights: int, values: int) -> None:
     for variant in map(LAB.variant, ("lists", "built-lists", "strips", "both-sparse", "tiles", "tensor-int8")):
-        if measure.where(variant, device)[0]:
+        if case_run.where(variant, device)[0]:
             assert judged(device, variant, f"{layer.name}-w{weights}-x{values}"), variant.name
 
 
@@ -216,7 +216,7 @@ def test_a_run_tells_its_parts_and_what_its_kernel_takes(device: Device, variant
     assert seconds == parts["kernels"] > parts.get("pooling", 0)
     assert parts["copies"] == pytest.approx(parts["copies in"] + parts["copy out"])
     assert {"group", "groups", "local_bytes"} <= set(facts) and json.dumps(facts)
-    place, _ = measure.where(variant, device)
+    place, _ = case_run.where(variant, device)
     assert ("occupancy" in facts) == (place is not None and place.multiprocessor is not None)
     run.close()
 

@@ -10,9 +10,9 @@ from typing import cast
 import numpy as np
 import pytest
 
-from roofbook.device import Device
-from roofbook.lab import SCALES, Measured, Variant
+from roofbook.devices.contract import Device
 from roofbook.labs.lbm import LAB, LADDER, SHAPES, plans, shape
+from roofbook.spec.lab import SCALES, Measured, Variant
 
 PUBLISHED = Path(__file__).parents[3] / "results" / "published" / "lbm.csv"
 

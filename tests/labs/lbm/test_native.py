@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from roofbook.device import DriverFailed
+from roofbook.devices.contract import DriverFailed
 from roofbook.labs.lbm import native
 from roofbook.labs.lbm.problem import (
     Params,
@@ -195,7 +195,7 @@ def after(first: int, steps: int) -> int:
 
 @needs_compiler
 def test_opencl_loop_runs_even_and_odd_kernels_in_order() -> None:
-    device_module = pytest.importorskip("roofbook.devices")
+    device_module = pytest.importorskip("roofbook.devices.find")
     cl = pytest.importorskip("pyopencl")
     try:
         device = device_module.open_device("opencl:0")

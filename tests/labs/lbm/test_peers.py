@@ -21,11 +21,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from roofbook.device import BuildFailed, Unsupported
-from roofbook.devices import host_cpu
-from roofbook.lab import Case, Variant
+from roofbook.devices.contract import BuildFailed, Unsupported
+from roofbook.devices.find import host_cpu
 from roofbook.labs.lbm import LAB, peers
 from roofbook.labs.lbm.problem import Params, bound, bound_av_vels, error, error_av_vels, initial, reference
+from roofbook.spec.lab import Case, Variant
 
 needs_lbmpy = pytest.mark.skipif(peers.Lbmpy.missing() is not None, reason=str(peers.Lbmpy.missing()))
 

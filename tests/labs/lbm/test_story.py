@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import cast
 
-from roofbook.lab import Measured
 from roofbook.labs.lbm import LAB
+from roofbook.spec.lab import Measured
 
 from ..known import Known
 

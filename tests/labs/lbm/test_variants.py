@@ -14,9 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from roofbook import measure
-from roofbook.device import Device
-from roofbook.lab import Case, Runnable, Variant
+from roofbook.devices.contract import Device
 from roofbook.labs.lbm import LAB, peers, plans
 from roofbook.labs.lbm.problem import (
     UNIT_ROUNDOFF,
@@ -35,7 +33,9 @@ from roofbook.labs.lbm.problem import (
     taylor_green,
     taylor_green_decay,
 )
+from roofbook.measure import case_run
 from roofbook.peers import cc
+from roofbook.spec.lab import Case, Runnable, Variant
 
 SIZES = ["1x2", "5x4", "16x3", "17x9", "16x4", "40x24", "63x31", "64x64", "33x130", "64x32", "32x130"]
 WALLS = {"5x4": "box", "40x24": "box", "63x31": "open", "64x64": "open"}
@@ -76,7 +76,7 @@ def right(size: str, steps: int) -> Mapping[str, Any]:
 
 def make(device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> Runnable:
     """The variant ready to run, or the test skipped where this device or machine cannot."""
-    place, _ = measure.where(variant, device)
+    place, _ = case_run.where(variant, device)
     if place is None:
         pytest.skip(f"{variant.name} is not for {device.spec}")
     if variant.plan is plans.Native and cc.compiler() is None:

@@ -12,13 +12,14 @@ from typing import Any, cast
 import pandas as pd
 import pytest
 
-from roofbook import claims, report
-from roofbook.device import Device, Unsupported
-from roofbook.lab import Case, Variant
+from roofbook import report
+from roofbook.analysis import verdicts
+from roofbook.devices.contract import Device, Unsupported
 from roofbook.labs.lenet import LAB, LADDER, forward, peers, problem, streams
 from roofbook.peers import cc, pytorch
+from roofbook.spec.lab import Case, Variant
 
-FIGURES = claims.published("lenet", Path(__file__).parents[3] / "results")
+FIGURES = verdicts.published("lenet", Path(__file__).parents[3] / "results")
 GPU = cast(Device, SimpleNamespace(kind="gpu"))
 MAPPING = {theirs: str(ours) for theirs, ours in LAB.published_mapping(GPU).items()}
 

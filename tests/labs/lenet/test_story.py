@@ -9,12 +9,12 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from roofbook.device import Device
-from roofbook.lab import Measured
+from roofbook.devices.contract import Device
 from roofbook.labs.lenet import LAB, network, story
 from roofbook.labs.lenet.problem import error_over_bound, inputs, reference, sampled
 from roofbook.report.html import Table
 from roofbook.report.prose import NOT_MEASURED
+from roofbook.spec.lab import Measured
 
 from ..known import Known
 

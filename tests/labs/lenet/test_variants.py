@@ -16,13 +16,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from roofbook import measure
-from roofbook.device import Buffer, Device, Queue, Span, Unsupported
-from roofbook.lab import Case, Runnable, Variant
+from roofbook.devices.contract import Buffer, Device, Queue, Span, Unsupported
 from roofbook.labs.lenet import HERE, LAB, forward, network, peers, streams, whole
 from roofbook.labs.lenet.forward import Forward
 from roofbook.labs.lenet.problem import CONV1, CONV2, LAYERS, Bounded, Layer, error_over_bound, roundoff, sampled
-from roofbook.source import Source
+from roofbook.measure import case_run
+from roofbook.spec.lab import Case, Runnable, Variant
+from roofbook.spec.source import Source
 
 BATCHES = (1, 3, 40)
 """In the last not every image is sampled."""
@@ -50,7 +50,7 @@ def problem(batch: int) -> tuple[Mapping[str, Any], Mapping[str, Bounded]]:
 
 def planned(device: Device, variant: Variant, batch: int) -> Runnable:
     """The variant ready to run, or the test skipped where this device or machine cannot."""
-    place, _ = measure.where(variant, device)
+    place, _ = case_run.where(variant, device)
     if place is None:
         pytest.skip(f"{variant.name} is not for {device.spec}")
     if variant.role == "peer" and (why := LAB.excuse(variant, case_of(batch))):

@@ -9,10 +9,10 @@ from typing import Any, cast
 
 import pytest
 
-from roofbook.device import Device
-from roofbook.lab import SCALES, Case
+from roofbook.devices.contract import Device
 from roofbook.labs.stencil import LAB, PUBLISHED_PASSES, SHAPES
 from roofbook.peers import missing
+from roofbook.spec.lab import SCALES, Case
 
 PUBLISHED = Path(__file__).parents[3] / "results" / "published" / "stencil.csv"
 DEVICE = cast(Device, SimpleNamespace(kind="gpu"))

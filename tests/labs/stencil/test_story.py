@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofbook.device import Device
-from roofbook.lab import Measured
+from roofbook.devices.contract import Device
 from roofbook.labs.stencil import LAB, story
 from roofbook.labs.stencil.problem import ROOT_ULPS
 from roofbook.report.prose import NOT_MEASURED
+from roofbook.spec.lab import Measured
 
 from ..known import Known
 

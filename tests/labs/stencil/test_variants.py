@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from roofbook import measure
-from roofbook.device import Device, Unsupported
-from roofbook.lab import Case, Runnable, Variant
+from roofbook.devices.contract import Device, Unsupported
 from roofbook.labs.stencil import HERE, LAB
-from roofbook.source import Source
+from roofbook.measure import case_run
+from roofbook.spec.lab import Case, Runnable, Variant
+from roofbook.spec.source import Source
 
 SIZES = ["3x3", "5x13", "7x48", "3x128", "34x128", "6x1024", "130x1024", "5x2048"]
 RUNGS = [pytest.param(each, id=each.name) for each in LAB.ladder]
@@ -44,7 +44,7 @@ def right(size: str, passes: int) -> Mapping[str, Any]:
 
 def make(device: Device, variant: Variant, size: str, passes: int) -> Runnable:
     """The variant ready to run, or the test skipped where this device cannot."""
-    place, _ = measure.where(variant, device)
+    place, _ = case_run.where(variant, device)
     if place is None:
         pytest.skip(f"{variant.name} is not for {device.spec}")
     if math.prod(variant.options.get("group", (128,))) > place.max_work_group:

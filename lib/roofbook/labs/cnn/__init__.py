@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ... import hopper
-from ...device import Device
-from ...devices import open_device
+from ...devices import hopper
+from ...devices.contract import Device
+from ...devices.find import open_device
 from ...errors import UsageError
-from ...lab import Case, Lab, Measured, Pairs, Sweep, Variant, Work
 from ...peers import missing
-from ...source import Source
+from ...spec.lab import Case, Lab, Measured, Pairs, Sweep, Variant, Work
+from ...spec.source import Source
 from . import peers, plans, tensor
 from .problem import Layer, course_wrong, error_over_bound, inputs, reference
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from ...evidence import Best, Crowded, Evidence, Extremes, Pair
+from ...analysis.evidence import Best, Crowded, Evidence, Extremes, Pair
 from . import CASES
 
 (CASE,) = CASES["published"]

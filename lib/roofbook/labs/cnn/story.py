@@ -3,8 +3,8 @@
 import math
 from typing import TYPE_CHECKING
 
-from ...device import Device
-from ...lab import Measured
+from ...devices.contract import Device
+from ...spec.lab import Measured
 from . import LAB
 from .problem import what_passes
 
@@ -43,7 +43,7 @@ def demonstration(device: Device) -> "Table":
     """What the course's check and the bound for fp32 let pass. Computed on the host: precisions and mistakes are emulated."""
     import pandas as pd
 
-    from ...report import units as show
+    from ...report import format as show
     from ...report.html import Cell, Row, Table
 
     found = what_passes()

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from ...device import Device
-from ...hopper import tensor_map
-from ...kernel_run import ceiling
-from ...lab import Case, Variant
+from ...devices.contract import Device
+from ...devices.hopper import tensor_map
+from ...spec.kernel_run import ceiling
+from ...spec.lab import Case, Variant
 from .plans import Convolution
 
 DEPTH, TILE_I, TILE_H, TILE_W, STAGES = 64, 128, 8, 32, 4

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ... import hopper
-from ...device import Device
-from ...lab import Case, Lab, Measured, Pairs, Series, Sweep, Variant, Work
+from ...devices import hopper
+from ...devices.contract import Device
 from ...peers import missing
-from ...source import Source
+from ...spec.lab import Case, Lab, Measured, Pairs, Series, Sweep, Variant, Work
+from ...spec.source import Source
 from . import peers, plans, tensor
 from .initialise import Initialisation
 from .problem import PUBLISHED, PUBLISHED_CASES, check, inputs, named, reference

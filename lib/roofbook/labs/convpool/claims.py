@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from ...evidence import Best, Counterexample, Evidence, Fact, Pair, Share
+from ...analysis.evidence import Best, Counterexample, Evidence, Fact, Pair, Share
 from .problem import PUBLISHED_CASES
 
 CASE = next(iter(PUBLISHED_CASES.values()))

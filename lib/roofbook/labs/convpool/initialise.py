@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from ...device import Device, DriverFailed
-from ...lab import Case, Runnable, Variant
-from ...source import Source
+from ...devices.contract import Device, DriverFailed
+from ...spec.lab import Case, Runnable, Variant
+from ...spec.source import Source
 
 VALUES = 1024
 
@@ -44,7 +44,7 @@ class Initialisation(Runnable):
 
 def main(spec: str) -> dict[str, float]:
     """Seconds of each step, and how many integers are `left` that are not zero."""
-    from ...devices import open_device
+    from ...devices.find import open_device
 
     source = Source.of(Path(__file__).with_name("pool.k"), FILTERS=VALUES, SIZE=2)
     texts = {dialect: source.render(dialect) for dialect in ("opencl", "cuda")}

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from ...device import Buffer, Device, Unsupported
-from ...devices import host_cpu
-from ...kernel_run import KernelRun, ceiling, fit
-from ...lab import Case, Variant
-from ...source import Source
+from ...devices.contract import Buffer, Device, Unsupported
+from ...devices.find import host_cpu
+from ...spec.kernel_run import KernelRun, ceiling, fit
+from ...spec.lab import Case, Variant
+from ...spec.source import Source
 from .problem import Layer
 
 HERE = Path(__file__).parent

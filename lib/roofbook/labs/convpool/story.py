@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ...device import Device
+from ...devices.contract import Device
 from ...errors import UsageError
-from ...lab import Measured
+from ...spec.lab import Measured
 from . import LAB
 from .problem import PUBLISHED, Int16, Int32, Layer, check, guard, inputs
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ...device import Buffer, Device
-from ...hopper import tensor_map
-from ...kernel_run import ceiling
-from ...lab import Case, Variant
+from ...devices.contract import Buffer, Device
+from ...devices.hopper import tensor_map
+from ...spec.kernel_run import ceiling
+from ...spec.lab import Case, Variant
 from .plans import Convolution, must_fit_a_byte
 
 TILE_I, SLICE = 64, 128

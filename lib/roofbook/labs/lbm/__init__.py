@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...device import Device
-from ...devices import open_device
+from ...devices.contract import Device
+from ...devices.find import open_device
 from ...errors import UsageError
-from ...lab import Case, Lab, Measured, Sweep, Variant, Work
 from ...peers import missing
-from ...source import Source
+from ...spec.lab import Case, Lab, Measured, Sweep, Variant, Work
+from ...spec.source import Source
 from . import peers, plans
 from .problem import (
     UNIT_ROUNDOFF,

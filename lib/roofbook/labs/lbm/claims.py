@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from ...evidence import Bandwidth, Best, Evidence, Intensity, Linear, NotTestable, Pair
+from ...analysis.evidence import Bandwidth, Best, Evidence, Intensity, Linear, NotTestable, Pair
 from . import COUNTS, LAB
 
 SMALL, MIDDLE, LARGE = GRIDS = ("128x128", "256x256", "1024x1024")

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...device import DriverFailed, Unsupported
+from ...devices.contract import DriverFailed, Unsupported
+from ...devices.host import processors
 from ...peers import cc
 from .problem import Array, Mask, Params, initial
 
@@ -70,7 +71,7 @@ class OpenMP:
         self._shape = state.shape
         p = params
         self._grid = self._lib.lbm_create(
-            p.nx, p.ny, p.density, p.accel, p.omega, _pointer(blocked), threads or cc.processors()
+            p.nx, p.ny, p.density, p.accel, p.omega, _pointer(blocked), threads or processors()
         )
         if not self._grid:
             raise MemoryError(f"no memory for two grids of {params.nx}x{params.ny}")

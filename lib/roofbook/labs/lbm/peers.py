@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...cuda import Kernel
-from ...device import BuildFailed, Device, Graph, Unsupported
-from ...kernel_run import ceiling
-from ...lab import Case, Runnable, Variant
-from ...peers.cc import processors
+from ...devices.contract import BuildFailed, Device, Graph, Unsupported
+from ...devices.cuda import Kernel
+from ...devices.host import processors
+from ...spec.kernel_run import ceiling
+from ...spec.lab import Case, Runnable, Variant
 from .problem import EX, EY, OPPOSITE, Params
 
 LINE = 16

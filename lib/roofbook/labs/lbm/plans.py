@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from ...device import Buffer, Device, Kernel, Unsupported
-from ...devices import host_cpu
-from ...lab import Case, Runnable, Variant
-from ...source import Source
+from ...devices.contract import Buffer, Device, Kernel, Unsupported
+from ...devices.find import host_cpu
+from ...spec.lab import Case, Runnable, Variant
+from ...spec.source import Source
 from .problem import EX, EY, OPPOSITE, WEIGHTS, Params
 
 HERE = Path(__file__).parent

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from ...bands import by_bands
+from ...spec.bands import by_bands
 
 Array = NDArray[np.floating]
 Mask = NDArray[np.bool_]

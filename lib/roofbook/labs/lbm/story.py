@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...device import Device
-from ...lab import Case, Measured, Variant
+from ...devices.contract import Device
+from ...spec.lab import Case, Measured, Variant
 from . import LAB
 from .problem import (
     Params,

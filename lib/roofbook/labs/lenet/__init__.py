@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...device import Device
-from ...lab import Case, Lab, Measured, Pairs, Sweep, Variant, Work
+from ...devices.contract import Device
 from ...peers import missing
-from ...source import Source
+from ...spec.lab import Case, Lab, Measured, Pairs, Sweep, Variant, Work
+from ...spec.source import Source
 from . import data, forward, peers, problem, registers, streams, whole
 from .problem import CONV2
 
@@ -348,8 +348,8 @@ class LeNet(Lab):
 
     def counted(self, experiment: Measured) -> Mapping[tuple[str, str, str], str]:
         """Memory Throughput of each layer's main kernel, as ncu reports it."""
-        from ...counters import of_kernel
-        from ...report import units as show
+        from ...measure.counters import of_kernel
+        from ...report import format as show
 
         theirs, found = "batch 10000", {}
         for metric, names in PUBLISHED_COUNTERS.items():

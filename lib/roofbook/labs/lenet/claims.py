@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from ...evidence import Counted, Even, Evidence, Fact, Pair, Parts, Share
+from ...analysis.evidence import Counted, Even, Evidence, Fact, Pair, Parts, Share
 from . import streams
 
 CASE = "batch-10000"

@@ -21,8 +21,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...cache import cache_dir
 from ...errors import UsageError, one_of
+from ...paths import cache_dir
 from . import network
 
 Bytes = NDArray[np.uint8]

@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...device import Buffer, Device, Kernel, Queue
-from ...kernel_run import ceiling, fit, resources
-from ...lab import Case, Runnable, Variant
-from ...source import Source
+from ...devices.contract import Buffer, Device, Kernel, Queue
+from ...spec.kernel_run import ceiling, fit, resources
+from ...spec.lab import Case, Runnable, Variant
+from ...spec.source import Source
 from .network import CLASSES, SHAPES
 from .problem import CONV1, CONV2, LAYERS, Layer, sampled
 

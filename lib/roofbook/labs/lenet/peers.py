@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...device import Device
-from ...lab import Case, Variant
+from ...devices.contract import Device
 from ...peers import cc, openmp
 from ...peers.pytorch import Call
+from ...spec.lab import Case, Variant
 from .forward import MINIBATCH
 from .network import CLASSES, KERNEL, POOL1, POOL2, pool
 from .problem import LAYERS, sampled

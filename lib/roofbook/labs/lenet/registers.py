@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...device import Buffer, Queue
-from ...kernel_run import ceiling
+from ...devices.contract import Buffer, Queue
+from ...spec.kernel_run import ceiling
 from .forward import Forward
 from .problem import CONV1, Layer
 

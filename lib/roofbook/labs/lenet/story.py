@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ...device import Device
-from ...lab import Measured
+from ...devices.contract import Device
+from ...spec.lab import Measured
 from ..cnn.problem import rounded
 from . import LAB, data, network
 from .network import POOL1, POOL2, Array, Weights
@@ -58,7 +58,7 @@ class Outcome(NamedTuple):
 
 def summary(experiment: Measured) -> str:
     """One paragraph on the images and one a case. What was not measured is left out."""
-    from ...report import units as show
+    from ...report import format as show
     from ...report.prose import conclusions
 
     said: list[str] = []
@@ -163,7 +163,7 @@ def demonstration(device: Device) -> "Table":
     """What the check lets pass and what accuracy would. Computed on the host: precisions and mistakes are emulated."""
     import pandas as pd
 
-    from ...report import units as show
+    from ...report import format as show
     from ...report.html import Cell, Row, Table
 
     source, found = what_passes()

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...device import Buffer, Device, Span
-from ...kernel_run import ceiling
+from ...devices.contract import Buffer, Device, Span
+from ...spec.kernel_run import ceiling
 from .forward import Direct, Forward, Joint, Tiled
 from .problem import Layer
 

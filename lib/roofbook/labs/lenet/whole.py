@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ...device import Buffer, Device
-from ...kernel_run import ceiling
-from ...lab import Case, Variant
-from ...source import Source
+from ...devices.contract import Buffer, Device
+from ...spec.kernel_run import ceiling
+from ...spec.lab import Case, Variant
+from ...spec.source import Source
 from .forward import HERE, Forward
 from .problem import CONV2, LAYERS
 from .registers import Pooled, Tensor

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...device import Device
+from ...devices.contract import Device
 from ...errors import UsageError
-from ...lab import Case, Lab, Measured, Pairs, Sweep, Variant, Work
 from ...peers import missing
-from ...source import Source
+from ...spec.lab import Case, Lab, Measured, Pairs, Sweep, Variant, Work
+from ...spec.source import Source
 from . import peers, plans
 from .problem import bound, error_over_bound, inputs, reference
 

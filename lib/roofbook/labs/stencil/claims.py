@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from ...evidence import AboveMost, Best, Evidence, Pair
+from ...analysis.evidence import AboveMost, Best, Evidence, Pair
 from . import CASES
 
 (CASE,) = CASES["published"]

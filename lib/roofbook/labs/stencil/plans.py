@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ...device import Device
-from ...devices import host_cpu
-from ...kernel_run import KernelRun, fit
-from ...lab import Case, Variant
+from ...devices.contract import Device
+from ...devices.find import host_cpu
+from ...spec.kernel_run import KernelRun, fit
+from ...spec.lab import Case, Variant
 
 HERE = Path(__file__).parent
 UNWRITTEN = np.float32(np.nan)

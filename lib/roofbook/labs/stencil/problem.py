@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...bands import by_bands
+from ...spec.bands import by_bands
 
 Grid = NDArray[np.floating[Any]]
 UNIT_ROUNDOFF = 2.0**-24

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...device import Device
-from ...lab import Case, Measured
-from ...source import Source
+from ...devices.contract import Device
+from ...spec.lab import Case, Measured
+from ...spec.source import Source
 from . import HERE, LAB, PUBLISHED_PASSES
 from .problem import inputs
 
@@ -124,7 +124,7 @@ def demonstration(device: Device) -> "Table":
     """Errors of the three inverse roots over all of two binades, and bits that differ when the passes are fused."""
     import pandas as pd
 
-    from ...report import units as show
+    from ...report import format as show
     from ...report.html import Cell, Row, Table
 
     found = [*roots(device), *fusions(device)]

@@ -1,0 +1,249 @@
+"""The same cells on several devices: times of each place on record, ratios of two of them, published times beside them.
+
+Serves the page that sets devices and backends side by side, and the command that does so for one case. All is plain data.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from ..book.recorded import Record, records
+from ..errors import UsageError, one_of
+from ..paths import project_root
+from .readings import Ratio, Reading, faster, newest
+from .verdicts import SMALL, Place, published
+
+if TYPE_CHECKING:
+    from ..spec.lab import Case, Lab
+    from ..store.parquet import Store
+
+SCALES = ("published", "large")
+ROLES = ("step", "peer")
+
+
+@dataclass(frozen=True)
+class Time:
+    """Seconds per unit: the median of ours with its interval; a published time has none, low and high are NaN."""
+
+    seconds: float
+    low: float = math.nan
+    high: float = math.nan
+    note: str = ""
+    """Of ours, whether it ran on the host and whether samples are few; of a published one, `as` its name there."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two places whose times are held against each other: how many times as fast is `own` as `reference`?"""
+
+    own: Place
+    reference: Place
+
+    def __str__(self) -> str:
+        if self.own.device == self.reference.device:
+            return f"{self.own.name}: {self.own.by} against {self.reference.by}"
+        return f"{self.own} against {self.reference}"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One case of a lab on all places on record. Variants: the ladder in its order, peers, points of sweeps."""
+
+    lab: "Lab"
+    scale: str
+    case: str
+    places: Sequence[Place]
+    times: Mapping[str, Mapping[Place, Time]]
+    """By variant. Only verified readings are times."""
+    lacks: Mapping[str, Mapping[Place, str]]
+    """By variant, why a place has no time of it."""
+    published: Mapping[str, Mapping[str, Time]]
+    """By variant and device, the shortest published time that covers what the lab times."""
+    ratios: Mapping[Pair, Mapping[str, Ratio]]
+    """By variant. None of a variant that runs on the host for both."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The ratios of a pair over the ladder and the peers of a lab, on all of its cases."""
+
+    pair: Pair
+    lab: "Lab"
+    cells: int
+    mean: float
+    """Geometric."""
+    least: float
+    greatest: float
+    verdicts: Mapping[str, int]
+
+
+def verdict(ratio: Ratio) -> str:
+    """'faster', 'slower', or 'same' where the interval reaches to within 1 % of 1: another run may differ as much."""
+    return "faster" if ratio.low > SMALL else "slower" if ratio.high * SMALL < 1 else "same"
+
+
+def pairs(places: Sequence[Place]) -> list[Pair]:
+    """OpenCL against CUDA on each GPU that has both; each GPU against each CPU, by the CPU's backend where it has it."""
+    by = {(place.device, place.backend): place for place in places}
+    found = [
+        Pair(place, by[place.device, "cuda"])
+        for place in places
+        if place.backend == "opencl" and (place.device, "cuda") in by
+    ]
+    gpus: dict[str, Place] = {}
+    for place in places:
+        if place.kind == "gpu":
+            gpus.setdefault(place.device, place)
+    cpus = [place for place in places if place.kind == "cpu"]
+    return found + [Pair(by.get((gpu.device, cpu.backend), gpu), cpu) for gpu in gpus.values() for cpu in cpus]
+
+
+def compared(
+    lab: "Lab", store: "Store", scale: str, choose: Callable[[Sequence[Place]], Sequence[Pair]] = pairs
+) -> list[Comparison]:
+    """Every case of the lab at that scale of which the store has cells, with the ratios of the pairs that `choose` gives.
+
+    A row counts if its kernel is, letter for letter, that of today's code; the newest of each variant, case and place is
+    read. Variants are the ladder's and the peers, and those points of sweeps of which a time was published.
+    """
+    found = records(lab, store, scale, parts=("recorded", "local"))
+    theirs = _published(lab, store, found) if found else {}
+    made = []
+    for case in lab.cases(scale):
+        here = [record for record in found if case.name in [each.name for each in record.cases]]
+        if here:
+            made.append(_compared(lab, scale, case, here, theirs.get(case.name, {}), choose))
+    return made
+
+
+def on_case(lab: "Lab", store: "Store", case: str, on: Sequence[str] = ()) -> Comparison:
+    """A case, published or large, on these places, each DEVICE or DEVICE/BACKEND, the first held against each other.
+
+    Without `on`: on all of the store, the pairs as `pairs` has them. Errors: UsageError for a case or place that the store
+    does not have.
+    """
+
+    def chosen(places: Sequence[Place]) -> list[Place]:
+        return list(dict.fromkeys(place for name in on for place in places if name in (place.device, place.id)))
+
+    def choose(places: Sequence[Place]) -> list[Pair]:
+        mine = chosen(places)
+        return [Pair(mine[0], other) for other in mine[1:]]
+
+    made: dict[str, Comparison] = {}
+    for each in (each for scale in SCALES for each in compared(lab, store, scale, choose if on else pairs)):
+        made.setdefault(each.case, each)
+    if not made:
+        known = f"{lab.name} was not measured at scale {' or '.join(SCALES)} yet"
+        raise UsageError(f"{known}; `roofbook run {lab.name} --scale {SCALES[0]}` does it")
+    if case not in made:
+        raise one_of("case on record", case, list(made))
+    places = made[case].places
+    for name in on:
+        if not any(name in (place.device, place.id) for place in places):
+            raise one_of("device on record", name, [place.id for place in places])
+    return replace(made[case], places=chosen(places) if on else places)
+
+
+def _compared(
+    lab: "Lab",
+    scale: str,
+    case: "Case",
+    here: Sequence[Record],
+    theirs: Mapping[str, Mapping[str, Time]],
+    choose: Callable[[Sequence[Place]], Sequence[Pair]],
+) -> Comparison:
+    swept = [each.name for each in lab.all_variants() if each.role == "sweep" and each.name in theirs]
+    known = [each.name for each in lab.all_variants() if each.role in ROLES] + swept
+    readings = {record.place: newest(record.rows, case.name) for record in here}
+    excuses = {record.place: record.elsewhere(case) for record in here}
+    names = [name for name in known if name in theirs or any(name in found for found in readings.values())]
+    times: dict[str, dict[Place, Time]] = {name: {} for name in names}
+    lacks: dict[str, dict[Place, str]] = {name: {} for name in names}
+    for place, found in readings.items():
+        for name in names:
+            reading = found.get(name)
+            if reading is None:
+                lacks[name][place] = excuses[place].get(name, "not measured")
+            elif reading.ok:
+                times[name][place] = _time(reading, place)
+            else:
+                lacks[name][place] = f"failed: {reading.why}"
+    ratios = {pair: dict(_ratios(names, pair, readings)) for pair in choose(list(readings))}
+    kept = {pair: mine for pair, mine in ratios.items() if mine}
+    published = {name: theirs[name] for name in names if name in theirs}
+    return Comparison(lab, scale, case.name, list(readings), times, lacks, published, kept)
+
+
+def _time(reading: Reading, place: Place) -> Time:
+    notes = ["on the host"] * _hosted(reading, place) + [reading.few] * bool(reading.few)
+    return Time(reading.median, reading.low, reading.high, ", ".join(notes))
+
+
+def _hosted(reading: Reading, place: Place) -> bool:
+    return bool(reading.row["device"] != place.device)
+
+
+def _ratios(
+    names: Iterable[str], pair: Pair, readings: Mapping[Place, Mapping[str, Reading]]
+) -> Iterable[tuple[str, Ratio]]:
+    for name in names:
+        own, reference = (readings[place].get(name) for place in (pair.own, pair.reference))
+        if own is None or reference is None or _hosted(own, pair.own) or _hosted(reference, pair.reference):
+            continue
+        if ratio := faster(reference, own):
+            yield name, ratio
+
+
+def _published(lab: "Lab", store: "Store", found: Sequence[Record]) -> dict[str, dict[str, dict[str, Time]]]:
+    """Our case -> our variant -> device -> the published time per unit: of trials the median, of several runs the shortest.
+
+    Only times that cover what the lab times as a whole, and of which ours is a variant by the lab's own mapping on any of
+    the devices on record. A lab without published figures has none.
+    """
+    results = store.root if (store.root / "published").is_dir() else project_root() / "results"
+    if not (results / "published" / f"{lab.name}.csv").is_file():
+        return {}
+    table = published(lab.name, results)
+    mapping: dict[Any, str | tuple[str, str]] = {
+        key: to for record in reversed(found) for key, to in lab.published_mapping(record.device).items()
+    }
+    units = {case.name: int(case.params.get("iterations", 1)) for case in lab.cases("published")}
+    trials: dict[tuple[str, str, str, str, str], list[float]] = {}
+    for figure in table[table["seconds"].notna()].to_dict("records"):
+        key = figure["variant"], figure["case"], figure["metric"]
+        to = mapping.get((figure["variant"], figure["device"]), mapping.get(figure["variant"]))
+        name = to[0] if isinstance(to, tuple) else to
+        if name is None or any(told(*key) for told in (lab.published_part, lab.published_fact, lab.published_lack)):
+            continue
+        case = lab.published_cases.get(figure["case"], figure["case"])
+        seconds = figure["seconds"] / units.get(case, 1)
+        trials.setdefault((case, name, figure["device"], figure["variant"], figure["table"]), []).append(seconds)
+    shortest: dict[str, dict[str, dict[str, Time]]] = {}
+    for (case, name, device, theirs, _), seconds in trials.items():
+        time, mine = Time(median(seconds), note=f"as {theirs}"), shortest.setdefault(case, {}).setdefault(name, {})
+        mine[device] = min(mine.get(device, time), time, key=lambda each: each.seconds)
+    return shortest
+
+
+def summaries(made: Sequence[Comparison]) -> dict[Pair, list[Summary]]:
+    """What the ratios come to, by pair and lab, in the order of the comparisons. Points of sweeps do not count."""
+    found: dict[Pair, dict[str, list[Ratio]]] = {}
+    labs = {each.lab.name: each.lab for each in made}
+    for each in made:
+        rungs = {variant.name for variant in (*each.lab.ladder, *each.lab.peers)}
+        for pair, ratios in each.ratios.items():
+            mine = [ratio for name, ratio in ratios.items() if name in rungs]
+            if mine:
+                found.setdefault(pair, {}).setdefault(each.lab.name, []).extend(mine)
+    return {pair: [_summary(pair, labs[lab], own) for lab, own in by.items()] for pair, by in found.items()}
+
+
+def _summary(pair: Pair, lab: "Lab", ratios: Sequence[Ratio]) -> Summary:
+    estimates = [ratio.estimate for ratio in ratios]
+    mean = math.exp(sum(map(math.log, estimates)) / len(estimates))
+    said = [verdict(ratio) for ratio in ratios]
+    counts = {word: said.count(word) for word in ("faster", "same", "slower")}
+    return Summary(pair, lab, len(ratios), mean, min(estimates), max(estimates), counts)

@@ -1,0 +1,544 @@
+"""What in the store tells of a published statement: kinds of evidence, each of which makes one number of cells of a case.
+
+Serves the labs, which say for each claim of their report what to look at, and claims, which judges the number.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from ..measure.counters import of_kernel
+from ..store.parquet import PROFILE
+from . import stats
+from .readings import Reading, faster, newest, value
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ..spec.lab import Lab, Variant
+    from .roofline import Peaks
+
+
+class Lacking(Exception):
+    """Why there is no number: a cell that was not measured, or failed."""
+
+
+class NotHere(Lacking):
+    """Why there can be none on this device."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What our cells say, oriented as the published effect is; low and high are those of its 95 % interval.
+
+    `turn` is where the statement would turn into its opposite: 1 for a ratio, half for a share that is said to be small.
+    """
+
+    estimate: float
+    low: float
+    high: float
+    how: str = ""
+    turn: float = 1.0
+    below: bool = False
+    """Whether a statement without a number says that this lies below `turn`, not above it."""
+
+
+class Cells:
+    """What the store holds of a lab on one device: the newest reading of each variant and case, and the device's ceilings.
+
+    rows: of this device by this backend and of its host. ceilings: rows of the lab `peaks` of the device. profiles: what
+    hardware counters counted on it.
+    """
+
+    def __init__(
+        self,
+        lab: "Lab",
+        rows: "pd.DataFrame",
+        ceilings: "pd.DataFrame",
+        profiles: "pd.DataFrame",
+        *,
+        backend: str,
+        kind: str,
+    ) -> None:
+        self.lab, self.backend, self.kind = lab, backend, kind
+        self._rows, self._ceilings, self._profiles = rows, ceilings, profiles
+        self._found: dict[str, Mapping[str, Reading]] = {}
+
+    def reading(self, variant: str, case: str) -> Reading:
+        """A verified reading. Raises Lacking where there is none, NotHere where the variant is not for this backend."""
+        known = self.lab.variant(variant)
+        if self.backend not in known.backends and not of_host(known):
+            raise NotHere(f"{variant} is not for {self.backend}")
+        if case not in self._found:
+            self._found[case] = newest(self._rows[self._rows["case"] == case])
+        reading = self._found[case].get(variant)
+        if reading is None:
+            raise Lacking(variant)
+        if not reading.ok:
+            raise Lacking(f"{variant} failed: {reading.why}")
+        return reading
+
+    def together(self, variants: Sequence[str], case: str) -> list[Reading]:
+        """Verified readings of the newest run that has them all; where none has, the newest of each. Raises as `reading`."""
+        found = [self.reading(variant, case) for variant in variants]
+        if len({str(each.row["run"]) for each in found}) > 1:
+            rows = self._rows[(self._rows["case"] == case) & self._rows["variant"].isin(variants)]
+            for _, run in sorted(rows.groupby("run"), key=lambda each: each[1]["started"].max(), reverse=True):
+                here = newest(run)
+                if all(variant in here and here[variant].ok for variant in variants):
+                    return [here[variant] for variant in variants]
+        return found
+
+    def counted(self, variant: str, case: str) -> Mapping[str, Any]:
+        """What counters counted, as `counters.counted` has it. Raises Lacking where they did not."""
+        if self.backend != "cuda":
+            raise NotHere("hardware counters are read by CUDA")
+        reading = newest(self._profiles[self._profiles["case"] == case], roles=[PROFILE]).get(variant)
+        if reading is None or not reading.ok:
+            raise Lacking(f"counters of {variant}{f': {reading.why}' if reading else ''}")
+        return reading.facts
+
+    def ran(self, variants: Iterable[str], case: str) -> dict[str, Reading]:
+        """Readings by variant, without those that failed. Raises Lacking where one was never measured."""
+        found = {}
+        for variant in variants:
+            try:
+                found[variant] = self.reading(variant, case)
+            except Lacking:
+                if variant not in self._found.get(case, {}):
+                    raise
+        return found
+
+    @cached_property
+    def peaks(self) -> "Peaks":
+        """Raises Lacking where a ceiling has no verified time."""
+        from ..labs.peaks import read
+
+        try:
+            return read(self._ceilings.drop_duplicates(["variant", "case"], keep="last"))
+        except ValueError as why:
+            raise Lacking(str(why)) from None
+
+
+def of_host(variant: "Variant") -> bool:
+    """Whether it runs on the host's CPU wherever the lab runs."""
+    return variant.backends == {"host"} or variant.options.get("device") == "host"
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A variant by the sum of these parts of its run, in place of what the lab times."""
+
+    variant: str
+    parts: tuple[str, ...]
+
+    def of(self, reading: Reading) -> Reading:
+        """The reading with the sum of the parts as its times. Raises Lacking for a part that not every run has."""
+        for part in self.parts:
+            if len(reading.parts.get(part, ())) != len(reading.times):
+                raise Lacking(f"{self.variant} has no part {part!r}")
+        times = tuple(sum(each) for each in zip(*(reading.parts[part] for part in self.parts), strict=True))
+        if min(times) <= 0:
+            raise Lacking(f"{' + '.join(self.parts)} of {self.variant} took no time that the clock could tell")
+        return replace(reading, times=times)
+
+
+Timed = str | Parts
+"""What is timed: a variant as its lab times it, or parts of its run."""
+
+
+class Evidence(ABC):
+    """Cells of one case that a statement is judged by."""
+
+    case: str
+    unit: ClassVar[str] = "x"
+    """Of the number: `x` for a ratio, `%` for a share, or a physical one."""
+    effect: float | None = None
+    """What a statement amounts to whose report prints no number: 1 where it says that two things are alike."""
+
+    @property
+    def where(self) -> str:
+        """The case, and what of it."""
+        return self.case
+
+    @abstractmethod
+    def variants(self, lab: "Lab") -> tuple[str, ...]:
+        """The variants whose cells are needed."""
+
+    @abstractmethod
+    def find(self, cells: Cells) -> Finding:
+        """The number. Raises Lacking where a cell that it needs has no verified time."""
+
+
+@dataclass(frozen=True)
+class NotTestable(Evidence):
+    """Nothing that can be measured here tells of it, and why."""
+
+    reason: str
+    case: str = ""
+
+    def variants(self, lab: "Lab") -> tuple[str, ...]:
+        return ()
+
+    def find(self, cells: Cells) -> Finding:
+        raise NotHere(self.reason)
+
+
+@dataclass(frozen=True)
+class Pair(Evidence):
+    """How many times as fast the second is as the first, by samples of the same rounds where one run has both.
+
+    `below`: the statement is that it is less than so many times as fast. `kind`: of the device that it is about.
+    """
+
+    slower: Timed
+    faster: Timed
+    case: str
+    below: float | None = None
+    kind: str | None = None
+
+    @property
+    def where(self) -> str:
+        parts = [each.parts for each in (self.slower, self.faster) if isinstance(each, Parts)]
+        return f"{self.case}, {' + '.join(parts[0])}" if parts else self.case
+
+    def variants(self, lab: "Lab") -> tuple[str, ...]:
+        names = (each if isinstance(each, str) else each.variant for each in (self.slower, self.faster))
+        return tuple(dict.fromkeys(names))
+
+    def find(self, cells: Cells) -> Finding:
+        if self.kind and cells.kind != self.kind:
+            raise NotHere(f"it is about a {self.kind.upper()}")
+        sides = (self.slower, self.faster)
+        names = [side if isinstance(side, str) else side.variant for side in sides]
+        readings = zip(sides, cells.together(names, self.case), strict=True)
+        slower, quicker = (reading if isinstance(side, str) else side.of(reading) for side, reading in readings)
+        found = ratio(slower, quicker)
+        return replace(found, turn=self.below, below=True) if self.below else found
+
+
+def ratio(slower: Reading, quicker: Reading, how: str = "") -> Finding:
+    """slower / quicker with its interval."""
+    found = faster(slower, quicker)
+    assert found is not None
+    return Finding(found.estimate, found.low, found.high, ", ".join(filter(None, [how, found.how])))
+
+
+def points(lab: "Lab", axis: str) -> dict[str, str]:
+    """The variants of a sweep by their points."""
+    return {str(each.point): each.name for sweep in lab.sweeps if sweep.axis == axis for each in sweep.variants}
+
+
+def quickest(readings: Iterable[Reading]) -> Reading:
+    return min(readings, key=lambda reading: reading.median)
+
+
+@dataclass(frozen=True)
+class Best(Evidence):
+    """How many times as fast the quickest of some points of a sweep is as the quickest of the others.
+
+    `others`: all other points, unless given. A point that failed is none.
+    """
+
+    axis: str
+    best: tuple[str, ...]
+    case: str
+    others: tuple[str, ...] = ()
+
+    def _sides(self, lab: "Lab") -> tuple[list[str], list[str]]:
+        names = points(lab, self.axis)
+        others = self.others or tuple(point for point in names if point not in self.best)
+        return [names[point] for point in self.best], [names[point] for point in others]
+
+    def variants(self, lab: "Lab") -> tuple[str, ...]:
+        own, others = self._sides(lab)
+        return (*own, *others)
+
+    def find(self, cells: Cells) -> Finding:
+        ran = [list(cells.ran(names, self.case).values()) for names in self._sides(cells.lab)]
+        if not all(ran):
+            raise Lacking(f"all of {'others' if ran[0] else ' and '.join(self.best)} failed")
+        own, other = (quickest(readings) for readings in ran)
+        return ratio(
+            other, own, f"{cells.lab.variant(own.variant).point} beside {cells.lab.variant(other.variant).point}"
+        )
+
+
+@dataclass(frozen=True)
+class Extremes(Evidence):
+    """How many times as fast the quickest point of a sweep is as the slowest."""
+
+    axis: str
+    case: str
+
+    def variants(self, lab: "Lab") -> tuple[str, ...]:
+        return tuple(points(lab, self.axis).values())
+
+    def find(self, cells: Cells) -> Finding:
+        ran = list(cells.ran(self.variants(cells.lab), self.case).values())
+        if len(ran) < 2:
+            raise Lacking("fewer than two points ran")
+        slow, quick = max(ran, key=lambda reading: reading.median), quickest(ran)
+        return ratio(slow, quick, " beside ".join(str(cells.lab.variant(each.variant).point) for each in (quick, slow)))
+
+
+@dataclass(frozen=True)
+class Crowded(Evidence):
+    """How many work-items a core of the device has at the quickest point of a sweep, of which some have fewer than one."""
+
+    axis: str
+    case: str
+    unit = "a core"
+
+    def variants(self, lab: "Lab") -> tuple[str, ...]:
+        """Those points that can be on this case."""
+        case = lab.case(self.case)
+        return tuple(name for name in points(lab, self.axis).values() if not lab.excuse(lab.variant(name), case))
+
+    def find(self, cells: Cells) -> Finding:
+        ran = cells.ran(self.variants(cells.lab), self.case)
+        shares = {
+            name: told(cells, name, self.case, "work_items") / told(cells, name, self.case, "cores") for name in ran
+        }
+        if not shares:
+            raise Lacking("all points of the sweep failed")
+        fewest = min(shares, key=lambda name: shares[name])
+        if shares[fewest] > 1:
+            at_least = f"at least {shares[fewest]:.3g} a core"
+            raise NotHere(f"no point of the sweep that ran has as few work-items as this device has cores: {at_least}")
+        best = quickest(ran.values()).variant
+        points_of = (cells.lab.variant(name).point for name in (best, fewest))
+        return exactly(shares[best], "{} is the quickest; {} has {:.2g} a core".format(*points_of, shares[fewest]))
+
+
+@dataclass(frozen=True)
+class AboveMost(Evidence):
+    """How many times as fast a step makes it, to be held against the median of what other steps do."""
+
+    slower: str
+    faster: str
+    others: tuple[tuple[str, str], ...]
+    case: str
+
+    def variants(self, lab: "Lab") -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for pair in ((self.slower, self.faster), *self.others) for name in pair))
+
+    def find(self, cells: Cells) -> Finding:
+        def gain(one: str, other: str) -> Finding:
+            return ratio(cells.reading(one, self.case), cells.reading(other, self.case))
+
+        middle = float(np.median([gain(*pair).estimate for pair in self.others]))
+        found = gain(self.slower, self.faster)
+        how = f"the median of the other steps is {middle:.3g}"
+        return replace(found, turn=max(1.0, middle), how=", ".join(filter(None, [how, found.how])))
+
+
+@dataclass(frozen=True)
+class Share(Evidence):
+    """The share of a part in the sum of several parts of a run. `turn`: half where it is said to be small, else 0."""
+
+    variant: str
+    part: str
+    of: tuple[str, ...]
+    case: str
+    turn: float = 0.0
+    unit = "%"
+
+    def variants(self, lab: "Lab") -> tuple[str, ...]:
+        return (self.variant,)
+
+    def find(self, cells: Cells) -> Finding:
+        reading = cells.reading(self.variant, self.case)
+        part, whole = (Parts(self.variant, parts).of(reading).times for parts in ((self.part,), self.of))
+        found = stats.median_ci([one / all_ for one, all_ in zip(part, whole, strict=True)])
+        return Finding(found.estimate, found.low, found.high, reading.few, self.turn)
+
+
+def told(cells: Cells, variant: str, case: str, fact: str) -> float:
+    """A number that a run told besides its times. Raises NotHere where it told none, as a backend may not."""
+    found = cells.reading(variant, case).facts.get(fact)
+    if isinstance(found, bool) or not isinstance(found, int | float) or not math.isfinite(found):
+        raise NotHere(f"{variant} does not tell {fact!r} by this backend")
+    return float(found)
+
+
+def exactly(number: float, how: str = "", turn: float = 1.0) -> Finding:
+    """A number that is not measured in time and has no interval."""
+    return Finding(number, number, number, how, turn)
+
+
+@dataclass(frozen=True)
+class Fact(Evidence):
+    """How many times as large a number that a run tells, such as its registers, is with `more` as with `less`."""
+
+    fact: str
+    less: str
+    more: str
+    case: str
+
+    @property
+    def where(self) -> str:
+        return f"{self.case}, {self.fact}"
+
+    def variants(self, lab: "Lab") -> tuple[str, ...]:
+        return self.less, self.more
+
+    def find(self, cells: Cells) -> Finding:
+        few, many = (told(cells, name, self.case, self.fact) for name in (self.less, self.more))
+        grown = 1.0 if few == many else many / few if few else math.inf
+        return exactly(grown, f"{few:.4g} with {self.less}, {many:.4g} with {self.more}")
+
+
+@dataclass(frozen=True)
+class Even(Evidence):
+    """The largest over the smallest of several numbers that a run tells, which are said to be alike."""
+
+    variant: str
+    facts: tuple[str, ...]
+    case: str
+    detail: str
+    effect = 1.0
+
+    @property
+    def where(self) -> str:
+        return f"{self.case}, {self.detail}"
+
+    def variants(self, lab: "Lab") -> tuple[str, ...]:
+        return (self.variant,)
+
+    def find(self, cells: Cells) -> Finding:
+        numbers = [told(cells, self.variant, self.case, fact) for fact in self.facts]
+        if min(numbers) <= 0:
+            raise Lacking(f"a {self.detail} of {self.variant} is {min(numbers):g}")
+        return exactly(max(numbers) / min(numbers), ", ".join(f"{number:.3g}" for number in numbers))
+
+
+@dataclass(frozen=True)
+class Counterexample(Evidence):
+    """Whether more of a fact is not always faster: of all pairs with more of it and less, the one that speaks most for that.
+
+    How many times as fast the one with less is. The variants do the same work.
+    """
+
+    fact: str
+    among: tuple[str, ...]
+    case: str
+
+    def variants(self, lab: "Lab") -> tuple[str, ...]:
+        return self.among
+
+    def find(self, cells: Cells) -> Finding:
+        ran = cells.ran(self.among, self.case)
+        facts = {name: told(cells, name, self.case, self.fact) for name in ran}
+        pairs = [
+            ratio(ran[more], ran[less], f"{less} with {facts[less]:.3g}, {more} with {facts[more]:.3g}")
+            for more in ran
+            for less in ran
+            if facts[less] < facts[more]
+        ]
+        if not pairs:
+            raise Lacking(f"{self.fact} is the same for all")
+        return max(pairs, key=lambda pair: (pair.low, pair.estimate))
+
+
+@dataclass(frozen=True)
+class Counted(Evidence):
+    """How many times as large a hardware counter of a kernel is in `after` as in `before`.
+
+    number: which launch shape of the kernel, from 1, such as that of a network's second layer.
+    """
+
+    counter: str
+    before: str
+    after: str
+    case: str
+    kernel: str
+    number: int = 1
+
+    @property
+    def where(self) -> str:
+        return f"{self.case}, {self.counter} of {self.kernel} {self.number}"
+
+    def variants(self, lab: "Lab") -> tuple[str, ...]:
+        return self.before, self.after
+
+    def find(self, cells: Cells) -> Finding:
+        sides = {name: self._of(cells.counted(name, self.case), name) for name in (self.before, self.after)}
+        before, after = sides.values()
+        told = ", ".join(f"{value:.3g} with {name}" for name, value in sides.items())
+        return exactly(after / before, told)
+
+    def _of(self, told: Mapping[str, Any], name: str) -> float:
+        value = of_kernel(told, self.kernel, self.number, self.counter)
+        if not value:
+            raise Lacking(f"{self.counter} of {self.kernel} {self.number} in {name}")
+        return value
+
+
+@dataclass(frozen=True)
+class Linear(Evidence):
+    """The share of the variance of a sweep's medians that a rising line through them explains."""
+
+    axis: str
+    case: str
+    turn: float = 0.95
+    unit = "%"
+
+    @property
+    def where(self) -> str:
+        return f"{self.case}, {self.axis}"
+
+    def variants(self, lab: "Lab") -> tuple[str, ...]:
+        return tuple(points(lab, self.axis).values())
+
+    def find(self, cells: Cells) -> Finding:
+        names = points(cells.lab, self.axis)
+        x = np.array([float(point) for point in names])
+        y = np.array([cells.reading(name, self.case).median for name in names.values()])
+        slope, start = np.polyfit(x, y, 1)
+        left = float(((y - slope * x - start) ** 2).sum() / ((y - y.mean()) ** 2).sum()) if np.ptp(y) else 1.0
+        return exactly(1 - left if slope > 0 else 0.0, "", self.turn)
+
+
+@dataclass(frozen=True)
+class Intensity(Evidence):
+    """FLOP per byte of memory traffic of a variant; above the device's ridge, memory no longer bounds it."""
+
+    variant: str
+    case: str
+    unit = "FLOP/B"
+
+    def variants(self, lab: "Lab") -> tuple[str, ...]:
+        return (self.variant,)
+
+    def find(self, cells: Cells) -> Finding:
+        row, peaks = cells.reading(self.variant, self.case).row, cells.peaks
+        ridge = peaks.flops["float32"] / memory(peaks)
+        return exactly(value(row, "flops") / value(row, "bytes"), f"the ridge is {ridge:.3g}", ridge)
+
+
+@dataclass(frozen=True)
+class Bandwidth(Evidence):
+    """Bytes of memory traffic of a variant over its time, as a share of the fastest stream through the largest working set."""
+
+    variant: str
+    case: str
+    unit = "%"
+
+    def variants(self, lab: "Lab") -> tuple[str, ...]:
+        return (self.variant,)
+
+    def find(self, cells: Cells) -> Finding:
+        reading = cells.reading(self.variant, self.case)
+        least = value(reading.row, "bytes") / memory(cells.peaks)
+        return Finding(least / reading.median, least / reading.high, least / reading.low, reading.few, 0.0)
+
+
+def memory(peaks: "Peaks") -> float:
+    """Bytes per second of the fastest stream through the largest working set."""
+    return max(peaks.bandwidth)[1]

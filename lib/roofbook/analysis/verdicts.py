@@ -1,0 +1,323 @@
+"""What was published: the figures and statements of the original reports, read from results/published and checked.
+
+Serves the tables that set them beside our own cells, and judges the statements by those cells. A file with a broken row
+is refused with its line number.
+"""
+
+import csv
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import UsageError, one_of
+from ..store.parquet import PROFILE
+from . import stats
+from .evidence import Cells, Counted, Evidence, Finding, Lacking, NotHere, NotTestable, of_host
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ..spec.lab import Lab
+    from ..store.parquet import Store
+
+FIGURES = ("table", "variant", "case", "device", "metric", "unit", "trial", "value")
+CLAIMS = ("lab", "id", "claim", "published_effect", "shown_by")
+SECONDS: Mapping[str, float] = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+
+SCALE = "published"
+"""Statements are about the sizes that were published, and judged at no others."""
+NEAR = 1.25
+"""An effect within this factor of the published one is the same; where no number was published, one below it is small."""
+NONE_PUBLISHED = 1.025
+"""A published effect within this factor of 1 says that there is none."""
+NONE_OURS = stats.EQUAL
+"""Ours within this factor of 1 agrees that there is none."""
+SMALL = 1.01
+"""A difference within this factor of 1 is none, however sure it is: another run of the same code may differ as much."""
+VERDICTS = (
+    *("holds", "holds weaker", "holds stronger", "reversed", "no difference", "a difference", "undecided"),
+    *("not measured", "not testable"),
+)
+
+
+def published(lab: str, results: str | Path) -> "pd.DataFrame":
+    """Every published figure of `lab`, in the order of the file.
+
+    results: the folder that holds published/LAB.csv. Returns the file's columns as text, but `value` as float64, plus
+    `seconds` (float64: the value in seconds where the unit is a time, else NaN) and `line` (of the file).
+    Errors: UsageError for an unknown lab, a missing column, an empty field or a value that is no finite number.
+    """
+    import pandas as pd
+
+    folder = Path(results) / "published"
+    path = folder / f"{lab}.csv"
+    known = sorted(file.stem for file in folder.glob("*.csv") if file.stem != "claims")
+    if lab not in known:
+        raise one_of("lab with published figures", lab, known) if known else UsageError(f"no CSV files in {folder}")
+    rows = _read(path, FIGURES, needed=("table", "variant", "device", "metric", "value"))
+    for row in rows:
+        row["value"] = _number(row["value"], path, row["line"])
+        row["seconds"] = row["value"] * SECONDS.get(row["unit"], math.nan)
+    return pd.DataFrame(rows, columns=[*FIGURES, "seconds", "line"])
+
+
+def speedups(table: "pd.DataFrame") -> "pd.DataFrame":
+    """The published speedups out of `published(...)`: one row each, columns table, variant, case, device, speedup."""
+    rows = table[table["metric"] == "speedup"]
+    return rows[["table", "variant", "case", "device"]].assign(speedup=rows["value"]).reset_index(drop=True)
+
+
+def best(table: "pd.DataFrame", case: str, metric: str = "time") -> "pd.Series[Any]":
+    """The row of the shortest published time of `case` on any device; UsageError where there is none."""
+    rows = table[(table["case"] == case) & (table["metric"] == metric) & table["seconds"].notna()]
+    if rows.empty:
+        raise one_of(f"case with a published {metric}", case, sorted(set(table[table["metric"] == metric]["case"])))
+    return rows.loc[rows["seconds"].idxmin()]
+
+
+def claims(lab: str, results: str | Path) -> "pd.DataFrame":
+    """The statements of the lab's report: lab, id, claim, published_effect, shown_by, and `effects`, the tuple of
+    factors that published_effect names (one, or one a case; empty for a statement without a number)."""
+    import pandas as pd
+
+    path = Path(results) / "published" / "claims.csv"
+    rows = _read(path, CLAIMS, needed=CLAIMS)
+    for row in rows:
+        text = row["published_effect"].split(" ")[0]
+        row["effects"] = () if text == "true" else tuple(_number(part, path, row["line"]) for part in text.split(";"))
+    mine = [row for row in rows if row["lab"] == lab]
+    if not mine:
+        raise one_of("lab with claims", lab, sorted({row["lab"] for row in rows}))
+    return pd.DataFrame(mine, columns=[*CLAIMS, "effects", "line"])
+
+
+def _read(path: Path, columns: tuple[str, ...], needed: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Rows of a CSV file as text, each with its `line`; the header must be `columns` and `needed` fields not empty."""
+    if not path.is_file():
+        raise UsageError(f"{path}: no such file; it should hold the columns {', '.join(columns)}")
+    rows: list[dict[str, Any]] = []
+    with path.open(newline="", encoding="utf-8") as file:
+        lines = csv.reader(file)
+        header = next(lines, [])
+        if tuple(header) != columns:
+            raise UsageError(f"{path}, line 1: columns are {','.join(header)!r}; expected {','.join(columns)!r}")
+        for fields in lines:
+            where = f"{path}, line {lines.line_num}"
+            if len(fields) != len(columns):
+                raise UsageError(f"{where}: {len(fields)} fields; expected {len(columns)} ({','.join(columns)})")
+            row: dict[str, Any] = dict(zip(columns, fields, strict=True))
+            for name in needed:
+                if not row[name].strip():
+                    raise UsageError(f"{where}: {name} is empty; every figure needs one")
+            rows.append(row | {"line": lines.line_num})
+    return rows
+
+
+def _number(text: str, path: Path, line: int) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise UsageError(f"{path}, line {line}: value is {text!r}; expected a finite number")
+    return value
+
+
+def verdict(effect: float | None, found: Finding) -> str:
+    """What our number says of a published statement: one of the first seven of VERDICTS.
+
+    effect: the published number f; None for a statement without one. found: ours, with its 95 % interval [low, high]. Both
+    are relative to the number t at which the statement would turn into its opposite: `found.turn`, which is 1 for a ratio. The
+    rule is the same for f and 1/f, as if both were turned round together.
+
+    Where f is within 2.5 % of t, the statement is that there is no difference:
+    - holds: the interval lies within 5 % of t, or includes t and is no wider than that band;
+    - a difference: all of the interval lies outside that band;
+    - undecided: else.
+
+    Otherwise f says which side of t is meant, and how far from it. Ours is the same effect from f/1.25 to 1.25 f and, so that
+    a small effect is not taken for none, from half of it to twice as much on a logarithmic scale:
+    - reversed: all of the interval lies on the other side of t, and over 1 % from it;
+    - no difference: the interval reaches to within 1 % of t, and ends before the same effect begins;
+    - undecided: it reaches both: it cannot tell the two apart;
+    - holds: it lies on the side of f and overlaps the same effect;
+    - holds weaker, holds stronger: it lies between t and the same effect, or beyond it.
+
+    A statement without a number says on which side of t ours is. It holds, is reversed, or shows no difference; undecided: the
+    interval reaches to within 1 % of t and to 1.25 t.
+    """
+    low, high, turn = found.low, found.high, found.turn
+    if found.below if effect is None else effect < turn:
+        low, high, turn = _inverse(high), _inverse(low), _inverse(turn)
+        effect = None if effect is None else _inverse(effect)
+    if effect is not None and effect <= NONE_PUBLISHED * turn:
+        return _no_difference(low / turn, high / turn)
+    near = NEAR * turn if effect is None else max(effect / NEAR, math.sqrt(effect * turn))
+    if high * SMALL < turn:
+        return "reversed"
+    if low <= turn * SMALL:
+        return "undecided" if high >= near else "no difference"
+    if effect is None:
+        return "holds"
+    far = effect * NEAR if turn == 0 else min(effect * NEAR, effect / turn * effect)
+    return "holds weaker" if high < near else "holds stronger" if low > far else "holds"
+
+
+def _no_difference(low: float, high: float) -> str:
+    """The verdict on a statement that a ratio is 1."""
+    inside = low >= 1 / NONE_OURS and high <= NONE_OURS
+    if inside or (low <= 1 <= high <= low * NONE_OURS**2):
+        return "holds"
+    return "a difference" if high < 1 / NONE_OURS or low > NONE_OURS else "undecided"
+
+
+def _inverse(value: float) -> float:
+    return 1 / value if value else math.inf
+
+
+@dataclass(frozen=True)
+class Place:
+    """A device by a backend, as one column of the verdicts."""
+
+    device: str
+    """Its name in the store."""
+    backend: str
+    name: str
+    kind: str
+
+    @property
+    def id(self) -> str:
+        """How a user and an address name it, such as `nvidia-h200/cuda`."""
+        return f"{self.device}/{self.backend}"
+
+    @property
+    def by(self) -> str:
+        """The backend, as it is written."""
+        return {"opencl": "OpenCL", "cuda": "CUDA"}.get(self.backend, self.backend)
+
+    def __str__(self) -> str:
+        return f"{self.name}, {self.by}"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A verdict on one device, with the number that it rests on, or why there is none."""
+
+    verdict: str
+    found: Finding | None = None
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One piece of evidence for a claim, or for one of several numbers of it, and the verdict of each device."""
+
+    id: str
+    claim: str
+    shown_by: str
+    effects: tuple[float, ...]
+    """What was published: one number, none, or those that nothing tells of."""
+    evidence: Evidence
+    variants: tuple[str, ...]
+    """Those whose cells the evidence needs."""
+    outcomes: Mapping[Place, Outcome]
+
+
+def judged(lab: "Lab", store: "Store") -> list[Judged]:
+    """Every claim of the lab's report by what `store` holds, in the order of the file; one entry a piece of evidence.
+
+    A row counts if it was measured at a published size and if its kernel is, letter for letter, that of today's code; the
+    host's code may have changed since. The newest of each variant and case is read, and gives a number only if it is
+    verified. Devices are all of those in the store of which any claim has its cells. Errors: UsageError for a lab without
+    claims.
+    """
+    from ..paths import project_root
+
+    own = (store.root / "published").is_dir()
+    statements = claims(lab.name, store.root if own else project_root() / "results")
+    evidence = lab.claims
+    on = _devices(lab, store)
+    lines = []
+    for claim in statements.to_dict("records"):
+        pieces = evidence.get(claim["id"], (NotTestable("nothing is known that tells of it"),))
+        effects = claim["effects"]
+        for at, piece in enumerate(pieces):
+            mine = effects[at : at + 1] if len(effects) == len(pieces) else effects
+            outcomes = {place: _outcome(mine, piece, cells) for place, cells in on.items()}
+            said = claim["id"], claim["claim"], claim["shown_by"], mine
+            lines.append(Judged(*said, piece, piece.variants(lab), outcomes))
+    shown = [place for place in on if any(line.outcomes[place].found for line in lines)]
+    return [replace(line, outcomes={place: line.outcomes[place] for place in shown}) for line in lines]
+
+
+def only(lines: Sequence[Judged], device: str) -> list[Judged]:
+    """The same with the verdicts of one device, by all of its backends."""
+    return [
+        replace(line, outcomes={place: each for place, each in line.outcomes.items() if place.device == device})
+        for line in lines
+    ]
+
+
+def _outcome(effects: tuple[float, ...], evidence: Evidence, cells: Cells) -> Outcome:
+    try:
+        found = evidence.find(cells)
+    except NotHere as why:
+        return Outcome("not testable", why=str(why))
+    except Lacking as why:
+        return Outcome("not measured", why=str(why))
+    return Outcome(verdict(effects[0] if effects else evidence.effect, found), found)
+
+
+def _devices(lab: "Lab", store: "Store") -> dict[Place, Cells]:
+    """The cells of each device that evidence asks for, by the device's name; its host's are those of the same machine."""
+    from ..measure.schedule import todays
+
+    asked = dict.fromkeys(name for pieces in lab.claims.values() for piece in pieces for name in piece.variants(lab))
+    if not asked:
+        return {}
+    rows = todays(lab, store.rows(lab.name, scale=SCALE, variant=list(asked)))
+    profiles = todays(lab, store.rows(lab.name, scale=SCALE, variant=list(asked), role=PROFILE))
+    found = {}
+    for place, mine in by_place(lab, rows):
+        ceilings = store.rows("peaks", scale=SCALE, device=place.device, backend=place.backend)
+        watched = profiles[(profiles["device"] == place.device) & (profiles["backend"] == place.backend)]
+        found[place] = Cells(lab, mine, ceilings, watched, backend=place.backend, kind=place.kind)
+    return dict(sorted(found.items(), key=lambda each: (each[0].kind != "gpu", str(each[0]))))
+
+
+def by_place(lab: "Lab", rows: "pd.DataFrame") -> "list[tuple[Place, pd.DataFrame]]":
+    """The rows of a lab by the devices and backends that they are of, each with those that its host measured."""
+    hosted = rows["variant"].isin([variant.name for variant in lab.all_variants() if of_host(variant)])
+    machines = rows["provenance"].map(machine)
+    found = []
+    for (device, backend), own in rows[~hosted].groupby(["device", "backend"]):
+        last = own.iloc[-1]
+        place = Place(device, backend, str(last["device_name"]), str(last["device_kind"]))
+        found.append((place, rows[rows.index.isin(own.index) | (hosted & machines.isin(set(machines[own.index])))]))
+    return found
+
+
+def machine(provenance: str | None) -> str:
+    """What tells the machine of a row from another: its processor, and how many threads of it a program gets."""
+    told = json.loads(provenance or "{}")
+    return f"{told.get('cpu')}, {told.get('threads_usable')}"
+
+
+FEW = 16
+"""Variants that a command names one by one; with more it measures all of the lab."""
+
+
+def command(lab: "Lab", pieces: Sequence[Evidence]) -> str:
+    """What a reader types to measure the cells behind a claim again; '' where there are none."""
+    variants = list(dict.fromkeys(name for piece in pieces for name in piece.variants(lab)))
+    cases = list(dict.fromkeys(piece.case for piece in pieces if piece.case))
+    if not variants:
+        return ""
+    if all(isinstance(piece, Counted) for piece in pieces):
+        counted = [f"roofbook profile {lab.name} {name} {case}" for case in cases for name in variants]
+        return " && ".join(f"{each} --scale {SCALE} --remeasure" for each in counted)
+    chosen = f" -p variants '[{', '.join(variants)}]'" if len(variants) <= FEW else ""
+    return f"roofbook run {lab.name} --scale {SCALE}{chosen} -p cases '[{', '.join(cases)}]' -p remeasure true"

@@ -1,0 +1,1 @@
+"""Notebooks, pages and the site: what readers execute and browse."""

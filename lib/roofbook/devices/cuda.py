@@ -1,0 +1,333 @@
+"""The CuPy backend: NVIDIA devices by RawModule, RawKernel, events, streams and graphs. Present only where CuPy is."""
+
+import re
+import tempfile
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from . import contract
+from .contract import BuildFailed, OutOfMemory, Span, Unsupported
+from .occupancy import CORES, Multiprocessor
+
+
+class Buffer(contract.Buffer):
+    def __init__(self, memory: Any, nbytes: int) -> None:
+        self.memory, self.nbytes = memory, nbytes
+
+    def release(self) -> None:
+        self.memory = None
+
+
+class Image(Buffer):
+    """A texture over an array. A kernel takes its number."""
+
+    def __init__(self, texture: Any, nbytes: int) -> None:
+        super().__init__(np.uint64(texture.ptr), nbytes)
+        self.texture = texture
+
+    def release(self) -> None:
+        self.texture = None
+
+
+class Kernel(contract.Kernel):
+    def __init__(self, kernel: Any, name: str) -> None:
+        self.kernel, self.function, self.name = kernel, kernel.kernel, name
+        self.cooperative, self.dynamic_local_bytes = False, 0
+
+    def configure(self, *, cooperative: bool = False, dynamic_local_bytes: int = 0) -> None:
+        self.cooperative, self.dynamic_local_bytes = cooperative, dynamic_local_bytes
+        if dynamic_local_bytes:
+            self.kernel.max_dynamic_shared_size_bytes = dynamic_local_bytes
+
+    def resources(self) -> dict[str, int]:
+        attributes = self.kernel.attributes
+        return {
+            "registers": attributes["num_regs"],
+            "spill_bytes": attributes["local_size_bytes"],
+            "local_bytes": attributes["shared_size_bytes"] + self.dynamic_local_bytes,
+            "constant_bytes": attributes["const_size_bytes"],
+            "work_group_limit": attributes["max_threads_per_block"],
+        }
+
+
+class Program(contract.Program):
+    def __init__(self, module: Any) -> None:
+        self.module = module
+
+    def kernel(self, name: str) -> Kernel:
+        return Kernel(self.module.get_function(name), name)
+
+    def constant(self, name: str, nbytes: int) -> tuple[Buffer, tuple[Buffer, ...]]:
+        return Buffer(_array(self.module.get_global(name), nbytes), nbytes), ()
+
+
+class Graph(contract.Graph):
+    def __init__(self, graph: Any, stream: Any) -> None:
+        self.graph, self.stream = graph, stream
+
+    def launch(self) -> None:
+        self.graph.launch(self.stream)
+
+
+class Queue(contract.Queue):
+    """A non-blocking stream."""
+
+    def __init__(self, index: int) -> None:
+        import cupy
+
+        self._cupy = cupy
+        with cupy.cuda.Device(index):
+            self.stream = cupy.cuda.Stream(non_blocking=True)
+        self.head_start_ns = HEAD_START_NS
+        self.events: list[tuple[str, Any, Any]] | None = None
+        """While traced: what was submitted, and the events before and after it."""
+
+    def launch(self, kernel: Any, global_size: Sequence[int], local_size: Sequence[int], *args: Any) -> None:
+        grid = tuple(-(-size // local) for size, local in zip(global_size, local_size, strict=True))
+        values = tuple(arg.memory if isinstance(arg, Buffer) else arg for arg in args)
+        begin = self._mark()
+        kernel.function(
+            grid, tuple(local_size), values, stream=self.stream, shared_mem=kernel.dynamic_local_bytes,
+            enable_cooperative_groups=kernel.cooperative,
+        )  # fmt: skip
+        self._note("kernel", begin)
+
+    def _mark(self) -> Any:
+        """An event behind all that was submitted; nothing unless traced."""
+        if self.events is None:
+            return None
+        event = self._cupy.cuda.Event()
+        event.record(self.stream)
+        return event
+
+    def _note(self, what: str, begin: Any) -> None:
+        if self.events is not None:
+            self.events.append((what, begin, self._mark()))
+
+    def write(self, buffer: Any, array: np.ndarray) -> None:
+        array = np.ascontiguousarray(array)
+        buffer.memory.data.copy_from_host_async(array.ctypes.data, array.nbytes, self.stream)
+        self.finish()
+
+    def read(self, buffer: Any, array: np.ndarray, offset: int = 0) -> np.ndarray:
+        (buffer.memory.data + offset).copy_to_host_async(array.ctypes.data, array.nbytes, self.stream)
+        self.finish()
+        return array
+
+    def copy(self, target: Any, source: Any) -> None:
+        target.memory.data.copy_from_device_async(source.memory.data, source.nbytes, self.stream)
+
+    def send(self, buffer: Any, array: np.ndarray, offset: int = 0) -> None:
+        begin = self._mark()
+        (buffer.memory.data + offset).copy_from_host_async(array.ctypes.data, array.nbytes, self.stream)
+        self._note("to device", begin)
+
+    def receive(self, buffer: Any, array: np.ndarray, offset: int = 0) -> None:
+        begin = self._mark()
+        (buffer.memory.data + offset).copy_to_host_async(array.ctypes.data, array.nbytes, self.stream)
+        self._note("to host", begin)
+
+    def laps(self, *submits: Callable[[], None]) -> list[float]:
+        events = [self._cupy.cuda.Event() for _ in range(len(submits) + 1)]
+        _wait()((1,), (1,), (np.int64(self.head_start_ns),), stream=self.stream)
+        events[0].record(self.stream)
+        for submit, event in zip(submits, events[1:], strict=True):
+            submit()
+            event.record(self.stream)
+        self.finish()
+        return [_seconds(*pair) for pair in pairwise(events)]
+
+    def finish(self) -> None:
+        self.stream.synchronize()
+
+    def record(self, submit: Callable[[], None]) -> Graph:
+        with self.stream:
+            self.stream.begin_capture()
+            try:
+                submit()
+            finally:
+                graph = self.stream.end_capture()
+        return Graph(graph, self.stream)
+
+
+def _seconds(start: Any, end: Any) -> float:
+    import cupy
+
+    return float(cupy.cuda.get_elapsed_time(start, end)) * 1e-3
+
+
+def _array(pointer: Any, nbytes: int) -> Any:
+    import cupy
+
+    return cupy.ndarray(nbytes, dtype=np.uint8, memptr=pointer)
+
+
+HEAD_START_NS = 100_000
+"""A kernel that only waits keeps the device busy while the host submits: else its launches would be timed. A queue whose host
+takes longer than this to submit sets its own."""
+
+
+@lru_cache
+def _wait() -> Any:
+    import cupy
+
+    text = """extern "C" __global__ void wait_ns(long long ns) {
+      long long start, now;
+      asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
+      do asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now)); while (now - start < ns);
+    }"""
+    return cupy.RawModule(code=text, backend="nvrtc").get_function("wait_ns").kernel
+
+
+class CudaDevice(contract.Device):
+    """An NVIDIA device by CuPy."""
+
+    backend = "cuda"
+    kind = "gpu"
+
+    def __init__(self, index: int) -> None:
+        import cupy
+
+        self.index = self.nvml_index = index
+        self.spec = f"cuda:{index}"
+        properties = cupy.cuda.runtime.getDeviceProperties(index)
+        self.name = properties["name"].decode()
+        self.compute_units = properties["multiProcessorCount"]
+        lanes = CORES.get((properties["major"], properties["minor"]))
+        self.cores = lanes * self.compute_units if lanes else None
+        self.memory_bytes = properties["totalGlobalMem"]
+        self.cache_bytes = properties["l2CacheSize"]
+        self.local_bytes = properties["sharedMemPerBlock"]
+        self.max_work_group = properties["maxThreadsPerBlock"]
+        self.max_clock_mhz = cupy.cuda.runtime.deviceGetAttribute(13, index) // 1000
+        self._programs: dict[tuple[str, ...], Program] = {}
+        self.architecture = 10 * properties["major"] + properties["minor"]
+        ask = cupy.cuda.runtime.deviceGetAttribute
+        self.multiprocessor = Multiprocessor(
+            threads=ask(39, index), groups=ask(106, index), registers=ask(82, index), local_bytes=ask(81, index),
+            reserved_local_bytes=ask(111, index),
+        )  # fmt: skip
+
+    def identity(self) -> dict[str, str]:
+        import cupy
+
+        return {
+            "backend": self.backend,
+            "model": self.name,
+            "device": f"{self.name}, sm_{self.architecture}",
+            "platform": f"CUDA runtime {cupy.cuda.runtime.runtimeGetVersion()}, CuPy {cupy.__version__}",
+            "driver": str(cupy.cuda.runtime.driverGetVersion()),
+        }
+
+    def build(self, text: str, options: Sequence[str] = ()) -> Program:
+        import cupy
+
+        if (text, *options) in self._programs:
+            return self._programs[text, *options]
+        try:
+            with cupy.cuda.Device(self.index):
+                if any(option.startswith("-arch=") for option in options):
+                    module = _module_for_architecture(text, options)
+                else:
+                    module = cupy.RawModule(code=text, options=("--std=c++17", *options), backend="nvrtc")
+                    module.compile()
+        except cupy.cuda.compiler.CompileException as error:
+            raise BuildFailed(_first_error(str(error))) from error
+        return self._programs.setdefault((text, *options), Program(module))
+
+    def empty(self, nbytes: int) -> Buffer:
+        import cupy
+
+        try:
+            with cupy.cuda.Device(self.index):  # the runtime's own allocation: a pool would hide what it costs
+                return Buffer(_array(cupy.cuda.MemoryPointer(cupy.cuda.Memory(nbytes), 0), nbytes), nbytes)
+        except (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.memory.OutOfMemoryError) as error:
+            raise OutOfMemory(f"{nbytes} bytes asked for: {error}") from error
+
+    def queue(self, profiling: bool = True) -> Queue:
+        return Queue(self.index)
+
+    def pinned(self, shape: Sequence[int], dtype: Any) -> np.ndarray:
+        import cupy
+
+        count, kind = int(np.prod(shape)), np.dtype(dtype)
+        try:
+            memory = cupy.cuda.PinnedMemoryPointer(cupy.cuda.PinnedMemory(count * kind.itemsize), 0)
+        except cupy.cuda.runtime.CUDARuntimeError as error:
+            raise OutOfMemory(f"{count * kind.itemsize} bytes of pinned memory asked for: {error}") from error
+        return np.frombuffer(memory, kind, count).reshape(shape)
+
+    def image(self, array: np.ndarray) -> Image:
+        import cupy
+        from cupy.cuda import texture
+
+        runtime = cupy.cuda.runtime
+        rows, columns = array.shape
+        if columns > 131072 or rows > 65536:
+            raise Unsupported(f"an image of {rows} x {columns}: 65536 x 131072 at most")
+        with cupy.cuda.Device(self.index):
+            kind = texture.ChannelFormatDescriptor(16, 0, 0, 0, runtime.cudaChannelFormatKindSigned)
+            values = texture.CUDAarray(kind, columns, rows)
+            values.copy_from(np.ascontiguousarray(array))
+            source = texture.ResourceDescriptor(runtime.cudaResourceTypeArray, cuArr=values)
+            reading = texture.TextureDescriptor((runtime.cudaAddressModeClamp,) * 2, runtime.cudaFilterModePoint)
+            return Image(texture.TextureObject(source, reading), array.nbytes)
+
+    def traced(self, queues: Sequence[Any], submit: Callable[[], None]) -> list[Span]:
+        for queue in queues:
+            queue.events = []
+        try:
+            submit()
+            for queue in queues:
+                queue.finish()
+            noted = [(number, *event) for number, queue in enumerate(queues) for event in queue.events]
+        finally:
+            for queue in queues:
+                queue.events = None
+        if not noted:
+            return []
+        first = min((begin for _, _, begin, _ in noted), key=lambda event: _seconds(noted[0][2], event))
+        return [Span(number, what, _seconds(first, begin), _seconds(first, end)) for number, what, begin, end in noted]
+
+
+def _module_for_architecture(text: str, options: Sequence[str]) -> Any:
+    """A module for an architecture that the options name. CuPy names its own, and knows no `sm_90a`."""
+    import cupy
+    from cupy_backends.cuda.libs import nvrtc
+
+    program = nvrtc.createProgram(text, "kernel.cu", (), ())
+    try:
+        nvrtc.compileProgram(program, ("--std=c++17", *options))
+    except nvrtc.NVRTCError as error:
+        raise BuildFailed(_first_error(nvrtc.getProgramLog(program))) from error
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(nvrtc.getCUBIN(program))
+        file.flush()
+        module = cupy.RawModule(path=file.name)
+        module.compile()
+    return module
+
+
+def _first_error(log: str) -> str:
+    """The compiler's first error, with the temporary file that it names taken out."""
+    lines = [re.sub(r"\S*\.cu\((\d+)\)", r"line \1", line).strip() for line in log.splitlines() if line.strip()]
+    return next((line for line in lines if "error" in line), lines[0] if lines else "no message")
+
+
+@lru_cache
+def devices() -> list[CudaDevice]:
+    """All NVIDIA devices, or none where CuPy or a driver is missing."""
+    try:
+        import cupy
+
+        return [CudaDevice(index) for index in range(cupy.cuda.runtime.getDeviceCount())]
+    except ImportError:
+        return []
+    except Exception as error:  # CuPy's own error type is not to be had without CuPy
+        if type(error).__name__ != "CUDARuntimeError":
+            raise
+        return []

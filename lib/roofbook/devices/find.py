@@ -1,0 +1,38 @@
+"""Which devices this machine has, and how one is found by the name that a user gives."""
+
+from ..errors import UsageError, one_of
+from . import cuda, opencl
+from .contract import Device, Unsupported
+
+
+def devices() -> list[Device]:
+    """Every device that is present: GPUs by CUDA, then OpenCL's in the order of their platforms."""
+    return [*cuda.devices(), *opencl.devices()]
+
+
+def open_device(spec: str = "auto", home: str = "opencl") -> Device:
+    """The device named by `spec`.
+
+    `auto` is a GPU by the backend `home`, else a GPU by the other, else the CPU device. `opencl:0` and `cuda:0` count a
+    backend's devices; `opencl:NVIDIA` takes the first whose name or platform contains the word.
+    """
+    found = devices()
+    if not found:
+        raise UsageError("no device: install an OpenCL driver, or `pip install 'pyopencl[pocl]'` for the CPU")
+    if spec == "auto":
+        return min(found, key=lambda device: (device.kind != "gpu", device.backend != home))
+    backend, _, which = spec.partition(":")
+    of_backend = [device for device in found if device.backend == backend]
+    for device in of_backend:
+        words = " ".join(device.identity().values()).lower()
+        if which and (device.spec == spec or (not which.isdigit() and which.lower() in words)):
+            return device
+    raise one_of("device", spec, ["auto", *(device.spec for device in found)])
+
+
+def host_cpu() -> Device:
+    """The OpenCL CPU device of this machine, for `sequential` and for comparisons. Raises Unsupported where there is none."""
+    for device in opencl.devices():
+        if device.kind == "cpu":
+            return device
+    raise Unsupported("no OpenCL device for the CPU: `pip install 'pyopencl[pocl]'` brings one")

@@ -1,0 +1,41 @@
+"""What Hopper alone has: its architectures, and the driver's description of a tensor for its copy engine."""
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .contract import DriverFailed, Unsupported
+
+ARCHITECTURES = range(90, 100)
+MAP_BYTES = 128
+
+
+def tensor_map(
+    buffer: Any, sizes: Sequence[int], box: Sequence[int], half: bool, strides: Sequence[int] | None = None
+) -> bytes:
+    """The driver's description of a tensor of 2-byte elements for the copy engine: `sizes` and `box` from the innermost on.
+
+    strides: bytes from one to the next along each dimension but the innermost; without them the tensor has no gaps. Rows of
+    a box are 128 bytes, swizzled. Raises Unsupported without an NVIDIA driver, DriverFailed with its error code.
+    """
+    if not hasattr(buffer, "memory"):  # a device on paper has no address to describe
+        return bytes(MAP_BYTES)
+    from ctypes.util import find_library  # loads a good deal
+
+    name = find_library("cuda")
+    if name is None:
+        raise Unsupported("no NVIDIA driver library")
+    rank = len(sizes)
+    space = (ctypes.c_uint64 * (MAP_BYTES // 8 + 8))()
+    start = -(-ctypes.addressof(space) // 64) * 64
+    strides = strides or [2 * int(np.prod(sizes[: at + 1])) for at in range(rank - 1)]
+    error = ctypes.CDLL(name).cuTensorMapEncodeTiled(
+        ctypes.c_void_p(start), 6 if half else 9, rank, ctypes.c_void_p(buffer.memory.data.ptr),
+        (ctypes.c_uint64 * rank)(*sizes), (ctypes.c_uint64 * (rank - 1))(*strides), (ctypes.c_uint32 * rank)(*box),
+        (ctypes.c_uint32 * rank)(*[1] * rank), 0, 3, 2, 0,
+    )  # fmt: skip
+    if error:
+        raise DriverFailed(f"cuTensorMapEncodeTiled stopped with error {error}")
+    return ctypes.string_at(start, MAP_BYTES)

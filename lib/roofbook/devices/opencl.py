@@ -1,0 +1,324 @@
+"""The PyOpenCL backend: any OpenCL device, and the CPU of every machine through PoCL."""
+
+import contextlib
+import ctypes
+import os
+import re
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any, cast
+
+import numpy as np
+
+from . import contract
+from .contract import BuildFailed, OutOfMemory, Span, Unsupported
+from .occupancy import CORES
+
+
+class Buffer(contract.Buffer):
+    def __init__(self, memory: Any, nbytes: int) -> None:
+        self.memory, self.nbytes = memory, nbytes
+
+    def release(self) -> None:
+        self.memory.release()
+
+
+class Kernel(contract.Kernel):
+    def __init__(self, kernel: Any, device: Any) -> None:
+        self.kernel, self.device, self.name = kernel, device, kernel.function_name
+        self.typed = False
+
+    def resources(self) -> dict[str, int]:
+        import pyopencl as cl
+
+        info, ask = cl.kernel_work_group_info, self.kernel.get_work_group_info
+        return {
+            "local_bytes": ask(info.LOCAL_MEM_SIZE, self.device),
+            "private_bytes": ask(info.PRIVATE_MEM_SIZE, self.device),
+            "work_group_limit": ask(info.WORK_GROUP_SIZE, self.device),
+        }
+
+
+class Program(contract.Program):
+    def __init__(self, program: Any, device: Any) -> None:
+        self.program, self.device = program, device
+
+    def kernel(self, name: str) -> Kernel:
+        import pyopencl as cl
+
+        return Kernel(cl.Kernel(self.program, name), self.device)
+
+    def constant(self, name: str, nbytes: int) -> tuple[Buffer, tuple[Buffer, ...]]:
+        import pyopencl as cl
+
+        if nbytes > self.device.max_constant_buffer_size:
+            most = self.device.max_constant_buffer_size
+            raise Unsupported(f"{nbytes} bytes of constant memory: {most} at most")
+        buffer = Buffer(cl.Buffer(self.program.context, cl.mem_flags.READ_ONLY, nbytes), nbytes)
+        return buffer, (buffer,)
+
+
+class Queue(contract.Queue):
+    def __init__(self, context: Any, device: Any, profiling: bool) -> None:
+        import pyopencl as cl
+
+        self._cl = cl
+        self.events: list[tuple[str, Any]] | None = None
+        """While timed or traced: what was submitted, and its event."""
+        self.queue = (
+            cl.CommandQueue(context, device, properties=cl.command_queue_properties.PROFILING_ENABLE)
+            if profiling
+            else cl.CommandQueue(context, device)
+        )
+
+    def launch(self, kernel: Any, global_size: Sequence[int], local_size: Sequence[int], *args: Any) -> None:
+        if not kernel.typed:  # PyOpenCL then packs all scalars in one call: 70 times faster than one by one
+            kernel.kernel.set_scalar_arg_dtypes([None if isinstance(arg, Buffer) else arg.dtype for arg in args])
+            kernel.typed = True
+        kernel.kernel.set_args(*[arg.memory if isinstance(arg, Buffer) else arg for arg in args])
+        event = self._cl.enqueue_nd_range_kernel(self.queue, kernel.kernel, tuple(global_size), tuple(local_size))
+        self._note("kernel", event)
+
+    def _note(self, what: str, event: Any) -> None:
+        if self.events is not None:
+            self.events.append((what, event))
+
+    def write(self, buffer: Any, array: np.ndarray) -> None:
+        self._cl.enqueue_copy(self.queue, buffer.memory, np.ascontiguousarray(array), is_blocking=True)
+
+    def read(self, buffer: Any, array: np.ndarray, offset: int = 0) -> np.ndarray:
+        self._cl.enqueue_copy(self.queue, array, buffer.memory, src_offset=offset, is_blocking=True)
+        return array
+
+    def copy(self, target: Any, source: Any) -> None:
+        self._cl.enqueue_copy(self.queue, target.memory, source.memory, byte_count=source.nbytes)
+
+    def send(self, buffer: Any, array: np.ndarray, offset: int = 0) -> None:
+        copy = self._cl.enqueue_copy(self.queue, buffer.memory, array, dst_offset=offset, is_blocking=False)
+        self._note("to device", copy)
+
+    def receive(self, buffer: Any, array: np.ndarray, offset: int = 0) -> None:
+        copy = self._cl.enqueue_copy(self.queue, array, buffer.memory, src_offset=offset, is_blocking=False)
+        self._note("to host", copy)
+
+    def laps(self, *submits: Callable[[], None]) -> list[float]:
+        counts, self.events = [], []
+        noted = self.events
+        try:
+            for submit in submits:
+                submit()
+                counts.append(len(noted))
+        finally:
+            self.events = None
+        self.finish()
+        times = [noted[0][1].profile.start, *(noted[count - 1][1].profile.end for count in counts)]
+        return [(end - start) * 1e-9 for start, end in pairwise(times)]
+
+    def finish(self) -> None:
+        self.queue.finish()
+
+
+class OpenCLDevice(contract.Device):
+    """An OpenCL device. Its context is made when first needed."""
+
+    backend = "opencl"
+
+    def __init__(self, device: Any, index: int) -> None:
+        import pyopencl as cl
+
+        self.device = device
+        self.spec = f"opencl:{index}"
+        self.kind = "cpu" if device.type & cl.device_type.CPU else "gpu"
+        self.compute_units = device.max_compute_units
+        self.name = _cpu_name(self.compute_units) if self.kind == "cpu" else device.name.strip()
+        self.memory_bytes = device.global_mem_size
+        self.cache_bytes = device.global_mem_cache_size
+        self.local_bytes = device.local_mem_size
+        self.max_work_group = device.max_work_group_size
+        self.max_clock_mhz = device.max_clock_frequency
+        self.cores = self.compute_units if self.kind == "cpu" else None
+        if "nvidia" in device.vendor.lower():
+            self.nvml_index = 0
+            lanes = CORES.get((device.compute_capability_major_nv, device.compute_capability_minor_nv))
+            self.cores = lanes * self.compute_units if lanes else None
+        self._context: Any = None
+        self._programs: dict[tuple[str, ...], Program] = {}
+
+    @property
+    def context(self) -> Any:
+        import pyopencl as cl
+
+        if self._context is None:
+            if self.kind == "cpu":
+                teach_pocl_this_cpu(self.device)
+            self._context = cl.Context([self.device])
+        return self._context
+
+    def identity(self) -> dict[str, str]:
+        platform = self.device.platform
+        return {
+            "backend": self.backend,
+            "model": self.name,
+            "device": self.device.name.strip(),
+            "platform": f"{platform.name} {platform.version}",
+            "driver": self.device.driver_version,
+        }
+
+    def build(self, text: str, options: Sequence[str] = ()) -> Program:
+        import pyopencl as cl
+
+        if (text, *options) in self._programs:
+            return self._programs[text, *options]
+        with warnings.catch_warnings(), _quiet():
+            warnings.simplefilter("ignore", cl.CompilerWarning)
+            try:
+                program = cl.Program(self.context, text).build(options=list(options))
+            except cl.RuntimeError as error:
+                raise BuildFailed(_first_error(str(error))) from error
+        return self._programs.setdefault((text, *options), Program(program, self.device))
+
+    def empty(self, nbytes: int) -> Buffer:
+        import pyopencl as cl
+
+        if nbytes > self.device.max_mem_alloc_size:
+            raise OutOfMemory(f"{nbytes} bytes asked for, {self.device.max_mem_alloc_size} at most in one buffer")
+        try:
+            return Buffer(cl.Buffer(self.context, cl.mem_flags.READ_WRITE, nbytes), nbytes)
+        except cl.Error as error:
+            raise OutOfMemory(f"{nbytes} bytes asked for: {error}") from error
+
+    def queue(self, profiling: bool = False) -> Queue:
+        return Queue(self.context, self.device, profiling)
+
+    def pinned(self, shape: Sequence[int], dtype: Any) -> np.ndarray:
+        import pyopencl as cl
+
+        count, kind = int(np.prod(shape)), np.dtype(dtype)
+        flags = cl.mem_flags.READ_WRITE | cl.mem_flags.ALLOC_HOST_PTR
+        try:
+            memory = cl.Buffer(self.context, flags, count * kind.itemsize)
+            queue = cl.CommandQueue(self.context, self.device)
+            both = cast(cl.map_flags, cl.map_flags.READ | cl.map_flags.WRITE)
+            array, _ = cl.enqueue_map_buffer(queue, memory, both, 0, tuple(shape), kind)
+        except cl.Error as error:
+            raise OutOfMemory(f"{count * kind.itemsize} bytes of pinned memory asked for: {error}") from error
+        return cast(np.ndarray, array)
+
+    def image(self, array: np.ndarray) -> Buffer:
+        import pyopencl as cl
+
+        rows, columns = array.shape
+        most = (self.device.image2d_max_height, self.device.image2d_max_width) if self.device.image_support else (0, 0)
+        if rows > most[0] or columns > most[1]:
+            raise Unsupported(f"an image of {rows} x {columns}: {most[0]} x {most[1]} at most")
+        kind = cl.ImageFormat(cl.channel_order.R, cl.channel_type.SIGNED_INT16)
+        flags = cast(cl.mem_flags, cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR)
+        values = np.ascontiguousarray(array)
+        image = cl.create_image(self.context, flags, kind, shape=(columns, rows), hostbuf=values)
+        return Buffer(image, values.nbytes)
+
+    def traced(self, queues: Sequence[Any], submit: Callable[[], None]) -> list[Span]:
+        for queue in queues:
+            queue.events = []
+        try:
+            submit()
+            for queue in queues:
+                queue.finish()
+            noted = [(number, *event) for number, queue in enumerate(queues) for event in queue.events]
+        finally:
+            for queue in queues:
+                queue.events = None
+        times = [(number, what, event.profile.start, event.profile.end) for number, what, event in noted]
+        first = min((start for _, _, start, _ in times), default=0)
+        return [Span(number, what, (start - first) * 1e-9, (end - first) * 1e-9) for number, what, start, end in times]
+
+
+def _first_error(log: str) -> str:
+    """The compiler's first error, with the temporary file that it names taken out."""
+    lines = [re.sub(r"\S*tempfile\S*\.cl:", "line ", line).strip() for line in log.splitlines() if line.strip()]
+    return next((line for line in lines if "error:" in line), lines[0] if lines else "no message")
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """PoCL's compiler prints 'N warnings generated' past Python's stderr; what it has to say is in the exception."""
+    kept = os.dup(2)
+    try:
+        with open(os.devnull, "w") as nowhere:
+            os.dup2(nowhere.fileno(), 2)
+            yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+@lru_cache
+def devices() -> list[OpenCLDevice]:
+    """All OpenCL devices, in the order of their platforms; none where there is no driver."""
+    import pyopencl as cl
+
+    try:
+        found = [device for platform in cl.get_platforms() for device in platform.get_devices()]
+    except cl.Error:
+        return []
+    return [OpenCLDevice(device, index) for index, device in enumerate(found)]
+
+
+def _cpu_name(cores: int) -> str:
+    """Model and number of cores: many virtual machines of different sizes say no more of theirs than `Xeon`."""
+    try:
+        with open("/proc/cpuinfo") as file:
+            model = next(line.partition(":")[2].strip() for line in file if line.startswith("model name"))
+    except (OSError, StopIteration):
+        import platform
+
+        model = platform.processor() or platform.machine()
+    return f"{model}, {cores} core{'s' * (cores != 1)}"
+
+
+_names_kept_alive: list[Any] = []
+
+
+def teach_pocl_this_cpu(device: Any) -> None:
+    """Let PoCL compile for a CPU that is newer than the LLVM inside its wheel.
+
+    LLVM calls such a CPU 'generic', hands that name to its own front end, and that refuses it: 'unknown target CPU' (PoCL
+    issue 1049). A Zen 4 it calls 'znver3': PoCL compiles for a Zen 3, which has no AVX-512, links its built-in functions as
+    made for AVX-512, which the CPU has, and a kernel with a root of a float16 is enough to end the process. PoCL has no setting
+    for it, so the name in its device structure is replaced by the x86-64 level that the CPU's flags allow. Nothing is touched
+    where the name fits the CPU, or on another platform.
+    """
+    name = device.version.rpartition("-")[2]
+    if "pocl" not in device.version.lower() or name not in ("generic", "znver3"):
+        return
+    level = ctypes.create_string_buffer(_x86_level())
+    if name == "znver3" and level.value != b"x86-64-v4":
+        return
+    with open("/proc/self/maps") as file:
+        spans = [
+            tuple(int(bound, 16) for bound in line.split()[0].split("-"))
+            for line in file
+            if line.split()[1][:2] == "rw"
+        ]
+
+    def readable(address: int) -> bool:
+        return any(low <= address and address + 8 <= high for low, high in spans)
+
+    for offset in range(0, 4096, 8):
+        if not readable(device.int_ptr + offset):
+            return
+        field = ctypes.c_uint64.from_address(device.int_ptr + offset)
+        if readable(field.value) and ctypes.string_at(field.value, len(name) + 1) == name.encode() + b"\0":
+            _names_kept_alive.append(level)
+            field.value = ctypes.addressof(level)
+            return
+
+
+def _x86_level() -> bytes:
+    with open("/proc/cpuinfo") as file:
+        flags = set(next((line.partition(":")[2].split() for line in file if line.startswith("flags")), []))
+    if {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"} <= flags:
+        return b"x86-64-v4"
+    return b"x86-64-v3" if {"avx2", "bmi2", "fma"} <= flags else b"x86-64"

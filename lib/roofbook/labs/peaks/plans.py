@@ -1,0 +1,440 @@
+"""How each ceiling is measured and verified: streams through memory, chains in registers, tensor cores, what waiting costs."""
+
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...devices.contract import Device
+from ...spec.kernel_run import ceiling, resources
+from ...spec.lab import Case, Runnable, Variant
+from .theory import Theory, theory
+
+KIB = 1024
+GROUP = 256
+CHAINS = 16
+LARGE_KIB = 256 * KIB
+"""From here on a pass of a GPU that writes is a launch of its own: it takes far longer than a launch, and blocks go through the
+memory in order."""
+Outputs = Mapping[str, np.ndarray]
+
+
+class Ceiling(Runnable):
+    """What all have in common. `amount` is what one unit moves or computes, in `rate`; 0 where a unit is what is timed."""
+
+    amount: float = 0
+    rate: ClassVar[str] = ""
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        self.device, self.variant, self.case, self.units = device, variant, case, case.units
+        self.cpu = device.kind == "cpu"
+        self.queue = device.queue(profiling=True)
+        self.buffers: list[Any] = []
+
+    @classmethod
+    @abstractmethod
+    def judge(
+        cls, case: Case, variant: Variant, outputs: Outputs, inputs: Mapping[str, Any]
+    ) -> tuple[float, float, str]:
+        """(error, bound, what the error is) of a run's outputs."""
+
+    def theory(self) -> Theory | None:
+        """What the device's own properties promise of this ceiling."""
+        return theory(self.device, self.variant.name)
+
+    def facts(self) -> dict[str, Any]:
+        promised = self.theory()
+        told = {"theory": promised.value, "theory_is": promised.words} if promised else {}
+        return {"amount": self.amount, "rate": self.rate, **told}
+
+    def close(self) -> None:
+        for buffer in self.buffers:
+            buffer.release()
+
+
+class Stream(Ceiling):
+    """Passes over a working set, in one kernel where it is small; a unit is one. Option `action`: copy (the working set is both
+    buffers), read or write.
+    """
+
+    rate = "B/s"
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        super().__init__(device, variant, case, inputs)
+        assert variant.source is not None
+        self.action = variant.options["action"]
+        self.data = stream_data(inputs["data"], self.action)
+        self.amount = case.params["kib"] * KIB
+        vector, lanes = ("float16", 16) if self.cpu else ("float4", 4)
+        source = variant.source.turn(WALK="BLOCKED" if self.cpu else "STRIDED", VECTOR=vector)
+        self.kernel = device.build(source.render(device.backend)).kernel("move")
+        self.vectors = self.data.size // lanes
+        self.items, self.group = (device.compute_units, 1) if self.cpu else (device.compute_units * 2048, GROUP)
+        apart = case.params["kib"] >= LARGE_KIB and self.action != "read" and not self.cpu
+        self.launches = self.units if apart else 1
+        if self.launches > 1 or self.items > self.vectors:
+            self.items = ceiling(self.vectors, self.group) * self.group
+        self.source = device.upload(self.data)
+        self.out = np.full(lanes * self.items if self.action == "read" else self.data.size, np.nan, np.float32)
+        self.target = device.empty(self.out.nbytes)
+        self.buffers = [self.source, self.target]
+
+    def reset(self) -> None:
+        self.queue.write(self.target, self.out)
+
+    def run(self) -> float:
+        return self.queue.timed(self.submit)
+
+    def submit(self) -> None:
+        for _ in range(self.launches):
+            self.queue.launch(
+                self.kernel, (self.items,), (self.group,), self.source, self.target, np.int32(self.vectors),
+                np.int32(self.units // self.launches),
+            )  # fmt: skip
+
+    def outputs(self) -> dict[str, np.ndarray]:
+        return {"moved": self.queue.read(self.target, np.empty_like(self.out)), "launches": np.array(self.launches)}
+
+    @classmethod
+    def judge(
+        cls, case: Case, variant: Variant, outputs: Outputs, inputs: Mapping[str, Any]
+    ) -> tuple[float, float, str]:
+        moved, action = outputs["moved"], variant.options["action"]
+        data = stream_data(inputs["data"], action)
+        passes = case.units // outputs["launches"]
+        if action == "read":
+            wanted = float(passes * data.sum(dtype=np.float64))
+            return float(abs(moved.sum(dtype=np.float64) - wanted)), 0.0, "difference of the sum"
+        if action == "write":
+            return float(np.abs(moved - passes).max()), 0.0, "difference to the number of passes"
+        return float(np.abs(moved - data).max()), 0.0, "difference to the source"
+
+
+def stream_data(data: NDArray[np.float32], action: str) -> NDArray[np.float32]:
+    """What a stream goes through: half of the working set where there are two buffers; zeros and ones where they are added
+    up, for their sums are exact."""
+    if action == "copy":
+        return data[: data.size // 2]
+    return np.rint(data) if action == "read" else data
+
+
+class Chains(Ceiling):
+    """Sixteen chains a work-item. A unit is one operation of every chain. Option `kind`: what a chain consists of."""
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        super().__init__(device, variant, case, inputs)
+        assert variant.source is not None
+        self.kind = variant.options["kind"]
+        starts, a, b = chain(self.kind)
+        self.width = 64 // starts.itemsize if self.cpu else 1
+        scalar = dict(variant.source.knobs)["SCALAR"]
+        source = variant.source.turn(VECTOR=f"{scalar}{self.width}" if self.cpu else scalar)
+        self.kernel = device.build(source.render(device.backend)).kernel("chains")
+        self.items = device.compute_units * (GROUP if self.cpu else 2048)
+        self.scalars = (a, b)
+        self.ends = np.zeros((self.items, CHAINS, self.width), starts.dtype)
+        self.ends.view(np.uint8)[:] = 0xFF
+        self.starts, self.out = device.upload(starts), device.empty(self.ends.nbytes)
+        self.buffers = [self.starts, self.out]
+        pairs = 2 if self.kind == "float16" else 1
+        self.amount = CHAINS * self.width * self.items * pairs * (1 if self.kind == "root" else 2)
+
+    @property
+    def rate(self) -> str:  # type: ignore[override]
+        return "FLOP/s" if self.kind.startswith("float") else "op/s"
+
+    def reset(self) -> None:
+        self.queue.write(self.out, self.ends)
+
+    def run(self) -> float:
+        return self.queue.timed(lambda: self.queue.launch(
+            self.kernel, (self.items,), (GROUP,), self.starts, self.out, *self.scalars, np.int32(self.units)
+        ))  # fmt: skip
+
+    def outputs(self) -> dict[str, np.ndarray]:
+        ends = self.queue.read(self.out, np.empty_like(self.ends))
+        return {"ends": ends.view(np.float16) if self.kind == "float16" else ends}
+
+    def facts(self) -> dict[str, Any]:
+        return {**super().facts(), **resources(self.device, self.kernel, (GROUP,))}
+
+    @classmethod
+    def judge(
+        cls, case: Case, variant: Variant, outputs: Outputs, inputs: Mapping[str, Any]
+    ) -> tuple[float, float, str]:
+        kind, ends = variant.options["kind"], outputs["ends"]
+        wanted = chained(kind, case.units)
+        if kind == "float16":
+            ends = ends.reshape(-1, CHAINS, 2)
+            return float(np.abs(ends.astype(np.float64) - wanted).max()), 0.0, "difference of a chain's end"
+        if kind == "int32":
+            return float((ends != wanted[:, None]).sum()), 0.0, "chains that end elsewhere"
+        error = float(np.abs(ends / wanted[:, None] - 1).max())
+        unit = 2.0**-53 if kind == "float64" else 2.0**-24
+        return error, 2.0**-20 if kind == "root" else 2 * unit * (case.units + 1), "relative error of a chain's end"
+
+
+def chain(kind: str) -> tuple[NDArray[Any], Any, Any]:
+    """(starts of the chains, factor, summand) as the kernel takes them."""
+    number = np.arange(1, CHAINS + 1)
+    if kind == "float64":
+        return number / 100, np.float64(0.999), np.float64(0.001)
+    if kind == "int32":
+        return number.astype(np.int32), np.int32(1103515245), np.int32(12345)
+    if kind == "float16":  # two numbers a word
+        pairs = np.stack([number / 16, number / 32], 1).astype(np.float16)
+        a, b = (np.full(2, value, np.float16).view(np.int32)[0] for value in (0.75, 0.125))
+        return pairs.view(np.int32).ravel(), a, b
+    starts = number if kind == "root" else number / 100
+    return starts.astype(np.float32), np.float32(0.999), np.float32(0.001)
+
+
+def chained(kind: str, rounds: int) -> NDArray[Any]:
+    """Where the chains end: exactly for int32 and float16 (chain, number), else in float64."""
+    starts, a, b = chain(kind)
+    x: NDArray[Any]
+    if kind == "int32":
+        x, a, b = starts.view(np.uint32), np.uint32(a), np.uint32(b)
+    elif kind == "float16":
+        x, a, b = starts.view(np.float16).reshape(CHAINS, 2), np.float64(0.75), np.float64(0.125)
+    else:
+        x, a, b = starts.astype(np.float64), np.float64(a), np.float64(b)
+    for _ in range(rounds):
+        x = 1 / np.sqrt(x) if kind == "root" else (x.astype(np.float64) if kind == "float16" else x) * a + b
+        x = x.astype(np.float16) if kind == "float16" else x
+    return x.view(np.int32) if kind == "int32" else x.astype(np.float64)
+
+
+class Tensor(Ceiling):
+    """Products on tensor cores. Option `element`; `rows`, `columns`, `bytes` of an operand, `times` products a sum a unit.
+
+    `sums` of them are there of each in a block, and `swizzled` operands lie in shared memory.
+    """
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        super().__init__(device, variant, case, inputs)
+        assert variant.source is not None
+        given = variant.options
+        options = ("-arch=sm_90a",) if given["swizzled"] else ()
+        self.kernel = device.build(variant.source.render(device.backend), options).kernel("tensor")
+        self.group = given["work_items"]
+        rows, columns, _ = operands(variant, inputs["numbers"])
+        if given["swizzled"]:
+            rows, columns = swizzle(rows), swizzle(columns)
+        self.rows, self.columns = device.upload(rows), device.upload(columns)
+        self.ends = np.full((device.compute_units, self.group), np.nan, np.float32)
+        self.out = device.empty(self.ends.nbytes)
+        self.buffers = [self.rows, self.columns, self.out]
+        depth = given["bytes"] // ELEMENTS[given["element"]]
+        products = given["rows"] * given["columns"] * depth * given["times"] * given["sums"]
+        self.amount = 2 * products * device.compute_units
+
+    @property
+    def rate(self) -> str:  # type: ignore[override]
+        return "op/s" if self.variant.dtype.startswith("int") else "FLOP/s"
+
+    def reset(self) -> None:
+        self.queue.write(self.out, self.ends)
+
+    def run(self) -> float:
+        return self.queue.timed(lambda: self.queue.launch(
+            self.kernel, (self.ends.size,), (self.group,), self.rows, self.columns, self.out, np.int32(self.units)
+        ))  # fmt: skip
+
+    def outputs(self) -> dict[str, np.ndarray]:
+        return {"ends": self.queue.read(self.out, np.empty_like(self.ends))}
+
+    @classmethod
+    def judge(
+        cls, case: Case, variant: Variant, outputs: Outputs, inputs: Mapping[str, Any]
+    ) -> tuple[float, float, str]:
+        given = variant.options
+        *_, (a, b) = operands(variant, inputs["numbers"])
+        times = case.units * given["times"] * given["sums"]
+        wanted, size = times * (a @ b.T).sum(), times * (np.abs(a) @ np.abs(b).T).sum()
+        error = np.abs(outputs["ends"].sum(axis=1, dtype=np.float64) - wanted).max()
+        terms = given["sums"] * given["rows"] * given["columns"] // given["work_items"]
+        rounded = case.units * given["times"] * given["bytes"] // 32
+        bound = size * (2.0**-24 * terms + ROUNDOFF.get(variant.dtype, 2.0**-23) * rounded)
+        return float(error), float(bound), "error of the sum of all products"
+
+    def facts(self) -> dict[str, Any]:
+        return {**super().facts(), **resources(self.device, self.kernel, (self.group,))}
+
+
+ROUNDOFF = {"int8": 0.0, "float8": 2.0**-13}
+"""Of a sum on tensor cores by what is multiplied, where it is not that of fp32: sums of fp8 keep 13 bits on Hopper."""
+
+ELEMENTS = {"f16": 2, "bf16": 2, "tf32": 4, "s8": 1, "e4m3": 1}
+"""Bytes of each."""
+
+
+def operands(
+    variant: Variant, numbers: NDArray[np.float64]
+) -> tuple[NDArray[np.uint8], NDArray[np.uint8], tuple[NDArray[np.float64], NDArray[np.float64]]]:
+    """Rows and columns as bytes (row, byte), and the numbers that these are."""
+    given = variant.options
+    depth = given["bytes"] // ELEMENTS[given["element"]]
+    encoded, values = encode(numbers[: given["rows"] + given["columns"], :depth], given["element"])
+    rows = given["rows"]
+    return encoded[:rows], encoded[rows:], (values[:rows], values[rows:])
+
+
+def encode(numbers: NDArray[np.float64], element: str) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
+    """Numbers (row, column) as bytes of an element type, and what they are once rounded or cut to it."""
+    if element == "f16":
+        half = numbers.astype(np.float16)
+        return half.view(np.uint8), half.astype(np.float64)
+    if element in ("bf16", "tf32"):
+        cut = numbers.astype(np.float32).view(np.uint32) & np.uint32(0xFFFF0000 if element == "bf16" else 0xFFFFE000)
+        words = (cut >> 16).astype(np.uint16) if element == "bf16" else cut
+        return words.view(np.uint8), cut.view(np.float32).astype(np.float64)
+    if element == "s8":
+        whole = np.clip(np.rint(32 * numbers), -127, 127).astype(np.int8)
+        return whole.view(np.uint8), whole.astype(np.float64)
+    codes = np.arange(0x7F, dtype=np.uint8)
+    power, fraction = codes >> 3, (codes & 7) / 8
+    table = np.where(power, 2.0 ** (power.astype(float) - 7) * (1 + fraction), 2.0**-6 * fraction)
+    found = np.searchsorted(table, np.abs(numbers)).clip(max=0x7E).astype(np.uint8)
+    return found | np.where(numbers < 0, 0x80, 0).astype(np.uint8), np.sign(numbers) * table[found]
+
+
+def swizzle(rows: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Rows of 128 bytes, each piece of 16 of them at its place exclusive-or the row's number."""
+    pieces = rows.reshape(-1, 8, 16)
+    place = np.arange(8)[None, :] ^ (np.arange(len(pieces)) % 8)[:, None]
+    laid = np.empty_like(pieces)
+    np.put_along_axis(laid, np.broadcast_to(place[..., None], pieces.shape), pieces, axis=1)
+    return laid.reshape(rows.shape)
+
+
+class Launches(Ceiling):
+    """Kernels that do nothing, one after the other. A unit is one. Option `how`: what a time covers.
+
+    `wait`: from the first launch until the last has run; `submit`: until the last is in the queue; `graph`: as nodes of a
+    graph of NODES, until the last has run.
+    """
+
+    NODES = 100
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        super().__init__(device, variant, case, inputs)
+        assert variant.source is not None
+        self.how = variant.options["how"]
+        self.queue = device.queue()
+        self.kernel = device.build(variant.source.render(device.backend)).kernel("count")
+        self.counter = device.empty(4)
+        self.buffers = [self.counter]
+        self.reset()
+        self.graph = self.queue.record(lambda: self.submit(self.NODES)) if self.how == "graph" else None
+
+    def submit(self, launches: int) -> None:
+        for _ in range(launches):
+            self.queue.launch(self.kernel, (GROUP,), (GROUP,), self.counter)
+
+    def reset(self) -> None:
+        self.queue.write(self.counter, np.zeros(1, np.int32))
+
+    def run(self) -> float:
+        start = time.perf_counter()
+        if self.graph:
+            for _ in range(self.units // self.NODES):
+                self.graph.launch()
+        else:
+            self.submit(self.units)
+        submitted = time.perf_counter()
+        self.queue.finish()
+        return (submitted if self.how == "submit" else time.perf_counter()) - start
+
+    def outputs(self) -> dict[str, np.ndarray]:
+        return {"launches": self.queue.read(self.counter, np.empty(1, np.int32))}
+
+    @classmethod
+    def judge(
+        cls, case: Case, variant: Variant, outputs: Outputs, inputs: Mapping[str, Any]
+    ) -> tuple[float, float, str]:
+        return float(abs(int(outputs["launches"][0]) - case.units)), 0.0, "launches that were not seen"
+
+
+class Barriers(Ceiling):
+    """Blocks of 256 that wait for each other. A unit is one barrier. Option `blocks`: how many, all multiprocessors without."""
+
+    WATCHED = 64
+    """As in barrier.cu."""
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        super().__init__(device, variant, case, inputs)
+        assert variant.source is not None
+        self.blocks = variant.options.get("blocks") or device.compute_units
+        self.kernel = device.build(variant.source.render(device.backend)).kernel("barrier")
+        self.kernel.configure(cooperative="blocks" not in variant.options)
+        self.arrivals, self.words, self.right = (device.empty(4 * n) for n in (1, 2 * self.blocks, self.blocks))
+        self.buffers = [self.arrivals, self.words, self.right]
+
+    def reset(self) -> None:
+        self.queue.write(self.arrivals, np.zeros(1, np.int32))
+        self.queue.write(self.words, np.zeros(2 * self.blocks, np.int32))
+        self.queue.write(self.right, np.full(self.blocks, -1, np.int32))
+
+    def run(self) -> float:
+        self.queue.write(self.arrivals, np.zeros(1, np.int32))
+        return self.queue.timed(lambda: self.queue.launch(
+            self.kernel, (GROUP * self.blocks,), (GROUP,), self.arrivals, self.words, self.right, np.int32(self.units)
+        ))  # fmt: skip
+
+    def outputs(self) -> dict[str, np.ndarray]:
+        return {"right": self.queue.read(self.right, np.empty(self.blocks, np.int32))}
+
+    @classmethod
+    def judge(
+        cls, case: Case, variant: Variant, outputs: Outputs, inputs: Mapping[str, Any]
+    ) -> tuple[float, float, str]:
+        wanted = min(case.units, cls.WATCHED)
+        return float(np.abs(outputs["right"] - wanted).max()), 0.0, "words that were not there in time"
+
+
+class Transfer(Ceiling):
+    """Bytes between host and device, from the call until all are there. Options: `pinned` host memory, `to` device or host."""
+
+    rate = "B/s"
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        super().__init__(device, variant, case, inputs)
+        self.to, self.amount = variant.options["to"], case.params["kib"] * KIB
+        self.data = inputs["data"]
+        self.host = (
+            device.pinned(self.data.shape, np.float32) if variant.options["pinned"] else np.empty_like(self.data)
+        )
+        self.buffer = device.empty(self.data.nbytes)
+        self.buffers = [self.buffer]
+
+    def reset(self) -> None:
+        """What is to travel is the data; where it is to arrive are NaN."""
+        nothing = np.full_like(self.data, np.nan)
+        self.host[:], there = (self.data, nothing) if self.to == "device" else (nothing, self.data)
+        self.queue.write(self.buffer, there)
+
+    def run(self) -> float:
+        move: Callable[..., None] = self.queue.send if self.to == "device" else self.queue.receive
+        start = time.perf_counter()
+        for _ in range(self.units):
+            move(self.buffer, self.host)
+        self.queue.finish()
+        return time.perf_counter() - start
+
+    def outputs(self) -> dict[str, np.ndarray]:
+        arrived = self.queue.read(self.buffer, np.empty_like(self.data)) if self.to == "device" else self.host.copy()
+        return {"arrived": arrived}
+
+    def close(self) -> None:
+        super().close()
+        del self.host
+
+    @classmethod
+    def judge(
+        cls, case: Case, variant: Variant, outputs: Outputs, inputs: Mapping[str, Any]
+    ) -> tuple[float, float, str]:
+        return float(np.abs(outputs["arrived"] - inputs["data"]).max()), 0.0, "difference to what was sent"

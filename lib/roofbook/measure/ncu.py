@@ -1,0 +1,157 @@
+"""Runs variants under NVIDIA's ncu, which reads a GPU's hardware counters, and keeps what it counted: `roofbook profile`.
+
+ncu runs the kernels of a process one by one, by default each from a cold cache, as often as it takes to read all counters.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from glob import glob
+from pathlib import Path
+from typing import Any
+
+from ..devices import provenance
+from ..devices.contract import Device
+from ..devices.cuda import devices as cuda_devices
+from ..devices.find import open_device
+from ..errors import Failed, UsageError
+from ..spec.lab import Case, Lab, Variant
+from ..store.parquet import PROFILE, Store, new_run_id
+from .case_run import Cell, Policy, Progress, keys, row, where
+from .counters import METRICS, counted, parse, unable
+from .schedule import Planned, Summary
+
+PLACES = ("/usr/local/cuda*/bin/ncu", "/opt/nvidia/nsight-compute/*/ncu")
+"""Where ncu is looked for beside PATH."""
+
+_OPTIONS = (
+    *("--clock-control", "none", "--profile-from-start", "off", "--target-processes", "application-only"),
+    *("--csv", "--page", "raw", "--print-units", "base", "--metrics", ",".join(METRICS)),
+)
+
+
+def find_ncu() -> str:
+    """The path of ncu: on PATH, else where CUDA or Nsight Compute are installed. UsageError where there is none."""
+    found = shutil.which("ncu") or max((path for place in PLACES for path in glob(place)), default=None)
+    if not found:
+        places = " or ".join(PLACES)
+        raise UsageError(f"no ncu, which reads the counters: install NVIDIA Nsight Compute, on PATH or as {places}")
+    return found
+
+
+def open_cuda(spec: str = "auto") -> Device:
+    """The CUDA device of that name, the first for `auto`. UsageError where it is none."""
+    if spec != "auto":
+        device = open_device(spec)
+        if device.backend != "cuda":
+            raise UsageError(f"{device.spec} is no CUDA device, and hardware counters are read of no other")
+        return device
+    if not (found := cuda_devices()):
+        raise UsageError(
+            "no CUDA device, and hardware counters are read of no other: it takes an NVIDIA driver and CuPy"
+        )
+    return found[0]
+
+
+def plan(
+    lab: Lab, case: Case, variants: Sequence[Variant], device: Device, store: Store, policy: Policy
+) -> list[Planned]:
+    """The cells of these variants that run on a CUDA device and on this case, and whether the store has their counters."""
+    cells, parts = [], []
+    for variant in variants:
+        place, backend = where(variant, device)
+        if place is not device or lab.excuse(variant, case):
+            continue
+        units = lab.checker(case, variant).units
+        cell, environment = keys(lab, case, variant, device, backend, policy, units, tool="ncu")
+        parts.append((case, variant, device, backend, cell, environment))
+        cells.append({
+            "lab": lab.name, "variant": variant.name, "case": case.name, "backend": backend, "device": device.slug,
+            "cell_key": cell, "env_key": environment, "environment": provenance.environment(device), "role": PROFILE,
+            "source_sha256": variant.source.sha256 if variant.source else None,
+        })  # fmt: skip
+    return [Planned(lab, *part, *state) for part, state in zip(parts, store.states(cells), strict=True)]
+
+
+def bring_up_to_date(
+    cells: Sequence[Planned],
+    store: Store,
+    policy: Policy,
+    *,
+    remeasure: bool = False,
+    progress: Progress = lambda variant, what: None,
+) -> Summary:
+    """Count those cells that are not fresh (with `remeasure`: all), one after the other; each row is kept at once.
+
+    Errors: UsageError where there is no ncu, or it may not count.
+    """
+    due = [cell for cell in cells if remeasure or cell.state != "fresh"]
+    run, failed = new_run_id(), 0
+    if not due:
+        return Summary(run, 0, len(cells), 0)
+    ncu = find_ncu()
+    tool = _version(ncu)
+    with tempfile.TemporaryDirectory(prefix="roofbook-") as scratch:
+        for number, cell in enumerate(due, 1):
+            progress(f"{cell.case.name} {cell.variant.name}", f"under ncu, {number} of {len(due)}")
+            made = _row(cell, run, (ncu, tool), policy, Path(scratch))
+            store.append([made])
+            failed += made["status"] == "failed"
+    return Summary(run, len(due), len(cells) - len(due), failed)
+
+
+def _row(cell: Planned, run: str, ncu: tuple[str, str], policy: Policy, scratch: Path) -> dict[str, Any]:
+    """A cell's row: like that of a timed one, but for its role, what is timed, and what is counted. ncu: path, version."""
+    path, version = ncu
+    mine = Cell(cell.variant, PROFILE, cell.device, cell.backend)
+    units = cell.lab.checker(cell.case, cell.variant).units
+    try:
+        said, told = _watched(cell, path, policy, scratch)
+        if told.get("reason"):
+            mine.reason = told["reason"]
+        else:
+            units, mine.error, mine.bound = told["units"], told["error"], told["bound"]
+            mine.compared = told["compared"]
+            mine.facts = counted(parse(said), units) | {"tool": version}
+            seconds = mine.facts["counters"]["seconds"]
+            if not seconds:
+                raise Failed("ncu told no time of a kernel")
+            mine.samples = [seconds * units]
+    except Failed as why:
+        mine.reason = str(why)
+    made = row(cell.lab, cell.case, mine, run, policy)
+    own = {"units": units, "timed": "kernels under a profiler", "cell_key": cell.cell_key, "env_key": cell.env_key}
+    return made | own
+
+
+def _watched(cell: Planned, ncu: str, policy: Policy, scratch: Path) -> tuple[str, dict[str, Any]]:
+    """What ncu printed, and what the process that it watched told. Errors: Failed where that process told nothing."""
+    told = scratch / "told.json"
+    told.unlink(missing_ok=True)
+    command = [
+        *(ncu, *_OPTIONS, sys.executable, "-m", f"{__package__}.profiled"),
+        *(cell.lab.name, cell.variant.name, cell.case.name, "--scale", cell.case.scale, "--device", cell.device.spec),
+        *("--seed", str(policy.seed), "--scratch", str(scratch), "--out", str(told)),
+    ]
+    plain = {**os.environ, "LC_ALL": "C"}  # numbers as Python writes them
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", env=plain, check=False)
+    said = done.stdout + done.stderr
+    if not told.exists():
+        why = unable(said.splitlines())
+        if isinstance(why, UsageError):
+            raise why
+        own = [line for line in done.stderr.splitlines() if line.strip() and not line.startswith("==")]
+        raise Failed(f"the profiled process died: {own[-1] if own else f'exit code {done.returncode}'}")
+    return said, json.loads(told.read_text())
+
+
+def _version(ncu: str) -> str:
+    """`ncu 2025.3.1.0`."""
+    said = subprocess.run([ncu, "--version"], capture_output=True, text=True, check=False).stdout
+    found = re.search(r"Version (\S+)", said)
+    return f"ncu {found[1]}" if found else "ncu"

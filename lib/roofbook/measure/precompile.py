@@ -1,0 +1,78 @@
+"""Compiles kernels ahead of their measurement, on all cores: `python -m roofbook.measure.precompile`.
+
+An OpenCL driver for CPUs compiles a kernel on one core, when it is first launched, and keeps the result on disk. So each
+of several processes launches a part of the kernels once; whoever measures afterwards finds them compiled. What goes wrong
+here is no matter: it goes wrong again where it is measured, and is told there.
+"""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+from ..devices.contract import Device
+from ..spec.lab import Case, Lab, Variant
+
+FEWEST = 8
+"""Kernels for which it pays to start processes."""
+SCALES = ("quick",)
+"""Those at which a launch takes less than compiling."""
+
+Cell = tuple[Case, Variant]
+
+
+def prebuild(lab: Lab, cells: Sequence[Cell], device: Device, seed: int, tell: Callable[[str], Any]) -> int:
+    """Have the kernels of these cells compiled by as many processes as there are cores; return how many there were.
+
+    0 where that would not pay: on a GPU, with few kernels or cores, at other scales than SCALES.
+    """
+    due = {(case.name, variant.name): case for case, variant in cells if variant.source and case.scale in SCALES}
+    workers = min(os.cpu_count() or 1, len(due))
+    if device.backend != "opencl" or device.kind != "cpu" or workers < 2 or len(due) < FEWEST:
+        return 0
+    tell(f"compiling {len(due)} kernels")
+    (scale,) = {case.scale for case in due.values()}
+    shares = [list(due)[at::workers] for at in range(workers)]
+    command = [sys.executable, "-m", __name__, lab.name, scale, device.spec, str(seed)]
+    null = subprocess.DEVNULL
+    started = [subprocess.Popen([*command, json.dumps(each)], stdin=null, stdout=null, stderr=null) for each in shares]
+    try:
+        for process in started:
+            process.wait()
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+    return len(due)
+
+
+def main(lab_name: str, scale: str, spec: str, seed: str, cells: str) -> None:
+    """Launch each cell's kernels once, on the case that measuring them begins with."""
+    from ..devices.find import open_device
+    from ..spec import registry
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever waits, who ends this process
+    lab = registry.get(lab_name)
+    device = open_device(spec, lab.home)
+    lab.prepare()
+
+    @cache
+    def inputs(case: str) -> Any:
+        return lab.inputs(lab.case(case, scale), int(seed))
+
+    for name, variant_name in json.loads(cells):
+        with contextlib.suppress(Exception):
+            variant = lab.variant(variant_name)
+            trial = variant.plan(device, variant, lab.checker(lab.case(name, scale), variant), inputs(name))
+            trial.reset()
+            trial.run()
+            trial.close()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,157 @@
+"""The process that ncu watches: `python -m roofbook.measure.profiled LAB VARIANT CASE`. Serves ncu.py, which starts it.
+
+Verifies a run of a variant on the lab's own checking case, then lets ncu count a second one: what the lab times by the device's
+clock, or all of it where the lab times it by the host's.
+"""
+
+import json
+import pickle
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..devices import cuda
+from ..devices.contract import Device
+from ..errors import Told
+from ..spec import registry
+from ..spec.lab import Case, Lab, Variant
+from .case_run import reason_of, wrong
+from .ncu import open_cuda
+
+
+class Watch:
+    """The profiler's switch. `timed`: a run has used the device's clock, so that only what it times is to be counted."""
+
+    def __init__(self, start: Callable[[], None], stop: Callable[[], None]) -> None:
+        self._start, self._stop = start, stop
+        self.timed = self.armed = False
+
+    @contextmanager
+    def clock(self) -> Iterator[None]:
+        """Around what a run times: counted while `armed`."""
+        self.timed = True
+        if not self.armed:
+            yield
+            return
+        with self._on():
+            yield
+
+    @contextmanager
+    def run(self) -> Iterator[None]:
+        """Around the run that is to be counted."""
+        if not self.timed:
+            with self._on():
+                yield
+            return
+        self.armed = True
+        try:
+            yield
+        finally:
+            self.armed = False
+
+    @contextmanager
+    def _on(self) -> Iterator[None]:
+        self._start()
+        try:
+            yield
+        finally:
+            self._stop()
+
+
+class Queue(cuda.Queue):
+    """A queue whose clock tells the watch."""
+
+    def __init__(self, index: int, watch: Watch) -> None:
+        super().__init__(index)
+        self.watch = watch
+
+    def laps(self, *submits: Callable[[], None]) -> list[float]:
+        with self.watch.clock():
+            return super().laps(*submits)
+
+
+class WatchedDevice(cuda.CudaDevice):
+    """A CUDA device whose clock tells the watch."""
+
+    def __init__(self, index: int, watch: Watch) -> None:
+        super().__init__(index)
+        self.watch = watch
+
+    def queue(self, profiling: bool = True) -> Queue:
+        return Queue(self.index, self.watch)
+
+    def traced(self, queues: Sequence[Any], submit: Callable[[], None]) -> list[Any]:
+        with self.watch.clock():
+            return super().traced(queues, submit)
+
+
+def run(
+    lab: Lab, variant: Variant, case: Case, device: Device, watch: Watch, *, seed: int, scratch: Path
+) -> dict[str, Any]:
+    """Verify `variant` and let `watch` see a run: its `units` and how the check came out, else the `reason` of a failure.
+
+    scratch: a folder where the reference is kept for the next variant.
+    """
+    runnable = None
+    try:
+        small, inputs = lab.checker(case, variant), lab.inputs(case, seed)
+        runnable = variant.plan(device, variant, small, inputs)
+        runnable.reset()
+        runnable.run()
+        right = _reference(lab, small, inputs, scratch / f"{lab.name}-{small.units}.pickle")
+        error, bound, compared = lab.check(small, variant, runnable.outputs(), right)
+        if reason := wrong(error, bound, compared):
+            return {"reason": reason}
+        runnable.reset()
+        with watch.run():
+            runnable.run()
+        return {"units": runnable.units, "error": float(error), "bound": float(bound), "compared": compared}
+    except Exception as why:
+        return {"reason": reason_of(why)}
+    finally:
+        if runnable:
+            runnable.close()
+
+
+def _reference(lab: Lab, case: Case, inputs: Mapping[str, Any], kept: Path) -> Mapping[str, Any]:
+    if kept.exists():
+        return pickle.loads(kept.read_bytes())  # type: ignore[no-any-return]
+    right = lab.reference(case, inputs)
+    try:
+        kept.write_bytes(pickle.dumps(right))
+    except OSError:  # no room: each computes its own
+        kept.unlink(missing_ok=True)
+    return right
+
+
+@click.command()
+@click.argument("lab")
+@click.argument("variant")
+@click.argument("case")
+@click.option("--scale", required=True)
+@click.option("--device", required=True)
+@click.option("--seed", type=int, required=True)
+@click.option("--scratch", type=click.Path(path_type=Path), required=True)
+@click.option("--out", type=click.Path(path_type=Path), required=True)
+def main(lab: str, variant: str, case: str, scale: str, device: str, seed: int, scratch: Path, out: Path) -> None:
+    """Write to OUT, as JSON, what `run` returns."""
+    given = registry.get(lab)
+    given.prepare()
+    chosen, size, place = given.variant(variant), given.case(case, scale), open_cuda(device)
+    from cupy.cuda import runtime
+
+    watch = Watch(runtime.profilerStart, runtime.profilerStop)
+    watched = WatchedDevice(int(place.spec.partition(":")[2]), watch)
+    out.write_text(json.dumps(run(given, chosen, size, watched, watch, seed=seed, scratch=scratch)))
+
+
+if __name__ == "__main__":
+    try:
+        main(standalone_mode=True)
+    except Told as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)

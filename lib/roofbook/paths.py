@@ -1,0 +1,61 @@
+"""Where things lie: the library, the checkout, the folder of what can be made again; and how a file is written whole."""
+
+import contextlib
+import hashlib
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from .errors import UsageError
+
+LIBRARY = Path(__file__).resolve().parent
+"""This package."""
+
+
+def project_root(start: Path | None = None) -> Path:
+    """The checkout: the nearest folder with experiments/, from `start` or here upwards, else this library's own."""
+    here = (start or Path.cwd()).resolve()
+    for folder in (here, *here.parents, LIBRARY.parents[1]):
+        if (folder / "experiments").is_dir() and (folder / "_config.yml").is_file():
+            return folder
+    raise UsageError(f"{here} is not in a checkout of Roofbook: no folder with experiments/ and _config.yml above it")
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file so that whoever reads it, now or after a crash, finds the old text or the new one, never a part.
+
+    Folders that are missing are made. The text is aside until it is complete, then takes the name in one step.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
+    try:
+        part.write_text(text, encoding="utf-8")
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def cache_dir() -> Path:
+    """$XDG_CACHE_HOME/roofbook, or ~/.cache/roofbook."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "roofbook"
+
+
+def cached_text(kind: str, key: str, make: Callable[[], str]) -> str:
+    """The text that `make` makes, or what it made for the same key before. A file that is not whole is made again.
+
+    Where the folder cannot be written or read, nothing is kept.
+    """
+    path = cache_dir() / kind / key
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        found, _, kept = path.read_text(encoding="utf-8").partition("\n")
+        if found == _digest(kept):
+            return kept
+    made = make()
+    with contextlib.suppress(OSError):
+        write_whole(path, f"{_digest(made)}\n{made}")
+    return made
+
+
+def _digest(kept: str) -> str:
+    return hashlib.sha256(kept.encode()).hexdigest()

@@ -1,0 +1,119 @@
+"""Published claims with our verdicts: one column a device, the cells behind each, and the command that measures them again."""
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from . import format as show
+from .html import Cell, Row, Table
+
+if TYPE_CHECKING:
+    from ..analysis.verdicts import Judged, Outcome
+
+COLUMNS = (
+    *("id", "claim", "case", "variants", "published", "device", "backend", "verdict"),
+    *("ours", "ours_low", "ours_high", "note"),
+)
+
+
+def claims(lines: "Sequence[Judged]", title: str) -> Table:
+    """What each claim says, what was published, and the verdict of each device with the number that it rests on.
+
+    lines: from `claims.judged`. title: of the lab.
+    """
+    import pandas as pd
+
+    places = list(lines[0].outcomes) if lines else []
+    columns = [Cell("Claim"), Cell("What the report says"), Cell("On"), Cell("Published", "num published")]
+    columns += [Cell(str(place)) for place in places] or [Cell("Ours")]
+    rows, records = [], []
+    for _, group in groupby(lines, key=lambda line: line.id):
+        for at, line in enumerate(group):
+            said = Cell(line.claim if at == 0 else "", "wrap")
+            published = "; ".join(_printed(effect, line.evidence.unit) for effect in line.effects) or show.DASH
+            cells = [Cell(line.id), said, Cell(line.evidence.where, "wrap"), Cell(published, "num published")]
+            if reason := getattr(line.evidence, "reason", ""):
+                cells.append(Cell(f"not testable: {reason}", "reason wrap", span=len(places) or 1))
+            else:
+                cells += [_outcome(line.outcomes[place], line.evidence.unit) for place in places] or [_NOWHERE]
+            rows.append(Row(cells))
+            records += _records(line)
+    notes = [f"{place}: {_counted(line.outcomes[place].verdict for line in lines)}." for place in places]
+    notes += [
+        "Ours: how many times as fast, or what the published number is, with its 95 % interval.",
+        "A row of the store counts whose kernel is that of today's code, measured at a published size, the newest of each.",
+    ]
+    frame = pd.DataFrame(records, columns=list(COLUMNS))
+    return Table(f"{title}: what the report claims, and what our cells say", columns, rows, frame, notes, "claims")
+
+
+def behind(lines: "Sequence[Judged]", commands: dict[str, str], title: str) -> Table:
+    """The cells behind each claim, and the command that measures them again. commands: by the claim's id; '' for none."""
+    import pandas as pd
+
+    columns = [Cell("Claim"), Cell("Shown by"), Cell("Cells"), Cell("To measure them again")]
+    rows, records = [], []
+    for name, group in groupby(lines, key=lambda line: line.id):
+        first, *more = group
+        cases = ", ".join(dict.fromkeys(line.evidence.case for line in (first, *more) if line.evidence.case))
+        variants = ", ".join(dict.fromkeys(each for line in (first, *more) for each in line.variants))
+        cells = f"{variants} on {cases}" if variants else "none"
+        told = (first.shown_by, cells, commands[name] or show.DASH)
+        rows.append(Row([Cell(name), *(Cell(text, "wrap") for text in told)]))
+        records.append({"id": name, "shown_by": first.shown_by, "cells": cells, "command": commands[name]})
+    caption = f"{title}: the cells behind each claim"
+    return Table(caption, columns, rows, pd.DataFrame(records), [], "claims-cells")
+
+
+_NOWHERE = Cell("not measured", "absent")
+
+
+def _units(unit: str) -> tuple[float, str]:
+    """What a number is multiplied by to be shown, and what follows it."""
+    return (100.0, f"{show.THIN}%") if unit == "%" else (1.0, "" if unit == "x" else f"{show.THIN}{unit}")
+
+
+def _printed(effect: float, unit: str) -> str:
+    """A published number with all its digits: '384.5', '19.2 %', '2.2 FLOP/B'."""
+    size, ending = _units(unit)
+    return f"{size * effect:.10g}{ending}"
+
+
+def _outcome(outcome: "Outcome", unit: str) -> Cell:
+    """A verdict, and in small print our number or why there is none."""
+    found, (size, ending) = outcome.found, _units(unit)
+    if found is None:
+        return Cell(outcome.verdict, "absent wrap", small=f"({outcome.why})")
+    if found.low == found.high:
+        small = show.number(size * found.estimate)
+    else:
+        write = show.factor if unit == "x" else show.interval
+        small = write(*(size * each for each in (found.estimate, found.low, found.high)))
+    how = f" ({found.how})" if found.how else ""
+    return Cell(outcome.verdict, f"verdict {outcome.verdict.replace(' ', '-')} wrap", small=f"{small}{ending}{how}")
+
+
+def _records(line: "Judged") -> list[dict[str, Any]]:
+    told = {
+        "id": line.id,
+        "claim": line.claim,
+        "case": line.evidence.where,
+        "variants": ", ".join(line.variants),
+        "published": line.effects[0] if len(line.effects) == 1 else None,
+    }
+    return [
+        told
+        | {"device": place.device, "backend": place.backend, "verdict": outcome.verdict}
+        | (
+            {"ours": found.estimate, "ours_low": found.low, "ours_high": found.high, "note": found.how}
+            if (found := outcome.found)
+            else {"note": outcome.why}
+        )
+        for place, outcome in line.outcomes.items()
+    ]
+
+
+def _counted(verdicts: Any) -> str:
+    """'12 holds, 3 reversed', the most frequent first."""
+    return ", ".join(f"{count} {verdict}" for verdict, count in Counter(verdicts).most_common())

@@ -1,0 +1,207 @@
+"""Devices side by side: a table a case, a summary a pair of places, and the form in which a reader picks what to compare.
+
+All is readable without a script. The form is drawn by book/_assets/devices.js from data that stands in the page.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+from ..analysis.comparison import Comparison, Pair, Summary, Time, summaries, verdict
+from ..analysis.readings import TOO_FEW, Ratio
+from ..analysis.verdicts import Place
+from . import format as show
+from .html import Cell, Html, Row, Table
+
+COLUMNS = ("variant", "device", "backend", "seconds", "low", "high", "note")
+NOTES = (
+    "Times are medians with the 95 % interval of the median.",
+    "Ratios are times faster, with their 95 % interval, across runs or devices; 'same' where it reaches to within 1 % of 1.",
+)
+
+
+def comparison(case: Comparison) -> Table:
+    """One line a variant: the time of each place, the shortest published one, and the ratio of each pair of places."""
+    import pandas as pd
+
+    unit, size = _unit(case)
+    columns = [Cell("Variant"), *(Cell(str(place), "num") for place in case.places)]
+    columns += [Cell("Published, the shortest", "num published")] if case.published else []
+    columns += [Cell(str(pair), "num") for pair in case.ratios]
+    lines, records = [], []
+    for name, times in case.times.items():
+        cells = [Cell(name)]
+        cells += [
+            _time(times[place], size) if place in times else Cell(case.lacks[name][place], "absent wrap")
+            for place in case.places
+        ]
+        cells += [_published(case.published.get(name, {}), size)] if case.published else []
+        cells += [_ratio(ratios.get(name)) for ratios in case.ratios.values()]
+        lines.append(Row(cells))
+        records += [_record(name, place, case) for place in case.places]
+    caption = f"{case.lab.title}, {case.case}: time per {case.lab.unit} in {unit}"
+    return Table(caption, columns, lines, pd.DataFrame(records, columns=list(COLUMNS)), NOTES, "comparison")
+
+
+def overview(made: Sequence[Comparison]) -> list[Table]:
+    """A table a pair of places, a line a lab: the geometric mean of the ratios, their range, and how many are which."""
+    return [_overview(pair, lines) for pair, lines in summaries(made).items()]
+
+
+def _overview(pair: Pair, lines: Sequence[Summary]) -> Table:
+    import pandas as pd
+
+    columns = [Cell("Lab"), Cell("Cells", "num"), Cell("Geometric mean", "num"), Cell("From", "num"), Cell("To", "num")]
+    columns += [Cell(word.capitalize(), "num") for word in lines[0].verdicts]
+    rows = []
+    for line in lines:
+        numbers = [show.number(each) for each in (line.mean, line.least, line.greatest)]
+        counts = [show.number(count, places=0) for count in line.verdicts.values()]
+        texts = [show.number(line.cells, places=0), *numbers, *counts]
+        rows.append(Row([Cell(line.lab.title), *(Cell(text, "num") for text in texts)]))
+    frame = pd.DataFrame(
+        {"lab": line.lab.name, "cells": line.cells, "mean": line.mean, "least": line.least, "greatest": line.greatest}
+        | dict(line.verdicts)
+        for line in lines
+    )
+    return Table(f"{pair}: how many times as fast", columns, rows, frame)
+
+
+def cases(made: Sequence[Comparison]) -> Html:
+    """The table of every case, a heading a lab, each case to open."""
+    parts, before = [], ""
+    for case in made:
+        if case.lab.name != before:
+            parts.append(f'<h3 id="devices-{escape(case.lab.name)}">{escape(case.lab.title)}</h3>')
+            before = case.lab.name
+        summary = f"{case.case}, {case.scale} size: {len(case.times)} variants"
+        parts.append(f"<details><summary>{escape(summary)}</summary>\n{comparison(case).html}</details>")
+    return Html("\n".join(parts) + "\n")
+
+
+def picker(made: Sequence[Comparison]) -> Html:
+    """The form, hidden until its script runs, and the data that it draws."""
+    text = json.dumps(data(made), separators=(",", ":"), ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
+    script = f'<script type="application/json" id="devices-data">{text}</script>\n'
+    return Html(FORM + script + '<script src="_static/devices.js" defer></script>\n')
+
+
+FORM = """\
+<p class="table-note">To pick takes JavaScript; the tables below hold the same numbers without it.</p>
+<form id="devices-pick" class="pick" aria-label="What to compare" hidden>
+<div class="pick-line">
+<label>Lab <select name="lab"></select></label>
+<label>Case <select name="case"></select></label>
+<label><input type="checkbox" name="log"> Logarithmic axis</label>
+</div>
+<fieldset><legend>Devices</legend><div class="pick-list" data-list="devices"></div></fieldset>
+<fieldset><legend>Variants</legend>
+<div class="pick-line"><input type="search" name="find" aria-label="Find variants" placeholder="Find">
+<button type="button" name="all">All found</button><button type="button" name="none">None</button></div>
+<div class="pick-list" data-list="variants"></div></fieldset>
+<figure><figcaption role="status"></figcaption><div class="pick-chart" aria-hidden="true"></div></figure>
+<div class="table-scroll" tabindex="0" role="region" aria-label="The cells picked"></div>
+</form>
+"""
+
+
+def data(made: Sequence[Comparison]) -> dict[str, Any]:
+    """What the form draws, as JSON has it.
+
+    places: [id, name], ours before the published devices. labs: name, title and cases; a case has its unit, the variants to
+    begin with, and by variant and place's number [text, time, low, high] or, where there is no time, [why]. ratios: by variant
+    `own/reference`, both places' numbers, and [verdict, text].
+    """
+    places = dict.fromkeys(place for case in made for place in case.places)
+    devices = dict.fromkeys(device for case in made for times in case.published.values() for device in times)
+    at = {each: number for number, each in enumerate([*places, *devices])}
+    labs: dict[str, dict[str, Any]] = {}
+    for case in made:
+        lab = labs.setdefault(case.lab.name, {"name": case.lab.name, "title": case.lab.title, "cases": []})
+        lab["cases"].append(_case(case, at))
+    named = [[place.id, str(place)] for place in places]
+    named += [[f"published/{device}", f"{device}, published"] for device in devices]
+    return {"places": named, "labs": list(labs.values())}
+
+
+def _case(case: Comparison, at: Mapping[Any, int]) -> dict[str, Any]:
+    unit, size = _unit(case)
+    cells: dict[str, dict[int, list[Any]]] = {}
+    for name in case.times:
+        mine = cells[name] = {}
+        for place in case.places:
+            time = case.times[name].get(place)
+            mine[at[place]] = _drawn(time, size) if time else [case.lacks[name][place]]
+        for device, time in case.published.get(name, {}).items():
+            mine[at[device]] = _drawn(time, size)
+    ratios: dict[str, dict[str, list[str]]] = {}
+    for pair, found in case.ratios.items():
+        for name, ratio in found.items():
+            ratios.setdefault(name, {})[f"{at[pair.own]}/{at[pair.reference]}"] = [verdict(ratio), _factor(ratio)]
+    heads = {f"{at[pair.own]}/{at[pair.reference]}": str(pair) for pair in case.ratios}
+    id, name = f"{case.scale}/{case.case}", f"{case.case} ({case.scale})"
+    start = [name for name in dict.fromkeys((case.lab.base, *_fastest(case), case.lab.best)) if name in cells]
+    return {
+        "id": id, "name": name, "unit": f"{unit} per {case.lab.unit}", "start": start, "cells": cells,
+        "pairs": heads, "ratios": ratios,
+    }  # fmt: skip
+
+
+def _fastest(case: Comparison) -> list[str]:
+    """Of each place the variant with the shortest time."""
+    best = []
+    for place in case.places:
+        timed = {name: times[place].seconds for name, times in case.times.items() if place in times}
+        best += [min(timed, key=lambda name: timed[name])] if timed else []
+    return best
+
+
+def _drawn(time: Time, size: float) -> list[Any]:
+    text = show.interval(*(each / size for each in (time.seconds, time.low, time.high)))
+    ends = [] if time.low != time.low else [_short(time.low / size), _short(time.high / size)]
+    return [f"{text} ({time.note})" if time.note else text, _short(time.seconds / size), *ends]
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.5g}")
+
+
+def _unit(case: Comparison) -> tuple[str, float]:
+    return show.time_unit(time.seconds for times in case.times.values() for time in times.values())
+
+
+def _time(time: Time, size: float) -> Cell:
+    text = show.interval(*(each / size for each in (time.seconds, time.low, time.high)))
+    return Cell(text, "num", small=f"({time.note})" if time.note else "")
+
+
+def _published(times: Mapping[str, Time], size: float) -> Cell:
+    if not times:
+        return Cell(show.DASH, "num published")
+    device = min(times, key=lambda each: times[each].seconds)
+    return Cell(
+        show.number(times[device].seconds / size), "num published", f"published {times[device].note}",
+        small=f"({device})",
+    )  # fmt: skip
+
+
+def _factor(ratio: Ratio) -> str:
+    text = show.number(ratio.estimate) if TOO_FEW in ratio.how else show.factor(ratio.estimate, ratio.low, ratio.high)
+    return (
+        f"{text} ({ratio.how})" if "," in ratio.how else text
+    )  # that it is across runs or devices, the note says of all
+
+
+def _ratio(ratio: Ratio | None) -> Cell:
+    if ratio is None:
+        return Cell(show.DASH, "num", "not both were measured there")
+    word = verdict(ratio)
+    return Cell(word, f"num verdict {word}", ratio.how, small=_factor(ratio))
+
+
+def _record(name: str, place: Place, case: Comparison) -> dict[str, Any]:
+    told = {"variant": name, "device": place.device, "backend": place.backend}
+    if time := case.times[name].get(place):
+        return told | {"seconds": time.seconds, "low": time.low, "high": time.high, "note": time.note}
+    return told | {"note": case.lacks[name][place]}

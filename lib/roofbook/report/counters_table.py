@@ -1,0 +1,164 @@
+"""What hardware counters counted, beside what was modelled and timed: one line a variant, and what changed over its parent."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..analysis.readings import Reading, newest, value
+from ..errors import UsageError
+from ..measure.counters import BUSY, LIMITS
+from ..store.parquet import PROFILE
+from . import format as show
+from .html import Cell, Table
+from .parts import Column, by_variant
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+COMPARED = {
+    "dram_bytes": "DRAM bytes",
+    "l2_bytes": "L2 bytes",
+    "l1_bytes": "L1 bytes",
+    "instructions": "instructions",
+    "occupancy": "occupancy",
+}
+"""The counters of which one may be what a step changed most, in words."""
+ALIKE = 1.05
+"""Within this factor a counter has not changed."""
+
+NOTES = (
+    "Modelled: what a variant's data flow moves at least. Counted: by hardware counters, of the CUDA build, each kernel by "
+    "itself and from a cold cache: bytes that a cache keeps from one kernel to the next are counted again, bytes written that "
+    "still lie in L2 when a kernel ends are not.",
+    "Limit: the unit that is used most, as a share of its peak, kernels weighted by their time; latency where none reaches "
+    f"{show.percent(BUSY)}. Time / ours: of the kernels under the profiler, over our median, which may cover more.",
+    "Against its parent: the time under the profiler, and the counter that changed by the largest factor. A run that is "
+    "counted may have fewer units than one that is timed: what a run does once then weighs more.",
+)
+
+
+def counters(
+    profiles: "pd.DataFrame", rows: "pd.DataFrame", order: Sequence[str], *, case: str, caption: str = ""
+) -> Table:
+    """One line a counted variant in ladder order: bytes modelled and counted, instructions, occupancy, limit, time, and why.
+
+    profiles: rows of role PROFILE. rows: those that were timed. Any cases of either; the newest of a variant counts. The time
+    is held against ours where the same backend took it. `Table.frame` has amounts per unit, seconds and shares from 0 to 1.
+    UsageError where nothing on `case` was counted.
+    """
+    found = newest(profiles[profiles["case"] == case], roles=[PROFILE])
+    timed = newest(rows[rows["case"] == case])
+    names = [name for name in order if name in found]
+    if not names:
+        raise UsageError(f"no variant of {', '.join(order)} was counted on {case}")
+    good = [found[name] for name in names if found[name].ok]
+    unit = str(found[names[0]].row["unit"])
+
+    def amount(name: str, head: str, letter: str, of: Callable[[Reading], float]) -> Column:
+        prefix, size = show.prefix(of(each) for each in good)
+        return _number(name, head + f" ({prefix}{letter})" * bool(prefix + letter), of, size)
+
+    def parent(each: Reading) -> str:
+        return _why(each, found.get(each.parent or ""))
+
+    moved = show.prefix([_told("dram_bytes")(each) for each in good] + [_modelled(each) for each in good])
+    columns = [
+        _number("bytes", f"Modelled ({moved[0]}B)", _modelled, moved[1]),
+        _number("dram_bytes", f"DRAM ({moved[0]}B)", _told("dram_bytes"), moved[1]),
+        _number("ratio", "DRAM / modelled", lambda each: _over(_told("dram_bytes")(each), _modelled(each))),
+        amount("l2_bytes", "L2", "B", _told("l2_bytes")),
+        amount("l1_bytes", "L1", "B", _told("l1_bytes")),
+        amount("instructions", "Instructions", "", _told("instructions")),
+        Column("occupancy", Cell("Occupancy", "num"), _occupancy, _told("occupancy")),
+        Column("limit", Cell("Limit"), _limit, lambda each: _counters(each)["limit"]),
+        _number("time_ratio", "Time / ours", lambda each: _slowdown(each, timed.get(each.variant))),
+        Column("against_parent", Cell("Against its parent"), lambda each: Cell(parent(each), "wrap"), parent),
+    ]
+    tools = ", ".join(dict.fromkeys(str(each.facts["tool"]) for each in good))
+    missing = [name for name in order if name not in found]
+    notes = [f"Bytes and instructions are per {unit}, by {tools}."] * bool(good) + [*NOTES]
+    notes += [f"Not counted: {', '.join(missing)}."] * bool(missing)
+    return by_variant(found, names, columns, (), caption or f"What the hardware counted on {case}", notes, "counters")
+
+
+def against(own: Mapping[str, Any], parent: Mapping[str, Any]) -> str:
+    """What a step changed, in words: the kernels' time, the counter that changed by the largest factor, and the limit.
+
+    own, parent: as `counters.total` has them. A counter that is 0 or unknown in one of the two has no factor.
+    """
+    said = []
+    faster = _over(parent["seconds"], own["seconds"])
+    if faster > 0:
+        said.append("as fast" if _alike(faster) else f"{_times(faster)} as {'fast' if faster > 1 else 'slow'}")
+    factors = {words: _over(own[key], parent[key]) for key, words in COMPARED.items()}
+    known = {words: factor for words, factor in factors.items() if factor > 0}
+    if known:
+        most = max(known, key=lambda words: abs(math.log(known[words])))
+        changed = f"{most} {'rose' if known[most] > 1 else 'fell'} {_times(known[most])}"
+        said.append("no counter changed" if _alike(known[most]) else changed)
+    if own["limit"] and parent["limit"] and own["limit"] != parent["limit"]:
+        said.append(f"limit {own['limit']} in place of {parent['limit']}")
+    return "; ".join(said)
+
+
+def _counters(reading: Reading) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = reading.facts["counters"]
+    return found
+
+
+def _told(counter: str) -> Callable[[Reading], float]:
+    """A counter of a reading; NaN where ncu did not tell it."""
+    return lambda reading: math.nan if (found := _counters(reading)[counter]) is None else float(found)
+
+
+def _modelled(reading: Reading) -> float:
+    return value(reading.row, "bytes")
+
+
+def _number(name: str, head: str, of: Callable[[Reading], float], size: float = 1.0) -> Column:
+    """A column of numbers in units of `size`, with a dash where there is none."""
+    return Column(name, Cell(head, "num"), lambda each: Cell(show.number(of(each) / size), "num"), of)
+
+
+def _occupancy(reading: Reading) -> Cell:
+    return Cell(show.percent(_told("occupancy")(reading)), "num")
+
+
+def _limit(reading: Reading) -> Cell:
+    """The limit with the largest share, and the shares of all units in the tooltip."""
+    shares = {unit: _told(share)(reading) for share, unit in LIMITS.items()}
+    every = ", ".join(f"{unit} {show.percent(share)}" for unit, share in shares.items())
+    limit = _counters(reading)["limit"]
+    if limit is None:
+        return Cell(show.DASH, title=every)
+    most = max(shares, key=lambda unit: shares[unit])
+    share = show.percent(shares[most])
+    return Cell(limit, "", every, small=share if limit == most else f"({most} {share})")
+
+
+def _slowdown(reading: Reading, timed: Reading | None) -> float:
+    """Time under the profiler over ours; NaN where there is none of ours by the same backend."""
+    if timed is None or not timed.ok or timed.row["backend"] != reading.row["backend"]:
+        return math.nan
+    return reading.median / timed.median
+
+
+def _why(reading: Reading, parent: Reading | None) -> str:
+    if reading.parent is None:
+        return show.DASH
+    if parent is None or not parent.ok:
+        return f"{reading.parent} was not counted"
+    return f"{reading.parent}: {against(_counters(reading), _counters(parent))}"
+
+
+def _over(one: float | None, other: float | None) -> float:
+    """one / other; NaN where either is unknown or the other 0."""
+    return one / other if one is not None and other else math.nan
+
+
+def _alike(factor: float) -> bool:
+    return 1 / ALIKE <= factor <= ALIKE
+
+
+def _times(factor: float) -> str:
+    return f"{show.number(max(factor, 1 / factor))} times"

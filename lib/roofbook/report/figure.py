@@ -1,0 +1,155 @@
+"""A matplotlib drawing as inline SVG fit for any page: light or dark, any width, no id twice, steady bytes."""
+
+import hashlib
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from html import escape
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..errors import UsageError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Drawing
+
+INK = "#010203"  # a stand-in no palette holds: becomes currentColor, the reader's own text colour
+PAPER, NIGHT = "#fbfbfa", "#15181c"  # text on a coloured cell; and the ground of a PNG
+COLOURS = {
+    "step": "#3d7fc1",
+    "again": "#1f9d94",
+    "peer": "#c9701a",
+    "probe": "#1f9d94",
+    "base": "#85898f",
+    "sweep": "#3d7fc1",
+    "failed": "#d0435b",
+    "published": "#9a63c9",
+    "best": "#2c9156",
+}
+SERIES = ("#3d7fc1", "#c9701a", "#2c9156", "#9a63c9", "#d0435b", "#1f9d94", "#85898f")
+FONT = 11.5
+_ALONE = (
+    "<style>svg { color: #1f2328; font-family: system-ui, sans-serif }"
+    " @media (prefers-color-scheme: dark) { svg { color: #e6edf3 } }</style>"
+)
+MARGIN = 0.06  # inches
+WIDTH = 6.4  # inches: narrow enough that the letters stay legible when a phone scales it to 360 pixels
+
+
+@contextmanager
+def style() -> Iterator[None]:
+    """matplotlib's settings for one drawing: real text, ink for every line, nothing behind, a steady salt for ids."""
+    import matplotlib as mpl
+
+    settings: dict[Any, Any] = {
+        "svg.fonttype": "none",
+        "svg.hashsalt": "roofbook",
+        "font.family": "sans-serif",
+        "font.size": FONT,
+        "axes.edgecolor": INK,
+        "axes.labelcolor": INK,
+        "text.color": INK,
+        "xtick.color": INK,
+        "ytick.color": INK,
+        "axes.facecolor": "none",
+        "figure.facecolor": "none",
+        "savefig.facecolor": "none",
+        "hatch.color": INK,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.linewidth": 0.8,
+        "grid.color": INK,
+        "grid.alpha": 0.14,
+        "grid.linewidth": 0.7,
+        "axes.axisbelow": True,
+        "axes.titlesize": FONT,
+        "axes.labelsize": FONT,
+        "hatch.linewidth": 0.6,
+        "xtick.labelsize": FONT - 1,
+        "ytick.labelsize": FONT - 1,
+        "legend.frameon": False,
+        "legend.fontsize": FONT - 1,
+        "errorbar.capsize": 2.5,
+        "axes.unicode_minus": True,
+        "lines.linewidth": 1.8,
+    }
+    with mpl.rc_context(settings):
+        yield
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A finished figure: `svg` to put into a page, `title` for who cannot see it, `notes` and `warnings` below it."""
+
+    title: str
+    svg: str = field(repr=False)
+    drawing: "Drawing" = field(repr=False)
+    notes: Sequence[str] = ()
+    warnings: Sequence[str] = ()
+
+    @property
+    def html(self) -> str:
+        """<figure> with the drawing and, where there are any, its warnings and notes."""
+        below = "".join(f'<p class="figure-warning">{escape(text)}</p>' for text in self.warnings)
+        below += "".join(f'<p class="figure-note">{escape(text)}</p>' for text in self.notes)
+        caption = f"<figcaption>{escape(self.title)}{below}</figcaption>"
+        return f'<figure class="roofbook">\n{self.svg}\n{caption}\n</figure>'
+
+    def _repr_html_(self) -> str:
+        return self.html
+
+    def save(self, path: str | Path) -> Path:
+        """Write it as .svg (dark ink, light where the reader's system is dark) or .png (on white); else UsageError."""
+        path = Path(path)
+        if path.suffix == ".svg":
+            alone = self.svg.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
+            path.write_text(alone.replace("</title>\n", f"</title>\n{_ALONE}\n", 1), encoding="utf-8")
+        elif path.suffix == ".png":
+            with style():
+                self.drawing.savefig(path, dpi=160, facecolor="white", bbox_inches="tight", metadata={"Software": None})
+        else:
+            raise UsageError(f"cannot save a figure as {path.name!r}; use .svg or .png")
+        return path
+
+
+def finish(drawing: "Drawing", title: str, notes: Sequence[str] = (), warnings: Sequence[str] = ()) -> Figure:
+    """Turn a matplotlib drawing into a Figure; call it inside `style()`."""
+    sink = StringIO()
+    # The box measured here, not by bbox_inches="tight", which draws all of it once more to find it.
+    box = drawing.get_tightbbox().padded(MARGIN)
+    drawing.savefig(
+        sink,
+        format="svg",
+        bbox_inches=box,
+        metadata={"Date": None, "Creator": None, "Format": None, "Type": None},
+    )
+    return Figure(title, clean(sink.getvalue(), title), drawing, tuple(notes), tuple(warnings))
+
+
+def clean(raw: str, title: str) -> str:
+    """matplotlib's SVG made fit for a page: see the module's first line."""
+    box = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', raw)
+    body = re.search(r"<svg [^>]*>(.*)</svg>", raw, re.DOTALL)
+    if box is None or body is None:
+        raise ValueError("not an SVG by matplotlib: no viewBox")
+    inner = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", body[1], flags=re.DOTALL)
+    inner = inner.replace(INK, "currentColor").replace("xlink:href", "href")
+    inner = re.sub(r"font: ([\d.]+px) [^;\"]*", r"font-size: \1; font-family: inherit", inner)
+    prefix = "f" + hashlib.sha256((title + inner).encode()).hexdigest()[:10]
+    used = set(re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)', inner))
+    wanted = {name for pair in used for name in pair if name}
+    inner = re.sub(r' id="([^"]+)"', lambda m: f' id="{prefix}-{m[1]}"' if m[1] in wanted else "", inner)
+    inner = re.sub(r'href="#([^"]+)"', rf'href="#{prefix}-\1"', inner)
+    inner = re.sub(r"url\(#([^)]+)\)", rf"url(#{prefix}-\1)", inner)
+    # matplotlib states its defaults as a style sheet for '*', which would reach out of the figure into the page.
+    inner = re.sub(r"<style[^>]*>.*?</style>", "", inner, flags=re.DOTALL)
+    inner = re.sub(r"\n\s*", "\n", re.sub(r"\n\s*\n", "\n", inner)).strip()
+    width = float(box[1])
+    return (
+        f'<svg class="roofbook-figure" viewBox="0 0 {box[1]} {box[2]}" width="100%" role="img" '
+        f'aria-label="{escape(title)}" preserveAspectRatio="xMidYMid meet" '
+        f'style="max-width: {width * 1.5:.0f}px; height: auto; stroke-linejoin: round; stroke-linecap: butt">\n'
+        f"<title>{escape(title)}</title>\n{inner}\n</svg>"
+    )

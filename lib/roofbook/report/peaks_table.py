@@ -1,0 +1,120 @@
+"""A device's measured ceilings: a table with the figures on paper beside them, and bandwidth over the working set."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ..analysis.readings import Reading, newest, read, value
+from ..errors import UsageError
+from . import format as show
+from .figure import FONT, INK, SERIES, WIDTH, Figure, finish, style
+from .html import Cell, Row, Table
+from .roofs import binary
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def ceilings(rows: "pd.DataFrame", device: str, changes: Mapping[str, str], *, caption: str = "") -> Table:
+    """A line a row of lab `peaks`, in their order: what was measured and, where the device's properties tell, its figure
+    on paper.
+
+    rows: of one device by one backend, one of each variant and case. changes: variant -> what it does. A ceiling whose
+    units move or compute something is a rate, of the others it is the time of a unit.
+    """
+    import pandas as pd
+
+    sizes = len(set(rows[rows["bytes"] > 0]["bytes"])) > 1 if len(rows) else False
+    lines, records = [], []
+    for row in rows.to_dict("records"):
+        reading = read(row)
+        what = changes.get(row["variant"], row["variant"]).rstrip(".")
+        name = f"{what}, {row['case']}" if sizes and row["bytes"] else what
+        code = Cell(row["variant"])
+        if not reading.ok:
+            lines.append(Row([Cell(name), code, Cell(f"failed: {reading.why}", "reason", span=3)], "failed"))
+            continue
+        amount, rate = reading.facts["amount"], reading.facts["rate"]
+        middle, low, high = reading.median, reading.low, reading.high
+        if amount:
+            middle, low, high = amount / middle, amount / high, amount / low
+            letter, unit = show.prefix([middle])
+        else:
+            letter, unit = show.time_unit([middle])
+        words = letter + rate
+        paper = reading.facts.get("theory")
+        cells = [
+            Cell(name), code, Cell(f"{show.interval(middle / unit, low / unit, high / unit)}{show.THIN}{words}", "num"),
+            Cell(f"{show.number(paper / unit)}{show.THIN}{words}", "num", reading.facts["theory_is"])
+            if paper else Cell(show.DASH, "num", "no property of the device tells"),
+            Cell(show.percent(middle / paper) if paper else show.DASH, "num"),
+        ]  # fmt: skip
+        lines.append(Row(cells))
+        records.append({
+            "ceiling": row["variant"], "case": row["case"], "estimate": middle, "low": low, "high": high,
+            "unit": rate or "s", "on_paper": paper, "samples": len(reading.times), "units": reading.units,
+        })  # fmt: skip
+    columns = [Cell("Ceiling"), Cell("Name"), Cell("Measured", "num"), Cell("On paper", "num"), Cell("Share", "num")]
+    notes = ["Median of the samples and its 95 % interval; bounds are held against the fastest sample."]
+    if any(record["on_paper"] for record in records):
+        notes += [
+            "On paper: from clocks, units and widths that the device tells; hold the pointer over one for its sum."
+        ]
+    return Table(
+        caption or f"What {device} was measured to do", columns, lines, pd.DataFrame(records), notes, "ceilings"
+    )
+
+
+def bandwidths(rows: "pd.DataFrame", device: str, actions: Sequence[str] = ("read", "copy", "write")) -> Figure:
+    """Bytes/s over the working set, a line for each of `actions`; each level of the memory is a step.
+
+    rows: of lab `peaks`, one device by one backend. UsageError where none of `actions` has a verified row.
+    """
+    from matplotlib.figure import Figure as Drawing
+    from matplotlib.ticker import FuncFormatter, NullLocator
+
+    lines: dict[str, list[tuple[float, Reading]]] = {}
+    for case in dict.fromkeys(rows["case"]):
+        for name, reading in newest(rows, case).items():
+            if name in actions and reading.ok:
+                lines.setdefault(name, []).append((value(reading.row, "bytes"), reading))
+    if not lines:
+        raise UsageError(f"no stream of {device} has a verified time")
+    paper = next((each.facts["theory"] for line in lines.values() for _, each in line if "theory" in each.facts), None)
+    sizes = sorted({size for line in lines.values() for size, _ in line})
+    with style():
+        drawing = Drawing(figsize=(WIDTH, 3.9))
+        ax = drawing.add_subplot()
+        ax.set(xscale="log")
+        top = 0.0
+        for at, name in enumerate(each for each in actions if each in lines):
+            spots = sorted(lines[name], key=lambda spot: spot[0])
+            middle, low, high = (
+                [size / getattr(each, end) / 1e9 for size, each in spots] for end in ("median", "high", "low")
+            )
+            below = [a - b for a, b in zip(middle, low, strict=True)]
+            above = [b - a for a, b in zip(middle, high, strict=True)]
+            ax.errorbar(
+                [size for size, _ in spots], middle, yerr=[below, above], color=SERIES[at], marker="osD"[at], ms=5.5,
+                label=name, elinewidth=1.1,
+            )  # fmt: skip
+            top = max(top, *high)
+        if paper:
+            ax.axhline(paper / 1e9, color=INK, lw=1.2, ls=(0, (5, 2)))
+            ax.annotate(
+                f"memory on paper: {show.quantity(paper, 'B/s')}", (1, paper / 1e9), (-2, 4), ha="right", size=FONT - 1,
+                xycoords=("axes fraction", "data"), textcoords="offset points",
+            )  # fmt: skip
+            top = max(top, paper / 1e9)
+        ax.set_ylim(0, 1.08 * top)
+        ax.set_xticks(sizes, [binary(size) for size in sizes], rotation=45, ha="right", rotation_mode="anchor")
+        ax.xaxis.set_minor_locator(NullLocator())
+        ax.yaxis.set_major_formatter(FuncFormatter(lambda at, _: show.tick(at)))
+        ax.grid(True)
+        ax.set_xlabel("working set")
+        ax.set_ylabel("GB/s")
+        ax.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=3, borderaxespad=0.2)
+        notes = [
+            "Whiskers: 95 % interval of the median. Working set and bytes of a copy are those of both buffers.",
+            "Caches are as the passes before left them: a working set that one of them holds is served by it.",
+        ]
+        return finish(drawing, f"Bandwidth of {device} by working set", notes)

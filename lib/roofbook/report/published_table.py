@@ -1,0 +1,224 @@
+"""Published figures beside our own cells, each marked for what it is."""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..analysis import stats
+from ..analysis.readings import Reading, faster, newest, said
+from . import format as show
+from .html import Cell, Row, Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def published_beside_ours(
+    published: "pd.DataFrame",
+    rows: "pd.DataFrame",
+    mapping: Mapping[Any, str | tuple[str, str]],
+    *,
+    cases: Mapping[str, str] | None = None,
+    units: Mapping[str, int] | None = None,
+    measured: Mapping[tuple[str, str, str], str] | None = None,
+    parts: Callable[[str, str, str], str | tuple[str, ...] | None] = lambda *key: None,
+    facts: Callable[[str, str, str], str | None] = lambda *key: None,
+    lacks: Callable[[str, str, str], str | None] = lambda *key: None,
+    source: str = "",
+    caption: str = "",
+) -> Table:
+    """Every published figure with its device, and ours beside it where we have the same thing.
+
+    Trials of one measurement share a row; ours is held against their median.
+    published: from `claims.published`, whole or a part. mapping: published variant, or (variant, device) where a device
+    ran something else -> our variant, or (ours, what a published speedup is over) where that is not our variant's parent.
+    cases: published case -> ours where they differ. units: our case -> units (steps) that a published time covers; ours
+    is multiplied up to it and marked as extrapolated where fewer were run. measured: (published variant, case, metric)
+    -> our figure as text, for figures that are no single cell's. parts, facts: (published variant, case, metric) -> the part
+    of our run, or those whose sum, is held against the published time, or the number among our run's facts that is held
+    against the figure, a share becoming per cent where the published unit is %; None: what the metric says of the run as a
+    whole. lacks: the same -> why there is no figure of ours where `measured` has none. source: where the figures were
+    published.
+    """
+    import pandas as pd
+
+    ours = {case: newest(rows, case) for case in dict.fromkeys(rows["case"])} if len(rows) else {}
+    lines, records = [], []
+    for trials in _trials(published):
+        figure = sorted(trials, key=lambda each: each["value"])[len(trials) // 2]
+        case = (cases or {}).get(figure["case"], figure["case"])
+        target = mapping.get((figure["variant"], figure["device"]), mapping.get(figure["variant"]))
+        name, over = target if isinstance(target, tuple) else (target, None)
+        found = ours.get(case, {})
+        reading = found.get(name) if name else None
+        key = figure["variant"], figure["case"], figure["metric"]
+        cell, record = _ours(figure, reading, found, over, (units or {}).get(case), parts(*key), facts(*key))
+        if (noted := (measured or {}).get(key)) is not None:
+            cell, record = Cell(noted, "num"), {"ours": noted, "status": "ok"}
+        elif lack := lacks(*key):
+            cell, record = Cell(lack, "absent"), {"status": "missing"}
+        where = _device(reading.row) if reading is not None and reading.ok and cell.css != "absent" else show.DASH
+        trial = f", {len(trials)} trials" if len(trials) > 1 else ""
+        value = ", ".join(f"{each['value']:.10g}" for each in trials) + f"{show.THIN}{figure['unit']}".rstrip()
+        lines.append(
+            Row(
+                [
+                    Cell(
+                        figure["variant"],
+                        small=f"(table {figure['table']})" if figure["table"].isdigit() else f"({figure['table']})",
+                    ),
+                    Cell(figure["case"]),
+                    Cell(figure["metric"] + trial),
+                    Cell(value, "num published", "published, not measured here"),
+                    cell,
+                    _times(record),
+                    Cell(figure["device"], "published"),
+                    Cell(where),
+                ]
+            )
+        )
+        records += [
+            {key: each[key] for key in ("table", "variant", "case", "metric", "unit", "trial", "value")}
+            | {"published_device": figure["device"], "our_variant": name, "our_device": where}
+            | record
+            for each in trials
+        ]
+    columns = [
+        Cell("Variant"),
+        Cell("Case"),
+        Cell("Figure"),
+        Cell("Published", "num published"),
+        Cell("Ours", "num"),
+        Cell("Published / ours", "num"),
+        Cell("Published on", "published"),
+        Cell("Ours on"),
+    ]
+    notes = [
+        f"Published: {source}." if source else "Columns marked published were not measured here.",
+        "The devices differ: published / ours compares whole systems, not the code alone.",
+    ]
+    if any(record.get("extrapolated") for record in records):
+        notes.append("'extrapolated': fewer units were run than were published; our time per unit is multiplied up.")
+    order = (
+        "table",
+        "variant",
+        "case",
+        "metric",
+        "trial",
+        "unit",
+        "value",
+        "published_device",
+        "our_variant",
+        "our_device",
+        "ours",
+        "ours_low",
+        "ours_high",
+        "published_over_ours",
+        "extrapolated",
+        "status",
+    )
+    return Table(
+        caption or "Published figures beside ours",
+        columns,
+        lines,
+        pd.DataFrame(records, columns=list(order)),
+        notes,
+        "published-beside-ours",
+    )
+
+
+def _trials(published: "pd.DataFrame") -> list[list[dict[str, Any]]]:
+    """The figures in order, trials of one measurement together."""
+    found: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for figure in published.to_dict("records"):
+        what = tuple(str(figure[key]) for key in ("table", "variant", "case", "device", "metric", "unit"))
+        found.setdefault(what if figure["trial"] else (*what, str(len(found))), []).append(figure)
+    return list(found.values())
+
+
+def _ours(
+    figure: Mapping[str, Any],
+    reading: Reading | None,
+    found: Mapping[str, Reading],
+    over: str | None,
+    units: int | None,
+    part: str | tuple[str, ...] | None,
+    fact: str | None,
+) -> tuple[Cell, dict[str, Any]]:
+    """Our cell for a published time, rate, speedup or number, and what the frame says of it."""
+    nothing: dict[str, Any] = {"status": "missing"}
+    if reading is None:
+        return Cell("not measured", "absent"), nothing
+    if not reading.ok:
+        return Cell(f"failed: {reading.why}", "failed"), {"status": "failed"}
+    if fact is not None:
+        return _fact(figure, reading, fact)
+    names = (part,) if isinstance(part, str) else part or ()
+    for name in names:
+        if name not in reading.parts:
+            return Cell("not measured", "absent", f"{reading.variant} has no part {name!r}"), nothing
+    if figure["metric"] == "speedup":
+        ratio = faster(found.get(over or reading.parent or ""), reading)
+        if ratio is None:
+            return Cell("not measured", "absent"), nothing
+        text = show.factor(ratio.estimate, ratio.low, ratio.high)
+        text = f"{ratio.word} {text[text.find('[') :]}" if ratio.same else f"{text}{show.THIN}x"
+        return (
+            Cell(text, "num same" if ratio.same else "num", small=f"({ratio.how})" if ratio.how else ""),
+            {"status": "ok", "ours": ratio.estimate, "ours_low": ratio.low, "ours_high": ratio.high},
+        )
+    if figure["metric"] == "rate":
+        unit = figure["unit"]
+        if reading.facts.get("rate_unit") != unit:
+            return Cell("not measured", "absent"), nothing
+        rates = [reading.facts["rate_amount"] / time for time in (reading.median, reading.high, reading.low)]
+        return (
+            Cell(f"{show.interval(*rates)}{show.THIN}{unit}", "num", small=reading.few),
+            {"status": "ok", "ours": rates[0], "ours_low": rates[1], "ours_high": rates[2]},
+        )
+    if math.isnan(figure["seconds"]):
+        return Cell("not measured", "absent"), nothing
+    covers = units or 1
+    times = (
+        [sum(each) for each in zip(*(reading.parts[name] for name in names), strict=True)] if names else reading.times
+    )
+    own = stats.median_ci(times)
+    least, low, high = (covers * time for time in (own.estimate, own.low, own.high))
+    unit, size = show.time_unit([least])
+    extrapolated = covers > reading.units
+    small = (
+        f"(extrapolated from {show.number(reading.units, places=0)} x {reading.row['unit']})" if extrapolated else ""
+    )
+    text = f"{show.interval(least / size, low / size, high / size)}{show.THIN}{unit}"
+    return (
+        Cell(text, "num extrapolated" if extrapolated else "num", small=" ".join(filter(None, [small, reading.few]))),
+        {
+            "status": "ok",
+            "ours": least,
+            "ours_low": low,
+            "ours_high": high,
+            "extrapolated": extrapolated,
+            "published_over_ours": figure["seconds"] / least if least else math.nan,
+        },
+    )
+
+
+def _fact(figure: Mapping[str, Any], reading: Reading, fact: str) -> tuple[Cell, dict[str, Any]]:
+    """Our cell for a published number that is held against a fact of our run."""
+    told = reading.facts.get(fact)
+    if isinstance(told, bool) or not isinstance(told, int | float) or not math.isfinite(told):
+        return Cell("not measured", "absent", f"{reading.variant} does not tell {fact!r}"), {"status": "missing"}
+    ours = 100 * told if figure["unit"] == "%" else told
+    text = show.number(ours, 4) if isinstance(ours, float) else show.number(ours, places=0)
+    record = {"status": "ok", "ours": ours, "published_over_ours": figure["value"] / ours if ours else math.nan}
+    return Cell(f"{text}{show.THIN}{figure['unit']}".rstrip(), "num"), record
+
+
+def _times(record: Mapping[str, Any]) -> Cell:
+    if math.isnan(record.get("published_over_ours", math.nan)):
+        return Cell(show.DASH, "num", "not a pair of times or numbers")
+    return Cell(show.number(record["published_over_ours"]), "num")
+
+
+def _device(row: Mapping[str, Any]) -> str:
+    return said(row, "device_name") or str(row["device"])

@@ -1,0 +1,146 @@
+"""Tables of record: the state of every cell, what failed and why, the card of a run."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..analysis.readings import newest
+from . import format as show
+from .html import Cell, Row, Table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+STATES = {
+    "fresh": "measured with today's code and environment",
+    "stale-env": "today's code, another driver, runtime or version",
+    "stale-code": "measured, but not with today's code",
+    "failed": "the newest attempt failed",
+    "missing": "never measured",
+}
+
+
+def states(cells: Iterable[Mapping[str, Any] | object], caption: str = "") -> Table:
+    """The state of each cell and why. A cell has lab, variant, case, backend, device, state and why, as keys or fields.
+
+    From the store: `[{**cell, **state._asdict()} for cell, state in zip(cells, store.states(cells))]`.
+    """
+    names = ("lab", "variant", "case", "backend", "device", "state", "why")
+    records = [
+        {name: (cell.get(name) if isinstance(cell, Mapping) else getattr(cell, name, None)) or "" for name in names}
+        for cell in cells
+    ]
+    lines = [
+        Row(
+            [
+                Cell(str(record["variant"])),
+                Cell(str(record["case"])),
+                Cell(str(record["backend"])),
+                Cell(str(record["device"])),
+                Cell(str(record["state"]), f"state {record['state']}", STATES.get(str(record["state"]), "")),
+                Cell(str(record["why"])),
+            ],
+            str(record["state"]),
+        )
+        for record in records
+    ]
+    counts = [
+        f"{sum(record['state'] == state for record in records)} {state}: {meaning}"
+        for state, meaning in STATES.items()
+        if any(record["state"] == state for record in records)
+    ]
+    columns = [Cell(name) for name in ("Variant", "Case", "Backend", "Device", "State", "Why")]
+    return Table(
+        caption or "State of every cell",
+        columns,
+        lines,
+        _frame(records, names),
+        ["; ".join(counts) + "."] if counts else ["No cells."],
+        "states",
+    )
+
+
+def failed(rows: "pd.DataFrame", caption: str = "") -> Table:
+    """What failed and why: the newest row of each variant, case and device, where it failed or was not verified."""
+    records = []
+    for (case, device), group in rows.groupby(["case", "device"], sort=False) if len(rows) else ():
+        records += [
+            {
+                "variant": name,
+                "case": case,
+                "device": device,
+                "backend": reading.row.get("backend"),
+                "reason": reading.why,
+                "started": reading.row["started"],
+            }
+            for name, reading in newest(group).items()
+            if not reading.ok
+        ]
+    lines = [
+        Row(
+            [
+                Cell(str(each["variant"])),
+                Cell(str(each["case"])),
+                Cell(f"{each['device']}, {each['backend']}"),
+                Cell(str(each["reason"]), "reason"),
+                Cell(f"{each['started']:%Y-%m-%d %H:%M}"),
+            ],
+            "failed",
+        )
+        for each in records
+    ]
+    columns = [Cell("Variant"), Cell("Case"), Cell("Device"), Cell("Why"), Cell("When (UTC)")]
+    return Table(
+        caption or "What failed, and why",
+        columns,
+        lines,
+        _frame(records, ("variant", "case", "device", "backend", "reason", "started")),
+        () if lines else ["Nothing failed."],
+        "failures",
+    )
+
+
+def card(provenance: Mapping[str, Any] | str, parameters: Mapping[str, Any], caption: str = "This run") -> Table:
+    """The card at the head of a page: the parameters of the run and what produced it, each once, in a steady order.
+
+    provenance: of a row (provenance.snapshot), as a mapping or its JSON; empty facts drop out. A parameter
+    stands in for the fact of the same name.
+    """
+    facts: dict[str, Any] = json.loads(provenance) if isinstance(provenance, str) else dict(provenance)
+    environment = dict(facts.pop("environment", None) or {})
+    device = environment.pop("device", None) or {}
+    git = facts.pop("git", None) or {}
+    commit = str(git.get("commit") or "")[:12] + (" with uncommitted changes" if git.get("dirty") else "")
+    merged = {**device, **environment, **facts, "commit": commit.strip()}
+    merged = {**parameters, **{name: fact for name, fact in merged.items() if name not in parameters}}
+    for name in [name for name in merged if name.endswith("_bytes") and merged[name]]:
+        merged[name.removesuffix("_bytes")] = show.quantity(float(merged.pop(name)), "B")
+    pairs = [(name, _fact(fact)) for name, fact in merged.items() if _fact(fact)]
+    lines = [Row([Cell(name.replace("_", " ")), Cell(fact)]) for name, fact in pairs]
+    return Table(
+        caption,
+        [Cell("Fact"), Cell("Value")],
+        lines,
+        _frame([{"fact": name, "value": fact} for name, fact in pairs], ("fact", "value")),
+        (),
+        "run-card",
+    )
+
+
+def _fact(fact: Any) -> str:
+    """A fact on one line."""
+    if isinstance(fact, Mapping):
+        return ", ".join(f"{name} {_fact(inner)}" for name, inner in fact.items() if _fact(inner))
+    if isinstance(fact, bool):
+        return "yes" if fact else "no"
+    if isinstance(fact, (list, tuple)):
+        return ", ".join(_fact(each) for each in fact)
+    if isinstance(fact, float):
+        return show.number(fact)
+    return "" if fact is None else str(fact)
+
+
+def _frame(records: Iterable[Mapping[str, Any]], columns: Iterable[str]) -> "pd.DataFrame":
+    import pandas as pd
+
+    return pd.DataFrame([dict(record) for record in records], columns=list(columns))

@@ -1,0 +1,378 @@
+"""What a lab is made of: cases, variants in a ladder, sweeps, and the work that the algorithm needs at least."""
+
+import hashlib
+import importlib
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ..errors import UsageError, one_of
+from .source import Source
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ..analysis.evidence import Evidence
+    from ..devices.contract import Device
+    from ..report.html import Table
+
+SCALES = ("quick", "published", "large", "test")
+BOTH = frozenset({"opencl", "cuda"})
+
+
+@dataclass(frozen=True)
+class Work:
+    """FLOPs and bytes of one unit (a step, a call) that the algorithm needs at least, and the bytes it keeps in use."""
+
+    flops: float
+    bytes: float
+    footprint: float
+
+
+@dataclass(frozen=True)
+class Case:
+    """A problem size. `params` is plain data that the lab understands; `units` is what one timed sample repeats."""
+
+    name: str
+    scale: str
+    params: Mapping[str, Any]
+    units: int
+
+
+class Runnable(ABC):
+    """A variant on a case on a device, ready to run. Made by the variant's plan, driven by `measure`."""
+
+    units: int
+    """Units (steps, calls) of one run."""
+    parts: Mapping[str, float] = MappingProxyType({})
+    """Seconds of parts of the last run by name, such as copies, whether or not the lab's own time covers them."""
+
+    @abstractmethod
+    def reset(self) -> None:
+        """Restore the inputs and fill every output with NaN (integers: a sentinel). Not timed."""
+
+    @abstractmethod
+    def run(self) -> float | None:
+        """Do all `units`, host work included, and return when the device has finished.
+
+        Seconds where the time in question is not that of the whole call: of the kernels alone, or of the queueing.
+        """
+
+    @abstractmethod
+    def outputs(self) -> dict[str, "np.ndarray"]:
+        """What `run` computed, in the lab's own layout, as float64 or integer arrays."""
+
+    def facts(self) -> dict[str, Any]:
+        """What a reader wants to know of this run besides its time: work-group, launches, registers..."""
+        return {}
+
+    def close(self) -> None:
+        """Release the device's memory."""
+
+
+Plan = Callable[["Device", "Variant", Case, Mapping[str, Any]], Runnable]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One named optimisation over its parent.
+
+    `differs` names all in which it differs from the parent: `source`, `plan` or `options`; a test holds it to that. `shows` are
+    regular expressions that the PTX of a kernel must match and its parent's does not, by kernel name.
+    """
+
+    name: str
+    parent: str | None
+    source: Source | None
+    plan: Plan
+    change: str
+    expect: str
+    backends: frozenset[str] = BOTH
+    role: str = "step"
+    options: Mapping[str, Any] = field(default_factory=dict)
+    differs: tuple[str, ...] = ("source",)
+    shows: Mapping[str, str] = field(default_factory=dict)
+    published: str | None = None
+    axis: str | None = None
+    point: str | None = None
+    dtype: str = "float32"
+    """What is multiplied: it says which roof of the device is the variant's own."""
+    architectures: range = range(80, 1000)
+    """Compute capabilities of NVIDIA GPUs (10 x major + minor) that the code is for."""
+
+    def at(self, axis: str, point: object, source: Source | None = None, **options: Any) -> "Variant":
+        """A point of a sweep: this variant with one thing set otherwise, named `name@axis=point`."""
+        return replace(
+            self,
+            name=f"{self.name}@{axis}={point}",
+            parent=self.name,
+            role="sweep",
+            axis=axis,
+            point=str(point),
+            source=source or self.source,
+            options={**self.options, **options},
+            change=f"{axis} = {point}",
+            expect="",
+            differs=(*(["source"] if source else []), *(["options"] if options else [])),
+            shows={},
+            published=None,
+        )
+
+    def fingerprint(self) -> dict[str, Any]:
+        """What of this variant decides a result: the kernel, the host code that drives it, and its options."""
+        return {
+            "source": self.source.sha256 if self.source else None,
+            "plan": self.plan.__qualname__ if hasattr(self.plan, "__qualname__") else type(self.plan).__qualname__,
+            "host": _hash_of_host_code(self.plan),
+            "options": {name: str(value) for name, value in sorted(self.options.items())},
+        }
+
+
+def _hash_of_host_code(plan: Plan) -> str:
+    """sha256 of the files that define a plan: those of its class, of all classes of labs and peers that it is made from, and
+    of its `sources` in another language."""
+    bases = [base for base in getattr(plan, "__mro__", ()) if base.__module__.startswith(f"{__package__}.")]
+    made_from = [base for base in bases if base.__module__ != __name__] or [inspect.unwrap(plan)]
+    files = dict.fromkeys([*(inspect.getfile(each) for each in made_from), *getattr(plan, "sources", ())])
+    return hashlib.sha256(b"".join(Path(file).read_bytes() for file in files)).hexdigest()
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """One variant with one thing varied. `question` is what its figure answers."""
+
+    axis: str
+    question: str
+    variants: tuple[Variant, ...]
+    sides: tuple[str, str] = ("columns", "rows")
+    """What the two parts of a point such as `16x4` or `64x112x16/4x8x2` are."""
+
+    def at_scale(self, scale: str) -> tuple[Variant, ...]:
+        """The points that are measured: at the scale `test` the first and the last, but all that leave out part of a rung."""
+        if scale != "test" or self.axis == "without":
+            return self.variants
+        return self.variants[:: max(1, len(self.variants) - 1)]
+
+
+@dataclass(frozen=True)
+class Series:
+    """How time goes with something of the case, such as its sparsity, for some variants. `question` is what its figure answers.
+
+    Its cells are measured beside those of the ladder: `variants` on the cases of `points`.
+    """
+
+    axis: str
+    question: str
+    along: str
+    """The label of the x axis, with its unit."""
+    points: tuple[tuple[float, str], ...]
+    """(x, case name), as `Lab.case` finds it."""
+    variants: tuple[str, ...]
+    against: tuple[tuple[str, str], ...] = ()
+    """Pairs of variants: from which x on is the first the faster one?"""
+
+
+Pairs = Sequence[tuple[str, Sequence[tuple[str, str]]]]
+"""What changes, and the pairs (rung, held against) that show it."""
+
+
+class Measured(Protocol):
+    """What a lab's conclusions are written from: measured cells, as text or in seconds. An Experiment is one."""
+
+    @property
+    def cases(self) -> Sequence[Case]: ...
+
+    def value(self, variant: str, case: str | None = None) -> str: ...
+
+    def times(self, variant: str, reference: str, case: str | None = None) -> str: ...
+
+    def fastest(self, case: str) -> str: ...
+
+    def fastest_peer(self, case: str) -> str | None: ...
+
+    def seconds(self, variant: str, case: str) -> float | None:
+        """Median time per unit of a variant; None where it has no verified one."""
+
+    def fact(self, variant: str, case: str, name: str) -> Any:
+        """What a verified run of a variant told besides its time; None where there is none."""
+
+    def counted(self, variant: str, case: str) -> Mapping[str, Any] | None:
+        """What hardware counters counted of a variant, as `counters.counted` has it; None where they did not."""
+
+    def fastest_point(self, axis: str, case: str) -> str | None:
+        """The point of a sweep with the shortest verified median; None where none has one."""
+
+
+class Lab(ABC):
+    """A problem with seeded inputs, a float64 reference, an error bound, a work model, and an ordered ladder."""
+
+    name: str
+    title: str
+    home: str
+    """The backend whose GPU `device = "auto"` prefers."""
+    unit: str
+    """What a time is given per, such as `step`."""
+    timed: str
+    """What a time covers, such as `loop: launches, kernels and reads` or `kernel`."""
+    base: str
+    """The variant that every speedup is held against."""
+    best: str
+    """The rung that sweeps, leave-one-out and comparisons start from."""
+    ladder: tuple[Variant, ...]
+    sweeps: tuple[Sweep, ...] = ()
+    peers: tuple[Variant, ...] = ()
+    cache: str = "cold"
+    """What a sample finds: `cold` caches, or `warm` ones where they are what is measured."""
+    other_sizes: str = ""
+    """What names of cases `sized` takes beside the listed ones, as a message says it: `any HEIGHTxWIDTH`."""
+    published_cases: Mapping[str, str] = {}
+    """Case name in results/published -> case name here, where they differ."""
+    parts: tuple[str, ...] = ()
+    """Parts of a run, by their names in `Runnable.parts`, that the table of parts shows, in its order."""
+    facts_shown: Mapping[str, str] = {}
+    """Facts of a run -> the heads of their columns in the table of parts, such as `accuracy` -> `Accuracy`."""
+
+    def prepare(self) -> None:
+        """Fetch what the lab needs from elsewhere, such as data, before its cells are planned."""
+
+    @abstractmethod
+    def cases(self, scale: str) -> Sequence[Case]: ...
+
+    def series(self, scale: str) -> Sequence[Series]:
+        """Over which of its cases, beside those of `cases`, the lab follows some variants."""
+        return ()
+
+    def sized(self, name: str, scale: str) -> Case | None:
+        """A case of a size that no scale lists; None where the name is no size. UsageError where the size is impossible."""
+        return None
+
+    @abstractmethod
+    def inputs(self, case: Case, seed: int) -> Mapping[str, Any]: ...
+
+    @abstractmethod
+    def reference(self, case: Case, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The right outputs in float64, kept by the caller for all variants of the case."""
+
+    @abstractmethod
+    def check(
+        self, case: Case, variant: Variant, outputs: Mapping[str, "np.ndarray"], reference: Mapping[str, Any]
+    ) -> tuple[float, float, str]:
+        """(error, bound, what the error is). The caller accepts only `error <= bound`."""
+
+    @abstractmethod
+    def work(self, case: Case) -> Work: ...
+
+    def traffic(self, case: Case, variant: Variant) -> float:
+        """Bytes a unit that the data flow of `variant` moves to and from memory at least: modelled, not counted."""
+        return self.work(case).bytes
+
+    def units(self, case: Case, variant: Variant, device: "Device") -> int:
+        """Units of one timed sample."""
+        return case.units
+
+    def checker(self, case: Case, variant: Variant) -> Case:
+        """The case on which a variant is verified before it is timed: by default the same, with fewer units if need be."""
+        return case
+
+    def excuse(self, variant: Variant, case: Case) -> str | None:
+        """Why a variant is not for a case, such as a side that is no power of two; None where it is."""
+        return None
+
+    def rate(self, case: Case) -> tuple[float, str]:
+        """(amount of one unit, name of the rate), such as cells and `MLUPS`; a rate is amount / seconds."""
+        return self.work(case).flops / 1e9, "GFLOP/s"
+
+    def summary(self, experiment: "Measured") -> str:
+        """The lab's conclusions as Markdown; every number comes from `experiment`."""
+        return ""
+
+    @property
+    def pairs(self) -> Pairs:
+        """Rungs that the lab's page holds against each other, beside each rung against its parent."""
+        return ()
+
+    def demonstration(self, device: "Device") -> "Table":
+        """What the lab shows beyond times, such as a conserved quantity."""
+        raise UsageError(
+            f"lab {self.name} has no demonstration; its tables are the ladder, the sweeps and the ceilings"
+        )
+
+    def published_mapping(self, device: "Device") -> Mapping[str, str | tuple[str, str]]:
+        """Published variant, or (variant, device) -> ours, or (ours, what a published speedup is over)."""
+        return {variant.published: variant.name for variant in self.all_variants() if variant.published}
+
+    def published_part(self, variant: str, case: str, metric: str) -> str | tuple[str, ...] | None:
+        """The part of our run that a published time covers, or those whose sum it is; None for what the lab times.
+
+        A name that our runs do not have says that we have no such time.
+        """
+        return None
+
+    def published_fact(self, variant: str, case: str, metric: str) -> str | None:
+        """The number among our run's facts that a published figure of `metric` is held against; None where none is.
+
+        What is published in % is held against a share from 0 to 1.
+        """
+        return None
+
+    def published_lack(self, variant: str, case: str, metric: str) -> str | None:
+        """Why no figure of ours can stand beside a published one, such as `needs hardware counters`; None where one can."""
+        return None
+
+    def counted(self, experiment: "Measured") -> Mapping[tuple[str, str, str], str]:
+        """(published variant, case, metric) -> ours as text, for published figures that are no single measured time.
+
+        What would need a cell that was not measured is left out.
+        """
+        return {}
+
+    @property
+    def claims(self) -> "Mapping[str, tuple[Evidence, ...]]":
+        """What tells of each claim of the lab's report, by its id: EVIDENCE of the lab's `claims.py`; empty without one."""
+        if not Path(inspect.getfile(type(self))).with_name("claims.py").is_file():
+            return {}
+        found: Mapping[str, tuple[Evidence, ...]] = importlib.import_module(f"{type(self).__module__}.claims").EVIDENCE
+        return found
+
+    def all_variants(self) -> tuple[Variant, ...]:
+        swept = tuple(variant for sweep in self.sweeps for variant in sweep.variants)
+        return self.ladder + self.peers + swept
+
+    def at_scale(self, scale: str) -> tuple[Variant, ...]:
+        """The variants that are measured at a scale, unless others are asked for."""
+        swept = tuple(variant for sweep in self.sweeps for variant in sweep.at_scale(scale))
+        return self.ladder + self.peers + swept
+
+    def variant(self, name: str) -> Variant:
+        """The variant of that name, sweep points and peers included."""
+        for candidate in self.all_variants():
+            if candidate.name == name:
+                return candidate
+        swept = [f"{each.variants[0].name.partition('=')[0]}={_points(each)}" for each in self.sweeps]
+        valid = [variant.name for variant in self.ladder + self.peers]
+        raise one_of("variant", name, valid + swept, near=[variant.name for variant in self.all_variants()])
+
+    def case(self, name: str, scale: str | None = None) -> Case:
+        """The case of that name, at `scale` or at the first scale that has it, or of any size that the lab takes."""
+        scales = (scale,) if scale else SCALES
+        found = [case for each in scales for case in self.cases(each)]
+        for case in found:
+            if case.name == name:
+                return case
+        return self.other_case(name, scales[0], found)
+
+    def other_case(self, name: str, scale: str, listed: Sequence[Case], what: str = "case") -> Case:
+        """A case that is not among `listed`, by its size. UsageError with what would be right."""
+        if case := self.sized(name, scale):
+            return case
+        raise one_of(what, name, [case.name for case in listed] + [self.other_sizes] * bool(self.other_sizes))
+
+
+def _points(sweep: Sweep) -> str:
+    """The points of a sweep for a message: all of them, or a few and how many there are."""
+    points = [str(variant.point) for variant in sweep.variants]
+    return "|".join(points) if len(points) <= 12 else f"{'|'.join(points[:3])}|... ({len(points)} points)"

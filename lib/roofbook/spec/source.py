@@ -1,0 +1,199 @@
+"""Kernel text with knobs. Knows no device: it resolves, renders, hashes and compares text.
+
+A knob is a macro that is set from outside (`LAYOUT=SOA`); its arms stand side by side at the top of the kernel file. What a
+compiler gets is exactly what `roofbook show` prints: the text after the knobs and the dialect have been expanded.
+"""
+
+import hashlib
+import io
+import json
+import re
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+
+from .. import paths
+
+DIALECTS = ("opencl", "cuda")
+_DIALECT_FOLDER = paths.LIBRARY / "spec" / "dialect"
+Knob = int | float | str
+
+
+@dataclass(frozen=True)
+class Source:
+    """One kernel file and the values of its knobs.
+
+    `path` is a `.k` file (neutral dialect) or a `.cu` file (CUDA only). Included files are looked up beside it.
+    """
+
+    path: Path
+    knobs: tuple[tuple[str, Knob], ...] = field(default=())
+
+    @classmethod
+    def of(cls, path: Path, **knobs: Knob) -> "Source":
+        """A source with knobs by name. ValueError for a knob or an arm that the text never names: a typo picks no arm."""
+        for name, value in knobs.items():
+            if not _names(path, name):
+                raise ValueError(f"{path.name} has no knob {name}")
+            if str(value).isupper() and not _names(path, str(value)):
+                raise ValueError(f"{path.name}: knob {name} has no arm {value}")
+        return cls(path, tuple(sorted(knobs.items())))
+
+    def turn(self, **knobs: Knob) -> "Source":
+        """The same text with some knobs set otherwise."""
+        turned = dict(Source.of(self.path, **knobs).knobs)
+        return Source(self.path, tuple(sorted({**dict(self.knobs), **turned}.items())))
+
+    def without(self, *names: str) -> "Source":
+        """The same text with these knobs unset."""
+        return replace(self, knobs=tuple(item for item in self.knobs if item[0] not in names))
+
+    def resolve(self) -> str:
+        """The text with its knobs expanded and the dialect's words left as they are: what a diff should compare."""
+        return _preprocess(self.path, self.knobs, None)
+
+    def render(self, dialect: str) -> str:
+        """Plain OpenCL C or CUDA C++, fit to read, to compile and to paste elsewhere."""
+        if dialect not in DIALECTS:
+            raise ValueError(f"no dialect {dialect!r}; there are {', '.join(DIALECTS)}")
+        if dialect == "opencl" and self.path.suffix == ".cu":
+            raise ValueError(f"{self.path.name} is CUDA only")
+        return _preprocess(self.path, self.knobs, dialect)
+
+    @property
+    def sha256(self) -> str:
+        """Of the resolved text: two sources with the same hash compile to the same code."""
+        return hashlib.sha256(self.resolve().encode()).hexdigest()
+
+    def diff(self, parent: "Source", names: tuple[str, str] = ("parent", "variant")) -> str:
+        """Unified diff from `parent` to this source, both resolved; empty where nothing differs."""
+        from difflib import unified_diff
+
+        lines = unified_diff(parent.resolve().splitlines(), self.resolve().splitlines(), *names, lineterm="")
+        return "\n".join(lines)
+
+
+def _names(path: Path, word: str) -> bool:
+    """Whether the file, or one that it includes, has the word."""
+    if word not in _words(path):
+        _words.cache_clear()  # it may have been edited since
+    return word in _words(path)
+
+
+@lru_cache(maxsize=256)
+def _words(path: Path) -> frozenset[str]:
+    """Of the file and of all that it may include; many files include the same ones, which are read once."""
+    text = path.read_text()
+    return frozenset(re.findall(r"\w+", text)).union(*(_words(file) for file in _included(path.parent, text)))
+
+
+def _included(folder: Path, text: str) -> list[Path]:
+    """The files beside a kernel, else of the dialect, that its text names."""
+    names = dict.fromkeys(re.findall(r'"([\w.]+\.\w+)"', text))
+    found = ([file for file in (folder / name, _DIALECT_FOLDER / name) if file.is_file()] for name in names)
+    return [files[0] for files in found if files]
+
+
+def _family(path: Path) -> dict[Path, str]:
+    """The file and all that it may include, with their texts."""
+    texts: dict[Path, str] = {}
+    open_ends = [path]
+    while open_ends:
+        file = open_ends.pop()
+        if file not in texts:
+            texts[file] = file.read_text()
+            open_ends.extend(_included(path.parent, texts[file]))
+    return texts
+
+
+_LACKS = {
+    "cuda": {r"\bhalf_to_float\(": "half.cuda.h", r"\bnative_rsqrt\(|\bfloat(8|16)\b": "vectors.cuda.h"},
+    "opencl": {r"\batomic_add_float\(": "atomics.opencl.h"},
+}
+"""Words of a kernel that a language lacks -> what defines them there."""
+
+_KNOB_LINES = re.compile(r"^(//\n)?(// Knobs? [^\n]*\n)(//  [^\n]*\n|// Knobs? [^\n]*\n)*", re.M)
+"""The lines that document a file's knobs: once these are set, they tell the reader of the result nothing."""
+
+
+def _wrap(line: str, width: int = 116) -> str:
+    """Expanded macros make long lines: break them after commas outside of strings, as a person would."""
+    indent = " " * (len(line) - len(line.lstrip()) + 6)
+    lines: list[str] = []
+    while len(line) > width:
+        code = line.partition("//")[0][:width]
+        commas = [at for at in range(len(indent) + 1, len(code) - 1) if code[at : at + 2] == ", "]
+        outside = [at for at in commas if code.count('"', 0, at) % 2 == 0]
+        if not outside:
+            break
+        lines.append(line[: outside[-1] + 1])
+        line = indent + line[outside[-1] + 2 :]
+    return "\n".join([*lines, line])
+
+
+@lru_cache(maxsize=1024)
+def _expand(
+    path: Path, family: tuple[tuple[str, str], ...], knobs: tuple[tuple[str, Knob], ...], dialect: str | None
+) -> str:
+    """The text of `path`, expanded, or as it was expanded before: that takes the longest of all that a page needs.
+
+    family: name and text of the file and of all it includes: an edit to any of them is another key of the cache.
+    """
+    said = json.dumps([family, knobs, dialect, _expander()])
+    return paths.cached_text(
+        "expanded", hashlib.sha256(said.encode()).hexdigest(), lambda: _expanded(path, knobs, dialect)
+    )
+
+
+@lru_cache
+def _expander() -> list[str]:
+    """What expands besides the text itself: the dialects, the preprocessor, and this file."""
+    from importlib import metadata  # takes longer to import than all else here
+
+    files = [*sorted(_DIALECT_FOLDER.iterdir()), Path(__file__)]
+    return [*(file.read_text() for file in files if file.is_file()), metadata.version("pcpp")]
+
+
+def _expanded(path: Path, knobs: tuple[tuple[str, Knob], ...], dialect: str | None) -> str:
+    import pcpp  # takes a while
+
+    problems: list[str] = []
+
+    class Expander(pcpp.Preprocessor):  # type: ignore[misc]
+        def on_comment(self, token: object) -> bool:
+            return True  # keep comments: the result is to be read
+
+        def on_error(self, file: str, line: int, message: str) -> None:
+            problems.append(f"{file}:{line}: {message}")
+
+        def on_include_not_found(self, malformed: bool, system: bool, folder: str, name: str) -> None:
+            if not system:
+                problems.append(f"{path.name} includes {name}, which is not there")
+            raise pcpp.OutputDirective(pcpp.Action.IgnoreAndPassThrough)
+
+    expander = Expander()
+    expander.line_directive = None
+    for folder in (path.parent, _DIALECT_FOLDER):
+        expander.add_path(str(folder))
+    for name, value in knobs:
+        expander.define(f"{name} {value}")
+    prelude = (_DIALECT_FOLDER / f"{dialect}.h").read_text() if dialect else ""
+    marker = "// <kernel>"
+    expander.parse(f"{prelude}\n{marker}\n{path.read_text()}", str(path))
+    out = io.StringIO()
+    expander.write(out)
+    if problems:
+        raise ValueError("; ".join(problems))
+    text = out.getvalue().split(marker, 1)[1]
+    text = re.sub(r"[ \t]+$", "", text, flags=re.M)
+    text = _KNOB_LINES.sub("", text)
+    text = re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
+    text = "\n".join(_wrap(line) for line in text.split("\n"))
+    for word, file in _LACKS.get(dialect or "", {}).items():
+        if re.search(word, text):
+            text = (_DIALECT_FOLDER / file).read_text() + text
+    return text
+
+
+def _preprocess(path: Path, knobs: tuple[tuple[str, Knob], ...], dialect: str | None) -> str:
+    return _expand(path, tuple((file.name, text) for file, text in _family(path).items()), knobs, dialect)

@@ -1,0 +1,500 @@
+"""Devices side by side, from rows of a store that are made up here: numbers, verdicts, published times, and the page."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import threading
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from roofbook.analysis import comparison, stats, verdicts
+from roofbook.analysis.comparison import Comparison, Pair
+from roofbook.analysis.evidence import of_host
+from roofbook.analysis.readings import Ratio
+from roofbook.analysis.verdicts import Place
+from roofbook.book import fragments, site
+from roofbook.errors import UsageError
+from roofbook.report import comparison_table as report
+from roofbook.spec import registry
+from roofbook.store.parquet import Store
+
+STARTED = datetime(2026, 1, 1, 10, tzinfo=UTC)
+H200, CPU = "NVIDIA H200", "A CPU"
+CUDA = Place("nvidia-h200", "cuda", H200, "gpu")
+OPENCL = Place("nvidia-h200", "opencl", H200, "gpu")
+POCL = Place("a-cpu", "opencl", CPU, "cpu")
+GRID = "128x128"
+
+
+def row(variant: str, seconds: float, place: Place = CUDA, lab: str = "lbm", **other: Any) -> dict[str, Any]:
+    """A verified row of a run of its own on that place; what runs on the host is a row of the CPU."""
+    known = registry.get(lab).variant(variant)
+    on = POCL if of_host(known) else place
+    drift = 1 + 0.001 * np.sin(np.arange(12) + len(variant))
+    return {
+        "run": f"20260101T100000Z-{place.backend}{place.kind}", "started": STARTED, "lab": lab, "variant": variant,
+        "parent": known.parent, "case": GRID, "scale": "published", "role": known.role, "axis": known.axis,
+        "point": known.point, "device": on.device, "device_name": on.name, "device_kind": on.kind, "policy": "{}",
+        "backend": "host" if known.backends == {"host"} else on.backend, "timed": "loop", "unit": "step", "units": 1,
+        "cell_key": variant, "env_key": "e", "status": "ok", "samples_s": (seconds * drift).tolist(),
+        "source_sha256": known.source.sha256 if known.source else None, "rounds": list(range(12)), "error": 0.0,
+        "bound": 0.0, "extra": "{}", "provenance": json.dumps({"cpu": "A processor", "threads_usable": 8}),
+    } | other  # fmt: skip
+
+
+def store(folder: Path, *rows: dict[str, Any]) -> Store:
+    found = Store(folder)
+    if rows:
+        found.append(rows, "recorded")
+    return found
+
+
+def only(folder: Path, *rows: dict[str, Any], lab: str = "lbm") -> Comparison:
+    """The one case that these rows make."""
+    (found,) = comparison.compared(registry.get(lab), store(folder, *rows), "published")
+    return found
+
+
+def everywhere(variant: str, cuda: float, opencl: float, pocl: float, **other: Any) -> list[dict[str, Any]]:
+    times = ((CUDA, cuda), (OPENCL, opencl), (POCL, pocl))
+    return [row(variant, seconds, place, **other) for place, seconds in times]
+
+
+# -- the numbers -------------------------------------------------------------------------------------------------------
+
+
+def test_each_place_has_its_time_with_its_interval_and_each_pair_its_ratio(tmp_path: Path) -> None:
+    found = only(tmp_path, *everywhere("fused", 2e-5, 1e-5, 4e-4), *everywhere("soa", 1e-5, 1e-5, 1e-4))
+    assert (found.lab.name, found.scale, found.case) == ("lbm", "published", GRID)
+    assert set(found.places) == {CUDA, OPENCL, POCL} and found.places[-1] == POCL
+    assert [name for name, times in found.times.items() if times] == ["fused", "soa"]
+    time = found.times["fused"][OPENCL]
+    assert time.seconds == pytest.approx(1e-5, rel=1e-3) and time.low < time.seconds < time.high and time.note == ""
+    backends, processors = found.ratios
+    assert (str(backends), str(processors)) == (
+        "NVIDIA H200: OpenCL against CUDA",
+        "NVIDIA H200, OpenCL against A CPU, OpenCL",
+    )
+    ratio = found.ratios[backends]["fused"]
+    assert ratio.estimate == pytest.approx(2) and ratio.low < 2 < ratio.high and ratio.how == "across runs"
+    assert {name: comparison.verdict(each) for name, each in found.ratios[backends].items()} == {
+        "fused": "faster", "soa": "same",
+    }  # fmt: skip
+    against = found.ratios[processors]["soa"]
+    assert against.estimate == pytest.approx(10) and against.how == "across devices"
+    (turned,) = [
+        each.ratios[Pair(CUDA, OPENCL)]["fused"]
+        for each in comparison.compared(
+            registry.get("lbm"), Store(tmp_path), "published", lambda _: [Pair(CUDA, OPENCL)]
+        )
+    ]
+    assert comparison.verdict(turned) == "slower" and turned.estimate == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(
+    ("broken", "why"),
+    [
+        ({"status": "failed", "reason": "out of <memory>", "samples_s": []}, "failed: out of <memory>"),
+        ({"error": 3.0}, "failed: not verified: error 3, allowed 0"),
+        ({"source_sha256": "of an older kernel"}, "not measured"),
+        ({"scale": "quick"}, "not measured"),
+        ({"role": "profile"}, "not measured"),
+    ],
+)
+def test_a_cell_without_a_verified_time_of_todays_kernel_says_why(
+    tmp_path: Path, broken: dict[str, Any], why: str
+) -> None:
+    rows = [row("fused", 1e-5), row("fused", 1e-5, OPENCL) | broken, row("soa", 1e-5), row("soa", 1e-5, OPENCL)]
+    found = only(tmp_path, *rows, row("graph", 1e-5))
+    assert OPENCL not in found.times["fused"] and found.lacks["fused"][OPENCL] == why
+    assert list(found.ratios[Pair(OPENCL, CUDA)]) == ["soa"]
+    assert found.lacks["graph"][OPENCL] == "not on this device"
+    assert found.lacks["ported"] == {CUDA: "not measured", OPENCL: "not measured"}, "shown for its published time"
+    assert "half-storage" not in found.times, "measured nowhere, published nowhere"
+
+
+def test_the_newest_row_counts_whether_recorded_or_the_readers_own(tmp_path: Path) -> None:
+    later: dict[str, Any] = {"run": "20260102T100000Z-bbbbbb", "started": STARTED + timedelta(days=1)}
+    kept = store(tmp_path, row("fused", 1e-5))
+    kept.append([row("fused", 3e-5, **later)], "local")
+    (found,) = comparison.compared(registry.get("lbm"), kept, "published")
+    assert found.times["fused"][CUDA].seconds == pytest.approx(3e-5, rel=1e-3)
+
+
+def test_what_runs_on_the_host_is_marked_and_in_no_ratio_of_a_gpu(tmp_path: Path) -> None:
+    found = only(tmp_path, *everywhere("fused", 1e-5, 1e-5, 1e-4), row("sequential", 1e-2), row("openmp", 1e-4))
+    for name in ("sequential", "openmp"):
+        assert {place: time.note for place, time in found.times[name].items()} == {
+            CUDA: "on the host", OPENCL: "on the host", POCL: "",
+        }  # fmt: skip
+    assert all(set(ratios) == {"fused"} for ratios in found.ratios.values())
+
+
+def test_pairs_are_the_backends_of_a_gpu_and_each_gpu_against_each_cpu() -> None:
+    other, another = Place("a100", "cuda", "A100", "gpu"), Place("b-cpu", "opencl", "B CPU", "cpu")
+    assert comparison.pairs([CUDA]) == comparison.pairs([POCL]) == comparison.pairs([]) == []
+    assert comparison.pairs([CUDA, OPENCL]) == [Pair(OPENCL, CUDA)]
+    assert comparison.pairs([OPENCL, CUDA, other, POCL, another]) == [
+        Pair(OPENCL, CUDA), Pair(OPENCL, POCL), Pair(OPENCL, another), Pair(other, POCL), Pair(other, another),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "right"),
+    [
+        (1.02, 1.1, "faster"),
+        (1.005, 1.1, "same"),
+        (0.9, 0.98, "slower"),
+        (0.9, 0.995, "same"),
+        (0.9, 1.1, "same"),
+        (0, math.inf, "same"),
+    ],
+)
+def test_the_verdict_on_a_ratio(low: float, high: float, right: str) -> None:
+    assert comparison.verdict(Ratio(1.0, low, high, low <= 1 <= high, "")) == right
+
+
+samples = st.lists(st.floats(1e-7, 1e3), min_size=1, max_size=30)
+
+
+@given(samples, samples)
+def test_a_place_is_the_same_as_itself_and_two_turned_round_have_the_opposite_verdict(
+    one: list[float], other: list[float]
+) -> None:
+    def said(a: list[float], b: list[float]) -> str:
+        found = stats.unpaired_ratio(a, b)
+        return comparison.verdict(Ratio(found.estimate, found.low, found.high, found.same, "across runs"))
+
+    assert said(one, one) == "same"
+    opposite = {"faster": "slower", "slower": "faster", "same": "same"}
+    assert said(one, other) == opposite[said(other, one)]
+
+
+def test_a_place_held_against_itself_is_the_same_in_every_cell(tmp_path: Path) -> None:
+    kept = store(tmp_path, row("fused", 1e-5), row("soa", 2e-5))
+    (found,) = comparison.compared(registry.get("lbm"), kept, "published", lambda places: [Pair(CUDA, CUDA)])
+    assert [comparison.verdict(each) for each in found.ratios[Pair(CUDA, CUDA)].values()] == ["same", "same"]
+
+
+def test_the_summary_is_the_geometric_mean_over_the_ladder_and_the_peers_of_all_cases(tmp_path: Path) -> None:
+    rows = [*everywhere("fused", 4e-5, 1e-5, 1e-3), *everywhere("soa", 1e-5, 1e-5, 1e-3)]
+    rows += everywhere("soa", 1e-5, 2e-5, 1e-3, case="256x256")
+    rows += everywhere("flat-grid@wg=32x1", 9e-5, 1e-5, 1e-3)
+    made = comparison.compared(registry.get("lbm"), store(tmp_path, *rows), "published")
+    assert "flat-grid@wg=32x1" in made[0].ratios[Pair(OPENCL, CUDA)]
+    found = comparison.summaries(made)
+    assert list(found) == [Pair(OPENCL, CUDA), Pair(OPENCL, POCL)]
+    (line,) = found[Pair(OPENCL, CUDA)]
+    assert (line.cells, line.verdicts) == (3, {"faster": 1, "same": 1, "slower": 1})
+    assert line.mean == pytest.approx(2 ** (1 / 3)) and (line.least, line.greatest) == pytest.approx((0.5, 4))
+    (table, _) = report.overview(made)
+    assert re.search(r"Lattice Boltzmann +3 +1\.26 +0\.500 +4\.00 +1 +1 +1$", table.text, re.M)
+
+
+# -- published times ---------------------------------------------------------------------------------------------------
+
+
+def test_published_times_are_per_unit_of_the_variants_that_the_lab_maps_them_to(tmp_path: Path) -> None:
+    found = only(tmp_path, row("fused", 1e-5), row("flat-grid", 1e-6, POCL))
+    steps = registry.get("lbm").case(GRID, "published").params["iterations"]
+    assert found.published["fused"].keys() == {"Tesla P100"}
+    assert found.published["fused"]["Tesla P100"].seconds == pytest.approx(2.811 / steps)
+    swept = found.published["flat-grid@wg=32x1"]
+    assert swept.keys() == {"Tesla P100", "Tesla K20m", "Tesla V100", "GeForce GTX 1660 Ti"}
+    assert swept["Tesla V100"].seconds == pytest.approx(0.206 / steps)
+    assert math.isnan(swept["Tesla V100"].low) and swept["Tesla V100"].note == "as optimised, work-group 32x1"
+    assert found.published["flat-grid"]["Xeon E5-2680"].note == "as optimised OpenCL on CPU"
+    assert "no-compute" not in found.times, "a probe computes nothing, so its time is none of a step"
+    text = report.comparison(found).html
+    assert 'title="published as optimised, work-group 32x1"' in text and "(GeForce GTX 1660 Ti)" in text
+
+
+def test_of_trials_the_median_and_of_several_runs_the_shortest_is_shown(tmp_path: Path) -> None:
+    other: dict[str, Any] = {"lab": "cnn", "case": "256ch-224x224-k5", "unit": "layer"}
+    found = only(tmp_path, row("fissioned", 1e-3, **other), lab="cnn").published
+    assert found["sequential"]["host CPU"].seconds == 15.8858
+    assert found["fissioned"]["Tesla M60 (one chip)"].seconds == 0.073091
+    assert found["fissioned@without=unrolling"]["Tesla M60 (one chip)"].seconds == 1.3253
+
+
+def test_a_published_part_of_a_run_is_no_time_of_ours(tmp_path: Path) -> None:
+    other: dict[str, Any] = {"lab": "convpool", "case": "512x512x32x32-k3", "unit": "layer"}
+    found = only(tmp_path / "convpool", row("lists", 1e-3, **other), lab="convpool").published
+    assert {name: {device: time.seconds for device, time in each.items()} for name, each in found.items()} == {
+        "sequential": {"host CPU": 16.5},
+        "lists": {"GeForce GTX 680": 0.01},
+    }
+    other = {"lab": "lenet", "case": "batch-10000", "unit": "batch"}
+    assert not only(tmp_path / "lenet", row("baseline", 1e-3, **other), lab="lenet").published
+
+
+def test_a_lab_without_published_figures_is_compared_without_them(tmp_path: Path) -> None:
+    (tmp_path / "published").mkdir()
+    found = only(tmp_path, *everywhere("fused", 1e-5, 1e-5, 1e-4))
+    assert not found.published and list(found.times) == ["fused"]
+    assert "Published" not in report.comparison(found).text
+
+
+# -- the table, the data and the command -------------------------------------------------------------------------------
+
+
+def small(folder: Path) -> Store:
+    """Two labs: three places on one case of the one, a GPU alone on the other."""
+    failed = {"status": "failed", "reason": "out of <memory>", "samples_s": []}
+    rows = [*everywhere("fused", 2e-5, 1e-5, 4e-4), *everywhere("soa", 1e-5, 2e-5, 1e-4), row("sequential", 1e-2)]
+    rows += [row("tree", 1e-5), row("tree", 1e-5, OPENCL) | failed, row("fused", 1e-4, case="256x256")]
+    rows += [row("lists", 1e-3, lab="convpool", case="512x512x32x32-k3", unit="layer")]
+    return store(folder, *rows)
+
+
+def compared(kept: Store) -> list[Comparison]:
+    return [each for lab in registry.names() for each in comparison.compared(registry.get(lab), kept, "published")]
+
+
+def test_the_table_has_a_column_a_place_and_a_pair(tmp_path: Path) -> None:
+    (_, case, _) = compared(small(tmp_path))
+    table = report.comparison(case)
+    lines = {line.split("  ")[0]: line.replace("\u202f", " ") for line in table.text.splitlines()}
+    assert table.caption == "Lattice Boltzmann, 128x128: time per step in µs"
+    assert re.search(r" 10\.0 \[.+\] +20\.0 \[.+\] +400 \[.+\] +70\.3 \(Tesla P100\) +faster 2\.00 ", lines["fused"])
+    assert re.search(r"failed: out of <memory> +10\.0 .* not measured ", lines["tree"])
+    assert lines["sequential"].count("(on the host)") == 2
+    assert 'class="num verdict slower"' in table.html and "out of &lt;memory&gt;" in table.html
+    assert len(table.frame) == 3 * len(case.times) and table.frame["seconds"].notna().sum() == 10
+
+
+def test_the_data_is_json_of_all_cells_and_its_script_ends_where_it_should(tmp_path: Path) -> None:
+    made = compared(small(tmp_path))
+    text = report.picker(made)
+    (embedded,) = re.findall(r'<script type="application/json" id="devices-data">(.*?)</script>', text, re.S)
+    assert "<" not in embedded
+    found = json.loads(embedded)
+    assert [lab["name"] for lab in found["labs"]] == ["convpool", "lbm"]
+    ids = [place[0] for place in found["places"]]
+    assert ids[:3] == ["nvidia-h200/cuda", "nvidia-h200/opencl", "a-cpu/opencl"] and "published/Tesla V100" in ids
+    assert len(ids) == len(set(ids)) and not any("," in each for each in ids)
+    case = found["labs"][1]["cases"][0]
+    assert (case["id"], case["unit"], case["start"]) == (
+        "published/128x128",
+        "µs per step",
+        ["sequential", "fused", "soa", "flat-grid"],
+    )
+    shown, *numbers = case["cells"]["fused"]["1"]
+    assert (
+        shown.startswith("10.0 [")
+        and numbers[0] == pytest.approx(10, rel=1e-3)
+        and numbers[1] < numbers[0] < numbers[2]
+    )
+    assert case["cells"]["tree"]["1"] == ["failed: out of <memory>"]
+    assert case["ratios"]["soa"]["1/0"][0] == "slower" and case["pairs"]["1/0"] == "NVIDIA H200: OpenCL against CUDA"
+
+
+def test_no_name_of_a_variant_would_break_the_address_that_lists_them() -> None:
+    assert not [each.name for lab in registry.names() for each in registry.get(lab).all_variants() if "," in each.name]
+
+
+@pytest.fixture
+def roofbook(tmp_path: Path, command: Any) -> Any:
+    """Runs `roofbook compare` on a store of its own."""
+    return partial(command, "compare", "--results", str(tmp_path))
+
+
+def test_the_command_prints_all_places_or_those_asked_for(roofbook: Any, tmp_path: Path) -> None:
+    assert roofbook("lbm", GRID)[::2] == (
+        2,
+        "error: lbm was not measured at scale published or large yet; `roofbook run lbm --scale published` does it\n",
+    )
+    small(tmp_path)
+    code, out, err = roofbook("lbm", GRID)
+    assert (code, err) == (0, "") and "A CPU, OpenCL" in out and "NVIDIA H200: OpenCL against CUDA" in out
+    code, out, _ = roofbook("lbm", GRID, "--on", "nvidia-h200/cuda", "--on", "a-cpu")
+    assert code == 0 and "NVIDIA H200, CUDA against A CPU, OpenCL" in out and "NVIDIA H200, OpenCL" not in out
+    code, out, _ = roofbook("lbm", GRID, "--on", "nvidia-h200")
+    assert code == 0 and "against" in out and "A CPU" not in out
+    assert roofbook("lbm", GRID, "--on", "nvidia-h20")[2].startswith("error: unknown device on record 'nvidia-h20'; ")
+    assert roofbook("lbm", "12x128")[2].startswith("error: unknown case on record '12x128'; valid: 128x128, 256x256")
+
+
+def test_a_case_that_is_not_on_record_is_an_error_of_the_library_too(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="case on record"):
+        comparison.on_case(registry.get("lbm"), small(tmp_path), "1024x1024")
+
+
+# -- the page ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def page(unmeasured: Callable[[], Path], browser: Any) -> Iterator[str]:
+    """The address of the page of a site that was built of the small store."""
+    root = unmeasured()
+    small(root / "results")
+    fragments.renew(root)
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, format: str, *args: Any) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(site.build(root).parent)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}/devices.html"
+    server.shutdown()
+
+
+@pytest.fixture
+def tab(browser: Any) -> Iterator[Any]:
+    """A tab that must see no error of a script."""
+    opened = browser.new_page(viewport={"width": 1400, "height": 900})
+    wrong: list[str] = []
+    opened.on("console", lambda message: wrong.append(message.text) if message.type == "error" else None)
+    opened.on("pageerror", lambda error: wrong.append(str(error)))
+    yield opened
+    opened.close()
+    assert not wrong
+
+
+def bars(tab: Any) -> dict[str, list[str]]:
+    """The bars by variant, each by the place that it is of."""
+    return dict(
+        tab.evaluate(
+            "[...document.querySelectorAll('.pick-group')].map(group => [group.querySelector('strong').textContent,"
+            " [...group.querySelectorAll('.pick-bar > span:first-child')].map(each => each.textContent)])"
+        )
+    )
+
+
+@pytest.mark.site
+def test_picking_changes_the_chart_the_table_and_the_address_and_the_address_brings_it_back(
+    tab: Any, page: str
+) -> None:
+    tab.goto(page)
+    assert tab.locator("#devices-pick").is_visible() and bars(tab) == {
+        "sequential": ["host CPU, published"], "lists": ["NVIDIA H200, CUDA", "GeForce GTX 680, published"],
+    }  # fmt: skip
+    assert tab.evaluate("location.hash") == "", "nothing was picked yet"
+    tab.get_by_label("Lab").select_option("lbm")
+    assert list(bars(tab)) == ["sequential", "fused", "soa", "flat-grid"]
+    tab.get_by_label("soa", exact=True).uncheck()
+    tab.get_by_label("sequential", exact=True).uncheck()
+    tab.get_by_label("flat-grid", exact=True).uncheck()
+    tab.get_by_label("A CPU, OpenCL", exact=True).uncheck()
+    tab.get_by_label("Tesla P100, published").uncheck()
+    chosen = {"fused": ["NVIDIA H200, CUDA", "NVIDIA H200, OpenCL"]}
+    assert bars(tab) == chosen
+    widths = "[...document.querySelectorAll('.pick-bar b')].map(bar => bar.getBoundingClientRect().width)"
+    logarithmic = tab.evaluate(widths)
+    tab.get_by_label("Logarithmic axis").uncheck()
+    cuda, opencl = tab.evaluate(widths)
+    assert cuda == pytest.approx(2 * opencl, rel=0.01) and logarithmic[0] < 2 * logarithmic[1]
+    (line,) = tab.locator("#devices-pick tbody tr").all_inner_texts()
+    assert re.search(r"^fused\t20\.0 \[.*\]\t10\.0 \[.*\]\tfaster 2\.00 \[", line)
+    address, shown = tab.url, tab.locator("figcaption").inner_text()
+    assert "#lab=lbm&case=published/128x128&variants=fused&devices=nvidia-h200/cuda,nvidia-h200/opencl" in address
+    tab.goto("about:blank")
+    tab.goto(address)
+    assert bars(tab) == chosen and tab.locator("figcaption").inner_text() == shown
+    assert not tab.get_by_label("Logarithmic axis").is_checked()
+    tab.get_by_label("Case").select_option("published/256x256")
+    assert bars(tab) == {"fused": ["NVIDIA H200, CUDA"]}
+    tab.evaluate("location.hash = '#lab=lbm&case=published/128x128&variants=tree,no-such&devices=nvidia-h200/cuda'")
+    tab.wait_for_function("document.querySelector('.pick-group strong').textContent === 'tree'")
+    assert bars(tab) == {"tree": ["NVIDIA H200, CUDA"]}
+
+
+@pytest.mark.site
+def test_variants_are_found_by_name_and_an_empty_choice_says_what_to_do(tab: Any, page: str) -> None:
+    tab.goto(f"{page}#lab=lbm")
+    tab.get_by_label("Find variants").fill("SO")
+    shown = [each.inner_text() for each in tab.locator("[data-list=variants] label").all() if each.is_visible()]
+    assert shown == ["soa"]
+    tab.get_by_role("button", name="None").click()
+    assert list(bars(tab)) == ["sequential", "fused", "flat-grid"]
+    tab.get_by_label("Find variants").fill("")
+    tab.get_by_role("button", name="None").click()
+    assert bars(tab) == {} and "choose at least one" in tab.locator("figcaption").inner_text()
+    tab.get_by_role("button", name="All found").click()
+    assert {"soa", "tree"} <= set(bars(tab))
+    tab.goto(f"{page}#lab=constructor&case=__proto__&variants=&devices=x")
+    tab.reload()
+    assert bars(tab) == {} and tab.get_by_label("Lab").input_value() == "convpool"
+
+
+@pytest.mark.site
+def test_the_keyboard_reaches_the_form(tab: Any, page: str) -> None:
+    tab.goto(f"{page}#lab=lbm&variants=fused")
+    tab.get_by_label("Logarithmic axis").focus()
+    for _ in range(2):
+        tab.keyboard.press("Tab")
+    tab.keyboard.press("Space")
+    assert "NVIDIA H200, OpenCL" not in bars(tab)["fused"] and "NVIDIA H200, CUDA" in bars(tab)["fused"]
+
+
+@pytest.mark.site
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_pages_of_what_is_on_record_in_both_schemes_and_on_a_phone(browser: Any, page: str, scheme: str) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    opened = browser.new_page(color_scheme=scheme, viewport={"width": 390, "height": 900})
+    for name, must in (
+        (f"{page}#lab=lbm", ".verdict"),
+        (page.replace("devices", "claims"), ".verdict"),
+        (page.replace("devices", "index"), ".descent svg, table.glance"),
+    ):
+        opened.goto(name)
+        opened.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
+        opened.wait_for_function("document.getAnimations().every(each => each.playState !== 'running')")
+        assert opened.evaluate("document.documentElement.scrollWidth") <= 390, name
+        only = {} if "claims" not in name and scheme == "light" else {"runOnly": ["color-contrast"]}
+        found = Axe().run(opened, options={"preload": False, **only}).response["violations"]
+        assert not [each for each in found if each["impact"] in ("serious", "critical")], name
+        assert opened.locator(must).count(), name
+    opened.close()
+
+
+STYLE = (Path(__file__).parents[2] / "book" / "_assets" / "roofbook.css").read_text()
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance of #rrggbb, as WCAG 2 defines it."""
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return float(np.dot(linear, (0.2126, 0.7152, 0.0722)))
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_colour_of_every_verdict_is_legible_on_every_ground_of_a_table(scheme: str) -> None:
+    (block,) = re.findall(rf'html\[data-theme="{scheme}"\] {{(.*?)}}', STYLE, re.S)[:1]
+    colours = dict(re.findall(r"(--roofbook-\w+): (#\w{6});", block))
+    used = set(re.findall(r"--verdict: var\((--roofbook-\w+)\)", STYLE))
+    assert len(used) == 5
+    for name, ground in ((name, ground) for name in (*used, "--roofbook-quiet") for ground in ("ground", "soft")):
+        light, dark = sorted((luminance(colours[name]), luminance(colours[f"--roofbook-{ground}"])), reverse=True)
+        assert (light + 0.05) / (dark + 0.05) >= 4.5, (name, ground)
+
+
+def test_every_verdict_of_a_claim_and_of_a_ratio_has_its_colour() -> None:
+    rules = " ".join(re.findall(r"^(\.verdict[^{]*)\{ --verdict", STYLE, re.M))
+    named = {word.replace("-", " ") for word in re.findall(r"\.([\w-]+)", rules)} - {"verdict"}
+    assert named == {*verdicts.VERDICTS[:7], "faster", "slower"} - {"undecided"}, "undecided and same stay quiet"
+
+
+@pytest.mark.site
+def test_without_a_script_every_number_stands_in_the_tables(browser: Any, page: str) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    opened = context.new_page()
+    opened.goto(page)
+    assert (
+        not opened.locator("#devices-pick").is_visible() and opened.get_by_text("To pick takes JavaScript").is_visible()
+    )
+    assert "faster 2.00" in opened.content().replace("</td>", "").replace(" <small>", " ")
+    context.close()

@@ -1,0 +1,379 @@
+"""Each kind of evidence on rows that are made up: the number, and why there is none. The lab is made up as well."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from roofbook.analysis.evidence import (
+    AboveMost,
+    Bandwidth,
+    Best,
+    Cells,
+    Counterexample,
+    Even,
+    Evidence,
+    Extremes,
+    Fact,
+    Finding,
+    Intensity,
+    Lacking,
+    Linear,
+    NotHere,
+    NotTestable,
+    Pair,
+    Parts,
+    Share,
+)
+from roofbook.spec.lab import Case, Lab, Sweep, Variant, Work
+
+CASE = "small"
+STARTED = pd.Timestamp("2026-01-01T10:00:00Z")
+
+
+def variant(name: str, **other: Any) -> Variant:
+    return Variant(name, None, None, lambda *_: pytest.fail("nothing runs here"), "", "", **other)
+
+
+class MadeUp(Lab):
+    name = "made-up"
+    ladder = (
+        *(variant(name) for name in ("slow", "quick", "quicker", "other")),
+        variant("cuda-only", backends=frozenset({"cuda"})),
+        variant("on-host", backends=frozenset({"host"})),
+        variant("sequential", backends=frozenset({"opencl"}), options={"device": "host"}),
+    )
+
+    def __init__(self) -> None:
+        self.sweeps = (Sweep("width", "?", tuple(self.variant("slow").at("width", point) for point in (1, 2, 4, 8))),)
+
+    def cases(self, scale: str) -> Sequence[Case]:
+        return [Case(CASE, scale, {}, 1)]
+
+    def inputs(self, case: Case, seed: int) -> Mapping[str, Any]:
+        return {}
+
+    def reference(self, case: Case, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {}
+
+    def check(self, case: Case, variant: Variant, outputs: Any, reference: Any) -> tuple[float, float, str]:
+        return 0.0, 0.0, ""
+
+    def work(self, case: Case) -> Work:
+        return Work(1, 1, 1)
+
+
+LAB = MadeUp()
+
+
+def row(name: str, seconds: float, *, parts: Mapping[str, float] | None = None, **other: Any) -> dict[str, Any]:
+    """A verified row of 20 samples of 10 units around `seconds` a unit; rows drift together, each with its own small noise."""
+    facts = other.pop("facts", {})
+    drift = 1 + 0.1 * np.sin(np.arange(20)) + 0.002 * np.cos(7.0 * np.arange(20) + len(name))
+    told = {"parts": {part: (10 * each * drift).tolist() for part, each in (parts or {}).items()}, **facts}
+    return {
+        "run": "20260101T100000Z-aaaaaa", "started": STARTED, "variant": name, "case": CASE, "role": "step", "parent": None,
+        "device": "some-gpu", "units": 10, "status": "ok", "reason": None, "samples_s": (10 * seconds * drift).tolist(),
+        "rounds": list(range(20)), "error": 0.0, "bound": 1.0, "policy": "{}", "timed": "kernel", "flops": 40.0, "bytes": 20.0,
+        "extra": json.dumps(told),
+    } | other  # fmt: skip
+
+
+def moved(amount: float) -> str:
+    return json.dumps({"amount": amount})
+
+
+def ceilings(gigabytes: float = 100.0, gigaflops: float = 1000.0) -> pd.DataFrame:
+    """A slow copy of a small working set, `gigabytes` a second of a large one, and `gigaflops`."""
+    one = {"status": "ok", "units": 1, "extra": json.dumps({"amount": 1e9 * gigaflops})}
+    return pd.DataFrame([
+        one | {"variant": "copy", "case": "1 KiB", "bytes": 1e3, "extra": moved(1e3), "samples_s": [1.0]},
+        one
+        | {"variant": "copy", "case": "1 GiB", "bytes": 1e9 * gigabytes, "extra": moved(1e9 * gigabytes)}
+        | {"samples_s": [1.0, 2.0]},
+        one | {"variant": "fma-float32", "dtype": "float32", "case": "registers", "bytes": 0.0, "samples_s": [1.0]},
+    ])  # fmt: skip
+
+
+def cells(
+    *rows: dict[str, Any], backend: str = "opencl", kind: str = "gpu", peaks: pd.DataFrame | None = None
+) -> Cells:
+    """No row at all is a frame with columns, as the store hands it over."""
+    frame = pd.DataFrame(list(rows), columns=None if rows else list(row("slow", 1)))
+    timed, counted = (frame[(frame["role"] == "profile") == asked] for asked in (False, True))
+    return Cells(LAB, timed, ceilings() if peaks is None else peaks, counted, backend=backend, kind=kind)
+
+
+def sweep(*seconds: float, **other: Any) -> list[dict[str, Any]]:
+    """Rows of the points 1, 2, 4, 8."""
+    return [row(f"slow@width={2**at}", each, **other) for at, each in enumerate(seconds)]
+
+
+def test_a_pair_is_a_ratio_of_rounds() -> None:
+    pair = Pair("slow", "quick", CASE)
+    found = pair.find(cells(row("slow", 3.0), row("quick", 1.0)))
+    assert found.estimate == pytest.approx(3, rel=0.01) and (found.turn, found.below, found.how) == (1, False, "")
+    assert 2.98 < found.low < found.high < 3.02, "the drift of 10 % is that of both and cancels"
+    assert pair.variants(LAB) == ("slow", "quick") and pair.where == CASE
+    across = pair.find(cells(row("slow", 3.0), row("quick", 1.0, run="another")))
+    assert across.how == "across runs" and across.low < 2.9 < 3.1 < across.high
+
+
+def test_a_pair_is_of_the_newest_run_that_has_both_though_one_of_them_is_newer() -> None:
+    """Side by side says more than newer; but what fails today has no time, and a run that lacks one is none of both."""
+    older, newer = ({"run": f"run {day}", "started": STARTED + pd.Timedelta(days=day)} for day in (1, 2))
+    rows = [row("slow", 9.0), row("quick", 1.0), row("slow", 4.0, **older), row("quick", 2.0, **older)]
+    alone = row("quick", 1.0, **newer)
+    pair = Pair("slow", "quick", CASE)
+    found = pair.find(cells(*rows, alone))
+    assert found.estimate == pytest.approx(2.0, rel=0.01) and "across runs" not in found.how
+    apart = pair.find(cells(row("slow", 9.0), alone))
+    assert apart.estimate == pytest.approx(9.0, rel=0.01) and "across runs" in apart.how
+    wrong = row("slow", 4.0, **older) | {"error": 2.0}
+    assert pair.find(cells(rows[0], wrong, rows[3], row("slow", 6.0, **newer))).how == "across runs"
+    with pytest.raises(Lacking, match=r"^quick failed: "):
+        pair.find(cells(*rows, alone | {"status": "failed", "reason": "it does not build"}))
+
+
+def test_a_pair_may_be_said_to_stay_below_a_factor() -> None:
+    found = Pair("slow", "quick", CASE, below=2.0).find(cells(row("slow", 3.0), row("quick", 1.0)))
+    assert (found.turn, found.below) == (2.0, True) and found.estimate == pytest.approx(3, rel=0.01)
+
+
+def test_a_pair_takes_parts_of_runs() -> None:
+    pair = Pair(Parts("slow", ("copy", "free")), Parts("quick", ("copy",)), CASE)
+    rows = row("slow", 9.0, parts={"copy": 3.0, "free": 1.0}), row("quick", 1.0, parts={"copy": 2.0})
+    assert pair.find(cells(*rows)).estimate == pytest.approx(2, rel=0.01)
+    assert pair.where == "small, copy + free" and pair.variants(LAB) == ("slow", "quick")
+    same = Pair(Parts("slow", ("copy",)), Parts("slow", ("free",)), CASE)
+    assert same.variants(LAB) == ("slow",) and same.find(cells(*rows)).estimate == pytest.approx(3, rel=0.01)
+    with pytest.raises(Lacking, match="quick has no part 'copy'"):
+        pair.find(cells(rows[0], row("quick", 1.0)))
+    with pytest.raises(Lacking, match="copy of quick took no time"):
+        pair.find(cells(rows[0], row("quick", 1.0, parts={"copy": 0.0})))
+
+
+def test_a_pair_of_a_kind_of_device_is_tested_on_no_other() -> None:
+    pair = Pair("slow", "on-host", CASE, kind="cpu")
+    rows = row("slow", 3.0), row("on-host", 1.0)
+    with pytest.raises(NotHere, match="about a CPU"):
+        pair.find(cells(*rows))
+    assert pair.find(cells(*rows, kind="cpu")).estimate == pytest.approx(3, rel=0.01)
+
+
+def test_a_variant_of_another_backend_is_not_missing_but_not_for_here() -> None:
+    pair = Pair("slow", "cuda-only", CASE)
+    with pytest.raises(NotHere, match="cuda-only is not for opencl"):
+        pair.find(cells(row("slow", 3.0)))
+    assert pair.find(cells(row("slow", 3.0), row("cuda-only", 1.0), backend="cuda")).estimate > 2.9
+    for hosted in ("on-host", "sequential"):
+        found = Pair(hosted, "cuda-only", CASE).find(
+            cells(row(hosted, 3.0, device="a-cpu"), row("cuda-only", 1.0), backend="cuda")
+        )
+        assert found.how == "across devices"
+
+
+KINDS: list[tuple[Evidence, list[dict[str, Any]]]] = [
+    (Pair("slow", "quick", CASE), [row("slow", 2.0), row("quick", 1.0)]),
+    (Best("width", ("2",), CASE), sweep(2.0, 1.0, 3.0, 4.0)),
+    (Extremes("width", CASE), sweep(2.0, 1.0, 3.0, 4.0)),
+    (
+        AboveMost("slow", "quick", (("quick", "quicker"),), CASE),
+        [row("slow", 4.0), row("quick", 2.0), row("quicker", 1.9)],
+    ),
+    (Share("slow", "copy", ("copy", "free"), CASE), [row("slow", 4.0, parts={"copy": 1.0, "free": 3.0})]),
+    (Fact("registers", "slow", "quick", CASE), [row(name, 1, facts={"registers": 32}) for name in ("slow", "quick")]),
+    (Even("slow", ("a", "b"), CASE, "share"), [row("slow", 1, facts={"a": 0.5, "b": 0.5})]),
+    (
+        Counterexample("full", ("slow", "quick"), CASE),
+        [row("slow", 2, facts={"full": 1.0}), row("quick", 1, facts={"full": 0.5})],
+    ),
+    (Linear("width", CASE), sweep(1.0, 2.0, 4.0, 8.0)),
+    (Intensity("slow", CASE), [row("slow", 1)]),
+    (Bandwidth("slow", CASE), [row("slow", 1)]),
+]
+
+
+@pytest.mark.parametrize(("evidence", "rows"), KINDS, ids=lambda each: type(each).__name__)
+def test_every_kind_finds_its_cells_and_says_which_one_is_missing(
+    evidence: Evidence, rows: list[dict[str, Any]]
+) -> None:
+    names = {each["variant"] for each in rows}
+    assert set(evidence.variants(LAB)) == names, "what it says it needs is what it reads"
+    found = evidence.find(cells(*rows))
+    assert found.low <= found.estimate <= found.high and math.isfinite(found.estimate)
+    with pytest.raises(Lacking):
+        evidence.find(cells())
+    for at, left_out in enumerate(rows):
+        with pytest.raises(Lacking, match=left_out["variant"]) as caught:
+            evidence.find(cells(*rows[:at], *rows[at + 1 :]))
+        assert not isinstance(caught.value, NotHere)
+
+
+@pytest.mark.parametrize(
+    ("broken", "why"),
+    [
+        ({"status": "failed", "reason": "does not build", "samples_s": []}, "does not build"),
+        ({"error": 2.0}, "not verified: error 2"),
+        ({"error": float("nan")}, "not verified: error nan"),
+    ],
+)
+@pytest.mark.parametrize(("evidence", "rows"), KINDS, ids=lambda each: type(each).__name__)
+def test_no_kind_takes_a_number_from_a_row_that_failed_or_was_not_verified(
+    evidence: Evidence, rows: list[dict[str, Any]], broken: dict[str, Any], why: str
+) -> None:
+    for at in range(len(rows)):
+        if not isinstance(evidence, Best | Extremes | Counterexample):  # of these, one that failed is left out
+            with pytest.raises(Lacking, match=why):
+                evidence.find(cells(*rows[:at], rows[at] | broken, *rows[at + 1 :]))
+    with pytest.raises(Lacking):
+        evidence.find(cells(*(each | broken for each in rows)))
+
+
+def test_the_newest_row_counts_also_where_it_failed() -> None:
+    later = {"started": STARTED + pd.Timedelta(days=1)}
+    pair, rows = Pair("slow", "quick", CASE), [row("slow", 2.0), row("quick", 1.0)]
+    assert pair.find(cells(*rows, row("quick", 0.5, **later))).estimate == pytest.approx(4, rel=0.01)
+    with pytest.raises(Lacking, match="wrong result"):
+        pair.find(cells(*rows, row("quick", 0.5, **later, status="failed", reason="wrong result")))
+
+
+def test_the_best_point_is_held_against_the_quickest_of_the_others() -> None:
+    best = Best("width", ("2",), CASE)
+    found = best.find(cells(*sweep(2.0, 1.0, 3.0, 4.0)))
+    assert found.estimate == pytest.approx(2, rel=0.01) and found.how == "2 beside 1"
+    assert best.find(cells(*sweep(2.0, 1.0, 0.5, 4.0))).estimate == pytest.approx(0.5, rel=0.01)
+    two = Best("width", ("1", "2"), CASE, others=("8",))
+    assert two.find(cells(*sweep(2.0, 1.0, 0.5, 4.0))).how == "2 beside 8"
+    assert set(two.variants(LAB)) == {f"slow@width={point}" for point in (1, 2, 8)}
+
+
+def test_a_point_that_failed_is_no_rival_but_the_best_itself_must_run() -> None:
+    best = Best("width", ("2",), CASE)
+    rows = sweep(2.0, 1.0, 3.0, 4.0)
+    failed = [each | {"status": "failed", "reason": "no memory"} for each in rows]
+    assert best.find(cells(failed[0], *rows[1:])).how == "2 beside 4"
+    with pytest.raises(Lacking, match="all of 2 failed"):
+        best.find(cells(rows[0], failed[1], *rows[2:]))
+    with pytest.raises(Lacking, match="all of others failed"):
+        best.find(cells(failed[0], rows[1], *failed[2:]))
+
+
+def test_extremes_are_the_slowest_point_and_the_quickest() -> None:
+    found = Extremes("width", CASE).find(cells(*sweep(2.0, 1.0, 3.0, 4.0)))
+    assert found.estimate == pytest.approx(4, rel=0.01) and found.how == "2 beside 8"
+    failed = [each | {"status": "failed"} for each in sweep(2.0, 1.0, 3.0, 4.0)]
+    with pytest.raises(Lacking, match="fewer than two"):
+        Extremes("width", CASE).find(cells(*failed[:3], *sweep(2.0, 1.0, 3.0, 4.0)[3:]))
+
+
+@pytest.mark.parametrize(("seconds", "turn"), [((8.0, 1.0, 4.0), 1.5), ((8.0, 9.0, 9.1), 1.0)])
+def test_a_step_is_held_against_the_median_of_others_but_never_below_one(
+    seconds: tuple[float, ...], turn: float
+) -> None:
+    names = ("other", "quicker", "sequential")
+    rows = [row("slow", 18.0), row("quick", 6.0), *(row(*each) for each in zip(names, seconds, strict=True))]
+    others = (("quick", "other"), ("quick", "quicker"), ("quick", "sequential"))
+    found = AboveMost("slow", "quick", others, CASE).find(cells(*rows))
+    assert found.estimate == pytest.approx(3, rel=0.01) and found.turn == pytest.approx(turn, rel=0.01)
+    assert "median of the other steps" in found.how
+
+
+def test_a_share_is_of_each_sample() -> None:
+    share = Share("slow", "copy", ("copy", "free"), CASE, 0.5)
+    found = share.find(cells(row("slow", 9.0, parts={"copy": 1.0, "free": 3.0})))
+    assert found.estimate == pytest.approx(0.25) and found.turn == 0.5 and found.high - found.low < 1e-6
+
+
+def test_facts_are_exact_numbers() -> None:
+    fact = Fact("registers", "slow", "quick", CASE)
+
+    def of(slow: Any, quick: Any) -> Finding:
+        return fact.find(cells(row("slow", 1, facts={"registers": slow}), row("quick", 1, facts={"registers": quick})))
+
+    assert of(32, 48) == Finding(1.5, 1.5, 1.5, "32 with slow, 48 with quick")
+    assert of(0, 0).estimate == 1 and of(0, 8).estimate == math.inf and of(8, 0).estimate == 0
+    for untold in (None, "32", True, float("nan")):
+        with pytest.raises(NotHere, match="slow does not tell 'registers' by this backend"):
+            of(untold, 48)
+
+
+def test_numbers_that_are_alike_are_held_against_one() -> None:
+    even = Even("slow", ("a", "b", "c"), CASE, "share")
+    found = even.find(cells(row("slow", 1, facts={"a": 0.3, "b": 0.4, "c": 0.3})))
+    assert found.estimate == pytest.approx(4 / 3) and even.effect == 1 and "0.4" in found.how
+    with pytest.raises(Lacking, match="share of slow is 0"):
+        even.find(cells(row("slow", 1, facts={"a": 0.3, "b": 0.0, "c": 0.3})))
+
+
+def test_a_counterexample_is_the_pair_that_speaks_most_for_it() -> None:
+    evidence = Counterexample("full", ("slow", "quick", "quicker"), CASE)
+
+    def of(**told: tuple[float, float]) -> Finding:
+        return evidence.find(cells(*(row(name, time, facts={"full": full}) for name, (time, full) in told.items())))
+
+    found = of(slow=(4.0, 1.0), quick=(2.0, 0.5), quicker=(1.0, 0.25))
+    assert found.estimate == pytest.approx(4, rel=0.01) and found.how == "quicker with 0.25, slow with 1"
+    assert of(slow=(4.0, 0.25), quick=(2.0, 0.5), quicker=(1.0, 1.0)).high < 1, "more of it is always faster"
+    with pytest.raises(Lacking, match="the same for all"):
+        of(slow=(4.0, 1.0), quick=(2.0, 1.0), quicker=(1.0, 1.0))
+
+
+def test_a_line_explains_what_rises_evenly_and_nothing_that_falls() -> None:
+    line = Linear("width", CASE)
+    assert line.find(cells(*sweep(3.0, 4.0, 6.0, 10.0))).estimate == pytest.approx(1, abs=1e-3)
+    assert line.find(cells(*sweep(1.0, 1.0, 1.0, 100.0))).estimate < line.turn
+    assert line.find(cells(*sweep(8.0, 4.0, 2.0, 1.0))).estimate == 0
+
+
+def test_intensity_turns_at_the_ridge_and_bandwidth_is_of_the_largest_working_set() -> None:
+    held = cells(row("slow", 4e-10), peaks=ceilings(100, 1000))
+    assert Intensity("slow", CASE).find(held) == Finding(2.0, 2.0, 2.0, "the ridge is 10", 10.0)
+    found = Bandwidth("slow", CASE).find(held)
+    assert found.estimate == pytest.approx(0.5, rel=0.02) and found.low < found.estimate < found.high
+    assert found.turn == 0
+    for evidence in (Intensity("slow", CASE), Bandwidth("slow", CASE)):
+        with pytest.raises(Lacking, match="no ceilings"):
+            evidence.find(cells(row("slow", 4e-10), peaks=ceilings()[:0]))
+
+
+def test_what_is_not_testable_says_why() -> None:
+    evidence = NotTestable("needs a counter")
+    assert evidence.variants(LAB) == () and evidence.case == ""
+    with pytest.raises(NotHere, match="needs a counter"):
+        evidence.find(cells())
+
+
+def test_the_quickest_point_of_a_sweep_is_told_in_work_items_a_core() -> None:
+    from roofbook.spec import registry
+
+    lab = registry.get("cnn")
+    (evidence,) = lab.claims["more-than-cores"]
+    names = evidence.variants(lab)
+    assert all(lab.excuse(lab.variant(name), lab.case(evidence.case)) is None for name in names) and len(names) > 30
+
+    def held(items: dict[str, float]) -> pd.DataFrame:
+        rows = [
+            row(name, 2e-3 if name != names[0] else 1e-3)
+            | {"case": evidence.case, "extra": json.dumps({"work_items": items.get(name, 4000), "cores": 1000})}
+            for name in names
+        ]
+        return pd.DataFrame(rows)
+
+    def found(items: dict[str, float], **other: str) -> Any:
+        mine = Cells(lab, held(items).assign(**other), ceilings(), pd.DataFrame(), backend="opencl", kind="gpu")
+        return evidence.find(mine)
+
+    told = found({names[0]: 2500, names[-1]: 500})
+    assert (told.estimate, told.turn) == (2.5, 1.0) and "0.5 a core" in told.how
+    assert found({names[0]: 250, names[-1]: 500}).estimate == 0.25
+    with pytest.raises(NotHere, match=r"as few work-items as this device has cores: at least 2\.5 a core"):
+        found({names[0]: 2500})
+    with pytest.raises(Lacking, match="all points of the sweep failed"):
+        found({names[-1]: 500}, status="failed", reason="no memory")

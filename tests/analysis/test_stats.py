@@ -1,0 +1,222 @@
+"""The statistics keep their word: A/A pairs differ at most 5 % of the time, a true 3 % is found, bad input refused."""
+
+import math
+from collections.abc import Callable
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numpy.typing import NDArray
+
+from roofbook.analysis import stats
+
+SERIES = 2000
+LIMIT = 0.05
+Array = NDArray[np.float64]
+Pair = tuple[Array, Array]
+KINDS = ["normal", "spikes", "drift", "correlated", "clock states", "coarse timer"]
+
+times = st.floats(1e-6, 1e6, allow_subnormal=False)
+samples = st.lists(times, min_size=1, max_size=40)
+pairs = st.integers(1, 40).flatmap(lambda n: st.tuples(*[arrays(float, n, elements=times)] * 2))
+
+
+def noise(kind: str, rng: np.random.Generator, count: int, length: int) -> Array:
+    """Run times around 1 in the order of time, shape (count, length)."""
+    normal = rng.standard_normal((count, length))
+    if kind == "spikes":
+        spikes: Array = (rng.random(normal.shape) < 0.1) * rng.pareto(1.2, normal.shape)
+        return np.exp(0.01 * normal) * (1 + 0.2 * spikes)
+    if kind == "drift":
+        return np.exp(0.01 * normal + np.linspace(0, 0.1, length))
+    if kind == "correlated":
+        for i in range(1, length):
+            normal[:, i] = 0.5 * normal[:, i - 1] + math.sqrt(0.75) * normal[:, i]
+        return np.exp(0.02 * normal)
+    if kind == "clock states":
+        slow: Array = (np.cumsum(rng.random(normal.shape) < 0.05, axis=1) % 2).astype(float)
+        return np.exp(0.002 * normal) * (1 + 0.08 * slow)
+    if kind == "coarse timer":
+        return np.round(1000 * np.exp(0.001 * normal)) / 1000
+    return np.exp(0.01 * normal)
+
+
+def twins(kind: str, rng: np.random.Generator, rounds: int, *, mirrored: bool = True) -> tuple[Array, Array]:
+    """A/A, both sides from one series by rounds: order at random and mirrored in the next round, or always a first."""
+    series = noise(kind, rng, SERIES, 2 * rounds).reshape(SERIES, rounds, 2)
+    swap = np.repeat(rng.random((SERIES, (rounds + 1) // 2)) < 0.5, 2, axis=1)[:, :rounds]
+    swap[:, 1::2] ^= True
+    swap &= mirrored
+    return np.where(swap, series[..., 1], series[..., 0]), np.where(swap, series[..., 0], series[..., 1])
+
+
+def until_quiet(a: Array, b: Array, limit: float = 0.003) -> int:
+    """The optional stopping rule of measure: 10 to 50 rounds."""
+    for n in range(10, len(a)):
+        if max(stats.relative_standard_error(a[:n]), stats.relative_standard_error(b[:n])) < limit:
+            return n
+    return len(a)
+
+
+@pytest.mark.parametrize("rounds", [3, 5, 6, 10, 15, 31])
+@pytest.mark.parametrize("kind", KINDS)
+def test_twins_seldom_differ(kind: str, rounds: int) -> None:
+    a, b = twins(kind, np.random.default_rng(rounds), rounds)
+    assert np.mean([not stats.paired_ratio(*pair).same for pair in zip(a, b, strict=True)]) <= LIMIT
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_twins_seldom_differ_when_sampling_stops_by_itself(kind: str) -> None:
+    a, b = twins(kind, np.random.default_rng(1), 50)
+    counts = [until_quiet(*pair) for pair in zip(a, b, strict=True)]
+    ratios = [stats.paired_ratio(x[:n], y[:n]) for x, y, n in zip(a, b, counts, strict=True)]
+    assert np.mean([not ratio.same for ratio in ratios]) <= LIMIT
+    assert kind == "coarse timer" or len(set(counts)) > 5  # the rule really chose
+
+
+def test_a_fixed_order_would_mistake_drift_for_a_difference() -> None:
+    a, b = twins("drift", np.random.default_rng(1), 6, mirrored=False)
+    assert np.mean([not stats.paired_ratio(*pair).same for pair in zip(a, b, strict=True)]) > LIMIT
+
+
+@pytest.mark.parametrize("n", [3, 6, 7, 30])
+def test_unpaired_twins_seldom_differ(n: int) -> None:
+    rng = np.random.default_rng(n)
+    a, b = noise("normal", rng, SERIES, n), noise("normal", rng, SERIES, n)
+    ratios = [stats.unpaired_ratio(*pair) for pair in zip(a, b, strict=True)]
+    assert np.mean([not ratio.same for ratio in ratios]) <= LIMIT
+    assert {ratio.how for ratio in ratios} == {"across runs"}
+
+
+def test_true_three_percent_is_found() -> None:
+    rng = np.random.default_rng(3)
+    a, b = 1.03 * noise("normal", rng, 500, 15), noise("normal", rng, 500, 15)
+    found = [stats.paired_ratio(*pair) for pair in zip(a, b, strict=True)]
+    assert np.mean([ratio.low > 1 for ratio in found]) > 0.99
+    assert np.mean([ratio.low <= 1.03 <= ratio.high for ratio in found]) >= 0.95
+
+
+@pytest.mark.parametrize("n", [6, 10, 17, 50])
+def test_median_interval_covers(n: int) -> None:
+    rows = np.random.default_rng(n).lognormal(size=(SERIES, n))
+    assert np.mean([stats.median_ci(row).low <= 1 <= stats.median_ci(row).high for row in rows]) >= 0.94
+
+
+def test_median_interval_ranks() -> None:
+    assert stats.median_ci(range(1, 11)) == stats.Interval(5.5, 2, 9, 10)  # the classical table: 2nd and 9th of 10
+    assert stats.median_ci(range(1, 51)) == stats.Interval(25.5, 18, 33, 50)
+    assert stats.median_ci([3, 1, 2]) == stats.Interval(2, 1, 3, 3, exact=False)
+    assert stats.median_ci([4.0]) == stats.Interval(4, 4, 4, 1, exact=False)
+    assert stats.median_ci(np.ones(5000)).exact
+
+
+def test_one_spike_does_not_keep_a_cell_running() -> None:
+    quiet = 1 + 0.001 * np.sin(np.arange(10))
+    spiked = np.append(quiet[:-1], 100.0)
+    assert stats.relative_standard_error(spiked) < 2 * stats.relative_standard_error(quiet) < 0.002
+    assert stats.relative_standard_error([1, 2] * 5) > 0.1  # two clock states are not quiet
+
+
+def test_relative_standard_error_is_one() -> None:
+    rows = np.exp(0.01 * np.random.default_rng(0).standard_normal((1000, 30)))
+    mean = np.mean([stats.relative_standard_error(row) for row in rows])
+    assert mean == pytest.approx(np.median(rows, axis=1).std(), rel=0.15)
+    assert stats.relative_standard_error([1.0]) == math.inf
+    assert stats.relative_standard_error([0.0] * 10) == math.inf
+
+
+def test_too_few_rounds_claim_nothing() -> None:
+    for ratio in (stats.paired_ratio([2, 2], [1, 1]), stats.unpaired_ratio([2, 2], [1, 1, 1])):
+        assert (ratio.same, ratio.how, ratio.low, ratio.high, ratio.n) == (True, "too few", 0, math.inf, 2)
+        assert ratio.estimate == pytest.approx(2)
+
+
+def test_rounds_are_matched() -> None:
+    a, b = stats.by_round([1, 2, 3, 9], [0, 1, 1, 4], [5, 6, 7], [2, 1, 0])
+    assert (a.tolist(), b.tolist()) == ([1, 2.5], [7, 6])
+    assert stats.by_round([1], [0], [1], [1])[0].size == 0
+    with pytest.raises(ValueError, match="round"):
+        stats.by_round([1, 2], [0], [1], [1])
+
+
+@given(pairs)
+def test_ratio_inverts(pair: Pair) -> None:
+    a, b = pair
+    for ratio in (stats.paired_ratio, stats.unpaired_ratio):
+        there, back = ratio(a, b), ratio(b, a)
+        assert (there.n, there.how) == (back.n, back.how)
+        assert there.estimate == pytest.approx(1 / back.estimate)
+        assert there.low == pytest.approx(1 / back.high if back.high else math.inf)
+        assert there.high == pytest.approx(1 / back.low if back.low else math.inf)
+
+
+@given(pairs, st.sampled_from([2.0**k for k in range(-30, 31)]))
+def test_ratio_knows_no_unit(pair: Pair, scale: float) -> None:
+    a, b = pair
+    for ratio in (stats.paired_ratio, stats.unpaired_ratio):
+        plain, scaled = ratio(a, b), ratio(a * scale, b * scale)
+        for field in ("estimate", "low", "high"):
+            assert getattr(scaled, field) == pytest.approx(getattr(plain, field))
+        more = ratio(a * scale, b)
+        assert more.estimate == pytest.approx(scale * plain.estimate)
+
+
+@given(samples)
+def test_interval_holds_its_estimate(values: list[float]) -> None:
+    interval = stats.median_ci(values)
+    assert interval.low <= interval.estimate <= interval.high
+    assert interval.estimate == pytest.approx(np.median(values))
+    assert interval.exact == (len(values) >= 6)
+    ratio = stats.unpaired_ratio(values, values[::-1])
+    assert ratio.low <= ratio.estimate <= ratio.high
+    assert ratio.same
+    assert stats.paired_ratio(values, values).same
+
+
+@given(pairs)
+def test_ratio_holds_its_estimate(pair: Pair) -> None:
+    for ratio in (stats.paired_ratio(*pair), stats.unpaired_ratio(*pair)):
+        assert ratio.low <= ratio.estimate <= ratio.high
+        assert ratio.same == (ratio.low <= 1 <= ratio.high)
+
+
+@given(st.lists(times, max_size=8), st.sampled_from([math.nan, math.inf, -math.inf, -1.0]), st.integers(0, 8))
+def test_bad_samples_are_refused(values: list[float], bad: float, where: int) -> None:
+    broken = [*values[:where], bad, *values[where:]]
+    for refused in (stats.median_ci, stats.relative_standard_error):
+        with pytest.raises(ValueError, match="finite"):
+            refused(broken)
+    for ratio in (stats.paired_ratio, stats.unpaired_ratio):
+        for pair in ((broken, [1.0] * len(broken)), ([1.0] * len(broken), broken)):
+            with pytest.raises(ValueError, match="finite"):
+                ratio(*pair)
+
+
+@given(pairs)
+def test_lengths_of_pairs_agree(pair: Pair) -> None:
+    a, b = pair
+    assume(len(a) > 1)
+    with pytest.raises(ValueError, match="equal lengths"):
+        stats.paired_ratio(a, b[1:])
+
+
+@pytest.mark.parametrize(
+    ("function", "bad"), list(product((stats.median_ci, stats.relative_standard_error), ([], [[1.0, 2.0]], 3.0)))
+)
+def test_shapes_are_refused(function: Callable[[Any], object], bad: object) -> None:
+    with pytest.raises(ValueError, match="shape"):
+        function(bad)
+
+
+def test_zero_has_no_ratio_and_a_level_is_a_share() -> None:
+    for ratio in (stats.paired_ratio, stats.unpaired_ratio):
+        with pytest.raises(ValueError, match="positive"):
+            ratio([0.0], [1.0])
+        with pytest.raises(ValueError, match="shape"):
+            ratio([], [])
+    with pytest.raises(ValueError, match="level"):
+        stats.median_ci([1.0], level=95)

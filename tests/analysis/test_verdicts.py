@@ -1,0 +1,559 @@
+"""The published figures: every one loads, and a broken file is refused by line. The claims: each has its evidence, and a rule
+judges it by the rows of a store, which are made up here.
+"""
+
+import csv
+import json
+import math
+import os
+import re
+import shlex
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from roofbook import cli, report
+from roofbook.analysis import evidence, verdicts
+from roofbook.analysis.evidence import Finding
+from roofbook.book import fragments
+from roofbook.book.experiment import PARAMETERS
+from roofbook.errors import UsageError
+from roofbook.spec import registry
+from roofbook.spec.lab import Lab
+from roofbook.store.parquet import Store
+
+RESULTS = Path(__file__).parents[2] / "results"
+LABS = sorted(path.stem for path in (RESULTS / "published").glob("*.csv") if path.stem != "claims")
+HEADER = ",".join(verdicts.FIGURES)
+
+
+def test_all_published_figures_load_as_numbers() -> None:
+    total = 0
+    for lab in LABS:
+        with (RESULTS / "published" / f"{lab}.csv").open(newline="") as file:
+            lines = sum(1 for _ in csv.reader(file)) - 1
+        table = verdicts.published(lab, RESULTS)
+        assert len(table) == lines and table["value"].dtype == np.float64
+        assert np.isfinite(table["value"]).all()
+        timed = table["unit"].isin(list(verdicts.SECONDS))
+        assert (table["seconds"].notna() == timed).all()
+        total += lines
+    assert total == 517
+
+
+def test_text_fields_stay_text_and_times_become_seconds() -> None:
+    table = verdicts.published("lenet", RESULTS)
+    assert "" in set(table["unit"]) and set(table["table"]) >= {"1", "2-3"}
+    first = table.iloc[0]
+    assert first["unit"] == "ms" and first["seconds"] == pytest.approx(first["value"] / 1000)
+    assert first["line"] == 2
+
+
+def test_speedups_and_best() -> None:
+    table = verdicts.published("lbm", RESULTS)
+    faster = verdicts.speedups(table)
+    assert list(faster.columns) == ["table", "variant", "case", "device", "speedup"]
+    assert faster[faster["table"] == "17"]["speedup"].tolist() == [176.2, 384.5, 426.1]
+    best = verdicts.best(table, "256x256")
+    assert best["seconds"] == 0.52 and best["device"] == "Tesla V100"
+    with pytest.raises(UsageError, match="256x256"):
+        verdicts.best(table, "256 squared")
+
+
+def test_claims_have_effects() -> None:
+    everything = [verdicts.claims(lab, RESULTS) for lab in LABS]
+    assert sum(map(len, everything)) == sum(1 for _ in (RESULTS / "published" / "claims.csv").open()) - 1
+    by_id = verdicts.claims("lbm", RESULTS).set_index("id")["effects"]
+    assert by_id["port"] == (9.45, 18.30, 16.34) and by_id["shape"] == () and by_id["bandwidth"] == (0.26, 0.61, 0.7)
+
+
+def test_unknown_lab_lists_the_valid_ones() -> None:
+    for read in (verdicts.published, verdicts.claims):
+        with pytest.raises(UsageError, match=r"cnn.*lbm.*did you mean 'lbm'"):
+            read("lbn", RESULTS)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("table,variant,case\n", "line 1: columns are"),
+        (f"{HEADER}\n1,a,c,d,time,s,,1.0\n1,a,c,d,time,s,,fast\n", "line 3: value is 'fast'; expected a finite number"),
+        (f"{HEADER}\n1,a,c,d,time,s,,nan\n", "line 2: value is 'nan'"),
+        (f"{HEADER}\n1,a,c,d,time,s,,\n", "line 2: value is empty"),
+        (f"{HEADER}\n1,,c,d,time,s,,1\n", "line 2: variant is empty"),
+        (f"{HEADER}\n1,a,c,d,time,s,1\n", "line 2: 7 fields; expected 8"),
+        ("", "line 1: columns are ''"),
+    ],
+)
+def test_a_broken_file_is_refused_by_line(tmp_path: Path, text: str, message: str) -> None:
+    folder = tmp_path / "published"
+    folder.mkdir()
+    (folder / "lbm.csv").write_text(text)
+    with pytest.raises(UsageError, match=message) as caught:
+        verdicts.published("lbm", tmp_path)
+    assert "\n" not in str(caught.value) and "lbm.csv" in str(caught.value)
+
+
+def test_no_folder_is_said_plainly(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no CSV files"):
+        verdicts.published("lbm", tmp_path)
+    with pytest.raises(UsageError, match="no such file"):
+        verdicts.claims("lbm", tmp_path)
+
+
+# -- the rule ----------------------------------------------------------------------------------------------------------
+
+JUDGED = verdicts.VERDICTS[:7]
+
+
+def verdict(effect: float | None, low: float, high: float, turn: float = 1.0, below: bool = False) -> str:
+    return verdicts.verdict(effect, Finding(math.sqrt(low * high), low, high, turn=turn, below=below))
+
+
+@pytest.mark.parametrize(
+    ("effect", "low", "high", "right"),
+    [
+        (4, 3.3, 3.5, "holds"),
+        (4, 4.8, 9, "holds"),
+        (4, 3.0, 3.1, "holds weaker"),
+        (4, 1.02, 1.1, "holds weaker"),
+        (4, 5.1, 5.2, "holds stronger"),
+        (4, 0.7, 0.98, "reversed"),
+        (4, 0.992, 0.998, "no difference"),
+        (4, 0.9, 1.1, "no difference"),
+        (4, 1.002, 1.004, "no difference"),
+        (4, 0.9, 3.5, "undecided"),
+        (4, 0, math.inf, "undecided"),
+        (0.25, 0.24, 0.26, "holds"),
+        (0.25, 0.4, 0.5, "holds weaker"),
+        (0.25, 0.1, 0.15, "holds stronger"),
+        (0.25, 1.2, 1.3, "reversed"),
+        (1.1, 1.08, 1.12, "holds"),
+        (1.1, 1.02, 1.04, "holds weaker"),
+        (1.1, 1.25, 1.27, "holds stronger"),
+        (1.1, 0.99, 1.02, "no difference"),
+        (1.1, 0.97, 1.06, "undecided"),
+        (1.0, 0.96, 1.04, "holds"),
+        (1.02, 0.94, 1.03, "holds"),
+        (0.98, 1.01, 1.02, "holds"),
+        (1.0, 1.03, 1.1, "undecided"),
+        (1.0, 0.9, 1.2, "undecided"),
+        (1.0, 1.06, 1.2, "a difference"),
+        (1.01, 0.7, 0.8, "a difference"),
+        (None, 1.02, 9, "holds"),
+        (None, 0.5, 0.98, "reversed"),
+        (None, 0.999, 1.004, "no difference"),
+        (None, 0.9, 1.3, "undecided"),
+        (None, 0, math.inf, "undecided"),
+    ],
+)
+def test_the_verdict_on_a_ratio(effect: float | None, low: float, high: float, right: str) -> None:
+    assert verdict(effect, low, high) == right
+
+
+@pytest.mark.parametrize(
+    ("effect", "turn", "ours", "right"),
+    [
+        (0.2, 0.5, 0.19, "holds"),
+        (0.2, 0.5, 0.4, "holds weaker"),
+        (0.2, 0.5, 0.05, "holds stronger"),
+        (0.2, 0.5, 0.6, "reversed"),
+        (0.6, 0.0, 0.55, "holds"),
+        (0.6, 0.0, 0.1, "holds weaker"),
+        (0.6, 0.0, 0.9, "holds stronger"),
+        (2.2, 13.0, 2.0, "holds"),
+        (2.2, 13.0, 20.0, "reversed"),
+    ],
+)
+def test_the_verdict_on_what_turns_elsewhere(effect: float, turn: float, ours: float, right: str) -> None:
+    assert verdict(effect, ours, ours, turn) == right
+
+
+def test_a_statement_may_be_that_ours_is_below() -> None:
+    assert [verdict(None, ours, ours, 2.0, below=True) for ours in (1.1, 2.0, 2.2)] == [
+        "holds", "no difference", "reversed",
+    ]  # fmt: skip
+
+
+# Logarithms of effects on a grid and of the ends of intervals beside it, so that rounding never decides a tie.
+logs = st.integers(-300, 300).map(lambda steps: steps / 100)
+ends = st.integers(-300, 300).map(lambda steps: steps / 100 + 0.0037)
+intervals = st.tuples(ends, ends).map(lambda pair: (math.exp(min(pair)), math.exp(max(pair))))
+
+
+@given(logs, intervals)
+def test_every_interval_gets_one_verdict_and_the_same_when_turned_round(log: float, ours: tuple[float, float]) -> None:
+    effect, (low, high) = math.exp(log), ours
+    found = verdict(effect, low, high)
+    assert found in JUDGED
+    assert verdict(1 / effect, 1 / high, 1 / low) == found
+
+
+@given(logs, intervals, st.sampled_from([0.5, 3.0, 13.0]))
+def test_the_verdict_is_relative_to_where_the_statement_turns(
+    log: float, ours: tuple[float, float], turn: float
+) -> None:
+    effect, (low, high) = math.exp(log), ours
+    assert verdict(effect * turn, low * turn, high * turn, turn) == verdict(effect, low, high)
+
+
+@given(logs)
+def test_the_published_number_itself_holds(log: float) -> None:
+    assert verdict(math.exp(log), math.exp(log), math.exp(log)) == "holds"
+
+
+@given(st.integers(3, 300).map(lambda steps: math.exp(steps / 100)), ends, ends)
+def test_more_of_the_effect_is_never_a_weaker_verdict(effect: float, one: float, other: float) -> None:
+    order = ["reversed", "no difference", "holds weaker", "holds", "holds stronger"]
+    less, more = (verdict(effect, math.exp(end), math.exp(end)) for end in sorted((one, other)))
+    assert order.index(less) <= order.index(more)
+
+
+@given(logs, intervals)
+def test_a_difference_is_claimed_only_of_an_interval_without_one(log: float, ours: tuple[float, float]) -> None:
+    if ours[0] <= 1 <= ours[1]:
+        level = max(math.exp(log), math.exp(-log)) <= verdicts.NONE_PUBLISHED
+        allowed = {"holds", "undecided"} if level else {"no difference", "undecided"}
+        assert verdict(math.exp(log), *ours) in allowed
+
+
+# -- the evidence of the labs ------------------------------------------------------------------------------------------
+
+PIECES = [
+    pytest.param(registry.get(lab), name, piece, id=f"{lab}: {name} {at}")
+    for lab in LABS
+    for name, pieces in registry.get(lab).claims.items()
+    for at, piece in enumerate(pieces)
+]
+
+
+@pytest.mark.parametrize("lab", LABS)
+def test_every_claim_has_its_evidence_and_no_evidence_is_without_a_claim(lab: str) -> None:
+    statements = verdicts.claims(lab, RESULTS)
+    known = registry.get(lab).claims
+    assert list(known) == statements["id"].tolist()
+    for claim in statements.to_dict("records"):
+        pieces, effects = known[claim["id"]], claim["effects"]
+        untold = isinstance(pieces[0], evidence.NotTestable)
+        assert len(effects) in (0, 1, len(pieces)) or untold, f"{claim['id']}: which number is of which evidence?"
+        assert len(pieces) == 1 or not untold
+        for piece in pieces:
+            stated = any(word in claim["published_effect"] for word in ("of the time", "of peak"))
+            assert untold or (piece.unit == "%") == stated or not effects, claim["id"]
+
+
+def test_all_eighty_claims_have_evidence_and_a_lab_without_a_report_has_none() -> None:
+    from roofbook.labs.peaks import LAB as peaks
+
+    assert sum(len(registry.get(lab).claims) for lab in LABS) == 80
+    assert peaks.claims == {}
+
+
+@pytest.mark.parametrize(("lab", "name", "piece"), PIECES)
+def test_the_cells_behind_a_claim_are_of_the_lab(lab: Lab, name: str, piece: evidence.Evidence) -> None:
+    if isinstance(piece, evidence.NotTestable):
+        assert len(piece.reason) > 10
+        return
+    case = lab.case(piece.case, verdicts.SCALE)
+    assert case.name in [each.name for each in lab.cases(verdicts.SCALE)]
+    assert piece.variants(lab), "something is compared"
+    for variant in piece.variants(lab):
+        assert lab.excuse(lab.variant(variant), case) in (None, *_machine_excuses(lab, variant))
+    if isinstance(piece, evidence.Best | evidence.Extremes | evidence.Linear):
+        points = evidence.points(lab, piece.axis)
+        assert len(points) > 1
+        if isinstance(piece, evidence.Best):
+            assert set(piece.best) | set(piece.others) <= set(points) and not set(piece.best) & set(piece.others)
+
+
+def _machine_excuses(lab: Lab, variant: str) -> tuple[str, ...]:
+    """Why a peer may lack here, which says nothing of the claim."""
+    from roofbook.peers import pytorch
+
+    return (pytorch.missing() or "",) if lab.variant(variant).role == "peer" else ()
+
+
+def _parts(piece: evidence.Evidence) -> dict[str, set[str]]:
+    """The parts of runs that a piece of evidence reads, by variant."""
+    found: dict[str, set[str]] = {}
+    if isinstance(piece, evidence.Pair):
+        for side in (piece.slower, piece.faster):
+            if isinstance(side, evidence.Parts):
+                found.setdefault(side.variant, set()).update(side.parts)
+    if isinstance(piece, evidence.Share):
+        found[piece.variant] = {piece.part, *piece.of}
+    return found
+
+
+def test_the_parts_and_facts_behind_a_claim_are_told_by_a_run_on_the_cpu() -> None:
+    from roofbook.devices.contract import Unsupported
+    from roofbook.devices.find import host_cpu
+
+    try:
+        device = host_cpu()
+    except Unsupported as why:
+        pytest.skip(str(why))
+    looked_at = 0
+    for name in LABS:
+        lab = registry.get(name)
+        wanted: dict[str, set[str]] = {}
+        facts: dict[str, set[str]] = {}
+        for pieces in lab.claims.values():
+            for piece in pieces:
+                for variant, parts in _parts(piece).items():
+                    wanted.setdefault(variant, set()).update(parts)
+                if isinstance(piece, evidence.Even):
+                    facts.setdefault(piece.variant, set()).update(piece.facts)
+        case = lab.cases("test")[0]
+        given = lab.inputs(case, 0) if wanted else {}
+        for variant in {**wanted, **facts}:
+            chosen = lab.variant(variant)
+            run = chosen.plan(device, chosen, case, given)
+            run.reset()
+            run.run()
+            told = run.facts()
+            assert wanted.get(variant, set()) <= set(run.parts) and facts.get(variant, set()) <= set(told), variant
+            looked_at += 1
+            run.close()
+    assert looked_at > 5
+
+
+@pytest.mark.parametrize("lab", LABS)
+def test_the_command_measures_the_cells_again(lab: str) -> None:
+    known = registry.get(lab)
+    for name, pieces in known.claims.items():
+        words = shlex.split(verdicts.command(known, pieces))
+        if isinstance(pieces[0], evidence.NotTestable):
+            assert words == []
+            continue
+        if isinstance(pieces[0], evidence.Counted):
+            made = [words[at + 1 : at + 8] for at, word in enumerate(words) if word == "roofbook"]
+            asked = [cli.app.commands["profile"].make_context("profile", each[1:]).params for each in made]
+            assert {each["variant"] for each in asked} == set(pieces[0].variants(known))
+            for each in asked:
+                assert (each["lab"], each["case"], each["scale"]) == (lab, pieces[0].case, verdicts.SCALE)
+                assert each["remeasure"]
+            continue
+        assert words[:2] == ["roofbook", "run"]
+        given = cli.app.commands["run"].make_context("run", words[2:]).params
+        assert given["lab"] == lab and given["scale"] == verdicts.SCALE
+        parameters = {each: yaml.safe_load(value) for each, value in given["parameter"]}
+        assert set(parameters) <= set(PARAMETERS) and parameters["remeasure"] is True
+        assert set(parameters["cases"]) == {piece.case for piece in pieces}
+        needed = {variant for piece in pieces for variant in piece.variants(known)}
+        assert set(parameters.get("variants", needed)) == needed, name
+
+
+# -- what the store says -----------------------------------------------------------------------------------------------
+
+STARTED = datetime(2026, 1, 1, 10, tzinfo=UTC)
+HOST = "0123 Processor"
+
+
+def row(variant: str, seconds: float, lab: str = "convpool", **other: Any) -> dict[str, Any]:
+    """A verified row of an H200 by CUDA at the published size; the host's rows are of its CPU."""
+    known = registry.get(lab).variant(variant)
+    hosted = evidence.of_host(known)
+    place = ("a-cpu", "A CPU", "cpu", "opencl") if hosted else ("nvidia-h200", "NVIDIA H200", "gpu", "cuda")
+    drift = 1 + 0.001 * np.sin(np.arange(12) + len(variant))
+    machine = {"cpu": other.pop("cpu", HOST), "threads_usable": 8}
+    facts = other.pop("facts", {})
+    return {
+        "run": "20260101T100000Z-aaaaaa", "started": STARTED, "lab": lab, "variant": variant, "parent": known.parent,
+        "case": "512x512x32x32-k3", "scale": "published", "role": known.role, "axis": known.axis, "point": known.point,
+        **dict(zip(("device", "device_name", "device_kind", "backend"), place, strict=True)), "policy": "{}",
+        "timed": "kernels", "unit": "layer", "units": 1, "cell_key": variant, "env_key": "e", "status": "ok",
+        "source_sha256": known.source.sha256 if known.source else None, "samples_s": (seconds * drift).tolist(),
+        "rounds": list(range(12)), "error": 0.0, "bound": 0.0, "extra": json.dumps(facts), "provenance": json.dumps(machine),
+    } | other  # fmt: skip
+
+
+def judge(folder: Path, *rows: dict[str, Any], lab: str = "convpool") -> dict[str, list[verdicts.Judged]]:
+    """The judged claims by their id, from a store with these rows."""
+    store = Store(folder)
+    if rows:
+        store.append(rows)
+    found: dict[str, list[verdicts.Judged]] = {}
+    for line in verdicts.judged(registry.get(lab), store):
+        found.setdefault(line.id, []).append(line)
+    return found
+
+
+def outcome(line: verdicts.Judged, backend: str = "cuda") -> verdicts.Outcome:
+    (found,) = [each for place, each in line.outcomes.items() if place.backend == backend]
+    return found
+
+
+def test_an_empty_store_judges_nothing_and_still_lists_every_claim(tmp_path: Path) -> None:
+    found = judge(tmp_path)
+    assert len(found) == 16 and all(line.outcomes == {} for lines in found.values() for line in lines)
+    table = report.claims([line for lines in found.values() for line in lines], "A lab")
+    assert table.text.count("not measured") == 16 and table.frame.empty
+
+
+def test_a_claim_is_judged_by_its_cells(tmp_path: Path) -> None:
+    found = judge(tmp_path, row("row-groups", 4.4e-3), row("filter-groups", 1e-3), row("lists", 1e-3))
+    (grid,) = found["grid"]
+    assert (grid.claim, grid.effects) == ("one block a filter beats one block a filter row", (4.5,))
+    assert grid.variants == ("row-groups", "filter-groups") and list(map(str, grid.outcomes)) == ["NVIDIA H200, CUDA"]
+    assert outcome(grid).verdict == "holds" and outcome(grid).found is not None
+    assert outcome(found["sparse"][0]).verdict == "no difference"
+    assert outcome(found["atomic-pool"][0]) == verdicts.Outcome("not measured", why="atomic-pool")
+    assert outcome(found["tiling-128"][0]).verdict == "not measured"
+
+
+@pytest.mark.parametrize(
+    ("broken", "why"),
+    [
+        ({"status": "failed", "reason": "out of memory", "samples_s": []}, "filter-groups failed: out of memory"),
+        ({"error": 3.0}, "filter-groups failed: not verified: error 3, allowed 0"),
+        ({"source_sha256": "of an older kernel"}, "filter-groups"),
+        ({"scale": "quick"}, "filter-groups"),
+    ],
+)
+def test_what_failed_was_not_verified_or_is_of_another_kernel_gives_no_number(
+    tmp_path: Path, broken: dict[str, Any], why: str
+) -> None:
+    kept = row("lists", 1e-3), row("input-in-local", 2e-3)
+    found = judge(tmp_path, *kept, row("row-groups", 4.4e-3), row("filter-groups", 1e-3) | broken)
+    assert outcome(found["grid"][0]) == verdicts.Outcome("not measured", why=why)
+    assert outcome(found["input-shared"][0]).verdict == "holds"
+
+
+def test_the_newest_row_of_todays_kernel_counts_and_of_a_pair_the_newest_run_that_has_both(tmp_path: Path) -> None:
+    later: dict[str, Any] = {"run": "20260102T100000Z-bbbbbb", "started": STARTED + timedelta(days=1)}
+    latest: dict[str, Any] = {
+        "run": "20260103T100000Z-cccccc",
+        "started": STARTED + timedelta(days=2),
+        "source_sha256": "another",
+    }
+    rows = row("filter-groups", 4e-3), row("lists", 1e-3, **later), row("lists", 9e-3, **latest)
+    apart = outcome(judge(tmp_path / "apart", *rows)["sparse"][0])
+    assert apart.verdict == "holds" and apart.found is not None and apart.found.how == "across runs"
+    beside = outcome(judge(tmp_path / "beside", *rows, row("lists", 4e-3))["sparse"][0])
+    assert beside.verdict == "no difference" and beside.found is not None and beside.found.how == ""
+
+
+def test_a_device_by_two_backends_is_two_columns_and_what_is_not_for_one_is_not_testable_there(tmp_path: Path) -> None:
+    by_opencl: dict[str, Any] = {"backend": "opencl", "run": "20260102T100000Z-bbbbbb"}
+    rows = [row(name, 1e-3) for name in ("filter-groups", "uncached", "lists")]
+    rows += [row(name, 1e-3, **by_opencl) for name in ("filter-groups", "lists")]
+    found = judge(tmp_path, *rows)
+    assert list(map(str, found["sparse"][0].outcomes)) == ["NVIDIA H200, CUDA", "NVIDIA H200, OpenCL"]
+    cached = found["cached-loads"][0]
+    assert outcome(cached).verdict == "no difference"
+    assert outcome(cached, "opencl") == verdicts.Outcome("not testable", why="uncached is not for opencl")
+
+
+def test_the_host_of_a_device_is_that_of_its_machine_and_no_column_of_its_own(tmp_path: Path) -> None:
+    other_run: dict[str, Any] = {"run": "20260102T100000Z-bbbbbb", "started": STARTED + timedelta(days=1)}
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "other").mkdir()
+    rows = [row("lists", 1e-3), row("filter-groups", 4e-3)]
+    mine = judge(tmp_path / "mine", *rows, row("sequential", 1.6, **other_run))["gpu"][0]
+    assert [place.device for place in mine.outcomes] == ["nvidia-h200"]
+    assert outcome(mine).verdict == "holds"
+    other = judge(tmp_path / "other", *rows, row("sequential", 1.6, cpu="Another", **other_run))["gpu"][0]
+    assert outcome(other) == verdicts.Outcome("not measured", why="sequential")
+
+
+def test_a_claim_with_several_numbers_has_a_verdict_on_each(tmp_path: Path) -> None:
+    grids = {"128x128": 1.47, "256x256": 1.0, "1024x1024": 9.0}
+    rows = [
+        row(name, seconds, "lbm", case=grid)
+        for grid, ratio in grids.items()
+        for name, seconds in (("fused", ratio * 1e-3), ("soa", 1e-3))
+    ]
+    found = judge(tmp_path, *rows, lab="lbm")
+    assert [(line.effects, line.evidence.case, outcome(line).verdict) for line in found["soa"]] == [
+        ((1.47,), "128x128", "holds"),
+        ((1.89,), "256x256", "no difference"),
+        ((5.32,), "1024x1024", "holds stronger"),
+    ]
+    assert [line.effects for line in found["bit-ops"]] == [(1.01,)] * 3
+    (openacc,) = found["openacc"]
+    assert openacc.effects == (0.098, 0.229, 0.591) and outcome(openacc).verdict == "not testable"
+    assert outcome(found["openmp"][0]) == verdicts.Outcome("not testable", why="it is about a CPU")
+
+
+# -- the tables, the command and the page ------------------------------------------------------------------------------
+
+
+def measured(folder: Path) -> Path:
+    parts = {"parts": {"pooling": [1e-5] * 12, "kernels": [1e-3] * 12, "copies": [1e-4] * 12}}
+    rows = [row("row-groups", 2e-3), row("filter-groups", 1e-3), row("lists", 1e-3, facts=parts)]
+    judge(folder, *rows, row("input-in-local", 1e-3) | {"status": "failed", "reason": "<no> memory", "samples_s": []})
+    return folder
+
+
+def test_the_tables_show_published_and_ours_with_its_interval_and_the_cells_behind(tmp_path: Path) -> None:
+    lines = verdicts.judged(registry.get("convpool"), Store(measured(tmp_path)))
+    table = report.claims(lines, "A lab")
+    text = {line.split("  ")[0]: line for line in table.text.replace("\u202f", " ").splitlines()}
+    assert re.search(r"512x512x32x32-k3 +4\.5 +holds weaker 2\.00 \[[\d.]+, [\d.]+\]$", text["grid"])
+    assert re.search(r" 0\.2 % +holds weaker 1\.00 %$", text["pool-kernel"])
+    assert text["input-shared"].endswith("not measured (input-in-local failed: <no> memory)")
+    assert "&lt;no&gt; memory" in table.html and 'class="verdict holds-weaker wrap"' in table.html
+    assert any(re.match(r"NVIDIA H200, CUDA: 1\d not measured, ", note) for note in table.notes)
+    frame = table.frame.set_index("id")
+    assert frame.loc["grid", "verdict"] == "holds weaker" and frame.loc["grid", "ours"] == pytest.approx(2, rel=0.01)
+    behind = report.behind(lines, {line.id: f"command of {line.id}" for line in lines}, "A lab").text
+    assert re.search(r"grid .* row-groups, filter-groups on 512x512x32x32-k3 .* command of grid\n", behind)
+
+
+@pytest.fixture
+def roofbook(tmp_path: Path, command: Any) -> Any:
+    """Runs `roofbook claims` on a store of its own."""
+    return partial(command, "claims", "--results", str(tmp_path))
+
+
+def test_the_command_prints_all_labs_or_one_and_all_devices_or_one(roofbook: Any, tmp_path: Path) -> None:
+    code, out, err = roofbook()
+    assert (code, err) == (0, "") and all(f"{registry.get(lab).title}: what the report claims" in out for lab in LABS)
+    assert roofbook("--on", "nvidia-h200")[::2] == (
+        2, "error: no cell behind a claim was measured yet; `roofbook run LAB --scale published` does it\n",
+    )  # fmt: skip
+    measured(tmp_path)
+    code, out, err = roofbook("--lab", "convpool", "--on", "nvidia-h200")
+    assert (code, err) == (0, "") and "NVIDIA H200, CUDA" in out and "Lattice" not in out
+    assert "roofbook run convpool --scale published -p variants '[row-groups, filter-groups]'" in out
+    assert roofbook("--on", "nvidia-h100")[2].startswith(
+        "error: unknown device with cells behind a claim 'nvidia-h100'; "
+    )
+    assert roofbook("--lab", "convpol")[2].startswith("error: unknown lab 'convpol'; valid: ")
+
+
+def test_the_build_leaves_each_labs_verdicts_for_the_page_and_touches_none_that_are_as_they_were(
+    unmeasured: Callable[[], Path],
+) -> None:
+    root = unmeasured()
+    fragments.renew(root)
+    made = sorted((root / "book" / "_generated").glob("*-claims.html"))
+    assert [path.name for path in made] == [f"{lab}-claims.html" for lab in LABS]
+    text = made[0].read_text()
+    assert text.count("<table") == 2 and "<details><summary>Convolution layer: the cells behind each claim" in text
+    for path in made:
+        os.utime(path, (0, 0))
+    measured(root / "results")
+    fragments.renew(root)
+    assert [path.name for path in made if path.stat().st_mtime > 0] == ["convpool-claims.html"]
+
+
+def test_the_page_gives_the_rule_with_the_numbers_that_the_code_has() -> None:
+    page = (RESULTS.parent / "book" / "claims.md").read_text()
+    for word in verdicts.VERDICTS:
+        assert re.search(rf"^([\w ]+, )?{word}(, [\w ]+)?\n: ", page, re.M), word
+    page = " ".join(page.split())
+    assert f"$f/{verdicts.NEAR:g}$ to ${verdicts.NEAR:g} f$" in page
+    assert f"within {100 * (verdicts.NONE_PUBLISHED - 1):.3g} % of $t$" in page
+    assert f"more than {100 * (verdicts.NONE_OURS - 1):.3g} % away from it" in page
+    assert f"within {100 * (verdicts.SMALL - 1):.3g} % of $t$" in page
+    assert "{fragments} *-claims.html" in page

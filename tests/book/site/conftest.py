@@ -1,0 +1,76 @@
+"""The book as a reader has it: every notebook executed, and the site built from them and served."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+
+OWN_KERNELS = ("cnn", "convpool")
+"""Labs whose cases at scale `test` no other test has: PoCL compiles their kernels without optimising them, in half the time.
+
+Those of the others come from its cache, or are there for the tests of the labs, which want them optimised.
+"""
+
+
+@pytest.fixture(scope="session")
+def executed(unmeasured: Callable[[], Path]) -> dict[str, Path]:
+    """Every notebook, executed at scale `test` in a checkout of their own, by its name: three samples a cell."""
+    from roofbook.book import execute
+
+    root = unmeasured()
+    parameters = {"scale": "test", "budget_s": 1e-6}
+    done = {}
+    for book in execute.notebooks(root):
+        with pytest.MonkeyPatch.context() as patch:
+            if book.stem in OWN_KERNELS:
+                patch.setenv("POCL_EXTRA_BUILD_FLAGS", "-cl-opt-disable")
+            done[book.stem] = execute.execute(root, book, parameters)
+    return done
+
+
+@pytest.fixture(scope="session")
+def executed_lbm(executed: dict[str, Path]) -> Path:
+    """The LBM notebook among them."""
+    return executed["lbm"]
+
+
+@pytest.fixture(scope="session")
+def checkout(tmp_path_factory: pytest.TempPathFactory, executed: dict[str, Path]) -> Path:
+    """A copy of what the site is made from, with the executed notebooks and a wide page that strains the layout."""
+    folder = tmp_path_factory.mktemp("checkout")
+    shutil.copy(ROOT / "_config.yml", folder)
+    shutil.copytree(executed["lbm"].parents[1], folder / "book")
+    (folder / "book" / "_generated").mkdir()
+    shutil.copy(Path(__file__).with_name("strain.md"), folder / "book" / "labs")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def built_site(checkout: Path) -> Path:
+    """The folder of the site that Jupyter Book built from `checkout`."""
+    from roofbook.book import site
+
+    return site.build(checkout).parent
+
+
+@pytest.fixture(scope="session")
+def served_site(built_site: Path) -> Iterator[str]:
+    """The address of the built site on this machine."""
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, format: str, *args: Any) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(built_site)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()

@@ -1,0 +1,183 @@
+"""The labs' notebooks: short, without outputs or typed figures, with the same parameters, and whole when executed."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from roofbook.book import execute
+from roofbook.book.experiment import PARAMETERS
+from roofbook.report.prose import NOT_MEASURED
+from roofbook.spec import registry
+from roofbook.store.parquet import Store
+
+ROOT = Path(__file__).parents[3]
+NOTEBOOKS = sorted((ROOT / "experiments").glob("*.ipynb"))
+
+SIZES = {
+    "$9 \\times 4 \\times 2$": "nine floats of four bytes, read and written: the counting is the point of the sentence",
+    "D2Q9": "the lattice's name",
+    "$1/\\sqrt{": "the formula of a stencil's term",
+    "$4 \\times 4$": "three floats read and one written",
+    "$3/16$": "three operations over those bytes",
+    "$P + 2$": "an addition a pass, one sum and one root",
+    "$2 C F H W k^2$": "a multiplication and an addition a tap",
+    "$4 (C H W + C F k^2 + F H W / 4)$": "four bytes each, of which the pool leaves a quarter",
+    "$2 C k^2$": "the same, of one output",
+    "/ 2^{11}": "the bits of an fp16 significand",
+    "float64": "a type",
+    "fp32": "a type",
+    "fp16": "a type",
+    "bf16": "a type",
+}
+"""The only digits in the prose, each with its reason: every other figure comes from the store."""
+
+
+def cells(path: Path, kind: str = "code") -> list[Any]:
+    return [cell for cell in nbformat.read(path, 4).cells if cell.cell_type == kind]
+
+
+def outputs(path: Path) -> list[Any]:
+    return [output for cell in cells(path) for output in cell.outputs]
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_is_short_valid_and_has_no_outputs(path: Path) -> None:
+    book = nbformat.read(path, 4)
+    nbformat.validate(book)
+    assert 15 <= len(book.cells) <= 25
+    code = cells(path)
+    assert sum(bool(line.strip()) for cell in code for line in cell.source.splitlines()) <= 100
+    assert not [cell for cell in code if cell.outputs or cell.execution_count]
+    assert book.metadata.kernelspec.name == "python3" and set(book.metadata) == {"kernelspec", "language_info"}
+    assert len({cell.id for cell in book.cells}) == len(book.cells)
+    assert path.stem in [*registry.names(), registry.PEAKS], "a notebook is a lab's, or that of the ceilings"
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_the_code_only_asks_the_lab_and_shows_its_answers(path: Path) -> None:
+    for cell in cells(path):
+        tree = ast.parse(cell.source)
+        imported = [each.name for node in ast.walk(tree) if isinstance(node, ast.Import) for each in node.names]
+        assert imported in ([], ["roofbook"])
+        banned = (ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.While, ast.Lambda, ast.With, ast.BinOp)
+        assert not [node for node in ast.walk(tree) if isinstance(node, banned)]
+        assert "__kernel" not in cell.source and "__global__" not in cell.source
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_the_parameters_are_literals_with_type_and_comment_as_the_library_has_them(path: Path) -> None:
+    (cell,) = [cell for cell in cells(path) if "parameters" in cell.metadata.get("tags", [])]
+    lines = cell.source.splitlines()
+    found = {}
+    for line, node in zip(lines, ast.parse(cell.source).body, strict=True):
+        assert isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.value is not None
+        value = ast.literal_eval(node.value)
+        kinds = {"str": str, "list": list, "float": float, "bool": bool, "int": int}
+        assert value is None or type(value) is kinds[ast.unparse(node.annotation)]
+        assert re.search(r"  # \S.{4,}", line)
+        found[node.target.id] = value
+    assert list(found.items()) == list(PARAMETERS.items())
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_papermill_reads_the_parameters(path: Path) -> None:
+    import papermill
+
+    told = papermill.inspect_notebook(path)
+    assert list(told) == list(PARAMETERS)
+    assert all(each["help"] and each["inferred_type_name"] not in ("None", "") for each in told.values())
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_no_figure_is_typed_into_the_prose(path: Path) -> None:
+    text = "\n".join(cell.source for cell in cells(path, "markdown"))
+    for allowed in SIZES:
+        text = text.replace(allowed, "")
+    assert not re.findall(r"^.*\d.*$", text, re.M)
+    for name in re.findall(r"`([a-z]+(?:-[a-z0-9]+)+)`", text):
+        registry.get(path.stem).variant(name)  # a rung that the prose names is there
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in NOTEBOOKS if path.stem in registry.names()], ids=lambda path: path.stem
+)
+def test_the_prose_and_the_steps_leave_out_no_rung(path: Path) -> None:
+    """Each rung of the ladder is told once, after the parent that it is compared with."""
+    told: list[str] = []
+    for cell in cells(path):
+        for node in ast.walk(ast.parse(cell.source)):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                names = [str(each.value) for each in node.args if isinstance(each, ast.Constant)]
+                told += names if node.func.attr in ("source", "steps") else []
+    lab = registry.get(path.stem)
+    assert sorted(told) == sorted(variant.name for variant in lab.ladder)
+    for variant in lab.ladder:
+        assert variant.parent is None or told.index(variant.parent) < told.index(variant.name)
+
+
+def test_the_executed_notebook_shows_tables_and_figures_and_no_error(executed_lbm: Path) -> None:
+    assert {output.output_type for output in outputs(executed_lbm)} <= {"display_data", "execute_result"}
+    html = [output.data.get("text/html", "") for output in outputs(executed_lbm)]
+    assert sum("<table" in each for each in html) >= 8 and sum("<svg" in each for each in html) >= 4
+    empty = [output for output in outputs(executed_lbm) if not any(str(text).strip() for text in output.data.values())]
+    assert not empty, "the line that tells of progress has left nothing"
+    assert len([cell for cell in cells(executed_lbm) if cell.outputs]) == len(cells(executed_lbm)) - 2
+
+
+def test_every_figure_of_the_executed_notebook_is_of_the_store(executed_lbm: Path) -> None:
+    """The conclusions and the ladder are what the store gives, to the letter, for whoever asks it again."""
+    from roofbook.book.experiment import Experiment
+
+    root = executed_lbm.parents[2]
+    notebook = root / "experiments" / "lbm.ipynb"
+    experiment = Experiment("lbm", execute.parameters_of(root, notebook), root)
+    said = [output.data["text/markdown"] for output in outputs(executed_lbm) if "text/markdown" in output.data]
+    assert said == [experiment.summary().data]
+    assert NOT_MEASURED not in said[0]
+    ladder = experiment.ladder(experiment.cases[0].name).html
+    assert ladder in [output.data.get("text/html") for output in outputs(executed_lbm)]
+
+
+def test_executed_again_it_measures_nothing_and_says_so(executed_lbm: Path) -> None:
+    root = executed_lbm.parents[2]
+    notebook = root / "experiments" / "lbm.ipynb"
+    parameters = execute.parameters_of(root, notebook)
+    assert not execute.stale(root, notebook, parameters)
+    before = sorted((root / "results").rglob("*.parquet"))
+    page = execute.execute(root, notebook, parameters, page=root / "again" / "lbm.ipynb")
+    assert sorted((root / "results").rglob("*.parquet")) == before
+    known = len(Store(root / "results").query("select 1 from cells where lab = 'lbm' and role <> 'again'"))
+    said = "".join(output.data.get("text/html", "") for output in outputs(page))
+    assert f"<p>0 cells measured, {known} were fresh.</p>" in said
+
+
+def test_plain_papermill_leaves_no_trace_of_the_progress(unmeasured: Callable[[], Path], tmp_path: Path) -> None:
+    """There the line is an output of the cell that measures. One rung alone: most of the page has nothing to show."""
+    out = tmp_path / "out.ipynb"
+    parameters = "{scale: test, budget_s: 0.3, variants: [fused]}"
+    command = [
+        sys.executable,
+        "-m",
+        "papermill",
+        "experiments/lbm.ipynb",
+        str(out),
+        "--no-progress-bar",
+        "-y",
+        parameters,
+    ]
+    done = subprocess.run(command, cwd=unmeasured(), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert not re.search(r"sample \d+|check, \d", json.dumps([cell.outputs for cell in cells(out)]))
+    (measuring,) = [cell for cell in cells(out) if "measure()" in cell.source]
+    assert measuring.outputs[0].data["text/html"].startswith("<p>1 cell measured; run ")
+    assert "No sweep over buffers; measured: none." in json.dumps([cell.outputs for cell in cells(out)])

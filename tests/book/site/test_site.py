@@ -1,0 +1,276 @@
+"""The built site as a reader meets it: in a browser, offline, on a desk and on a phone, in light and in dark."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import shutil
+import subprocess
+import sys
+import urllib.parse
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from roofbook.book import execute, site, sphinx_ext
+from roofbook.errors import UsageError
+
+WIDTHS = (1400, 390)
+SCHEMES = ("light", "dark")
+
+MARK_LOOKS = """() => {
+    const seen = new Set();
+    for (const element of document.body.querySelectorAll("*")) {
+        if (![...element.childNodes].some(each => each.nodeType === Node.TEXT_NODE && each.data.trim())) continue;
+        let look = "";
+        for (let each = element; each; each = each.parentElement) {
+            const { color, backgroundColor, opacity, fontSize, fontWeight } = getComputedStyle(each);
+            look += [each.localName, each.getAttribute("class"), color, backgroundColor, opacity, fontSize, fontWeight];
+        }
+        if (!seen.has(look)) element.dataset.look = "";
+        seen.add(look);
+    }
+}"""
+"""Marks one element of each look that texts have: axe takes a millisecond an element to tell its contrast, and a lab's
+page has thousands of numbers that look the same."""
+
+
+class Page(HTMLParser):
+    """The ids, links and resources of a page."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.resources: list[str] = []
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        if given.get("id"):
+            self.ids.append(str(given["id"]))
+        if tag == "a" and given.get("href"):
+            self.links.append(str(given["href"]))
+        for name in ("src", "href"):
+            if tag in ("script", "link", "img", "iframe", "source") and given.get(name):
+                self.resources.append(str(given[name]))
+
+
+def pages(site: Path) -> dict[str, Page]:
+    """The pages of a site by name; the theme's own templates under _static are none."""
+    return {str(p.relative_to(site)): Page(p) for p in sorted(site.rglob("*.html")) if "_static" not in p.parts}
+
+
+@pytest.mark.site
+def test_no_dead_links_no_double_ids_and_nothing_from_the_network(built_site: Path) -> None:
+    found = pages(built_site)
+    assert {"index.html", "method.html", "labs/lbm.html", "glossary.html"} <= set(found)
+    wrong = []
+    for name, page in found.items():
+        wrong += [f"{name}: id {each} twice" for each in set(page.ids) if page.ids.count(each) > 1]
+        wrong += [f"{name}: loads {each}" for each in page.resources if re.match(r"(https?:)?//", each)]
+        for link in [*page.links, *page.resources]:
+            parts = urllib.parse.urlsplit(link)
+            if parts.scheme or link in ("", "#"):
+                continue
+            target = (built_site / name).parent / urllib.parse.unquote(parts.path) if parts.path else built_site / name
+            target = target.resolve()
+            if not target.exists():
+                wrong.append(f"{name}: dead link {link}")
+            elif parts.fragment and target.suffix == ".html":
+                aim = found[str(target.relative_to(built_site.resolve()))]
+                if urllib.parse.unquote(parts.fragment) not in aim.ids:
+                    wrong.append(f"{name}: dead anchor {link}")
+    assert not wrong, "\n".join(wrong)
+
+
+def violations(tab: Any, options: dict[str, Any], **more: Any) -> list[str]:
+    """What axe finds in the page of `tab` that is serious or critical."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    found = Axe().run(tab, options={"preload": False, "resultTypes": ["violations"], **options}, **more)
+    return [
+        f"{each['id']}: {'; '.join(str(node['target']) for node in each['nodes'][:3])}"
+        for each in found.response["violations"]
+        if each["impact"] in ("serious", "critical")
+    ]
+
+
+def unreadable(tab: Any) -> list[str]:
+    """Texts that stand out too little from what is behind them, one of each look."""
+    tab.evaluate(MARK_LOOKS)
+    return violations(tab, {"runOnly": ["color-contrast"]}, context={"include": [["[data-look]"]]})
+
+
+@pytest.mark.site
+@pytest.mark.parametrize("faint", ["color: #999", "opacity: 0.4", "background: #555"])
+def test_a_faint_text_among_many_is_found(browser: Any, faint: str) -> None:
+    tab = browser.new_page()
+    rows = [f"<tr style='{faint if number == 70 else ''}'><td>{number}</td></tr>" for number in range(100)]
+    tab.set_content(f"<main><table>{''.join(rows)}</table></main>")
+    found = unreadable(tab)
+    marked = tab.evaluate("document.querySelectorAll('[data-look]').length")
+    tab.close()
+    assert len(found) == 1 and "nth-child(71)" in found[0] and marked == 2
+
+
+@pytest.mark.site
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_every_page_in_the_browser(browser: Any, served_site: str, built_site: Path, scheme: str) -> None:
+    seen: list[str] = []
+    tab = browser.new_page(color_scheme=scheme)
+    tab.on(
+        "request", lambda r: seen.append(f"asks for {r.url}") if not r.url.startswith((served_site, "data:")) else None
+    )
+    tab.on("response", lambda r: seen.append(f"{r.status} for {r.url}") if r.status >= 400 else None)
+    tab.on("console", lambda m: seen.append(f"console: {m.text}") if m.type == "error" else None)
+    tab.on("pageerror", lambda error: seen.append(str(error)))
+    wrong: list[str] = []
+    for name, width in itertools.product(pages(built_site), WIDTHS):
+        seen.clear()
+        tab.set_viewport_size({"width": width, "height": 900})
+        tab.goto(f"{served_site}/{name}")
+        assert tab.evaluate("document.documentElement.dataset.theme") == scheme
+        tab.wait_for_function("document.getAnimations().every(each => each.playState !== 'running')")  # colours fade in
+        over = tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        if over > 0:
+            seen.append(f"{over} px too wide")
+        if scheme == "light":  # the dark differs in its colours alone
+            seen += violations(tab, {"rules": {"color-contrast": {"enabled": False}}})
+        if width == WIDTHS[0]:  # the phone in all but its colours
+            seen += unreadable(tab)
+        wrong += [f"{name} at {width}: {each}" for each in seen]
+    tab.close()
+    assert not wrong, "\n".join(dict.fromkeys(wrong))
+
+
+@pytest.mark.site
+def test_wide_tables_scroll_by_themselves_with_their_first_column_in_sight(browser: Any, served_site: str) -> None:
+    tab = browser.new_page(viewport={"width": 390, "height": 900})
+    tab.goto(f"{served_site}/labs/strain.html")
+    for region in tab.query_selector_all(".table-scroll"):
+        assert region.get_attribute("tabindex") == "0" and region.get_attribute("aria-label")
+    wide = tab.query_selector(".table-scroll")
+    assert wide.evaluate("e => e.scrollWidth > e.clientWidth")
+    before = wide.query_selector("tbody tr > :first-child").bounding_box()["x"]
+    wide.evaluate("e => e.scrollLeft = 200")
+    assert abs(wide.query_selector("tbody tr > :first-child").bounding_box()["x"] - before) < 1
+    assert tab.query_selector("mjx-container"), "formulas are set, offline"
+    tab.close()
+
+
+@pytest.mark.site
+def test_a_run_card_in_place_of_the_parameters(built_site: Path) -> None:
+    text = (built_site / "labs" / "lbm.html").read_text(encoding="utf-8")
+    assert text.count('class="run-parameters"') == 1
+    assert "<dt>scale</dt><dd>test</dd>" in text
+    assert "Parameters</span>" not in text and "# Parameters" not in text
+
+
+@pytest.mark.site
+def test_plain_sphinx_builds_the_same_pages(checkout: Path, built_site: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", str(checkout / "book"), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert set(pages(tmp_path)) == set(pages(built_site))
+    for name in ("index.html", "labs/lbm.html"):
+        ours, theirs = (Page(folder / name).links for folder in (built_site, tmp_path))
+        assert {each for each in ours if ".html" in each} == {each for each in theirs if ".html" in each}
+
+
+@pytest.mark.site
+def test_a_built_site_is_not_built_again_until_a_page_changes(checkout: Path, built_site: Path) -> None:
+    assert not site.stale(checkout)
+    said: list[str] = []
+    site.build(checkout, progress=said.append)
+    assert said == ["The site is up to date"]
+    page = checkout / "book" / "method.md"
+    text = page.read_text(encoding="utf-8")
+    page.write_text(text + "\nOne more line.\n", encoding="utf-8")
+    assert site.stale(checkout)
+    page.write_text(text, encoding="utf-8")
+    assert not site.stale(checkout)
+
+
+@pytest.mark.site
+def test_a_warning_fails_the_build_each_time_and_names_the_line(checkout: Path, tmp_path: Path) -> None:
+    shutil.copytree(checkout / "book", tmp_path / "book", ignore=shutil.ignore_patterns("labs"))
+    shutil.copy(checkout / "_config.yml", tmp_path)
+    with (tmp_path / "book" / "method.md").open("a", encoding="utf-8") as page:
+        page.write("\n[](no-such-page.md)\n")
+    for _ in range(2):
+        with pytest.raises(site.SiteFailed, match=r"method\.md:\d+: WARNING.*no-such-page"):
+            site.build(tmp_path)
+
+
+def test_serving_what_is_not_there_says_how_to_make_it(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="roofbook build"):
+        site.serve(tmp_path)
+
+
+def test_ids_of_inline_figures_are_made_unique_with_their_references() -> None:
+    figure = '<svg aria-labelledby="t"><title id="t">x</title><g id="a" clip-path="url(#a)"/><use href="#a"/></svg>'
+    out = sphinx_ext.unique_svg_ids(figure + figure)
+    ids = re.findall(r'id="([^"]+)"', out)
+    assert len(ids) == len(set(ids)) == 4
+    assert set(re.findall(r"url\(#([^)]+)\)", out)) | set(re.findall(r'labelledby="([^"]+)"', out)) == set(ids)
+
+
+def test_a_table_gets_its_region_once() -> None:
+    once = sphinx_ext.scroll_tables("<p/><table><tr><th>a &lt; b</th></tr></table>")
+    assert once.count("table-scroll") == 1 and 'aria-label="Table: a &lt; b"' in once
+    assert sphinx_ext.scroll_tables(once) == once
+
+
+def notebook(path: Path, *cells: str, parameters: str = "scale: str = 'quick'  # quick, published") -> Path:
+    """A small notebook with a cell of parameters."""
+    import nbformat
+
+    v4 = nbformat.v4
+    first = v4.new_code_cell(parameters, metadata={"tags": ["parameters"]})
+    book = v4.new_notebook(cells=[first, *map(v4.new_code_cell, cells)])
+    nbformat.write(book, path)
+    return path
+
+
+def test_a_notebook_runs_in_this_interpreter_over_sockets_and_is_made_once(tmp_path: Path) -> None:
+    import nbformat
+
+    (tmp_path / "results").mkdir()
+    source = notebook(
+        tmp_path / "demo.ipynb",
+        "import sys, os; print(sys.prefix); print(scale); print(os.getcwd())",
+        "from ipykernel.connect import get_connection_info; print(get_connection_info())",
+    )
+    page = execute.execute(tmp_path, source, {"scale": "published"})
+    assert page == tmp_path / "book" / "demo.ipynb", "of no lab, so beside the written pages"
+    assert execute.page_of(tmp_path, tmp_path / "lbm.ipynb") == tmp_path / "book" / "labs" / "lbm.ipynb"
+    outputs = [cell.outputs[0].text for cell in nbformat.read(page, 4).cells if cell.get("outputs")]
+    assert outputs[0].split("\n")[:3] == [sys.prefix, "published", str(tmp_path)]
+    assert json.loads(outputs[1])["transport"] == "ipc"
+    assert not execute.stale(tmp_path, source, {"scale": "published"})
+    assert execute.stale(tmp_path, source, {"scale": "quick"})
+    row = tmp_path / "results" / "local" / "lab=demo" / "device=x" / "run.parquet"
+    row.parent.mkdir(parents=True)
+    row.touch()
+    assert execute.stale(tmp_path, source, {"scale": "published"})
+
+
+def test_a_failing_notebook_says_so_in_a_line_and_leaves_the_earlier_page(tmp_path: Path) -> None:
+    page = tmp_path / "book" / "demo.ipynb"
+    page.parent.mkdir(parents=True)
+    page.write_text("earlier")
+    wrong = notebook(tmp_path / "demo.ipynb", "1 / 0")
+    with pytest.raises(
+        execute.NotebookFailed, match=r"demo\.ipynb, cell 2: ZeroDivisionError: .*_build/partial"
+    ) as caught:
+        execute.execute(tmp_path, wrong)
+    assert "\n" not in str(caught.value)
+    assert (tmp_path / "_build" / "partial" / "demo.ipynb").exists()
+    asked = notebook(tmp_path / "demo.ipynb", "import roofbook\nraise roofbook.UsageError('no such thing')")
+    with pytest.raises(UsageError, match=r"^no such thing$"):
+        execute.execute(tmp_path, asked)
+    assert page.read_text() == "earlier"

@@ -1,0 +1,143 @@
+"""Executing a notebook: what is shown meanwhile, what a death leaves, and when a page is not what it was made from.
+
+That it runs in this interpreter, is made once, and how a cell's error is told: tests/test_site.py.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from roofbook import paths
+from roofbook.book import execute, manifest
+from roofbook.devices import provenance
+from roofbook.devices.find import open_device
+from roofbook.errors import UsageError
+from roofbook.measure import progress
+from roofbook.spec import registry
+
+MEASURES = """
+import time
+from roofbook.progress import Reporter
+show = Reporter()
+for number in range(4):
+    show("40x24 fused", f"sample {number}")
+    time.sleep(0.3)
+show.end()
+time.sleep(0.3)
+"""
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def notebook(folder: Path, *cells: str, name: str = "demo") -> Path:
+    v4 = nbformat.v4
+    book = v4.new_notebook(
+        cells=[v4.new_code_cell("", metadata={"tags": ["parameters"]}), *map(v4.new_code_cell, cells)]
+    )
+    path = folder / f"{name}.ipynb"
+    nbformat.write(book, path)
+    return path
+
+
+@pytest.fixture
+def scratch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty folder for temporary files, which is to be empty at the end; its path is short, for sockets."""
+    with tempfile.TemporaryDirectory() as folder:
+        monkeypatch.setattr(tempfile, "tempdir", folder)
+        yield Path(folder)
+        assert not list(Path(folder).iterdir())
+
+
+def test_a_terminal_shows_what_is_measured_and_the_page_does_not(
+    tmp_path: Path, scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    page = execute.execute(tmp_path, notebook(tmp_path, MEASURES))
+    lines = screen.getvalue().split("\r\x1b[K")
+    assert any(line.startswith("demo 0:0") and line.endswith("  40x24 fused: sample 2") for line in lines)
+    assert lines[-1] == "" and "\n" not in screen.getvalue(), "nothing is left of it"
+    assert [cell.outputs for cell in nbformat.read(page, 4).cells if cell.cell_type == "code"] == [[], []]
+    assert progress.VARIABLE not in os.environ
+
+
+def test_a_pipe_shows_nothing(tmp_path: Path, scratch: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    loud = "import os, sys\nos.write(2, b'a driver complains')\nsys.__stderr__.write('so does a library')"
+    execute.execute(tmp_path, notebook(tmp_path, MEASURES, loud))
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_process_that_dies_is_told_in_a_line(tmp_path: Path, scratch: Path) -> None:
+    page = tmp_path / "book" / "labs" / "demo.ipynb"
+    page.parent.mkdir(parents=True)
+    page.write_text("earlier")
+    with pytest.raises(execute.NotebookFailed, match=r"^demo\.ipynb: its process died: without a word$"):
+        execute.execute(tmp_path, notebook(tmp_path, "import os\nos.kill(os.getpid(), 9)"))
+    words = "import os, sys\nos.write(sys.__stderr__.fileno(), b'terminate called\\n\\n')\nos.kill(os.getpid(), 9)"
+    with pytest.raises(execute.NotebookFailed, match=r"^demo\.ipynb: its process died: terminate called$"):
+        execute.execute(tmp_path, notebook(tmp_path, words))
+    assert page.read_text() == "earlier"
+
+
+def test_a_notebook_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"there is no notebook .*demo\.ipynb; a lab has one of its own name"):
+        execute.execute(tmp_path, tmp_path / "demo.ipynb")
+
+
+def test_a_page_remembers_what_it_shows_and_not_what_was_done_to_make_it(tmp_path: Path, scratch: Path) -> None:
+    demo = notebook(tmp_path, "1")
+    execute.execute(tmp_path, demo, {"scale": "test", "remeasure": True})
+    assert execute.parameters_of(tmp_path, demo) == {"scale": "test"}
+    assert not execute.stale(tmp_path, demo, {"scale": "test"})
+    assert not execute.stale(tmp_path, demo, {"scale": "test", "remeasure": True})
+    assert execute.parameters_of(tmp_path, tmp_path / "other.ipynb") == {}
+
+
+def test_a_page_is_stale_when_anything_changes_that_makes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (lab,) = registry.names()[:1]
+    demo = notebook(tmp_path, "1", name=lab)
+    library = tmp_path / "lib"
+    shutil.copytree(paths.LIBRARY / "spec" / "dialect", library)
+    monkeypatch.setattr(manifest, "LIBRARY", library)
+    published = tmp_path / "results" / "published"
+    published.mkdir(parents=True)
+    seen = {manifest.source_key(tmp_path, demo, {})}
+
+    def fresh() -> bool:
+        """Whether the key is one that was not met before."""
+        before = len(seen)
+        seen.add(manifest.source_key(tmp_path, demo, {}))
+        return len(seen) > before
+
+    assert not fresh()
+    (library / "new.k").touch()
+    assert fresh()
+    (library / "new.k").write_text("kernel")
+    assert fresh()
+    (published / "lbm.csv").write_text("figures")
+    assert fresh()
+    demo.write_text(demo.read_text() + " ")
+    assert fresh()
+    (library / "__pycache__").mkdir()
+    (library / "__pycache__" / "new.pyc").touch()
+    (library / ".hidden").touch()
+    assert not fresh()
+    was = provenance.environment
+    monkeypatch.setattr(provenance, "environment", lambda device: {**was(device), "python": "4.0"})
+    assert fresh()
+    other = open_device().spec
+    assert manifest.source_key(tmp_path, demo, {"device": other}) not in seen, "another word for the same device"
+    with pytest.raises(UsageError, match="unknown device"):
+        manifest.source_key(tmp_path, demo, {"device": "cuda:77"})

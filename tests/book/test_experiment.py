@@ -1,0 +1,535 @@
+"""What a notebook talks to: parameters, the states of cells as code and machine change, what it shows of failures."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import roofbook
+from roofbook.analysis.roofline import Peaks
+from roofbook.book import experiment as module
+from roofbook.book.experiment import PARAMETERS, Experiment
+from roofbook.book.view import Note
+from roofbook.devices import provenance
+from roofbook.errors import UsageError
+from roofbook.labs import peaks
+from roofbook.labs.lbm import HERE, Lattice
+from roofbook.measure import case_run
+from roofbook.report.html import Table
+from roofbook.spec import registry
+from roofbook.spec.lab import Lab, Measured, Series
+from roofbook.spec.source import Source
+
+QUICKLY = {"scale": "test", "budget_s": 1e-6}
+Open = Callable[..., Experiment]
+
+
+@pytest.fixture
+def lab(monkeypatch: pytest.MonkeyPatch) -> Lab:
+    """The LBM lab, in an instance that a test may change."""
+    own = Lattice()
+    monkeypatch.setattr(registry, "get", lambda name: own)
+    return own
+
+
+@pytest.fixture
+def opened(lab: Lab, tmp_path: Path) -> Open:
+    """Opens the lab on a store of the test's own; other parameters by name."""
+    return lambda **given: Experiment("lbm", {**QUICKLY, "results": str(tmp_path), **given})
+
+
+def states(experiment: Experiment) -> dict[str, str]:
+    return {cell.variant.name: cell.state for cell in experiment.plan()}
+
+
+def change(lab: Lab, name: str, **fields: Any) -> None:
+    """Replace a rung of the ladder by another of the same name."""
+    lab.ladder = tuple(replace(each, **fields) if each.name == name else each for each in lab.ladder)
+
+
+def edited(tmp_path: Path, source: Source, old: str, new: str) -> Source:
+    """The same source, from a copy of the lab's folder in which a kernel's text is changed."""
+    folder = tmp_path / "kernels"
+    shutil.copytree(HERE, folder, ignore=shutil.ignore_patterns("*.py", "__pycache__"), dirs_exist_ok=True)
+    touched = [path for path in folder.glob("*.k") if old in path.read_text()]
+    assert touched
+    for path in touched:
+        path.write_text(path.read_text().replace(old, new))
+    return Source(folder / source.path.name, source.knobs)
+
+
+# -- parameters --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"scael": "test"}, "unknown parameter 'scael'; valid: device, scale, .*did you mean 'scale'"),
+        ({"scale": "quik"}, "unknown scale 'quik'; valid: quick, published, large, test"),
+        ({"scale": None}, "unknown scale 'None'"),
+        ({"scale": ["test"]}, "unknown scale"),
+        ({"device": 0}, "device must be a string such as 'auto', 'opencl:0' or 'cuda:0', not 0"),
+        ({"results": ""}, "results must be the name of a folder, not ''"),
+        ({"results": None}, "results must be the name of a folder, not None"),
+        ({"budget_s": 0}, "budget_s must be seconds, a number above 0, not 0"),
+        ({"budget_s": float("nan")}, "budget_s must be seconds"),
+        ({"budget_s": "1"}, "budget_s must be seconds, a number above 0, not '1'"),
+        ({"budget_s": True}, "budget_s must be seconds"),
+        ({"seed": -1}, "seed must be a whole number, 0 or more, not -1"),
+        ({"seed": 1.5}, "seed must be a whole number"),
+        ({"seed": True}, "seed must be a whole number"),
+        ({"remeasure": "no"}, "remeasure must be True or False, not 'no'"),
+        ({"remeasure": 1}, "remeasure must be True or False, not 1"),
+        ({"variants": "fused"}, "variants must be a list such as .* not 'fused'"),
+        ({"variants": "['fused"}, "variants must be a list such as .* not"),
+        ({"variants": "[1]"}, "variants must be a list such as .* not"),
+        ({"variants": [1]}, "variants must be a list such as"),
+        ({"cases": "40x24"}, "cases must be a list such as"),
+    ],
+)
+def test_a_wrong_parameter_is_named_with_what_is_right(given: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError, match=words) as caught:
+        module.check(given)
+    assert "\n" not in str(caught.value)
+
+
+def test_parameters_have_defaults() -> None:
+    assert module.check({}) == PARAMETERS
+    assert module.check({"scale": "test"}) == {**PARAMETERS, "scale": "test"}
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"variants": ["fused", "fusd"]}, r"unknown variant 'fusd'; valid: sequential, .*\(did you mean 'fused'\?\)"),
+        ({"variants": ["flat-grid@wg=16x2"]}, r"valid: .*@wg=1x16\|1x64\|.*did you mean '[\w-]+@wg=16x\d+'"),
+        ({"cases": ["128x128"]}, "unknown case at scale test '128x128'; valid: 40x24"),
+        ({"device": "cuda:77"}, "unknown device 'cuda:77'; valid: auto, "),
+    ],
+)
+def test_an_unknown_name_is_named_with_those_that_are_known(opened: Open, given: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        opened(**given)
+
+
+def test_a_results_folder_that_is_a_file_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match="file: it is a file, not a folder"):
+        Experiment("lbm", {**QUICKLY, "results": str(tmp_path / "file")})
+
+
+def test_names_given_twice_count_once(opened: Open) -> None:
+    experiment = opened(variants=["fused", "fused"], cases=["40x24", "40x24"])
+    assert [cell.variant.name for cell in experiment.plan()] == ["fused"]
+
+
+def test_a_notebook_hands_over_its_own_names(tmp_path: Path) -> None:
+    names: dict[str, Any] = {
+        **{"__name__": "__main__", "_": 3, "_i1": "x", "In": [""], "Out": {}, "_dh": ["/"]},
+        **{"exit": lambda: None, "get_ipython": lambda: None, "open": open, "roofbook": roofbook, "json": json},
+        **{"scale": "test", "results": str(tmp_path), "budget_s": 0.01},
+    }
+    first = roofbook.open("lbm", names)
+    assert first.parameters == {**PARAMETERS, "scale": "test", "results": str(tmp_path), "budget_s": 0.01}
+    with pytest.raises(UsageError, match="unknown parameter 'scael'"):
+        roofbook.open("lbm", {**names, "scael": "test"})
+    # The cell is run again after the reader has worked on: variables of theirs are no parameters.
+    again = roofbook.open("lbm", {**names, "lab": first, "case": first.cases[0], "n": 3, "scale": "quick"})
+    assert again.parameters["scale"] == "quick"
+
+
+# -- states ------------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_fresh_is_not_measured_again_unless_asked(opened: Open) -> None:
+    experiment = opened(variants=["sequential", "fused"])
+    assert states(experiment) == {"sequential": "missing", "fused": "missing"}
+    assert "2 cells measured; run " in experiment.measure()
+    assert states(experiment) == {"sequential": "fresh", "fused": "fresh"}
+    assert {cell.state for cell in experiment._plan_of_ceilings()} == {"fresh"}
+    before = len(experiment.store.query("select 1 from cells"))
+    assert "0 cells measured, 2 were fresh" in opened(variants=["sequential", "fused"]).measure()
+    assert len(experiment.store.query("select 1 from cells")) == before
+    assert "1 cell measured; run " in opened(variants=["fused"], remeasure=True).measure()
+    assert len(experiment.store.query("select 1 from cells where variant = 'fused'")) == 2
+    assert states(opened(variants=["fused"], seed=21)) == {"fused": "stale-code"}, "other inputs, another cell"
+    assert states(opened(variants=["fused"], budget_s=1.0)) == {"fused": "fresh"}, "a budget says only when to stop"
+
+
+def test_a_touched_kernel_is_stale_and_what_shares_nothing_with_it_is_not(
+    opened: Open, lab: Lab, tmp_path: Path
+) -> None:
+    opened(variants=["sequential", "fused"]).measure()
+    source = lab.variant("fused").source
+    assert source
+    change(lab, "fused", source=edited(tmp_path, source, "// ", "// Another word. "))
+    experiment = opened(variants=["sequential", "fused"])
+    assert states(experiment) == {"sequential": "fresh", "fused": "stale-code"}
+    assert "kernel source changed since" in experiment.plan()[1].why
+    assert set(experiment.rows["variant"]) == {"sequential"}, "a time of other code is not shown"
+    experiment.measure()
+    assert states(experiment) == {"sequential": "fresh", "fused": "fresh"}
+
+
+def test_another_environment_makes_all_stale(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened(variants=["fused"]).measure()
+    was = provenance.environment
+
+    def updated(device: Any) -> dict[str, Any]:
+        now = was(device)
+        return {**now, "device": {**now["device"], "driver": "99.9"}}
+
+    monkeypatch.setattr(provenance, "environment", updated)
+    experiment = opened(variants=["fused"])
+    assert states(experiment) == {"fused": "stale-env"}
+    assert "the driver changed: " in experiment.plan()[0].why and "-> 99.9" in experiment.plan()[0].why
+    assert "1 cell measured" in experiment.measure()
+    assert states(experiment) == {"fused": "fresh"}
+    monkeypatch.undo()
+
+
+def test_ceilings_measured_at_one_scale_do_not_hide_those_of_another(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Scales share cases: the arithmetic's is the same cell, a copy's has the same name but other repeats."""
+    registers = type(peaks.LAB).cases(peaks.LAB, "test")[1]
+    monkeypatch.setattr(
+        peaks.LAB, "cases", lambda scale: [peaks.LAB.working_set(scale, 256), replace(registers, scale=scale)]
+    )
+    first = opened(variants=["fused"], scale="test")
+    first.measure()
+    second = opened(variants=["fused"], scale="quick", cases=["128x128"])
+    second.measure()
+    for experiment in (first, opened(variants=["fused"], scale="test"), second):
+        assert experiment.peaks and len(experiment._ceilings) == 4
+        assert experiment.bound(experiment.cases[0])
+
+
+def test_each_dtype_of_the_lab_has_its_bound_where_its_roof_was_measured(
+    opened: Open, lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change(lab, "soa", dtype="float16")
+    change(lab, "fused", dtype="bfloat16")
+    experiment = opened(variants=["fused", "soa"])
+    ceilings = Peaks([(1e9, 1e12)], {"float32": 1e6, "float16": 4e6, "int8": 8e6})
+    monkeypatch.setattr(Experiment, "peaks", ceilings)
+    case = experiment.case()
+    bounds = experiment.bounds(case)
+    assert list(bounds)[:2] == ["float32", "float16"], "of the lab's dtypes, those with a roof"
+    assert bounds["float32"].seconds == 4 * bounds["float16"].seconds == lab.work(case).flops / 1e6
+    assert experiment.bound(case) == bounds["float32"]
+    experiment.measure()
+    shares = experiment.ladder().frame.set_index("variant").share
+    assert shares["soa"] > 0 and shares["fused"] != shares["fused"], "no share of a roof that was not measured"
+    assert "soa (float16)" not in (html := experiment.roofline().html) and "fused (bfloat16)" in html
+    assert "float16: 4.00" in html and "float32: " not in html, "roofs of the dtypes drawn"
+    assert "bytes counted" not in html
+    monkeypatch.setattr(experiment, "counted_bytes", lambda name: {"soa": 1e9} if name == case.name else {})
+    assert "bytes counted" in experiment.roofline().html
+
+
+def test_what_moves_fewer_bytes_has_a_bound_of_its_own(opened: Open, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Populations in fp16 are half the bytes: by the bound of fp32 they would run above the roof."""
+    experiment = opened(variants=["flat-grid", "half-storage"])
+    monkeypatch.setattr(Experiment, "peaks", Peaks([(1e4, 1e9), (1e12, 1e6)], {"float32": 1e15}))
+    case = experiment.case()
+    bounds, halves = experiment.bounds(case), lab.variant("half-storage")
+    part = lab.traffic(case, halves) / lab.work(case).bytes
+    assert part == pytest.approx(37 / 73)
+    assert bounds["half-storage"].seconds == pytest.approx(part * bounds["float32"].seconds)
+    assert "flat-grid" not in bounds, "it has the bound of its dtype"
+    experiment.measure()
+    frame = experiment.ladder().frame.set_index("variant")
+    for name, floor in (("flat-grid", bounds["float32"]), ("half-storage", bounds["half-storage"])):
+        assert frame.share[name] == pytest.approx(floor.seconds / frame.seconds[name])
+    assert any("move fewer bytes: half-storage" in note for note in experiment.ladder().notes)
+
+
+# -- what fails --------------------------------------------------------------------------------------------------------
+
+
+def test_a_kernel_that_does_not_build_or_is_wrong_is_shown_with_its_reason_and_no_time(
+    opened: Open, lab: Lab, tmp_path: Path
+) -> None:
+    fused, soa = lab.variant("fused").source, lab.variant("soa").source
+    assert fused and soa
+    change(lab, "soa", source=edited(tmp_path / "a", soa, "KERNEL", "nonsense KERNEL"))
+    change(lab, "fused", source=edited(tmp_path / "b", fused, "omega * (EQ", "0.9f * omega * (EQ"))
+    experiment = opened(variants=["sequential", "no-finish", "fused", "soa"])
+    assert "4 cells measured, 2 of them failed" in experiment.measure()
+    assert states(experiment) == {"sequential": "fresh", "no-finish": "fresh", "fused": "failed", "soa": "failed"}
+    rows = experiment.rows.set_index("variant")
+    assert rows.loc["fused", "reason"].startswith("wrong result: error ")
+    assert rows.loc["soa", "reason"].startswith("does not build: ")
+    assert [len(rows.loc[name, "samples_s"]) for name in ("fused", "soa")] == [0, 0]
+    assert experiment.seconds("fused", "40x24") is None and experiment.seconds("no-finish", "40x24")
+
+    ladder = experiment.ladder().html
+    lines = {name: line for line in ladder.split("<tr") for name in ("fused", "soa") if f">{name}<" in line}
+    for name, reason in (("fused", "wrong result"), ("soa", "does not build")):
+        assert 'class="failed"' in lines[name] and f"failed: {reason}" in lines[name]
+        assert "num" not in lines[name], "no figure in the line of a failure"
+        assert f"failed: {reason}" in experiment.steps(name)
+        assert reason in experiment.failed().html
+    chart = experiment.ladder_chart()
+    for figure in (chart, experiment.bandwidth_chart()):
+        assert (
+            "failed" in figure.html and "bit-neighbours – not on this case: a side is no power of two." in figure.html
+        )
+        assert "no-compute" not in figure.html, "a probe is no rung"
+    assert "(not measured)" in experiment.value("fused") and "(not measured)" in experiment.times("soa", "sequential")
+
+    del lab.ladder  # the mended lab, the class's own
+    mended = opened(variants=["sequential", "no-finish", "fused", "soa"])
+    assert states(mended)["fused"] == states(mended)["soa"] == "stale-code"
+    assert "2 cells measured" in mended.measure()
+
+
+def test_a_failed_cell_is_tried_again(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(Lattice, "check", lambda *_: (float("nan"), 1.0, "nothing"))
+        experiment = opened(variants=["fused"])
+        experiment.measure()
+    assert states(experiment) == {"fused": "failed"}
+    assert "1 cell measured; run " in experiment.measure()
+    assert states(experiment) == {"fused": "fresh"}
+    assert "Nothing failed" in experiment.failed().html
+
+
+def test_a_page_stands_without_ceilings(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type(peaks.LAB), "check", lambda *_: (1.0, 0.5, "nothing"))
+    experiment = opened(variants=["sequential", "fused"])
+    experiment.measure()
+    assert experiment.peaks is None and experiment.bound(experiment.case()) is None
+    assert "Of the bound" not in experiment.ladder().html
+    assert experiment.ceilings().html.count("failed: wrong result") == 4
+    assert "No roofline: a ceiling of this device has no verified time." in experiment.roofline().html
+    assert "No bandwidths: a ceiling of this device has no verified time." in experiment.bandwidth_chart().html
+
+
+def test_papermill_hands_lists_over_as_text(opened: Open) -> None:
+    """`papermill -p variants '["fused"]'` injects a string."""
+    assert [variant.name for variant in opened(variants='["fused", "soa"]').variants] == ["fused", "soa"]
+    assert [case.name for case in opened(cases="[40x24]").cases] == ["40x24"]
+
+
+def test_a_page_stands_with_nothing_measured(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every cell of the notebook has something to say, in an empty store too."""
+    monkeypatch.setattr(case_run, "measure", lambda *_, **__: None)
+    experiment = opened()
+    experiment.measure()
+    shown: list[Any] = [
+        *(experiment.ceilings(), experiment.steps("fused"), experiment.ladder(), experiment.leave_one_out()),
+        *(experiment.ladder_chart(), experiment.roofline(), experiment.heat_map("wg"), experiment.sweep_table("wg")),
+        *(experiment.line_sweep("buffers"), experiment.bandwidth_chart()),
+        *(experiment.parts(), experiment.resources(), experiment.timeline("fused")),
+        *(experiment.pairs(), experiment.published(), experiment.failed(), experiment.card(), experiment),
+    ]
+    assert [type(each) for each in shown[4:14]] == [Note] * 10
+    for each in shown:
+        assert each._repr_html_().startswith("<")
+    assert "(not measured)" in experiment.summary().data
+    with pytest.raises(UsageError, match="unknown sweep 'gw'; valid: without, wg, buffers, integers"):
+        experiment.line_sweep("gw")
+
+
+def test_a_heat_map_says_what_its_sides_are(opened: Open, lab: Lab) -> None:
+    wg = next(sweep for sweep in lab.sweeps if sweep.axis == "wg")
+    lab.sweeps = (replace(wg, sides=("sticks", "stones")),)
+    experiment = opened(variants=[variant.name for variant in wg.variants[:2]])
+    experiment.measure()
+    drawn = experiment.heat_map("wg").html
+    assert ">sticks<" in drawn and ">stones<" in drawn
+
+
+def test_peers_stand_beside_the_best_rung(opened: Open, lab: Lab) -> None:
+    experiment = opened(variants=["fused", "openmp"])
+    experiment.measure()
+    table = experiment.peers()
+    assert isinstance(table, Table)
+    found = table.frame.set_index("variant")
+    assert list(found.index) == [peer.name for peer in lab.peers]
+    assert (found.fastest["openmp"], found.status["openmp"]) == ("fused", "ok")
+
+
+def test_what_runs_tell_of_themselves_is_shown(opened: Open, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    spans = [[0, "to device", 0.0, 1e-4], [0, "kernel", 1e-4, 3e-4]]
+    told = {"parts": {"copy": [1e-4] * 9}, "timeline": spans, "registers": 32}
+    whole = case_run.row
+
+    def row(*given: Any) -> dict[str, Any]:
+        made = whole(*given)
+        return made | {"extra": json.dumps({**json.loads(made["extra"]), **told})}
+
+    monkeypatch.setattr(case_run, "row", row)
+    experiment = opened(variants=["fused"])
+    experiment.measure()
+    assert "No parts to show" in experiment.parts().html
+    lab.parts, lab.facts_shown = ("copy",), {"registers": "Registers"}
+    cells = experiment.lab.cases("test")[0].units
+    parts = experiment.parts()
+    assert isinstance(parts, Table) and parts.frame.set_index("variant").loc["fused", "copy"] == pytest.approx(
+        1e-4 / cells
+    )
+    assert ">32<" in parts.html and "not on this case: a side is no power of two" in parts.html
+    assert ">32<" in experiment.resources().html
+    assert "kernels during 0.00" in experiment.timeline("fused").html
+    with pytest.raises(UsageError, match="did you mean 'fused'"):
+        experiment.timeline("fusd")
+
+
+# -- series ------------------------------------------------------------------------------------------------------------
+
+WIDTHS = Series(
+    "width", "From which width on?", "width, cells", ((24, "24x24"), (40, "40x24"), (56, "56x24")),
+    ("fused", "soa", "bit-neighbours"), (("soa", "fused"), ("bit-neighbours", "fused")),
+)  # fmt: skip
+
+
+@pytest.fixture
+def widened(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Lab:
+    """The lab with a series over cases that no scale lists, but one."""
+    (case,) = lab.cases("test")
+    widths = {"24x24": 24, "56x24": 56}
+
+    def sized(name: str, scale: str) -> Any:
+        return replace(case, name=name, params={**case.params, "nx": widths[name]}) if name in widths else None
+
+    monkeypatch.setattr(lab, "sized", sized)
+    monkeypatch.setattr(
+        lab, "series", lambda scale: (WIDTHS, replace(WIDTHS, axis="again", variants=("soa",), against=()))
+    )
+    return lab
+
+
+def planned(experiment: Experiment) -> list[tuple[str, str]]:
+    return [(cell.case.name, cell.variant.name) for cell in experiment.plan()]
+
+
+def test_cells_of_a_series_are_planned_once_after_those_of_the_ladder(opened: Open, widened: Lab) -> None:
+    ladder = [("40x24", name) for name in ("sequential", "fused", "soa")]
+    everything = opened(variants=["sequential", "fused", "soa", "bit-neighbours"])
+    beside = [("24x24", "fused"), ("24x24", "soa"), ("56x24", "fused"), ("56x24", "soa")]
+    assert planned(everything) == ladder + beside and [case.name for case in everything.cases] == ["40x24"]
+    assert planned(opened(variants=["soa"])) == [("40x24", "soa"), ("24x24", "soa"), ("56x24", "soa")]
+    assert planned(opened(variants=["sequential"])) == [("40x24", "sequential")]
+    assert planned(opened(variants=["sequential", "soa"], cases=["56x24"])) == [
+        ("56x24", "sequential"), ("56x24", "soa")
+    ]  # fmt: skip
+
+
+def test_a_series_is_measured_and_shown_and_leaves_the_ladder_as_it_is(opened: Open, widened: Lab) -> None:
+    experiment = opened(variants=["sequential", "fused", "soa"])
+    assert "7 cells measured" in experiment.measure()
+    assert {cell.state for cell in experiment.plan()} == {"fresh"} and "0 cells measured" in experiment.measure()
+    assert set(experiment.rows["case"]) == {"40x24", "24x24", "56x24"}
+    chart = experiment.series_chart("width").html
+    assert ">fused<" in chart and ">soa<" in chart and ">width, cells<" in chart and WIDTHS.question in chart
+    assert "bit-neighbours – not on this case: a side is no power of two." in chart
+    table = experiment.crossings("width")
+    assert table.frame["first"].tolist() == ["soa", "bit-neighbours"] and table.frame.at_start.notna().tolist() == [
+        True,
+        False,
+    ]
+    assert "a side is no power of two" in table.rows[1].cells[2].title
+    assert "24x24" not in experiment.ladder().html and "24x24" not in experiment.steps("fused")
+    assert experiment.case().name == "40x24" and experiment.case("24x24").params["nx"] == 24
+    assert experiment.value("soa", "56x24") != "(not measured)" and experiment.seconds("soa", "56x24")
+    assert experiment.seconds("sequential", "56x24") is None and experiment.seconds("soa", "elsewhere") is None
+    with pytest.raises(UsageError, match="unknown series 'height'; valid: width, again"):
+        experiment.series_chart("height")
+    with pytest.raises(UsageError, match="unknown case of this experiment '48x24'; valid: 40x24, 24x24, 56x24"):
+        experiment.case("48x24")
+
+
+def test_a_cell_of_a_series_that_is_measured_by_itself_is_found_on_the_page(opened: Open, widened: Lab) -> None:
+    one = opened(variants=["soa"], cases=["56x24"])
+    assert "1 cell measured" in one.measure()
+    page = opened(variants=["fused", "soa"])
+    fresh = [(cell.case.name, cell.variant.name) for cell in page.plan() if cell.state == "fresh"]
+    assert fresh == [("56x24", "soa")] and one.plan()[0].cell_key in {cell.cell_key for cell in page.plan()}
+    assert page.seconds("soa", "56x24")
+
+
+def test_a_series_stands_with_nothing_measured(opened: Open, widened: Lab) -> None:
+    experiment = opened()
+    assert isinstance(experiment.series_chart("width"), Note)
+    assert [row.cells[2].text for row in experiment.crossings("width").rows] == ["\u2013", "\u2013"]
+
+
+def test_a_sweep_s_figure_has_the_cases_of_the_ladder_alone(
+    opened: Open, widened: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    points = [variant.name for variant in widened.sweeps[1].variants[:2]]
+    monkeypatch.setattr(widened, "series", lambda scale: (replace(WIDTHS, variants=tuple(points), against=()),))
+    experiment = opened(variants=points)
+    experiment.measure()
+    assert "24x24" in set(experiment.rows["case"])
+    assert ">24x24<" not in experiment.line_sweep("wg").html
+
+
+def test_conclusions_may_ask_for_seconds_and_the_fastest_point(
+    opened: Open, lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    points = lab.sweeps[1].variants[:3]
+    experiment = opened(variants=[variant.name for variant in points])
+    assert experiment.fastest_point("wg", "40x24") is None and experiment.seconds(points[0].name, "40x24") is None
+    assert experiment.fact(points[0].name, "40x24", "group") is None
+    experiment.measure()
+    assert experiment.fact(points[0].name, "40x24", "group") == points[0].point
+    assert experiment.fact(points[0].name, "40x24", "no such thing") is None
+    times = {variant.point: experiment.seconds(variant.name, "40x24") or 1e9 for variant in points}
+    assert experiment.fastest_point("wg", "40x24") == min(times, key=lambda point: times[point])
+    key = ("operational intensity", "128x128", "intensity")
+
+    def counted(asked: Measured) -> dict[tuple[str, str, str], str]:
+        return {key: f"point {asked.fastest_point('wg', '40x24')}"}
+
+    monkeypatch.setattr(lab, "counted", counted)
+    assert f"point {min(times, key=lambda point: times[point])}" in experiment.published().html
+
+
+def test_the_lab_says_which_part_or_fact_a_published_figure_is_held_against(
+    opened: Open, lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = set()
+
+    def part(*key: str) -> str | None:
+        asked.add(("part", *key))
+        return "nothing of the kind" if key[-1] == "time" else None
+
+    def fact(*key: str) -> None:
+        asked.add(("fact", *key))
+
+    def lack(*key: str) -> str:
+        asked.add(("lack", *key))
+        return "needs another machine"
+
+    experiment = opened(variants=["fused"])
+    monkeypatch.setattr(lab, "published_part", part)
+    monkeypatch.setattr(lab, "published_fact", fact)
+    monkeypatch.setattr(lab, "published_lack", lack)
+    assert "needs another machine" in experiment.published().html
+    assert {(each, "optimised, work-group 32x1", "128x128", "time") for each in ("part", "fact", "lack")} <= asked
+
+
+def test_shown_source_is_in_the_language_of_the_device(opened: Open) -> None:
+    experiment = opened()
+    assert {"opencl": "__kernel", "cuda": "__global__"}[experiment.device.backend] in experiment.source("fused")
+    assert "__global__" in experiment.source("fused", "cuda")
+    with pytest.raises(UsageError, match="it is a program of the host"):
+        experiment.source("openmp")
+
+
+def test_the_card_says_what_ran_where(opened: Open, tmp_path: Path) -> None:
+    experiment = opened()
+    card = experiment.card()
+    assert isinstance(card, Table) and experiment._repr_html_() == card.html
+    assert experiment.device.name in card.html and ">commit<" in card.html
+    assert str(tmp_path) not in card.html, "no path of this machine on a page"

@@ -1,0 +1,78 @@
+"""What written pages take from the store: there from the first record on, touched where it changes, gone with the last."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from roofbook.book import fragments, front_page
+from roofbook.store.parquet import Store
+
+from ..analysis.test_comparison import small
+from ..store.test_parquet import row
+
+MADE = {"devices-pick.html", "devices-overview.html", "devices-cells.html", "glance-ladders.html", "glance-ends.html"}
+
+
+def test_the_fragments_come_with_the_first_record_and_go_with_the_last(unmeasured: Callable[[], Path]) -> None:
+    root = unmeasured()
+    folder = root / "book" / "_generated"
+
+    def made() -> dict[str, int]:
+        found = [*folder.glob("devices-*"), *folder.glob("glance-*")]
+        return {path.name: path.stat().st_mtime_ns for path in found}
+
+    fragments.renew(root)
+    assert not made()
+    small(root / "results")
+    fragments.renew(root)
+    first = made()
+    assert set(first) == MADE and (folder / "devices-cells.html").read_text().count("<details>") == 3
+    fragments.renew(root)
+    assert made() == first, "nothing has changed"
+    (folder / "made-from.json").write_text("{")  # as a build leaves it that is killed
+    fragments.renew(root)
+    assert made() == first, "made again, and the same"
+    for path in (root / "results" / "recorded").rglob("*.parquet"):
+        path.unlink()
+    fragments.renew(root)
+    assert not made()
+
+
+def test_only_those_are_made_of_which_the_store_holds_something_new(
+    unmeasured: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = unmeasured()
+    made: list[str] = []
+
+    def noted(name: str) -> Callable[..., str]:
+        def make(*_: object) -> str:
+            made.append(name)
+            return ""
+
+        return make
+
+    monkeypatch.setattr(fragments, "_compare_devices", noted("compared"))
+    monkeypatch.setattr(fragments, "judged", lambda lab, store: [])
+    monkeypatch.setattr(front_page, "ladders", noted("ladders"))
+    monkeypatch.setattr(front_page, "ends", noted("ends"))
+
+    def renewed() -> list[str]:
+        made.clear()
+        fragments.renew(root)
+        return made.copy()
+
+    store = Store(root / "results")
+    assert renewed() == ["compared", "ladders", "ends"] and renewed() == []
+    store.append([row(scale="quick")])
+    assert renewed() == ["ends"] and renewed() == []
+    store.append([row(scale="published", run="20260101T000000Z-0a1b2d")])
+    assert renewed() == ["compared", "ends"] and renewed() == []
+    store.append([row("soa", scale="published", run="20260101T000000Z-0a1b2d")])
+    assert renewed() == ["compared", "ends"], "the same run, gone on after an interrupt"
+    store.append([row(scale="large", run="20260101T000000Z-0a1b2e")], "recorded")
+    assert renewed() == ["compared", "ladders", "ends"] and renewed() == []
+    store.compact()
+    assert renewed() == ["ends"], "the same runs in other files"

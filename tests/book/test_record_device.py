@@ -1,0 +1,248 @@
+"""Recording a device: where the runs lie, that a second call goes on, and what a page shows of a device that is not here."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from roofbook.book import record_device
+from roofbook.book.experiment import Experiment
+from roofbook.book.recorded import Record, records, sections
+from roofbook.devices.contract import Unsupported
+from roofbook.spec import registry
+from roofbook.store.parquet import Store
+
+ROOT = Path(__file__).parents[2]
+VARIANTS = ("sequential", "checked", "native-rsqrt", "float4", "fused")
+
+
+def recorded(out: Path, *more: str, labs: tuple[str, ...] = ("peaks", "stencil")) -> Result:
+    chosen = [word for name in labs for word in ("--lab", name)]
+    return CliRunner().invoke(
+        record_device.main, [str(out), *chosen, "--scale", "test", "--budget", "1e-6", *more], catch_exceptions=False
+    )
+
+
+def variants(*names: str) -> list[str]:
+    return [word for name in names for word in ("--variant", name)]
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the ceilings and a ladder on record."""
+    folder = tmp_path_factory.mktemp("out")
+    for each in (recorded(folder, labs=("peaks",)), recorded(folder, *variants(*VARIANTS), labs=("stencil",))):
+        assert each.exit_code == 0, each.output
+    return folder
+
+
+@pytest.fixture
+def shown(out: Path) -> Record:
+    return records(registry.get("stencil"), Store(out), "test")[-1]
+
+
+def test_the_runs_lie_where_the_book_has_them_and_a_second_call_measures_nothing(out: Path) -> None:
+    places = {path.relative_to(out).parts[:2] for path in out.rglob("*.parquet")}
+    assert places == {("recorded", "lab=peaks"), ("recorded", "lab=stencil")}
+    before = sorted(out.rglob("*.parquet"))
+    again = recorded(out, *variants(*VARIANTS), labs=("stencil",))
+    assert re.search(r"0 cells measured, \d+ were fresh", again.output)
+    assert sorted(out.rglob("*.parquet")) == before
+    assert re.search(r"In all \d+ s, at most [\d.]+ GiB of the host's memory", again.output)
+    more = recorded(out, *variants("flat"), labs=("stencil",))
+    assert re.search(r"3 cells measured", more.output) and "flat" in more.output
+
+
+def test_what_was_kept_of_a_run_that_is_cut_off_is_not_measured_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Cut(Exception):
+        pass
+
+    def cut(variant: str, what: str) -> None:
+        if variant.startswith("7x48"):
+            raise Cut
+
+    whole = record_device.Told
+    monkeypatch.setattr(record_device, "Told", lambda: cut)
+    with pytest.raises(Cut):
+        recorded(tmp_path, *variants("flat", "float4"), labs=("stencil",))
+    assert set(Store(tmp_path).rows("stencil")["case"]) == {"6x1024"}
+    monkeypatch.setattr(record_device, "Told", whole)
+    again = recorded(tmp_path, *variants("flat", "float4"), labs=("stencil",))
+    assert re.search(r"[34] cells measured, 2 were fresh", again.output)
+
+
+def test_a_lab_without_its_sweeps() -> None:
+    lab = registry.get("stencil")
+    assert record_device.chosen("stencil", True) is None
+    assert record_device.chosen("stencil", False) == [variant.name for variant in (*lab.ladder, *lab.peers)]
+
+
+def test_the_hosts_rows_may_be_left_for_another_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place: Any = SimpleNamespace(slug="a-gpu")
+    whole = Experiment.plan
+
+    def plan(self: Any, *chosen: Any) -> list[Any]:
+        return [replace(each, device=place) if each.variant.name == "flat" else each for each in whole(self, *chosen)]
+
+    monkeypatch.setattr(Experiment, "plan", plan)
+    only = recorded(tmp_path, *variants("flat", "checked"), "--no-host", labs=("stencil",))
+    assert only.exit_code == 0, only.output
+    assert set(Store(tmp_path).rows("stencil")["variant"]) == {"checked"}
+
+
+def test_what_outlasts_the_limit_is_a_row_that_says_so(tmp_path: Path) -> None:
+    short = recorded(tmp_path, *variants("flat", "sequential"), "--limit", "1e-9", labs=("stencil",))
+    assert short.exit_code == 0, short.output
+    reasons = Store(tmp_path).rows("stencil")["reason"]
+    assert len(reasons) and all(
+        re.match(r"out of time: .+ would take .+, the limit is 1e-09 s", each) for each in reasons
+    )
+    assert "out of time" in short.output
+
+
+def test_series_are_left_out_with_the_sweeps(tmp_path: Path) -> None:
+    whole = [word for word in ("--variant", "built-lists")]
+    without = recorded(tmp_path, *whole, "--no-sweeps", labs=("convpool",))
+    assert without.exit_code == 0, without.output
+    cases = {case.name for case in registry.get("convpool").cases("test")}
+    assert set(Store(tmp_path).rows("convpool")["case"]) <= cases
+    more = recorded(tmp_path, *whole, labs=("convpool",))
+    assert set(Store(tmp_path).rows("convpool")["case"]) > cases, more.output
+
+
+def test_a_long_run_says_now_and_then_what_it_does(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = iter((0, 1, 12, 13, 14))
+    monkeypatch.setattr(record_device, "time", SimpleNamespace(perf_counter=lambda: 100.0 + next(seconds)))
+    tell = record_device.Told()
+    for name, what in (
+        ("8x8 a", "check"),
+        ("8x8 b", "check"),
+        ("8x8 c", "warm up"),
+        ("8x8 d", "x"),
+        ("9x9 a", "check"),
+    ):
+        tell(name, what)
+    assert capsys.readouterr().out.splitlines() == ["  8x8", "    c: warm up", "  9x9"]
+
+
+def test_one_device_of_each_kind_is_taken() -> None:
+    class Fake:
+        def __init__(self, backend: str, kind: str, spec: str) -> None:
+            self.backend, self.kind, self.spec = backend, kind, spec
+
+    found: list[Any] = [
+        Fake("cuda", "gpu", "cuda:0"), Fake("cuda", "gpu", "cuda:1"), Fake("opencl", "gpu", "opencl:0"),
+        Fake("opencl", "cpu", "opencl:1"), Fake("opencl", "cpu", "opencl:2"),
+    ]  # fmt: skip
+    assert [each.spec for each in record_device.one_of_each_kind(found)] == ["cuda:0", "opencl:0", "opencl:1"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--lab", "stensil"], "unknown lab 'stensil'; valid: .*stencil.*"),
+        (["--device", "cuda:77"], "unknown device 'cuda:77'; valid: auto, .*"),
+        (
+            ["--budgett", "1"],
+            r"No such option '?--budgett'?.*\(`python -m roofbook.book.record_device --help` says more\)",
+        ),
+        (["--scale", "tiny"], "unknown scale 'tiny'; valid: quick, published, large, test"),
+    ],
+)
+def test_what_is_wrong_is_one_line(tmp_path: Path, words: list[str], said: str) -> None:
+    import subprocess
+    import sys
+
+    command = [sys.executable, "-m", "roofbook.book.record_device", str(tmp_path / "out"), *words]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 2
+    assert re.fullmatch(rf"error: {said}\n", done.stderr), done.stderr
+
+
+def test_a_record_shows_what_was_measured_without_its_device(shown: Record, out: Path) -> None:
+    rows = Store(out).rows("stencil")
+    assert [case.name for case in shown.cases] == ["6x1024", "7x48", "5x13"]
+    assert shown.place.kind == rows[rows["variant"] == "checked"].iloc[0]["device_kind"]
+    for name in VARIANTS:
+        mine = rows[(rows["variant"] == name) & (rows["case"] == "6x1024") & (rows["role"] != "again")].iloc[-1]
+        (median,) = [sorted(mine["samples_s"])[len(mine["samples_s"]) // 2 :][:1]]
+        assert shown.seconds(name, "6x1024") == pytest.approx(float(median[0]) / mine["units"], rel=0.5)
+    html = shown.section(opened=True)
+    assert html.startswith('<details class="on-record" open>') and html.count("<details") == html.count("</details>")
+    assert str(shown.place) in html and html.count("<svg") >= 2 and html.count("<table") >= 3
+    assert "not on this device" not in shown.ladder("6x1024").html.split("fused")[0]
+    assert shown.peaks and shown.peaks.flops["float32"] > 0
+    with pytest.raises(Unsupported, match="on record is not here"):
+        shown.device.build("")
+
+
+def test_what_this_machine_lacks_is_not_said_of_what_was_measured_there(
+    shown: Record, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(type(shown.lab), "excuse", lambda self, variant, case: "something is not installed")
+    said = shown.elsewhere(shown.cases[0])
+    assert not set(VARIANTS) & said.keys() and said["no-ifs"] == "something is not installed"
+    assert "torch-cpu" not in said, "whether PyTorch is on this machine"
+    assert "torch-cpu" in shown.ladder("6x1024").frame.set_index("variant").index
+    assert "not measured" in next(
+        line for line in shown.ladder("6x1024").text.splitlines() if line.startswith("torch-cpu ")
+    )
+
+
+def test_rows_of_another_kernel_text_do_not_count(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = registry.get("stencil")
+    before = records(lab, Store(out), "test")[-1]
+    assert before.seconds("checked", "6x1024") and records(lab, Store(out), "published") == []
+    changed = lab.variant("no-ifs").source
+    variant = lab.variant("checked")
+    monkeypatch.setattr(type(lab), "ladder", tuple(
+        type(each)(**{**vars(each), "source": changed}) if each is variant else each for each in lab.ladder
+    ))  # fmt: skip
+    after = records(lab, Store(out), "test")[-1]
+    assert after.seconds("checked", "6x1024") is None and after.seconds("fused", "6x1024")
+
+
+def test_the_runs_that_the_book_keeps_are_whole_and_small() -> None:
+    kept = [path for path in (ROOT / "results" / "recorded").rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in kept) < 30e6
+    for lab in [registry.PEAKS, *registry.names()] if kept else []:
+        rows = Store(ROOT / "results").rows(lab, where=("recorded",))
+        good = rows[rows["status"] == "ok"]
+        assert len(good) and all(len(samples) >= 3 for samples in good["samples_s"])
+        assert (good["error"] <= good["bound"]).all() | (good["role"] == "probe").any()
+        assert rows[rows["status"] == "failed"]["reason"].notna().all()
+
+
+@pytest.mark.parametrize("name", [registry.PEAKS, *registry.names()])
+def test_all_that_the_book_keeps_can_be_drawn(name: str) -> None:
+    lab, store = registry.get(name), Store(ROOT / "results")
+    drawn = sections(lab, store)
+    kept = [each for scale in ("published", "large") for each in records(lab, store, scale)]
+    assert drawn.count('<details class="on-record"') == len(kept)
+    assert ("Bandwidth that each variant reaches" in drawn) == (name in ("lbm", "stencil")), "where memory is the bound"
+    assert all(f"The ladder on {case.name}" in drawn for each in kept for case in each.cases if name != registry.PEAKS)
+
+
+@pytest.mark.parametrize("role", ["step", "peer"])
+def test_the_fastest_of_a_role_has_the_shortest_median_of_its_newest_cells(role: str) -> None:
+    """Of what is on record; independently of the readings from which tables and sentences are written."""
+    kept = records(registry.get("convpool"), Store(ROOT / "results"))
+    assert kept
+    for each in kept:
+        for case in each.cases:
+            rows = each.rows[(each.rows["case"] == case.name) & (each.rows["role"] == role)].sort_values("started")
+            rows = rows.drop_duplicates("variant", keep="last")
+            medians = {row.variant: median(row.samples_s) for row in rows[rows["status"] == "ok"].itertuples()}
+            found = each.fastest(case.name) if role == "step" else each.fastest_peer(case.name)
+            assert found == min(medians, key=lambda name: medians[name])

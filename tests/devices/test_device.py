@@ -1,0 +1,519 @@
+"""What a backend owes the rest of the book, on every device present; how a device is named; PoCL on a new CPU."""
+
+from __future__ import annotations
+
+import ctypes
+import io
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from roofbook.devices import contract, cuda, opencl
+from roofbook.devices import find as all_devices
+from roofbook.devices.contract import BuildFailed, Device, OutOfMemory, Unsupported
+from roofbook.devices.find import open_device
+from roofbook.errors import UsageError
+from roofbook.spec.source import Source
+
+AXPY = """
+KERNEL void axpy(GLOBAL float *RESTRICT y, GLOBAL const float *RESTRICT x, float a, int n) {
+  const int i = GLOBAL_ID(1) * GLOBAL_SIZE(0) + GLOBAL_ID(0);
+  if (i < n) {
+    y[i] = FMA(a, x[i], y[i]);
+  }
+}
+KERNEL void ids(GLOBAL int *RESTRICT out) {
+  LOCAL_ARRAY(int, kept, 8);
+  const int lane = LOCAL_ID(1) * LOCAL_SIZE(0) + LOCAL_ID(0);
+  kept[7 - lane] = LOCAL_ID(0) + 10 * LOCAL_ID(1) + 100 * GROUP_ID(0) + 1000 * GROUP_ID(1);
+  BARRIER();
+  out[GLOBAL_ID(1) * GLOBAL_SIZE(0) + GLOBAL_ID(0)] = kept[lane] + 10000 * GROUPS(0) + 100000 * GROUPS(1);
+}
+KERNEL void work(GLOBAL float *RESTRICT out, int rounds) {
+  float x = GLOBAL_ID(0);
+  for (int i = 0; i < rounds; i++) {
+    x = FMA(x, 0.999f, 0.5f);
+  }
+  out[GLOBAL_ID(0)] = SQRT(x);
+}
+KERNEL void halves(GLOBAL HALF *RESTRICT to, GLOBAL const HALF *RESTRICT from) {
+  const int i = GLOBAL_ID(0);
+  STORE_HALF(to, i, SELECT(2.0f, 3.0f, i % 2 == 1) * LOAD_HALF(from, i));
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Device], str]:
+    path = tmp_path_factory.mktemp("kernels") / "contract.k"
+    path.write_text(AXPY)
+    return lambda device: Source.of(path).render(device.backend)
+
+
+@pytest.fixture(scope="module")
+def program(device: Device, text: Callable[[Device], str]) -> contract.Program:
+    return device.build(text(device))
+
+
+# -- the contract, the same body on every device -----------------------------------------------------------------------
+
+
+def test_a_device_tells_what_it_is(device: Device) -> None:
+    assert device.backend in ("opencl", "cuda") and device.kind in ("cpu", "gpu") and device.name == device.name.strip()
+    assert device.slug and device.slug == device.slug.strip("-").lower() and " " not in device.slug
+    for amount in (device.compute_units, device.memory_bytes, device.local_bytes, device.max_work_group):
+        assert isinstance(amount, int) and amount > 0
+    identity = device.identity()
+    assert {"backend", "model", "device", "platform", "driver"} == set(identity)
+    assert all(isinstance(value, str) and value for value in identity.values()) and identity == device.identity()
+    assert open_device(device.spec) is device
+
+
+def test_write_read_and_copy(device: Device) -> None:
+    queue = device.queue()
+    values = np.arange(1000, dtype=np.float32)
+    one, other = device.upload(values), device.empty(4000)
+    assert one.nbytes == other.nbytes == 4000
+    queue.copy(other, one)
+    got = np.empty(1000, np.float32)
+    assert queue.read(other, got) is got
+    np.testing.assert_array_equal(got, values)
+    queue.write(one, values[::-1])  # a view that does not lie in one piece
+    np.testing.assert_array_equal(queue.read(one, got), values[::-1])
+    np.testing.assert_array_equal(queue.read(other, got), values)
+    values[:] = -1  # what was written is the device's own
+    assert queue.read(one, got)[0] == 999
+    for buffer in (one, other):
+        buffer.release()
+
+
+def test_a_write_of_a_part_and_a_read_from_an_offset(device: Device) -> None:
+    queue = device.queue()
+    buffer = device.upload(np.arange(100, dtype=np.int32))
+    assert queue.read(buffer, np.empty(5, np.int32), offset=4 * 42).tolist() == [42, 43, 44, 45, 46]
+    assert queue.read(buffer, np.empty(1, np.int32), offset=4 * 99).tolist() == [99]
+    queue.write(buffer, np.full(3, -7, np.int32))
+    assert queue.read(buffer, np.empty(5, np.int32)).tolist() == [-7, -7, -7, 3, 4]
+
+
+@pytest.mark.parametrize(("size", "local"), [((1024,), (64,)), ((64, 16), (16, 4)), ((8, 128), (1, 128))])
+def test_launch_in_one_and_two_dimensions(
+    device: Device, program: contract.Program, size: tuple[int, ...], local: tuple[int, ...]
+) -> None:
+    queue, n = device.queue(), 1000
+    x, y = device.upload(np.arange(n, dtype=np.float32)), device.upload(np.full(1024, 0.5, np.float32))
+    kernel = program.kernel("axpy")
+    if len(size) == 1:
+        queue.launch(kernel, size, local, y, x, np.float32(2), np.int32(n))
+    else:
+        queue.launch(kernel, size, local, y, x, np.float32(2), np.int32(n))
+        queue.launch(kernel, size, local, y, x, np.float32(-1), np.int32(1))
+    got = queue.read(y, np.empty(1024, np.float32))
+    want = np.where(np.arange(1024) < n, 2 * np.arange(1024) + 0.5, 0.5)
+    np.testing.assert_array_equal(got, want)
+
+
+def test_work_items_groups_local_memory_and_barriers(device: Device, program: contract.Program) -> None:
+    queue, out = device.queue(), device.empty(4 * 16 * 6)
+    queue.launch(program.kernel("ids"), (16, 6), (4, 2), out)
+    got = queue.read(out, np.empty((6, 16), np.int32))
+    y, x = np.indices((6, 16))
+    lane = 7 - ((y % 2) * 4 + x % 4)
+    want = lane % 4 + 10 * (lane // 4) + 100 * (x // 4) + 1000 * (y // 2) + 10000 * 4 + 100000 * 3
+    np.testing.assert_array_equal(got, want)
+
+
+def test_halves_are_rounded_to_nearest_even(device: Device, program: contract.Program) -> None:
+    values = np.array([1, 1.0009765625, -0.25, 6.1e-5, 0.1, 20000], np.float16)
+    queue, source, target = device.queue(), device.upload(values), device.empty(values.nbytes)
+    queue.launch(program.kernel("halves"), (6,), (6,), target, source)
+    want = (values.astype(np.float32) * np.tile([2, 3], 3).astype(np.float32)).astype(np.float16)
+    np.testing.assert_array_equal(queue.read(target, np.empty_like(values)), want)
+
+
+def test_a_queue_is_in_order_and_two_queues_see_what_is_finished(device: Device, program: contract.Program) -> None:
+    first, second = device.queue(), device.queue()
+    y, x = device.upload(np.zeros(1024, np.float32)), device.upload(np.ones(1024, np.float32))
+    kernel = program.kernel("axpy")
+    for _ in range(200):
+        first.launch(kernel, (1024,), (64,), y, x, np.float32(1), np.int32(1024))
+        first.copy(x, y)
+        first.launch(kernel, (1024,), (64,), x, y, np.float32(-0.5), np.int32(1024))
+    first.finish()
+    steps = np.float32(1), np.float32(0)
+    for _ in range(200):
+        steps = np.float32(0.5) * (steps[0] + steps[1]), steps[0] + steps[1]
+    assert set(second.read(y, np.empty(1024, np.float32)).tolist()) == {float(steps[1])}
+
+
+def test_a_queue_times_its_kernels_by_the_devices_own_clock(device: Device, program: contract.Program) -> None:
+    queue, out, kernel = device.queue(profiling=True), device.empty(4 * 4096), program.kernel("work")
+
+    def seconds(rounds: int) -> tuple[float, float]:
+        queue.finish()
+        began = time.perf_counter()
+        told = queue.timed(lambda: queue.launch(kernel, (4096,), (64,), out, np.int32(rounds)))
+        return told, time.perf_counter() - began
+
+    seconds(1)
+    short, (long, wall) = min(seconds(1000)[0] for _ in range(5)), seconds(200_000)
+    assert 0 <= short < long <= wall * 1.01
+    assert long > wall / 2
+
+
+def test_laps_cover_the_whole_and_tell_short_from_long(device: Device, program: contract.Program) -> None:
+    queue, out, kernel = device.queue(profiling=True), device.empty(4 * 4096), program.kernel("work")
+
+    def work(rounds: int) -> Callable[[], None]:
+        return lambda: queue.launch(kernel, (4096,), (64,), out, np.int32(rounds))
+
+    queue.laps(work(1))
+    began = time.perf_counter()
+    short, long, again = queue.laps(work(1000), work(100_000), work(1000))
+    assert 0 <= max(short, again) < long and short + long + again <= (time.perf_counter() - began) * 1.01
+
+
+def test_a_slow_host_is_not_timed_where_it_has_head_start_enough(device: Device, program: contract.Program) -> None:
+    """The device is kept busy for so long: what the host does between two launches is over when the first begins."""
+    if device.backend != "cuda":
+        pytest.skip("events of OpenCL time the kernels themselves")
+    queue: Any = device.queue(profiling=True)
+    out, kernel = device.empty(4 * 64), program.kernel("work")
+
+    def hesitant() -> None:
+        for _ in range(2):
+            queue.launch(kernel, (64,), (64,), out, np.int32(1))
+            time.sleep(1e-3)
+
+    queue.timed(hesitant)
+    assert queue.timed(hesitant) > 8e-4, "the usual head start is shorter"
+    queue.head_start_ns = 20_000_000
+    assert queue.timed(hesitant) < 5e-4
+
+
+def test_pinned_memory_goes_both_ways_without_waiting(device: Device) -> None:
+    queue = device.queue()
+    sent, received = device.pinned((3, 50), np.float32), device.pinned((3, 50), np.float32)
+    assert sent.shape == (3, 50) and sent.dtype == np.float32
+    sent[...], received[...] = np.arange(150).reshape(3, 50), -1
+    buffer = device.empty(sent.nbytes)
+    queue.send(buffer, sent[1:], offset=200)
+    queue.send(buffer, sent[:1])
+    queue.receive(buffer, received[2:], offset=400)
+    queue.receive(buffer, received[:2])
+    queue.finish()
+    np.testing.assert_array_equal(received, sent)
+
+
+def test_a_trace_tells_what_each_queue_did_when(device: Device, program: contract.Program) -> None:
+    queues, kernel = [device.queue(profiling=True) for _ in range(2)], program.kernel("work")
+    out, host = device.empty(4 * 4096), np.zeros(4096, np.float32)
+
+    def submit() -> None:
+        queues[0].send(out, host)
+        queues[0].launch(kernel, (4096,), (64,), out, np.int32(20_000))
+        queues[0].receive(out, host)
+        queues[0].finish()
+        queues[1].launch(kernel, (4096,), (64,), out, np.int32(1))
+
+    device.traced(queues, submit)
+    began = time.perf_counter()
+    spans = device.traced(queues, submit)
+    wall = time.perf_counter() - began
+    assert [(span.queue, span.what) for span in spans] == [
+        (0, "to device"),
+        (0, "kernel"),
+        (0, "to host"),
+        (1, "kernel"),
+    ]
+    assert min(span.start for span in spans) == 0 and max(span.end for span in spans) <= wall * 1.01
+    for before, after in pairwise(spans):
+        assert before.start <= before.end <= after.start + 1e-6
+    assert spans[1].end - spans[1].start > spans[3].end - spans[3].start
+    assert host[0] != 0
+    device.traced(queues, lambda: None)  # and nothing is kept from run to run
+
+
+def test_images_constants_and_sums_of_floats(device: Device, tmp_path: Path) -> None:
+    path = tmp_path / "memory.k"
+    path.write_text("""
+CONSTANT_ARRAY(float, weights, 4)
+KERNEL void memory(GLOBAL float *RESTRICT sums, IMAGE image CONSTANT_ARGUMENT(float, weights)) {
+  const int i = GLOBAL_ID(0);
+  ATOMIC_ADD(sums + i % 2, weights[i % 4] * READ_IMAGE(image, i % 5, i / 5));
+}
+""")
+    program = device.build(Source.of(path).render(device.backend))
+    values = np.arange(-10, 10, dtype=np.int16).reshape(4, 5)
+    weights = np.array([1, -2, 0.5, 4], np.float32)
+    try:
+        image = device.image(values)
+    except Unsupported as reason:
+        pytest.skip(str(reason))
+    constant, arguments = program.constant("weights", weights.nbytes)
+    queue, sums = device.queue(), device.upload(np.zeros(2, np.float32))
+    queue.write(constant, weights)
+    queue.launch(program.kernel("memory"), (20,), (20,), sums, image, *arguments)
+    terms = weights[np.arange(20) % 4] * values.ravel()
+    np.testing.assert_array_equal(queue.read(sums, np.empty(2, np.float32)), [terms[::2].sum(), terms[1::2].sum()])
+
+
+def test_a_kernel_tells_its_name_and_resources(device: Device, program: contract.Program) -> None:
+    kernel = program.kernel("ids")
+    assert kernel.name == "ids"
+    resources = kernel.resources()
+    assert resources["work_group_limit"] >= 64
+    assert resources["local_bytes"] >= 32 or device.kind == "cpu"  # newer PoCL does not count a kernel's own arrays
+    assert all(isinstance(value, int) for value in resources.values())
+
+
+def test_a_text_that_does_not_compile_is_said_in_one_line(device: Device, text: Callable[[Device], str]) -> None:
+    broken = text(device).replace("const int i", "const int j", 1)
+    with pytest.raises(BuildFailed, match=r"\A[^\n]*error:[^\n]*\bi\b[^\n]*\Z") as failure:
+        device.build(broken)
+    assert "tempfile" not in str(failure.value) and "/tmp" not in str(failure.value)
+
+
+def test_a_text_is_built_once_and_options_count(device: Device, text: Callable[[Device], str]) -> None:
+    assert device.build(text(device)) is device.build(text(device))
+    plain = text(device) + "\n#ifdef MORE\n#error more\n#endif\n"
+    device.build(plain)
+    with pytest.raises(BuildFailed, match="more"):
+        device.build(plain, ["-DMORE"])
+
+
+def test_an_absurd_size_is_out_of_memory(device: Device) -> None:
+    with pytest.raises(OutOfMemory, match=rf"\A{1 << 60} bytes asked for[^\n]*\Z"):
+        device.empty(1 << 60)
+    assert device.empty(64).nbytes == 64
+
+
+def test_a_graph_repeats_its_launches_or_is_not_supported(device: Device, program: contract.Program) -> None:
+    queue, y = device.queue(), device.upload(np.zeros(64, np.float32))
+    x, kernel = device.upload(np.ones(64, np.float32)), program.kernel("axpy")
+
+    def submit() -> None:
+        queue.launch(kernel, (64,), (64,), y, x, np.float32(1), np.int32(64))
+
+    if device.backend == "opencl":
+        with pytest.raises(Unsupported, match="no graphs"):
+            queue.record(submit)
+        return
+    graph = queue.record(submit)
+    assert not queue.read(y, np.empty(64, np.float32)).any(), "recording ran it"
+    for _ in range(3):
+        graph.launch()
+    assert set(queue.read(y, np.empty(64, np.float32)).tolist()) == {3.0}
+
+
+# -- names of devices --------------------------------------------------------------------------------------------------
+
+
+class Named(Device):
+    """A device that has a name and does nothing."""
+
+    compute_units = max_work_group = max_clock_mhz = 1
+    memory_bytes = cache_bytes = local_bytes = 1
+
+    def __init__(self, backend: str, index: int, kind: str, name: str) -> None:
+        self.backend, self.kind, self.name, self.spec = backend, kind, name, f"{backend}:{index}"
+
+    def identity(self) -> dict[str, str]:
+        return {"backend": self.backend, "model": self.name, "platform": "Somebody's Computing Language"}
+
+    def build(self, text: str, options: Any = ()) -> contract.Program:
+        raise NotImplementedError
+
+    def empty(self, nbytes: int) -> contract.Buffer:
+        raise NotImplementedError
+
+    def queue(self, profiling: bool = False) -> contract.Queue:
+        raise NotImplementedError
+
+
+CUDA_GPU, CL_GPU = Named("cuda", 0, "gpu", "NVIDIA H200"), Named("opencl", 0, "gpu", "NVIDIA H200")
+CL_CPU, CL_OTHER = Named("opencl", 1, "cpu", "AMD EPYC"), Named("opencl", 2, "gpu", "AMD Instinct MI300X")
+ALL = [CUDA_GPU, CL_GPU, CL_CPU, CL_OTHER]
+
+
+@pytest.fixture
+def present(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    return lambda *found: monkeypatch.setattr(all_devices, "devices", lambda: list(found))
+
+
+@pytest.mark.parametrize(
+    ("spec", "home", "found"),
+    [
+        ("auto", "opencl", CL_GPU),
+        ("auto", "cuda", CUDA_GPU),
+        ("cuda:0", "opencl", CUDA_GPU),
+        ("opencl:1", "opencl", CL_CPU),
+        ("opencl:NVIDIA", "cuda", CL_GPU),
+        ("opencl:amd", "opencl", CL_CPU),
+        ("opencl:mi300x", "opencl", CL_OTHER),
+        ("opencl:computing language", "opencl", CL_GPU),
+    ],
+)
+def test_a_device_goes_by_its_number_or_a_word(
+    present: Callable[..., None], spec: str, home: str, found: Device
+) -> None:
+    present(*ALL)
+    assert open_device(spec, home) is found
+
+
+def test_auto_falls_back_to_the_other_backends_gpu_then_to_the_cpu(present: Callable[..., None]) -> None:
+    present(CUDA_GPU, CL_CPU)
+    assert open_device("auto", "opencl") is CUDA_GPU
+    present(CL_CPU)
+    assert open_device("auto", "cuda") is CL_CPU
+
+
+@pytest.mark.parametrize(
+    "spec",
+    ["opencl:9", "opencl:00", "opencl:-1", "opencl", "opencl:", "opencl:nosuch", "opencl:model", "OPENCL:0",
+     "cuda:1", "cuda:amd", "vulkan:0", "", "gpu", "0", "auto:0"],
+)  # fmt: skip
+def test_a_wrong_name_gets_one_line_that_lists_the_right_ones(present: Callable[..., None], spec: str) -> None:
+    present(*ALL)
+    with pytest.raises(UsageError, match=r"\Aunknown device [^\n]*\Z") as failure:
+        open_device(spec)
+    assert repr(spec) in str(failure.value)
+    assert "valid: auto, cuda:0, opencl:0, opencl:1, opencl:2" in str(failure.value)
+
+
+def test_no_device_at_all_says_how_to_get_one(present: Callable[..., None]) -> None:
+    present()
+    with pytest.raises(UsageError, match=r"\Ano device: [^\n]*pyopencl\[pocl\][^\n]*\Z"):
+        open_device("auto")
+
+
+def test_the_real_list_is_cuda_then_opencl_and_every_name_opens() -> None:
+    found = all_devices.devices()
+    assert [each.backend for each in found] == sorted(each.backend for each in found)
+    assert len({each.spec for each in found}) == len(found)
+    if not cuda.devices():
+        with pytest.raises(UsageError, match="valid: auto"):
+            open_device("cuda:0")
+
+
+def test_the_host_cpu_is_opencls_or_unsupported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opencl, "devices", lambda: [CL_GPU, CL_CPU])
+    assert all_devices.host_cpu() is CL_CPU
+    monkeypatch.setattr(opencl, "devices", lambda: [CL_GPU])
+    with pytest.raises(Unsupported, match="no OpenCL device for the CPU"):
+        all_devices.host_cpu()
+
+
+def test_a_slug_is_a_folder_name() -> None:
+    assert CUDA_GPU.slug == "nvidia-h200"
+    assert Named("opencl", 0, "cpu", " Intel(R) Xeon(R) CPU @ 2.20GHz ").slug == "intel-r-xeon-r-cpu-2-20ghz"
+
+
+# -- PoCL on a CPU that its LLVM does not know -------------------------------------------------------------------------
+
+V4 = "avx512f avx512bw avx512cd avx512dq avx512vl"
+
+
+@pytest.mark.parametrize(
+    ("flags", "level"),
+    [
+        (f"fpu sse2 avx avx2 bmi2 fma {V4}", b"x86-64-v4"),
+        (f"fpu avx2 bmi2 fma {V4.replace(' avx512vl', '')}", b"x86-64-v3"),
+        ("fpu avx2 fma bmi2", b"x86-64-v3"),
+        ("fpu avx avx2 fma", b"x86-64"),
+        ("fpu sse2 xavx2 bmi2x fma", b"x86-64"),
+    ],
+)
+def test_the_level_of_a_cpu_follows_from_its_flags(monkeypatch: pytest.MonkeyPatch, flags: str, level: bytes) -> None:
+    info = f"processor\t: 0\nmodel name\t: Some CPU\nflags\t\t: {flags}\n\nprocessor\t: 1\nflags\t\t: {V4}\n"
+    monkeypatch.setattr(opencl, "open", lambda path: io.StringIO(info), raising=False)
+    assert opencl._x86_level() == level
+    assert opencl._cpu_name(16) == "Some CPU, 16 cores" and opencl._cpu_name(1) == "Some CPU, 1 core"
+
+
+def test_a_cpu_without_a_model_name_still_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opencl, "open", lambda path: io.StringIO("CPU part\t: 0xd0c\n"), raising=False)
+    assert opencl._cpu_name(2)[: -len(", 2 cores")]
+
+
+class Structure:
+    """A device structure in memory as PoCL has it: pointers and numbers, one of the pointers to the CPU's name."""
+
+    def __init__(self, name: bytes, version: str = "OpenCL 3.0 pocl HSTR: pthread-x86_64-pc-linux-gnu-generic") -> None:
+        self.version = version
+        self.memory = (ctypes.c_uint64 * 600)()
+        self.name = ctypes.create_string_buffer(name, 16)
+        self.long_name = ctypes.create_string_buffer(b"pthread-generic")
+        self.memory[3], self.memory[5] = 3, ctypes.addressof(self.long_name)
+        self.memory[40] = ctypes.addressof(self.name)
+        self.int_ptr = ctypes.addressof(self.memory)
+        self.before = list(self.memory)
+
+    def changed(self) -> dict[int, bytes]:
+        return {i: ctypes.string_at(now) for i, now in enumerate(self.memory) if now != self.before[i]}
+
+
+ZEN = "OpenCL 3.0 pocl HSTR: pthread-x86_64-pc-linux-gnu-znver3"
+
+
+@pytest.mark.parametrize(
+    ("structure", "level"),
+    [
+        (Structure(b"generic"), b"x86-64-v4"),
+        (Structure(b"generic"), b"x86-64-v3"),
+        (Structure(b"generic"), b"x86-64"),
+        (Structure(b"znver3", ZEN), b"x86-64-v4"),
+    ],
+    ids=["new", "new, without AVX-512", "without AVX2", "Zen 4"],
+)
+def test_the_wrong_name_is_replaced_and_nothing_else(
+    monkeypatch: pytest.MonkeyPatch, structure: Structure, level: bytes
+) -> None:
+    monkeypatch.setattr(opencl, "_x86_level", lambda: level)
+    opencl.teach_pocl_this_cpu(structure)
+    assert structure.changed() == {40: level}
+    opencl.teach_pocl_this_cpu(structure)
+    assert structure.changed() == {40: level}, "a second time finds nothing to do"
+
+
+@pytest.mark.parametrize(
+    ("structure", "level"),
+    [
+        (Structure(b"znver3", ZEN), b"x86-64-v3"),
+        (
+            Structure(b"skylake-avx512", "OpenCL 3.0 pocl HSTR: pthread-x86_64-pc-linux-gnu-skylake-avx512"),
+            b"x86-64-v4",
+        ),
+        (Structure(b"generic-arm"), b"x86-64-v4"),
+        (Structure(b"generic", ZEN), b"x86-64-v4"),
+        (Structure(b"generic", "OpenCL 3.0 CUDA-generic"), b"x86-64-v4"),
+    ],
+    ids=["Zen 3", "known CPU", "another name", "two names", "another platform"],
+)
+def test_nothing_is_touched_where_all_is_well(
+    monkeypatch: pytest.MonkeyPatch, structure: Structure, level: bytes
+) -> None:
+    monkeypatch.setattr(opencl, "_x86_level", lambda: level)
+    opencl.teach_pocl_this_cpu(structure)
+    assert structure.changed() == {}
+
+
+def test_the_search_ends_at_memory_that_is_not_to_be_read() -> None:
+    structure = Structure(b"generic")
+    structure.int_ptr = 8
+    opencl.teach_pocl_this_cpu(structure)
+    assert structure.changed() == {}
+
+
+def test_the_first_error_of_a_log_loses_its_temporary_file() -> None:
+    log = "build failed\n/tmp/.x/tempfile-12-ab.cl:7:3: warning: hm\n/tmp/.x/tempfile-12-ab.cl:9:5: error: use of 'x'\n"
+    assert opencl._first_error(log) == "line 9:5: error: use of 'x'"
+    nvrtc_log = "/tmp/ab/cd.cubin.cu(9): warning: hm\n\n/tmp/ab/cd.cubin.cu(11): error: no 'x'\n\n1 error detected\n"
+    assert cuda._first_error(nvrtc_log) == "line 11: error: no 'x'"
+    for first_error in (opencl._first_error, cuda._first_error):
+        assert first_error("\nno luck\n") == "no luck" and first_error("") == "no message"

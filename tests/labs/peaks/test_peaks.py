@@ -1,0 +1,288 @@
+"""The measured ceilings: verified like any cell, whatever the number of cores; read as peaks; refused when wrong or missing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from roofbook.analysis.roofline import bound
+from roofbook.devices.contract import Device
+from roofbook.labs import peaks
+from roofbook.labs.peaks import LAB, plans, theory
+from roofbook.measure.case_run import Policy, measure, where
+from roofbook.spec import registry
+from roofbook.spec.lab import Case, Variant
+from roofbook.store.parquet import Store
+
+POLICY = Policy(cache="warm", budget_s=0.02, maximum=5, minimum=3)
+GROUPS = ("memory", "registers", "costs", "transfer")
+
+
+def measured(device: Device) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    for case in LAB.cases("test"):
+        measure(LAB, case, LAB.ladder, device, run="20260101T000000Z-abcdef", policy=POLICY, keep=rows.extend)
+    return rows
+
+
+def made(device: Device, name: str, case: Case) -> tuple[Variant, Any, Mapping[str, Any]]:
+    """A ceiling's plan, run once on poisoned outputs, and its inputs."""
+    variant, inputs = LAB.variant(name), LAB.inputs(case, seed=1)
+    run = variant.plan(device, variant, case, inputs)
+    run.reset()
+    return variant, run, inputs
+
+
+def case_of(group: str, kib: int = 64, units: int = 8) -> Case:
+    return Case(group, "test", {"kib": kib if group in ("memory", "transfer") else 0, "group": group}, units)
+
+
+def test_every_ceiling_that_the_device_has_is_verified_and_read(device: Device, tmp_path: Path) -> None:
+    rows = measured(device)
+    here = [variant.name for variant in LAB.ladder if where(variant, device)[0] is not None]
+    assert sorted(row["variant"] for row in rows) == sorted(here)
+    assert [row["reason"] for row in rows if row["status"] != "ok"] == []
+    assert all(row["role"] == "peak" and row["error"] <= row["bound"] for row in rows)
+    store = Store(tmp_path)
+    store.append(rows)
+    found = peaks.read(store.rows("peaks"))
+    by_name = {row["variant"]: row for row in rows}
+    ((size, rate),) = found.bandwidth
+    fma, streams = by_name["fma-float32"], [by_name[name] for name in ("copy", "read", "write")]
+    assert size == 256 * 1024
+    assert rate == pytest.approx(max(256 * 1024 * each["units"] / min(each["samples_s"]) for each in streams))
+    amount = json.loads(fma["extra"])["amount"]
+    assert found.flops["float32"] == pytest.approx(amount * fma["units"] / min(fma["samples_s"]))
+    assert {"float32", "float64", "int32"} <= found.flops.keys() and "root" not in found.flops
+    assert 1e8 < rate < 1e15 and all(1e8 < each < 1e17 for each in found.flops.values())
+    assert bound(LAB.work(LAB.cases("test")[0]), found, size).roof == "memory"
+
+
+def row(variant: str, dtype: str, seconds: float, amount: float, case: str = "registers") -> dict[str, Any]:
+    stamp = {"run": "20260101T000000Z-abcdef", "started": "2026-01-01", "lab": "peaks"}
+    return {
+        **stamp, "variant": variant, "case": case, "dtype": dtype, "status": "ok", "units": 10, "bytes": amount,
+        "samples_s": [2 * seconds, seconds], "extra": json.dumps({"amount": amount}),
+    }  # fmt: skip
+
+
+def test_the_fastest_way_to_compute_in_a_dtype_is_its_ceiling() -> None:
+    import pandas as pd
+
+    rows = [
+        row("copy", "float32", 1e-3, 4096, "4 KiB"), row("read", "float32", 1e-5, 4096, "4 KiB"),
+        row("fma-float32", "float32", 1e-3, 100), row("fma-float16", "float16", 1e-3, 200),
+        row("mma-f16", "float16", 1e-3, 900), row("wgmma-f16", "float16", 1e-3, 400), row("root", "root", 1e-3, 1),
+    ]  # fmt: skip
+    found = peaks.read(pd.DataFrame(rows))
+    assert found.flops == pytest.approx({"float32": 1e6, "float16": 9e6})
+    assert list(found.bandwidth) == [pytest.approx((4096, 4096e6))], "of the streams too the fastest counts"
+    for lacking in (("copy", "read"), ("fma-float32",)):
+        with pytest.raises(ValueError, match="no ceilings of this device in the store yet"):
+            peaks.read(pd.DataFrame([each for each in rows if each["variant"] not in lacking]))
+    slower = peaks.read(pd.DataFrame([each for each in rows if each["variant"] != "read"]))
+    assert list(slower.bandwidth) == [pytest.approx((4096, 4096e4))]
+    failed = [{**each, "status": "failed"} if each["variant"] in ("copy", "read") else each for each in rows]
+    with pytest.raises(ValueError, match="no ceilings"):
+        peaks.read(pd.DataFrame(failed))
+
+
+@pytest.mark.parametrize("cores", [1, 3, 7, 12, 96])
+@pytest.mark.parametrize("action", ["copy", "read", "write"])
+def test_a_stream_reaches_the_last_vector_on_any_number_of_cores(
+    device: Device, cores: int, action: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device, "compute_units", cores)
+    for kib, passes in ((256, 3), (1024, 1), (8, 2)):
+        case = case_of("memory", kib, passes)
+        variant, run, inputs = made(device, action, case)
+        assert not LAB.check(case, variant, run.outputs(), inputs)[0] <= 0, "nothing has been written yet"
+        run.run()
+        outputs = run.outputs()
+        assert LAB.check(case, variant, outputs, inputs)[:2] == (0.0, 0.0)
+        other = {**outputs, "moved": outputs["moved"].copy()}
+        other["moved"][-1] += 1
+        assert LAB.check(case, variant, other, inputs)[0] > 0
+        run.close()
+
+
+def test_a_large_working_set_on_a_gpu_is_a_launch_a_pass(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = case_of("memory", 64, 5)
+    monkeypatch.setattr(plans, "LARGE_KIB", 64)
+    for action in ("copy", "read", "write"):
+        variant, run, inputs = made(device, action, case)
+        assert run.launches == (1 if device.kind == "cpu" or action == "read" else 5)
+        run.run()
+        assert LAB.check(case, variant, run.outputs(), inputs)[:2] == (0.0, 0.0)
+        run.close()
+
+
+@pytest.mark.parametrize("kind", ["fma-float32", "fma-float64", "fma-float16", "fma-int32", "root"])
+@pytest.mark.parametrize("rounds", [1, 2, 9])
+def test_the_chains_compute_what_they_should(device: Device, kind: str, rounds: int) -> None:
+    case = case_of("registers", units=rounds)
+    if where(LAB.variant(kind), device)[0] is None:
+        pytest.skip("CUDA only")
+    variant, run, _ = made(device, kind, case)
+    run.run()
+    outputs = run.outputs()
+    error, allowed, _ = LAB.check(case, variant, outputs, {})
+    assert error <= allowed < 1e-4
+    assert not LAB.check(replace(case, units=rounds + 1), variant, outputs, {})[0] <= allowed, "one round more is seen"
+    flops = {"fma-float16": 4, "root": 1}.get(kind, 2)
+    assert run.facts()["amount"] == flops * outputs["ends"].size // (2 if kind == "fma-float16" else 1)
+    spoilt = outputs["ends"].copy()
+    spoilt.flat[-1] += 1
+    assert not LAB.check(case, variant, {"ends": spoilt}, {})[0] <= allowed
+    run.close()
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 0.0])
+def test_the_checks_refuse_a_wrong_element(value: float) -> None:
+    case, copy = case_of("memory"), LAB.variant("copy")
+    inputs = LAB.inputs(case, 1)
+    data = plans.stream_data(inputs["data"], "copy")
+    assert data.size * 8 == 64 * 1024 and 0.2 < data.std() < 0.4
+    for at in (0, -1):
+        wrong = data.copy()
+        wrong[at] = value
+        error, allowed, _ = LAB.check(case, copy, {"moved": wrong, "launches": np.array(1)}, inputs)
+        assert not error <= allowed
+    for name in ("fma-float32", "fma-float64", "root"):
+        variant, chains = LAB.variant(name), case_of("registers")
+        ends = np.broadcast_to(plans.chained(variant.options["kind"], 8)[None, :, None], (4, 16, 1)).copy()
+        assert LAB.check(chains, variant, {"ends": ends}, {})[0] <= 1e-6
+        ends[-1, 5] = value
+        error, allowed, _ = LAB.check(chains, variant, {"ends": ends}, {})
+        assert not error <= allowed
+
+
+TENSORS = [variant for variant in LAB.ladder if variant.plan is plans.Tensor]
+
+
+@pytest.mark.parametrize("variant", TENSORS, ids=lambda each: each.name)
+def test_a_product_too_many_or_a_wrong_operand_on_tensor_cores_is_seen(variant: Variant) -> None:
+    """The check of the sums of all products, on what a GPU would hand out: no GPU is needed to see what it refuses."""
+    case = LAB.checker(LAB.cases("published")[-3], variant)
+    inputs = LAB.inputs(case, 1)
+    *_, (a, b) = plans.operands(variant, inputs["numbers"])
+    given_ = variant.options
+
+    def ends(units: int, b: Any = b) -> dict[str, Any]:
+        whole = units * given_["times"] * given_["sums"] * (a @ b.T).sum()
+        return {"ends": np.full((3, given_["work_items"]), whole / given_["work_items"], np.float32)}
+
+    error, allowed, _ = LAB.check(case, variant, ends(case.units), inputs)
+    assert error <= allowed
+    for outputs in (ends(case.units + 1), ends(case.units - 1), ends(case.units, np.roll(b, 1, axis=1))):
+        assert not LAB.check(case, variant, outputs, inputs)[0] <= allowed
+    spoilt = ends(case.units)["ends"]
+    spoilt[1, 7] = np.nan
+    assert not LAB.check(case, variant, {"ends": spoilt}, inputs)[0] <= allowed
+
+
+@given(st.lists(st.floats(-400, 400), min_size=4, max_size=4))
+def test_what_an_element_type_keeps_of_a_number_is_what_its_bytes_say(numbers: list[float]) -> None:
+    for element, close in (("f16", 2**-10), ("bf16", 2**-7), ("tf32", 2**-10)):
+        encoded, values = plans.encode(np.array([numbers]), element)
+        assert encoded.nbytes == 4 * plans.ELEMENTS[element]
+        assert np.allclose(values, numbers, rtol=close, atol=1e-7)
+        if element == "bf16":
+            words = encoded.view(np.uint16).astype(np.uint32) << 16
+            assert np.array_equal(words.view(np.float32), values.astype(np.float32))
+    for code in range(0x7F):
+        encoded, values = plans.encode(np.array([[_e4m3(code), -_e4m3(code)]]), "e4m3")
+        assert values[0, 0] == _e4m3(code) and encoded[0, 0] == code
+        assert code == 0 or encoded[0, 1] == code | 0x80
+
+
+def _e4m3(code: int) -> float:
+    """The number of a byte by the definition of the format: four bits of power, three of fraction, no infinity."""
+    power, fraction = code >> 3, code & 7
+    return fraction * 2.0**-9 if power == 0 else (8 + fraction) * 2.0 ** (power - 10)
+
+
+def test_swizzled_rows_have_each_piece_once_at_its_place() -> None:
+    rows = np.arange(16 * 128, dtype=np.int32).reshape(16, 128)
+    laid = plans.swizzle(rows.astype(np.uint8))
+    for row in range(16):
+        for piece in range(8):
+            there = laid[row, 16 * (piece ^ (row % 8)) :][:16]
+            assert np.array_equal(there, rows[row, 16 * piece :][:16].astype(np.uint8))
+
+
+@pytest.mark.parametrize("name", ["launch", "queue"])
+def test_a_launch_that_is_missing_is_seen(device: Device, name: str) -> None:
+    case = case_of("costs", units=7)
+    variant, run, inputs = made(device, name, case)
+    assert 0 < run.run() < 1
+    assert LAB.check(case, variant, run.outputs(), inputs)[:2] == (0.0, 0.0)
+    assert LAB.check(replace(case, units=8), variant, run.outputs(), inputs)[0] == 1
+    run.close()
+
+
+@pytest.mark.parametrize("name", [variant.name for variant in LAB.ladder if variant.options["group"] == "transfer"])
+def test_what_arrives_is_held_against_what_was_sent(device: Device, name: str) -> None:
+    case = case_of("transfer", 16, 1)
+    variant, run, inputs = made(device, name, case)
+    assert not LAB.check(case, variant, run.outputs(), inputs)[0] <= 0, "nothing has arrived yet"
+    run.run()
+    assert LAB.check(case, variant, run.outputs(), inputs)[:2] == (0.0, 0.0)
+    assert run.facts()["amount"] == 16 * 1024
+    run.close()
+
+
+@pytest.mark.parametrize("scale", ["test", "quick", "published", "large"])
+def test_cases_go_through_the_levels_of_the_memory(scale: str) -> None:
+    cases = LAB.cases(scale)
+    sizes = [case.params["kib"] for case in cases if case.params["group"] == "memory"]
+    assert sizes == sorted(set(sizes)) and len({case.name for case in cases}) == len(cases)
+    for case in cases:
+        assert case.units >= 1
+        reasons = {variant.name: LAB.excuse(variant, case) for variant in LAB.ladder}
+        mine = [name for name, why in reasons.items() if why is None]
+        assert mine == [each.name for each in LAB.ladder if each.options["group"] == case.params["group"]]
+        assert LAB.work(case).bytes == case.params["kib"] * 1024
+    assert [case.params["group"] for case in cases if case.params["group"] != "memory"] == list(GROUPS[1:])
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_a_lab_needs_the_copies_and_the_roofs_of_its_own_variants(name: str) -> None:
+    lab = registry.get(name)
+    needed = {variant.name: variant for variant in LAB.needed(lab)}
+    assert {"copy", "read", "write", "fma-float32"} <= needed.keys() and not {"launch", "root"} & needed.keys()
+    roofs = {variant.dtype for variant in needed.values()}
+    assert roofs == {"float32", *(variant.dtype for variant in lab.all_variants())}
+
+
+class Paper(theory.Card):
+    """An H200 as NVML tells of it."""
+
+    def __init__(self) -> None:
+        super().__init__((9, 0), 1980, 3201, 6016, (5, 16))
+
+
+def test_figures_on_paper_are_those_of_the_data_sheet(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device, "kind", "gpu")
+    monkeypatch.setattr(device, "nvml_index", 0)
+    monkeypatch.setattr(device, "compute_units", 132)
+    monkeypatch.setattr(theory, "card", lambda index: Paper())
+    for name, said in (
+        ("copy", 4.8e12), ("fma-float32", 67e12), ("fma-float64", 33.5e12), ("fma-float16", 134e12),
+        ("wgmma-f16", 1071e12), ("wgmma-tf32", 535e12), ("wgmma-s8", 2141e12), ("to-device-pinned", 63e9),
+    ):  # fmt: skip
+        found = theory.theory(device, name)
+        assert found and found.value == pytest.approx(said, rel=0.01) and found.words
+    assert theory.theory(device, "launch") is None
+    monkeypatch.setattr(theory, "card", lambda index: theory.Card((7, 0), None, None, None, None))
+    assert all(theory.theory(device, variant.name) is None for variant in LAB.ladder)
+    monkeypatch.setattr(theory, "card", lambda index: None)
+    assert all(theory.theory(device, variant.name) is None for variant in LAB.ladder)

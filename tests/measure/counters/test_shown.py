@@ -1,0 +1,213 @@
+"""What was counted, as a reader sees it: never among times, in a table of its own, beside published figures and in claims."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pandas as pd
+import pytest
+
+from roofbook.analysis.evidence import Cells, Counted, Finding, Lacking, NotHere
+from roofbook.analysis.readings import newest
+from roofbook.analysis.verdicts import judged, verdict
+from roofbook.book.experiment import Experiment
+from roofbook.book.view import Note
+from roofbook.measure.counters import counted, parse
+from roofbook.measure.schedule import todays
+from roofbook.report.counters_table import against
+from roofbook.report.html import Table
+from roofbook.spec import registry
+from roofbook.spec.lab import Measured
+from roofbook.store.parquet import PROFILE, Store
+
+from .made_up import SAMPLE, STEPS, Cli, Gpu, MadeUp, Ncu, changed
+
+
+@pytest.fixture
+def profiles(gpu: Gpu, fake: Ncu, roofbook: Cli, results: Path) -> Iterator[Path]:
+    """A store with the counters of `fused` and `soa`, of which the second moves half of the bytes through L1."""
+    assert roofbook("lbm", "fused", "40x24")[0] == 0
+    fake.says(changed(('"609,222,656"', '"304,611,328"'), ('"48,', '"24,')))
+    assert roofbook("lbm", "soa", "40x24")[0] == 0
+    yield results
+
+
+def opened(results: Path, **given: Any) -> Experiment:
+    return Experiment("lbm", {"scale": "test", "results": str(results), "device": "cuda:0", **given})
+
+
+def test_who_reads_times_does_not_read_counters(profiles: Path) -> None:
+    store = Store(profiles)
+    assert store.rows("lbm").empty and store.latest("lbm").empty and len(store.rows("lbm", role=PROFILE)) == 2
+    assert len(store.query("select * from cells")) == 2, "an export has all there is"
+    experiment = opened(profiles, variants=["fused", "soa"])
+    assert [cell.state for cell in experiment.plan()] == ["missing", "missing"]
+    assert experiment.rows.empty and experiment.seconds("fused", "40x24") is None
+    keys = {cell.cell_key for cell in experiment.plan()}
+    both = store.rows("lbm", role=PROFILE)
+    assert len(keys | set(both["cell_key"])) == 4
+    assert newest(both) == newest(both, "40x24", ["step"]) == {}
+    assert set(newest(both, "40x24", [PROFILE])) == {"fused", "soa"}
+    timed = both.assign(role="step", started=both["started"] + pd.Timedelta(days=1))
+    mixed = pd.concat([both, timed])
+    assert {each.role for each in newest(mixed).values()} == {"step"}
+    assert {each.role for each in newest(mixed, roles=[PROFILE]).values()} == {PROFILE}
+    assert all(not line.outcomes for line in judged(registry.get("lbm"), store))
+
+
+def test_the_table_says_what_was_counted_and_what_a_step_changed(profiles: Path) -> None:
+    table = opened(profiles).counters()
+    assert isinstance(table, Table)
+    frame = table.frame.set_index("variant")
+    told = counted(parse(SAMPLE), STEPS)["counters"]
+    lbm = registry.get("lbm")
+    bytes_modelled = lbm.traffic(lbm.case("40x24", "test"), lbm.variant("fused"))
+    assert frame.index.tolist() == ["fused", "soa"]
+    assert frame.loc["fused", "dram_bytes"] == told["dram_bytes"] and frame.loc["fused", "limit"] == "L2"
+    assert frame.loc["fused", "ratio"] == pytest.approx(told["dram_bytes"] / bytes_modelled)
+    assert frame.loc["fused", "against_parent"] == "no-finish was not counted"
+    assert frame.loc["soa", "against_parent"] == "fused: 1.88 times as fast; L1 bytes fell 2.00 times"
+    assert math.isnan(frame.loc["soa", "time_ratio"]), "nothing was timed"
+    for words in ("63.7", "610", "60.8\u202f%", "77.7\u202f%", "L2 (MB)", "Instructions (M)"):
+        assert words in table.text, words
+    assert "from a cold cache" in table.text and "per step, by ncu 2025.3.1.0" in table.text
+    (missing,) = [note for note in table.notes if note.startswith("Not counted: ")]
+    assert "graph" in missing and "sequential" not in missing and "bit-neighbours" not in missing
+
+
+def test_the_time_is_held_against_ours_by_the_same_backend(profiles: Path) -> None:
+    experiment = opened(profiles)
+    rows = Store(profiles).rows("lbm", role=PROFILE).assign(role="step", samples_s=[[3 * 40e-6] * 10] * 2)
+    experiment.__dict__["rows"] = rows
+    table = experiment.counters()
+    assert isinstance(table, Table)
+    assert table.frame.set_index("variant").loc["fused", "time_ratio"] == pytest.approx(51.3 / 40, rel=1e-3)
+    experiment.__dict__["rows"] = rows.assign(backend="opencl")
+    table = experiment.counters()
+    assert isinstance(table, Table) and table.frame["time_ratio"].isna().all()
+
+
+def test_counted_bytes_are_told_by_variant(profiles: Path, fake: Ncu, roofbook: Cli) -> None:
+    told = counted(parse(SAMPLE), STEPS)["counters"]["dram_bytes"]
+    assert opened(profiles).counted_bytes() == {"fused": told, "soa": told}
+    fake.says(changed(('"42,107,904"', '"n/a"')))
+    roofbook("lbm", "soa", "40x24", "--remeasure")
+    assert opened(profiles).counted_bytes("40x24") == {"fused": told}, "unknown bytes are none"
+    fake.says(told={"reason": "out of memory: x"})
+    roofbook("lbm", "fused", "40x24", "--remeasure")
+    experiment = opened(profiles)
+    assert experiment.counted_bytes() == {} and experiment.counted("fused", "40x24") is None
+    table = experiment.counters()
+    assert isinstance(table, Table) and "failed: out of memory: x" in table.text
+    assert table.frame.set_index("variant").loc["soa", "against_parent"] == "fused was not counted"
+
+
+def test_counters_of_another_kernel_device_or_case_are_none(profiles: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = Store(profiles).rows("lbm", role=PROFILE)
+    assert todays(registry.get("lbm"), rows.assign(source_sha256="of an older kernel")).empty
+    monkeypatch.setattr(Gpu, "name", "Another")
+    note = opened(profiles).counters()
+    assert isinstance(note, Note)
+    assert note.text == "No counters yet: `roofbook profile lbm all 40x24 --scale test` takes them where ncu is."
+    assert opened(profiles).counted_bytes() == {}
+
+
+def test_a_step_is_told_by_the_counter_that_changed_most() -> None:
+    parent: dict[str, Any] = {
+        "seconds": 2.0, "dram_bytes": 8.0, "l2_bytes": 8.0, "l1_bytes": 0, "instructions": None, "occupancy": 0.5,
+        "limit": "DRAM",
+    }  # fmt: skip
+    assert against(parent, parent) == "as fast; no counter changed"
+    assert (
+        against({**parent, "dram_bytes": 2.0, "seconds": 1.0}, parent)
+        == "2.00 times as fast; DRAM bytes fell 4.00 times"
+    )
+    slower = {**parent, "l2_bytes": 24.0, "dram_bytes": 4.0, "seconds": 3.0, "limit": "L2"}
+    assert against(slower, parent) == "1.50 times as slow; L2 bytes rose 3.00 times; limit L2 in place of DRAM"
+    assert (
+        against({**parent, "l1_bytes": 9.0, "instructions": 5.0, "limit": None}, parent)
+        == "as fast; no counter changed"
+    )
+    unknown = dict.fromkeys(parent)
+    assert against(unknown, parent) == against(parent, unknown) == ""
+
+
+def layers(*shares: float | None, kernel: str = "direct") -> dict[str, Any]:
+    return {"kernels": [{"kernel": "clear", "memory": 1.0}, *({"kernel": kernel, "memory": each} for each in shares)]}
+
+
+def test_the_throughputs_of_the_network_are_ours_where_they_were_counted() -> None:
+    lab = registry.get("lenet")
+    told = {
+        "baseline": layers(0.7, 0.8),
+        "tiled": layers(0.5, None, kernel="tiled"),
+        "atomic-channels": layers(0.4, 0.1),
+    }
+
+    def counted(name: str, case: str) -> dict[str, Any] | None:
+        assert case == "batch-10000"
+        return told.get(name)
+
+    found = lab.counted(cast(Measured, SimpleNamespace(counted=counted)))
+    ours = {(theirs.split()[0], metric): value for (theirs, _, metric), value in found.items()}
+    assert ours == {
+        ("baseline", "layer 1 throughput"): "70.0\u202f%",
+        ("baseline", "layer 2 throughput"): "80.0\u202f%",
+        ("baseline", "layer 1 memory throughput"): "70.0\u202f%",
+        ("baseline", "layer 2 memory throughput"): "80.0\u202f%",
+        ("#1", "layer 1 throughput"): "50.0\u202f%",
+        ("#9+#4", "layer 1 memory throughput"): "40.0\u202f%",
+        ("#9+#4", "layer 2 memory throughput"): "10.0\u202f%",
+    }
+    told.clear()
+    assert lab.counted(cast(Measured, SimpleNamespace(counted=counted))) == {}
+
+
+def test_a_figure_that_was_counted_stands_in_place_of_what_it_needs() -> None:
+    from roofbook.report import published_beside_ours
+
+    figures = pd.DataFrame(
+        [{"table": "6", "variant": "net", "case": "all", "device": "x", "metric": m, "unit": "%", "trial": "", "value": 1.0}
+         for m in ("a", "b")]
+    ).assign(seconds=math.nan)  # fmt: skip
+    table = published_beside_ours(
+        figures, pd.DataFrame(), {}, measured={("net", "all", "a"): "70 %"}, lacks=lambda *key: "needs counters"
+    )
+    assert [row.cells[4].text for row in table.rows] == ["70 %", "needs counters"]
+
+
+def profile_row(name: str, memory: float | None, **other: Any) -> dict[str, Any]:
+    return {
+        "variant": name, "case": "small", "role": PROFILE, "started": pd.Timestamp("2026-01-01T10:00:00Z"), "parent": None,
+        "status": "ok", "reason": None, "samples_s": [1.0], "units": 1, "error": 0.0, "bound": 1.0,
+        "extra": json.dumps(layers(0.9, memory)),
+    } | other  # fmt: skip
+
+
+def cells(*rows: dict[str, Any], backend: str = "cuda") -> Cells:
+    frame = pd.DataFrame(list(rows), columns=None if rows else list(profile_row("one", 1.0)))
+    return Cells(MadeUp(), frame[:0], frame[:0], frame, backend=backend, kind="gpu")
+
+
+def test_a_claim_about_a_counter_is_judged_by_what_was_counted() -> None:
+    piece = Counted("memory", "one", "other", "small", kernel="direct", number=2)
+    found = piece.find(cells(profile_row("one", 0.88), profile_row("other", 0.15)))
+    ratio = 0.15 / 0.88
+    assert found == Finding(ratio, ratio, ratio, "0.88 with one, 0.15 with other")
+    assert verdict(0.167, found) == "holds" and piece.variants(MadeUp()) == ("one", "other")
+    for rows, why in (
+        ([profile_row("one", 0.88)], "counters of other$"),
+        ([profile_row("one", 0.88), profile_row("other", None)], "memory of direct 2 in other"),
+        ([profile_row("one", 0.88), profile_row("other", 0.2, status="failed", reason="x")], "counters of other: x"),
+        ([profile_row("one", 0.88), profile_row("other", 0.2, case="large")], "counters of other$"),
+    ):
+        with pytest.raises(Lacking, match=why) as caught:
+            piece.find(cells(*rows))
+        assert not isinstance(caught.value, NotHere)
+    with pytest.raises(NotHere, match="read by CUDA"):
+        piece.find(cells(backend="opencl"))

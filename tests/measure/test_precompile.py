@@ -1,0 +1,96 @@
+"""Kernels are compiled ahead where that pays, by processes that fail in silence, and the measuring finds them compiled."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from roofbook.devices.find import devices
+from roofbook.measure import precompile
+from roofbook.spec import registry
+from roofbook.spec.lab import Case, Variant
+
+LAB = registry.get("stencil")
+
+
+def cells(scale: str = "test") -> list[tuple[Case, Variant]]:
+    return [(case, variant) for case in LAB.cases(scale)[:1] for variant in LAB.ladder if "opencl" in variant.backends]
+
+
+@pytest.fixture
+def cpu() -> Any:
+    found = [device for device in devices() if device.backend == "opencl" and device.kind == "cpu"]
+    return found[0] if found else pytest.skip("no OpenCL CPU device: `pip install 'pyopencl[pocl]'` brings one")
+
+
+@pytest.fixture
+def pays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the smallest scale, with few kernels, on two cores."""
+    monkeypatch.setattr(precompile, "SCALES", ("test",))
+    monkeypatch.setattr(precompile, "FEWEST", 2)
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+
+
+@pytest.mark.parametrize(
+    ("change", "count"),
+    [({"backend": "cuda"}, 9), ({"kind": "gpu"}, 9), ({}, 1), ({"cores": 1}, 9), ({"scale": "published"}, 9)],
+)
+@pytest.mark.usefixtures("pays")
+def test_nothing_is_started_where_it_would_not_pay(
+    change: dict[str, Any], count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("subprocess.Popen", lambda *_, **__: pytest.fail("a process was started"))
+    monkeypatch.setattr("os.cpu_count", lambda: change.get("cores", 2))
+    device: Any = SimpleNamespace(**{"backend": "opencl", "kind": "cpu", "spec": "opencl:0", **change})
+    told: list[str] = []
+    given = cells(change.get("scale", "test"))[:count]
+    assert precompile.prebuild(LAB, given, device, 20, told.append) == 0 and told == []
+
+
+@pytest.mark.usefixtures("pays")
+def test_each_kernel_is_compiled_by_one_of_the_processes(
+    cpu: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver's cache on disk, which is all that they leave."""
+    monkeypatch.setenv("POCL_CACHE_DIR", str(tmp_path))
+    told: list[str] = []
+    given = cells()[:3]
+    assert precompile.prebuild(LAB, given, cpu, 20, told.append) == 3 and told == ["compiling 3 kernels"]
+    compiled = [path for path in tmp_path.rglob("*.so")]
+    different = {variant.source.sha256 for _, variant in given if variant.source}
+    assert len(compiled) >= len(different) >= 2
+
+
+@pytest.mark.usefixtures("pays")
+def test_what_goes_wrong_is_left_to_who_measures(
+    cpu: Any, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.executable", "false")
+    assert precompile.prebuild(LAB, cells()[:3], cpu, 20, lambda _: None) == 3
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.usefixtures("pays")
+def test_ctrl_c_ends_the_processes_too(cpu: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "sleep"
+    program.write_text(f"#!/bin/sh\necho $$ >> {tmp_path}/pids\nexec sleep 60\n")
+    program.chmod(0o755)
+    monkeypatch.setattr("sys.executable", str(program))
+
+    def interrupted(self: Any, timeout: float | None = None) -> int:
+        if self.returncode is None and not getattr(self, "killed", False):
+            while not (tmp_path / "pids").exists() or len((tmp_path / "pids").read_text().split()) < 2:
+                time.sleep(0.01)
+            monkeypatch.undo()
+            raise KeyboardInterrupt
+        return 0
+
+    monkeypatch.setattr("subprocess.Popen.wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        precompile.prebuild(LAB, cells()[:4], cpu, 20, lambda _: None)
+    for pid in (tmp_path / "pids").read_text().split():
+        assert not Path("/proc", pid).exists()

@@ -1,0 +1,80 @@
+"""The line that says what is being measured: where someone waits, seldom enough not to disturb, and gone at the end."""
+
+from __future__ import annotations
+
+import io
+import time
+from pathlib import Path
+
+import pytest
+
+from roofbook.measure import progress
+from roofbook.measure.progress import Line, Reporter
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_line_is_renewed_in_place_fits_the_terminal_and_goes_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "30")
+    screen = Terminal()
+    line = Line("lbm", screen)
+    line.start -= 61
+    line("fused: sample 1")
+    line("a variant with a very long name: sample 1")
+    line.end()
+    assert screen.getvalue() == "\r\x1b[Klbm 1:01  fused: sample 1\r\x1b[Klbm 1:01  a variant with a ve\r\x1b[K"
+
+
+def test_a_line_says_nothing_where_nobody_sees_it() -> None:
+    pipe = io.StringIO()
+    line = Line("lbm", pipe)
+    line("fused")
+    line.end()
+    assert pipe.getvalue() == ""
+
+
+def test_the_reporter_shows_the_first_word_at_once_and_then_not_too_often(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "progress"
+    monkeypatch.setenv(progress.VARIABLE, str(path))
+    moments = iter([10.0, 10.0 + progress.EVERY_S / 2, 10.0 + progress.EVERY_S])
+    monkeypatch.setattr(time, "monotonic", lambda: next(moments))
+    show = Reporter()
+    seen = []
+    for number in range(3):
+        show("fused", f"sample {number}")
+        seen.append(path.read_text())
+    show.end()
+    assert seen == ["fused: sample 0", "fused: sample 0", "fused: sample 2"] and path.read_text() == ""
+
+
+def test_the_reporter_disturbs_nobody_when_its_reader_has_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(progress.VARIABLE, str(tmp_path / "gone" / "progress"))
+    show = Reporter()
+    show("fused", "sample 1")
+    show.end()
+
+
+def test_the_reporter_costs_next_to_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(progress.VARIABLE, str(tmp_path / "progress"))
+    show = Reporter()
+    start = time.process_time()
+    for _ in range(10_000):
+        show("fused", "sample 1")
+    assert (time.process_time() - start) / 10_000 < 20e-6
+
+
+def test_outside_a_notebook_the_reporter_speaks_to_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(progress.VARIABLE, raising=False)
+    screen = Terminal()
+    monkeypatch.setattr("sys.stderr", screen)
+    show = Reporter()
+    show.end()
+    assert screen.getvalue() == "", "nothing was measured: nothing to take away"
+    show("fused", "check")
+    show.end()
+    assert screen.getvalue() == "\r\x1b[Kmeasuring 0:00  fused: check\r\x1b[K"

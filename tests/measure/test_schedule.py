@@ -1,0 +1,235 @@
+"""Which cells are due, and that what was measured is kept: case by case, whole cells only, also on an interrupt."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from roofbook import paths
+from roofbook.devices.contract import Device
+from roofbook.devices.find import open_device
+from roofbook.errors import UsageError
+from roofbook.labs.lbm import Lattice
+from roofbook.measure import case_run, schedule
+from roofbook.measure.case_run import Policy
+from roofbook.spec import registry
+from roofbook.spec.lab import Case, Variant
+from roofbook.store.parquet import Store
+
+POLICY = Policy(budget_s=1e-6)
+NAMES = ("sequential", "fused", "select")
+
+
+@pytest.fixture(scope="module")
+def auto() -> Device:
+    return open_device()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "results")
+
+
+def lbm() -> tuple[Lattice, list[Case], list[Variant]]:
+    """The lab with two small cases, and three of its rungs."""
+    lab = registry.get("lbm")
+    assert isinstance(lab, Lattice)
+    (case,) = lab.cases("test")
+    return (
+        lab,
+        [case, replace(case, name="16x16", params={**case.params, "nx": 16, "ny": 16})],
+        [lab.variant(name) for name in NAMES],
+    )
+
+
+def planned(auto: Device, store: Store, policy: Policy = POLICY) -> list[schedule.Planned]:
+    lab, cases, variants = lbm()
+    return schedule.plan(lab, cases, variants, auto, store, policy)
+
+
+def test_a_plan_has_a_cell_for_each_variant_that_runs_on_each_case(auto: Device, store: Store) -> None:
+    lab, cases, _ = lbm()
+    cells = schedule.plan(lab, cases, lab.all_variants(), auto, store, POLICY)
+    there = {(cell.case.name, cell.variant.name) for cell in cells}
+    assert ("40x24", "bit-neighbours") not in there and ("16x16", "bit-neighbours") in there
+    assert all(lab.excuse(cell.variant, cell.case) is None for cell in cells)
+    assert {cell.backend for cell in cells} <= {auto.backend, "host", "opencl"}
+    assert len({cell.cell_key for cell in cells}) == len(cells)
+    assert {cell.state for cell in cells} == {"missing"}
+    assert cells[0].row().keys() == {"lab", "variant", "case", "backend", "device", "state", "why"}
+
+
+def test_only_what_is_due_is_measured_and_it_is_kept_case_by_case(auto: Device, store: Store) -> None:
+    said: list[str] = []
+    done = schedule.bring_up_to_date(
+        planned(auto, store), auto, store, POLICY, progress=lambda what, _: said.append(what)
+    )
+    assert (done.measured, done.fresh, done.failed) == (6, 0, 0), "the twin of the parent is no cell of its own"
+    assert list(dict.fromkeys(said))[:1] == ["40x24 sequential"] and said[-1].startswith("16x16 ")
+    rows = store.rows("lbm")
+    assert list(rows.groupby("case", sort=False)["role"].agg(list)) == [["step", "step", "step", "again"]] * 2
+    assert set(rows["run"]) == {done.run} and rows["source_sha256"].notna().all()
+    again = schedule.bring_up_to_date(planned(auto, store), auto, store, POLICY)
+    assert (again.measured, again.fresh) == (0, 6)
+    forced = schedule.bring_up_to_date(planned(auto, store), auto, store, POLICY, remeasure=True)
+    assert (forced.measured, forced.fresh) == (6, 0)
+    assert len(store.rows("lbm")) == 2 * len(rows)
+
+
+@pytest.mark.parametrize("moment", ["16x16 select check", "16x16 fused sample 2 ", "16x16 fused sample 5 "])
+def test_an_interrupt_keeps_whole_cells_and_the_next_call_goes_on(auto: Device, store: Store, moment: str) -> None:
+    policy = replace(POLICY, budget_s=60.0, noise=0.0, maximum=6)  # each cell takes all six samples
+
+    def press_ctrl_c(what: str, now: str) -> None:
+        if f"{what} {now} ".startswith(moment):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        schedule.bring_up_to_date(planned(auto, store), auto, store, policy, progress=press_ctrl_c)
+    kept = store.rows("lbm")
+    assert set(kept["case"]) == {"40x24"} and set(kept["samples_s"].map(len)) == {6}
+    assert {cell.case.name: cell.state for cell in planned(auto, store)} == {"40x24": "fresh", "16x16": "missing"}
+    done = schedule.bring_up_to_date(planned(auto, store), auto, store, policy)
+    assert (done.measured, done.fresh) == (3, 3)
+    assert {cell.state for cell in planned(auto, store)} == {"fresh"}
+
+
+def test_an_interrupt_in_the_midst_of_a_case_keeps_the_cells_that_are_whole(
+    auto: Device, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(case_run, "_enough", lambda cell, *_: cell.variant.name == "select" and len(cell.samples) == 2)
+
+    def press_ctrl_c(what: str, now: str) -> None:
+        if now.startswith("sample 5 "):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        schedule.bring_up_to_date(planned(auto, store), auto, store, POLICY, progress=press_ctrl_c)
+    kept = store.rows("lbm")
+    assert list(kept["variant"]) == ["select"] and [len(each) for each in kept["samples_s"]] == [2]
+    monkeypatch.undo()
+    done = schedule.bring_up_to_date(planned(auto, store), auto, store, POLICY)
+    rows = store.rows("lbm", case="40x24")
+    assert set(rows["run"]) == set(kept["run"]) != {done.run}, "the rest of the case is of the run that it began in"
+    goes_on = rows[(rows["variant"] == "fused") & (rows["role"] == "step")].iloc[0]
+    assert list(goes_on["rounds"])[:4] == [0, 1, 2, 3] and len(goes_on["samples_s"]) >= 5
+    assert not list((store.root / "unfinished").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("limit_s", "left"),
+    [(POLICY.limit_s, ["fused"]), (2 * POLICY.limit_s, ["sequential", "fused", "select", "sequential"])],
+)
+def test_measuring_again_goes_on_without_what_it_has_finished_by_the_same_policy(
+    auto: Device, store: Store, monkeypatch: pytest.MonkeyPatch, limit_s: float, left: list[str]
+) -> None:
+    """Else each part of a long recording would begin with the same failures, and end with the same times."""
+    schedule.bring_up_to_date(planned(auto, store), auto, store, POLICY)
+    before, checked = len(store.rows("lbm")), list[str]()
+
+    def check(self: Lattice, case: Case, variant: Variant, *_: object) -> tuple[float, float, str]:
+        checked.append(variant.name)
+        return (2.0 if variant.name == "sequential" else 0.5), 1.0, "of something"
+
+    def press_ctrl_c(what: str, now: str) -> None:
+        if now.startswith("sample 5 "):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Lattice, "check", check)
+    monkeypatch.setattr(case_run, "_enough", lambda cell, *_: cell.variant.name == "select" and len(cell.samples) == 2)
+    with pytest.raises(KeyboardInterrupt):
+        schedule.bring_up_to_date(planned(auto, store), auto, store, POLICY, remeasure=True, progress=press_ctrl_c)
+    assert checked == ["sequential", "fused", "select", "sequential"], "the first case, with the twin of the parent"
+    (first,) = set(store.rows("lbm")["run"].iloc[before:])
+    monkeypatch.setattr(case_run, "_enough", lambda cell, *_: len(cell.samples) >= 2)
+    checked.clear()
+    policy = replace(POLICY, limit_s=limit_s)
+    done = schedule.bring_up_to_date(planned(auto, store), auto, store, policy, remeasure=True)
+    assert checked[: len(left)] == left and len(checked) == len(left) + 4, "then the other case, all of it"
+    assert (done.measured, done.failed) == (len([*dict.fromkeys(left)]) + 3, 1 + ("sequential" in left))
+    assert done.measured + done.earlier == 6 and done.fresh == 0 and not list((store.root / "unfinished").iterdir())
+    rows = store.rows("lbm", case="40x24", run=first)
+    told = zip(rows["variant"], rows["role"], rows["status"], strict=True)
+    assert set(told) == {
+        ("sequential", "step", "failed"), ("sequential", "again", "failed"), ("fused", "step", "ok"), ("select", "step", "ok"),
+    }  # fmt: skip
+
+
+def test_what_fails_is_kept_with_its_reason_and_is_due_again(
+    auto: Device, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(Lattice, "check", lambda *_: (2.0, 1.0, "of something"))
+        done = schedule.bring_up_to_date(planned(auto, store), auto, store, POLICY)
+    assert (done.measured, done.failed) == (6, 6) and ", 6 of them failed" in str(done)
+    cells = planned(auto, store)
+    assert {cell.state for cell in cells} == {"failed"}
+    assert all("wrong result: error 2, allowed 1 (of something)" in cell.why for cell in cells)
+    assert schedule.bring_up_to_date(cells, auto, store, POLICY).failed == 0
+    assert {cell.state for cell in planned(auto, store)} == {"fresh"}
+
+
+@pytest.mark.parametrize(
+    ("counts", "text"),
+    [
+        ((0, 0, 0), "0 cells measured, 0 were fresh"),
+        ((0, 2, 0), "0 cells measured, 2 were fresh"),
+        ((1, 0, 0), "1 cell measured; run R"),
+        ((2, 1, 1), "2 cells measured, 1 of them failed, 1 was fresh; run R"),
+        ((4, 0, 1, 2), "4 cells measured, 1 of them failed, 2 before the interrupt; run R"),
+    ],
+)
+def test_a_summary_says_what_was_done(counts: tuple[int, ...], text: str) -> None:
+    assert str(schedule.Summary("R", *counts)) == text
+
+
+def test_ceilings_are_measured_warm_and_in_bounded_time() -> None:
+    assert schedule.warm(Policy(budget_s=9)) == replace(Policy(), cache="warm", budget_s=0.5)
+    assert schedule.warm(Policy(budget_s=0.1)).budget_s == 0.1
+
+
+def test_the_checkout_is_found_from_any_folder_in_it(
+    unmeasured: Callable[[], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = unmeasured()
+    monkeypatch.chdir(root / "results" / "published")
+    assert paths.project_root() == root.resolve()
+    assert paths.project_root(root) == root.resolve()
+    assert paths.project_root(tmp_path) == paths.LIBRARY.parents[1], "outside any, the library's own"
+    monkeypatch.setattr(paths, "LIBRARY", tmp_path / "lib" / "roofbook")
+    with pytest.raises(UsageError, match=f"{re.escape(str(tmp_path))} is not in a checkout of Roofbook"):
+        paths.project_root(tmp_path)
+
+
+def test_modelled_bytes_are_those_of_todays_model(auto: Device, store: Store) -> None:
+    """A row says what its variant was thought to move on the day; a better model holds for old rows too."""
+    cells = planned(auto, store)
+    schedule.bring_up_to_date(cells, auto, store, POLICY)
+    lab = cells[0].lab
+    rows = store.rows("lbm", case="40x24")
+    old = rows.assign(bytes=1.0)
+    said = schedule.todays(lab, old).drop_duplicates("variant").set_index("variant")["bytes"]
+    assert all(said[name] == lab.traffic(lab.case("40x24"), lab.variant(name)) for name in NAMES)
+    foreign = old.assign(case="a case of another day")
+    assert set(schedule.modelled(lab, foreign)["bytes"]) == {1.0} and set(schedule.modelled(lab, old.iloc[:0])) == set(
+        old
+    )
+    kept = old.assign(variant="a rung of another day")
+    assert set(schedule.modelled(lab, kept)["bytes"]) == {1.0} and set(old["bytes"]) == {1.0}
+
+
+def test_each_rung_of_the_lattice_moves_what_its_data_flow_needs() -> None:
+    lab = registry.get("lbm")
+    case = lab.case("128x128")
+    a_cell = {name: lab.traffic(case, lab.variant(name)) / 128**2 for name in (
+        "sequential", "ported", "fused", "byte-obstacles", "in-place", "half-storage", "persistent", "tagged-halo", "openmp",
+    )}  # fmt: skip
+    assert a_cell == {
+        "sequential": 5 * 36 + 12, "ported": 5 * 36 + 12, "fused": 76, "byte-obstacles": 73, "in-place": 73,
+        "half-storage": 37, "persistent": 24, "tagged-halo": 48, "openmp": 73,
+    }  # fmt: skip
+    assert lab.traffic(lab.case("1024x1024"), lab.variant("persistent")) == lab.work(lab.case("1024x1024")).bytes

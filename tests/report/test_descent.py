@@ -1,0 +1,74 @@
+"""Ladders at a glance: what stands in a descent and in the table of ends, also where rungs or peers are missing."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from roofbook import report
+from roofbook.analysis.roofline import Bound
+from roofbook.errors import UsageError
+from roofbook.report.descent import Line
+
+from .rows import ORDER, frame, lab_rows, row
+
+FLOOR = Bound(2.2e-5, "memory", 1e12)
+
+
+def drawn(rows: pd.DataFrame, floor: Bound | None = None) -> dict[str, list[float]]:
+    """What the axes hold, by the words of the legend."""
+    figure = report.descent(rows, ORDER, case="256x256", bounds={"float32": floor} if floor else None)
+    (ax,) = figure.drawing.axes
+    assert ax.get_yscale() == "log"
+    return {str(line.get_label()): np.asarray(line.get_ydata()).tolist() for line in ax.lines}
+
+
+def test_a_descent_has_each_verified_rung_the_fastest_so_far_the_fastest_peer_and_the_bound() -> None:
+    slower = row("texture", 2e-4, "fused")
+    told = drawn(frame(*lab_rows().to_dict("records"), slower, row("slow peer", 1.0, role="peer")), FLOOR)
+    assert told["a rung"] == pytest.approx([4.2e-3, 1.8e-4, 1.1e-4, 2e-4], rel=0.06), "what failed has no time"
+    assert told["fastest so far"] == [*told["a rung"][:3], told["a rung"][2]]
+    assert told["fastest peer"] == pytest.approx([3.1e-5] * 2, rel=0.06) and told["bound"] == [2.2e-5] * 2
+
+
+def test_a_descent_without_a_peer_or_a_bound_does_not_speak_of_them() -> None:
+    assert drawn(frame(row("fused", 1e-4))).keys() == {"a rung", "fastest so far"}
+    with pytest.raises(UsageError, match=r"no rung of sequential, .* has a verified time on 256x256"):
+        report.descent(frame(row("peer", 1e-4, role="peer")), ORDER, case="256x256")
+
+
+def line(lab: str, rows: pd.DataFrame, **other: object) -> Line:
+    given = {
+        "place": "Some GPU, OpenCL",
+        "order": ORDER,
+        "case": "256x256",
+        "base": "sequential",
+        "bounds": {"float32": FLOOR},
+    }
+    return Line(lab, rows=rows, **(given | other))  # type: ignore[arg-type]
+
+
+def test_the_ends_of_each_ladder_stand_below_their_lab() -> None:
+    table = report.glance(
+        [line("One", lab_rows()), line("One", lab_rows(), place="B"), line("Two", lab_rows())], "Ends"
+    )
+    said = [[cell.text for cell in each.cells] for each in table.rows]
+    assert [each[0] for each in said] == ["One", "Some GPU, OpenCL", "B", "Two", "Some GPU, OpenCL"]
+    assert [each.css for each in table.rows] == ["group", "", "", "group", ""]
+    first = table.rows[1].cells
+    assert [cell.small for cell in first[1:3]] == ["sequential (on the host)", "fused"]
+    assert first[4].small == "peer" and first[-1].text == "256x256" and first[6].text.startswith("19.9")
+    assert re.fullmatch(r"38\.\d", first[3].text) and "[" in first[3].title and "across devices" in first[3].title
+    assert re.fullmatch(r"0\.28\d", first[5].text) and "slower" in first[5].css
+    assert list(table.frame["fastest"]) == ["fused"] * 3 and table.frame["vs_peer"][0] == pytest.approx(0.28, abs=0.01)
+    assert table.html.count("<tr") == 6 and 'colspan="8"' in table.html and "One" in table.text
+
+
+def test_a_ladder_without_its_base_a_peer_or_a_bound_has_dashes_that_say_why() -> None:
+    (group, only) = report.glance([line("One", frame(row("fused", 1e-4)), bounds={})], "Ends").rows
+    assert [cell.text for cell in only.cells[1:7]] == ["–", "100 µs".replace(" ", "\u202f"), "–", "–", "–", "–"]
+    assert (only.cells[3].title, only.cells[5].title) == ("sequential has no time here", "no peer was measured")
+    assert group.cells[0].text == "One"
+    with pytest.raises(UsageError, match="no rung"):
+        report.glance([line("One", frame(row("peer", 1e-4, role="peer")))], "Ends")

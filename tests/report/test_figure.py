@@ -1,0 +1,88 @@
+"""Figures fit any page: valid XML, no id twice, steady bytes, legible on a phone, on light and on dark grounds."""
+
+import re
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+
+from roofbook import report
+from roofbook.analysis.roofline import Peaks
+from roofbook.errors import UsageError
+from roofbook.report import figure as svg
+
+from .rows import ORDER, ZEROS, lab_rows, series_rows, shapes, sweep_rows, traced_rows
+from .shown import bandwidths
+
+
+def figures() -> dict[str, report.Figure]:
+    rows = lab_rows()
+    grid, reasons = report.sweep_grid(sweep_rows(), "wg", case="256x256")
+    many, why = report.sweep_grid(shapes(columns=9, rows=9), "size", case="256x256")
+    return {
+        "bandwidth": bandwidths(),
+        "heat of 81": report.heat_map(many, reasons=why),
+        "ladder": report.ladder_chart(rows, ORDER, case="256x256", published=(6.5e-6, "Tesla V100")),
+        "roofline": report.roofline_chart(rows, PEAKS, case="256x256", working_set=4.7e6),
+        "roofs": report.roofline_chart(
+            rows.assign(dtype=["float32", "tfloat32", "float16", "int8", "float16", "bfloat16"]),
+            ROOFS,
+            case="256x256",
+            working_set=4.7e6,
+            counted={"port": 9e6},
+        ),
+        "heat": report.heat_map(grid, reasons=reasons),
+        "line": report.line_sweep(sweep_rows(), "wg"),
+        "series": report.series(series_rows(), ZEROS),
+        "timeline": report.timeline(traced_rows(), ["serial", "streams"], case="256x256"),
+    }
+
+
+PEAKS = Peaks([(2**20, 9e12), (2**23, 8.7e12), (2**30, 4.2e12)], {"float32": 6e13})
+ROOFS = Peaks(PEAKS.bandwidth, {"float32": 6e13, "tfloat32": 4e14, "float16": 8e14, "bfloat16": 8e14, "int8": 1.5e15})
+
+
+def test_figures_are_xml_with_unique_ids_and_no_hard_ink() -> None:
+    made = figures()
+    page = ElementTree.fromstring(f"<body>{''.join(figure.html for figure in made.values())}</body>")
+    ids = [each.get("id") for each in page.iter() if each.get("id")]
+    assert ids and len(ids) == len(set(ids))
+    for name, figure in made.items():
+        assert not re.search(r"#(0{3}|0{6}|f{3}|f{6}|010203)\b|\b(black|white)\b", figure.svg, re.IGNORECASE), name
+        assert "currentColor" in figure.svg and "<style" not in figure.svg and "<text" in figure.svg
+        refers = re.findall(r'(?:href="#|url\(#)([^")]+)', figure.svg)
+        assert set(refers) <= set(ids)
+        root = ElementTree.fromstring(figure.svg)
+        assert root.get("role") == "img" and root.get("aria-label") == figure.title
+        assert root.find("title") is not None and root.get("width") == "100%" and root.get("viewBox")
+
+
+def test_figures_are_the_same_bytes_each_time() -> None:
+    first, second = figures(), figures()
+    assert all(first[name].svg == second[name].svg for name in first)
+
+
+def test_letters_stay_legible_at_360_pixels() -> None:
+    for name, figure in figures().items():
+        width = float(ElementTree.fromstring(figure.svg).get("viewBox", "").split()[2])
+        sizes = [float(size) for size in re.findall(r"font-size: ([\d.]+)px", figure.svg)]
+        assert sizes and min(sizes) * 360 / width >= 6.5, name
+
+
+def test_colours_show_on_light_and_dark_grounds() -> None:
+    def luminance(colour: str) -> float:
+        parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+        linear = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    for colour in {*svg.COLOURS.values(), *svg.SERIES}:
+        light, dark = 1.05 / (luminance(colour) + 0.05), (luminance(colour) + 0.05) / (luminance("#14181e") + 0.05)
+        assert min(light, dark) >= 3, colour
+
+
+def test_figures_save(tmp_path: Path) -> None:
+    figure = figures()["line"]
+    assert figure.save(tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+    assert ElementTree.parse(figure.save(tmp_path / "a.svg")).getroot().tag == "{http://www.w3.org/2000/svg}svg"
+    with pytest.raises(UsageError, match="png"):
+        figure.save(tmp_path / "a.gif")

@@ -1,0 +1,161 @@
+"""Published figures beside ours: each is held against what it was taken of, in its own unit, and is marked for what it is."""
+
+import json
+import math
+
+import pandas as pd
+import pytest
+
+from roofbook import report
+from roofbook.report import format
+
+from .rows import lab_rows, part_rows
+
+
+def test_published_beside_ours_marks_totals_as_extrapolated() -> None:
+    published = pd.DataFrame(
+        [
+            {"table": "4", "variant": "fused kernels", "case": "256x256", "device": "Old GPU", "metric": metric,
+             "unit": unit, "trial": "", "value": value, "seconds": seconds}
+            for metric, unit, value, seconds in [("time", "s", 8.8, 8.8), ("speedup", "x", 1.75, math.nan),
+                                                 ("rate", "GB/s", 443.0, math.nan)]
+        ]
+    )  # fmt: skip
+    table = report.published_beside_ours(
+        published, lab_rows(), {"fused kernels": "fused"}, units={"256x256": 80000}, source="a report"
+    )
+    time, speedup, rate = table.frame.to_dict("records")
+    assert time["ours"] == pytest.approx(8.8, rel=0.06) and time["extrapolated"]
+    assert (
+        "extrapolated from 100 x step)" in table.html
+        and "8.8\u202fs" in table.html
+        and "443\u202fGB/s" in table.html
+        and "Published: a report." in table.html
+    )
+    assert speedup["ours"] == pytest.approx(180 / 110, rel=0.01) and rate["status"] == "missing"
+    exact = report.published_beside_ours(published, lab_rows(), {"fused kernels": "fused"}, units={"256x256": 100})
+    assert "extrapolated" not in exact.html
+    other = report.published_beside_ours(published, lab_rows(), {"fused kernels": "soa"})
+    assert set(other.frame.status) == {"failed"} and "wrong result" in other.html
+
+
+def test_a_published_rate_stands_beside_ours_in_the_same_unit_only() -> None:
+    published = pd.DataFrame(
+        [
+            {"table": "1", "variant": variant, "case": "256x256", "device": "Old GPU", "metric": "rate", "unit": unit,
+             "trial": "", "value": 2250.0, "seconds": math.nan}
+            for variant, unit in [("fused", "GFLOP/s"), ("fused", "GB/s"), ("soa", "GFLOP/s"), ("none", "GFLOP/s")]
+        ]
+    )  # fmt: skip
+    rows = lab_rows().assign(extra='{"rate_amount": 0.22, "rate_unit": "GFLOP/s"}')
+    table = report.published_beside_ours(published, rows, {"fused": "fused", "soa": "soa"}, units={"256x256": 80000})
+    ours = table.frame.iloc[0]
+    assert table.frame.status.tolist() == ["ok", "missing", "failed", "missing"]
+    assert ours.ours == pytest.approx(0.22 / 1.1e-4, rel=0.06) and ours.ours_low < ours.ours < ours.ours_high
+    assert "\u202fGFLOP/s" in table.rows[0].cells[4].text and table.rows[0].cells[5].text == "–"
+    assert "extrapolated" not in table.html, "a rate covers no number of steps"
+
+
+def test_trials_of_one_measurement_share_a_row_and_ours_is_held_against_their_median() -> None:
+    published = pd.DataFrame(
+        [
+            {"table": "1", "variant": "best", "case": "256x256", "device": "Old GPU", "metric": "time", "unit": "s",
+             "trial": trial, "value": value, "seconds": value}
+            for trial, value in (("1", 9.0), ("2", 1.0), ("3", 2.0), ("", 5.0), ("", 6.0))
+        ]
+    )  # fmt: skip
+    table = report.published_beside_ours(published, lab_rows(), {"best": "fused"}, units={"256x256": 1})
+    said = [row.cells[3].text for row in table.rows]
+    assert said == ["9, 1, 2\u202fs", "5\u202fs", "6\u202fs"] and table.rows[0].cells[2].text == "time, 3 trials"
+    assert table.frame["value"].tolist() == [9, 1, 2, 5, 6], "no figure is lost"
+    first = table.frame.iloc[0]
+    assert first.published_over_ours == pytest.approx(2.0 / first.ours)
+
+
+def test_a_published_device_may_have_run_something_else() -> None:
+    """A report may print its sequential program's time beside each run: that row is held against our sequential one."""
+    published = pd.DataFrame(
+        [
+            {"table": "1", "variant": "best", "case": "square", "device": device, "metric": "time", "unit": "s",
+             "trial": "", "value": value, "seconds": value} for device, value in (("Old GPU", 0.2), ("host CPU", 24.0))
+        ]
+    )  # fmt: skip
+    mapping = {"best": "fused", ("best", "host CPU"): "sequential", ("best", "Other GPU"): "port"}
+    table = report.published_beside_ours(
+        published, lab_rows(), mapping, cases={"square": "256x256"}, units={"256x256": 200}
+    )
+    assert table.frame.our_variant.tolist() == ["fused", "sequential"]
+    assert table.frame.ours.tolist() == pytest.approx([200 * 1.1e-4, 200 * 4.2e-3], rel=0.06)
+    assert table.frame.extrapolated.tolist() == [True, True]
+    assert table.frame.our_device.tolist() == ["Some GPU", "Some CPU"]
+    elsewhere = report.published_beside_ours(published, lab_rows(), {("best", "Other GPU"): "port"})
+    assert elsewhere.frame.status.tolist() == ["missing", "missing"]
+
+
+def published_rows(*figures: tuple[str, str, str, float, float]) -> pd.DataFrame:
+    return pd.DataFrame(
+        [{"table": "1", "variant": variant, "case": "", "device": "Old GPU", "metric": metric, "unit": unit, "trial": "",
+          "value": value, "seconds": seconds} for variant, metric, unit, value, seconds in figures]
+    )  # fmt: skip
+
+
+def test_published_parts_and_facts_are_held_against_ours() -> None:
+    nan = math.nan
+    published = published_rows(
+        ("net", "op time", "ms", 6.0, 6e-3), ("net", "free", "ms", 6.0, 6e-3), ("net", "accuracy", "", 0.86, nan),
+        ("net", "occupancy", "%", 25.0, nan), ("net", "images", "", 6000, nan), ("net", "data", "", 1, nan),
+        ("bad", "op time", "ms", 6.0, 6e-3), ("bad", "accuracy", "", 0.86, nan), ("none", "accuracy", "", 0.86, nan),
+        ("net", "time", "ms", 6.0, 6e-3), ("net", "sum", "ms", 6.0, 6e-3), ("net", "half", "ms", 6.0, 6e-3),
+        ("net", "stalls", "%", 6.0, nan), ("bad", "stalls", "%", 6.0, nan),
+    )  # fmt: skip
+    rows = part_rows()
+    rows.loc[0, "extra"] = json.dumps(json.loads(rows.loc[0, "extra"]) | {"occupancy": 0.75})
+    covers: dict[str, str | tuple[str, ...]] = {
+        "op time": "op 1",
+        "free": "free",
+        "sum": ("op 1", "copy", "op 1"),
+        "half": ("op 1", "free"),
+    }
+    asked = set()
+
+    def part(*key: str) -> str | tuple[str, ...] | None:
+        asked.add(key)
+        return covers.get(key[-1])
+
+    table = report.published_beside_ours(
+        published, rows, {"net": "plain", "bad": "wrong"}, cases={"": "256x256"}, units={"256x256": 1000},
+        parts=part,
+        facts=lambda *key: key[-1] if key[-1] in ("accuracy", "occupancy", "images", "data") else None,
+        lacks=lambda *key: "needs counters" if key[-1] == "stalls" else None,
+    )  # fmt: skip
+    assert table.frame.status.tolist() == [
+        "ok",
+        "missing",
+        "ok",
+        "ok",
+        "ok",
+        "missing",
+        "failed",
+        "failed",
+        "missing",
+        "ok",
+        "ok",
+        "missing",
+        "missing",
+        "missing",
+    ]
+    assert asked == set(published[["variant", "case", "metric"]].itertuples(index=False, name=None))
+    one, _, accuracy, occupancy, images, _, _, _, _, whole, both, half, lack, _ = table.frame.itertuples()
+    assert both.ours == pytest.approx(8.0) and both.ours_low == pytest.approx(4.0), "parts of the same sample add up"
+    assert "'free'" in table.rows[-3].cells[4].title and math.isnan(half.ours) and math.isnan(lack.ours)
+    assert [line.cells[4].text for line in table.rows[-2:]] == ["needs counters"] * 2, "whether it was measured or not"
+    assert table.rows[-2].cells[7].text == format.DASH
+    assert one.ours == pytest.approx(4.0) and one.published_over_ours == pytest.approx(6e-3 / 4.0)
+    assert one.ours_low == pytest.approx(2.0) and one.extrapolated and "extrapolated from 100 x step" in table.html
+    assert whole.ours == pytest.approx(1.0, rel=0.06), "a time that is no part is the whole"
+    assert (accuracy.ours, occupancy.ours, images.ours) == (0.88614, 75, 12000)
+    assert occupancy.published_over_ours == pytest.approx(1 / 3)
+    thin = format.THIN
+    assert [line.cells[4].text for line in table.rows[2:5]] == ["0.8861", f"75.00{thin}%", f"12{thin}000"]
+    assert "'free'" in table.rows[1].cells[4].title and "'data'" in table.rows[5].cells[4].title
+    assert table.rows[4].cells[5].text == "0.500" and table.rows[5].cells[5].text == "–"

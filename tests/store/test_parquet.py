@@ -1,0 +1,585 @@
+"""The store loses nothing: killed writers, writers side by side, interrupted merges; and it tells each cell's state."""
+
+import contextlib
+import hashlib
+import itertools
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from roofbook.errors import UsageError
+from roofbook.store import parquet
+from roofbook.store.parquet import Store
+
+LIB = str(Path(parquet.__file__).parents[2])
+PUBLISHED = Path(__file__).parents[2] / "results" / "published"
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def row(variant: str = "fused", minute: int = 0, **fields: Any) -> dict[str, Any]:
+    """A row with all that is required."""
+    return {
+        "run": "20260101T000000Z-0a1b2c",
+        "started": START + timedelta(minutes=minute),
+        "lab": "lbm",
+        "variant": variant,
+        "case": "128x128",
+        "role": "step",
+        "device": "some-cpu",
+        "backend": "opencl",
+        "policy": "{}",
+        "cell_key": "cell",
+        "env_key": "env",
+        "status": "ok",
+        **fields,
+    }
+
+
+def cell(**fields: Any) -> dict[str, Any]:
+    """Today's cell, for states."""
+    names = ("lab", "variant", "case", "backend", "device", "cell_key", "env_key")
+    return {name: row()[name] for name in names} | fields
+
+
+def variants(kept: Store) -> list[str]:
+    return sorted(kept.query("select variant from cells")["variant"])
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Store:
+    return Store(tmp_path / "results")
+
+
+def test_keys_are_canonical() -> None:
+    assert parquet.cell_key({"b": [1, "x"], "a": None}) == parquet.cell_key({"a": None, "b": (1, "x")})
+    assert parquet.cell_key({"a": 1}) == hashlib.sha256(b'{"a":1}').hexdigest() == parquet.env_key({"a": 1})
+    assert parquet.cell_key({"a": "1"}) != parquet.cell_key({"a": 1})
+    with pytest.raises(ValueError, match="JSON"):
+        parquet.cell_key({"a": float("nan")})
+
+
+def test_run_ids_sort_by_time_and_differ() -> None:
+    ids = {parquet.new_run_id() for _ in range(20)}  # of 2^24: 200 would collide once in 800 times
+    assert len(ids) == 20
+    assert all(datetime.strptime(each[:16], "%Y%m%dT%H%M%SZ") and len(each) == 23 for each in ids)
+
+
+def test_import_is_light() -> None:
+    heavy = "('pandas', 'duckdb', 'pyarrow', 'numpy')"
+    text = f"import sys, roofbook.store.parquet; print([m for m in {heavy} if m in sys.modules])"
+    child = subprocess.run(
+        [sys.executable, "-c", text], capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": LIB}
+    )
+    assert child.stdout.strip() == "[]"
+
+
+def test_empty_store_has_empty_tables(kept: Store) -> None:
+    assert list(kept.query("select * from cells").columns) == list(parquet.SCHEMA.names)
+    assert kept.query('select lab, "table", "case", trial, value, number from published').empty
+    assert kept.query("select id, published_effect from claims").empty
+    assert kept.latest("lbm").empty
+    assert kept.rows("lbm", device="x").empty
+    assert not any((kept.files(), kept.compact(), kept.append([]), kept.states([])))
+    assert kept.state(**cell()) == ("missing", "never measured on some-cpu by opencl")
+    assert not kept.root.exists()
+
+
+def test_layout_and_defaults(kept: Store) -> None:
+    one = row(samples_s=[1.0, float("nan")], rounds=np.array([0, 1]), parent=None, units=200)
+    paths = kept.append([one, row("other", device="gpu")]) + kept.append([row("later", 1)])
+    assert [str(path.relative_to(kept.root)) for path in paths] == [
+        "local/lab=lbm/device=some-cpu/20260101T000000Z-0a1b2c.parquet",
+        "local/lab=lbm/device=gpu/20260101T000000Z-0a1b2c.parquet",
+        "local/lab=lbm/device=some-cpu/20260101T000000Z-0a1b2c.2.parquet",
+    ]
+    assert kept.append([row("recorded")], "recorded")[0].parts[-4] == "recorded"
+    assert variants(kept) == ["fused", "later", "other", "recorded"]
+    read = kept.latest("lbm", variant="fused").iloc[0]
+    assert list(read.index) == list(parquet.SCHEMA.names)
+    assert read["samples_s"][0] == 1 and np.isnan(read["samples_s"][1])
+    assert (list(read["rounds"]), list(read["throttle"]), read["units"]) == ([0, 1], [], 200)
+    assert list(read["wall_s"]) == [] and read["started"] == START
+    assert not [path for path in kept.root.rglob(".*")]
+
+
+text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+doubles = st.lists(st.floats(), max_size=30)
+rows_of_any_kind = st.fixed_dictionaries(
+    {"variant": text, "case": text, "policy": text, "samples_s": doubles},
+    optional={
+        "parent": st.none() | text,
+        "reason": st.none() | text,
+        "rounds": st.lists(st.integers(-(2**31), 2**31 - 1), max_size=30),
+        "wall_s": doubles,
+        "throttle": st.lists(text, max_size=3),
+        "units": st.none() | st.integers(-(2**63), 2**63 - 1),
+        "flops": st.none() | st.floats(),
+        "extra": st.none() | text,
+    },
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(rows_of_any_kind, min_size=1, max_size=5))
+def test_round_trip(fields: list[dict[str, Any]]) -> None:
+    rows = [row(minute=minute) | given for minute, given in enumerate(fields)]
+    with tempfile.TemporaryDirectory() as folder:
+        kept = Store(folder)
+        kept.append(rows)
+        read = kept._ask("select * from cells order by started", ())[0].to_pylist()
+    for was, now in zip(rows, read, strict=True):
+        lists = ("samples_s", "wall_s", "rounds", "clock_mhz", "temperature_c", "throttle")
+        empty: dict[str, Any] = {name: [] for name in lists}
+        assert now["started"] == was["started"]
+        whole = dict.fromkeys(parquet.SCHEMA.names) | empty | was | {"started": now["started"]}
+        assert repr(now) == repr({name: whole[name] for name in now})  # repr, since NaN is not equal to itself
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"vairant": "x"}, "did you mean 'variant'"),
+        ({"cell_key": None}, "lacks 'cell_key'"),
+        ({"lab": "../lbm"}, "names a file"),
+        ({"device": ""}, "names a file"),
+        ({"run": ".hidden"}, "names a file"),
+        ({"status": "fine"}, "valid: ok, failed"),
+        ({"started": datetime(2026, 1, 1)}, "time zone"),
+        ({"started": "now"}, "time zone"),
+        ({"samples_s": "1.0"}, "field 'samples_s' must be list"),
+        ({"samples_s": [None, "x"]}, "field 'samples_s' must be list"),
+        ({"flops": "many"}, "field 'flops' must be double"),
+        ({"rounds": [2**31]}, "field 'rounds' must be list"),
+        ({"variant": 3}, "field 'variant' must be string"),
+        ({"variant": "\ud800"}, "field 'variant' must be string"),
+    ],
+)
+def test_wrong_rows_are_refused_whole(kept: Store, fields: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError, match=said) as caught:
+        kept.append([row("good"), row("bad", lab="stencil") | fields])
+    assert "\n" not in str(caught.value)
+    assert not kept.root.exists()
+
+
+def test_one_measurement_is_one_row(kept: Store) -> None:
+    with pytest.raises(UsageError, match="same measurement"):
+        kept.append([row(), row()])
+    kept.append([row(), row(role="again"), row(policy="warm"), row(minute=1)])
+    assert len(kept.rows("lbm")) == 4
+
+
+def test_ctrl_c_within_a_query_is_ctrl_c(kept: Store) -> None:
+    """DuckDB makes an error of its own of it. The query ends after some seconds even where it is not interrupted."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
+    timer = threading.Timer(0.5, signal.raise_signal, [signal.SIGINT])
+    timer.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            kept.query("select sum(a.range * b.range) as total from range(10000000) a, range(300) b")
+        timer.join()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_an_answer_is_kept_until_a_file_comes_goes_or_changes(kept: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    import duckdb
+
+    asked = 0
+    connect = duckdb.connect
+
+    def counted() -> Any:
+        nonlocal asked
+        asked += 1
+        return connect()
+
+    monkeypatch.setattr(duckdb, "connect", counted)
+
+    def known() -> tuple[int, int]:
+        found = kept.rows("lbm", case="128x128")
+        found["variant"] = "mine"  # a reader may write to what it got
+        return asked, len(found)
+
+    (first,) = kept.append([row()])
+    assert known() == known() == (1, 1) and list(kept.rows("lbm", case="128x128")["variant"]) == ["fused"]
+    (second,) = kept.append([row(run="20260101T000000Z-0a1b2d", minute=1)])
+    assert known() == known() == (2, 2)
+    second.unlink()
+    assert known() == (2, 1), "as before"
+    kept.append([row("soa", run="20260101T000000Z-0a1b2e", minute=2)])
+    moved = kept.files("lbm")[-1]
+    os.replace(moved, first)
+    assert known() == known() == (3, 1), "a file of the same name and other content"
+    for case in map(str, range(parquet._KEPT)):
+        kept.rows("lbm", case=case)
+    assert len(kept._answers) == parquet._KEPT and known() == (4 + parquet._KEPT, 1)
+    before = asked
+    for _ in range(2):
+        assert kept.query("select count(*) as n from cells")["n"][0] == 1
+    assert asked == before + 2, "what a reader asks may be of the clock, or of files that are not ours"
+
+
+def test_wrong_places_columns_and_sql(kept: Store, tmp_path: Path) -> None:
+    kept.append([row()])
+    for wrong in (
+        lambda: kept.append([row()], "nowhere"),  # type: ignore[arg-type]
+        lambda: kept.compact("nowhere"),  # type: ignore[arg-type]
+        lambda: kept.latest("lbm", dev="x"),
+        lambda: kept.rows("lbm", samples_s="x"),
+        lambda: kept.query("select nope from cells"),
+        lambda: kept.query("selec"),
+        lambda: kept.query("-- nothing"),
+    ):
+        with pytest.raises(UsageError) as caught:
+            wrong()
+        assert "\n" not in str(caught.value)
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match="cannot be kept"):
+        Store(tmp_path / "file").append([row()])
+
+
+def test_odd_folder_names(tmp_path: Path) -> None:
+    kept = Store(tmp_path / "it's [a] *store*?")
+    kept.append([row()])
+    shutil.copytree(PUBLISHED, kept.root / "published")
+    assert variants(kept) == ["fused"]
+    assert len(kept.query("select * from published")) > 500
+
+
+def test_columns_of_other_versions(kept: Store) -> None:
+    """A file with a column less and one more is read beside the others."""
+    import pyarrow.parquet as pq
+
+    (path,) = kept.append([row()])
+    old = pq.ParquetFile(path).read().drop_columns(["throttle"])
+    pq.write_table(old.append_column("new", old["variant"]), path.with_name("old.parquet"))
+    kept.append([row("now", 1)])
+    path.unlink()
+    read = kept.query("select variant, throttle, new from cells order by started")
+    assert read["new"].fillna("").tolist() == ["fused", ""]
+    assert read["throttle"].iloc[0] is None
+    assert len(kept.compact()) == 1
+    assert kept.query("select new from cells order by started")["new"].fillna("").tolist() == ["fused", ""]
+
+
+def test_published_figures(kept: Store) -> None:
+    shutil.copytree(PUBLISHED, kept.root / "published")
+    read = kept.query('select * from published where lab = ? and "case" = ?', ["lbm", "128x128"])
+    header = (PUBLISHED / "lbm.csv").read_text().splitlines()[0].split(",")
+    assert list(read.columns) == ["lab", *header, "number"]
+    first = read[read["variant"] == "unoptimised (serial)"].iloc[0]
+    assert (first["value"], first["number"]) == ("45.633", 45.633)
+    whole = kept.query("select count(*) as n, count(number) as numbers from published").iloc[0]
+    lines = sum(len(path.read_text().splitlines()) - 1 for path in PUBLISHED.glob("*.csv") if path.stem != "claims")
+    assert whole["n"] == whole["numbers"] == lines
+    claims = (PUBLISHED / "claims.csv").read_text().splitlines()
+    assert len(kept.query("select lab, id, claim, published_effect, shown_by from claims")) == len(claims) - 1
+
+
+def test_latest_and_rows(kept: Store) -> None:
+    kept.append([row(minute=5, reason="new"), row("tiled", 1), row(minute=5, case="odd"), row(role="again")])
+    kept.append([row(minute=3, reason="old"), row("tiled", 9, status="failed"), row(lab="stencil")])
+    newest = kept.latest("lbm")
+    assert len(newest) == 4
+    assert newest[(newest["role"] == "step") & (newest["case"] == "128x128")]["reason"].dropna().tolist() == ["new"]
+    assert newest[newest["variant"] == "tiled"]["status"].tolist() == ["failed"]
+    assert len(kept.rows("lbm")) == 6 and kept.rows("lbm")["started"].is_monotonic_increasing
+    assert len(kept.rows("lbm", variant="tiled", device="some-cpu")) == 2
+    assert len(kept.latest("lbm", case=["odd", "none"], backend=None)) == 1
+    assert kept.latest("lbm", case=[]).empty
+    assert kept.latest("no/**such").empty
+
+
+def test_append_changes_no_file(kept: Store) -> None:
+    def facts() -> dict[Path, tuple[int, int, str]]:
+        return {
+            path: (path.stat().st_ino, path.stat().st_mtime_ns, hashlib.sha256(path.read_bytes()).hexdigest())
+            for path in kept.files()
+        }
+
+    before: dict[Path, tuple[int, int, str]] = {}
+    for minute in range(5):
+        kept.append([row(minute=minute), row(minute=minute, device="other", samples_s=[1.0] * minute)])
+        kept.latest("lbm")
+        kept.state(**cell())
+        assert before.items() <= facts().items()
+        before = facts()
+    assert len(before) == 10
+
+
+def test_broken_file_is_named(kept: Store) -> None:
+    kept.append([row()])
+    whole = kept.files()[0].read_bytes()
+    middle = bytearray(whole)
+    middle[4:200] = b"\xff" * 196
+    for number, broken in enumerate((b"", b"PAR1", whole[:-20], b"not parquet at all" * 50, bytes(middle))):
+        path = kept.files()[0].with_name(f"broken{number}.parquet")
+        path.write_bytes(broken)
+        for ask in (lambda: kept.latest("lbm"), lambda: kept.query("select * from cells"), kept.compact):
+            with pytest.raises(UsageError, match=f"broken{number}.parquet is not a whole Parquet file") as caught:
+                ask()
+            assert "\n" not in str(caught.value)
+        path.unlink()
+    kept.files()[0].with_name("gone.parquet").symlink_to("nowhere")
+    with pytest.raises(UsageError, match=r"gone\.parquet"):
+        kept.latest("lbm")
+
+
+def test_dot_files_are_ignored_and_removed_when_stale(kept: Store) -> None:
+    (path,) = kept.append([row()])
+    young, stale, other = (path.with_name(name) for name in (".a.tmp", ".b.tmp", ".c.parquet"))
+    for each in (young, stale, other):
+        each.write_bytes(b"half")
+    os.utime(stale, (time.time() - 90_000,) * 2)
+    assert variants(kept) == ["fused"]
+    kept.append([row("next")])
+    assert (young.exists(), stale.exists()) == (True, False)
+    assert variants(kept) == ["fused", "next"]
+
+
+ENVIRONMENT = {"device": {"driver": "570.1"}, "python": "3.11.1"}
+PROVENANCE = json.dumps({"environment": ENVIRONMENT})
+WHEN = "20260101T000000Z-0a1b2c (2026-01-01)"
+NEW_DRIVER = {"device": {"driver": "580.2"}, "python": "3.11.1"}
+
+
+@pytest.mark.parametrize(
+    ("rows", "today", "state", "why"),
+    [
+        ([], {}, "missing", "never measured on some-cpu by opencl"),
+        ([row(device="other"), row(case="odd"), row("else"), row(backend="cuda")], {}, "missing", "never measured"),
+        ([row(role="again")], {}, "missing", "never measured"),
+        ([row(role="again")], {"role": "again"}, "fresh", "measured"),
+        ([row()], {"role": "again"}, "missing", "never measured"),
+        ([row()], {}, "fresh", f"measured in {WHEN}"),
+        ([row(), row(minute=1, env_key="then")], {}, "fresh", "measured"),
+        ([row(env_key="then")], {}, "stale-env", f"the environment changed, since {WHEN}"),
+        (
+            [row(env_key="then", provenance=PROVENANCE)],
+            {"environment": NEW_DRIVER},
+            "stale-env",
+            f"the driver changed: 570.1 -> 580.2, since {WHEN}",
+        ),
+        ([row(env_key="then", provenance=PROVENANCE)], {"environment": ENVIRONMENT}, "stale-env", "the environment"),
+        ([row(cell_key="then")], {}, "stale-code", f"kernel source or plan changed since {WHEN}"),
+        ([row(cell_key="then", status="failed")], {}, "stale-code", "kernel source or plan"),
+        ([row(cell_key="then", source_sha256="a")], {"source_sha256": "b"}, "stale-code", "kernel source changed"),
+        ([row(cell_key="then", source_sha256="a")], {"source_sha256": "a"}, "stale-code", "plan, build options or"),
+        ([row(status="failed", reason="NaN")], {}, "failed", f"failed in {WHEN}: NaN"),
+        ([row(), row(minute=1, status="failed")], {}, "failed", "no reason recorded"),
+        ([row(status="failed"), row(minute=1)], {}, "fresh", "measured"),
+        ([row(status="failed", env_key="then"), row(minute=1, cell_key="then")], {}, "failed", "failed"),
+    ],
+)
+def test_states(kept: Store, rows: list[dict[str, Any]], today: dict[str, Any], state: str, why: str) -> None:
+    kept.append(rows)
+    found = kept.state(**cell(**today))
+    assert found.state == state
+    assert why in found.why
+
+
+def test_states_of_many_cells(kept: Store) -> None:
+    kept.append([row(), row("tiled", status="failed"), row("tiled", lab="stencil")])
+    asked = [cell(variant=variant, lab=lab) for lab in ("lbm", "stencil") for variant in ("fused", "tiled")]
+    assert [found.state for found in kept.states(asked)] == ["fresh", "failed", "missing", "fresh"]
+
+
+def test_compact_keeps_every_row_once(kept: Store) -> None:
+    for minute in range(6):
+        kept.append([row(minute=minute, samples_s=[minute, float("nan")]), row("tiled", minute, device="gpu")])
+    before = kept.query("select * from cells order by started, variant").to_json(date_format="iso")
+    merged = kept.compact()
+    assert kept.files() == sorted(merged) and len(merged) == 2
+    assert kept.query("select * from cells order by started, variant").to_json(date_format="iso") == before
+    assert kept.compact() == []
+    kept.append([row(minute=9)])
+    assert len(kept.rows("lbm")) == 13
+    kept.compact()
+    assert len(kept.rows("lbm")) == 13
+
+
+def test_a_copy_in_recorded_counts_once(kept: Store) -> None:
+    kept.append([row(), row("tiled")])
+    shutil.copytree(kept.root / "local", kept.root / "recorded")
+    assert variants(kept) == ["fused", "tiled"]
+
+
+@pytest.mark.parametrize("removed", range(4))
+def test_compact_that_dies(kept: Store, monkeypatch: pytest.MonkeyPatch, removed: int) -> None:
+    """Killed after the merged file has its name and some of the old files are gone: each row still counts once."""
+    for minute in range(4):
+        kept.append([row(f"v{minute}", minute)])
+    unlink, left = Path.unlink, [removed]
+
+    def dying(path: Path, missing_ok: bool = False) -> None:
+        if not path.name.endswith(".tmp"):
+            if not left[0]:
+                raise KeyboardInterrupt
+            left[0] -= 1
+        unlink(path, missing_ok)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Path, "unlink", dying)
+        kept.compact()
+    assert len(kept.files()) == 5 - removed
+    assert variants(kept) == ["v0", "v1", "v2", "v3"]
+    kept.compact()
+    assert len(kept.files()) == 1
+    assert variants(kept) == ["v0", "v1", "v2", "v3"]
+
+
+FORKING = """
+import json, os, signal, sys
+from datetime import UTC, datetime
+import pandas, pyarrow.parquet
+sys.path.insert(0, sys.argv[1])
+from roofbook.store.parquet import Store
+plain = json.loads(sys.argv[2])
+def append(root, variant):
+    Store(root).append([{**plain, "variant": variant, "started": datetime.now(UTC), "samples_s": [1.0] * 500}])
+def ended():
+    return os.waitstatus_to_exitcode(os.wait()[1])
+"""
+"""How a process begins that forks others: what they all import takes a hundred times as long as an append."""
+
+WRITERS = """
+root, count, *names = sys.argv[3:]
+for name in names:
+    if os.fork() == 0:
+        for number in range(int(count)):
+            append(root, f"{name}-{number}")
+            os.write(1, f"{name}-{number} {os.getpid()}\\n".encode())  # at once, unlike print: others write too
+        os._exit(0)
+sys.exit(any([ended() for _ in names]))
+"""
+
+Forking = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def forking() -> Iterator[Forking]:
+    """Starts a process that forks as `code` says; none of the family outlives the test."""
+    started = []
+
+    def start(code: str, *arguments: str) -> "subprocess.Popen[str]":
+        command = [sys.executable, "-c", FORKING + code, LIB, json.dumps({**row(), "started": None}), *arguments]
+        started.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True))
+        return started[-1]
+
+    yield start
+    for family in started:
+        with family, contextlib.suppress(ProcessLookupError):
+            os.killpg(family.pid, signal.SIGKILL)
+
+
+def test_killed_writers_lose_nothing(kept: Store, forking: Forking) -> None:
+    """kill -9 at random moments: every append that had returned is there whole, and nothing else is in the way."""
+    chance = random.Random(1)
+    names = [f"w{number}" for number in range(18)]
+    family = forking(WRITERS, str(kept.root), "10000", *names)
+    assert family.stdout
+    promised: list[str] = []
+    alive: dict[str, int] = {}
+    while len(alive) < len(names):
+        variant, who = family.stdout.readline().split()
+        promised.append(variant)
+        alive[variant.split("-")[0]] = int(who)
+    for process in chance.sample(sorted(alive.values()), len(alive)):
+        time.sleep(chance.uniform(0, 0.05))
+        os.kill(process, signal.SIGKILL)
+    promised += [line.split()[0] for line in family.stdout]
+    family.wait()
+    assert len(promised) > 2 * len(names)
+    read = kept.rows("lbm")
+    assert set(promised) <= set(read["variant"])
+    assert len(read) <= len(promised) + len(names)  # at most the one append of each that was cut before it could say so
+    assert set(read["samples_s"].map(len)) == {500}
+
+
+STEPS = ("fsync", "link", "unlink")
+MOMENTS = ("before", "after")
+
+DEADLY = """
+for step in sys.argv[4].split():
+    for when in sys.argv[5].split():
+        if os.fork() == 0:
+            root, real = os.path.join(sys.argv[3], f"{when}-{step}"), getattr(os, step)
+            append(root, "first")
+            def deadly(*a, **k):
+                if when == "after":
+                    real(*a, **k)
+                os.kill(os.getpid(), signal.SIGKILL)
+            setattr(os, step, deadly)
+            append(root, "second")
+        print(step, when, ended(), flush=True)
+"""
+
+
+def test_killed_inside_an_append(tmp_path: Path, forking: Forking) -> None:
+    """Killed at each step of one append: before the link nothing is seen, after it the row is whole."""
+    said, _ = forking(DEADLY, str(tmp_path), " ".join(STEPS), " ".join(MOMENTS)).communicate()
+    assert said.splitlines() == [f"{step} {when} {-signal.SIGKILL:d}" for step in STEPS for when in MOMENTS]
+    for step, when in itertools.product(STEPS, MOMENTS):
+        linked = (step, when) in (("link", "after"), ("unlink", "before"), ("unlink", "after"))
+        assert variants(Store(tmp_path / f"{when}-{step}")) == ["first", *["second"] * linked], (step, when)
+
+
+def test_four_writers_and_a_merger_lose_nothing(kept: Store, forking: Forking) -> None:
+    """All five at once, the writers under one run's name, while this process reads and merges."""
+    family = forking(WRITERS, str(kept.root), "25", *"abcd")
+    seen = 0
+    while family.poll() is None:
+        kept.compact()
+        found = len(kept.rows("lbm"))
+        assert found >= seen
+        seen = found
+    assert family.returncode == 0
+    assert variants(kept) == sorted(f"{name}-{number}" for name in "abcd" for number in range(25))
+    assert not list(kept.root.rglob("*.tmp"))
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """100 files of 50 rows of 30 samples."""
+    kept = Store(tmp_path_factory.mktemp("large"))
+    samples = np.random.default_rng(0).random(30)
+    for number in range(100):
+        kept.append(
+            [
+                row(f"v{each}", number, run=f"r{number}", samples_s=samples, rounds=range(30), provenance=PROVENANCE)
+                for each in range(50)
+            ]
+        )
+    yield kept
+
+
+def best(ask: Callable[[], object]) -> float:
+    """The shortest of five times in seconds."""
+    times = []
+    for _ in range(5):
+        begin = time.perf_counter()
+        ask()
+        times.append(time.perf_counter() - begin)
+    return min(times)
+
+
+def test_reading_is_quick(large: Store) -> None:
+    assert len(large.latest("lbm")) == 50
+    assert best(lambda: large.latest("lbm")) < 0.3
+    asked = [cell(variant=f"v{each}") for each in range(50)]
+    assert best(lambda: large.states(asked)) < 0.3

@@ -1,0 +1,89 @@
+"""What can be made again is kept between processes, and never in the way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from roofbook import paths
+from roofbook.spec import source
+from roofbook.spec.registry import get
+from roofbook.spec.source import Source
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "roofbook"
+
+
+def refuse() -> str:
+    raise AssertionError("it is there already")
+
+
+def test_a_text_is_made_once(folder: Path) -> None:
+    assert paths.cached_text("kind", "key", lambda: "one\ntwo — µ\n") == "one\ntwo — µ\n"
+    assert paths.cached_text("kind", "key", refuse) == "one\ntwo — µ\n"
+    assert paths.cached_text("kind", "other", lambda: "") == paths.cached_text("kind", "other", refuse) == ""
+    assert sorted(path.name for path in (folder / "kind").iterdir()) == ["key", "other"]
+
+
+@given(left=st.binary(max_size=200))
+def test_a_file_that_is_not_whole_is_made_again(tmp_path_factory: pytest.TempPathFactory, left: bytes) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        paths.cached_text("kind", "key", lambda: "whole")
+        path = paths.cache_dir() / "kind" / "key"
+        path.write_bytes(left)
+        assert paths.cached_text("kind", "key", lambda: "again") == "again"
+        assert paths.cached_text("kind", "key", refuse) == "again"
+
+
+def test_without_a_folder_nothing_is_kept_and_nothing_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    made = iter("12")
+    assert [paths.cached_text("kind", "key", lambda: next(made)) for _ in range(2)] == ["1", "2"]
+
+
+def test_an_expanded_kernel_is_kept_until_it_would_be_another(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "part.h").write_text("#define TWICE(x) (2 * (x))\n")
+    kernel = tmp_path / "kernel.k"
+    kernel.write_text('#include "part.h"\n// Knob N: how many\nKERNEL void k(GLOBAL float *x) { x[0] = TWICE(N); }\n')
+    expanded = Source.of(kernel, N=3).render("cuda")
+    with monkeypatch.context() as patch:
+        patch.setattr(source, "_expanded", lambda *_: refuse())
+        source._expand.cache_clear()  # as a new process has it
+        assert Source.of(kernel, N=3).render("cuda") == expanded and "(2 * (3))" in expanded
+        for another in (Source.of(kernel, N=4), Source.of(kernel)):
+            with pytest.raises(AssertionError):
+                another.render("cuda")
+        with pytest.raises(AssertionError):
+            Source.of(kernel, N=3).render("opencl")
+    (tmp_path / "part.h").write_text("#define TWICE(x) ((x) + (x))\n")
+    assert "((3) + (3))" in Source.of(kernel, N=3).render("cuda")
+
+
+def test_what_a_mistake_in_a_kernel_says_is_said_each_time(folder: Path, tmp_path: Path) -> None:
+    kernel = tmp_path / "kernel.k"
+    kernel.write_text('#include "absent.h"\nKERNEL void k() {}\n')
+    for _ in range(2):
+        source._expand.cache_clear()
+        with pytest.raises(ValueError, match=r"kernel\.k includes absent\.h"):
+            Source.of(kernel).render("cuda")
+
+
+def test_a_process_that_finds_all_kernels_expanded_does_not_load_the_preprocessor(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    variant = get("lbm").variant("fused")
+    assert variant.source
+    text = variant.source.resolve()
+    source._expand.cache_clear()
+    monkeypatch.setitem(__import__("sys").modules, "pcpp", None)  # an import of it fails
+    assert variant.source.resolve() == text
