@@ -140,12 +140,12 @@ def rerun(
     \b
       roofbook rerun lbm fused 128x128
     """
+    from .analysis.sentences import time_text
     from .book import execute, fragments, site
     from .book.experiment import Experiment
     from .measure.progress import Reporter
     from .measure.schedule import bring_up_to_date
     from .paths import project_root
-    from .report.prose import time_text
 
     root = project_root()
     notebook = root / "experiments" / f"{lab}.ipynb"
@@ -168,7 +168,7 @@ def rerun(
     now = experiment.plan()[0]
     if now.state == "failed":
         raise Failed(f"{variant} on {case}: {now.why}")
-    print(f"{variant} on {case}: {time_text(experiment.rows, variant, case)} per {experiment.lab.unit}")
+    print(f"{variant} on {case}: {time_text(experiment.data.rows, variant, case)} per {experiment.lab.unit}")
     if not page:
         return
     if not shown:
@@ -336,6 +336,7 @@ def chart(lab: str, case: str, out: Path, on: str | None, only: tuple[str, ...],
     \b
       roofbook chart lbm 128x128 --out ladder.svg
     """
+    from .analysis.case_data import CaseData
     from .errors import one_of
     from .paths import project_root
     from .report import ladder_chart
@@ -355,7 +356,7 @@ def chart(lab: str, case: str, out: Path, on: str | None, only: tuple[str, ...],
     on = on or known[-1]
     mine = rows[rows["run"].isin(rows[rows["device"] == on]["run"])]  # with what ran on its host meanwhile
     name = of_ladder[of_ladder["device"] == on]["device_name"].iloc[-1]
-    drawing = ladder_chart(mine, order, case=case, base=found.base, title=f"{found.title}, {case}, on {name}")
+    drawing = ladder_chart(CaseData(mine, order, case, found.base), f"{found.title}, {case}, on {name}")
     try:
         drawing.save(out)
     except OSError as error:
@@ -374,6 +375,7 @@ def claims(names: tuple[str, ...], on: str | None, results: str) -> None:
     \b
       roofbook claims --lab lbm
     """
+    from .analysis.publication import publication
     from .analysis.verdicts import judged
     from .book.fragments import verdicts
     from .errors import one_of
@@ -383,7 +385,7 @@ def claims(names: tuple[str, ...], on: str | None, results: str) -> None:
 
     store = Store(project_root() / results)
     chosen = [all_labs.get(name) for name in names or all_labs.names()]
-    found = {lab.name: judged(lab, store) for lab in chosen if names or lab.claims}
+    found = {lab.name: judged(lab, store) for lab in chosen if names or publication(lab).evidence}
     known = sorted({place.device for lines in found.values() for line in lines for place in line.outcomes})
     if on and on not in known:
         if not known:

@@ -20,9 +20,8 @@ from hypothesis import strategies as st
 
 from roofbook.analysis import comparison, stats, verdicts
 from roofbook.analysis.comparison import Comparison, Pair
-from roofbook.analysis.evidence import of_host
+from roofbook.analysis.places import Place, of_host
 from roofbook.analysis.readings import Ratio
-from roofbook.analysis.verdicts import Place
 from roofbook.book import fragments, site
 from roofbook.errors import UsageError
 from roofbook.report import comparison_table as report

@@ -23,6 +23,8 @@ from hypothesis import strategies as st
 from roofbook import cli, report
 from roofbook.analysis import evidence, verdicts
 from roofbook.analysis.evidence import Finding
+from roofbook.analysis.places import of_host
+from roofbook.analysis.publication import publication
 from roofbook.book import fragments
 from roofbook.book.experiment import PARAMETERS
 from roofbook.errors import UsageError
@@ -230,7 +232,7 @@ def test_a_difference_is_claimed_only_of_an_interval_without_one(log: float, our
 PIECES = [
     pytest.param(registry.get(lab), name, piece, id=f"{lab}: {name} {at}")
     for lab in LABS
-    for name, pieces in registry.get(lab).claims.items()
+    for name, pieces in publication(registry.get(lab)).evidence.items()
     for at, piece in enumerate(pieces)
 ]
 
@@ -238,7 +240,7 @@ PIECES = [
 @pytest.mark.parametrize("lab", LABS)
 def test_every_claim_has_its_evidence_and_no_evidence_is_without_a_claim(lab: str) -> None:
     statements = verdicts.claims(lab, RESULTS)
-    known = registry.get(lab).claims
+    known = publication(registry.get(lab)).evidence
     assert list(known) == statements["id"].tolist()
     for claim in statements.to_dict("records"):
         pieces, effects = known[claim["id"]], claim["effects"]
@@ -253,8 +255,8 @@ def test_every_claim_has_its_evidence_and_no_evidence_is_without_a_claim(lab: st
 def test_all_eighty_claims_have_evidence_and_a_lab_without_a_report_has_none() -> None:
     from roofbook.labs.peaks import LAB as peaks
 
-    assert sum(len(registry.get(lab).claims) for lab in LABS) == 80
-    assert peaks.claims == {}
+    assert sum(len(publication(registry.get(lab)).evidence) for lab in LABS) == 80
+    assert publication(peaks).evidence == {}
 
 
 @pytest.mark.parametrize(("lab", "name", "piece"), PIECES)
@@ -306,7 +308,7 @@ def test_the_parts_and_facts_behind_a_claim_are_told_by_a_run_on_the_cpu() -> No
         lab = registry.get(name)
         wanted: dict[str, set[str]] = {}
         facts: dict[str, set[str]] = {}
-        for pieces in lab.claims.values():
+        for pieces in publication(lab).evidence.values():
             for piece in pieces:
                 for variant, parts in _parts(piece).items():
                     wanted.setdefault(variant, set()).update(parts)
@@ -329,7 +331,7 @@ def test_the_parts_and_facts_behind_a_claim_are_told_by_a_run_on_the_cpu() -> No
 @pytest.mark.parametrize("lab", LABS)
 def test_the_command_measures_the_cells_again(lab: str) -> None:
     known = registry.get(lab)
-    for name, pieces in known.claims.items():
+    for name, pieces in publication(known).evidence.items():
         words = shlex.split(verdicts.command(known, pieces))
         if isinstance(pieces[0], evidence.NotTestable):
             assert words == []
@@ -361,7 +363,7 @@ HOST = "0123 Processor"
 def row(variant: str, seconds: float, lab: str = "convpool", **other: Any) -> dict[str, Any]:
     """A verified row of an H200 by CUDA at the published size; the host's rows are of its CPU."""
     known = registry.get(lab).variant(variant)
-    hosted = evidence.of_host(known)
+    hosted = of_host(known)
     place = ("a-cpu", "A CPU", "cpu", "opencl") if hosted else ("nvidia-h200", "NVIDIA H200", "gpu", "cuda")
     drift = 1 + 0.001 * np.sin(np.arange(12) + len(variant))
     machine = {"cpu": other.pop("cpu", HOST), "threads_usable": 8}

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from roofbook.analysis.recorded import recorded as records
 from roofbook.book import record_device
 from roofbook.book.experiment import Experiment
-from roofbook.book.recorded import Record, records, sections
+from roofbook.book.recorded import RecordedPage, sections
 from roofbook.devices.contract import Unsupported
 from roofbook.spec import registry
 from roofbook.store.parquet import Store
@@ -44,8 +45,8 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def shown(out: Path) -> Record:
-    return records(registry.get("stencil"), Store(out), "test")[-1]
+def shown(out: Path) -> RecordedPage:
+    return RecordedPage(records(registry.get("stencil"), Store(out), "test")[-1], Store(out))
 
 
 def test_the_runs_lie_where_the_book_has_them_and_a_second_call_measures_nothing(out: Path) -> None:
@@ -170,28 +171,28 @@ def test_what_is_wrong_is_one_line(tmp_path: Path, words: list[str], said: str) 
     assert re.fullmatch(rf"error: {said}\n", done.stderr), done.stderr
 
 
-def test_a_record_shows_what_was_measured_without_its_device(shown: Record, out: Path) -> None:
+def test_a_record_shows_what_was_measured_without_its_device(shown: RecordedPage, out: Path) -> None:
     rows = Store(out).rows("stencil")
-    assert [case.name for case in shown.cases] == ["6x1024", "7x48", "5x13"]
-    assert shown.place.kind == rows[rows["variant"] == "checked"].iloc[0]["device_kind"]
+    assert [case.name for case in shown.data.cases] == ["6x1024", "7x48", "5x13"]
+    assert shown.data.place.kind == rows[rows["variant"] == "checked"].iloc[0]["device_kind"]
     for name in VARIANTS:
         mine = rows[(rows["variant"] == name) & (rows["case"] == "6x1024") & (rows["role"] != "again")].iloc[-1]
         (median,) = [sorted(mine["samples_s"])[len(mine["samples_s"]) // 2 :][:1]]
-        assert shown.seconds(name, "6x1024") == pytest.approx(float(median[0]) / mine["units"], rel=0.5)
+        assert shown.data.measured.seconds(name, "6x1024") == pytest.approx(float(median[0]) / mine["units"], rel=0.5)
     html = shown.section(opened=True)
     assert html.startswith('<details class="on-record" open>') and html.count("<details") == html.count("</details>")
-    assert str(shown.place) in html and html.count("<svg") >= 2 and html.count("<table") >= 3
+    assert str(shown.data.place) in html and html.count("<svg") >= 2 and html.count("<table") >= 3
     assert "not on this device" not in shown.ladder("6x1024").html.split("fused")[0]
-    assert shown.peaks and shown.peaks.flops["float32"] > 0
-    with pytest.raises(Unsupported, match="on record is not here"):
-        shown.device.build("")
+    assert shown.data.peaks and shown.data.peaks.flops["float32"] > 0
+    with pytest.raises(Unsupported, match="recorded is not here"):
+        shown.data.device.build("")
 
 
 def test_what_this_machine_lacks_is_not_said_of_what_was_measured_there(
-    shown: Record, monkeypatch: pytest.MonkeyPatch
+    shown: RecordedPage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(type(shown.lab), "excuse", lambda self, variant, case: "something is not installed")
-    said = shown.elsewhere(shown.cases[0])
+    monkeypatch.setattr(type(shown.data.lab), "excuse", lambda self, variant, case: "something is not installed")
+    said = shown.data.skip_reasons(shown.data.cases[0])
     assert not set(VARIANTS) & said.keys() and said["no-ifs"] == "something is not installed"
     assert "torch-cpu" not in said, "whether PyTorch is on this machine"
     assert "torch-cpu" in shown.ladder("6x1024").frame.set_index("variant").index
@@ -203,14 +204,14 @@ def test_what_this_machine_lacks_is_not_said_of_what_was_measured_there(
 def test_rows_of_another_kernel_text_do_not_count(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lab = registry.get("stencil")
     before = records(lab, Store(out), "test")[-1]
-    assert before.seconds("checked", "6x1024") and records(lab, Store(out), "published") == []
+    assert before.measured.seconds("checked", "6x1024") and records(lab, Store(out), "published") == []
     changed = lab.variant("no-ifs").source
     variant = lab.variant("checked")
     monkeypatch.setattr(type(lab), "ladder", tuple(
         type(each)(**{**vars(each), "source": changed}) if each is variant else each for each in lab.ladder
     ))  # fmt: skip
     after = records(lab, Store(out), "test")[-1]
-    assert after.seconds("checked", "6x1024") is None and after.seconds("fused", "6x1024")
+    assert after.measured.seconds("checked", "6x1024") is None and after.measured.seconds("fused", "6x1024")
 
 
 def test_the_runs_that_the_book_keeps_are_whole_and_small() -> None:
@@ -244,5 +245,5 @@ def test_the_fastest_of_a_role_has_the_shortest_median_of_its_newest_cells(role:
             rows = each.rows[(each.rows["case"] == case.name) & (each.rows["role"] == role)].sort_values("started")
             rows = rows.drop_duplicates("variant", keep="last")
             medians = {row.variant: median(row.samples_s) for row in rows[rows["status"] == "ok"].itertuples()}
-            found = each.fastest(case.name) if role == "step" else each.fastest_peer(case.name)
+            found = each.measured.fastest(case.name) if role == "step" else each.measured.fastest_peer(case.name)
             assert found == min(medians, key=lambda name: medians[name])

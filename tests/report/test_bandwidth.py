@@ -2,9 +2,9 @@
 
 import pytest
 
+from roofbook.analysis import format
 from roofbook.analysis.readings import newest
 from roofbook.errors import UsageError
-from roofbook.report import format
 
 from .rows import bandwidth_rows
 from .shown import axes, bandwidths

@@ -5,9 +5,10 @@ import math
 import pytest
 
 from roofbook import report
+from roofbook.analysis import format
+from roofbook.analysis.case_data import CaseData
 from roofbook.analysis.readings import newest
 from roofbook.errors import UsageError
-from roofbook.report import format
 
 from .rows import frame, part_rows, row, told
 from .shown import line
@@ -16,9 +17,10 @@ from .shown import line
 def test_parts_are_medians_per_unit_in_one_unit() -> None:
     order = ["plain", "short", "wrong", "absent", "elsewhere"]
     table = report.parts(
-        part_rows(), order, case="256x256", parts=["op 1", "copy"],
-        facts={"accuracy": "Accuracy", "images": "Images", "data": "Data"}, elsewhere=["elsewhere"],
-    )  # fmt: skip
+        CaseData(part_rows(), order, "256x256", skip_reasons={"elsewhere": "not on this device"}),
+        ["op 1", "copy"],
+        facts={"accuracy": "Accuracy", "images": "Images", "data": "Data"},
+    )
     assert [column.text for column in table.columns] == [
         "Variant", "op 1 (ms)", "copy (ms)", "Accuracy", "Images", "Data"
     ]  # fmt: skip
@@ -43,9 +45,9 @@ def test_parts_are_medians_per_unit_in_one_unit() -> None:
 def test_a_part_that_is_no_time_is_refused(bad: list[float]) -> None:
     rows = frame(told("plain", facts={"parts": {"copy": bad}}))
     with pytest.raises(UsageError, match=r"plain on 256x256: part 'copy' holds \["):
-        report.parts(rows, ["plain"], case="256x256", parts=["copy"])
+        report.parts(CaseData(rows, ["plain"], "256x256"), ["copy"])
     with pytest.raises(UsageError, match="no parts to show"):
-        report.parts(rows, ["plain"], case="256x256", parts=[])
+        report.parts(CaseData(rows, ["plain"], "256x256"), [])
 
 
 def test_resources_have_the_columns_that_some_variant_tells() -> None:
@@ -56,7 +58,7 @@ def test_resources_have_the_columns_that_some_variant_tells() -> None:
         told("wrong", facts=cuda, error=2e-6),
         row("library", 1e-3, backend="cuda"),
     )
-    table = report.resources(rows, ["port", "host", "wrong", "library"], case="256x256")
+    table = report.resources(CaseData(rows, ["port", "host", "wrong", "library"], "256x256"))
     assert [column.text for column in table.columns] == [
         "Variant", "Group", "Groups", "Registers", "Local memory (B)", "Spilled (B)", "Private memory (B)",
         "Groups by registers", "Occupancy",
@@ -68,7 +70,7 @@ def test_resources_have_the_columns_that_some_variant_tells() -> None:
     assert said["library"] == ["–"] * 8 and said["wrong"] == ["failed: not verified: error 2e-06, allowed 1e-06"]
     assert [note.split(":")[0] for note in table.notes[1:]] == ["CUDA", "OpenCL"]
     assert table.frame.registers.tolist()[0] == 37 and table.frame.registers[1:].isna().all()
-    only = report.resources(rows, ["host"], case="256x256")
+    only = report.resources(CaseData(rows, ["host"], "256x256"))
     assert [note.split(":")[0] for note in only.notes[1:]] == ["OpenCL"] and len(only.columns) == 3
     with pytest.raises(UsageError, match="no verified variant on 256x256 tells what its kernel takes"):
-        report.resources(rows, ["wrong", "library"], case="256x256")
+        report.resources(CaseData(rows, ["wrong", "library"], "256x256"))

@@ -9,11 +9,13 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from ..book.recorded import Record, records
 from ..errors import UsageError, one_of
 from ..paths import project_root
+from .places import Place
+from .publication import publication
 from .readings import Ratio, Reading, faster, newest
-from .verdicts import SMALL, Place, published
+from .recorded import RecordedData, recorded
+from .verdicts import SMALL, published
 
 if TYPE_CHECKING:
     from ..spec.lab import Case, Lab
@@ -108,7 +110,7 @@ def compared(
     A row counts if its kernel is, letter for letter, that of today's code; the newest of each variant, case and place is
     read. Variants are the ladder's and the peers, and those points of sweeps of which a time was published.
     """
-    found = records(lab, store, scale, parts=("recorded", "local"))
+    found = recorded(lab, store, scale, parts=("recorded", "local"))
     theirs = _published(lab, store, found) if found else {}
     made = []
     for case in lab.cases(scale):
@@ -151,14 +153,14 @@ def _compared(
     lab: "Lab",
     scale: str,
     case: "Case",
-    here: Sequence[Record],
+    here: Sequence[RecordedData],
     theirs: Mapping[str, Mapping[str, Time]],
     choose: Callable[[Sequence[Place]], Sequence[Pair]],
 ) -> Comparison:
     swept = [each.name for each in lab.all_variants() if each.role == "sweep" and each.name in theirs]
     known = [each.name for each in lab.all_variants() if each.role in ROLES] + swept
     readings = {record.place: newest(record.rows, case.name) for record in here}
-    excuses = {record.place: record.elsewhere(case) for record in here}
+    excuses = {record.place: record.skip_reasons(case) for record in here}
     names = [name for name in known if name in theirs or any(name in found for found in readings.values())]
     times: dict[str, dict[Place, Time]] = {name: {} for name in names}
     lacks: dict[str, dict[Place, str]] = {name: {} for name in names}
@@ -197,7 +199,7 @@ def _ratios(
             yield name, ratio
 
 
-def _published(lab: "Lab", store: "Store", found: Sequence[Record]) -> dict[str, dict[str, dict[str, Time]]]:
+def _published(lab: "Lab", store: "Store", found: Sequence[RecordedData]) -> dict[str, dict[str, dict[str, Time]]]:
     """Our case -> our variant -> device -> the published time per unit: of trials the median, of several runs the shortest.
 
     Only times that cover what the lab times as a whole, and of which ours is a variant by the lab's own mapping on any of
@@ -206,9 +208,9 @@ def _published(lab: "Lab", store: "Store", found: Sequence[Record]) -> dict[str,
     results = store.root if (store.root / "published").is_dir() else project_root() / "results"
     if not (results / "published" / f"{lab.name}.csv").is_file():
         return {}
-    table = published(lab.name, results)
+    table, said = published(lab.name, results), publication(lab)
     mapping: dict[Any, str | tuple[str, str]] = {
-        key: to for record in reversed(found) for key, to in lab.published_mapping(record.device).items()
+        key: to for record in reversed(found) for key, to in said.mapping(record.device).items()
     }
     units = {case.name: int(case.params.get("iterations", 1)) for case in lab.cases("published")}
     trials: dict[tuple[str, str, str, str, str], list[float]] = {}
@@ -216,9 +218,9 @@ def _published(lab: "Lab", store: "Store", found: Sequence[Record]) -> dict[str,
         key = figure["variant"], figure["case"], figure["metric"]
         to = mapping.get((figure["variant"], figure["device"]), mapping.get(figure["variant"]))
         name = to[0] if isinstance(to, tuple) else to
-        if name is None or any(told(*key) for told in (lab.published_part, lab.published_fact, lab.published_lack)):
+        if name is None or any(of(*key) for of in (said.part, said.fact, said.lack)):
             continue
-        case = lab.published_cases.get(figure["case"], figure["case"])
+        case = said.cases.get(figure["case"], figure["case"])
         seconds = figure["seconds"] / units.get(case, 1)
         trials.setdefault((case, name, figure["device"], figure["variant"], figure["table"]), []).append(seconds)
     shortest: dict[str, dict[str, dict[str, Time]]] = {}

@@ -202,3 +202,9 @@ def points_in_order(points: Iterable[str]) -> list[str]:
             return 1, [], point
 
     return sorted(dict.fromkeys(points), key=key)
+
+
+def of_kernel(counted: Mapping[str, Any], kernel: str, number: int, counter: str) -> float | None:
+    """A counter of the `number`-th launch shape (from 1) of a kernel, of what `counters.counted` gave; None for none such."""
+    mine = [each for each in counted["kernels"] if each["kernel"] == kernel]
+    return mine[number - 1][counter] if 0 < number <= len(mine) else None

@@ -5,7 +5,6 @@ is refused with its line number.
 """
 
 import csv
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 from ..errors import UsageError, one_of
 from ..store.parquet import PROFILE
 from . import stats
-from .evidence import Cells, Counted, Evidence, Finding, Lacking, NotHere, NotTestable, of_host
+from .evidence import Cells, Counted, Evidence, Finding, MissingData, NotApplicable, NotTestable
+from .places import Place, by_place
+from .publication import publication
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -179,30 +180,6 @@ def _inverse(value: float) -> float:
 
 
 @dataclass(frozen=True)
-class Place:
-    """A device by a backend, as one column of the verdicts."""
-
-    device: str
-    """Its name in the store."""
-    backend: str
-    name: str
-    kind: str
-
-    @property
-    def id(self) -> str:
-        """How a user and an address name it, such as `nvidia-h200/cuda`."""
-        return f"{self.device}/{self.backend}"
-
-    @property
-    def by(self) -> str:
-        """The backend, as it is written."""
-        return {"opencl": "OpenCL", "cuda": "CUDA"}.get(self.backend, self.backend)
-
-    def __str__(self) -> str:
-        return f"{self.name}, {self.by}"
-
-
-@dataclass(frozen=True)
 class Outcome:
     """A verdict on one device, with the number that it rests on, or why there is none."""
 
@@ -238,7 +215,7 @@ def judged(lab: "Lab", store: "Store") -> list[Judged]:
 
     own = (store.root / "published").is_dir()
     statements = claims(lab.name, store.root if own else project_root() / "results")
-    evidence = lab.claims
+    evidence = publication(lab).evidence
     on = _devices(lab, store)
     lines = []
     for claim in statements.to_dict("records"):
@@ -264,9 +241,9 @@ def only(lines: Sequence[Judged], device: str) -> list[Judged]:
 def _outcome(effects: tuple[float, ...], evidence: Evidence, cells: Cells) -> Outcome:
     try:
         found = evidence.find(cells)
-    except NotHere as why:
+    except NotApplicable as why:
         return Outcome("not testable", why=str(why))
-    except Lacking as why:
+    except MissingData as why:
         return Outcome("not measured", why=str(why))
     return Outcome(verdict(effects[0] if effects else evidence.effect, found), found)
 
@@ -275,7 +252,8 @@ def _devices(lab: "Lab", store: "Store") -> dict[Place, Cells]:
     """The cells of each device that evidence asks for, by the device's name; its host's are those of the same machine."""
     from ..measure.schedule import todays
 
-    asked = dict.fromkeys(name for pieces in lab.claims.values() for piece in pieces for name in piece.variants(lab))
+    every = [piece for pieces in publication(lab).evidence.values() for piece in pieces]
+    asked = dict.fromkeys(name for piece in every for name in piece.variants(lab))
     if not asked:
         return {}
     rows = todays(lab, store.rows(lab.name, scale=SCALE, variant=list(asked)))
@@ -286,24 +264,6 @@ def _devices(lab: "Lab", store: "Store") -> dict[Place, Cells]:
         watched = profiles[(profiles["device"] == place.device) & (profiles["backend"] == place.backend)]
         found[place] = Cells(lab, mine, ceilings, watched, backend=place.backend, kind=place.kind)
     return dict(sorted(found.items(), key=lambda each: (each[0].kind != "gpu", str(each[0]))))
-
-
-def by_place(lab: "Lab", rows: "pd.DataFrame") -> "list[tuple[Place, pd.DataFrame]]":
-    """The rows of a lab by the devices and backends that they are of, each with those that its host measured."""
-    hosted = rows["variant"].isin([variant.name for variant in lab.all_variants() if of_host(variant)])
-    machines = rows["provenance"].map(machine)
-    found = []
-    for (device, backend), own in rows[~hosted].groupby(["device", "backend"]):
-        last = own.iloc[-1]
-        place = Place(device, backend, str(last["device_name"]), str(last["device_kind"]))
-        found.append((place, rows[rows.index.isin(own.index) | (hosted & machines.isin(set(machines[own.index])))]))
-    return found
-
-
-def machine(provenance: str | None) -> str:
-    """What tells the machine of a row from another: its processor, and how many threads of it a program gets."""
-    told = json.loads(provenance or "{}")
-    return f"{told.get('cpu')}, {told.get('threads_usable')}"
 
 
 FEW = 16

@@ -9,6 +9,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..analysis.publication import publication
 from ..analysis.verdicts import Judged, command, judged, only
 from ..spec import registry
 from ..spec.lab import Lab
@@ -35,7 +36,7 @@ def renew(root: Path) -> None:
     if "compared" in due:
         _compare_devices(folder, store)
         for lab in (registry.get(name) for name in registry.names()):
-            if lab.claims:
+            if publication(lab).evidence:
                 found, cells = verdicts(lab, judged(lab, store))
                 opened = f"<details><summary>{escape(cells.caption)}</summary>\n{cells.html}</details>\n"
                 _renew(folder / f"{lab.name}-claims.html", found.html + opened)
@@ -54,7 +55,7 @@ def _told(made_from: Path) -> dict[str, str]:
 
 def _glance(folder: Path, root: Path, store: Store, executed: Sequence[Path], due: Collection[str]) -> None:
     """The fragments of the first page; none where nothing was measured."""
-    found = front_page.on_record(store) if {"ladders", "ends"} & set(due) else []
+    found = front_page.all_recorded(store) if {"ladders", "ends"} & set(due) else []
     if "ladders" in due:
         _renew(folder / "glance-ladders.html", front_page.ladders(found))
     if "ends" in due:
@@ -67,7 +68,7 @@ def verdicts(lab: Lab, lines: Sequence[Judged], on: str | None = None) -> "tuple
     """The verdicts on the claims of a lab's report, on one device or on all, and the cells behind them."""
     from ..report import behind, claims
 
-    commands = {line.id: command(lab, lab.claims.get(line.id, ())) for line in lines}
+    commands = {line.id: command(lab, publication(lab).evidence.get(line.id, ())) for line in lines}
     return claims(only(lines, on) if on else lines, lab.title), behind(lines, commands, lab.title)
 
 

@@ -107,7 +107,7 @@ def record(experiment: Experiment, *, sweeps: bool, host: bool, limit_s: float, 
     if experiment.lab.name == registry.PEAKS:
         print(experiment.ceilings().text, end="\n\n")
         return summary
-    for case in (case for case in experiment.cases if case.name in set(experiment.rows["case"])):
+    for case in (case for case in experiment.cases if case.name in set(experiment.data.rows["case"])):
         print(experiment.ladder(case.name).text, end="\n\n")
     return summary
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from . import format as show
+from ..analysis import format as show
 from .html import Cell, Row, Table
 
 if TYPE_CHECKING:

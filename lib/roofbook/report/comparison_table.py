@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
+from ..analysis import format as show
 from ..analysis.comparison import Comparison, Pair, Summary, Time, summaries, verdict
+from ..analysis.places import Place
 from ..analysis.readings import TOO_FEW, Ratio
-from ..analysis.verdicts import Place
-from . import format as show
 from .html import Cell, Html, Row, Table
 
 COLUMNS = ("variant", "device", "backend", "seconds", "low", "high", "note")

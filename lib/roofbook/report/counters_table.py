@@ -1,16 +1,19 @@
 """What hardware counters counted, beside what was modelled and timed: one line a variant, and what changed over its parent."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ..analysis import format as show
+from ..analysis.case_data import CaseData
 from ..analysis.readings import Reading, newest, value
 from ..errors import UsageError
 from ..measure.counters import BUSY, LIMITS
 from ..store.parquet import PROFILE
-from . import format as show
+from .columns import Column
 from .html import Cell, Table
-from .parts import Column, by_variant
+from .parts import by_variant
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,17 +40,16 @@ NOTES = (
 )
 
 
-def counters(
-    profiles: "pd.DataFrame", rows: "pd.DataFrame", order: Sequence[str], *, case: str, caption: str = ""
-) -> Table:
+def counters(data: CaseData, profiles: "pd.DataFrame", caption: str = "") -> Table:
     """One line a counted variant in ladder order: bytes modelled and counted, instructions, occupancy, limit, time, and why.
 
-    profiles: rows of role PROFILE. rows: those that were timed. Any cases of either; the newest of a variant counts. The time
-    is held against ours where the same backend took it. `Table.frame` has amounts per unit, seconds and shares from 0 to 1.
-    UsageError where nothing on `case` was counted.
+    profiles: rows of role PROFILE, of any cases; the newest of a variant counts. The time is compared with ours where the same
+    backend took it. `Table.frame` has amounts per unit, seconds and shares from 0 to 1. Errors: UsageError where nothing on
+    the case was counted.
     """
-    found = newest(profiles[profiles["case"] == case], roles=[PROFILE])
-    timed = newest(rows[rows["case"] == case])
+    case, order, timed = data.case, data.order, data.found
+    counted = replace(data, rows=profiles[profiles["case"] == case], roles=(PROFILE,), skip_reasons={})
+    found = newest(counted.rows, roles=counted.roles)
     names = [name for name in order if name in found]
     if not names:
         raise UsageError(f"no variant of {', '.join(order)} was counted on {case}")
@@ -69,16 +71,17 @@ def counters(
         amount("l2_bytes", "L2", "B", _told("l2_bytes")),
         amount("l1_bytes", "L1", "B", _told("l1_bytes")),
         amount("instructions", "Instructions", "", _told("instructions")),
-        Column("occupancy", Cell("Occupancy", "num"), _occupancy, _told("occupancy")),
-        Column("limit", Cell("Limit"), _limit, lambda each: _counters(each)["limit"]),
+        Column.of("occupancy", Cell("Occupancy", "num"), _occupancy, _told("occupancy")),
+        Column.of("limit", Cell("Limit"), _limit, lambda each: _counters(each)["limit"]),
         _number("time_ratio", "Time / ours", lambda each: _slowdown(each, timed.get(each.variant))),
-        Column("against_parent", Cell("Against its parent"), lambda each: Cell(parent(each), "wrap"), parent),
+        Column.of("against_parent", Cell("Against its parent"), lambda each: Cell(parent(each), "wrap"), parent),
     ]
     tools = ", ".join(dict.fromkeys(str(each.facts["tool"]) for each in good))
     missing = [name for name in order if name not in found]
     notes = [f"Bytes and instructions are per {unit}, by {tools}."] * bool(good) + [*NOTES]
     notes += [f"Not counted: {', '.join(missing)}."] * bool(missing)
-    return by_variant(found, names, columns, (), caption or f"What the hardware counted on {case}", notes, "counters")
+    caption = caption or f"What the hardware counted on {case}"
+    return by_variant(counted.with_order(names), columns, caption, notes, "counters")
 
 
 def against(own: Mapping[str, Any], parent: Mapping[str, Any]) -> str:
@@ -117,7 +120,7 @@ def _modelled(reading: Reading) -> float:
 
 def _number(name: str, head: str, of: Callable[[Reading], float], size: float = 1.0) -> Column:
     """A column of numbers in units of `size`, with a dash where there is none."""
-    return Column(name, Cell(head, "num"), lambda each: Cell(show.number(of(each) / size), "num"), of)
+    return Column.of(name, Cell(head, "num"), lambda each: Cell(show.number(of(each) / size), "num"), of)
 
 
 def _occupancy(reading: Reading) -> Cell:

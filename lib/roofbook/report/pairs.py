@@ -12,7 +12,7 @@ from .ladder_table import RATIO_NOTE, ROUND_NOTE
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ..spec.lab import Pairs
+    from ..analysis.publication import Pairs
 
 
 def pairs(rows: "pd.DataFrame", told: "Pairs", *, cases: Sequence[str], caption: str = "") -> Table:

@@ -1,11 +1,11 @@
-"""A device's measured ceilings: a table with the figures on paper beside them, and bandwidth over the working set."""
+"""A device's measured peaks: a table with the figures on paper beside them, and bandwidth over the working set."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from ..analysis import format as show
 from ..analysis.readings import Reading, newest, read, value
 from ..errors import UsageError
-from . import format as show
 from .figure import FONT, INK, SERIES, WIDTH, Figure, finish, style
 from .html import Cell, Row, Table
 from .roofs import binary
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def ceilings(rows: "pd.DataFrame", device: str, changes: Mapping[str, str], *, caption: str = "") -> Table:
+def peaks(rows: "pd.DataFrame", device: str, changes: Mapping[str, str], *, caption: str = "") -> Table:
     """A line a row of lab `peaks`, in their order: what was measured and, where the device's properties tell, its figure
     on paper.
 
-    rows: of one device by one backend, one of each variant and case. changes: variant -> what it does. A ceiling whose
+    rows: of one device by one backend, one of each variant and case. changes: variant -> what it does. A peak whose
     units move or compute something is a rate, of the others it is the time of a unit.
     """
     import pandas as pd
@@ -45,19 +45,19 @@ def ceilings(rows: "pd.DataFrame", device: str, changes: Mapping[str, str], *, c
         cells = [
             Cell(name), code, Cell(f"{show.interval(middle / unit, low / unit, high / unit)}{show.THIN}{words}", "num"),
             Cell(f"{show.number(paper / unit)}{show.THIN}{words}", "num", reading.facts["theory_is"])
-            if paper else Cell(show.DASH, "num", "no property of the device tells"),
+            if paper else Cell(show.DASH, "num", "the driver reports no such property"),
             Cell(show.percent(middle / paper) if paper else show.DASH, "num"),
         ]  # fmt: skip
         lines.append(Row(cells))
         records.append({
-            "ceiling": row["variant"], "case": row["case"], "estimate": middle, "low": low, "high": high,
+            "peak": row["variant"], "case": row["case"], "estimate": middle, "low": low, "high": high,
             "unit": rate or "s", "on_paper": paper, "samples": len(reading.times), "units": reading.units,
         })  # fmt: skip
-    columns = [Cell("Ceiling"), Cell("Name"), Cell("Measured", "num"), Cell("On paper", "num"), Cell("Share", "num")]
-    notes = ["Median of the samples and its 95 % interval; bounds are held against the fastest sample."]
+    columns = [Cell("Peak"), Cell("Name"), Cell("Measured", "num"), Cell("On paper", "num"), Cell("Share", "num")]
+    notes = ["Median of the samples and its 95 % interval; bounds use the fastest sample."]
     if any(record["on_paper"] for record in records):
         notes += [
-            "On paper: from clocks, units and widths that the device tells; hold the pointer over one for its sum."
+            "On paper: from the clock, unit count and width that the driver reports; a tooltip shows each calculation."
         ]
     return Table(
         caption or f"What {device} was measured to do", columns, lines, pd.DataFrame(records), notes, "ceilings"

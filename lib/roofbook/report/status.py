@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from ..analysis import format as show
 from ..analysis.readings import newest
-from . import format as show
 from .html import Cell, Row, Table
 
 if TYPE_CHECKING:

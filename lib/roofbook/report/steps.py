@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from html import escape
 from typing import TYPE_CHECKING
 
+from ..analysis import format as show
 from ..analysis.readings import faster, newest
-from . import format as show
 from .cells import ratio_cell, time_cell
 from .html import Cell, Html, Row, Table, html_diff
 

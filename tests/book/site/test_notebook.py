@@ -14,9 +14,9 @@ from typing import Any
 import nbformat
 import pytest
 
+from roofbook.analysis.sentences import NOT_MEASURED
 from roofbook.book import execute
 from roofbook.book.experiment import PARAMETERS
-from roofbook.report.prose import NOT_MEASURED
 from roofbook.spec import registry
 from roofbook.store.parquet import Store
 

@@ -14,11 +14,14 @@ import pytest
 
 from roofbook import report
 from roofbook.analysis import verdicts
+from roofbook.analysis.lab_data import Measured
+from roofbook.analysis.publication import publication
+from roofbook.analysis.published_figures import PublishedFigures
 from roofbook.devices.contract import Device
 from roofbook.labs.convpool import DENSE, LAB, LADDER, ZEROS, plans
 from roofbook.labs.convpool.peers import Convolution
 from roofbook.labs.convpool.problem import NEURON_DENSITY, PUBLISHED, PUBLISHED_CASES
-from roofbook.spec.lab import SCALES, Measured, Variant
+from roofbook.spec.lab import SCALES, Variant
 
 RESULTS = Path(__file__).parents[3] / "results"
 GPU = cast(Device, SimpleNamespace(kind="gpu"))
@@ -160,18 +163,18 @@ class Told:
 def counted(point: str | None, **medians: float) -> Mapping[tuple[str, str, str], str]:
     """By medians of variants, whose names have _ for -."""
     told = Told(point, {name.replace("_", "-"): each for name, each in medians.items()})
-    return LAB.counted(cast(Measured, told))
+    return publication(LAB).counted(cast(Measured, told))
 
 
 def test_every_published_figure_is_mapped_or_counted() -> None:
     names = {(row.variant, row.case, row.metric) for row in FIGURES.itertuples()}
-    mapping, found = LAB.published_mapping(GPU), counted("64", atomic_pool=3e-3, filter_groups=2e-3)
+    mapping, found = publication(LAB).mapping(GPU), counted("64", atomic_pool=3e-3, filter_groups=2e-3)
     assert len(names) == len(FIGURES) == 15
     assert {name for name, _, _ in names} == {*mapping, *(name for name, _, _ in found)}
     assert set(found) <= names and not {name for name, _, _ in found} & set(mapping)
     assert {case for _, case, _ in names} == set(PUBLISHED_CASES)
     for name, case, metric in names:
-        part, fact = LAB.published_part(name, case, metric), LAB.published_fact(name, case, metric)
+        part, fact = publication(LAB).part(name, case, metric), publication(LAB).fact(name, case, metric)
         assert part is None or (part in LAB.parts and metric == "time")
         assert (fact == "occupancy") == (metric == "occupancy")
     for name, ours in mapping.items():
@@ -210,10 +213,17 @@ def test_a_store_that_has_it_all_stands_beside_every_published_figure() -> None:
         measured("lists", 0.02, {"kernels": 0.02, "pooling": 0.001, "copies": 0.003}),
         measured("initialisation", 0.3, {"context": 0.2, "first kernel": 0.1}),
     ])  # fmt: skip
-    table = report.published_beside_ours(
-        FIGURES, rows, LAB.published_mapping(GPU), cases=LAB.published_cases, parts=LAB.published_part,
-        facts=LAB.published_fact, measured=counted("32", atomic_pool=0.25, filter_groups=0.2),
-    )  # fmt: skip
+    table = report.published(
+        PublishedFigures(
+            FIGURES,
+            publication(LAB).mapping(GPU),
+            cases=publication(LAB).cases,
+            part=publication(LAB).part,
+            fact=publication(LAB).fact,
+            measured=counted("32", atomic_pool=0.25, filter_groups=0.2),
+        ),
+        rows,
+    )
     assert set(table.frame.status) == {"ok"}
     ours = dict(zip(table.frame.variant, table.frame.ours, strict=True))
     rows_, groups = "grid one block per filter row", "grid one block per filter"

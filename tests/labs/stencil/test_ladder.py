@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from roofbook.analysis.publication import publication
 from roofbook.devices.contract import Device
 from roofbook.labs.stencil import LAB, PUBLISHED_PASSES, SHAPES
 from roofbook.peers import missing
@@ -163,10 +164,10 @@ def test_a_sample_has_all_passes_but_for_the_sequential_one() -> None:
 def test_every_published_figure_has_ours_beside_it() -> None:
     with PUBLISHED.open(newline="", encoding="utf-8") as file:
         figures = list(csv.DictReader(file))
-    mapping: Any = LAB.published_mapping(DEVICE)
+    mapping: Any = publication(LAB).mapping(DEVICE)
     ours = {}
     for row in figures:
-        assert row["metric"] == "time" and LAB.published_cases[row["case"]] == LAB.cases("published")[0].name
+        assert row["metric"] == "time" and publication(LAB).cases[row["case"]] == LAB.cases("published")[0].name
         key = row["variant"], row["device"]
         ours[key] = mapping.get(key, mapping.get(row["variant"]))
     assert {mine for (_, device), mine in ours.items() if device == "host CPU"} == {"sequential"}

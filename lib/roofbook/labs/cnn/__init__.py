@@ -8,7 +8,7 @@ from dataclasses import asdict
 from itertools import product
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,13 +17,10 @@ from ...devices.contract import Device
 from ...devices.find import open_device
 from ...errors import UsageError
 from ...peers import missing
-from ...spec.lab import Case, Lab, Measured, Pairs, Sweep, Variant, Work
+from ...spec.lab import Case, Lab, Sweep, Variant, Work
 from ...spec.source import Source
 from . import peers, plans, tensor
 from .problem import Layer, course_wrong, error_over_bound, inputs, reference
-
-if TYPE_CHECKING:
-    from ...report.html import Table
 
 HERE = Path(__file__).parent
 LAYER = {"CHANNELS": 256, "FILTERS": 256, "HEIGHT": 224, "WIDTH": 224, "TAPS": 5}
@@ -352,40 +349,6 @@ class ConvolutionLayer(Lab):
         if variant.plan is tensor.Window and layer.kernel > 11:
             return "not on this case: filters larger than 11x11, whose box of pixels leaves no room for weights"
         return None
-
-    def published_mapping(self, device: Device) -> Mapping[str, str | tuple[str, str]]:
-        best = self.best
-        split = {
-            f"{groups} work-groups x {items} work-items": f"{best}@split={groups}x{items}"
-            for groups, items in (name.split("x") for name in SPLITS)
-        }
-        halves = {
-            "get_global_id() for the tile start": (best, f"{best}@without=global number"),
-            "loop permutation (j,p,q outermost)": (best, f"{best}@without=permutation"),
-            "loop unrolling (i loop)": (best, f"{best}@without=unrolling"),
-            "loop fission (bias, ReLU, pool apart; no zero-initialised sub-tile)": (best, f"{best}@without=fission"),
-            "sub-tile aligned to 128 bytes (measured on the fused version)": ("aligned", "unrolled"),
-        }
-        ablation = {
-            f"{name}: {word}": pair[at] for name, pair in halves.items() for at, word in enumerate(("with", "without"))
-        }
-        return {**super().published_mapping(device), **split, **ablation, "best vs sequential": (best, "sequential")}
-
-    def summary(self, experiment: Measured) -> str:
-        from .story import summary
-
-        return summary(experiment)
-
-    @property
-    def pairs(self) -> Pairs:
-        from .story import PAIRS
-
-        return PAIRS
-
-    def demonstration(self, device: Device) -> "Table":
-        from .story import demonstration
-
-        return demonstration(device)
 
 
 def _case(name: str, scale: str) -> Case:

@@ -8,21 +8,17 @@ from dataclasses import asdict
 from itertools import product
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ...devices import hopper
-from ...devices.contract import Device
 from ...peers import missing
-from ...spec.lab import Case, Lab, Measured, Pairs, Series, Sweep, Variant, Work
+from ...spec.lab import Case, Lab, Series, Sweep, Variant, Work
 from ...spec.source import Source
 from . import peers, plans, tensor
 from .initialise import Initialisation
-from .problem import PUBLISHED, PUBLISHED_CASES, check, inputs, named, reference
-
-if TYPE_CHECKING:
-    from ...report.html import Table
+from .problem import PUBLISHED, check, inputs, named, reference
 
 HERE = Path(__file__).parent
 LAYER = {"DEPTH": 512, "FILTERS": 512, "SIZE": 32, "TAPS": 3}
@@ -235,7 +231,6 @@ class SparseConvolution(Lab):
     ladder = LADDER
     peers = PEERS
     parts = ("kernels", "pooling", "copies in", "copy out", "copies", "context", "first kernel")
-    published_cases = PUBLISHED_CASES
     other_sizes = (
         "any layer such as 64x64x32x32-k3, or 64x64x32x32-k3-w50-x80: 50 % of its weights and 80 % of its input zero"
     )
@@ -303,42 +298,6 @@ class SparseConvolution(Lab):
                    ("built-lists", "strips", "both-sparse"), (("both-sparse", "strips"), ("both-sparse", "built-lists"))),
         )  # fmt: skip
 
-    def published_mapping(self, device: Device) -> Mapping[str, str | tuple[str, str]]:
-        rows, groups, both = "grid one block per filter row", "grid one block per filter", "lists"
-        return {
-            "sequential CPU": "sequential",
-            "conv+ReLU kernel and pool kernel": both,
-            "both kernels, profiler": both,
-            "speedup over CPU": (both, "sequential"),
-            "host-device copies, profiler": both,
-            "2x2 max pool kernel": both,
-            "sparse filter lists in shared memory vs dense (at least)": (both, "filter-groups"),
-            f"{rows}: occupancy": "row-groups",
-            f"{groups}: occupancy": "filter-groups",
-            f"{rows}: speedup over CPU": ("row-groups", "sequential"),
-            f"{groups}: speedup over CPU": ("filter-groups", "sequential"),
-            "CUDA initialisation": "initialisation",
-        }
-
-    def published_part(self, variant: str, case: str, metric: str) -> str | None:
-        return {"host-device copies, profiler": "copies", "2x2 max pool kernel": "pooling"}.get(variant)
-
-    def published_fact(self, variant: str, case: str, metric: str) -> str | None:
-        return "occupancy" if metric == "occupancy" else None
-
-    def counted(self, experiment: Measured) -> Mapping[tuple[str, str, str], str]:
-        """The best TILING_FACTOR, and what atomic pooling takes longer: differences of times, not times."""
-        theirs, ours = next(iter(PUBLISHED_CASES.items()))
-        found = {}
-        if best := experiment.fastest_point("layers", ours):
-            found["TILING_FACTOR found best", theirs, "parameter"] = f"{best} layers"
-        with_atomics, without = (experiment.seconds(name, ours) for name in ("atomic-pool", "filter-groups"))
-        if with_atomics and without:
-            for end in ("low", "high"):
-                name = f"one kernel with atomic max pooling: extra time ({end} end)"
-                found[name, theirs, "time"] = f"{(with_atomics - without) * 1e3:.3g} ms"
-        return found
-
     def work(self, case: Case) -> Work:
         """The products of the weights that are not zero; each byte of the layer once."""
         layer, zeros = plans.layer(case), case.params["weight_zeros"]
@@ -371,22 +330,6 @@ class SparseConvolution(Lab):
         precision = variant.options.get("precision")
         wide, narrow = (2 if precision in ("fp32", "tf32") else 1), (2 if precision in ("fp16", "bf16") else 1)
         return wide * (x + weight) + out / narrow + 2 * between
-
-    def summary(self, experiment: Measured) -> str:
-        from .story import summary
-
-        return summary(experiment)
-
-    @property
-    def pairs(self) -> Pairs:
-        from .story import PAIRS
-
-        return PAIRS
-
-    def demonstration(self, device: Device) -> "Table":
-        from .story import demonstration
-
-        return demonstration(device)
 
 
 def _case(name: str, scale: str) -> Case:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from ...devices.contract import Device
 from ...devices.find import open_device
 from ...errors import UsageError
 from ...peers import missing
-from ...spec.lab import Case, Lab, Measured, Sweep, Variant, Work
+from ...spec.lab import Case, Lab, Sweep, Variant, Work
 from ...spec.source import Source
 from . import peers, plans
 from .problem import (
@@ -30,9 +30,6 @@ from .problem import (
     published,
     reference,
 )
-
-if TYPE_CHECKING:
-    from ...report.html import Table
 
 HERE = Path(__file__).parent
 
@@ -424,36 +421,6 @@ class Lattice(Lab):
 
     def rate(self, case: Case) -> tuple[float, str]:
         return case.params["nx"] * case.params["ny"] / 1e6, "MLUPS"
-
-    def published_mapping(self, device: Device) -> Mapping[str, str | tuple[str, str]]:
-        best = self.best
-        return {
-            **super().published_mapping(device),
-            "unoptimised (serial)": "given-c",
-            "all kernels in OpenCL": ("ported", "given-c"),
-            "optimised, work-group 32x1": f"{best}@wg=32x1",
-            "optimised vs given program": (best, "given-c"),
-            "Python host": best,
-            **({"optimised OpenCL on CPU": best} if device.kind == "cpu" else {}),
-        }
-
-    def counted(self, experiment: Measured) -> Mapping[tuple[str, str, str], str]:
-        small = self.work(self.cases("published")[0])
-        return {
-            ("bytes per iteration", "128x128", "bytes"): f"{small.bytes} B",
-            ("operations per iteration", "128x128", "flop"): f"{small.flops} FLOP",
-            ("operational intensity", "128x128", "intensity"): f"{small.flops / small.bytes:.2f} FLOP/B",
-        }
-
-    def summary(self, experiment: Measured) -> str:
-        from .story import summary
-
-        return summary(experiment)
-
-    def demonstration(self, device: Device) -> "Table":
-        from .story import demonstration
-
-        return demonstration(device)
 
     def excuse(self, variant: Variant, case: Case) -> str | None:
         params = case.params

@@ -7,19 +7,15 @@ cores and the whole forward pass.
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from ...devices.contract import Device
 from ...peers import missing
-from ...spec.lab import Case, Lab, Measured, Pairs, Sweep, Variant, Work
+from ...spec.lab import Case, Lab, Sweep, Variant, Work
 from ...spec.source import Source
 from . import data, forward, peers, problem, registers, streams, whole
 from .problem import CONV2
-
-if TYPE_CHECKING:
-    from ...report.html import Table
 
 HERE = Path(__file__).parent
 LAYER = {"CHANNELS": CONV2.channels, "FILTERS": CONV2.filters, "SIZE": CONV2.size}
@@ -223,29 +219,6 @@ CASES = {
     "large": ("batch-20000",),
     "test": ("batch-3",),
 }
-PUBLISHED_CASES = {
-    **{f"batch {images}": f"batch-{images}" for images in (100, 1000, 10000)},
-    **dict.fromkeys(("batch 10000 layer 1", "batch 10000 layer 2", ""), "batch-10000"),
-}
-"""Case name in results/published -> ours. Figures of API time name no batch: the report profiles its largest."""
-PUBLISHED_TIMES = {
-    "op time 1": ("op 1",), "op time 2": ("op 2",), "op time 1+2": ("op 1", "op 2"),
-    "layer time 1": ("layer 1",), "layer time 2": ("layer 2",), "layer time sum": ("layer 1", "layer 2"),
-    "layer 1 duration": ("op 1",), "layer 2 duration": ("op 2",), "API time: memcpy": ("copy",),
-    "API time: malloc": ("allocate",), "API time: free": ("free",),
-    "API time: memcpy to symbol": ("copy to constant memory",),
-}  # fmt: skip
-"""What is published -> the parts of our run whose sum it is. API times are those of both layers together."""
-PUBLISHED_FACTS = {
-    "accuracy": "accuracy",
-    "registers per thread": "registers",
-    "shared memory per block": "local_bytes",
-    "block limit by registers": "groups_by_registers",
-    "block limit by shared memory": "groups_by_local_memory",
-}
-PUBLISHED_COUNTERS = {"throughput": ("baseline", "tiled"), "memory throughput": ("baseline", "atomic-channels")}
-"""What was read from hardware counters, of each layer -> our rungs. The baseline's figures are the same in both tables."""
-
 SHAPES = {
     "conv1": ("1x4x4/2x1", "2x4x4/2x1", "4x4x4/2x1", "4x2x8", "4x2x4/5x3", "4x2x5/4x3", "4x1x10/2x2"),
     "conv2": ("2x4x4", "4x4x4", "4x2x4", "8x2x4", "8x1x5", "16x1x4", "16x1x5"),
@@ -271,7 +244,6 @@ class LeNet(Lab):
     )  # fmt: skip
     facts_shown = MappingProxyType({"accuracy": "Accuracy"})
     other_sizes = f"any batch from batch-1 to batch-{problem.MOST_IMAGES}"
-    published_cases = PUBLISHED_CASES
 
     def __init__(self) -> None:
         unrolled, tiled = self.variant("unrolled-constant"), self.variant("tiled-constant")
@@ -324,45 +296,6 @@ class LeNet(Lab):
                 return f"not on this case: fewer than {images} images"
         return None
 
-    def published_mapping(self, device: Device) -> Mapping[str, str | tuple[str, str]]:
-        shares = {f"#0 streams, stream {queue + 1}": "streams" for queue in range(streams.QUEUES)}
-        unrolling = {"#2 unroll kernel share of device time": "unrolled-constant"}
-        return {**super().published_mapping(device), **shares, **unrolling}
-
-    def published_part(self, variant: str, case: str, metric: str) -> str | tuple[str, ...] | None:
-        if metric == "API time: total":
-            return ("copy", "allocate", "free") + ("copy to constant memory",) * (variant == "#4 constant memory")
-        parts = PUBLISHED_TIMES.get(metric)
-        if parts and variant.startswith("#0") and metric.startswith("op time"):
-            return tuple(f"{op} as published" for op in parts)
-        return parts
-
-    def published_fact(self, variant: str, case: str, metric: str) -> str | None:
-        if metric != "share of device time":
-            return PUBLISHED_FACTS.get(metric)
-        *_, stream = variant.partition(", ")
-        return f"share of {stream}, {case.removeprefix('batch 10000 ')}" if stream else "share of unroll"
-
-    def published_lack(self, variant: str, case: str, metric: str) -> str | None:
-        return "needs hardware counters" if metric.endswith("throughput") else None
-
-    def counted(self, experiment: Measured) -> Mapping[tuple[str, str, str], str]:
-        """Memory Throughput of each layer's main kernel, as ncu reports it."""
-        from ...measure.counters import of_kernel
-        from ...report import format as show
-
-        theirs, found = "batch 10000", {}
-        for metric, names in PUBLISHED_COUNTERS.items():
-            for variant in map(self.variant, names):
-                told = experiment.counted(variant.name, PUBLISHED_CASES[theirs])
-                if told is None or variant.source is None:
-                    continue
-                for number in (1, 2):
-                    share = of_kernel(told, variant.source.path.stem, number, "memory")
-                    if share is not None:
-                        found[str(variant.published), theirs, f"layer {number} {metric}"] = show.percent(share)
-        return found
-
     def work(self, case: Case) -> Work:
         """The multiply-adds of both convolutions; the batch in, its last pooled maps out, weights: the least of any rung."""
         batch, (first, last) = int(case.params["batch"]), problem.LAYERS
@@ -378,22 +311,6 @@ class LeNet(Lab):
             matrix = layer.terms * layer.side**2 if variant.plan is forward.Unrolled else 0
             moved += 4.0 * (batch * (layer.x_values + out + 2 * matrix) + layer.weights)
         return moved
-
-    def summary(self, experiment: Measured) -> str:
-        from .story import summary
-
-        return summary(experiment)
-
-    @property
-    def pairs(self) -> Pairs:
-        from .story import PAIRS
-
-        return PAIRS
-
-    def demonstration(self, device: Device) -> "Table":
-        from .story import demonstration
-
-        return demonstration(device)
 
 
 def _case(name: str, scale: str, images: str) -> Case:

@@ -5,25 +5,21 @@ Measured, verified and kept like any lab's cells, so that a share of a bound com
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from ...analysis.roofline import ARITHMETIC, MEMORY
 from ...spec.lab import BOTH, Case, Lab, Runnable, Variant, Work
 from ...spec.source import Source
 from . import plans
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from ...analysis.roofline import Peaks
 
 HERE = Path(__file__).parent
 CUDA = frozenset({"cuda"})
 HOPPER = range(90, 91)
 KIB = plans.KIB
-MEMORY, REGISTERS, COSTS, TRANSFER = "memory", "registers", "costs", "transfer"
-"""Groups of ceilings: each has cases of its own."""
+COSTS, TRANSFER = "costs", "transfer"
+"""Groups of peaks beside MEMORY and ARITHMETIC: each has cases of its own."""
 
 TENSOR_TYPES = {"f16": "float16", "bf16": "bfloat16", "tf32": "tfloat32", "s8": "int8", "e4m3": "float8"}
 
@@ -48,13 +44,13 @@ def _chains(kind: str, scalar: str, change: str, backends: frozenset[str] = BOTH
     source = Source.of(HERE / "chains.k", OPERATION=operation, SCALAR=scalar, VECTOR=scalar)
     name = "root" if kind == "root" else f"fma-{kind}"
     dtype = "root" if kind == "root" else kind
-    return _peak(name, REGISTERS, source, plans.Chains, change, dtype=dtype, backends=backends, kind=kind)
+    return _peak(name, ARITHMETIC, source, plans.Chains, change, dtype=dtype, backends=backends, kind=kind)
 
 
 def _mma(element: str) -> Variant:
     source = Source.of(HERE / "mma.cu", ELEMENT=element.upper())
     return _peak(
-        f"mma-{element}", REGISTERS, source, plans.Tensor, f"Tensor cores by mma.sync, {element}.",
+        f"mma-{element}", ARITHMETIC, source, plans.Tensor, f"Tensor cores by mma.sync, {element}.",
         dtype=TENSOR_TYPES[element], backends=CUDA, element=element, rows=16, columns=8, bytes=32, times=1, sums=8 * 16,
         work_items=512, swizzled=False,
     )  # fmt: skip
@@ -63,7 +59,7 @@ def _mma(element: str) -> Variant:
 def _wgmma(element: str) -> Variant:
     source = Source.of(HERE / "wgmma.cu", ELEMENT=element.upper())
     return _peak(
-        f"wgmma-{element}", REGISTERS, source, plans.Tensor, f"Hopper's tensor cores by wgmma, {element}.",
+        f"wgmma-{element}", ARITHMETIC, source, plans.Tensor, f"Hopper's tensor cores by wgmma, {element}.",
         dtype=TENSOR_TYPES[element], backends=CUDA, architectures=HOPPER, element=element, rows=64, columns=256,
         bytes=128, times=2, sums=2, work_items=256, swizzled=True,
     )  # fmt: skip
@@ -129,7 +125,7 @@ class PeaksLab(Lab):
         sizes = SIZES["published" if scale == "large" else scale]
         small = scale in ("quick", "test")
         others = (
-            Case("registers", scale, {"kib": 0, "group": REGISTERS}, 2000 if small else 20000),
+            Case("registers", scale, {"kib": 0, "group": ARITHMETIC}, 2000 if small else 20000),
             Case("costs", scale, {"kib": 0, "group": COSTS}, 200 if small else 2000),
             Case("transfer", scale, {"kib": KIB if scale == "test" else 64 * KIB, "group": TRANSFER}, 1),
         )
@@ -157,7 +153,7 @@ class PeaksLab(Lab):
 
     def checker(self, case: Case, variant: Variant) -> Case:
         """Fewer rounds, but for what counts them; on tensor cores so few that one more or less is no rounding."""
-        most = 100 if case.params["group"] in (MEMORY, REGISTERS) else case.units
+        most = 100 if case.params["group"] in (MEMORY, ARITHMETIC) else case.units
         most = 4 if variant.plan is plans.Tensor else most
         return Case(case.name, case.scale, case.params, min(case.units, most))
 
@@ -175,37 +171,5 @@ class PeaksLab(Lab):
         nbytes = case.params["kib"] * KIB
         return Work(flops=0, bytes=nbytes, footprint=nbytes)
 
-    def needed(self, lab: Lab) -> tuple[Variant, ...]:
-        """The ceilings that the bounds and rooflines of `lab` are held against: streams, and the arithmetic of its variants."""
-        dtypes = {"float32", *(variant.dtype for variant in lab.all_variants())}
-        return tuple(
-            peak for peak in self.ladder
-            if peak.options["group"] == MEMORY or (peak.options["group"] == REGISTERS and peak.dtype in dtypes)
-        )  # fmt: skip
-
 
 LAB = PeaksLab()
-
-
-def read(rows: "pd.DataFrame") -> "Peaks":
-    """The ceilings in the store's rows of lab `peaks` for one device and backend. ValueError where one is missing.
-
-    A ceiling is what the device can do, so the fastest sample counts: what disturbs a sample only makes it slower. Of
-    several streams through one working set, and of several ways to compute in one dtype, the fastest is the ceiling.
-    """
-    import json
-
-    from ...analysis.roofline import Peaks
-
-    good = rows[rows["status"] == "ok"]
-    group = {variant.name: variant.options["group"] for variant in LADDER}
-    streams, flops = dict[float, float](), dict[str, float]()
-    for row in good.itertuples():
-        rate = json.loads(row.extra)["amount"] * row.units / min(row.samples_s)
-        if group.get(row.variant) == MEMORY:
-            streams[row.bytes] = max(rate, streams.get(row.bytes, 0))
-        elif group.get(row.variant) == REGISTERS and row.dtype != "root":
-            flops[row.dtype] = max(rate, flops.get(row.dtype, 0))
-    if not streams or "float32" not in flops:
-        raise ValueError("no ceilings of this device in the store yet")
-    return Peaks(bandwidth=sorted(streams.items()), flops=flops)

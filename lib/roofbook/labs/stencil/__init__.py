@@ -6,20 +6,17 @@ The ladder follows the report's hints; past its end stand one flat range, wide t
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ...devices.contract import Device
 from ...errors import UsageError
 from ...peers import missing
-from ...spec.lab import Case, Lab, Measured, Pairs, Sweep, Variant, Work
+from ...spec.lab import Case, Lab, Sweep, Variant, Work
 from ...spec.source import Source
 from . import peers, plans
 from .problem import bound, error_over_bound, inputs, reference
-
-if TYPE_CHECKING:
-    from ...report.html import Table
 
 HERE = Path(__file__).parent
 
@@ -191,7 +188,6 @@ class RsqrtStencil(Lab):
     ladder = LADDER
     peers = PEERS
     other_sizes = "any HEIGHTxWIDTH from 3x3 on"
-    published_cases: Mapping[str, str] = {"size not stated, 23 iterations": "8192x8192"}
 
     def __init__(self) -> None:
         scalar, two, checked, fused = (self.variant(name) for name in ("native-rsqrt", "tasks-2", "checked", "fused"))
@@ -271,27 +267,6 @@ class RsqrtStencil(Lab):
             if (case.params["height"] - 2) % down:
                 return f"not on this case: the inner rows are no multiple of {down}"
         return None
-
-    def published_mapping(self, device: Device) -> Mapping[Any, str | tuple[str, str]]:
-        """The report prints the time of its sequential program, `host CPU`, beside each run of its kernel."""
-        ours = {**super().published_mapping(device), "work-group 64x1, 2 tasks per work-item": "tasks-2@wg2=64x1"}
-        return {**ours, **{(name, "host CPU"): self.base for name in ours}}
-
-    def summary(self, experiment: Measured) -> str:
-        from .story import summary
-
-        return summary(experiment)
-
-    @property
-    def pairs(self) -> Pairs:
-        from .story import PAIRS
-
-        return PAIRS
-
-    def demonstration(self, device: Device) -> "Table":
-        from .story import demonstration
-
-        return demonstration(device)
 
 
 def _case(name: str, scale: str) -> Case:

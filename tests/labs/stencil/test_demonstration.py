@@ -13,13 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from roofbook.analysis.lab_data import Measured
+from roofbook.analysis.publication import publication
+from roofbook.analysis.sentences import NOT_MEASURED
 from roofbook.devices.contract import Device
-from roofbook.labs.stencil import LAB, story
+from roofbook.labs.stencil import LAB, demonstration
 from roofbook.labs.stencil.problem import ROOT_ULPS
-from roofbook.report.prose import NOT_MEASURED
-from roofbook.spec.lab import Measured
 
-from ..known import Known
+from ..known import Known, shown
 
 FLOATS = st.floats(-(2.0**127), 2.0**127, width=32)
 
@@ -29,28 +30,28 @@ FLOATS = st.floats(-(2.0**127), 2.0**127, width=32)
 
 @given(FLOATS, FLOATS)
 def test_whole_numbers_are_in_the_order_of_their_values(one: float, other: float) -> None:
-    first, second = story.in_order(np.array([one, other], np.float32))
+    first, second = demonstration.in_order(np.array([one, other], np.float32))
     if one != other:
         assert (first < second) == (one < other)
     above = np.nextafter(np.float32(one), np.float32(np.inf))
     if one != 0:
-        assert story.in_order(np.array([above]))[0] - first == 1
+        assert demonstration.in_order(np.array([above]))[0] - first == 1
 
 
 def test_nothing_but_equal_bits_and_nan_is_no_step_apart() -> None:
-    zeros = story.in_order(np.array([-0.0, 0.0], np.float32))
+    zeros = demonstration.in_order(np.array([-0.0, 0.0], np.float32))
     assert zeros[1] - zeros[0] == 1
     nans = np.array([0x7FC00000, 0xFFC00000, 0x7F800001], np.uint32).view(np.float32)
-    assert len(set(story.in_order(nans).tolist())) == 1
-    assert story.in_order(nans[:1])[0] > story.in_order(np.array([np.inf], np.float32))[0]
+    assert len(set(demonstration.in_order(nans).tolist())) == 1
+    assert demonstration.in_order(nans[:1])[0] > demonstration.in_order(np.array([np.inf], np.float32))[0]
 
 
 def test_every_special_sum_meets_every_special_number() -> None:
-    made = story.special()
+    made = demonstration.special()
     sums = (made["r"][:-2] + made["b"][2:]).view(np.uint32).ravel().tolist()
     met = set(zip(sums, made["g"][1:-1].view(np.uint32).ravel().tolist(), strict=True))
-    bits = np.array(story.SPECIAL, np.float32).view(np.uint32).tolist()
-    assert len(set(bits)) == len(story.SPECIAL) and set(product(bits, bits)) <= met
+    bits = np.array(demonstration.SPECIAL, np.float32).view(np.uint32).tolist()
+    assert len(set(bits)) == len(demonstration.SPECIAL) and set(product(bits, bits)) <= met
     denormal = np.abs(made["g"][np.isfinite(made["g"]) & (made["g"] != 0)])
     assert denormal.min() == 2.0**-149
 
@@ -97,7 +98,7 @@ def one_wrong(x: np.ndarray) -> np.ndarray:
 
 def test_errors_of_known_roots() -> None:
     device = cast(Device, Made(nearest, lambda x: np.nextafter(nearest(x), np.float32(0)), one_wrong))
-    exact, below, wrong = story.roots(device)
+    exact, below, wrong = demonstration.roots(device)
     assert [each.what for each in (exact, below, wrong)] == ["1/sqrt", "rsqrt", "native_rsqrt"]
     assert exact.values == 2**24 and exact.differing == 0
     assert 0.4999 < exact.largest <= 0.5 and exact.mean == pytest.approx(0.25, rel=1e-3)
@@ -110,21 +111,21 @@ def test_a_root_that_is_nan_shows() -> None:
         return np.where(x == np.float32(1.5), np.float32(np.nan), nearest(x))
 
     device = cast(Device, Made(broken, nearest, nearest))
-    found = next(story.roots(device))
+    found = next(demonstration.roots(device))
     assert math.isnan(found.largest) and math.isnan(found.mean) and found.differing == 1
 
 
 def test_one_bit_that_differs_is_counted(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = story.passes
+    run = demonstration.passes
 
-    def flipped(device: Device, name: str, given: story.Problem) -> story.Floats:
+    def flipped(device: Device, name: str, given: demonstration.Problem) -> demonstration.Floats:
         g = run(device, name, given)
         if name == "float4":
             g.view(np.uint32)[5, 7] ^= 1
         return g
 
-    monkeypatch.setattr(story, "passes", flipped)
-    for each in story.fusions(device):
+    monkeypatch.setattr(demonstration, "passes", flipped)
+    for each in demonstration.fusions(device):
         apart = each.what.startswith("float4")
         assert (each.differing, each.largest) == ((1, 1) if apart else (0, 0)), each.what
 
@@ -133,7 +134,7 @@ def test_one_bit_that_differs_is_counted(device: Device, monkeypatch: pytest.Mon
 
 
 def test_the_table_says_what_the_roots_give_away_and_that_fusing_changes_no_bit(device: Device) -> None:
-    table = LAB.demonstration(device)
+    table = shown(LAB, device)
     frame = table.frame.set_index("what")
     roots, fused = frame[frame.against == "exact"], frame[frame.against == "fused"]
     assert list(roots.index) == ["1/sqrt", "rsqrt", "native_rsqrt"] and (roots["values"] == 2**24).all()
@@ -150,13 +151,13 @@ def test_the_table_says_what_the_roots_give_away_and_that_fusing_changes_no_bit(
 
 def known(*measured: str) -> Known:
     made = Known(LAB, *measured)
-    made.cases = made.cases[:2]
+    made.most = 2
     return made
 
 
 def test_the_summary_tells_the_fastest_rung_beside_the_base_and_the_fastest_peer() -> None:
     names = [variant.name for variant in (*LAB.ladder, *LAB.peers)]
-    said = LAB.summary(cast(Measured, known("fused", *names))).split("\n\n")
+    said = publication(LAB).summary(cast(Measured, known("fused", *names))).split("\n\n")
     assert [each.split("**")[1] for each in said] == [f"{case.name}." for case in LAB.cases("test")[:2]]
     for text, case in zip(said, LAB.cases("test"), strict=False):
         over = f"so much over on {case.name}"
@@ -166,8 +167,8 @@ def test_the_summary_tells_the_fastest_rung_beside_the_base_and_the_fastest_peer
 
 
 def test_the_summary_leaves_out_what_was_not_measured() -> None:
-    said = LAB.summary(cast(Measured, known("float2", "flat")))
+    said = publication(LAB).summary(cast(Measured, known("float2", "flat")))
     assert said.count("`float2`: the time of float2 on") == 2 and NOT_MEASURED not in said
     assert "so much over" not in said and "peer" not in said
-    nothing = LAB.summary(cast(Measured, known()))
+    nothing = publication(LAB).summary(cast(Measured, known()))
     assert nothing.count(NOT_MEASURED) == 2, "once a case the page says that there is none"

@@ -8,14 +8,15 @@ from typing import cast
 import numpy as np
 import pytest
 
+from roofbook.analysis.lab_data import Measured
+from roofbook.analysis.publication import publication
+from roofbook.analysis.sentences import NOT_MEASURED
 from roofbook.devices.contract import Device
 from roofbook.labs.convpool import LAB
+from roofbook.labs.convpool.demonstration import Outcome, added, pooled, products_of, rounded, saturated, what_passes
 from roofbook.labs.convpool.problem import Layer, inputs, reference
-from roofbook.labs.convpool.story import Outcome, added, pooled, products_of, rounded, saturated, what_passes
-from roofbook.report.prose import NOT_MEASURED
-from roofbook.spec.lab import Measured
 
-from ..known import Known
+from ..known import Known, shown
 
 HOST = cast(Device, None)  # the table is computed without a device
 
@@ -25,7 +26,7 @@ HOST = cast(Device, None)  # the table is computed without a device
 
 def test_the_summary_tells_the_fastest_rung_beside_the_base_and_the_fastest_peer() -> None:
     names = [variant.name for variant in (*LAB.ladder, *LAB.peers)]
-    said = LAB.summary(cast(Measured, Known(LAB, "strips", *names))).split("\n\n")
+    said = publication(LAB).summary(cast(Measured, Known(LAB, "strips", *names))).split("\n\n")
     assert [each.split("**")[1] for each in said] == [f"{case.name}." for case in LAB.cases("test")]
     for text, case in zip(said, LAB.cases("test"), strict=True):
         over = f"so much over on {case.name}"
@@ -34,15 +35,15 @@ def test_the_summary_tells_the_fastest_rung_beside_the_base_and_the_fastest_peer
 
 
 def test_the_summary_leaves_out_what_was_not_measured() -> None:
-    said = LAB.summary(cast(Measured, Known(LAB, "lists", "filter-groups")))
+    said = publication(LAB).summary(cast(Measured, Known(LAB, "lists", "filter-groups")))
     assert said.count("`lists`: the time of lists on") == 2 and NOT_MEASURED not in said
     assert "so much over" not in said and "peer" not in said
-    nothing = LAB.summary(cast(Measured, Known(LAB)))
+    nothing = publication(LAB).summary(cast(Measured, Known(LAB)))
     assert nothing.count(NOT_MEASURED) == 2, "once a case the page says that there is none"
 
 
 def test_no_step_is_left_out_of_the_pairs_by_mistake() -> None:
-    pairs = {pair for _, each in LAB.pairs for pair in each}
+    pairs = {pair for _, each in publication(LAB).pairs for pair in each}
     steps = {variant.name: variant.parent for variant in LAB.ladder if variant.role == "step" and variant.parent}
     untold = {name for name, parent in steps.items() if (name, parent) not in pairs}
     assert untold == {"row-groups", "fast-math", "tiles", "tensor-prepared"}
@@ -100,7 +101,7 @@ def test_what_passes_and_what_is_refused() -> None:
 
 
 def test_the_table_says_what_was_found() -> None:
-    table = LAB.demonstration(HOST)
+    table = shown(LAB, HOST)
     found = what_passes()
     assert list(table.frame.columns) == list(Outcome._fields) and len(table.rows) == len(table.frame) == len(found)
     for row, each in zip(table.rows, found, strict=True):

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import cast
 
+from roofbook.analysis.lab_data import Measured
+from roofbook.analysis.publication import publication
 from roofbook.labs.lbm import LAB
-from roofbook.spec.lab import Measured
 
 from ..known import Known
 
 
 def said(*measured: str) -> list[str]:
-    return LAB.summary(cast(Measured, Known(LAB, *measured))).split("\n\n")
+    return publication(LAB).summary(cast(Measured, Known(LAB, *measured))).split("\n\n")
 
 
 def test_the_summary_tells_all_that_was_measured() -> None:

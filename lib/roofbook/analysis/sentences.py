@@ -3,13 +3,14 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from ..analysis.readings import TOO_FEW, faster, newest
 from . import format as show
+from .readings import TOO_FEW, faster, newest
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ..spec.lab import Lab, Measured
+    from ..spec.lab import Lab
+    from .lab_data import Measured
 
 NOT_MEASURED = "(not measured)"
 NOT_COMPARED = "(too few samples to compare)"
@@ -50,25 +51,25 @@ def _of(rows: "pd.DataFrame", case: str, *variants: str) -> "pd.DataFrame":
     return rows[(rows["case"] == case) & rows["variant"].isin(variants)]
 
 
-def conclusions(lab: "Lab", experiment: "Measured") -> str:
+def conclusions(lab: "Lab", measured: "Measured") -> str:
     """One paragraph a case: the fastest rung beside the base and beside the fastest peer. What was not measured is left out."""
     said = []
-    for case in [each.name for each in experiment.cases]:
-        beside = beside_peer(experiment, case)
-        sentences = [beside_base(lab, experiment, case), *[f"{beside}."] * bool(beside)]
+    for case in [each.name for each in measured.cases]:
+        beside = beside_peer(measured, case)
+        sentences = [beside_base(lab, measured, case), *[f"{beside}."] * bool(beside)]
         said.append(f"**{case}.** " + " ".join(sentences))
     return "\n\n".join(said)
 
 
-def beside_base(lab: "Lab", experiment: "Measured", case: str) -> str:
+def beside_base(lab: "Lab", measured: "Measured", case: str) -> str:
     """One sentence: the fastest rung of a case, its time, and how fast it is against the base, as far as that is known."""
-    fastest = experiment.fastest(case)
-    against = known([f", which is {experiment.times(fastest, lab.base, case)} `{lab.base}`"])
-    return f"The fastest rung here is `{fastest}`: {experiment.value(fastest, case)} a {lab.unit}{against}."
+    fastest = measured.fastest(case)
+    against = known([f", which is {measured.times(fastest, lab.base, case)} `{lab.base}`"])
+    return f"The fastest rung here is `{fastest}`: {measured.value(fastest, case)} a {lab.unit}{against}."
 
 
-def beside_peer(experiment: "Measured", case: str) -> str:
+def beside_peer(measured: "Measured", case: str) -> str:
     """How fast the fastest rung of a case is against the fastest peer, without a full stop; '' where that is not known."""
-    fastest, peer = experiment.fastest(case), experiment.fastest_peer(case)
-    told = known([f"`{fastest}` is {experiment.times(fastest, peer, case)} it"]) if peer else ""
+    fastest, peer = measured.fastest(case), measured.fastest_peer(case)
+    told = known([f"`{fastest}` is {measured.times(fastest, peer, case)} it"]) if peer else ""
     return f"The fastest peer measured is `{peer}`: {told}" if told else ""

@@ -9,14 +9,15 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from roofbook.analysis.lab_data import Measured
+from roofbook.analysis.publication import publication
+from roofbook.analysis.sentences import NOT_MEASURED
 from roofbook.devices.contract import Device
-from roofbook.labs.lenet import LAB, network, story
+from roofbook.labs.lenet import LAB, demonstration, network
 from roofbook.labs.lenet.problem import error_over_bound, inputs, reference, sampled
 from roofbook.report.html import Table
-from roofbook.report.prose import NOT_MEASURED
-from roofbook.spec.lab import Measured
 
-from ..known import Known
+from ..known import Known, shown
 
 HOST = cast(Device, None)  # the table is computed without a device
 TOLD: Mapping[str, Any] = {"source": "drawn, 5 images", "images": 5, "accuracy": 0.8}
@@ -34,7 +35,7 @@ class Told(Known):
 
 
 def summary(*measured: str) -> list[str]:
-    return LAB.summary(cast(Measured, Told(*measured))).split("\n\n")
+    return publication(LAB).summary(cast(Measured, Told(*measured))).split("\n\n")
 
 
 def test_the_summary_tells_the_fastest_rung_beside_the_base_and_the_fastest_peer() -> None:
@@ -49,7 +50,7 @@ def test_the_summary_tells_the_fastest_rung_beside_the_base_and_the_fastest_peer
 
 
 def test_the_pairs_reach_every_rung_of_one_kernel() -> None:
-    told = {name for _, pairs in LAB.pairs for pair in pairs for name in pair}
+    told = {name for _, pairs in publication(LAB).pairs for pair in pairs for name in pair}
     assert {variant.name for variant in LAB.ladder} - told <= {"streams-tiled", "streams-joint"}
 
 
@@ -67,19 +68,19 @@ def test_the_summary_leaves_out_what_was_not_measured() -> None:
 
 @pytest.fixture(scope="module")
 def table() -> Table:
-    return LAB.demonstration(HOST)
+    return shown(LAB, HOST)
 
 
 @pytest.fixture(scope="module")
-def outcomes(table: Table) -> dict[str, story.Outcome]:
-    assert list(table.frame.columns) == list(story.Outcome._fields)
-    return {each.computed: each for each in map(story.Outcome._make, table.frame.itertuples(index=False))}
+def outcomes(table: Table) -> dict[str, demonstration.Outcome]:
+    assert list(table.frame.columns) == list(demonstration.Outcome._fields)
+    return {each.computed: each for each in map(demonstration.Outcome._make, table.frame.itertuples(index=False))}
 
 
 def test_the_ways_are_what_their_names_say() -> None:
     given = inputs(9, "digits", 3)
     weights, images = given["weights"], given["x"]
-    found = dict(story.ways(weights, images))
+    found = dict(demonstration.ways(weights, images))
     right = network.forward(weights, images)
     plain = found["fp32"]
     assert {array.dtype for array in plain.values()} == {np.dtype(np.float32)}
@@ -105,7 +106,7 @@ def test_the_ways_are_what_their_names_say() -> None:
 
 def test_one_tap_is_one_and_an_exchange_is_of_one_image() -> None:
     given = inputs(9, "digits", 3)
-    found = dict(story.ways(given["weights"], given["x"]))
+    found = dict(demonstration.ways(given["weights"], given["x"]))
     plain = found["fp32"]
     tap = found["fp32, one tap of one filter of layer 2 forgotten"]["conv2"]
     assert np.flatnonzero((tap != plain["conv2"]).any(axis=(0, 2, 3))).tolist() == [0]
@@ -115,16 +116,16 @@ def test_one_tap_is_one_and_an_exchange_is_of_one_image() -> None:
     assert np.isnan(empty["conv2"]).sum() == 1 and np.isnan(empty["scores"]).all(axis=1).tolist() == [False] * 8 + [
         True
     ]
-    edge = story.cut_off(np.ones((2, 16, 9, 9)))
+    edge = demonstration.cut_off(np.ones((2, 16, 9, 9)))
     assert edge[:, :, :8, :8].all() and edge.sum() == 2 * 16 * 64
 
 
 def test_the_exchanged_image_is_not_compared_value_by_value() -> None:
-    assert 2 not in sampled(story.IMAGES)
+    assert 2 not in sampled(demonstration.IMAGES)
 
 
 def test_only_fp32_passes_and_only_what_11_bits_can_be_passes_the_wider_check(
-    outcomes: Mapping[str, story.Outcome],
+    outcomes: Mapping[str, demonstration.Outcome],
 ) -> None:
     assert [name for name, each in outcomes.items() if each.passes] == ["fp32"]
     assert [name for name, each in outcomes.items() if each.passes_rounded] == [
@@ -132,11 +133,11 @@ def test_only_fp32_passes_and_only_what_11_bits_can_be_passes_the_wider_check(
     ]  # fmt: skip
 
 
-def test_accuracy_alone_would_let_half_of_it_pass(table: Table, outcomes: Mapping[str, story.Outcome]) -> None:
+def test_accuracy_alone_would_let_half_of_it_pass(table: Table, outcomes: Mapping[str, demonstration.Outcome]) -> None:
     right = outcomes["fp32"]
     assert right.moved == 0 and 0.8 < right.accuracy <= 1
     wrong = [each for each in outcomes.values() if not each.passes_rounded]
-    unseen = [each for each in wrong if each.moved <= story.IMAGES / 100]
+    unseen = [each for each in wrong if each.moved <= demonstration.IMAGES / 100]
     assert len(wrong) / 2 <= len(unseen) < len(wrong)
     assert all(abs(each.accuracy - right.accuracy) <= 0.011 for each in unseen)
     (note,) = [note for note in table.notes if "both checks refuse" in note]
@@ -145,12 +146,12 @@ def test_accuracy_alone_would_let_half_of_it_pass(table: Table, outcomes: Mappin
     )
 
 
-def test_what_the_table_says_is_what_the_labs_check_says(outcomes: Mapping[str, story.Outcome]) -> None:
-    case = LAB.case(f"batch-{story.IMAGES}")
-    given = inputs(story.IMAGES, case.params["data"], 0)
+def test_what_the_table_says_is_what_the_labs_check_says(outcomes: Mapping[str, demonstration.Outcome]) -> None:
+    case = LAB.case(f"batch-{demonstration.IMAGES}")
+    given = inputs(demonstration.IMAGES, case.params["data"], 0)
     right = reference(given)
-    chosen = sampled(story.IMAGES)
-    for computed, maps in story.ways(given["weights"], given["x"]):
+    chosen = sampled(demonstration.IMAGES)
+    for computed, maps in demonstration.ways(given["weights"], given["x"]):
         if computed.startswith(("TF32", "fp32, one NaN", "fp32, the windows")):
             own = {"conv1": maps["conv1"][chosen], "conv2": maps["conv2"][chosen], "scores": maps["scores"]}
             error, _, _ = LAB.check(case, LAB.ladder[0], own, right)
@@ -159,7 +160,7 @@ def test_what_the_table_says_is_what_the_labs_check_says(outcomes: Mapping[str, 
             assert told.conv1 == error_over_bound(own["conv1"], right["conv1"])
 
 
-def test_the_table_shows_each_way(table: Table, outcomes: Mapping[str, story.Outcome]) -> None:
+def test_the_table_shows_each_way(table: Table, outcomes: Mapping[str, demonstration.Outcome]) -> None:
     for row, each in zip(table.rows, outcomes.values(), strict=True):
         computed, *over, passes, rounded, moved, accuracy = (cell.text for cell in row.cells)
         assert (computed, moved) == (each.computed, str(each.moved)) and float(accuracy) == pytest.approx(each.accuracy)

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from roofbook.report import format
+from roofbook.analysis import format
 
 
 @pytest.mark.parametrize(

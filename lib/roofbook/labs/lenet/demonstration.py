@@ -1,38 +1,18 @@
-"""What the lab's page says in sentences, and what its check lets pass. Every number is read or computed."""
+"""What its check lets pass. Every number is computed."""
 
 import math
 from collections.abc import Callable, Iterator
 from types import EllipsisType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from ...analysis.publication import Demonstration
 from ...devices.contract import Device
-from ...spec.lab import Measured
 from ..cnn.problem import rounded
-from . import LAB, data, network
+from . import data, network
 from .network import POOL1, POOL2, Array, Weights
 from .problem import error_over_bound, inputs, reference, sampled
-
-if TYPE_CHECKING:
-    from ...report.html import Table
-
-PAIRS = (
-    ("With weights in constant memory", [("constant", "baseline"), ("tiled-constant", "tiled")]),
-    ("In tiles", [("tiled", "baseline"), ("tiled-constant", "constant")]),
-    ("Unrolled in memory", [("unrolled-constant", "constant"), ("unrolled-constant", "unrolled")]),
-    ("Unrolled on the way", [("fused-constant", "unrolled-constant"), ("fused-constant", "constant")]),
-    ("With channels side by side", [("atomic-channels", "constant"), ("tiled-atomic", "tiled-constant")]),
-    ("With sums in registers", [("joint", "fused-constant"), ("joint", "constant")]),
-    ("In segments, by the kernels' time", [("streams", "constant"), ("pinned", "streams")]),
-    ("With blocks of outputs in registers", [("registers", "joint"), ("fused-pool", "registers")]),
-    ("In fp16", [("halves", "fused-pool"), ("tensor", "fused-pool")]),
-    ("With the dense layers as well", [("whole", "fused-pool"), ("whole-tensor", "tensor"), ("graph", "whole-tensor")]),
-    ("Beside PyTorch on the GPU in fp32", [("registers", "torch-fp32"), ("joint", "torch-fp32")]),
-    ("Beside it in fp16", [("tensor", "torch-fp16"), ("whole-tensor", "torch-whole")]),
-    ("Beside PyTorch on the host's CPU", [("registers", "torch-cpu"), ("joint", "torch-cpu")]),
-)  # fmt: skip
-"""What changes, and the pairs (rung, held against) that show it."""
 
 IMAGES = 100
 """Of which the demonstration computes the scores."""
@@ -54,22 +34,6 @@ class Outcome(NamedTuple):
     passes_rounded: bool
     moved: int
     accuracy: float
-
-
-def summary(experiment: Measured) -> str:
-    """One paragraph on the images and one a case. What was not measured is left out."""
-    from ...report import format as show
-    from ...report.prose import conclusions
-
-    said: list[str] = []
-    for case in [each.name for each in experiment.cases]:
-        source, images, accuracy = (experiment.fact(LAB.base, case, name) for name in ("source", "images", "accuracy"))
-        if source:
-            said += [f"**Images.** {source[:1].upper()}{source[1:]}."] * (not said)
-            said.append(
-                f"Of {case}, which has {images} different ones, `{LAB.base}` classes {show.percent(accuracy)} rightly."
-            )
-    return "\n\n".join(filter(None, [" ".join(said), conclusions(LAB, experiment)]))
 
 
 Step = Callable[[Array], Array]
@@ -159,39 +123,33 @@ def what_passes(seed: int = 0) -> tuple[str, list[Outcome]]:
     return given["source"], outcomes
 
 
-def demonstration(device: Device) -> "Table":
+def demonstration(device: Device) -> Demonstration:
     """What the check lets pass and what accuracy would. Computed on the host: precisions and mistakes are emulated."""
     import pandas as pd
 
-    from ...report import format as show
-    from ...report.html import Cell, Row, Table
+    from ...analysis import format as show
 
     source, found = what_passes()
     lines = [
-        Row(
-            [
-                Cell(each.computed),
-                *(
-                    Cell("NaN" if math.isnan(over) else show.number(over, 2), "num")
-                    for over in (each.conv1, each.conv2, each.scores)
-                ),
-                Cell("passes" if each.passes else "refused"),
-                Cell("passes" if each.passes_rounded else "refused"),
-                Cell(show.number(each.moved, places=0), "num"),
-                Cell(show.number(each.accuracy, 4), "num"),
-            ]
-        )
+        [
+            each.computed,
+            *("NaN" if math.isnan(over) else show.number(over, 2) for over in (each.conv1, each.conv2, each.scores)),
+            "passes" if each.passes else "refused",
+            "passes" if each.passes_rounded else "refused",
+            show.number(each.moved, places=0),
+            show.number(each.accuracy, 4),
+        ]
         for each in found
     ]
-    columns = [
-        Cell("Computed with"),
-        Cell("Error / bound, layer 1", "num"),
-        Cell("layer 2", "num"),
-        Cell("scores", "num"),
-        Cell("The check for fp32"),
-        Cell("for operands of 11 bits"),
-        Cell("Images in another class", "num"),
-        Cell("Accuracy", "num"),
+    heads = [
+        "Computed with",
+        "Error / bound, layer 1",
+        "layer 2",
+        "scores",
+        "The check for fp32",
+        "for operands of 11 bits",
+        "Images in another class",
+        "Accuracy",
     ]
     wrong = [each for each in found if not each.passes_rounded]
     unseen = sum(each.moved <= IMAGES / 100 for each in wrong)
@@ -201,6 +159,11 @@ def demonstration(device: Device) -> "Table":
         f"Of the {len(wrong)} ways that both checks refuse, {unseen} put one image in a hundred at most into another class.",
         "Emulated by NumPy; sums are in fp32 throughout.",
     ]
-    return Table(
-        "What the check lets pass, and what accuracy would", columns, lines, pd.DataFrame(found), notes, "checks"
+    return Demonstration(
+        "What the check lets pass, and what accuracy would",
+        heads,
+        lines,
+        frozenset({"Error / bound, layer 1", "layer 2", "scores", "Images in another class", "Accuracy"}),
+        pd.DataFrame(found),
+        notes,
     )

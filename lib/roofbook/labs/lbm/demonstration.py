@@ -1,11 +1,10 @@
-"""What the lab's page says in sentences, and what it shows of the physics. Every number is read or computed, none is typed."""
-
-from typing import TYPE_CHECKING
+"""What it shows of the physics. Every number is read or computed, none is typed."""
 
 import numpy as np
 
+from ...analysis.publication import Demonstration
 from ...devices.contract import Device
-from ...spec.lab import Case, Measured, Variant
+from ...spec.lab import Case, Variant
 from . import LAB
 from .problem import (
     Params,
@@ -19,36 +18,6 @@ from .problem import (
     taylor_green_decay,
 )
 
-if TYPE_CHECKING:
-    from ...report.html import Table
-
-
-def summary(experiment: Measured) -> str:
-    """One paragraph a case. What was not measured is left out."""
-    from ...report.prose import beside_peer, known
-
-    said = []
-    for case in experiment.cases:
-        name = case.name
-        fastest = experiment.fastest(name)
-        against = [f"{experiment.times(fastest, 'sequential', name)} `sequential`"]
-        if experiment.fastest_peer(name) != "openmp":
-            against.append(f"{experiment.times(fastest, 'openmp', name)} C + OpenMP on the host's cores")
-        which = known(against, " and ")
-        alone = known((
-            f"the host alone (`no-compute`) takes {experiment.value('no-compute', name)} a step",
-            f"`soa` takes {experiment.value('soa', name)}",
-        ))  # fmt: skip
-        last = known((
-            f"one grid instead of two (`in-place`) is {experiment.times('in-place', LAB.best, name)} `{LAB.best}`",
-            f"fp16 storage (`half-storage`) is {experiment.times('half-storage', 'in-place', name)} `in-place`",
-        ))  # fmt: skip
-        words = [f"The fastest rung here is `{fastest}`: {experiment.value(fastest, name)} a step"]
-        words[0] += f", which is {which}" if which else ""
-        words += [each[:1].upper() + each[1:] for each in (beside_peer(experiment, name), alone, last)]
-        said.append(f"**{name}.** " + " ".join(f"{each}." for each in words if each))
-    return "\n\n".join(said)
-
 
 def simulate(device: Device, variant: Variant, params: Params, obstacles: np.ndarray, f: np.ndarray) -> np.ndarray:
     """f after `params.iterations` steps of a variant from `f` (9, ny, nx): float64."""
@@ -61,11 +30,9 @@ def simulate(device: Device, variant: Variant, params: Params, obstacles: np.nda
     return after
 
 
-def demonstration(device: Device) -> "Table":
+def demonstration(device: Device) -> Demonstration:
     """Mass in the closed box; mass, momentum and decay of a Taylor-Green vortex; each on the device and in float64."""
     import pandas as pd
-
-    from ...report.html import Cell, Row, Table
 
     variant = LAB.variant(LAB.best)
     box, walls = published()["128x128"]
@@ -98,13 +65,20 @@ def demonstration(device: Device) -> "Table":
          [max(map(abs, momentum(f))) / mass(f) for f in swirled]),
         ("Speed of the vortex, of what it was", theory, [decay(f) for f in swirled]),
     ):  # fmt: skip
-        cells = [Cell(f"{value:.4g}", "num") for value in (exact, own, double)]
-        lines.append(Row([Cell(what), *cells]))
+        cells = [f"{value:.4g}" for value in (exact, own, double)]
+        lines.append([what, *cells])
         records.append({"what": what, "theory": exact, "device": own, "float64": double})
-    columns = [
-        Cell("Quantity"),
-        Cell("Theory", "num"),
-        Cell(f"{variant.name}, fp32", "num"),
-        Cell("Reference, float64", "num"),
+    heads = [
+        "Quantity",
+        "Theory",
+        f"{variant.name}, fp32",
+        "Reference, float64",
     ]
-    return Table(f"Physics on {device.name}", columns, lines, pd.DataFrame(records), [], "physics")
+    return Demonstration(
+        f"Physics on {device.name}",
+        heads,
+        lines,
+        frozenset(heads[1:]),
+        pd.DataFrame(records),
+        [],
+    )

@@ -1,37 +1,15 @@
-"""What the lab's page says in sentences, and what its check and its guard let pass. Every number is read or computed."""
+"""What its check and its guard let pass. Every number is computed."""
 
 import math
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from ...analysis.publication import Demonstration
 from ...devices.contract import Device
 from ...errors import UsageError
-from ...spec.lab import Measured
-from . import LAB
 from .problem import PUBLISHED, Int16, Int32, Layer, check, guard, inputs
-
-if TYPE_CHECKING:
-    from ...report.html import Table
-
-PAIRS = (
-    ("With a group a filter", [("filter-groups", "row-groups")]),
-    ("Pooled by atomic operations", [("atomic-pool", "filter-groups")]),
-    ("Past the first cache", [("uncached", "filter-groups")]),
-    ("Unrolled, and with one index a group", [("unrolled", "filter-groups"), ("shared-index", "unrolled")]),
-    ("With lists in local memory", [("lists", "filter-groups"), ("lists", "unrolled")]),
-    ("With the input in local memory, or as an image", [("input-in-local", "lists"), ("images", "lists")]),
-    ("With lists built once", [("built-lists", "lists")]),
-    ("From registers", [("strips", "built-lists"), ("strips", "unrolled")]),
-    ("With what is zero left out on both sides", [("both-sparse", "built-lists"), ("both-sparse", "strips")]),
-    ("With every product again, from registers", [("tiles", "unrolled"), ("tiles", "strips")]),
-    ("On tensor cores, every product", [("tensor-int8", "tiles"), ("tensor-int8", "strips")]),
-    ("With products of a warpgroup", [("tensor-window", "tensor-prepared"), ("tensor-split-k", "tensor-window")]),
-    ("Beside PyTorch on the GPU", [("strips", "torch-fp32"), ("strips", "torch-tf32"), ("tensor-split-k", "torch-tf32")]),
-    ("Beside PyTorch on the host's CPU", [("built-lists", "torch-cpu"), ("strips", "torch-cpu")]),
-)  # fmt: skip
-"""What changes, and the pairs (rung, held against) that show it."""
 
 SMALL = Layer(PUBLISHED[0].depth, 8, 16, PUBLISHED[0].kernel)
 """Each of its outputs is as many products as one of the published layer."""
@@ -49,13 +27,6 @@ class Outcome(NamedTuple):
     guarded: bool
     passes: bool
     passes_rounded: bool
-
-
-def summary(experiment: Measured) -> str:
-    """One paragraph a case. What was not measured is left out."""
-    from ...report.prose import conclusions
-
-    return conclusions(LAB, experiment)
 
 
 def products_of(x: Int16, weight: Int16) -> Int32:
@@ -146,37 +117,35 @@ def what_passes(seed: int = 0) -> list[Outcome]:
     return outcomes
 
 
-def demonstration(device: Device) -> "Table":
+def demonstration(device: Device) -> Demonstration:
     """What the guard refuses and what the check does. Computed on the host: a device's sums are emulated."""
     import pandas as pd
 
-    from ...report.html import Cell, Row, Table
-
     found = what_passes()
     lines = [
-        Row(
-            [
-                Cell(each.inputs),
-                Cell(each.sums),
-                Cell(f"{each.wrong} of {each.outputs}", "num"),
-                Cell("passes" if each.guarded else "refused"),
-                Cell("passes" if each.passes else "refused" if each.guarded else "not asked"),
-                Cell("passes" if each.passes_rounded else "refused" if each.guarded else "not asked"),
-            ]
-        )
+        [
+            each.inputs,
+            each.sums,
+            f"{each.wrong} of {each.outputs}",
+            "passes" if each.guarded else "refused",
+            "passes" if each.passes else "refused" if each.guarded else "not asked",
+            "passes" if each.passes_rounded else "refused" if each.guarded else "not asked",
+        ]
         for each in found
     ]
-    columns = [
-        Cell("Input and weights"),
-        Cell("Sums in"),
-        Cell("Outputs wrong", "num"),
-        Cell("The guard"),
-        Cell("The check"),
-        Cell("The check of results rounded to fp16"),
+    heads = [
+        "Input and weights",
+        "Sums in",
+        "Outputs wrong",
+        "The guard",
+        "The check",
+        "The check of results rounded to fp16",
     ]
     notes = [
         "The guard asks, before anything runs, whether the absolute products of an output add up to more than int32 holds.",
         "The check asks that no output be wrong. Peers in fp16 and bf16 are allowed what their results' rounding can change.",
         f"Emulated by NumPy on {SMALL.name}, whose outputs are as many products each as the published layer's.",
     ]
-    return Table("What the guard and the check let pass", columns, lines, pd.DataFrame(found), notes, "checks")
+    return Demonstration(
+        "What the guard and the check let pass", heads, lines, frozenset({"Outputs wrong"}), pd.DataFrame(found), notes
+    )

@@ -1,41 +1,20 @@
-"""What the lab's page says in sentences, and what it shows of the arithmetic. Every number is read or computed."""
+"""What it shows of the arithmetic. Every number is computed."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...analysis.publication import Demonstration
 from ...devices.contract import Device
-from ...spec.lab import Case, Measured
+from ...spec.lab import Case
 from ...spec.source import Source
 from . import HERE, LAB, PUBLISHED_PASSES
 from .problem import inputs
 
-if TYPE_CHECKING:
-    from ...report.html import Table
-
 Floats = NDArray[np.float32]
 Problem = dict[str, Floats]
-
-PAIRS = (
-    ("The port alone", [("checked", "sequential")]),
-    ("Without its ifs", [("no-ifs", "checked")]),
-    ("With the cheapest root", [("native-rsqrt", "compiled-sizes")]),
-    ("Through local memory", [("local-memory", "native-rsqrt")]),
-    ("With two elements a work-item", [("tasks-2", "native-rsqrt"), ("float2", "flat")]),
-    (f"With all {PUBLISHED_PASSES} passes in one kernel", [("fused", "float4"), ("fused-float16", "float16")]),
-    ("Beside PyTorch on the GPU", [("float4", "torch-compiled"), ("fused", "torch-fused")]),
-    ("Beside PyTorch on the host's CPU", [("float16", "torch-cpu-compiled"), ("fused-float16", "torch-cpu-fused")]),
-)
-"""What changes, and the pairs (rung, held against) that show it."""
-
-
-def summary(experiment: Measured) -> str:
-    """One paragraph a case. What was not measured is left out."""
-    from ...report.prose import conclusions
-
-    return conclusions(LAB, experiment)
 
 
 class Compared(NamedTuple):
@@ -120,36 +99,33 @@ def fusions(device: Device) -> Iterator[Compared]:
             yield Compared(what, "fused", apart.size, float(apart.max()), float(apart.mean()), differing)
 
 
-def demonstration(device: Device) -> "Table":
+def demonstration(device: Device) -> Demonstration:
     """Errors of the three inverse roots over all of two binades, and bits that differ when the passes are fused."""
     import pandas as pd
 
-    from ...report import format as show
-    from ...report.html import Cell, Row, Table
+    from ...analysis import format as show
 
     found = [*roots(device), *fusions(device)]
     lines = [
-        Row(
-            [
-                Cell(each.what),
-                Cell(each.against),
-                Cell(show.number(each.values, places=0), "num"),
-                Cell(show.number(each.largest), "num"),
-                Cell(show.number(each.mean), "num"),
-                Cell(show.number(each.differing, places=0), "num"),
-                Cell(show.percent(1 - each.differing / each.values), "num"),
-            ]
-        )
+        [
+            each.what,
+            each.against,
+            show.number(each.values, places=0),
+            show.number(each.largest),
+            show.number(each.mean),
+            show.number(each.differing, places=0),
+            show.percent(1 - each.differing / each.values),
+        ]
         for each in found
     ]
-    columns = [
-        Cell("Computed"),
-        Cell("Held against"),
-        *(Cell(head, "num") for head in ("Values", "Largest difference (ulp)", "Mean (ulp)", "Differing", "Same")),
+    heads = [
+        "Computed",
+        "Compared with",
+        *("Values", "Largest difference (ulp)", "Mean (ulp)", "Differing", "Same"),
     ]
     notes = [
         "Inverse roots of every float32 in [1, 4); the same where it is the float32 nearest to the exact one.",
         f"{PUBLISHED_PASSES} passes on a grid of {' x '.join(map(str, ODD))}, one by one and fused; the same where no bit"
         " differs, or both are NaN. Special: zero, denormal, huge, infinite and NaN, as sums r + b and in g.",
     ]
-    return Table(f"Arithmetic on {device.name}", columns, lines, pd.DataFrame(found), notes, "arithmetic")
+    return Demonstration(f"Arithmetic on {device.name}", heads, lines, frozenset(heads[2:]), pd.DataFrame(found), notes)

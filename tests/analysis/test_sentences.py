@@ -2,9 +2,9 @@
 
 import pytest
 
-from roofbook.report.prose import NOT_COMPARED, NOT_MEASURED, known, ratio_text
+from roofbook.analysis.sentences import NOT_COMPARED, NOT_MEASURED, known, ratio_text
 
-from .rows import frame, row
+from ..report.rows import frame, row
 
 CASE = "256x256"
 NOISY = [1e-3 * each for each in (1.0, 1.4, 0.8, 1.3, 0.7, 1.2, 0.9, 1.5, 0.75, 1.1)]

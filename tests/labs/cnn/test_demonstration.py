@@ -5,20 +5,21 @@ from __future__ import annotations
 import math
 from typing import cast
 
+from roofbook.analysis.lab_data import Measured
+from roofbook.analysis.publication import publication
+from roofbook.analysis.sentences import NOT_MEASURED
 from roofbook.devices.contract import Device
 from roofbook.labs.cnn import LAB
 from roofbook.labs.cnn.problem import Outcome, what_passes
-from roofbook.report.prose import NOT_MEASURED
-from roofbook.spec.lab import Measured
 
-from ..known import Known
+from ..known import Known, shown
 
 HOST = cast(Device, None)  # the table is computed without a device
 
 
 def test_the_summary_tells_the_fastest_rung_beside_the_base_and_the_fastest_peer() -> None:
     names = [variant.name for variant in (*LAB.ladder, *LAB.peers)]
-    said = LAB.summary(cast(Measured, Known(LAB, "vectors", "cublas", *names))).split("\n\n")
+    said = publication(LAB).summary(cast(Measured, Known(LAB, "vectors", "cublas", *names))).split("\n\n")
     assert [each.split("**")[1] for each in said] == [f"{case.name}." for case in LAB.cases("test")]
     for text, case in zip(said, LAB.cases("test"), strict=True):
         over = f"so much over on {case.name}"
@@ -27,15 +28,15 @@ def test_the_summary_tells_the_fastest_rung_beside_the_base_and_the_fastest_peer
 
 
 def test_the_summary_leaves_out_what_was_not_measured() -> None:
-    said = LAB.summary(cast(Measured, Known(LAB, "vectors", "fissioned")))
+    said = publication(LAB).summary(cast(Measured, Known(LAB, "vectors", "fissioned")))
     assert said.count("`vectors`: the time of vectors on") == 2 and NOT_MEASURED not in said
     assert "so much over" not in said and "peer" not in said
-    nothing = LAB.summary(cast(Measured, Known(LAB)))
+    nothing = publication(LAB).summary(cast(Measured, Known(LAB)))
     assert nothing.count(NOT_MEASURED) == 2, "once a case the page says that there is none"
 
 
 def test_the_table_says_what_each_check_lets_pass() -> None:
-    table = LAB.demonstration(HOST)
+    table = shown(LAB, HOST)
     outcomes = what_passes()
     assert list(table.frame.columns) == list(Outcome._fields) and len(table.rows) == len(table.frame) == len(outcomes)
     for row, each in zip(table.rows, outcomes, strict=True):
