@@ -212,7 +212,8 @@ class CudaDevice(contract.Device):
     def __init__(self, index: int) -> None:
         import cupy
 
-        self.index = self.nvml_index = index
+        self.index = index
+        self.pci_bus_id = cupy.cuda.runtime.deviceGetPCIBusId(index)
         self.spec = f"cuda:{index}"
         properties = cupy.cuda.runtime.getDeviceProperties(index)
         self.name = properties["name"].decode()

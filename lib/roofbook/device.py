@@ -152,7 +152,8 @@ class Device(ABC):
     local_bytes: int
     max_work_group: int
     max_clock_mhz: int
-    nvml_index: int | None = None
+    pci_bus_id: str | None = None
+    """Of an NVIDIA GPU, by which NVML finds it: `domain:bus:device.function` in hexadecimal. None where no driver tells."""
     multiprocessor: "Multiprocessor | None" = None
     """What groups share on one compute unit, where the backend tells."""
 
