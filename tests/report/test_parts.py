@@ -1,6 +1,8 @@
 """What runs tell besides their time: the parts of it, facts, and what their kernels take of the device."""
 
+import json
 import math
+from typing import Any
 
 import pytest
 
@@ -51,7 +53,10 @@ def test_a_part_that_is_no_time_is_refused(bad: list[float]) -> None:
 
 
 def test_resources_have_the_columns_that_some_variant_tells() -> None:
-    cuda = {"group": "32x8", "groups": 51200, "registers": 37, "local_bytes": 2050, "spill_bytes": 0, "occupancy": 0.75}
+    cuda = {
+        "group": "32x8", "groups": 51200, "registers": 37, "local_bytes": 2050, "spill_bytes": 0, "occupancy": 0.75,
+        "occupancy_by": "driver",
+    }  # fmt: skip
     rows = frame(
         told("port", facts=cuda | {"groups_by_registers": 6}, backend="cuda"),
         told("host", facts={"private_bytes": 12, "local_bytes": 4}, device="cpu", device_name="Some CPU"),
@@ -74,3 +79,34 @@ def test_resources_have_the_columns_that_some_variant_tells() -> None:
     assert [note.split(":")[0] for note in only.notes[1:]] == ["OpenCL"] and len(only.columns) == 3
     with pytest.raises(UsageError, match="no verified variant on 256x256 tells what its kernel takes"):
         report.resources(CaseData(rows, ["wrong", "library"], "256x256"))
+
+
+def test_occupancy_of_an_older_row_is_counted_again_where_the_row_has_what_it_takes() -> None:
+    """An older rule took the registers of a multiprocessor for one pool: 5 groups of 160 where 4 fit."""
+    limits = {"groups_by_local_memory": 228, "groups_by_work_items": 12}
+    old = {"registers": 80, "local_bytes": 0, "groups_by_registers": 5, **limits, "occupancy": 25 / 64}
+    where: dict[str, Any] = {
+        "provenance": json.dumps({"environment": {"device": {"device": "NVIDIA H200, sm_90"}}}),
+        "backend": "cuda",
+    }
+    rows = frame(
+        told("old", facts=old | {"group": "160x1"}, **where),
+        told("groupless", facts=old, **where),
+        told(
+            "new",
+            facts=old | {"group": "160", "groups_by_registers": 4, "occupancy": 0.3125, "occupancy_by": "driver"},
+            **where,
+        ),
+    )
+    table = report.resources(CaseData(rows, ["old", "groupless", "new"], "256x256"))
+    shown = table.frame.set_index("variant")
+    assert shown.groups_by_registers.tolist() == [4, 5, 4]
+    assert shown.occupancy.tolist() == [0.3125, 25 / 64, 0.3125]
+    assert [line.cells[-1].title for line in table.rows] == [
+        "by the rule of cuda_occupancy.h",
+        "",
+        "as the driver counts",
+    ]
+    assert [note for note in table.notes if "older rule" in note] == [
+        "By an older rule, which took all registers for one pool: the groups by registers of groupless."
+    ]

@@ -2,11 +2,13 @@
 
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from ..devices.occupancy import recounted
 from ..errors import UsageError, one_of
 from ..store.parquet import PROFILE
 from . import stats
@@ -47,9 +49,13 @@ class Reading:
 
     @cached_property
     def facts(self) -> Mapping[str, Any]:
-        """What a verified run told besides its time, such as its registers; nothing for the others."""
+        """What a verified run told besides its time, such as its registers; nothing for the others.
+
+        How many groups fit is counted again for rows that are older than today's rule: `occupancy.recounted`.
+        """
         told: dict[str, Any] = json.loads(said(self.row, "extra") or "{}") if self.ok else {}
-        return told
+        architecture = re.search(r", sm_(\d+)", said(self.row, "provenance") or "")  # of the device's identity
+        return recounted(told, int(architecture[1])) if architecture else told
 
     @cached_property
     def parts(self) -> Mapping[str, tuple[float, ...]]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from . import contract
+from . import contract, occupancy
 from .contract import BuildFailed, OutOfMemory, Span, Unsupported
 from .occupancy import CORES, Multiprocessor
 
@@ -33,6 +33,10 @@ class Image(Buffer):
         self.texture = None
 
 
+_CLUSTER = (11, 12, 13)
+"""CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, _HEIGHT and _DEPTH: blocks, 0 where a kernel requires no cluster."""
+
+
 class Kernel(contract.Kernel):
     def __init__(self, kernel: Any, name: str) -> None:
         self.kernel, self.function, self.name = kernel, kernel.kernel, name
@@ -52,6 +56,21 @@ class Kernel(contract.Kernel):
             "constant_bytes": attributes["const_size_bytes"],
             "work_group_limit": attributes["max_threads_per_block"],
         }
+
+    def groups_at_once(self, work_items: int) -> int | None:
+        """By cuOccupancyMaxActiveBlocksPerMultiprocessor (CUDA Driver API, Occupancy), dynamic local memory included.
+
+        None for a kernel with `__cluster_dims__`: the blocks of a cluster find their places together, within one GPC
+        (cuOccupancyMaxActiveClusters counts those), and this number would promise more. For a cooperative launch it holds:
+        times the multiprocessors it is the largest grid that such a launch may have.
+        """
+        import cupy
+
+        driver, function = cupy.cuda.driver, self.function.ptr
+        # An older driver does not know the attribute, and no clusters either: CuPy then has -1.
+        if any(driver.funcGetAttribute(length, function) > 1 for length in _CLUSTER):
+            return None
+        return int(driver.occupancyMaxActiveBlocksPerMultiprocessor(function, work_items, self.dynamic_local_bytes))
 
 
 class Program(contract.Program):
@@ -192,7 +211,8 @@ class CudaDevice(contract.Device):
     def __init__(self, index: int) -> None:
         import cupy
 
-        self.index = self.nvml_index = index
+        self.index = index
+        self.pci_bus_id = cupy.cuda.runtime.deviceGetPCIBusId(index)
         self.spec = f"cuda:{index}"
         properties = cupy.cuda.runtime.getDeviceProperties(index)
         self.name = properties["name"].decode()
@@ -209,7 +229,8 @@ class CudaDevice(contract.Device):
         ask = cupy.cuda.runtime.deviceGetAttribute
         self.multiprocessor = Multiprocessor(
             threads=ask(39, index), groups=ask(106, index), registers=ask(82, index), local_bytes=ask(81, index),
-            reserved_local_bytes=ask(111, index),
+            reserved_local_bytes=ask(111, index), partitions=occupancy.partitions(self.architecture),
+            local_bytes_at_once=occupancy.local_bytes_at_once(self.architecture),
         )  # fmt: skip
 
     def identity(self) -> dict[str, str]:

@@ -381,7 +381,7 @@ class _Aside:
 
 def _sample(cells: list[Cell], policy: Policy, progress: Progress, aside: _Aside) -> None:
     flush = _flush_of(cells[0].device) if policy.cache == "cold" else lambda: None
-    clocks = provenance.Clocks(cells[0].device.nvml_index)
+    clocks = provenance.Clocks(cells[0].device.kind, cells[0].device.pci_bus_id)
     active = []
     for cell in cells:
         progress(cell.variant.name, "warm up")

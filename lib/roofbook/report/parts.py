@@ -30,10 +30,13 @@ RESOURCES = (
 RESOURCES_NOTE = "Registers, spilled and private memory are those of a work-item, local memory is that of a group."
 TELLERS = {
     "cuda": "CUDA: the compiler tells the memories and registers that a kernel takes and the largest group it can have; "
-    "how many groups one multiprocessor holds at once, were each its only limit, follows from these and the driver's.",
+    "how many groups one multiprocessor holds at once, were each its only limit, follows from these and the device's by the "
+    "rule of NVIDIA's cuda_occupancy.h. Occupancy is the driver's own count where the run asked for it, else by that rule; for "
+    "kernels in clusters always by the rule, which knows no clusters and may promise more than fit.",
     "opencl": "OpenCL: the driver tells local and private memory and the largest group, not registers; a CPU has no "
     "occupancy.",
 }
+COUNTED_BY = {"driver": "as the driver counts", "rule": "by the rule of cuda_occupancy.h"}
 
 
 def parts(data: CaseData, parts: Sequence[str], facts: Mapping[str, str] | None = None, caption: str = "") -> Table:
@@ -65,6 +68,10 @@ def resources(data: CaseData, caption: str = "") -> Table:
         raise UsageError(f"no verified variant on {data.case} tells what its kernel takes")
     backends = dict.fromkeys(str(each.row["backend"]) for each in mine)
     notes = [RESOURCES_NOTE] + [said for backend, said in TELLERS.items() if backend in backends]
+    older = [each.variant for each in mine if "occupancy" in each.facts and "occupancy_by" not in each.facts]
+    notes += [
+        f"By an older rule, which took all registers for one pool: the groups by registers of {', '.join(older)}."
+    ] * bool(older)
     return by_variant(data, columns, caption or f"What each kernel takes on {data.case}", notes, "resources")
 
 
@@ -85,9 +92,10 @@ def _fact(fact: str, head: str, readings: Sequence[Reading]) -> Column:
 
 
 def _occupancy(reading: Reading) -> Cell:
-    """Occupancy in per cent."""
+    """Occupancy in per cent; the tooltip says whose count it is."""
     told = fact_cell(reading, "occupancy")
-    return told if told.title else Cell(show.percent(reading.facts["occupancy"]), "num")
+    by = COUNTED_BY.get(reading.facts.get("occupancy_by", ""), "")
+    return told if told.title else Cell(show.percent(reading.facts["occupancy"]), "num", by)
 
 
 def by_variant(data: CaseData, columns: Sequence[Column], caption: str, notes: Sequence[str], css: str) -> Table:

@@ -271,9 +271,9 @@ class Paper(theory.Card):
 
 def test_figures_on_paper_are_those_of_the_data_sheet(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device, "kind", "gpu")
-    monkeypatch.setattr(device, "nvml_index", 0)
+    monkeypatch.setattr(device, "pci_bus_id", "0000:3B:00.0")
     monkeypatch.setattr(device, "compute_units", 132)
-    monkeypatch.setattr(theory, "card", lambda index: Paper())
+    monkeypatch.setattr(theory, "card", lambda pci_bus_id: Paper())
     for name, said in (
         ("copy", 4.8e12), ("fma-float32", 67e12), ("fma-float64", 33.5e12), ("fma-float16", 134e12),
         ("wgmma-f16", 1071e12), ("wgmma-tf32", 535e12), ("wgmma-s8", 2141e12), ("to-device-pinned", 63e9),
@@ -281,7 +281,7 @@ def test_figures_on_paper_are_those_of_the_data_sheet(device: Device, monkeypatc
         found = theory.theory(device, name)
         assert found and found.value == pytest.approx(said, rel=0.01) and found.words
     assert theory.theory(device, "launch") is None
-    monkeypatch.setattr(theory, "card", lambda index: theory.Card((7, 0), None, None, None, None))
+    monkeypatch.setattr(theory, "card", lambda pci_bus_id: theory.Card((7, 0), None, None, None, None))
     assert all(theory.theory(device, variant.name) is None for variant in LAB.ladder)
-    monkeypatch.setattr(theory, "card", lambda index: None)
+    monkeypatch.setattr(theory, "card", lambda pci_bus_id: None)
     assert all(theory.theory(device, variant.name) is None for variant in LAB.ladder)

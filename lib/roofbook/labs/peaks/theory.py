@@ -46,13 +46,13 @@ class Card:
 
 
 @lru_cache
-def card(index: int) -> Card | None:
-    """NVML's figures of the GPU of that number; None where there is no NVML."""
+def card(pci_bus_id: str) -> Card | None:
+    """NVML's figures of the GPU with that PCI bus id; None where there is no NVML, or no such GPU in it."""
     try:
         import pynvml as nvml
 
         nvml.nvmlInit()
-        handle = nvml.nvmlDeviceGetHandleByIndex(index)
+        handle = nvml.nvmlDeviceGetHandleByPciBusId(pci_bus_id)
     except Exception as error:  # NVML's own error type is not to be had where it is not installed
         if type(error).__module__.startswith("pynvml") or isinstance(error, ImportError):
             return None
@@ -82,7 +82,7 @@ def theory(device: Device, ceiling: str) -> Theory | None:
     """The ceiling of that name (a variant of the lab `peaks`) on paper; None where no property tells of it."""
     if device.kind == "cpu":
         return _of_cpu(device, ceiling)
-    found = card(device.nvml_index) if device.nvml_index is not None else None
+    found = card(device.pci_bus_id) if device.pci_bus_id is not None else None
     return _of_card(device, found, ceiling) if found else None
 
 
