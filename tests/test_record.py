@@ -192,7 +192,7 @@ def test_what_this_machine_lacks_is_not_said_of_what_was_measured_there(
     assert "torch-cpu" not in said, "whether PyTorch is on this machine"
     assert "torch-cpu" in shown.ladder("6x1024").frame.set_index("variant").index
     assert "not measured" in next(
-        line for line in shown.ladder("6x1024").text.splitlines() if line.startswith("torch-cpu ")
+        line for line in shown.ladder("6x1024").fitted(400).splitlines() if line.startswith("torch-cpu ")
     )
 
 

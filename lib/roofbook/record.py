@@ -20,6 +20,7 @@ from .errors import UsageError, plain_ctrl_c
 from .experiment import Experiment
 from .measure import Policy
 from .run import Summary
+from .terminal import say
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -71,14 +72,14 @@ def main(
                     "cases": list(cases) or None, "variants": list(variants) or chosen(name, sweeps),
                 }  # fmt: skip
                 experiment = Experiment(name, parameters)
-                print(f"{experiment.lab.title} at scale {scale} on {spec}, {experiment.device.name}", flush=True)
+                say(f"{experiment.lab.title} at scale {scale} on {spec}, {experiment.device.name}")
                 summary = record(experiment, sweeps=sweeps, host=host, limit_s=limit, remeasure=remeasure)
                 seconds = time.perf_counter() - start
-                print(f"{summary}, {seconds:.0f} s\n", flush=True)
+                say(f"{summary}, {seconds:.0f} s\n")
                 done.append((f"{name} {scale} {spec}", summary, seconds))
     for what, summary, seconds in done:
-        print(f"{what}: {summary}, {seconds:.0f} s")
-    print(took(time.perf_counter() - began))
+        say(f"{what}: {summary}, {seconds:.0f} s", hang=2)
+    say(took(time.perf_counter() - began))
 
 
 def chosen(lab: str, sweeps: bool) -> list[str] | None:
@@ -129,9 +130,9 @@ class Told:
         case, _, name = variant.partition(" ")
         now = time.perf_counter()
         if case != self.case:
-            print(f"  {case}", flush=True)
+            say(f"  {case}", hang=4)
         elif now - self.last > QUIET_S:
-            print(f"    {name}: {what}", flush=True)
+            say(f"    {name}: {what}", hang=6)
         else:
             return
         self.case, self.last = case, now

@@ -98,7 +98,7 @@ def ladder(
     ]
     columns += [Cell(rate[1], "num")] if rate else []
     columns += [Cell("Of the bound", "num")] if bound is not None else []
-    columns += [Cell("Error / allowed", "num"), Cell("Samples", "num"), Cell("What changed")]
+    columns += [Cell("Error / allowed", "num"), Cell("Samples", "num"), Cell("What changed", "below")]
     home = home_device(good)
     first = fastest(each for each in good if each.role in ("step", "peer"))
     lines, records = [], []
