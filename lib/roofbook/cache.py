@@ -1,4 +1,4 @@
-"""The folder of what can be made again: compiled C, downloaded images, expanded kernels."""
+"""The folder of what can be made again: compiled C and CUDA, downloaded images, expanded kernels."""
 
 import contextlib
 import hashlib
@@ -13,23 +13,33 @@ def cache_dir() -> Path:
 
 
 def text(kind: str, key: str, make: Callable[[], str]) -> str:
-    """The text that `make` makes, or what it made for the same key before. A file that is not whole is made again.
+    """The text that `make` makes, or what it made for the same key before: as `binary` keeps bytes."""
+    return binary(kind, key, lambda: make().encode()).decode()
 
-    Where the folder cannot be written or read, nothing is kept.
+
+def binary(kind: str, key: str, make: Callable[[], bytes]) -> bytes:
+    """The bytes that `make` makes, or what it made for the same key before. A file that is not whole is made again.
+
+    key: letters and digits, the name of the file. Where the folder cannot be written or read, nothing is kept.
     """
     path = cache_dir() / kind / key
-    with contextlib.suppress(OSError, UnicodeDecodeError):
-        found, _, kept = path.read_text(encoding="utf-8").partition("\n")
+    with contextlib.suppress(OSError):
+        found, _, kept = path.read_bytes().partition(b"\n")
         if found == _digest(kept):
             return kept
     made = make()
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_name(f".{key}.{os.getpid()}.tmp")
-        part.write_text(f"{_digest(made)}\n{made}", encoding="utf-8")
+        part.write_bytes(_digest(made) + b"\n" + made)
         os.replace(part, path)
     return made
 
 
-def _digest(kept: str) -> str:
-    return hashlib.sha256(kept.encode()).hexdigest()
+def key_of(*parts: str) -> str:
+    """A key that other parts do not have."""
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def _digest(kept: bytes) -> bytes:
+    return hashlib.sha256(kept).hexdigest().encode()

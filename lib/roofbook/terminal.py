@@ -251,10 +251,10 @@ class _Layout:
             cells.append((space, right, _wrapped(text, space)))
         height = max((len(lines) for _, _, lines in cells), default=0)
         out = []
-        for at in range(height):
+        for nth in range(height):
             parts = []
             for space, right, lines in cells:
-                text = lines[at] if at < len(lines) else ""
+                text = lines[nth] if nth < len(lines) else ""
                 gap = " " * max(0, space - width(text))
                 parts.append(gap + text if right else text + gap)
             out.append((" " * GAP).join(parts).rstrip(" "))
