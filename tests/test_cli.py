@@ -29,6 +29,7 @@ from roofbook.experiment import PARAMETERS, Experiment
 from roofbook.lab import SCALES
 from roofbook.labs.lenet.network import read_weights
 from roofbook.store import Store
+from roofbook.terminal import width
 
 Cli = Callable[..., tuple[int, str, str]]
 DIALECT = Path(cli.__file__).parent / "dialect"
@@ -237,6 +238,7 @@ def measured(place: Path) -> Path:
     out, err = run.communicate()
     assert (run.returncode, err) == (0, "")
     assert "The ladder on 40x24" in out and "book/labs/lbm.ipynb" in out
+    assert max(map(width, out.splitlines())) <= 80, "what a pipe is taken to hold"
     assert re.search(r"^fused .* \d", out, re.M) and re.search(r"^soa .*not measured", out, re.M)
     return place
 
@@ -270,6 +272,7 @@ def test_rerun_appends_one_row_and_touches_no_other(measured: Path, roofbook: Cl
     code, out, err = roofbook("rerun", "lbm", "fused", "40x24", "--no-page")
     assert (code, err) == (0, "")
     assert re.search(r"^1 cell measured; run \S+\nfused on 40x24: [\d.]+\s.?s per step$", out, re.M)
+    assert max(map(width, out.splitlines())) <= 80
     after = rows(measured)
     new = after[~after["run"].isin(before["run"])]
     assert list(zip(new["variant"], new["case"], new["role"], new["scale"], strict=True)) == [
@@ -438,6 +441,7 @@ def test_build_executes_what_is_stale_and_nothing_else(
     monkeypatch.setattr(execute, "execute", recorded)
     monkeypatch.setattr(site, "build", lambda root, progress: root / "index.html")
     first, again = roofbook("build"), roofbook("build")
+    assert max(map(width, first[1].replace(f"{measured}/index.html", "").splitlines())) <= 80
     assert first[0] == again[0] == 0
     assert [parameters["variants"] for parameters in executed] == [["sequential", "fused"]], "rows were added: once"
     assert "Executing lbm.ipynb with " in first[1] and "Executing" not in again[1]

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from roofbook import labs, quickest
+from roofbook.errors import UsageError
 from roofbook.labs.lbm import _quickest
 from roofbook.store import Store
 
@@ -96,7 +97,7 @@ def test_without_a_store_there_is_a_plain_default(tmp_path: Path, monkeypatch: p
     folder.mkdir(parents=True)
     (folder / "torn.parquet").write_bytes(b"PAR1")
     assert chosen(Store(tmp_path / "results"))[0].variant.name == LBM.best
-    monkeypatch.setattr(quickest, "project_root", lambda: (_ for _ in ()).throw(quickest.UsageError("nowhere")))
+    monkeypatch.setattr(quickest, "project_root", lambda: (_ for _ in ()).throw(UsageError("nowhere")))
     assert quickest.here() is None
 
 
@@ -118,4 +119,4 @@ def test_on_the_devices_on_record_it_is_the_fastest_of_single_precision(
     small: Any = Place(compute_units=16)
     assert not any(
         "persistent" in each.variant.plan.__name__.lower() for each in _quickest(small, LBM.case(case, "published"))
-    )  # type: ignore[attr-defined]
+    )

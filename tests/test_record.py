@@ -17,6 +17,7 @@ from roofbook.device import Unsupported
 from roofbook.experiment import Experiment
 from roofbook.recorded import Record, records, sections
 from roofbook.store import Store
+from roofbook.terminal import width
 
 ROOT = Path(__file__).parents[1]
 VARIANTS = ("sequential", "checked", "native-rsqrt", "float4", "fused")
@@ -39,6 +40,7 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("out")
     for each in (recorded(folder, labs=("peaks",)), recorded(folder, *variants(*VARIANTS), labs=("stencil",))):
         assert each.exit_code == 0, each.output
+        assert max(map(width, each.output.splitlines())) <= 80
     return folder
 
 

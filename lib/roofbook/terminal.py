@@ -163,8 +163,8 @@ class _Layout:
             yield from (rule, *head, rule, *body)
         yield drawn[-1][2]
         for at in self.alike:
-            head, first = self.said[0][at].text, self._cell(self.said[1], at)
-            yield from prose(f"{head}: {first.text}" if head else first.text, self.most)
+            name, all_say = self.said[0][at].text, self._cell(self.said[1], at).text
+            yield from prose(f"{name}: {all_say}" if name else all_say, self.most)
         for note in self.table.notes:
             yield from prose(note, self.most)
 
