@@ -32,6 +32,7 @@ from roofbook.labs.lenet.network import read_weights
 from roofbook.spec import registry
 from roofbook.spec.lab import SCALES
 from roofbook.store.parquet import Store
+from roofbook.terminal import width
 
 Cli = Callable[..., tuple[int, str, str]]
 DIALECT = Path(cli.__file__).parent / "spec" / "dialect"
@@ -99,7 +100,7 @@ def test_the_help_of_a_command_names_every_option_and_fits_a_terminal(roofbook: 
 def test_devices_are_listed_by_the_names_that_open_them(roofbook: Cli) -> None:
     code, out, _ = roofbook("devices")
     assert code == 0
-    assert [line.split()[0] for line in out.splitlines()] == [device.spec for device in devices()]
+    assert [line.split()[0] for line in out.splitlines() if line[0] != " "] == [device.spec for device in devices()]
 
 
 def test_no_device_says_how_to_get_one(roofbook: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -240,6 +241,7 @@ def measured(place: Path) -> Path:
     out, err = run.communicate()
     assert (run.returncode, err) == (0, "")
     assert "The ladder on 40x24" in out and "book/labs/lbm.ipynb" in out
+    assert max(map(width, out.splitlines())) <= 80, "what a pipe is taken to hold"
     assert re.search(r"^fused .* \d", out, re.M) and re.search(r"^soa .*not measured", out, re.M)
     return place
 
@@ -253,7 +255,10 @@ def test_run_measures_what_was_asked_for_and_the_second_time_nothing(measured: P
     assert len(rows(measured)) == len(before)
 
 
-def test_explain_says_the_state_of_every_cell_and_why(measured: Path, roofbook: Cli) -> None:
+def test_explain_says_the_state_of_every_cell_and_why(
+    measured: Path, roofbook: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     code, out, _ = roofbook("explain", "lbm", "--scale", "test")
     assert code == 0
     states = {line.split()[0]: line for line in out.splitlines() if " 40x24 " in line}
@@ -270,6 +275,7 @@ def test_rerun_appends_one_row_and_touches_no_other(measured: Path, roofbook: Cl
     code, out, err = roofbook("rerun", "lbm", "fused", "40x24", "--no-page")
     assert (code, err) == (0, "")
     assert re.search(r"^1 cell measured; run \S+\nfused on 40x24: [\d.]+\s.?s per step$", out, re.M)
+    assert max(map(width, out.splitlines())) <= 80
     after = rows(measured)
     new = after[~after["run"].isin(before["run"])]
     assert list(zip(new["variant"], new["case"], new["role"], new["scale"], strict=True)) == [
@@ -384,6 +390,7 @@ def test_train_makes_weights_and_says_what_they_reach(roofbook: Cli, some_images
     code, out, err = roofbook(*wanted, str(out_file), "--seed", "7")
     assert (code, err) == (0, "")
     lines = out.splitlines()
+    lines[3:] = [" ".join(lines[3:])]  # wrapped
     assert lines[0] == "training on Fashion-MNIST, 64 images of its train set"
     assert re.fullmatch(r"epoch 2 of 2: loss \d\.\d{4}", lines[2])
     reached = re.fullmatch(rf"accuracy (0\.\d+) on Fashion-MNIST, 64 .*; the weights are in {out_file}", lines[3])
@@ -437,6 +444,7 @@ def test_build_executes_what_is_stale_and_nothing_else(
     monkeypatch.setattr(execute, "execute", recorded)
     monkeypatch.setattr(site, "build", lambda root, progress: root / "index.html")
     first, again = roofbook("build"), roofbook("build")
+    assert max(map(width, first[1].replace(f"{measured}/index.html", "").splitlines())) <= 80
     assert first[0] == again[0] == 0
     assert [parameters["variants"] for parameters in executed] == [["sequential", "fused"]], "rows were added: once"
     assert "Executing lbm.ipynb with " in first[1] and "Executing" not in again[1]

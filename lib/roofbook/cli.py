@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .errors import Failed, UsageError, plain_ctrl_c
+from .terminal import say
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,7 +69,7 @@ def devices() -> None:
         raise UsageError("no device: `pip install 'pyopencl[pocl]'` brings one for the CPU")
     for device in found:
         units = f", {device.compute_units} compute units" if device.kind == "gpu" else ""
-        print(f"{device.spec:10} {device.kind}  {device.name}{units} ({device.identity()['platform']})")
+        say(f"{device.spec:10} {device.kind}  {device.name}{units} ({device.identity()['platform']})", hang=16)
 
 
 @app.command()
@@ -79,9 +80,9 @@ def labs() -> None:
 
     for name in all_labs.names():
         lab = all_labs.get(name)
-        print(f"{name:10} {lab.title}: {len(lab.ladder)} variants, {len(lab.peers)} peers")
+        say(f"{name:10} {lab.title}: {len(lab.ladder)} variants, {len(lab.peers)} peers", hang=11)
         for scale in SCALES:
-            print(f"           {scale:10} {', '.join(case.name for case in lab.cases(scale))}")
+            say(f"           {scale:10} {', '.join(case.name for case in lab.cases(scale))}", hang=22)
 
 
 @app.command()
@@ -109,7 +110,7 @@ def run(lab: str, scale: str, device: str, results: str, parameter: tuple[tuple[
     page = execute.execute(root, root / "experiments" / f"{lab}.ipynb", given)
     for case in experiment.cases:
         print(experiment.ladder(case.name).text, end="\n\n")
-    print(f"The executed notebook: {page.relative_to(root)}; `roofbook build` renders it.")
+    say(f"The executed notebook: {page.relative_to(root)}; `roofbook build` renders it.")
 
 
 def _literal(text: str) -> Any:
@@ -164,26 +165,26 @@ def rerun(
         )
     finally:
         tell.end()
-    print(done)
+    say(str(done))
     now = experiment.plan()[0]
     if now.state == "failed":
         raise Failed(f"{variant} on {case}: {now.why}")
-    print(f"{variant} on {case}: {time_text(experiment.data.rows, variant, case)} per {experiment.lab.unit}")
+    say(f"{variant} on {case}: {time_text(experiment.data.rows, variant, case)} per {experiment.lab.unit}")
     if not page:
         return
     if not shown:
-        print("There is no page to show it yet; `roofbook build` makes one")
+        say("There is no page to show it yet; `roofbook build` makes one")
         return
     whole = Experiment(lab, shown, root)
     planned = whole.plan()
     if whole.store.root != experiment.store.root or now.cell_key not in {cell.cell_key for cell in planned}:
-        print(f"The page of {lab} does not show this cell: it was made with {_said(shown)}")
+        say(f"The page of {lab} does not show this cell: it was made with {_said(shown)}")
         return
     due = sum(cell.state != "fresh" for cell in planned)
-    print(f"Making the page again{f'; {due} more of its cells are not fresh, and measured' if due else ''}")
+    say(f"Making the page again{f'; {due} more of its cells are not fresh, and measured' if due else ''}")
     execute.execute(root, notebook, shown)
     fragments.renew(root)
-    print(site.build(root))
+    say(str(site.build(root)))
 
 
 @app.command()
@@ -224,7 +225,7 @@ def profile(lab: str, variant: str, case: str, scale: str, device: str, results:
     finally:
         tell.end()
     print(experiment.counters(case).text)
-    print(done)
+    say(str(done))
     now = ncu.plan(known, size, chosen, experiment.device, store, policy)
     if variant != "all" and now[0].state == "failed":
         raise Failed(f"{variant} on {case}: {now[0].why}")
@@ -266,7 +267,10 @@ def diff(lab: str, variant: str) -> None:
     if chosen.source and parent.source:
         text = chosen.source.diff(parent.source, (parent.name, chosen.name))
     differs = ", ".join(chosen.differs)
-    print(text or f"The kernel is the same as in {parent.name}; what differs: {differs}. {chosen.change}")
+    if text:
+        print(text)
+    else:
+        say(f"The kernel is the same as in {parent.name}; what differs: {differs}. {chosen.change}")
 
 
 @app.command()
@@ -313,13 +317,13 @@ def build(fresh: bool, scale: str | None, device: str | None) -> None:
         if fresh or execute.stale(root, notebook, parameters):
             due[notebook] = parameters
     if due:
-        print("Drawing what is on record", flush=True)
+        say("Drawing what is recorded")
         recorded_html.draw(root)
     for notebook, parameters in due.items():
-        print(f"Executing {notebook.name} with {_said(parameters)}", flush=True)
+        say(f"Executing {notebook.name} with {_said(parameters)}")
         execute.execute(root, notebook, parameters)
     fragments.renew(root)
-    print(f"The book is built: {site.build(root, progress=print)}")
+    say(f"The book is built: {site.build(root, progress=say)}")
 
 
 @app.command()
@@ -444,7 +448,7 @@ def train(lab: str, data_dir: str | None, seed: int, epochs: int, out: Path | No
         raise one_of("lab with weights", lab, trainable)
     made = importlib.import_module(f".labs.{lab}.train", __package__)
     try:
-        print(made.make(data_dir, seed, epochs, out, lambda line: print(line, flush=True)))
+        say(made.make(data_dir, seed, epochs, out, say))
     except KeyboardInterrupt:
         _stop("stopped; no weights were written", 130)
 
@@ -474,7 +478,7 @@ def export(sql: str, out: Path | None, results: str) -> None:
     role is profile the time is one under a profiler.
 
     \b
-      roofbook export "select variant, median(list_min(samples_s)) from cells group by all"
+      roofbook export "select variant, count(*) from cells group by all"
       roofbook export --out cells.parquet
     """
     from .paths import project_root

@@ -22,15 +22,15 @@ def project_root(start: Path | None = None) -> Path:
     raise UsageError(f"{here} is not in a checkout of Roofbook: no folder with experiments/ and _config.yml above it")
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a file so that whoever reads it, now or after a crash, finds the old text or the new one, never a part.
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write a file so that whoever reads it, now or after a crash, finds the old content or the new one, never a part.
 
-    Folders that are missing are made. The text is aside until it is complete, then takes the name in one step.
+    Folders that are missing are made. The content is aside until it is complete, then takes the name in one step.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
     try:
-        part.write_text(text, encoding="utf-8")
+        part.write_bytes(content.encode() if isinstance(content, str) else content)
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
@@ -42,20 +42,30 @@ def cache_dir() -> Path:
 
 
 def cached_text(kind: str, key: str, make: Callable[[], str]) -> str:
-    """The text that `make` makes, or what it made for the same key before. A file that is not whole is made again.
+    """The text that `make` makes, or what it made for the same key before: as `cached` keeps bytes."""
+    return cached(kind, key, lambda: make().encode()).decode()
 
-    Where the folder cannot be written or read, nothing is kept.
+
+def cached(kind: str, key: str, make: Callable[[], bytes]) -> bytes:
+    """The bytes that `make` makes, or what it made for the same key before. A file that is not whole is made again.
+
+    key: letters and digits, the name of the file. Where the folder cannot be written or read, nothing is kept.
     """
     path = cache_dir() / kind / key
-    with contextlib.suppress(OSError, UnicodeDecodeError):
-        found, _, kept = path.read_text(encoding="utf-8").partition("\n")
+    with contextlib.suppress(OSError):
+        found, _, kept = path.read_bytes().partition(b"\n")
         if found == _digest(kept):
             return kept
     made = make()
     with contextlib.suppress(OSError):
-        write_whole(path, f"{_digest(made)}\n{made}")
+        write_whole(path, _digest(made) + b"\n" + made)
     return made
 
 
-def _digest(kept: str) -> str:
-    return hashlib.sha256(kept.encode()).hexdigest()
+def cache_key(*parts: str) -> str:
+    """A key that other parts do not have."""
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def _digest(kept: bytes) -> bytes:
+    return hashlib.sha256(kept).hexdigest().encode()

@@ -264,7 +264,7 @@ def compared(kept: Store) -> list[Comparison]:
 def test_the_table_has_a_column_a_place_and_a_pair(tmp_path: Path) -> None:
     (_, case, _) = compared(small(tmp_path))
     table = report.comparison(case)
-    lines = {line.split("  ")[0]: line.replace("\u202f", " ") for line in table.text.splitlines()}
+    lines = {line.split("  ")[0]: line.replace("\u202f", " ") for line in table.fitted(400).splitlines()}
     assert table.caption == "Lattice Boltzmann, 128x128: time per step in µs"
     assert re.search(r" 10\.0 \[.+\] +20\.0 \[.+\] +400 \[.+\] +70\.3 \(Tesla P100\) +faster 2\.00 ", lines["fused"])
     assert re.search(r"failed: out of <memory> +10\.0 .* not measured ", lines["tree"])
@@ -309,7 +309,10 @@ def roofbook(tmp_path: Path, command: Any) -> Any:
     return partial(command, "compare", "--results", str(tmp_path))
 
 
-def test_the_command_prints_all_places_or_those_asked_for(roofbook: Any, tmp_path: Path) -> None:
+def test_the_command_prints_all_places_or_those_asked_for(
+    roofbook: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
     assert roofbook("lbm", GRID)[::2] == (
         2,
         "error: lbm was not measured at scale published or large yet; `roofbook run lbm --scale published` does it\n",

@@ -398,7 +398,7 @@ def test_an_empty_store_judges_nothing_and_still_lists_every_claim(tmp_path: Pat
     found = judge(tmp_path)
     assert len(found) == 16 and all(line.outcomes == {} for lines in found.values() for line in lines)
     table = report.claims([line for lines in found.values() for line in lines], "A lab")
-    assert table.text.count("not measured") == 16 and table.frame.empty
+    assert table.fitted(400).count("not measured") == 16 and table.frame.empty
 
 
 def test_a_claim_is_judged_by_its_cells(tmp_path: Path) -> None:
@@ -499,7 +499,7 @@ def measured(folder: Path) -> Path:
 def test_the_tables_show_published_and_ours_with_its_interval_and_the_cells_behind(tmp_path: Path) -> None:
     lines = verdicts.judged(registry.get("convpool"), Store(measured(tmp_path)))
     table = report.claims(lines, "A lab")
-    text = {line.split("  ")[0]: line for line in table.text.replace("\u202f", " ").splitlines()}
+    text = {line.split("  ")[0]: line for line in table.fitted(400).replace("\u202f", " ").splitlines()}
     assert re.search(r"512x512x32x32-k3 +4\.5 +holds weaker 2\.00 \[[\d.]+, [\d.]+\]$", text["grid"])
     assert re.search(r" 0\.2 % +holds weaker 1\.00 %$", text["pool-kernel"])
     assert text["input-shared"].endswith("not measured (input-in-local failed: <no> memory)")
@@ -507,7 +507,7 @@ def test_the_tables_show_published_and_ours_with_its_interval_and_the_cells_behi
     assert any(re.match(r"NVIDIA H200, CUDA: 1\d not measured, ", note) for note in table.notes)
     frame = table.frame.set_index("id")
     assert frame.loc["grid", "verdict"] == "holds weaker" and frame.loc["grid", "ours"] == pytest.approx(2, rel=0.01)
-    behind = report.behind(lines, {line.id: f"command of {line.id}" for line in lines}, "A lab").text
+    behind = report.behind(lines, {line.id: f"command of {line.id}" for line in lines}, "A lab").fitted(400)
     assert re.search(r"grid .* row-groups, filter-groups on 512x512x32x32-k3 .* command of grid\n", behind)
 
 
@@ -526,7 +526,8 @@ def test_the_command_prints_all_labs_or_one_and_all_devices_or_one(roofbook: Any
     measured(tmp_path)
     code, out, err = roofbook("--lab", "convpool", "--on", "nvidia-h200")
     assert (code, err) == (0, "") and "NVIDIA H200, CUDA" in out and "Lattice" not in out
-    assert "roofbook run convpool --scale published -p variants '[row-groups, filter-groups]'" in out
+    pasted = " ".join(out.replace("\\\n", "").split())
+    assert "roofbook run convpool --scale published -p variants '[row-groups, filter-groups]'" in pasted
     assert roofbook("--on", "nvidia-h100")[2].startswith(
         "error: unknown device with cells behind a claim 'nvidia-h100'; "
     )

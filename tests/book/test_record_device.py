@@ -19,6 +19,7 @@ from roofbook.book.recorded import RecordedPage, sections
 from roofbook.devices.contract import Unsupported
 from roofbook.spec import registry
 from roofbook.store.parquet import Store
+from roofbook.terminal import width
 
 ROOT = Path(__file__).parents[2]
 VARIANTS = ("sequential", "checked", "native-rsqrt", "float4", "fused")
@@ -41,6 +42,7 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("out")
     for each in (recorded(folder, labs=("peaks",)), recorded(folder, *variants(*VARIANTS), labs=("stencil",))):
         assert each.exit_code == 0, each.output
+        assert max(map(width, each.output.splitlines())) <= 80
     return folder
 
 
@@ -197,7 +199,7 @@ def test_what_this_machine_lacks_is_not_said_of_what_was_measured_there(
     assert "torch-cpu" not in said, "whether PyTorch is on this machine"
     assert "torch-cpu" in shown.ladder("6x1024").frame.set_index("variant").index
     assert "not measured" in next(
-        line for line in shown.ladder("6x1024").text.splitlines() if line.startswith("torch-cpu ")
+        line for line in shown.ladder("6x1024").fitted(400).splitlines() if line.startswith("torch-cpu ")
     )
 
 

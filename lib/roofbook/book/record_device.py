@@ -20,6 +20,7 @@ from ..measure import schedule
 from ..measure.case_run import Policy
 from ..measure.schedule import Summary
 from ..spec import registry
+from ..terminal import say
 from .experiment import Experiment
 
 
@@ -72,14 +73,14 @@ def main(
                     "cases": list(cases) or None, "variants": list(variants) or chosen(name, sweeps),
                 }  # fmt: skip
                 experiment = Experiment(name, parameters)
-                print(f"{experiment.lab.title} at scale {scale} on {spec}, {experiment.device.name}", flush=True)
+                say(f"{experiment.lab.title} at scale {scale} on {spec}, {experiment.device.name}")
                 summary = record(experiment, sweeps=sweeps, host=host, limit_s=limit, remeasure=remeasure)
                 seconds = time.perf_counter() - start
-                print(f"{summary}, {seconds:.0f} s\n", flush=True)
+                say(f"{summary}, {seconds:.0f} s\n")
                 done.append((f"{name} {scale} {spec}", summary, seconds))
     for what, summary, seconds in done:
-        print(f"{what}: {summary}, {seconds:.0f} s")
-    print(took(time.perf_counter() - began))
+        say(f"{what}: {summary}, {seconds:.0f} s", hang=2)
+    say(took(time.perf_counter() - began))
 
 
 def chosen(lab: str, sweeps: bool) -> list[str] | None:
@@ -132,9 +133,9 @@ class Told:
         case, _, name = variant.partition(" ")
         now = time.perf_counter()
         if case != self.case:
-            print(f"  {case}", flush=True)
+            say(f"  {case}", hang=4)
         elif now - self.last > QUIET_S:
-            print(f"    {name}: {what}", flush=True)
+            say(f"    {name}: {what}", hang=6)
         else:
             return
         self.case, self.last = case, now

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from ..errors import Failed, UsageError
+from ..terminal import say
 
 FINGERPRINT = "fingerprint"
 
@@ -30,13 +31,13 @@ def build(root: Path, *, out: Path | None = None, progress: Callable[[str], None
     `out` is the folder that gets `_build/` (the checkout itself unless given). Nothing is built where nothing changed.
     Raises SiteFailed with the builder's warnings, each of which is an error.
     """
-    say = progress or (lambda _: None)
+    tell = progress or (lambda _: None)
     build_dir = (out or root) / "_build"
     index = build_dir / "html" / "index.html"
     if not stale(root, out=out):
-        say("The site is up to date")
+        tell("The site is up to date")
         return index
-    say("Building the site")
+    tell("Building the site")
     before = _fingerprint(root)  # a page edited meanwhile leaves the site stale, as it should
     command = [sys.executable, "-c", _JUPYTER_BOOK, "build", str(root / "book"), "--path-output", str(out or root)]
     command += ["-W", "--keep-going", "-q"]
@@ -80,7 +81,7 @@ def serve(site: Path, port: int = 8000) -> None:
     except OSError as error:
         raise UsageError(f"port {port} cannot be used ({error.strerror}); choose another by --port") from None
     with server:
-        print(f"Serving on http://127.0.0.1:{server.server_address[1]} (Ctrl-C ends it)", flush=True)
+        say(f"Serving on http://127.0.0.1:{server.server_address[1]} (Ctrl-C ends it)")
         try:
             server.serve_forever()
         except KeyboardInterrupt:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import paths
 from . import contract, occupancy
 from .contract import BuildFailed, OutOfMemory, Span, Unsupported
 from .occupancy import CORES, Multiprocessor
@@ -316,17 +317,25 @@ class CudaDevice(contract.Device):
 
 
 def _module_for_architecture(text: str, options: Sequence[str]) -> Any:
-    """A module for an architecture that the options name. CuPy names its own, and knows no `sm_90a`."""
+    """A module for an architecture that the options name. CuPy names its own, and knows no `sm_90a`.
+
+    What was compiled is kept on disk, as CuPy keeps what it compiles itself (in ~/.cupy/kernel_cache).
+    """
     import cupy
     from cupy_backends.cuda.libs import nvrtc
 
-    program = nvrtc.createProgram(text, "kernel.cu", (), ())
-    try:
-        nvrtc.compileProgram(program, ("--std=c++17", *options))
-    except nvrtc.NVRTCError as error:
-        raise BuildFailed(_first_error(nvrtc.getProgramLog(program))) from error
+    def compiled() -> bytes:
+        program = nvrtc.createProgram(text, "kernel.cu", (), ())
+        try:
+            nvrtc.compileProgram(program, all_options)
+        except nvrtc.NVRTCError as error:
+            raise BuildFailed(_first_error(nvrtc.getProgramLog(program))) from error
+        return bytes(nvrtc.getCUBIN(program))
+
+    all_options = ("--std=c++17", *options)
+    key = paths.cache_key(text, *all_options, *map(str, nvrtc.getVersion()))
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
-        file.write(nvrtc.getCUBIN(program))
+        file.write(paths.cached("cubin", key, compiled))
         file.flush()
         module = cupy.RawModule(path=file.name)
         module.compile()

@@ -25,7 +25,7 @@ def claims(lines: "Sequence[Judged]", title: str) -> Table:
     import pandas as pd
 
     places = list(lines[0].outcomes) if lines else []
-    columns = [Cell("Claim"), Cell("What the report says"), Cell("On"), Cell("Published", "num published")]
+    columns = [Cell("Claim"), Cell("What the report says"), Cell("On", "key"), Cell("Published", "num published")]
     columns += [Cell(str(place)) for place in places] or [Cell("Ours")]
     rows, records = [], []
     for _, group in groupby(lines, key=lambda line: line.id):
@@ -52,7 +52,7 @@ def behind(lines: "Sequence[Judged]", commands: dict[str, str], title: str) -> T
     """The cells behind each claim, and the command that measures them again. commands: by the claim's id; '' for none."""
     import pandas as pd
 
-    columns = [Cell("Claim"), Cell("Shown by"), Cell("Cells"), Cell("To measure them again")]
+    columns = [Cell("Claim"), Cell("Shown by"), Cell("Cells"), Cell("To measure them again", "command")]
     rows, records = [], []
     for name, group in groupby(lines, key=lambda line: line.id):
         first, *more = group

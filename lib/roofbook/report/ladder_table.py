@@ -75,7 +75,7 @@ def ladder(data: CaseData, caption: str = "") -> Table:
             lambda each: (value(each.row, "error"), value(each.row, "bound")),
         ),
         samples_column(),
-        Column(Cell("What changed"), lambda each: changed(each.variant), always=changed),
+        Column(Cell("What changed", "below"), lambda each: changed(each.variant), always=changed),
     ]  # fmt: skip
     home = home_device(good)
     first = fastest(each for each in good if each.role in ("step", "peer"))

@@ -49,7 +49,8 @@ def states(cells: Iterable[Mapping[str, Any] | object], caption: str = "") -> Ta
         for state, meaning in STATES.items()
         if any(record["state"] == state for record in records)
     ]
-    columns = [Cell(name) for name in ("Variant", "Case", "Backend", "Device", "State", "Why")]
+    columns = [Cell("Variant"), Cell("Case", "key"), *(Cell(name) for name in ("Backend", "Device", "State"))]
+    columns += [Cell("Why", "below")]
     return Table(
         caption or "State of every cell",
         columns,

@@ -3,15 +3,16 @@
 The ladder follows the published report; past its end stand the fields' own next steps: bytes, one grid, half precision.
 """
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...devices.contract import Device
+from ...devices.contract import BuildFailed, Device, DriverFailed, OutOfMemory, Unsupported
 from ...devices.find import open_device
 from ...errors import UsageError
 from ...peers import missing
@@ -30,6 +31,9 @@ from .problem import (
     published,
     reference,
 )
+
+if TYPE_CHECKING:
+    from ...analysis.quickest import Choice
 
 HERE = Path(__file__).parent
 
@@ -468,39 +472,90 @@ def _open_and_undriven(case: Case, start: np.ndarray) -> np.ndarray:
 
 
 def simulate(
-    device_spec: str, variant: str | None, params: Params, obstacles: np.ndarray
+    device_spec: str,
+    variant: str | None,
+    params: Params,
+    obstacles: np.ndarray,
+    tell: Callable[[str], None] = lambda line: None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Run a whole case as the course's program does, from fluid at rest.
+    """Run a whole case as the course's program does, from fluid at rest. `tell` gets a line: which variant runs, and why.
 
     Returns f (9, ny, nx) and av_vels (iterations,), float32. Raises UsageError for an unknown device or variant, or one
     that is not for this device or case.
     """
-    lab = LAB
-    device = open_device(device_spec, lab.home)
+    device = open_device(device_spec, LAB.home)
     case = Case(f"{params.nx}x{params.ny}", "course", asdict(params), params.iterations)
-    chosen = lab.variant(variant) if variant else _quickest(device, case)
-    why = lab.excuse(chosen, case) or (None if device.backend in chosen.backends else f"not on {device.spec}")
-    if why or chosen not in lab.ladder or chosen.role == "probe":
-        raise UsageError(f"variant {chosen.name!r} cannot run this: {why or 'it simulates nothing'}")
-    if chosen.plan in (plans.KeptPartials, plans.Vectors, plans.InPlace):
+    candidates = [_named(variant, device, case)] if variant else _quickest(device, case)
+    for choice in candidates:
+        try:
+            done = _simulated(choice.variant, device, case, params, obstacles)
+        except (BuildFailed, DriverFailed, OutOfMemory, Unsupported) as error:
+            why = str(error).splitlines()[0]
+            if choice is candidates[-1]:
+                raise UsageError(f"variant {choice.variant.name!r} cannot run this: {why}") from error
+            tell(f"{choice.variant.name} cannot run this: {why}")
+        else:
+            tell(f"{choice}")
+            return done
+    raise AssertionError("there is one candidate at least")
+
+
+def _simulated(
+    chosen: Variant, device: Device, case: Case, params: Params, obstacles: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    if chosen.plan in _IN_CHUNKS:
         # A whole run's partial sums may not fit the device: add them up as often as 64 MiB of them fill.
         slots = params.nx * params.ny // 16
         chosen = replace(chosen, options={"chunk": max(2, (16 << 20) // slots), **chosen.options})
     run = chosen.plan(
         device, chosen, case, {"params": params, "obstacles": obstacles, "f": initial(params, np.float32)}
     )
-    run.reset()
-    run.run()
-    outputs = run.outputs()
-    run.close()
+    assert isinstance(run, plans.Simulation)
+    try:
+        plans.Simulation.reset(run)  # the state alone: that no partial sum is left unwritten is for `measure` to check
+        run.run()
+        outputs = run.outputs()
+    finally:
+        run.close()
     return outputs["f"].astype(np.float32), outputs["av_vels"].astype(np.float32)
 
 
-def _quickest(device: Device, case: Case) -> Variant:
-    """The rung for a user who names none."""
-    names = {"cuda": ("in-place",), "opencl": ("vectors",) if device.kind == "cpu" else ("in-place",)}
-    candidates = [LAB.variant(name) for name in (*names[device.backend], LAB.best)]
-    return next(variant for variant in candidates if not LAB.excuse(variant, case))
+_IN_CHUNKS = (plans.KeptPartials, plans.Vectors, plans.InPlace)
+
+
+def _named(name: str, device: Device, case: Case) -> "Choice":
+    """The variant that a user names. UsageError where it cannot run."""
+    from ...analysis.quickest import Choice
+
+    chosen = LAB.variant(name)
+    why = LAB.excuse(chosen, case) or (None if device.backend in chosen.backends else f"not on {device.spec}")
+    if why or chosen not in LAB.ladder or chosen.role == "probe":
+        raise UsageError(f"variant {name!r} cannot run this: {why or 'it simulates nothing'}")
+    return Choice(chosen, "as asked for")
+
+
+def _quickest(device: Device, case: Case) -> "list[Choice]":
+    """The rungs for a user who names none, the fastest first, of those that keep the course's single precision."""
+    from ...analysis.quickest import choices, here
+
+    def cells(name: str) -> float:
+        return math.prod(shape(name))
+
+    def fits(variant: Variant) -> bool:
+        """Whether all blocks of a persistent kernel can run at once, and 32 bits number the partial sums that a plan keeps."""
+        if variant.plan is plans.Persistent:
+            rows = plans.rows_of_a_block(case.params["nx"], case.params["ny"], plans.Persistent.blocks_at_most)
+            if case.params["ny"] // rows > device.compute_units:
+                return False
+        return variant.plan in _IN_CHUNKS or cells(case.name) / 16 * case.units < 2**31
+
+    runnable = [
+        variant
+        for variant in LAB.ladder
+        if variant.role == "step" and device.backend in variant.backends and "unit_roundoff" not in variant.options
+        and not LAB.excuse(variant, case) and fits(variant)
+    ]  # fmt: skip
+    return choices(LAB, device, case.name, cells, runnable, here())
 
 
 LAB = Lattice()
