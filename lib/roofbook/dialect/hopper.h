@@ -1,4 +1,8 @@
 // What Hopper has and C++ does not: barriers in shared memory, the tensor copy engine, warpgroup matrix products.
+#pragma once
+#ifndef BARRIERS
+#define BARRIERS FENCING
+#endif
 #define FENCING 1
 #define RELAXED 2
 #define STRING(x) #x

@@ -2,6 +2,9 @@
 // NVIDIA GPU since Ampere has them. A warp has eight sums, so that no product waits for another.
 //
 // Knob ELEMENT: F16, BF16, TF32, S8: what is multiplied; sums are fp32, of s8 int32
+#ifndef ELEMENT
+#define ELEMENT F16
+#endif
 #define F16 1
 #define BF16 2
 #define TF32 3

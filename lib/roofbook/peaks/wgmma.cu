@@ -2,6 +2,9 @@
 // tensor cores. A row and a column are 128 bytes, laid out as the copy engine would with its 128-byte swizzle.
 //
 // Knob ELEMENT: F16, BF16, TF32, S8, E4M3: what is multiplied; sums are fp32, of s8 int32
+#ifndef ELEMENT
+#define ELEMENT F16
+#endif
 #define F16 1
 #define BF16 2
 #define TF32 3

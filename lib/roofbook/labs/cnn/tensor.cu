@@ -8,12 +8,7 @@
 // Knob BLOCKS:   1  every block fetches for itself
 //                2  two blocks of the same pixels form a cluster: each fetches half of the pixels for both
 //                4  two by two: also half of the weights for the block of the same filters
-// Knob CHANNELS: channels of the input
-// Knob FILTERS:  channels of the output
-// Knob HEIGHT:   rows of the convolution's output
-// Knob WIDTH:    columns of the convolution's output
-// Knob TAPS:     side of the filter
-#include "layer.k"
+#include "layer.h"
 #define TILE_I 128
 #define TILE_H 8
 #define TILE_W 32

@@ -5,12 +5,7 @@
 //
 // Knob STORES:   ONE  a thread writes one output at a time;  FOUR  four
 // Knob ELEMENT:  f16 or bf16: what the operands are rounded to; sums are fp32
-// Knob CHANNELS: channels of the input
-// Knob FILTERS:  channels of the output
-// Knob HEIGHT:   rows of the convolution's output
-// Knob WIDTH:    columns of the convolution's output
-// Knob TAPS:     side of the filter
-#include "layer.k"
+#include "layer.h"
 #define ONE 1
 #define FOUR 4
 #define TILE_I 128

@@ -6,12 +6,7 @@
 // Knob BARRIERS: FENCING  what a thread read and wrote comes before its arrival, for the cluster: a fence of the whole chip
 //                RELAXED  no order but the barrier's own: enough where the copy engine writes and matrix units read
 // Knob ELEMENT:  f16 or bf16: what the operands are rounded to; sums are fp32
-// Knob CHANNELS: channels of the input
-// Knob FILTERS:  channels of the output
-// Knob HEIGHT:   rows of the convolution's output
-// Knob WIDTH:    columns of the convolution's output
-// Knob TAPS:     side of the filter
-#include "layer.k"
+#include "layer.h"
 #define TILE_I 128
 #define TILE_H 8
 #define TILE_W 32

@@ -2,12 +2,7 @@
 // of the input, border included, comes to shared memory once and serves all taps; weights come straight to registers, laid out
 // as the tensor cores want them, two products ahead. Four parts of the block, of four warps each, take every fourth tap, and add up
 // at the end.
-//
-// Knob DEPTH:   channels of the input
-// Knob FILTERS: filters
-// Knob SIZE:    side of the map
-// Knob TAPS:    side of a filter
-#include "layer.k"
+#include "layer.h"
 #define TILE_I 32
 #define TILE_H 4
 #define TILE_W 32

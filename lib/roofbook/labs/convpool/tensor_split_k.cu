@@ -2,12 +2,7 @@
 // outputs and one half of the steps, a slice of the channels at a tap each: few enough that shared memory has room for all their
 // weights, and no copy waits for a product. Two blocks form a cluster; each sends the other the sums of half of the rows, and
 // finishes its own half.
-//
-// Knob DEPTH:   channels of the input
-// Knob FILTERS: filters
-// Knob SIZE:    side of the map
-// Knob TAPS:    side of a filter
-#include "layer.k"
+#include "layer.h"
 #define TILE_I 64
 #define TILE_H 16
 #define TILE_W 8
@@ -33,7 +28,7 @@
 #define TILES_THAT_FIT ((SHARED_BYTES - BOXES * BOX_STRIDE - SENT * 128 * 4) / WEIGHT_BYTES)
 #define STAGES (MOST_STEPS < TILES_THAT_FIT ? MOST_STEPS : TILES_THAT_FIT)
 #define TILES_ACROSS ((SIZE + TILE_W - 1) / TILE_W)
-#include "bytes.h"
+#include "bytes.inc"
 
 // weight (filter, channel, tap) -> taps (64 filters, slice, tap, filter, channel) as bytes, filled up with zeros: tiles as the
 // matrix products want them in shared memory, swizzled. A block turns a slice of a filter.

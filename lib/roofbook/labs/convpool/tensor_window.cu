@@ -3,12 +3,7 @@
 // block fetches of the input is a box of 128 channels with rows and columns enough for all taps; a tap reads it from an offset
 // on, the eight pixels of a row being the eight lines of 128 bytes that the matrix product takes together. A thread's sums are
 // whole windows of the pool.
-//
-// Knob DEPTH:   channels of the input
-// Knob FILTERS: filters
-// Knob SIZE:    side of the map
-// Knob TAPS:    side of a filter
-#include "layer.k"
+#include "layer.h"
 #define TILE_I 64
 #define TILE 8
 #define SLICE 128
@@ -29,7 +24,7 @@
 #define BOXES_THAT_FIT ((SHARED_BYTES - BLOCKS * WEIGHT_BYTES) / BOX_STRIDE)
 #define BOXES (SLICES < BOXES_THAT_FIT ? SLICES : BOXES_THAT_FIT)
 #define TILES_ACROSS ((SIZE + TILE - 1) / TILE)
-#include "bytes.h"
+#include "bytes.inc"
 
 // weight (filter, channel, tap) -> taps (tap, filter, channel) as bytes, filled up with zeros; a block turns a slice of a filter.
 KERNEL_OF(128, 4) void to_taps(const short *RESTRICT weight, unsigned int *RESTRICT taps) {

@@ -2,11 +2,15 @@
 // chip are read through shared memory, rows of the blocks above and below through the L2. No launch and no barrier over the
 // grid is left: a step costs one exchange between neighbours. All blocks must run at once.
 //
-// Knob NX:       columns, a multiple of 32;  ROWS: rows of a block, NX * ROWS threads, one a cell
+// Knob NX:       columns, a multiple of 32
+// Knob ROWS:     rows of a block, NX * ROWS threads, one a cell
 // Knob EXCHANGE: FLAGS  a block writes its rows, then raises a flag; neighbours wait for the flag, then read the rows
 //                TAGS   each value carries the number of its step in the same 8 bytes; neighbours read until it is there
 // Knob LAYOUT, GRID, SOLID: as in grid.k, here SOA, ONE and char
-#include "d2q9.k"
+#ifndef EXCHANGE
+#define EXCHANGE FLAGS
+#endif
+#include "d2q9.h"
 #define FLAGS 1
 #define TAGS 2
 #if EXCHANGE == TAGS
@@ -116,8 +120,8 @@ extern "C" __global__ void __launch_bounds__(NX * ROWS, 1)
     w1 = step + 1 == steps ? 0.0f : a1;
     w2 = step + 1 == steps ? 0.0f : a2;
     {
-#include "cell_select.k"
-#include "accelerate_cell.k"
+#include "cell_select.inc"
+#include "accelerate_cell.inc"
       h0 = g0;
       h1 = g1;
       h2 = g2;

@@ -391,7 +391,7 @@ class Persistent(KeptPartials):
         self.group_size = 64
 
     def accelerator(self) -> Source:
-        return Source.of(HERE / "in_place.k", LAYOUT="SOA", GRID="ONE", PARTIALS="KEPT", SOLID="char", GROUP_SIZE=64)
+        return Source.of(HERE / "in_place.k", LAYOUT="SOA", COUNT_CELLS=0, PARTIALS="KEPT", SOLID="char")
 
     def kernel_names(self) -> tuple[str, ...]:
         return ("persistent",)
