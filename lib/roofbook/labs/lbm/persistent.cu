@@ -37,7 +37,7 @@ static __device__ __forceinline__ void receive(const WORD *rows, float &a, float
 #else
 #define WORD float
 #define SEND(slot, value) __stcg(halo + slot, value)
-#define MEET meet(flags, block, below, above, lane, tag);
+#define MEET meet(flags, block, below, above, tid, tag);
 #define RECEIVE(slot, a, b, c, at_a, at_b, at_c) receive(halo + slot, a, b, c, at_a, at_b, at_c)
 static __device__ __forceinline__ void wait_for(const int *flag, int tag) {
   int seen;
@@ -45,12 +45,12 @@ static __device__ __forceinline__ void wait_for(const int *flag, int tag) {
     asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(seen) : "l"(flag) : "memory");
   } while (seen < tag);
 }
-static __device__ __forceinline__ void meet(int *flags, int block, int below, int above, int lane, int tag) {
-  if (lane == 0) {
+static __device__ __forceinline__ void meet(int *flags, int block, int below, int above, int tid, int tag) {
+  if (tid == 0) {
     asm volatile("st.release.gpu.global.s32 [%0], %1;" ::"l"(flags + block), "r"(tag) : "memory");
     wait_for(flags + below, tag);
   }
-  if (lane == NX * ROWS - 1) {
+  if (tid == NX * ROWS - 1) {
     wait_for(flags + above, tag);
   }
   __syncthreads();
@@ -68,7 +68,7 @@ extern "C" __global__ void __launch_bounds__(NX * ROWS, 1)
                float omega, float w1, float w2) {
   __shared__ float near[2][8][ROWS][NX];
   const int x = threadIdx.x, row = threadIdx.y, block = blockIdx.x, blocks = gridDim.x;
-  const int y = block * ROWS + row, i = y * NX + x, cells = NX * ny, lane = row * NX + x;
+  const int y = block * ROWS + row, i = y * NX + x, cells = NX * ny, tid = row * NX + x;
   const int east = x + 1 == NX ? 0 : x + 1, west = x == 0 ? NX - 1 : x - 1;
   const int above = block + 1 == blocks ? 0 : block + 1, below = block == 0 ? blocks - 1 : block - 1;
   const int solid = obstacles[i];
@@ -135,8 +135,8 @@ extern "C" __global__ void __launch_bounds__(NX * ROWS, 1)
     for (int reach = 16; reach > 0; reach /= 2) {
       speed += __shfl_down_sync(0xffffffff, speed, reach);
     }
-    if (lane % 32 == 0) {
-      sums[(step * blocks + block) * (NX * ROWS / 32) + lane / 32] = speed;
+    if (tid % 32 == 0) {
+      sums[(step * blocks + block) * (NX * ROWS / 32) + tid / 32] = speed;
     }
   }
   grid[i] = h0;

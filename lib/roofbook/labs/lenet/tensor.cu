@@ -2,6 +2,7 @@
 // weights stay in registers all the while, as the tensor cores want them, and an image lies in shared memory once.
 #include "layer.h"
 #include "half_products.h"
+#include "mma.h"
 #define ITEMS 128
 #define WARPS (ITEMS / 32)
 #define AT_ONCE 2
