@@ -5,9 +5,9 @@ A knob is a macro that may be set from outside (`LAYOUT=SOA`). The head of the f
 given nor has a default is an error. What a compiler gets is exactly what `roofbook show` prints: the text after the knobs
 and the dialect have been expanded.
 
-A folder of kernels has `.k` files (kernels in the neutral dialect) and `.cu` files (kernels in CUDA), each a `Source`'s path and
-never included; `.h` files, which stand alone: they may be included anywhere and any number of times; and `.inc` files, which
-are pieces of the text around them and say in their first line what they use of it.
+A folder of kernels has `.k` files (kernels in the neutral dialect) and `.cu` files (in CUDA), which are never included; `.h`
+files, which stand alone and may be included anywhere and any number of times; and `.inc` files, which are pieces of the
+text around them and say in their first line what they use of it.
 """
 
 import hashlib
@@ -236,8 +236,7 @@ def _need_all(path: Path, unknown: list[str], expanded: str) -> None:
     left = knobs & set(re.findall(r"\w+", _NO_CODE.sub(" ", expanded)))
     missing = sorted(left | (knobs & set(unknown)))
     if missing:
-        names, has = ("knobs", "have neither a value nor a default") if missing[1:] else ("knob", "has neither a value nor a default")
-        raise ValueError(f"{path.name}: {names} {', '.join(missing)} {has}")
+        raise ValueError(f"{path.name}: neither a value nor a default for knob {', '.join(missing)}")
     if unknown:
         raise ValueError(f"{path.name}: a condition asks for {', '.join(sorted({*unknown}))}, which nothing defines")
 

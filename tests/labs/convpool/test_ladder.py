@@ -45,7 +45,11 @@ EXPECTED_KNOBS = {
 def test_the_knob_that_changes_is_the_one_the_rung_is_named_for(name: str) -> None:
     variant = LAB.variant(name)
     own, other = variant.source, parent(variant).source
-    assert own and other and {knob for knob, _ in set(own.settings.items()) ^ set(other.settings.items())} == EXPECTED_KNOBS[name]
+    assert (
+        own
+        and other
+        and {knob for knob, _ in set(own.settings.items()) ^ set(other.settings.items())} == EXPECTED_KNOBS[name]
+    )
     assert all(variant.differs == ("source",) for variant in map(LAB.variant, EXPECTED_KNOBS))
 
 

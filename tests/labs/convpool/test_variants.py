@@ -190,7 +190,10 @@ def test_a_kernel_that_errs_is_refused(
 def test_every_kernel_file_has_a_mistake() -> None:
     """Those whose names only the plans know are theirs alone: pool.k, and bytes.inc, which is of two kernels."""
     tried = {file for _, file, *_ in MISTAKES} | {"dense_own.inc"}
-    assert {path.name for pattern in ("*.k", "*.cu", "*.inc") for path in HERE.glob(pattern)} - tried == {"pool.k", "bytes.inc"}
+    assert {path.name for pattern in ("*.k", "*.cu", "*.inc") for path in HERE.glob(pattern)} - tried == {
+        "pool.k",
+        "bytes.inc",
+    }
 
 
 def test_nan_and_other_garbage_count_as_wrong() -> None:
