@@ -180,7 +180,7 @@ def test_an_edit_changes_the_hash_of_those_whom_it_concerns(scale: Path) -> None
 
 
 def test_a_file_that_comes_to_be_included_is_watched_too(scale: Path) -> None:
-    source = Source.of(scale, TYPE="int")
+    source = Source.of(scale, TYPE="int", BY=1)
     source.resolve()
     late = scale.parent / "late.k"
     late.write_text("int late = 1;\n")
