@@ -141,7 +141,7 @@ def test_a_rung_differs_in_what_it_names_and_nothing_else(lab: Lab, variant: Var
     if variant.source.path != parent.source.path:
         assert "plan" in variant.differs, "another data flow has a plan of its own"
     elif differs["source"]:
-        changed = {name for name, _ in set(variant.source.knobs) ^ set(parent.source.knobs)}
+        changed = {name for name, _ in set(variant.source.settings.items()) ^ set(parent.source.settings.items())}
         assert 1 <= len(changed) <= 3, changed
 
 
@@ -200,10 +200,10 @@ def test_series_ask_a_question_and_go_up_in_one_thing(lab: Lab) -> None:
 def test_what_is_left_out_of_the_best_rung_is_as_another_rung_has_it(lab: Lab) -> None:
     best = lab.variant(lab.best)
     assert best.source
-    arms = {item for variant in lab.ladder if variant.source for item in variant.source.knobs}
+    arms = {item for variant in lab.ladder if variant.source for item in variant.source.settings.items()}
     for variant in (each for sweep in lab.sweeps if sweep.axis == "without" for each in sweep.variants):
         assert variant.parent == lab.best and variant.source
-        back = set(variant.source.knobs) - set(best.source.knobs)
+        back = set(variant.source.settings.items()) - set(best.source.settings.items())
         assert back and back <= arms, back - arms
 
 

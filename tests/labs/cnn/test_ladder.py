@@ -28,7 +28,7 @@ def parent(variant: Variant) -> Variant:
 
 def changed_knobs(variant: Variant, other: Variant) -> set[str]:
     assert variant.source and other.source
-    return {name for name, _ in set(variant.source.knobs) ^ set(other.source.knobs)}
+    return {name for name, _ in set(variant.source.settings.items()) ^ set(other.source.settings.items())}
 
 
 def sizes(variant: Variant) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -49,7 +49,11 @@ EXPECTED_KNOBS = {
 def test_the_knob_that_changes_is_the_one_the_rung_is_named_for(name: str) -> None:
     variant = LAB.variant(name)
     own, other = variant.source, parent(variant).source
-    assert own and other and {knob for knob, _ in set(own.knobs) ^ set(other.knobs)} == EXPECTED_KNOBS[name]
+    assert (
+        own
+        and other
+        and {knob for knob, _ in set(own.settings.items()) ^ set(other.settings.items())} == EXPECTED_KNOBS[name]
+    )
     assert all(variant.differs == ("source",) for variant in map(LAB.variant, EXPECTED_KNOBS))
 
 
@@ -72,7 +76,7 @@ def test_a_point_is_the_value_of_one_knob_and_the_rung_is_among_them() -> None:
         for variant in sweep.variants:
             assert variant.source == rung.source.turn(**{knob: int(cast(str, variant.point))})
         values = [int(cast(str, variant.point)) for variant in sweep.variants]
-        assert values == sorted(values) and dict(rung.source.knobs)[knob] in values
+        assert values == sorted(values) and rung.source.settings[knob] in values
     assert [variant.point for variant in LAB.sweeps[0].variants] == ["16", "32", "64", "128", "256"], "the report's"
 
 

@@ -44,7 +44,7 @@ def published_names() -> set[str]:
 
 def changed_knobs(variant: Variant, parent: Variant) -> set[str]:
     assert variant.source and parent.source
-    return {name for name, _ in set(variant.source.knobs) ^ set(parent.source.knobs)}
+    return {name for name, _ in set(variant.source.settings.items()) ^ set(parent.source.settings.items())}
 
 
 EXPECTED_KNOBS = {

@@ -28,7 +28,7 @@ MAPPING = {theirs: str(ours) for theirs, ours in publication(LAB).mapping(GPU).i
 
 def knobs(variant: Variant) -> dict[str, str]:
     assert variant.source
-    return {name: str(value) for name, value in variant.source.knobs}
+    return {name: str(value) for name, value in variant.source.settings.items()}
 
 
 def changed_knobs(variant: Variant) -> set[str]:

@@ -59,7 +59,9 @@ def test_the_knob_that_changes_is_the_one_the_rung_is_named_for(name: str) -> No
     variant = LAB.variant(name)
     parent = LAB.variant(cast(str, variant.parent))
     assert variant.source and parent.source and variant.source.path == parent.source.path
-    assert {knob for knob, _ in set(variant.source.knobs) ^ set(parent.source.knobs)} == EXPECTED_KNOBS[name]
+    assert {
+        knob for knob, _ in set(variant.source.settings.items()) ^ set(parent.source.settings.items())
+    } == EXPECTED_KNOBS[name]
 
 
 def test_every_rung_of_one_text_is_in_that_list() -> None:

@@ -28,21 +28,18 @@ LAYER = {"CHANNELS": 256, "FILTERS": 256, "HEIGHT": 224, "WIDTH": 224, "TAPS": 5
 SUB = dict(zip(("SUB_I", "SUB_H", "SUB_W"), plans.PUBLISHED_SUB, strict=True))
 GROUP = dict(zip(("LOCAL_0", "LOCAL_1", "LOCAL_2"), plans.PUBLISHED_GROUP, strict=True))
 
-TILED = Source.of(
-    HERE / "tiled.k", START="GROUP_NUMBER", ORDER="INNERMOST", UNROLL="ROLLED", STAGES="FUSED", ALIGN="NATURAL",
-    SPACE="PLAIN", **SUB, **LAYER,
-)  # fmt: skip
+TILED = Source.of(HERE / "tiled.k", **SUB, **LAYER)
 """Tile and sub-tile, and none of the five knobs turned."""
 GLOBAL_NUMBER = TILED.turn(START="GLOBAL_NUMBER")
 PERMUTED = GLOBAL_NUMBER.turn(ORDER="OUTERMOST")
 UNROLLED = PERMUTED.turn(UNROLL="UNROLLED")
 ALIGNED = UNROLLED.turn(ALIGN="LINE")
 SEPARATE = ALIGNED.turn(STAGES="SEPARATE")
-GEMM = Source.of(HERE / "gemm.k", BUFFERS="ONE", **LAYER)
+GEMM = Source.of(HERE / "gemm.k", **LAYER)
 
-TENSOR = Source.of(HERE / "tensor.cu", ELEMENT="f16", PRODUCTS=1, BLOCKS=1, **LAYER)
-TENSOR_COLUMNS = Source.of(HERE / "tensor_columns.cu", STORES="ONE", ELEMENT="f16", **LAYER)
-TENSOR_WINDOW = Source.of(HERE / "tensor_window.cu", BARRIERS="FENCING", ELEMENT="f16", **LAYER)
+TENSOR = Source.of(HERE / "tensor.cu", **LAYER)
+TENSOR_COLUMNS = Source.of(HERE / "tensor_columns.cu", **LAYER)
+TENSOR_WINDOW = Source.of(HERE / "tensor_window.cu", **LAYER)
 
 LADDER = (
     Variant(
@@ -120,7 +117,7 @@ LADDER = (
     ),
     Variant(
         "tensor-fp16", "double-buffered", TENSOR, tensor.Tensor,
-        "Tensor cores: operands rounded to fp16, sums in fp32; the copy engine fetches shifted boxes of the input.",
+        "Tensor cores: operands rounded to fp16, sums in fp32; TMA fetches shifted boxes of the input.",
         "Fifteen times the arithmetic of plain multiply-adds, and an error a thousand times larger.",
         frozenset({"cuda"}), options={"operand_roundoff": 2.0**-11}, differs=("source", "plan", "options"),
         dtype="float16", architectures=hopper.ARCHITECTURES, shows={"tensor": "wgmma.mma_async"},
@@ -323,7 +320,7 @@ class ConvolutionLayer(Lab):
         given = 4 * prod(layer.x_shape) + weight
         if variant.plan in (tensor.Tensor, tensor.Columns, tensor.Window):
             assert variant.source is not None
-            parts = (int(dict(variant.source.knobs).get("PRODUCTS", 1)) + 1) // 2
+            parts = (int(variant.source.settings.get("PRODUCTS", 1)) + 1) // 2
             laid = given * parts // 2
             return layer.bytes - given + (laid if variant.options.get("prepared") else given + 2 * laid)
         if variant.plan in (plans.Gemm, plans.Vectors):

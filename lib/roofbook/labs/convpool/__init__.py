@@ -23,19 +23,17 @@ from .problem import PUBLISHED, check, inputs, named, reference
 HERE = Path(__file__).parent
 LAYER = {"DEPTH": 512, "FILTERS": 512, "SIZE": 32, "TAPS": 3}
 """The published layer: what a kernel's text shows; a plan sets the case's own."""
-ROWS = Source.of(
-    HERE / "dense.k", GRID="ROW_GROUPS", POOL="SEPARATE", UNROLL="ROLLED", INDEX="OWN", **LAYER,
-)  # fmt: skip
+ROWS = Source.of(HERE / "dense.k", **LAYER)
 PIXELS = ROWS.turn(GRID="FILTER_GROUPS")
 UNROLLED = PIXELS.turn(UNROLL="UNROLLED")
 SHARED = UNROLLED.turn(INDEX="SHARED")
-STRIPS = Source.of(HERE / "strips.k", TOGETHER=8, PARTS=4, CHUNK=48, **LAYER)
-BOTH = Source.of(HERE / "both.k", PARTS=8, **LAYER)
+STRIPS = Source.of(HERE / "strips.k", **LAYER)
+BOTH = Source.of(HERE / "both.k", **LAYER)
 TENSOR = Source.of(HERE / "tensor.cu", **LAYER)
 WINDOW = Source.of(HERE / "tensor_window.cu", **LAYER)
 SPLIT_K = Source.of(HERE / "tensor_split_k.cu", **LAYER)
 POOL = Source.of(HERE / "pool.k", FILTERS=512, SIZE=32)
-LISTS = Source.of(HERE / "lists.k", LAYERS=128, STAGING="DIRECT", **LAYER)
+LISTS = Source.of(HERE / "lists.k", **LAYER)
 
 LADDER = (
     Variant(
@@ -307,7 +305,7 @@ class SparseConvolution(Lab):
     def traffic(self, case: Case, variant: Variant) -> float:
         """Input, weights and output once, in the type that is multiplied; what lies between launches is written and read."""
         layer, plan = plans.layer(case), variant.plan
-        knobs = dict(variant.source.knobs) if variant.source else {}
+        knobs = variant.source.settings if variant.source else {}
         x, weight, out = 2 * prod(layer.x_shape), 2 * prod(layer.weight_shape), 4 * prod(layer.out_shape)
         kept = self.work(case).flops / 2 / layer.size**2  # weights that are not zero
         between = 0.0

@@ -37,16 +37,10 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 
-SEPARATE = Source.of(
-    HERE / "separate.k", LAYOUT="AOS", GRID="ONE", REDUCE="SERIAL", COUNT_CELLS=1, PARTIALS="READ", CONSTANTS="DIVIDED",
-    SOLID="int", GROUP_SIZE=64,
-)  # fmt: skip
+SEPARATE = Source.of(HERE / "separate.k")
 """Five kernels over an array of structures, as the course's program is written."""
 
-FUSED = Source.of(
-    HERE / "fused.k", LAYOUT="AOS", GRID="ONE", REDUCE="SERIAL", COUNT_CELLS=1, PARTIALS="READ", CONSTANTS="DIVIDED",
-    SOLID="int", GROUP_SIZE=64, OBSTACLE="BRANCH", ACCELERATE="SEPARATE", NEIGHBOUR="WRAP", PROBE=0,
-)  # fmt: skip
+FUSED = Source.of(HERE / "fused.k")
 """The same arithmetic in one kernel, every knob where the course has it."""
 
 SOA = FUSED.turn(LAYOUT="SOA", GRID="NINE")
@@ -60,11 +54,10 @@ HOISTED = ACCELERATED.turn(CONSTANTS="HOISTED")
 BYTES = HOISTED.turn(SOLID="char")
 FLAT = BYTES.turn(GRID="ONE")
 IN_PLACE = Source.of(
-    HERE / "in_place.k", LAYOUT="SOA", GRID="ONE", REDUCE="TREE", COUNT_CELLS=0, PARTIALS="KEPT", CONSTANTS="HOISTED",
-    SOLID="char", GROUP_SIZE=64,
+    HERE / "in_place.k", LAYOUT="SOA", REDUCE="TREE", COUNT_CELLS=0, PARTIALS="KEPT", CONSTANTS="HOISTED", SOLID="char",
 )  # fmt: skip
 """One grid, what is left of the knobs at their best."""
-VECTORS = Source.of(HERE / "vectors.k", LAYOUT="SOA", GRID="ONE", PARTIALS="KEPT", CONSTANTS="HOISTED", SOLID="char")
+VECTORS = Source.of(HERE / "vectors.k", LAYOUT="SOA", PARTIALS="KEPT", CONSTANTS="HOISTED", SOLID="char")
 """The same step on explicit vectors."""
 
 WITHOUT = r"\A(?![\s\S]*{})"
@@ -78,7 +71,7 @@ PERSISTENT = Source.of(
 
 LADDER = (
     Variant(
-        "sequential", None, Source.of(HERE / "sequential.k", CONSTANTS="DIVIDED"), plans.Sequential,
+        "sequential", None, Source.of(HERE / "sequential.k"), plans.Sequential,
         "One work-item walks the grid five times.",
         "The base: one core, no vector units, every population read and written three times a step.",
         frozenset({"opencl"}), options={"group": (1, 1), "device": "host"}, published="unoptimised (serial)",
@@ -402,7 +395,7 @@ class Lattice(Lab):
         """What a step moves between kernels: populations in the format that keeps them, each time a kernel has all of them, and
         the obstacle map each time it is asked. In one launch for all steps only what neighbouring blocks exchange."""
         nx, ny = case.params["nx"], case.params["ny"]
-        knobs = dict(variant.source.knobs) if variant.source else {}
+        knobs = variant.source.settings if variant.source else {}
         if variant.plan is plans.Persistent:
             rows = plans.rows_of_a_block(nx, ny, plans.Persistent.blocks_at_most)
             word = 8 if knobs["EXCHANGE"] == "TAGS" else 4

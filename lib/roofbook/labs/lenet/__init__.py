@@ -20,19 +20,16 @@ from .problem import CONV2
 HERE = Path(__file__).parent
 LAYER = {"CHANNELS": CONV2.channels, "FILTERS": CONV2.filters, "SIZE": CONV2.size}
 """The second convolution: what a kernel's text shows; a plan sets each layer's own."""
-DIRECT = Source.of(HERE / "direct.k", WEIGHTS="GLOBAL_MEMORY", CHANNELS_BY="LOOP", **LAYER)
+DIRECT = Source.of(HERE / "direct.k", **LAYER)
 DIRECT_CONSTANT = DIRECT.turn(WEIGHTS="CONSTANT_MEMORY")
-TILED = Source.of(HERE / "tiled.k", TILE_WIDTH=17, WEIGHTS="GLOBAL_MEMORY", CHANNELS_BY="LOOP", **LAYER)
+TILED = Source.of(HERE / "tiled.k", **LAYER)
 TILED_CONSTANT = TILED.turn(WEIGHTS="CONSTANT_MEMORY")
-MULTIPLY = Source.of(HERE / "multiply.k", WEIGHTS="GLOBAL_MEMORY", **LAYER)
+MULTIPLY = Source.of(HERE / "multiply.k", **LAYER)
 MULTIPLY_CONSTANT = MULTIPLY.turn(WEIGHTS="CONSTANT_MEMORY")
 JOINT = Source.of(HERE / "joint.k", WEIGHTS="CONSTANT_MEMORY", **LAYER)
-REGISTERS = Source.of(
-    HERE / "registers.k", EACH_FILTERS=4, EACH_ROWS=4, EACH_COLUMNS=4, BANDS=1, GROUPS_AT_ONCE=1, ARITHMETIC="SINGLE",
-    ENDING="MAPS", POOL=CONV2.pool, WEIGHTS="GLOBAL_MEMORY", **LAYER,
-)  # fmt: skip
+REGISTERS = Source.of(HERE / "registers.k", POOL=CONV2.pool, **LAYER)
 FUSED_POOL = REGISTERS.turn(ENDING="POOLED")
-TENSOR = Source.of(HERE / "tensor.cu", WEIGHTS="GLOBAL_MEMORY", **LAYER)
+TENSOR = Source.of(HERE / "tensor.cu", **LAYER)
 
 LADDER = (
     Variant(

@@ -35,13 +35,13 @@ def _peak(
 
 
 def _stream(action: str, change: str) -> Variant:
-    source = Source.of(HERE / "memory.k", ACTION=action.upper(), WALK="STRIDED", VECTOR="float4")
+    source = Source.of(HERE / "memory.k", ACTION=action.upper())
     return _peak(action, MEMORY, source, plans.Stream, change, action=action)
 
 
 def _chains(kind: str, scalar: str, change: str, backends: frozenset[str] = BOTH) -> Variant:
     operation = {"root": "ROOT", "float16": "PAIRS"}.get(kind, "MULTIPLY_ADD")
-    source = Source.of(HERE / "chains.k", OPERATION=operation, SCALAR=scalar, VECTOR=scalar)
+    source = Source.of(HERE / "chains.k", OPERATION=operation, SCALAR=scalar)
     name = "root" if kind == "root" else f"fma-{kind}"
     dtype = "root" if kind == "root" else kind
     return _peak(name, ARITHMETIC, source, plans.Chains, change, dtype=dtype, backends=backends, kind=kind)

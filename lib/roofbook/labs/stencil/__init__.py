@@ -20,17 +20,14 @@ from .problem import bound, error_over_bound, inputs, reference
 
 HERE = Path(__file__).parent
 
-CHECKED = Source.of(
-    HERE / "passes.k", BOUNDS="CHECKED", SIZES="ARGUMENTS", ROOT="DIVIDED", WALK="ROWS", TASKS=1, STAGING="DIRECT",
-    OFFSET=0,
-)  # fmt: skip
+CHECKED = Source.of(HERE / "passes.k")
 """The straight port: a work-item an element, and every one asks where it is."""
 NO_IFS = CHECKED.turn(BOUNDS="NONE")
 COMPILED = NO_IFS.turn(SIZES="COMPILED", HEIGHT=8192, WIDTH=8192)
 """The sizes that a text shows are the published ones; a plan sets the case's own."""
 ACCURATE = COMPILED.turn(ROOT="ACCURATE")
 NATIVE = ACCURATE.turn(ROOT="NATIVE")
-FLAT = Source.of(HERE / "flat.k", VECTOR="float", LANES=1, PASSES=1, WIDTH=8192, COUNT=8190 * 8192)
+FLAT = Source.of(HERE / "flat.k", WIDTH=8192, COUNT=8190 * 8192)
 
 
 def wide(lanes: int, source: Source = FLAT) -> Source:
@@ -241,7 +238,7 @@ class RsqrtStencil(Lab):
     def traffic(self, case: Case, variant: Variant) -> float:
         """16 B an element and pass; once for all passes where they are fused, twice where PyTorch keeps what lies between."""
         fused = PUBLISHED_PASSES if variant.plan in (peers.Fused, peers.OpenMP) else 1
-        passes = dict(variant.source.knobs).get("PASSES", 1) if variant.source else fused
+        passes = variant.source.settings.get("PASSES", 1) if variant.source else fused
         kept = variant.plan is peers.Stencil and not variant.options["compile"]
         return self.work(case).bytes * PUBLISHED_PASSES / int(passes) * (2 if kept else 1)
 
@@ -256,7 +253,7 @@ class RsqrtStencil(Lab):
     def excuse(self, variant: Variant, case: Case) -> str | None:
         if variant.role == "peer":
             return missing(variant)
-        width, knobs = case.params["width"], dict(variant.source.knobs) if variant.source else {}
+        width, knobs = case.params["width"], variant.source.settings if variant.source else {}
         if variant.plan is plans.Flat and width % int(knobs["LANES"]):
             return f"not on this case: the width is no multiple of {knobs['LANES']}"
         if variant.plan is plans.Passes and knobs["BOUNDS"] == "NONE":
