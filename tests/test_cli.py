@@ -161,7 +161,7 @@ MISTAKES = [
     (["rerun", "lbm", "fusd", "40x24", "--scale", "test"], "sequential, ported, no-finish, fused"),
     (["rerun", "lbm", "flat-grid@wg=16x2", "40x24", "--scale", "test"], "flat-grid@wg=1x16|1x64|4x1"),
     (["rerun", "lbm", "fused", "128x128", "--scale", "test"], "unknown case at scale test '128x128'; valid: 40x24"),
-    (["rerun", "lbm", "bit-neighbours", "40x24", "--scale", "test"], "a side is no power of two"),
+    (["rerun", "lbm", "bit-neighbours", "40x24", "--scale", "test"], "a side is not a power of two"),
     (["run", "lbm", "-p", "scal", "test"], "unknown parameter 'scal'; valid: " + ", ".join(PARAMETERS)),
     (["run", "lbm", "-p", "scale"], "requires 2 arguments. (`roofbook run --help` says more)"),
     (["run", "lbm", "-p", "variants", "[fusd]"], "(did you mean 'fused'?)"),

@@ -277,7 +277,7 @@ def test_a_kernel_that_does_not_build_or_is_wrong_is_shown_with_its_reason_and_n
     chart = experiment.ladder_chart()
     for figure in (chart, experiment.bandwidth_chart()):
         assert (
-            "failed" in figure.html and "bit-neighbours – not on this case: a side is no power of two." in figure.html
+            "failed" in figure.html and "bit-neighbours – not on this case: a side is not a power of two." in figure.html
         )
         assert "no-compute" not in figure.html, "a probe is no rung"
     assert "(not measured)" in experiment.value("fused") and "(not measured)" in experiment.times("soa", "sequential")
@@ -374,7 +374,7 @@ def test_what_runs_tell_of_themselves_is_shown(opened: Open, lab: Lab, monkeypat
     assert isinstance(parts, Table) and parts.frame.set_index("variant").loc["fused", "copy"] == pytest.approx(
         1e-4 / cells
     )
-    assert ">32<" in parts.html and "not on this case: a side is no power of two" in parts.html
+    assert ">32<" in parts.html and "not on this case: a side is not a power of two" in parts.html
     assert ">32<" in experiment.resources().html
     assert "kernels during 0.00" in experiment.timeline("fused").html
     with pytest.raises(UsageError, match="did you mean 'fused'"):
@@ -428,13 +428,13 @@ def test_a_series_is_measured_and_shown_and_leaves_the_ladder_as_it_is(opened: O
     assert set(experiment.rows["case"]) == {"40x24", "24x24", "56x24"}
     chart = experiment.series_chart("width").html
     assert ">fused<" in chart and ">soa<" in chart and ">width, cells<" in chart and WIDTHS.question in chart
-    assert "bit-neighbours – not on this case: a side is no power of two." in chart
+    assert "bit-neighbours – not on this case: a side is not a power of two." in chart
     table = experiment.crossings("width")
     assert table.frame["first"].tolist() == ["soa", "bit-neighbours"] and table.frame.at_start.notna().tolist() == [
         True,
         False,
     ]
-    assert "a side is no power of two" in table.rows[1].cells[2].title
+    assert "a side is not a power of two" in table.rows[1].cells[2].title
     assert "24x24" not in experiment.ladder().html and "24x24" not in experiment.steps("fused")
     assert experiment.case().name == "40x24" and experiment.case("24x24").params["nx"] == 24
     assert experiment.value("soa", "56x24") != "(not measured)" and experiment.seconds("soa", "56x24")

@@ -93,7 +93,7 @@ def test_a_mistake_is_one_line(
     ("arguments", "words"),
     [
         (["lbm", "sequential", "40x24"], "sequential on 40x24 cannot be profiled: it does not run on cuda:0"),
-        (["lbm", "bit-neighbours", "40x24"], "cannot be profiled: not on this case: a side is no power of two"),
+        (["lbm", "bit-neighbours", "40x24"], "cannot be profiled: not on this case: a side is not a power of two"),
         (["lbm", "fused", "128x128"], "unknown case at scale test '128x128'; valid: 40x24"),
     ],
 )

@@ -36,14 +36,14 @@ def summary(experiment: Measured) -> str:
             against.append(f"{experiment.times(fastest, 'openmp', name)} C + OpenMP on the host's cores")
         which = known(against, " and ")
         alone = known((
-            f"the host alone (`no-compute`) takes {experiment.value('no-compute', name)} a step",
+            f"the host alone (`no-compute`) takes {experiment.value('no-compute', name)} per step",
             f"`soa` takes {experiment.value('soa', name)}",
         ))  # fmt: skip
         last = known((
             f"one grid instead of two (`in-place`) is {experiment.times('in-place', LAB.best, name)} `{LAB.best}`",
             f"fp16 storage (`half-storage`) is {experiment.times('half-storage', 'in-place', name)} `in-place`",
         ))  # fmt: skip
-        words = [f"The fastest rung here is `{fastest}`: {experiment.value(fastest, name)} a step"]
+        words = [f"The fastest kernel here is `{fastest}`: {experiment.value(fastest, name)} per step"]
         words[0] += f", which is {which}" if which else ""
         words += [each[:1].upper() + each[1:] for each in (beside_peer(experiment, name), alone, last)]
         said.append(f"**{name}.** " + " ".join(f"{each}." for each in words if each))
@@ -94,9 +94,9 @@ def demonstration(device: Device) -> "Table":
          [mass(f) / mass(start) - 1 for f in boxed]),
         (f"Mass after {vortex.iterations} steps of a Taylor-Green vortex, relative change", 0.0,
          [mass(f) / mass(swirl) - 1 for f in swirled]),
-        ("Momentum of the vortex, largest component over its mass", 0.0,
+        ("Largest momentum component of the vortex, over its mass", 0.0,
          [max(map(abs, momentum(f))) / mass(f) for f in swirled]),
-        ("Speed of the vortex, of what it was", theory, [decay(f) for f in swirled]),
+        ("Speed of the vortex, as a share of its initial speed", theory, [decay(f) for f in swirled]),
     ):  # fmt: skip
         cells = [Cell(f"{value:.4g}", "num") for value in (exact, own, double)]
         lines.append(Row([Cell(what), *cells]))

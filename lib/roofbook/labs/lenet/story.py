@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from ...report.html import Table
 
 PAIRS = (
-    ("With weights in constant memory", [("constant", "baseline"), ("tiled-constant", "tiled")]),
-    ("In tiles", [("tiled", "baseline"), ("tiled-constant", "constant")]),
+    ("Weights in constant memory", [("constant", "baseline"), ("tiled-constant", "tiled")]),
+    ("Tiled", [("tiled", "baseline"), ("tiled-constant", "constant")]),
     ("Unrolled in memory", [("unrolled-constant", "constant"), ("unrolled-constant", "unrolled")]),
-    ("Unrolled on the way", [("fused-constant", "unrolled-constant"), ("fused-constant", "constant")]),
-    ("With channels side by side", [("atomic-channels", "constant"), ("tiled-atomic", "tiled-constant")]),
-    ("With sums in registers", [("joint", "fused-constant"), ("joint", "constant")]),
-    ("In segments, by the kernels' time", [("streams", "constant"), ("pinned", "streams")]),
-    ("With blocks of outputs in registers", [("registers", "joint"), ("fused-pool", "registers")]),
+    ("Unrolled while loading", [("fused-constant", "unrolled-constant"), ("fused-constant", "constant")]),
+    ("Channels in parallel", [("atomic-channels", "constant"), ("tiled-atomic", "tiled-constant")]),
+    ("Sums in registers", [("joint", "fused-constant"), ("joint", "constant")]),
+    ("In segments, by op time", [("streams", "constant"), ("pinned", "streams")]),
+    ("Blocks of outputs in registers", [("registers", "joint"), ("fused-pool", "registers")]),
     ("In fp16", [("halves", "fused-pool"), ("tensor", "fused-pool")]),
-    ("With the dense layers as well", [("whole", "fused-pool"), ("whole-tensor", "tensor"), ("graph", "whole-tensor")]),
-    ("Beside PyTorch on the GPU in fp32", [("registers", "torch-fp32"), ("joint", "torch-fp32")]),
-    ("Beside it in fp16", [("tensor", "torch-fp16"), ("whole-tensor", "torch-whole")]),
-    ("Beside PyTorch on the host's CPU", [("registers", "torch-cpu"), ("joint", "torch-cpu")]),
+    ("With the dense layers included", [("whole", "fused-pool"), ("whole-tensor", "tensor"), ("graph", "whole-tensor")]),
+    ("Compared with PyTorch on the GPU in fp32", [("registers", "torch-fp32"), ("joint", "torch-fp32")]),
+    ("Compared with PyTorch in fp16", [("tensor", "torch-fp16"), ("whole-tensor", "torch-whole")]),
+    ("Compared with PyTorch on the host's CPU", [("registers", "torch-cpu"), ("joint", "torch-cpu")]),
 )  # fmt: skip
 """What changes, and the pairs (rung, held against) that show it."""
 
@@ -67,7 +67,7 @@ def summary(experiment: Measured) -> str:
         if source:
             said += [f"**Images.** {source[:1].upper()}{source[1:]}."] * (not said)
             said.append(
-                f"Of {case}, which has {images} different ones, `{LAB.base}` classes {show.percent(accuracy)} rightly."
+                f"On {case}, with {images} different images, `{LAB.base}` classifies {show.percent(accuracy)} correctly."
             )
     return "\n\n".join(filter(None, [" ".join(said), conclusions(LAB, experiment)]))
 
@@ -130,7 +130,7 @@ def ways(weights: Weights, images: Array) -> Iterator[tuple[str, dict[str, Array
     ):
         yield f"fp32, {name}", forward({**weights, layer: put(0, *place)(weights[layer])}, images)
     yield "fp32, the last column of layer 1 left empty", forward(weights, images, first=put(0, ..., -1))
-    yield "fp32, the windows that the edge cuts off left out", forward(weights, images, last=cut_off)
+    yield "fp32, without the pooling windows that the edge cuts off", forward(weights, images, last=cut_off)
     yield (
         "fp32, layer 2 a thousandth too large",
         forward(weights, images, second=lambda array: array * np.float32(1.001)),
@@ -185,7 +185,7 @@ def demonstration(device: Device) -> "Table":
     ]
     columns = [
         Cell("Computed with"),
-        Cell("Error / bound, layer 1", "num"),
+        Cell("Error / tolerance, layer 1", "num"),
         Cell("layer 2", "num"),
         Cell("scores", "num"),
         Cell("The check for fp32"),
@@ -196,11 +196,11 @@ def demonstration(device: Device) -> "Table":
     wrong = [each for each in found if not each.passes_rounded]
     unseen = sum(each.moved <= IMAGES / 100 for each in wrong)
     notes = [
-        f"{IMAGES} of {source}. Errors are the largest over the bound for fp32: of the scores of all of them, and of the maps "
+        f"{IMAGES} of {source}. Errors are the largest, over the tolerance for fp32: for all scores, and for the maps "
         f"of {len(sampled(IMAGES))}.",
-        f"Of the {len(wrong)} ways that both checks refuse, {unseen} put one image in a hundred at most into another class.",
+        f"Of the {len(wrong)} ways that both checks refuse, {unseen} change the class of at most one image in a hundred.",
         "Emulated by NumPy; sums are in fp32 throughout.",
     ]
     return Table(
-        "What the check lets pass, and what accuracy would", columns, lines, pd.DataFrame(found), notes, "checks"
+        "What the check accepts, and what accuracy alone would", columns, lines, pd.DataFrame(found), notes, "checks"
     )

@@ -23,10 +23,10 @@ PAIRS = (
     ("Without its ifs", [("no-ifs", "checked")]),
     ("With the cheapest root", [("native-rsqrt", "compiled-sizes")]),
     ("Through local memory", [("local-memory", "native-rsqrt")]),
-    ("With two elements a work-item", [("tasks-2", "native-rsqrt"), ("float2", "flat")]),
-    (f"With all {PUBLISHED_PASSES} passes in one kernel", [("fused", "float4"), ("fused-float16", "float16")]),
-    ("Beside PyTorch on the GPU", [("float4", "torch-compiled"), ("fused", "torch-fused")]),
-    ("Beside PyTorch on the host's CPU", [("float16", "torch-cpu-compiled"), ("fused-float16", "torch-cpu-fused")]),
+    ("Two elements per work-item", [("tasks-2", "native-rsqrt"), ("float2", "flat")]),
+    (f"All {PUBLISHED_PASSES} passes in one kernel", [("fused", "float4"), ("fused-float16", "float16")]),
+    ("Compared with PyTorch on the GPU", [("float4", "torch-compiled"), ("fused", "torch-fused")]),
+    ("Compared with PyTorch on the host's CPU", [("float16", "torch-cpu-compiled"), ("fused-float16", "torch-cpu-fused")]),
 )
 """What changes, and the pairs (rung, held against) that show it."""
 
@@ -144,12 +144,12 @@ def demonstration(device: Device) -> "Table":
     ]
     columns = [
         Cell("Computed"),
-        Cell("Held against"),
+        Cell("Compared with"),
         *(Cell(head, "num") for head in ("Values", "Largest difference (ulp)", "Mean (ulp)", "Differing", "Same")),
     ]
     notes = [
-        "Inverse roots of every float32 in [1, 4); the same where it is the float32 nearest to the exact one.",
-        f"{PUBLISHED_PASSES} passes on a grid of {' x '.join(map(str, ODD))}, one by one and fused; the same where no bit"
+        "Inverse roots of every float32 in [1, 4). Same: the result is the float32 nearest to the exact root.",
+        f"{PUBLISHED_PASSES} passes on a grid of {' x '.join(map(str, ODD))}, one by one and fused. Same: no bit"
         " differs, or both are NaN. Special: zero, denormal, huge, infinite and NaN, as sums r + b and in g.",
     ]
     return Table(f"Arithmetic on {device.name}", columns, lines, pd.DataFrame(found), notes, "arithmetic")
