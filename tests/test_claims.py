@@ -399,7 +399,7 @@ def test_an_empty_store_judges_nothing_and_still_lists_every_claim(tmp_path: Pat
 def test_a_claim_is_judged_by_its_cells(tmp_path: Path) -> None:
     found = judge(tmp_path, row("row-groups", 4.4e-3), row("filter-groups", 1e-3), row("lists", 1e-3))
     (grid,) = found["grid"]
-    assert (grid.claim, grid.effects) == ("one block a filter beats one block a filter row", (4.5,))
+    assert (grid.claim, grid.effects) == ("one block per filter beats one block per filter row", (4.5,))
     assert grid.variants == ("row-groups", "filter-groups") and list(map(str, grid.outcomes)) == ["NVIDIA H200, CUDA"]
     assert outcome(grid).verdict == "holds" and outcome(grid).found is not None
     assert outcome(found["sparse"][0]).verdict == "no difference"
@@ -478,7 +478,7 @@ def test_a_claim_with_several_numbers_has_a_verdict_on_each(tmp_path: Path) -> N
     assert [line.effects for line in found["bit-ops"]] == [(1.01,)] * 3
     (openacc,) = found["openacc"]
     assert openacc.effects == (0.098, 0.229, 0.591) and outcome(openacc).verdict == "not testable"
-    assert outcome(found["openmp"][0]) == claims.Outcome("not testable", why="it is about a CPU")
+    assert outcome(found["openmp"][0]) == claims.Outcome("not testable", why="the claim is about a CPU")
 
 
 # -- the tables, the command and the page ------------------------------------------------------------------------------
@@ -514,16 +514,16 @@ def roofbook(tmp_path: Path, command: Any) -> Any:
 
 def test_the_command_prints_all_labs_or_one_and_all_devices_or_one(roofbook: Any, tmp_path: Path) -> None:
     code, out, err = roofbook()
-    assert (code, err) == (0, "") and all(f"{labs.get(lab).title}: what the report claims" in out for lab in LABS)
+    assert (code, err) == (0, "") and all(f"{labs.get(lab).title}: published claims, re-tested" in out for lab in LABS)
     assert roofbook("--on", "nvidia-h200")[::2] == (
-        2, "error: no cell behind a claim was measured yet; `roofbook run LAB --scale published` does it\n",
+        2, "error: no measurement behind a claim was taken yet; `roofbook run LAB --scale published` does it\n",
     )  # fmt: skip
     measured(tmp_path)
     code, out, err = roofbook("--lab", "convpool", "--on", "nvidia-h200")
     assert (code, err) == (0, "") and "NVIDIA H200, CUDA" in out and "Lattice" not in out
     assert "roofbook run convpool --scale published -p variants '[row-groups, filter-groups]'" in out
     assert roofbook("--on", "nvidia-h100")[2].startswith(
-        "error: unknown device with cells behind a claim 'nvidia-h100'; "
+        "error: unknown device with measurements behind a claim 'nvidia-h100'; "
     )
     assert roofbook("--lab", "convpol")[2].startswith("error: unknown lab 'convpol'; valid: ")
 
@@ -536,7 +536,9 @@ def test_the_build_leaves_each_labs_verdicts_for_the_page_and_touches_none_that_
     made = sorted((root / "book" / "_generated").glob("*-claims.html"))
     assert [path.name for path in made] == [f"{lab}-claims.html" for lab in LABS]
     text = made[0].read_text()
-    assert text.count("<table") == 2 and "<details><summary>Convolution layer: the cells behind each claim" in text
+    assert (
+        text.count("<table") == 2 and "<details><summary>Convolution layer: the measurements behind each claim" in text
+    )
     for path in made:
         os.utime(path, (0, 0))
     measured(root / "results")
@@ -551,6 +553,6 @@ def test_the_page_gives_the_rule_with_the_numbers_that_the_code_has() -> None:
     page = " ".join(page.split())
     assert f"$f/{claims.NEAR:g}$ to ${claims.NEAR:g} f$" in page
     assert f"within {100 * (claims.NONE_PUBLISHED - 1):.3g} % of $t$" in page
-    assert f"more than {100 * (claims.NONE_OURS - 1):.3g} % away from it" in page
+    assert f"more than {100 * (claims.NONE_OURS - 1):.3g} % away from $t$" in page
     assert f"within {100 * (claims.SMALL - 1):.3g} % of $t$" in page
     assert "{fragments} *-claims.html" in page

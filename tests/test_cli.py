@@ -266,7 +266,7 @@ def test_rerun_appends_one_row_and_touches_no_other(measured: Path, roofbook: Cl
     page = (measured / "book" / "labs" / "lbm.ipynb").read_bytes()
     code, out, err = roofbook("rerun", "lbm", "fused", "40x24", "--no-page")
     assert (code, err) == (0, "")
-    assert re.search(r"^1 cell measured; run \S+\nfused on 40x24: [\d.]+\s.?s per step$", out, re.M)
+    assert re.search(r"^1 measurement taken; run \S+\nfused on 40x24: [\d.]+\s.?s per step$", out, re.M)
     after = rows(measured)
     new = after[~after["run"].isin(before["run"])]
     assert list(zip(new["variant"], new["case"], new["role"], new["scale"], strict=True)) == [
@@ -284,13 +284,13 @@ def test_rerun_makes_the_page_again_only_where_it_shows_the_cell(
     monkeypatch.setattr(execute, "execute", lambda root, notebook, parameters: made.append(parameters))
     monkeypatch.setattr(site, "build", lambda root: made.append("site"))
     code, out, _ = roofbook("rerun", "lbm", "soa", "40x24")
-    assert code == 0 and "The page of lbm does not show this cell" in out and "scale test" in out and not made
+    assert code == 0 and "The page of lbm does not show this measurement" in out and "scale test" in out and not made
     code, out, _ = roofbook("rerun", "lbm", "fused", "40x24")
-    assert code == 0 and "Making the page again\n" in out
+    assert code == 0 and "Rebuilding the page\n" in out
     assert [made[0]["variants"], made[1]] == [["sequential", "fused"], "site"]
     made.clear()
     code, out, _ = roofbook("rerun", "lbm", "fused", "40x24", "--results", "elsewhere")
-    assert code == 0 and "does not show this cell" in out and not made
+    assert code == 0 and "does not show this measurement" in out and not made
     (measured / "book" / "labs" / "lbm.ipynb").rename(measured / "kept.ipynb")
     try:
         code, out, _ = roofbook("rerun", "lbm", "fused", "40x24", "--scale", "test")
@@ -393,8 +393,8 @@ def test_train_makes_weights_and_says_what_they_reach(roofbook: Cli, some_images
     ("arguments", "words"),
     [
         (["lbm"], "unknown lab with weights 'lbm'; valid: lenet"),
-        (["lenet", "--data-dir", "absent"], "there is no folder absent; right is one with the IDX files"),
-        (["lenet", "--data-dir", "SAMPLE", "--out", "absent/w.npz"], "absent/w.npz cannot be written; right is a file"),
+        (["lenet", "--data-dir", "absent"], "there is no folder absent; expected one with the IDX files"),
+        (["lenet", "--data-dir", "SAMPLE", "--out", "absent/w.npz"], "absent/w.npz cannot be written; expected a file"),
         (["lenet", "--epochs", "0"], "0 is not in the range x>=1"),
     ],
 )

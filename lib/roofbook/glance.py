@@ -62,7 +62,7 @@ def ends(found: Sequence[Record], here: Iterable["Experiment"]) -> str:
         views: list[tuple[View, str]] = [(each, str(each.place)) for each in found if each.lab.name == name]
         views += [(each, f"{each.device.name}, this machine") for each in mine if each.lab.name == name]
         lines += [_line(view, place) for view, place in views if _timed(view)]
-    return glance(lines, "The first and the fastest rung of each lab").html if lines else ""
+    return glance(lines, "Baseline and fastest kernel of each lab").html if lines else ""
 
 
 def _line(view: "View", place: str) -> "Line":

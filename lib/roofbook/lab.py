@@ -297,9 +297,7 @@ class Lab(ABC):
 
     def demonstration(self, device: "Device") -> "Table":
         """What the lab shows beyond times, such as a conserved quantity."""
-        raise UsageError(
-            f"lab {self.name} has no demonstration; its tables are the ladder, the sweeps and the ceilings"
-        )
+        raise UsageError(f"lab {self.name} has no demonstration; its tables are the ladder, the sweeps and the peaks")
 
     def published_mapping(self, device: "Device") -> Mapping[str, str | tuple[str, str]]:
         """Published variant, or (variant, device) -> ours, or (ours, what a published speedup is over)."""

@@ -27,7 +27,7 @@ class Absent(Device):
     """A device that is known from its rows alone: it runs nothing."""
 
     def __init__(self, place: Place, row: "pd.Series[Any]") -> None:
-        self.backend, self.kind, self.name, self.spec = place.backend, place.kind, place.name, f"{place} on record"
+        self.backend, self.kind, self.name, self.spec = place.backend, place.kind, place.name, f"{place} (recorded)"
         self.told = json.loads(row["provenance"] or "{}").get("environment", {}).get("device", {})
         if found := re.search(r"\bsm_(\d+)\b", self.told.get("device", "")):
             self.architecture = int(found[1])
@@ -108,7 +108,7 @@ class Record(View):
         from markdown_it import MarkdownIt
 
         run, cells = self.rows.iloc[-1], self.rows.drop_duplicates(["variant", "case", "role"])
-        told = f"{len(cells)} cells, the newest of {run['started']:%Y-%m-%d}, scale {self.scale}"
+        told = f"{len(cells)} measurements, the newest of {run['started']:%Y-%m-%d}, scale {self.scale}"
         words = MarkdownIt().render(self.lab.summary(self))
         body = "".join(block._repr_html_() for block in self.shown())
         state = " open" if opened else ""
@@ -124,7 +124,7 @@ def records(lab: Lab, store: Store, scale: str = "published", parts: Sequence[Wh
 
 
 NOTHING = (
-    "no device is on record: `results/record.sh OUT` measures everything on one, `cp -r OUT/recorded results/` adds it"
+    "no device is recorded: `results/record.sh OUT` measures everything on one, `cp -r OUT/recorded results/` adds it"
 )
 
 

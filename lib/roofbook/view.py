@@ -195,7 +195,7 @@ class View(ABC):
         mine = self._profiles[self._profiles["case"] == chosen.name]
         if mine.empty:
             wanted = f"{self.lab.name} all {chosen.name}{'' if scale == 'quick' else f' --scale {scale}'}"
-            return Note(f"no counters yet: `roofbook profile {wanted}` takes them where ncu is")
+            return Note(f"no counters yet: `roofbook profile {wanted}` reads them if ncu is installed")
         rungs = [self.lab.variant(name) for name in self._rungs()]
         here = [each.name for each in rungs if "cuda" in each.backends and not self.lab.excuse(each, chosen)]
         asked = {*here, *mine["variant"]}
@@ -244,7 +244,7 @@ class View(ABC):
         known = list(dict.fromkeys(variant.options["group"] for variant in peaks.LAB.ladder))
         for group in groups:
             if group not in known:
-                raise one_of("group of ceilings", group, known)
+                raise one_of("group of peaks", group, known)
         mine = {each.name for each in peaks.LAB.ladder if not groups or each.options["group"] in groups}
         rows = self._ceilings
         return ceilings(rows[rows["variant"].isin(mine)], self.device.name, changes)
@@ -319,7 +319,7 @@ class View(ABC):
         """The rungs under the device's measured roofs."""
         chosen, ceilings = self.case(case), self.peaks
         if ceilings is None:
-            return Note("no roofline: a ceiling of this device has no verified time")
+            return Note("no roofline: a peak of this device has no verified time")
         footprint = self.lab.work(chosen).footprint
         return _or_note(
             lambda: report.roofline_chart(
@@ -332,7 +332,7 @@ class View(ABC):
         """Bandwidth that each rung reaches, by the bytes of its data flow, against the device's measured copy."""
         chosen, ceilings = self.case(case), self.peaks
         if ceilings is None:
-            return Note("no bandwidths: a ceiling of this device has no verified time")
+            return Note("no bandwidths: a peak of this device has no verified time")
         return _or_note(
             lambda: report.bandwidth_chart(
                 self.rows, ceilings, case=chosen.name, working_set=self.lab.work(chosen).footprint,

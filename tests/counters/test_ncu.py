@@ -20,7 +20,7 @@ from .made_up import RIGHT, SAMPLE, STEPS, Cli, Gpu, Ncu, changed, kept
 def test_profile_keeps_a_row_of_what_ncu_counted(gpu: Gpu, fake: Ncu, roofbook: Cli, results: Path) -> None:
     code, out, err = roofbook("lbm", "fused", "40x24")
     assert (code, err) == (0, "")
-    assert "What the hardware counted on 40x24" in out and "1 cell measured; run " in out
+    assert "Hardware counters on 40x24" in out and "1 measurement taken; run " in out
     (row,) = kept(results).to_dict("records")
     assert (row["variant"], row["case"], row["role"], row["scale"], row["units"]) == (
         "fused",

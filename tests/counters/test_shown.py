@@ -128,7 +128,7 @@ def test_a_step_is_told_by_the_counter_that_changed_most() -> None:
         == "2.00 times as fast; DRAM bytes fell 4.00 times"
     )
     slower = {**parent, "l2_bytes": 24.0, "dram_bytes": 4.0, "seconds": 3.0, "limit": "L2"}
-    assert against(slower, parent) == "1.50 times as slow; L2 bytes rose 3.00 times; limit L2 in place of DRAM"
+    assert against(slower, parent) == "1.50 times as slow; L2 bytes rose 3.00 times; limit L2 instead of DRAM"
     assert (
         against({**parent, "l1_bytes": 9.0, "instructions": 5.0, "limit": None}, parent)
         == "as fast; no counter changed"

@@ -38,7 +38,7 @@ def fact_cell(reading: Reading, fact: str, digits: int = 4) -> Cell:
     """A fact of the run: a text or a whole number as it is, another number in so many digits, else a dash."""
     told: Any = reading.facts.get(fact)
     if told is None:
-        return Cell(show.DASH, "num", f"{reading.variant} does not tell")
+        return Cell(show.DASH, "num", f"{reading.variant} does not report it")
     if isinstance(told, float):
         return Cell(show.number(told, digits), "num")
     if isinstance(told, int) and not isinstance(told, bool):
@@ -79,7 +79,7 @@ def share_cell(floor: Bound | None, reading: Reading) -> Cell:
     if reading.role == "probe":
         return Cell(show.DASH, "num", "no bound for this variant")
     if floor is None:
-        return Cell(show.DASH, "num", f"it multiplies {said(reading.row, 'dtype')}, whose roof was not measured")
+        return Cell(show.DASH, "num", f"the peak in {said(reading.row, 'dtype')} was not measured")
     share = floor.seconds / reading.median
     title = f"bound {show.duration(floor.seconds)} by {floor.roof}"
     return Cell(

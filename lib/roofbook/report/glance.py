@@ -40,7 +40,7 @@ def descent(
         ax.set(yscale="log", xlim=(0.4, len(rungs) + 0.6))
         ax.grid(axis="y")
         ax.step(at, list(accumulate(times, min)), where="post", color=COLOURS["step"], lw=1.6, label="fastest so far")
-        ax.plot(at, times, "o", color=COLOURS["step"], ms=5, label="a rung")
+        ax.plot(at, times, "o", color=COLOURS["step"], ms=5, label="step")
         if peer:
             ax.axhline(peer.median, color=COLOURS["peer"], lw=1.6, ls="--", label="fastest peer")
         if floor := floor_of(bounds, best):
@@ -51,7 +51,7 @@ def descent(
         ax.yaxis.set_minor_locator(NullLocator())
         ax.yaxis.set_major_formatter(lambda seconds, _: _tick(seconds))
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-        ax.set_xlabel("rung of the ladder")
+        ax.set_xlabel("step of the ladder")
         ax.set_ylabel(f"time per {rungs[0].row['unit']}")
         ax.legend(loc="lower center", bbox_to_anchor=(0.45, 1.0), ncols=2, columnspacing=1.0, handlelength=1.4)
         return finish(drawing, title or f"The ladder on {case}")
@@ -76,14 +76,14 @@ class Line:
 
 
 COLUMNS = (
-    Cell("On"), Cell("First rung", "num"), Cell("Fastest rung", "num"), Cell("vs first", "num"),
+    Cell("On"), Cell("Baseline", "num"), Cell("Fastest kernel", "num"), Cell("vs baseline", "num"),
     Cell("Fastest peer", "num"), Cell("vs peer", "num"), Cell("Of the bound", "num"), Cell("Case"),
 )  # fmt: skip
 NOTES = (
-    "The largest case that was measured. vs first, vs peer: how many times as fast the fastest rung is. The pages of the labs "
-    f"have the 95 % interval: {SAME}.",
-    "Of the bound: the least time that the device's measured ceilings allow in the numbers that the fastest rung multiplies, "
-    "over its time. Above 100 % a measured ceiling is too low.",
+    "The largest case that was measured. vs baseline, vs peer: how many times as fast the fastest kernel is. The pages of the "
+    f"labs have the 95 % interval: {SAME}.",
+    "Of the bound: the least time that the device's measured peaks allow in the precision of the fastest kernel, over its "
+    "time. Above 100 % a measured peak is too low.",
 )
 
 
@@ -123,7 +123,7 @@ def _ranked(rows: "pd.DataFrame", order: Sequence[str], case: str) -> tuple[list
     rungs = [each for each in good if each.role == "step"]
     best = fastest(rungs)
     if best is None:
-        raise UsageError(f"no rung of {', '.join(order)} has a verified time on {case}; measure the ladder first")
+        raise UsageError(f"no step of {', '.join(order)} has a verified time on {case}; measure the ladder first")
     return rungs, best, fastest(each for each in good if each.role == "peer")
 
 

@@ -30,11 +30,11 @@ RESOURCES = (
 )
 """Facts of a run, as `Kernel.resources` and `occupancy` name them, and the heads of their columns."""
 
-RESOURCES_NOTE = "Registers, spilled and private memory are those of a work-item, local memory is that of a group."
+RESOURCES_NOTE = "Registers, spilled and private memory are per work-item, local memory is per group."
 TELLERS = {
-    "cuda": "CUDA: the compiler tells the memories and registers that a kernel takes and the largest group it can have; "
-    "how many groups one multiprocessor holds at once, were each its only limit, follows from these and the driver's.",
-    "opencl": "OpenCL: the driver tells local and private memory and the largest group, not registers; a CPU has no "
+    "cuda": "CUDA: the compiler reports the memories, the registers and the largest group of a kernel. The number of groups "
+    "that one multiprocessor holds at once, if each were the only limit, follows from these and the driver's limits.",
+    "opencl": "OpenCL: the driver reports local and private memory and the largest group, but not registers; a CPU has no "
     "occupancy.",
 }
 
@@ -67,7 +67,7 @@ def parts(
     """
     facts = facts or {}
     if not parts and not facts:
-        raise UsageError("no parts to show: this lab tells a run's time alone")
+        raise UsageError("no parts to show: this lab reports only a run's time")
     found = newest(rows, case)
     mine = [found[name] for name in order if name in found and found[name].ok]
     medians = [_median(each, part) for each in mine for part in parts]
@@ -94,10 +94,10 @@ def resources(
     mine = [found[name] for name in order if name in found and found[name].ok]
     columns = [_fact(fact, head, mine) for fact, head in RESOURCES if any(fact in each.facts for each in mine)]
     if not columns:
-        raise UsageError(f"no verified variant on {case} tells what its kernel takes")
+        raise UsageError(f"no verified variant on {case} reports the resources of its kernel")
     backends = dict.fromkeys(str(each.row["backend"]) for each in mine)
     notes = [RESOURCES_NOTE] + [said for backend, said in TELLERS.items() if backend in backends]
-    caption = caption or f"What each kernel takes on {case}"
+    caption = caption or f"Resources of each kernel on {case}"
     return by_variant(found, order, columns, elsewhere, caption, notes, "resources")
 
 

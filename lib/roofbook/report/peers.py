@@ -13,7 +13,7 @@ from roofbook.report.tables import FEW_NOTE, ROUND_NOTE, TIME_NOTE
 if TYPE_CHECKING:
     import pandas as pd
 
-NOTE = f"vs peer: how many times as fast as the peer the rung is, with its 95 % interval; {SAME}."
+NOTE = f"vs peer: how many times as fast as the peer the kernel is, with the 95 % interval; {SAME}."
 
 
 def peers(
@@ -64,9 +64,11 @@ def peers(
             lambda peer: time_cell(peer, seconds),
             lambda peer: peer.median,
         ),
-        Column("dtype", Cell("It multiplies"), lambda peer: Cell(_dtype(peer)), _dtype),
-        *beside(alike, "rung", "ratio", "Best rung in it", "no rung in this dtype has a time here"),
-        *beside(dict.fromkeys(alike, first), "fastest", "ratio_of_fastest", "Fastest rung", "no rung has a time here"),
+        Column("dtype", Cell("Precision"), lambda peer: Cell(_dtype(peer)), _dtype),
+        *beside(alike, "rung", "ratio", "Fastest in this precision", "no step in this precision has a time here"),
+        *beside(
+            dict.fromkeys(alike, first), "fastest", "ratio_of_fastest", "Fastest kernel", "no step has a time here"
+        ),
     ]
     if told := changes:
         columns.append(Column("what", Cell("What it is"), lambda peer: Cell(told[peer.variant]), lambda _: None))

@@ -64,7 +64,7 @@ def beside_base(lab: "Lab", experiment: "Measured", case: str) -> str:
     """One sentence: the fastest rung of a case, its time, and how fast it is against the base, as far as that is known."""
     fastest = experiment.fastest(case)
     against = known([f", which is {experiment.times(fastest, lab.base, case)} `{lab.base}`"])
-    return f"The fastest rung here is `{fastest}`: {experiment.value(fastest, case)} a {lab.unit}{against}."
+    return f"The fastest kernel here is `{fastest}`: {experiment.value(fastest, case)} per {lab.unit}{against}."
 
 
 def beside_peer(experiment: "Measured", case: str) -> str:

@@ -51,11 +51,11 @@ def states(cells: Iterable[Mapping[str, Any] | object], caption: str = "") -> Ta
     ]
     columns = [Cell(name) for name in ("Variant", "Case", "Backend", "Device", "State", "Why")]
     return Table(
-        caption or "State of every cell",
+        caption or "State of every measurement",
         columns,
         lines,
         _frame(records, names),
-        ["; ".join(counts) + "."] if counts else ["No cells."],
+        ["; ".join(counts) + "."] if counts else ["No measurements."],
         "states",
     )
 

@@ -28,9 +28,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 TIME_NOTE = "Times are medians with the 95 % interval of the median."
-RATIO_NOTE = f"Ratios are times faster, with their 95 % interval; {SAME}."
-FEW_NOTE = "'range': fewer than 6 samples give no 95 % interval, so the brackets hold the shortest and the longest."
-ROUND_NOTE = "Ratios pair samples of the same round of one run; those that could not are marked."
+RATIO_NOTE = f"Ratios: how many times as fast, with the 95 % interval; {SAME}."
+FEW_NOTE = (
+    "'range': fewer than 6 samples give no 95 % interval, so the brackets hold the shortest and the longest sample."
+)
+ROUND_NOTE = "Ratios pair samples of the same round of one run; unpaired ratios are marked."
 COLUMNS = (
     "variant",
     "parent",
@@ -105,7 +107,7 @@ def ladder(
     for name in names:
         reading = found.get(name)
         change = (changes or {}).get(
-            name, "A/A control: its parent again" if reading and reading.role == "again" else ""
+            name, "A/A control: the same step, measured again" if reading and reading.role == "again" else ""
         )
         head, tail = [Cell(name, small=where(reading, home))], [Cell(change, "change")]
         if reading is None or not reading.ok:
@@ -238,7 +240,7 @@ def leave_one_out(
         Cell(f"With, per {unit} ({scale[0]})", "num"),
         Cell(f"Without ({scale[0]})", "num"),
         Cell("Samples", "num"),
-        Cell("It is worth", "num"),
+        Cell("Worth", "num"),
     ]
     lines, records = [], []
     for label, name in without.items():
@@ -352,8 +354,8 @@ def _roofs(bounds: Mapping[str, Bound], dtypes: Sequence[str], variants: Sequenc
     lacking = [dtype for dtype in used if dtype not in bounds]
     return [
         *[f"Bound per {unit}: {'; '.join(roofs)}."] * bool(roofs),
-        *[f"Bound of those that move fewer bytes: {'; '.join(fewer)}."] * bool(fewer),
-        *[f"No bound, for its roof was not measured: {', '.join(lacking)}."] * bool(lacking),
+        *[f"Bound of variants that move fewer bytes: {'; '.join(fewer)}."] * bool(fewer),
+        *[f"No bound, because the peak was not measured: {', '.join(lacking)}."] * bool(lacking),
     ]
 
 

@@ -102,10 +102,10 @@ def why_not(variant: Variant, layer: Layer) -> str | None:
         sub, group = variant.options.get("sub", (4, 2, 14)), variant.options.get("group", (4, 8, 2))
         for name, side, part, items in zip(("filters", "rows", "columns"), layer.conv_shape, sub, group, strict=True):
             if side % part:
-                return f"not on this case: {side} {name} are not a multiple of a sub-tile's {part}"
+                return f"not on this case: {side} {name} are no multiple of a sub-tile's {part}"
             if side % (part * items):
                 found = f"{side // part} work-items along the {name}"
-                return f"not on this case: {found} are not a multiple of a group's {items}"
+                return f"not on this case: {found} are no multiple of a group's {items}"
     if variant.plan is plans.Vectors and layer.width < 32:
         return "not on this case: narrower than 32 columns"
     if variant.plan is plans.Gemm and layer.kernel > 5:
@@ -305,8 +305,8 @@ def test_forward_refuses_in_one_line(device: Device) -> None:
     layer = Layer.named("3to5ch-7x34-k3")
     drawn = problem(layer.name)[0]
     for variant, says in (
-        ("fissioned", r"^variant 'fissioned' cannot run this: not on this case: 5 filters are not a multiple"),
-        (f"{LAB.best}@split=896x32", "it is not a step of the ladder|not a multiple"),
+        ("fissioned", r"^variant 'fissioned' cannot run this: not on this case: 5 filters are no multiple"),
+        (f"{LAB.best}@split=896x32", "it is not a step of the ladder|no multiple"),
         ("torch-cpu", "PyTorch|not on|not a step"),
         ("fused", "^unknown variant 'fused'; valid: sequential"),
     ):

@@ -125,7 +125,7 @@ def why_not(variant: Variant, size: str) -> str | None:
     if isinstance(variant.plan, type) and issubclass(variant.plan, plans.Persistent):
         rows = [rows for rows in range(1, ny + 1) if ny % rows == 0 and ny <= 128 * rows and nx * rows <= 640]
         if nx % 32 or not rows:
-            return "not on this case: the grid does not fit the registers of one block a multiprocessor"
+            return "not on this case: the grid does not fit the registers of one block per multiprocessor"
     return None
 
 
@@ -198,7 +198,7 @@ def test_long_samples_of_the_chunks_reach_their_second_chunk(device: Device) -> 
         assert LAB.units(LAB.cases("quick")[0], LAB.variant(name), device) > chunk
     wide = LAB.case("1024x1024", "quick")
     assert LAB.excuse(LAB.variant("chunks-1792"), wide) == (
-        "not on this case at this scale: a sample has fewer steps than a chunk"
+        "not on this case at this scale: a sample has fewer time steps than a chunk"
     )
     assert LAB.excuse(LAB.variant("chunks-1792"), LAB.case("1024x1024", "published")) is None
 

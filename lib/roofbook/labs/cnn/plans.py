@@ -112,9 +112,9 @@ def misfit(layer: Layer, sub: tuple[int, ...], group: tuple[int, ...]) -> str | 
     names = ("filters", "rows", "columns")
     for name, side, part, items in zip(names, (layer.filters, layer.height, layer.width), sub, group, strict=True):
         if side % part:
-            return f"{side} {name} are not a multiple of a sub-tile's {part}"
+            return f"{side} {name} are no multiple of a sub-tile's {part}"
         if side // part % items:
-            return f"{side // part} work-items along the {name} are not a multiple of a group's {items}"
+            return f"{side // part} work-items along the {name} are no multiple of a group's {items}"
     return None
 
 

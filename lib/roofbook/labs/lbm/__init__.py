@@ -461,7 +461,7 @@ class Lattice(Lab):
         if variant.options.get("powers_of_two") and any(side & (side - 1) for side in (params["nx"], params["ny"])):
             return "not on this case: a side is not a power of two"
         if variant.plan is plans.Persistent and not plans.rows_of_a_block(params["nx"], params["ny"], 128):
-            return "not on this case: the grid does not fit the registers of one block a multiprocessor"
+            return "not on this case: the grid does not fit the registers of one block per multiprocessor"
         if variant.options.get("narrowest", 0) > params["nx"]:
             return f"not on this case: narrower than {variant.options['narrowest']} cells"
         if variant.options.get("chunk", 0) > case.units and cells > 1 << 17 and case.scale in ("quick", "test"):

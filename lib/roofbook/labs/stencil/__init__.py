@@ -154,14 +154,14 @@ def torch_peer(
 
 PEERS = (
     torch_peer("torch-cpu", "PyTorch on the CPU, eager.", "host", compile=False),
-    torch_peer("torch-cpu-compiled", "PyTorch on the CPU, torch.compile of a pass.", "host", compile=True),
+    torch_peer("torch-cpu-compiled", "PyTorch on the CPU, torch.compile of one pass.", "host", compile=True),
     torch_peer("torch-cpu-fused", "PyTorch on the CPU, torch.compile of all passes.", "host", peers.Fused, compile=True),
     Variant(
         "openmp", None, None, peers.OpenMP, "A page of C + OpenMP: all passes while an element is in a register, all cores.",
         "What a CPU can do without OpenCL.", backends=frozenset({"host"}), role="peer",
     ),
     torch_peer("torch", "PyTorch, eager.", "cuda", compile=False),
-    torch_peer("torch-compiled", "PyTorch, torch.compile of a pass.", "cuda", compile=True),
+    torch_peer("torch-compiled", "PyTorch, torch.compile of one pass.", "cuda", compile=True),
     torch_peer("torch-fused", "PyTorch, torch.compile of all passes.", "cuda", peers.Fused, compile=True),
 )  # fmt: skip
 

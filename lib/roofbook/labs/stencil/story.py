@@ -26,7 +26,10 @@ PAIRS = (
     ("Two elements per work-item", [("tasks-2", "native-rsqrt"), ("float2", "flat")]),
     (f"All {PUBLISHED_PASSES} passes in one kernel", [("fused", "float4"), ("fused-float16", "float16")]),
     ("Compared with PyTorch on the GPU", [("float4", "torch-compiled"), ("fused", "torch-fused")]),
-    ("Compared with PyTorch on the host's CPU", [("float16", "torch-cpu-compiled"), ("fused-float16", "torch-cpu-fused")]),
+    (
+        "Compared with PyTorch on the host's CPU",
+        [("float16", "torch-cpu-compiled"), ("fused-float16", "torch-cpu-fused")],
+    ),
 )
 """What changes, and the pairs (rung, held against) that show it."""
 
