@@ -143,7 +143,7 @@ LADDER = (
     ),
     Variant(
         "tensor-bf16", "tensor-cluster", TENSOR.turn(BLOCKS=2, ELEMENT="bf16"), tensor.Tensor,
-        "bf16 in place of fp16.",
+        "bf16 instead of fp16.",
         "The same time; eight times the error, and the range of fp32.",
         frozenset({"cuda"}), options={"operand_roundoff": 2.0**-8}, differs=("source", "options"),
         dtype="bfloat16", architectures=hopper.ARCHITECTURES, shows={"tensor": r"\.bf16\.bf16"},
@@ -239,7 +239,7 @@ PEERS = (
     ),
     Variant(
         "cublas-prepared", None, None, peers.Product, "The same, with the matrix ready in memory: unfolding is not timed.",
-        "Only the product with bias, ReLU and pool: the difference is the cost of unfolding.",
+        "Only the product with bias, ReLU and pool: its gain over `cublas` is the cost of unfolding.",
         backends=frozenset({"cuda"}), role="peer", options={"precision": "fp32", "prepared": True},
     ),
 )  # fmt: skip

@@ -127,7 +127,7 @@ LADDER = (
     Variant(
         "no-count", "device-struct", NO_COUNT, plans.Fused,
         "The number of fluid cells is known: only |u| is reduced.",
-        "One local array, one buffer and one read per time step less.",
+        "Saves one local array, one buffer and one read per time step.",
         published="reduction in local memory by one work-item, without tot_cells",
     ),
     Variant(
@@ -138,19 +138,19 @@ LADDER = (
     ),
     Variant(
         "kept-partials", "tree", KEPT, plans.KeptPartials,
-        "Partial sums stay on the device and are summed there at the end.",
+        "Partial sums stay on the device and are reduced there at the end.",
         "No read per time step, so the host never waits: about twice as fast where the host was the bottleneck.",
         differs=("source", "plan"), published="partial sums kept on the device until the end",
     ),
     Variant(
         "chunks-1792", "kept-partials", KEPT, plans.KeptPartials,
-        "Partial sums are summed every 1792 time steps.",
+        "Partial sums are reduced every 1792 time steps.",
         "Less memory, no extra time: the buffer of partial sums is reused.",
         options={"chunk": 1792}, differs=("options",), published="reduction in chunks of 1792 iterations",
     ),
     Variant(
         "chunks-3584", "kept-partials", KEPT, plans.KeptPartials,
-        "Partial sums are summed every 3584 time steps.",
+        "Partial sums are reduced every 3584 time steps.",
         "As with 1792.",
         options={"chunk": 3584}, differs=("options",), published="reduction in chunks of 3584 iterations",
     ),
@@ -169,20 +169,20 @@ LADDER = (
     Variant(
         "bit-neighbours", "accelerate-fused", ACCELERATED.turn(NEIGHBOUR="BITS"), plans.KeptPartials,
         "Neighbours by bit masks: sides are powers of two.",
-        "One integer remainder per cell less, hidden behind memory time: no effect.",
+        "Saves one integer remainder per cell, which memory time hides: no effect.",
         options={"powers_of_two": True}, differs=("source", "options"),
         published="power-of-two neighbours by bit operations", shows={"fused": WITHOUT.format(r"rem\.")},
     ),
     Variant(
         "hoisted", "accelerate-fused", HOISTED, plans.KeptPartials,
         "The equilibrium multiplies by precomputed constants instead of dividing.",
-        "More than a dozen divisions per cell less: no effect where memory bounds it, a large one where it does not.",
+        "Saves more than a dozen divisions per cell: no effect where memory bounds it, a large one where it does not.",
         published="constants hoisted out of the kernel",
     ),
     Variant(
         "byte-obstacles", "hoisted", BYTES, plans.KeptPartials,
         "The obstacle map holds bytes, not words.",
-        "Three bytes of seventy-six per cell less: a few per cent where memory bounds it.",
+        "Saves three of seventy-six bytes per cell: a few per cent where memory bounds it.",
         shows={"fused": r"ld\.global(\.nc)?\.[bsu]8"},
     ),
     Variant(
@@ -206,7 +206,7 @@ LADDER = (
     Variant(
         "graph", "flat-grid", FLAT.turn(PARTIALS="GRAPH"), plans.Graph,
         "256 time steps are recorded once and submitted as one CUDA graph.",
-        "The host leaves the loop: about half a microsecond per launch is left.",
+        "The host leaves the loop: about half a microsecond per launch remains.",
         backends=frozenset({"cuda"}), differs=("source", "plan"),
     ),
     Variant(

@@ -69,8 +69,8 @@ LADDER = (
     ),
     Variant(
         "rsqrt", "compiled-sizes", ACCURATE, plans.Passes,
-        "rsqrt(x) in place of 1/sqrt(x).",
-        "One special-function instruction in place of a root and a division: helps where arithmetic shows at all.",
+        "rsqrt(x) instead of 1/sqrt(x).",
+        "One special-function instruction instead of a root and a division: helps where arithmetic shows at all.",
         shows={"one_pass": r"\A(?![\s\S]*(sqrt\.rn|div\.rn))[\s\S]*rsqrt\.approx"},
     ),
     Variant(
