@@ -65,7 +65,7 @@ def test_ncu_is_asked_for_our_metrics_of_a_process_of_ours(gpu: Gpu, fake: Ncu, 
         ),
         ("==PROF== Connected\n", None, "", "the profiled process died: exit code 0"),
         ("==WARNING== No kernels were profiled.\n", RIGHT, "", "ncu counted no kernel"),
-        (changed(('"48,320"', '"n/a"')), RIGHT, "", "ncu told no time of a kernel"),
+        (changed(('"48,320"', '"n/a"')), RIGHT, "", "ncu reported no time of a kernel"),
     ],
 )
 def test_a_variant_that_cannot_be_counted_is_a_failed_row_with_its_reason(

@@ -113,7 +113,7 @@ def test_counters_of_another_kernel_device_or_case_are_none(profiles: Path, monk
     monkeypatch.setattr(Gpu, "name", "Another")
     note = opened(profiles).counters()
     assert isinstance(note, Note)
-    assert note.text == "No counters yet: `roofbook profile lbm all 40x24 --scale test` takes them where ncu is."
+    assert note.text == "No counters yet: `roofbook profile lbm all 40x24 --scale test` reads them if ncu is installed."
     assert opened(profiles).counted_bytes() == {}
 
 
@@ -209,5 +209,5 @@ def test_a_claim_about_a_counter_is_judged_by_what_was_counted() -> None:
         with pytest.raises(Lacking, match=why) as caught:
             piece.find(cells(*rows))
         assert not isinstance(caught.value, NotHere)
-    with pytest.raises(NotHere, match="read by CUDA"):
+    with pytest.raises(NotHere, match="need CUDA"):
         piece.find(cells(backend="opencl"))

@@ -99,7 +99,7 @@ def test_a_bad_file_is_named_with_what_would_be_right(tmp_path: Path, raw: bytes
     [
         (IMAGE_FILE, idx(np.zeros(2, np.uint8)), f"{LABELS} holds 2 labels; expected 3, one for each image of t10k-"),
         (LABEL_FILE, LABEL_FILE, f"{IMAGES} holds an array of 3; expected images, N x 28 x 28"),
-        (idx(np.zeros((3, 32, 32), np.uint8)), LABEL_FILE, f"{IMAGES} holds an array of 3 x 32 x 32; right"),
+        (idx(np.zeros((3, 32, 32), np.uint8)), LABEL_FILE, f"{IMAGES} holds an array of 3 x 32 x 32; expected"),
         (idx(np.zeros((0, 28, 28), np.uint8)), idx(np.zeros(0, np.uint8)), f"{IMAGES} holds an array of 0 x 28 x 28"),
         (IMAGE_FILE, IMAGE_FILE, f"{LABELS} holds an array of 3 x 28 x 28; expected one label"),
         (IMAGE_FILE, idx(np.array([0, 10, 2], np.uint8)), f"{LABELS} holds the label 10; expected 0 to 9"),
@@ -132,7 +132,7 @@ def test_a_folder_holds_a_part_of_the_set_or_the_whole(tmp_path: Path) -> None:
     ("folder", "split", "words"),
     [
         ("absent", "test", "there is no folder .*absent; expected one with the IDX files of Fashion-MNIST"),
-        (".", "train", "holds no train-images-idx3-ubyte, .gz or not; right is"),
+        (".", "train", "holds no train-images-idx3-ubyte, .gz or not; expected"),
         (".", "tset", "unknown split 'tset'; valid: train, test .did you mean 'test'"),
     ],
 )
