@@ -165,7 +165,7 @@ MISTAKES = [
     (["rerun", "lbm", "fusd", "40x24", "--scale", "test"], "sequential, ported, no-finish, fused"),
     (["rerun", "lbm", "flat-grid@wg=16x2", "40x24", "--scale", "test"], "flat-grid@wg=1x16|1x64|4x1"),
     (["rerun", "lbm", "fused", "128x128", "--scale", "test"], "unknown case at scale test '128x128'; valid: 40x24"),
-    (["rerun", "lbm", "bit-neighbours", "40x24", "--scale", "test"], "a side is no power of two"),
+    (["rerun", "lbm", "bit-neighbours", "40x24", "--scale", "test"], "a side is not a power of two"),
     (["run", "lbm", "-p", "scal", "test"], "unknown parameter 'scal'; valid: " + ", ".join(PARAMETERS)),
     (["run", "lbm", "-p", "scale"], "requires 2 arguments. (`roofbook run --help` says more)"),
     (["run", "lbm", "-p", "variants", "[fusd]"], "(did you mean 'fused'?)"),
@@ -274,7 +274,7 @@ def test_rerun_appends_one_row_and_touches_no_other(measured: Path, roofbook: Cl
     page = (measured / "book" / "labs" / "lbm.ipynb").read_bytes()
     code, out, err = roofbook("rerun", "lbm", "fused", "40x24", "--no-page")
     assert (code, err) == (0, "")
-    assert re.search(r"^1 cell measured; run \S+\nfused on 40x24: [\d.]+\s.?s per step$", out, re.M)
+    assert re.search(r"^1 measurement taken; run \S+\nfused on 40x24: [\d.]+\s.?s per step$", out, re.M)
     assert max(map(width, out.splitlines())) <= 80
     after = rows(measured)
     new = after[~after["run"].isin(before["run"])]
@@ -293,13 +293,13 @@ def test_rerun_makes_the_page_again_only_where_it_shows_the_cell(
     monkeypatch.setattr(execute, "execute", lambda root, notebook, parameters: made.append(parameters))
     monkeypatch.setattr(site, "build", lambda root: made.append("site"))
     code, out, _ = roofbook("rerun", "lbm", "soa", "40x24")
-    assert code == 0 and "The page of lbm does not show this cell" in out and "scale test" in out and not made
+    assert code == 0 and "The page of lbm does not show this measurement" in out and "scale test" in out and not made
     code, out, _ = roofbook("rerun", "lbm", "fused", "40x24")
-    assert code == 0 and "Making the page again\n" in out
+    assert code == 0 and "Rebuilding the page\n" in out
     assert [made[0]["variants"], made[1]] == [["sequential", "fused"], "site"]
     made.clear()
     code, out, _ = roofbook("rerun", "lbm", "fused", "40x24", "--results", "elsewhere")
-    assert code == 0 and "does not show this cell" in out and not made
+    assert code == 0 and "does not show this measurement" in out and not made
     (measured / "book" / "labs" / "lbm.ipynb").rename(measured / "kept.ipynb")
     try:
         code, out, _ = roofbook("rerun", "lbm", "fused", "40x24", "--scale", "test")
@@ -403,8 +403,8 @@ def test_train_makes_weights_and_says_what_they_reach(roofbook: Cli, some_images
     ("arguments", "words"),
     [
         (["lbm"], "unknown lab with weights 'lbm'; valid: lenet"),
-        (["lenet", "--data-dir", "absent"], "there is no folder absent; right is one with the IDX files"),
-        (["lenet", "--data-dir", "SAMPLE", "--out", "absent/w.npz"], "absent/w.npz cannot be written; right is a file"),
+        (["lenet", "--data-dir", "absent"], "there is no folder absent; expected one with the IDX files"),
+        (["lenet", "--data-dir", "SAMPLE", "--out", "absent/w.npz"], "absent/w.npz cannot be written; expected a file"),
         (["lenet", "--epochs", "0"], "0 is not in the range x>=1"),
     ],
 )

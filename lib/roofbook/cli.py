@@ -48,7 +48,7 @@ def main() -> None:
     except Failed as error:
         _stop(f"error: {error}", 1)
     except (KeyboardInterrupt, click.Abort):
-        _stop("stopped; what was finished is in the store, and the same command goes on from there", 130)
+        _stop("stopped; finished measurements are in the store, and the same command continues from there", 130)
     except click.ClickException as error:
         command = next((name for name in sys.argv[1:] if name in app.commands), "")
         _stop(f"error: {error.format_message()} (`{f'roofbook {command}'.strip()} --help` says more)", 2)
@@ -92,7 +92,7 @@ def labs() -> None:
 @RESULTS
 @click.option("-p", "--parameter", nargs=2, multiple=True, metavar="NAME VALUE", help="Any parameter; may be repeated.")
 def run(lab: str, scale: str, device: str, results: str, parameter: tuple[tuple[str, str], ...]) -> None:
-    """Measure what is not fresh, print the ladder.
+    """Measure what is not fresh, and print the ladder.
 
     Executes the notebook of LAB, a name from `roofbook labs`. For two variants on one case:
 
@@ -130,13 +130,13 @@ def _literal(text: str) -> Any:
 @click.option("--scale", help=f"{SCALES}.  [default: that of the lab's page, else quick]")
 @click.option("--device", help=f"{DEVICES}.  [default: that of the lab's page, else auto]")
 @click.option("--results", help="The folder of the store.  [default: that of the lab's page, else results]")
-@click.option("--page/--no-page", default=True, show_default=True, help="Make the lab's page again.")
+@click.option("--page/--no-page", default=True, show_default=True, help="Rebuild the lab's page.")
 def rerun(
     lab: str, variant: str, case: str, scale: str | None, device: str | None, results: str | None, page: bool
 ) -> None:
-    """Measure one cell again, and keep it.
+    """Repeat one measurement, and keep it.
 
-    Appends a row for VARIANT on CASE to the store, and makes the page of LAB again if it shows this cell:
+    Appends a row for VARIANT on CASE to the store, and rebuilds the page of LAB if it shows this measurement:
 
     \b
       roofbook rerun lbm fused 128x128
@@ -178,10 +178,10 @@ def rerun(
     whole = Experiment(lab, shown, root)
     planned = whole.plan()
     if whole.store.root != experiment.store.root or now.cell_key not in {cell.cell_key for cell in planned}:
-        say(f"The page of {lab} does not show this cell: it was made with {_said(shown)}")
+        say(f"The page of {lab} does not show this measurement: it was made with {_said(shown)}")
         return
     due = sum(cell.state != "fresh" for cell in planned)
-    say(f"Making the page again{f'; {due} more of its cells are not fresh, and measured' if due else ''}")
+    say(f"Rebuilding the page{f'; {due} more of its measurements are not fresh, and are taken now' if due else ''}")
     execute.execute(root, notebook, shown)
     fragments.renew(root)
     say(str(site.build(root)))
@@ -194,12 +194,12 @@ def rerun(
 @SCALE
 @DEVICE
 @RESULTS
-@click.option("--remeasure", is_flag=True, help="Count also what is counted already.")
+@click.option("--remeasure", is_flag=True, help="Count again what is already counted.")
 def profile(lab: str, variant: str, case: str, scale: str, device: str, results: str, remeasure: bool) -> None:
-    """Have a GPU's hardware counters count a variant.
+    """Read a GPU's hardware counters for a variant.
 
-    By NVIDIA's ncu, on a CUDA device: DRAM, L2 and L1 bytes, instructions, occupancy and the limiting unit, kept as a row
-    of the store. With `all` for VARIANT, those of every step and peer that runs there:
+    Uses NVIDIA's ncu, on a CUDA device: DRAM, L2 and L1 bytes, instructions, occupancy and the limiting unit, kept as a row
+    of the store. With `all` for VARIANT, reads those of every step and peer that runs there:
 
     \b
       roofbook profile lbm all 128x128
@@ -237,12 +237,12 @@ def profile(lab: str, variant: str, case: str, scale: str, device: str, results:
 @DEVICE
 @RESULTS
 def explain(lab: str, scale: str, device: str, results: str) -> None:
-    """Say of each cell of LAB whether it is fresh, and why not."""
+    """Say whether each measurement of LAB is fresh, and if not, why."""
     from .book.experiment import Experiment
     from .report import states
 
     experiment = Experiment(lab, {"scale": scale, "device": device, "results": results})
-    print(states([cell.row() for cell in experiment.plan()], f"Cells of {lab} on {experiment.device.name}").text)
+    print(states([cell.row() for cell in experiment.plan()], f"Measurements of {lab} on {experiment.device.name}").text)
 
 
 @app.command()
@@ -251,7 +251,7 @@ def explain(lab: str, scale: str, device: str, results: str) -> None:
 def diff(lab: str, variant: str) -> None:
     """Show what a kernel changes over its parent.
 
-    Both have their knobs expanded: what is compared is what will be compiled.
+    Both have their knobs expanded: the diff is of the source that is compiled.
 
     \b
       roofbook diff lbm fused
@@ -280,7 +280,7 @@ def diff(lab: str, variant: str) -> None:
 def show(lab: str, variant: str, dialect: str | None) -> None:
     """Print a kernel as plain OpenCL C or CUDA C++.
 
-    It is just what the compiler gets, fit to paste elsewhere:
+    Exactly what the compiler gets, ready to paste elsewhere:
 
     \b
       roofbook show lbm fused --as cuda
@@ -297,7 +297,7 @@ def show(lab: str, variant: str, dialect: str | None) -> None:
 
 
 @app.command()
-@click.option("--execute", "fresh", is_flag=True, help="Execute every notebook again, also those up to date.")
+@click.option("--execute", "fresh", is_flag=True, help="Execute every notebook again, even if up to date.")
 @click.option("--scale", help=f"{SCALES}.  [default: as each page was made last, else quick]")
 @click.option("--device", help=f"{DEVICES}.  [default: as each page was made last, else auto]")
 def build(fresh: bool, scale: str | None, device: str | None) -> None:
@@ -331,11 +331,11 @@ def build(fresh: bool, scale: str | None, device: str | None) -> None:
 @click.argument("case")
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="A file, .svg or .png.")
 @click.option("--on", help="A device's name in the store, such as nvidia-h200.  [default: that of the newest run]")
-@click.option("--only", multiple=True, help="A variant; may be repeated. All of the ladder without it.")
+@click.option("--only", multiple=True, help="A variant; may be repeated.  [default: the whole ladder]")
 @SCALE
 @RESULTS
 def chart(lab: str, case: str, out: Path, on: str | None, only: tuple[str, ...], scale: str, results: str) -> None:
-    """Draw a ladder, of any device in the store.
+    """Draw a ladder, for any device in the store.
 
     \b
       roofbook chart lbm 128x128 --out ladder.svg
@@ -368,13 +368,13 @@ def chart(lab: str, case: str, out: Path, on: str | None, only: tuple[str, ...],
 
 
 @app.command()
-@click.option("--lab", "names", multiple=True, help="A lab; may be repeated. All without it.")
+@click.option("--lab", "names", multiple=True, help="A lab; may be repeated.  [default: all]")
 @click.option("--on", help="A device's name in the store, such as nvidia-h200.  [default: all devices]")
 @RESULTS
 def claims(names: tuple[str, ...], on: str | None, results: str) -> None:
     """Print what the reports claim, and our verdicts.
 
-    Then the cells behind each claim, and the command that measures them again.
+    Then the measurements behind each claim, and the command that repeats them.
 
     \b
       roofbook claims --lab lbm
@@ -393,8 +393,10 @@ def claims(names: tuple[str, ...], on: str | None, results: str) -> None:
     known = sorted({place.device for lines in found.values() for line in lines for place in line.outcomes})
     if on and on not in known:
         if not known:
-            raise UsageError("no cell behind a claim was measured yet; `roofbook run LAB --scale published` does it")
-        raise one_of("device with cells behind a claim", on, known)
+            raise UsageError(
+                "no measurement behind a claim was taken yet; `roofbook run LAB --scale published` does it"
+            )
+        raise one_of("device with measurements behind a claim", on, known)
     for name, lines in found.items():
         for table in verdicts(all_labs.get(name), lines, on):
             print(table.text, end="\n\n")
@@ -410,8 +412,8 @@ def claims(names: tuple[str, ...], on: str | None, results: str) -> None:
 def compare(lab: str, case: str, on: tuple[str, ...], results: str) -> None:
     """Print a case of LAB on several devices.
 
-    The times of each device and backend in the store, and how many times as fast one is as another. With --on those of these
-    devices, and the ratios of the first to each other:
+    Shows the times of each device and backend in the store, and how many times as fast one is as another. --on chooses the
+    devices; ratios then compare the first with each of the others:
 
     \b
       roofbook compare lbm 128x128 --on nvidia-h200/opencl --on nvidia-h200/cuda
@@ -428,13 +430,13 @@ def compare(lab: str, case: str, on: tuple[str, ...], results: str) -> None:
 @app.command()
 @LAB
 @click.option("--data-dir", help="The folder of the training and test images.  [default: the cache, or by download]")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Another seed, other weights.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the weights.")
 @click.option("--epochs", type=click.IntRange(1), default=60, show_default=True, help="Passes over the images.")
 @click.option("--out", type=click.Path(path_type=Path), help="An .npz file.  [default: the weights that the lab uses]")
 def train(lab: str, data_dir: str | None, seed: int, epochs: int, out: Path | None) -> None:
-    """Make the weights of a lab's network again.
+    """Train the weights of a lab's network again.
 
-    Takes minutes on two cores, no GPU, and says the accuracy that was reached:
+    Takes minutes on two cores without a GPU, and prints the accuracy:
 
     \b
       roofbook train lenet --data-dir fashion-mnist
@@ -474,8 +476,8 @@ def serve(port: int) -> None:
 def export(sql: str, out: Path | None, results: str) -> None:
     """Write the rows of the store, or an SQL query.
 
-    The views are cells, published and claims; without SQL it is all of cells. Lists are JSON in a CSV. Of a cell whose
-    role is profile the time is one under a profiler.
+    The views are cells (one row per measurement), published and claims; the default is all of cells. Lists are JSON in a
+    CSV. Rows whose role is profile have times under a profiler.
 
     \b
       roofbook export "select variant, count(*) from cells group by all"

@@ -404,7 +404,7 @@ def test_an_empty_store_judges_nothing_and_still_lists_every_claim(tmp_path: Pat
 def test_a_claim_is_judged_by_its_cells(tmp_path: Path) -> None:
     found = judge(tmp_path, row("row-groups", 4.4e-3), row("filter-groups", 1e-3), row("lists", 1e-3))
     (grid,) = found["grid"]
-    assert (grid.claim, grid.effects) == ("one block a filter beats one block a filter row", (4.5,))
+    assert (grid.claim, grid.effects) == ("one block per filter beats one block per filter row", (4.5,))
     assert grid.variants == ("row-groups", "filter-groups") and list(map(str, grid.outcomes)) == ["NVIDIA H200, CUDA"]
     assert outcome(grid).verdict == "holds" and outcome(grid).found is not None
     assert outcome(found["sparse"][0]).verdict == "no difference"
@@ -483,7 +483,7 @@ def test_a_claim_with_several_numbers_has_a_verdict_on_each(tmp_path: Path) -> N
     assert [line.effects for line in found["bit-ops"]] == [(1.01,)] * 3
     (openacc,) = found["openacc"]
     assert openacc.effects == (0.098, 0.229, 0.591) and outcome(openacc).verdict == "not testable"
-    assert outcome(found["openmp"][0]) == verdicts.Outcome("not testable", why="it is about a CPU")
+    assert outcome(found["openmp"][0]) == verdicts.Outcome("not testable", why="the claim is about a CPU")
 
 
 # -- the tables, the command and the page ------------------------------------------------------------------------------
@@ -521,7 +521,7 @@ def test_the_command_prints_all_labs_or_one_and_all_devices_or_one(roofbook: Any
     code, out, err = roofbook()
     assert (code, err) == (0, "") and all(f"{registry.get(lab).title}: what the report claims" in out for lab in LABS)
     assert roofbook("--on", "nvidia-h200")[::2] == (
-        2, "error: no cell behind a claim was measured yet; `roofbook run LAB --scale published` does it\n",
+        2, "error: no measurement behind a claim was taken yet; `roofbook run LAB --scale published` does it\n",
     )  # fmt: skip
     measured(tmp_path)
     code, out, err = roofbook("--lab", "convpool", "--on", "nvidia-h200")
@@ -529,7 +529,7 @@ def test_the_command_prints_all_labs_or_one_and_all_devices_or_one(roofbook: Any
     pasted = " ".join(out.replace("\\\n", "").split())
     assert "roofbook run convpool --scale published -p variants '[row-groups, filter-groups]'" in pasted
     assert roofbook("--on", "nvidia-h100")[2].startswith(
-        "error: unknown device with cells behind a claim 'nvidia-h100'; "
+        "error: unknown device with measurements behind a claim 'nvidia-h100'; "
     )
     assert roofbook("--lab", "convpol")[2].startswith("error: unknown lab 'convpol'; valid: ")
 
@@ -542,7 +542,9 @@ def test_the_build_leaves_each_labs_verdicts_for_the_page_and_touches_none_that_
     made = sorted((root / "book" / "_generated").glob("*-claims.html"))
     assert [path.name for path in made] == [f"{lab}-claims.html" for lab in LABS]
     text = made[0].read_text()
-    assert text.count("<table") == 2 and "<details><summary>Convolution layer: the cells behind each claim" in text
+    assert (
+        text.count("<table") == 2 and "<details><summary>Convolution layer: the measurements behind each claim" in text
+    )
     for path in made:
         os.utime(path, (0, 0))
     measured(root / "results")

@@ -151,13 +151,13 @@ def test_a_notebook_hands_over_its_own_names(tmp_path: Path) -> None:
 def test_what_is_fresh_is_not_measured_again_unless_asked(opened: Open) -> None:
     experiment = opened(variants=["sequential", "fused"])
     assert states(experiment) == {"sequential": "missing", "fused": "missing"}
-    assert "2 cells measured; run " in experiment.measure()
+    assert "2 measurements taken; run " in experiment.measure()
     assert states(experiment) == {"sequential": "fresh", "fused": "fresh"}
     assert {cell.state for cell in experiment.plan_of_peaks()} == {"fresh"}
     before = len(experiment.store.query("select 1 from cells"))
-    assert "0 cells measured, 2 were fresh" in opened(variants=["sequential", "fused"]).measure()
+    assert "0 measurements taken, 2 were fresh" in opened(variants=["sequential", "fused"]).measure()
     assert len(experiment.store.query("select 1 from cells")) == before
-    assert "1 cell measured; run " in opened(variants=["fused"], remeasure=True).measure()
+    assert "1 measurement taken; run " in opened(variants=["fused"], remeasure=True).measure()
     assert len(experiment.store.query("select 1 from cells where variant = 'fused'")) == 2
     assert states(opened(variants=["fused"], seed=21)) == {"fused": "stale-code"}, "other inputs, another cell"
     assert states(opened(variants=["fused"], budget_s=1.0)) == {"fused": "fresh"}, "a budget says only when to stop"
@@ -190,7 +190,7 @@ def test_another_environment_makes_all_stale(opened: Open, monkeypatch: pytest.M
     experiment = opened(variants=["fused"])
     assert states(experiment) == {"fused": "stale-env"}
     assert "the driver changed: " in experiment.plan()[0].why and "-> 99.9" in experiment.plan()[0].why
-    assert "1 cell measured" in experiment.measure()
+    assert "1 measurement taken" in experiment.measure()
     assert states(experiment) == {"fused": "fresh"}
     monkeypatch.undo()
 
@@ -263,7 +263,7 @@ def test_a_kernel_that_does_not_build_or_is_wrong_is_shown_with_its_reason_and_n
     change(lab, "soa", source=edited(tmp_path / "a", soa, "KERNEL", "nonsense KERNEL"))
     change(lab, "fused", source=edited(tmp_path / "b", fused, "omega * (EQ", "0.9f * omega * (EQ"))
     experiment = opened(variants=["sequential", "no-finish", "fused", "soa"])
-    assert "4 cells measured, 2 of them failed" in experiment.measure()
+    assert "4 measurements taken, 2 of them failed" in experiment.measure()
     assert states(experiment) == {"sequential": "fresh", "no-finish": "fresh", "fused": "failed", "soa": "failed"}
     rows = experiment.data.rows.set_index("variant")
     assert rows.loc["fused", "reason"].startswith("wrong result: error ")
@@ -283,7 +283,8 @@ def test_a_kernel_that_does_not_build_or_is_wrong_is_shown_with_its_reason_and_n
     chart = experiment.ladder_chart()
     for figure in (chart, experiment.bandwidth_chart()):
         assert (
-            "failed" in figure.html and "bit-neighbours – not on this case: a side is no power of two." in figure.html
+            "failed" in figure.html
+            and "bit-neighbours – not on this case: a side is not a power of two." in figure.html
         )
         assert "no-compute" not in figure.html, "a probe is no rung"
     assert "(not measured)" in experiment.data.measured.value(
@@ -293,7 +294,7 @@ def test_a_kernel_that_does_not_build_or_is_wrong_is_shown_with_its_reason_and_n
     del lab.ladder  # the mended lab, the class's own
     mended = opened(variants=["sequential", "no-finish", "fused", "soa"])
     assert states(mended)["fused"] == states(mended)["soa"] == "stale-code"
-    assert "2 cells measured" in mended.measure()
+    assert "2 measurements taken" in mended.measure()
 
 
 def test_a_failed_cell_is_tried_again(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -302,7 +303,7 @@ def test_a_failed_cell_is_tried_again(opened: Open, monkeypatch: pytest.MonkeyPa
         experiment = opened(variants=["fused"])
         experiment.measure()
     assert states(experiment) == {"fused": "failed"}
-    assert "1 cell measured; run " in experiment.measure()
+    assert "1 measurement taken; run " in experiment.measure()
     assert states(experiment) == {"fused": "fresh"}
     assert "Nothing failed" in experiment.failed().html
 
@@ -314,8 +315,8 @@ def test_a_page_stands_without_ceilings(opened: Open, monkeypatch: pytest.Monkey
     assert experiment.data.peaks is None and experiment.data.bounds(experiment.data.case()).get("float32") is None
     assert "Of the bound" not in experiment.ladder().html
     assert experiment.ceilings().html.count("failed: wrong result") == 4
-    assert "No roofline: a ceiling of this device has no verified time." in experiment.roofline().html
-    assert "No bandwidths: a ceiling of this device has no verified time." in experiment.bandwidth_chart().html
+    assert "No roofline: a peak of this device has no verified time." in experiment.roofline().html
+    assert "No bandwidths: a peak of this device has no verified time." in experiment.bandwidth_chart().html
 
 
 def test_papermill_hands_lists_over_as_text(opened: Open) -> None:
@@ -382,7 +383,7 @@ def test_what_runs_tell_of_themselves_is_shown(opened: Open, lab: Lab, monkeypat
     assert isinstance(parts, Table) and parts.frame.set_index("variant").loc["fused", "copy"] == pytest.approx(
         1e-4 / cells
     )
-    assert ">32<" in parts.html and "not on this case: a side is no power of two" in parts.html
+    assert ">32<" in parts.html and "not on this case: a side is not a power of two" in parts.html
     assert ">32<" in experiment.resources().html
     assert "kernels during 0.00" in experiment.timeline("fused").html
     with pytest.raises(UsageError, match="did you mean 'fused'"):
@@ -431,18 +432,18 @@ def test_cells_of_a_series_are_planned_once_after_those_of_the_ladder(opened: Op
 
 def test_a_series_is_measured_and_shown_and_leaves_the_ladder_as_it_is(opened: Open, widened: Lab) -> None:
     experiment = opened(variants=["sequential", "fused", "soa"])
-    assert "7 cells measured" in experiment.measure()
-    assert {cell.state for cell in experiment.plan()} == {"fresh"} and "0 cells measured" in experiment.measure()
+    assert "7 measurements taken" in experiment.measure()
+    assert {cell.state for cell in experiment.plan()} == {"fresh"} and "0 measurements taken" in experiment.measure()
     assert set(experiment.data.rows["case"]) == {"40x24", "24x24", "56x24"}
     chart = experiment.series_chart("width").html
     assert ">fused<" in chart and ">soa<" in chart and ">width, cells<" in chart and WIDTHS.question in chart
-    assert "bit-neighbours – not on this case: a side is no power of two." in chart
+    assert "bit-neighbours – not on this case: a side is not a power of two." in chart
     table = experiment.crossings("width")
     assert table.frame["first"].tolist() == ["soa", "bit-neighbours"] and table.frame.at_start.notna().tolist() == [
         True,
         False,
     ]
-    assert "a side is no power of two" in table.rows[1].cells[2].title
+    assert "a side is not a power of two" in table.rows[1].cells[2].title
     assert "24x24" not in experiment.ladder().html and "24x24" not in experiment.steps("fused")
     assert experiment.data.case().name == "40x24" and experiment.data.case("24x24").params["nx"] == 24
     assert experiment.data.measured.value("soa", "56x24") != "(not measured)" and experiment.data.measured.seconds(
@@ -460,7 +461,7 @@ def test_a_series_is_measured_and_shown_and_leaves_the_ladder_as_it_is(opened: O
 
 def test_a_cell_of_a_series_that_is_measured_by_itself_is_found_on_the_page(opened: Open, widened: Lab) -> None:
     one = opened(variants=["soa"], cases=["56x24"])
-    assert "1 cell measured" in one.measure()
+    assert "1 measurement taken" in one.measure()
     page = opened(variants=["fused", "soa"])
     fresh = [(cell.case.name, cell.variant.name) for cell in page.plan() if cell.state == "fresh"]
     assert fresh == [("56x24", "soa")] and one.plan()[0].cell_key in {cell.cell_key for cell in page.plan()}

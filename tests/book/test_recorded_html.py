@@ -82,7 +82,7 @@ def test_processes_draw_all_labs_and_a_notebook_finds_the_same(tmp_path: Path, d
     assert set(found) == {*registry.names(), registry.PEAKS}
     text = recorded_html.shown(registry.get(LAB), Store(tmp_path / "results"), tmp_path)
     assert drawn == [], "the processes drew, with no stand-in"
-    assert '<details class="on-record" open>' in text and "no device is on record" not in text
+    assert '<details class="on-record" open>' in text and "no device is recorded" not in text
     before = {name: path.stat().st_mtime_ns for name, path in found.items()}
     recorded_html.draw(tmp_path)
     assert {name: path.stat().st_mtime_ns for name, path in found.items()} == before

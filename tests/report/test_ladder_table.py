@@ -46,8 +46,8 @@ def test_ladder_says_what_it_must() -> None:
 def test_an_a_a_twin_of_the_same_name_is_held_against_its_variant() -> None:
     rows = frame(row("a", 1e-3), row("b", 5e-4, "a"), row("b", 5e-4, "a", role="again"))
     table = report.ladder(CaseData(rows, ["a", "b"], "256x256", base="a"))
-    assert table.frame.variant.tolist() == ["a", "b", "b (again)"]
-    assert "same" in line(table, "b (again)") and "faster" in line(table, "b")
+    assert table.frame.variant.tolist() == ["a", "b", "b (A/A control)"]
+    assert "same" in line(table, "b (A/A control)") and "faster" in line(table, "b")
 
 
 def test_failed_and_unverified_rows_never_show_a_number() -> None:
@@ -118,11 +118,11 @@ def test_each_row_is_held_against_the_bound_of_its_own_dtype() -> None:
     table = report.ladder(CaseData(rows, ["port", "fused", "peer"], "256x256", bounds=floors))
     shares = table.frame.set_index("variant").share
     assert shares["port"] == pytest.approx(150 / 180, rel=0.06) and shares["fused"] == pytest.approx(0.1, rel=0.06)
-    assert math.isnan(shares["peer"]) and "it multiplies int8, whose roof was not measured" in line(table, "peer")
+    assert math.isnan(shares["peer"]) and "the peak in int8 was not measured" in line(table, "peer")
     assert table.notes[-2:] == [
         "Bound per step: float32 150\u202f\u00b5s, by arithmetic (60.0\u202fTFLOP/s); "
         "float16 11.0\u202f\u00b5s, by arithmetic (800\u202fTFLOP/s).",
-        "No bound, for its roof was not measured: int8.",
+        "No bound, because the peak was not measured: int8.",
     ]
     plain = report.ladder(CaseData(lab_rows(), ["port", "fused"], "256x256", bounds=floors))
     assert "(above)" in line(plain, "fused") and "(above)" not in table.html

@@ -33,7 +33,7 @@ def test_parts_are_medians_per_unit_in_one_unit() -> None:
         said["plain"][1].title == "95 % interval [2.00, 4.00]" and said["short"][1].title == "n = 1, range [3.00, 3.00]"
     )
     assert [cell.text for cell in said["short"]] == ["short", "3.00", "–", "0.9000", "–", "–"]
-    assert said["short"][2].title == "short has no such part" and said["short"][4].title == "short does not tell"
+    assert said["short"][2].title == "short has no such part" and said["short"][4].title == "short does not report it"
     assert "not verified" in said["wrong"][1].text and "0.77" not in table.html
     assert [said[name][1].text for name in ("absent", "elsewhere")] == ["not measured", "not on this device"]
     assert table.frame.loc[:1, "op 1"].tolist() == pytest.approx([4e-3, 3e-3])
@@ -77,7 +77,7 @@ def test_resources_have_the_columns_that_some_variant_tells() -> None:
     assert table.frame.registers.tolist()[0] == 37 and table.frame.registers[1:].isna().all()
     only = report.resources(CaseData(rows, ["host"], "256x256"))
     assert [note.split(":")[0] for note in only.notes[1:]] == ["OpenCL"] and len(only.columns) == 3
-    with pytest.raises(UsageError, match="no verified variant on 256x256 tells what its kernel takes"):
+    with pytest.raises(UsageError, match="no verified variant on 256x256 reports the resources of its kernel"):
         report.resources(CaseData(rows, ["wrong", "library"], "256x256"))
 
 

@@ -109,7 +109,7 @@ def test_a_dtype_without_a_measured_roof_is_bounded_by_memory_alone() -> None:
     figure = chart(table, known)
     assert list(flats(figure)) == [6.1e13]
     assert [warning.split()[0] for warning in figure.warnings] == ["wrong"]
-    assert "not measured, only memory bounds it here: half (float16), wrong (float16)." in figure.notes[-1]
+    assert "not measured, so only memory bounds it here: half (float16), wrong (float16)." in figure.notes[-1]
     assert legend(figure)["float16"].get_linestyle() == "None" != legend(figure)["float32"].get_linestyle()
     with pytest.raises(UsageError, match=r"no peak of float16 measured; peaks of: float32"):
         chart(table[1:], known)
@@ -123,7 +123,7 @@ def test_a_point_is_held_against_the_roof_of_its_dtype_and_against_its_memory() 
     figure = chart(rows(**spots))
     thin = format.THIN
     assert figure.warnings == (
-        f"high lies above its roof (100{thin}TFLOP/s against 61.0{thin}TFLOP/s): the peaks, the work or the working set "
+        f"high lies above its bound (100{thin}TFLOP/s, bound 61.0{thin}TFLOP/s): the peaks, the work or the working set "
         "are wrong.",
     )
     assert [line.get_xydata()[0][1] for line in marker(figure, COLOURS["failed"])] == [pytest.approx(1e14)]
@@ -167,7 +167,7 @@ def test_more_bytes_counted_than_memory_can_move_are_a_warning() -> None:
     table = rows(a=(10.0, 3e13, "float32"))
     for small in (LARGE, SMALL):  # whatever level holds the case: counters look at the device's memory
         (warning,) = chart(table, counted_bytes={"a": WORK / 7}, working_set=small).warnings
-        assert warning.startswith("a lies above its roof by the bytes counted (30.0") and "28.0" in warning
+        assert warning.startswith("a lies above its bound by the bytes counted (30.0") and "28.0" in warning
     assert not chart(table, counted_bytes={"a": WORK / 8}).warnings
 
 
@@ -181,7 +181,7 @@ def test_a_variant_that_moves_more_lies_further_left() -> None:
     figure = chart(rows(lean=(2.0, 1e12, "float32"), heavy=(1.0, 1e12, "float32")))
     points = [each[0].get_xydata()[0].tolist() for each in axes(figure).containers]
     assert points[0] == pytest.approx([2 * points[1][0], points[1][1]])
-    assert "More bytes by the model put a point further left" in figure.notes[0]
+    assert "More modelled traffic moves a point left" in figure.notes[0]
 
 
 def test_a_name_longer_than_the_figure_leaves_room_for_the_rest() -> None:

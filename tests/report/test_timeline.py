@@ -53,12 +53,12 @@ def test_a_timeline_says_what_it_leaves_out() -> None:
         CaseData(traced_rows(), asked, "256x256", skip_reasons={"elsewhere": "not on this device"}), asked
     )
     assert figure.notes[1:] == (
-        "Tells no timeline: plain.",
+        "No timeline: plain.",
         "wrong failed: not verified: error 2e-06, allowed 1e-06.",
         "elsewhere – not on this device.",
         "absent – not measured.",
     )
-    with pytest.raises(UsageError, match="no verified run of plain, wrong on 256x256 tells a timeline"):
+    with pytest.raises(UsageError, match="no verified run of plain, wrong on 256x256 has a timeline"):
         report.timeline(CaseData(traced_rows(), ["plain", "wrong"], "256x256"), ["plain", "wrong"])
 
 
@@ -68,7 +68,7 @@ def test_of_a_long_run_the_beginning_is_drawn_and_said() -> None:
     assert len(figure.svg) < 150_000 and sum(map(len, drawn.values())) <= 2 * MOST
     streams = sorted(start for start, *_ in (span[2:] for span in spans(3, 500)))
     assert axes(figure).get_xlim()[1] == pytest.approx(1e3 * streams[MOST])
-    assert figure.notes[1].startswith("Drawn are the first ") and "serial and streams went on" in figure.notes[1]
+    assert figure.notes[1].startswith("Only the first ") and "serial and streams went on" in figure.notes[1]
     assert f"1.50{format.THIN}s" in [text.get_text() for text in axes(figure).texts][1], "the whole run's time"
     assert "Drawn" not in " ".join(report.timeline(CaseData(traced_rows(), ["serial"], "256x256"), ["serial"]).notes)
 

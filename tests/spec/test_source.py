@@ -71,7 +71,7 @@ def test_turn_and_without_leave_the_rest(scale: Path) -> None:
 def test_an_unknown_knob_or_arm_is_an_error(scale: Path) -> None:
     with pytest.raises(ValueError, match=r"^scale\.k has no knob BYE$"):
         Source.of(scale, BYE=1)
-    with pytest.raises(ValueError, match=r"^scale\.k: knob BY has no arm TWIZE$"):
+    with pytest.raises(ValueError, match=r"^scale\.k: knob BY has no choice TWIZE$"):
         Source.of(scale, BY="TWIZE")
     source = Source.of(scale, MORE="int knob;", TYPE="double2", BY=2)  # of an included file; a type; a number
     assert "double2" in source.resolve()
@@ -246,7 +246,7 @@ def test_a_knob_that_is_added_to_a_file_is_known_at_once(tmp_path: Path) -> None
         Source.of(kernel, SHAPE="WIDE")
     (tmp_path / "part.h").write_text("#define WIDE 1\n#if SHAPE == WIDE\n#endif\n")
     assert Source.of(kernel, SHAPE="WIDE").knobs == (("SHAPE", "WIDE"),)
-    with pytest.raises(ValueError, match=r"kernel\.k: knob SHAPE has no arm TALL"):
+    with pytest.raises(ValueError, match=r"kernel\.k: knob SHAPE has no choice TALL"):
         Source.of(kernel, SHAPE="TALL")
 
 

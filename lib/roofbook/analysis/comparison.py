@@ -45,8 +45,8 @@ class Pair:
 
     def __str__(self) -> str:
         if self.own.device == self.reference.device:
-            return f"{self.own.name}: {self.own.by} against {self.reference.by}"
-        return f"{self.own} against {self.reference}"
+            return f"{self.own.name}: {self.own.by} vs {self.reference.by}"
+        return f"{self.own} vs {self.reference}"
 
 
 @dataclass(frozen=True)
@@ -141,11 +141,11 @@ def on_case(lab: "Lab", store: "Store", case: str, on: Sequence[str] = ()) -> Co
         known = f"{lab.name} was not measured at scale {' or '.join(SCALES)} yet"
         raise UsageError(f"{known}; `roofbook run {lab.name} --scale {SCALES[0]}` does it")
     if case not in made:
-        raise one_of("case on record", case, list(made))
+        raise one_of("recorded case", case, list(made))
     places = made[case].places
     for name in on:
         if not any(name in (place.device, place.id) for place in places):
-            raise one_of("device on record", name, [place.id for place in places])
+            raise one_of("recorded device", name, [place.id for place in places])
     return replace(made[case], places=chosen(places) if on else places)
 
 

@@ -98,7 +98,7 @@ class Cells:
     def counted(self, variant: str, case: str) -> Mapping[str, Any]:
         """What counters counted, as `counters.counted` has it. Raises MissingData where they did not."""
         if self.backend != "cuda":
-            raise NotApplicable("hardware counters are read by CUDA")
+            raise NotApplicable("hardware counters need CUDA")
         reading = newest(self._profiles[self._profiles["case"] == case], roles=[PROFILE]).get(variant)
         if reading is None or not reading.ok:
             raise MissingData(f"counters of {variant}{f': {reading.why}' if reading else ''}")
@@ -138,7 +138,7 @@ class Parts:
                 raise MissingData(f"{self.variant} has no part {part!r}")
         times = tuple(sum(each) for each in zip(*(reading.parts[part] for part in self.parts), strict=True))
         if min(times) <= 0:
-            raise MissingData(f"{' + '.join(self.parts)} of {self.variant} took no time that the clock could tell")
+            raise MissingData(f"{' + '.join(self.parts)} of {self.variant} took less time than the clock resolves")
         return replace(reading, times=times)
 
 
@@ -207,7 +207,7 @@ class Pair(Evidence):
 
     def find(self, cells: Cells) -> Finding:
         if self.kind and cells.kind != self.kind:
-            raise NotApplicable(f"it is about a {self.kind.upper()}")
+            raise NotApplicable(f"the claim is about a {self.kind.upper()}")
         sides = (self.slower, self.faster)
         names = [side if isinstance(side, str) else side.variant for side in sides]
         readings = zip(sides, cells.together(names, self.case), strict=True)
@@ -287,7 +287,7 @@ class Crowded(Evidence):
 
     axis: str
     case: str
-    unit = "a core"
+    unit = "per core"
 
     def variants(self, lab: "Lab") -> tuple[str, ...]:
         """Those points that can be on this case."""
@@ -304,13 +304,13 @@ class Crowded(Evidence):
             raise MissingData("all points of the sweep failed")
         fewest = min(shares, key=lambda name: shares[name])
         if shares[fewest] > 1:
-            at_least = f"at least {shares[fewest]:.3g} a core"
+            at_least = f"at least {shares[fewest]:.3g} per core"
             raise NotApplicable(
                 f"no point of the sweep that ran has as few work-items as this device has cores: {at_least}"
             )
         best = quickest(ran.values()).variant
         points_of = (cells.lab.variant(name).point for name in (best, fewest))
-        return exactly(shares[best], "{} is the quickest; {} has {:.2g} a core".format(*points_of, shares[fewest]))
+        return exactly(shares[best], "{} is the fastest; {} has {:.2g} per core".format(*points_of, shares[fewest]))
 
 
 @dataclass(frozen=True)
@@ -360,7 +360,7 @@ def number_of(cells: Cells, variant: str, case: str, fact: str) -> float:
     """A number that a run told besides its times. Raises NotApplicable where it told none, as a backend may not."""
     found = cells.reading(variant, case).facts.get(fact)
     if isinstance(found, bool) or not isinstance(found, int | float) or not math.isfinite(found):
-        raise NotApplicable(f"{variant} does not tell {fact!r} by this backend")
+        raise NotApplicable(f"{variant} does not report {fact!r} by this backend")
     return float(found)
 
 
@@ -516,7 +516,7 @@ class Intensity(Evidence):
     def find(self, cells: Cells) -> Finding:
         row, peaks = cells.reading(self.variant, self.case).row, cells.peaks
         ridge = peaks.flops["float32"] / memory(peaks)
-        return exactly(value(row, "flops") / value(row, "bytes"), f"the ridge is {ridge:.3g}", ridge)
+        return exactly(value(row, "flops") / value(row, "bytes"), f"the ridge point is at {ridge:.3g}", ridge)
 
 
 @dataclass(frozen=True)

@@ -219,7 +219,7 @@ def judged(lab: "Lab", store: "Store") -> list[Judged]:
     on = _devices(lab, store)
     lines = []
     for claim in statements.to_dict("records"):
-        pieces = evidence.get(claim["id"], (NotTestable("nothing is known that tells of it"),))
+        pieces = evidence.get(claim["id"], (NotTestable("no measurement of ours tests it"),))
         effects = claim["effects"]
         for at, piece in enumerate(pieces):
             mine = effects[at : at + 1] if len(effects) == len(pieces) else effects

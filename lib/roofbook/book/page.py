@@ -106,7 +106,7 @@ class Page(ABC):
         counted = set(data.profiles[data.profiles["case"] == chosen.name]["variant"])
         if not counted:
             wanted = f"{lab.name} all {chosen.name}{'' if data.scale == 'quick' else f' --scale {data.scale}'}"
-            raise UsageError(f"no counters yet: `roofbook profile {wanted}` takes them where ncu is")
+            raise UsageError(f"no counters yet: `roofbook profile {wanted}` reads them if ncu is installed")
         asked = {
             each.name
             for each in (*lab.ladder, *lab.peers)

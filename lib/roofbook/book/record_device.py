@@ -26,16 +26,16 @@ from .experiment import Experiment
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("out", type=click.Path(path_type=Path))
+@click.option("--lab", "names", multiple=True, help="A lab, or peaks; may be repeated.  [default: peaks and all labs]")
+@click.option("--device", "specs", multiple=True, help="A device; may be repeated.  [default: one of each kind]")
+@click.option("--scale", "scales", multiple=True, help="A scale; may be repeated.  [default: published and large]")
+@click.option("--case", "cases", multiple=True, help="A case; may be repeated.  [default: all]")
+@click.option("--variant", "variants", multiple=True, help="A variant; may be repeated.  [default: all]")
 @click.option(
-    "--lab", "names", multiple=True, help="A lab, or peaks; may be repeated. The ceilings and all without it."
+    "--sweeps/--no-sweeps", default=True, show_default=True, help="Also measure the points of sweeps and series."
 )
-@click.option("--device", "specs", multiple=True, help="A device; may be repeated. One of each kind without it.")
-@click.option("--scale", "scales", multiple=True, help="A scale; may be repeated. published and large without it.")
-@click.option("--case", "cases", multiple=True, help="A case; may be repeated. All without it.")
-@click.option("--variant", "variants", multiple=True, help="A variant; may be repeated. All without it.")
-@click.option("--sweeps/--no-sweeps", default=True, show_default=True, help="Measure also points of sweeps and series.")
-@click.option("--host/--no-host", default=True, show_default=True, help="Measure also what runs on the host's CPU.")
-@click.option("--budget", default=0.5, show_default=True, help="Seconds of samples a cell.")
+@click.option("--host/--no-host", default=True, show_default=True, help="Also measure what runs on the host's CPU.")
+@click.option("--budget", default=0.5, show_default=True, help="Seconds of samples per measurement.")
 @click.option(
     "--limit",
     default=Policy.limit_s,
@@ -43,7 +43,7 @@ from .experiment import Experiment
     type=click.FloatRange(min=0, min_open=True),
     help="Seconds that one run may take; what takes longer becomes a row that says so.",
 )
-@click.option("--remeasure", is_flag=True, help="Measure also what OUT holds already.")
+@click.option("--remeasure", is_flag=True, help="Also measure what OUT already holds.")
 def main(
     out: Path,
     names: tuple[str, ...],
@@ -57,7 +57,7 @@ def main(
     limit: float,
     remeasure: bool,
 ) -> None:
-    """Measure ceilings, labs and peers on each device, print the ladders, and leave the Parquet files under OUT/recorded."""
+    """Measure peaks, labs and peers on each device, print the ladders, and leave the Parquet files under OUT/recorded."""
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -155,5 +155,5 @@ if __name__ == "__main__":
         )
         sys.exit(2)
     except (KeyboardInterrupt, click.Abort):
-        print("stopped; what was finished is kept, and the same command goes on from there", file=sys.stderr)
+        print("stopped; finished measurements are kept, and the same command continues from there", file=sys.stderr)
         sys.exit(130)

@@ -191,7 +191,7 @@ class Device(ABC):
 
     def traced(self, queues: Sequence[Queue], submit: Callable[[], None]) -> list[Span]:
         """Run `submit`, wait for all of `queues`, and tell what each did when: launches, `send` and `receive`."""
-        raise Unsupported("this backend tells of no events")
+        raise Unsupported("this backend has no events")
 
     def upload(self, array: "np.ndarray") -> Buffer:
         """A new buffer with the array's bytes."""

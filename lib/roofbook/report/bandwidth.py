@@ -57,17 +57,17 @@ def bandwidth_chart(data: CaseData, title: str = "") -> Figure:
         over = [name for name in good if reached[name][1] > own]
         named = f" (here {', '.join(over)})" if over else ""
         notes = [
-            "Bytes are those that the variant's data flow moves at least: modelled, not counted. Per cent: of the fastest "
+            "Bytes are the minimum that the variant's data flow moves: modelled, not counted. Per cent are of the fastest "
             "stream at this size. Whiskers: 95 % interval of the median.",
-            f"A bar whose whole interval lies over that line{named} means that a cache served part of the bytes, or "
-            "that our streams are not the fastest.",
+            f"Where the whole interval of a bar exceeds that line{named}, a cache served part of the bytes, or our streams are "
+            "not the fastest.",
         ]
         far = [f"{label} {_said(rate)}" for label, rate in levels.items() if label not in near]
         notes += [f"Streams beyond the axis: {', '.join(far)}."] * bool(far)
         away = [name for name in ready if name not in good]
         notes += [f"Measured on another device, so not drawn: {', '.join(away)}."] * bool(away)
         idle = [name for name in order if name in found and found[name].ok and name not in ready]
-        notes += [f"Moves no bytes by its model, so not drawn: {', '.join(idle)}."] * bool(idle)
+        notes += [f"Moves no modelled bytes, so not drawn: {', '.join(idle)}."] * bool(idle)
         notes += absences(order, found, data.skip_reasons)
         return finish(ax.figure, title or f"Bandwidth that each variant reaches on {case}", notes)
 

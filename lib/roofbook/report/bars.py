@@ -58,7 +58,7 @@ def ladder_chart(data: CaseData, title: str = "", published: tuple[float, str] |
             ax.xaxis.set_major_locator(LogLocator(10))
             ax.xaxis.set_minor_locator(NullLocator())
         ax.xaxis.set_major_formatter(lambda at, _: show.tick(at) + "\u00d7")
-        ax.set_xlabel(f"times faster than {base}" + (", logarithmic" if log else ""))
+        ax.set_xlabel(f"times as fast as {base}" + (", logarithmic" if log else ""))
         legend(ax, {("base" if name == base else found[name].role) for name in good})
         notes = [f"Whiskers: 95 % interval of the ratio. Times are medians per {found[base].row['unit']}."]
         notes += absences(order, found, data.skip_reasons)
@@ -143,8 +143,8 @@ def legend(ax: Any, roles: Collection[str], lines: Sequence[Any] = ()) -> None:
     from matplotlib.patches import Patch
 
     words = {
-        "step": "rung of the ladder",
-        "peer": "what a user would pick instead",
+        "step": "step of the ladder",
+        "peer": "peer (library or program)",
         "probe": "probe",
         "again": "A/A control",
     }

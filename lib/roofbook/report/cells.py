@@ -38,7 +38,7 @@ def fact_cell(reading: Reading, fact: str, digits: int = 4) -> Cell:
     """A fact of the run: a text or a whole number as it is, another number in so many digits, else a dash."""
     told: Any = reading.facts.get(fact)
     if told is None:
-        return Cell(show.DASH, "num", f"{reading.variant} does not tell")
+        return Cell(show.DASH, "num", f"{reading.variant} does not report it")
     if isinstance(told, float):
         return Cell(show.number(told, digits), "num")
     if isinstance(told, int) and not isinstance(told, bool):

@@ -30,13 +30,13 @@ ALIKE = 1.05
 """Within this factor a counter has not changed."""
 
 NOTES = (
-    "Modelled: what a variant's data flow moves at least. Counted: by hardware counters, of the CUDA build, each kernel by "
-    "itself and from a cold cache: bytes that a cache keeps from one kernel to the next are counted again, bytes written that "
-    "still lie in L2 when a kernel ends are not.",
-    "Limit: the unit that is used most, as a share of its peak, kernels weighted by their time; latency where none reaches "
-    f"{show.percent(BUSY)}. Time / ours: of the kernels under the profiler, over our median, which may cover more.",
-    "Against its parent: the time under the profiler, and the counter that changed by the largest factor. A run that is "
-    "counted may have fewer units than one that is timed: what a run does once then weighs more.",
+    "Modelled: the minimum that a variant's data flow moves. Counted: by hardware counters, for the CUDA build, each kernel by "
+    "itself and from a cold cache. Bytes that a cache keeps from one kernel to the next are counted again. Bytes written that "
+    "are still in L2 when a kernel ends are not counted.",
+    "Limit: the most used unit, as a share of its peak, with kernels weighted by their time; latency where none reaches "
+    f"{show.percent(BUSY)}. Profiled / timed: the kernels' time under the profiler over the median, which may cover more.",
+    "Compared with its parent: the time under the profiler, and the counter that changed by the largest factor. A profiled run "
+    "may have fewer units than a timed one, so what a run does once weighs more.",
 )
 
 
@@ -73,14 +73,14 @@ def counters(data: CaseData, profiles: "pd.DataFrame", caption: str = "") -> Tab
         amount("instructions", "Instructions", "", _told("instructions")),
         Column.of("occupancy", Cell("Occupancy", "num"), _occupancy, _told("occupancy")),
         Column.of("limit", Cell("Limit"), _limit, lambda each: _counters(each)["limit"]),
-        _number("time_ratio", "Time / ours", lambda each: _slowdown(each, timed.get(each.variant))),
-        Column.of("against_parent", Cell("Against its parent"), lambda each: Cell(parent(each), "wrap"), parent),
+        _number("time_ratio", "Profiled / timed", lambda each: _slowdown(each, timed.get(each.variant))),
+        Column.of("against_parent", Cell("Compared with its parent"), lambda each: Cell(parent(each), "wrap"), parent),
     ]
     tools = ", ".join(dict.fromkeys(str(each.facts["tool"]) for each in good))
     missing = [name for name in order if name not in found]
     notes = [f"Bytes and instructions are per {unit}, by {tools}."] * bool(good) + [*NOTES]
     notes += [f"Not counted: {', '.join(missing)}."] * bool(missing)
-    caption = caption or f"What the hardware counted on {case}"
+    caption = caption or f"Hardware counters on {case}"
     return by_variant(counted.with_order(names), columns, caption, notes, "counters")
 
 
@@ -100,7 +100,7 @@ def against(own: Mapping[str, Any], parent: Mapping[str, Any]) -> str:
         changed = f"{most} {'rose' if known[most] > 1 else 'fell'} {_times(known[most])}"
         said.append("no counter changed" if _alike(known[most]) else changed)
     if own["limit"] and parent["limit"] and own["limit"] != parent["limit"]:
-        said.append(f"limit {own['limit']} in place of {parent['limit']}")
+        said.append(f"limit {own['limit']} instead of {parent['limit']}")
     return "; ".join(said)
 
 

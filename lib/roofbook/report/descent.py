@@ -68,10 +68,10 @@ COLUMNS = (
     Cell("Fastest peer", "num"), Cell("vs peer", "num"), Cell("Of the bound", "num"), Cell("Case"),
 )  # fmt: skip
 NOTES = (
-    "The largest case that was measured. vs first, vs peer: how many times as fast the fastest rung is. The pages of the labs "
-    f"have the 95 % interval: {SAME}.",
-    "Of the bound: the least time that the device's measured ceilings allow in the numbers that the fastest rung multiplies, "
-    "over its time. Above 100 % a measured ceiling is too low.",
+    "The largest case that was measured. vs baseline, vs peer: how many times as fast the fastest kernel is. The pages of the "
+    f"labs have the 95 % interval: {SAME}.",
+    "Of the bound: the least time that the device's measured peaks allow in the precision of the fastest kernel, over its "
+    "time. Above 100 % a measured peak is too low.",
 )
 
 

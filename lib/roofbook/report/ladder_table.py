@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
 TIME_NOTE = "Times are medians with the 95 % interval of the median."
-RATIO_NOTE = f"Ratios are times faster, with their 95 % interval; {SAME}."
-FEW_NOTE = "'range': fewer than 6 samples give no 95 % interval, so the brackets hold the shortest and the longest."
+RATIO_NOTE = f"Ratios: how many times as fast, with the 95 % interval; {SAME}."
+FEW_NOTE = (
+    "'range': fewer than 6 samples give no 95 % interval, so the brackets hold the shortest and the longest sample."
+)
 ROUND_NOTE = "Ratios pair samples of the same round of one run; unpaired ratios are marked."
-CONTROL = "A/A control: its parent again"
+CONTROL = "A/A control: the same step, measured again"
 
 
 def ladder(data: CaseData, caption: str = "") -> Table:
@@ -200,7 +202,7 @@ def leave_one_out(data: CaseData, without: Mapping[str, str], best: str, caption
             lambda each: (each.median, each.low, each.high),
         ),
         samples_column(),
-        ratio_column("worth", Cell("It is worth", "num"), lambda each: ratio_cell(worth(each)), worth),
+        ratio_column("worth", Cell("Worth", "num"), lambda each: ratio_cell(worth(each)), worth),
     ]  # fmt: skip
     lines = []
     for label, name in without.items():
@@ -254,6 +256,6 @@ def _bound_notes(bounds: Mapping[str, Bound], readings: Sequence[Reading], unit:
     lacking = [dtype for dtype in used if dtype not in bounds]
     return [
         *[f"Bound per {unit}: {'; '.join(known)}."] * bool(known),
-        *[f"Bound of those that move fewer bytes: {'; '.join(fewer)}."] * bool(fewer),
+        *[f"Bound of variants that move fewer bytes: {'; '.join(fewer)}."] * bool(fewer),
         *[f"No bound, for its peak was not measured: {', '.join(lacking)}."] * bool(lacking),
     ]

@@ -27,13 +27,13 @@ RESOURCES = (
 )
 """Facts of a run, as `Kernel.resources` and `occupancy` name them, and the heads of their columns."""
 
-RESOURCES_NOTE = "Registers, spilled and private memory are those of a work-item, local memory is that of a group."
+RESOURCES_NOTE = "Registers, spilled and private memory are per work-item, local memory is per group."
 TELLERS = {
-    "cuda": "CUDA: the compiler tells the memories and registers that a kernel takes and the largest group it can have; "
+    "cuda": "CUDA: the compiler reports the memories, the registers and the largest group of a kernel. The number of groups "
     "how many groups one multiprocessor holds at once, were each its only limit, follows from these and the device's by the "
     "rule of NVIDIA's cuda_occupancy.h. Occupancy is the driver's own count where the run asked for it, else by that rule; for "
     "kernels in clusters always by the rule, which knows no clusters and may promise more than fit.",
-    "opencl": "OpenCL: the driver tells local and private memory and the largest group, not registers; a CPU has no "
+    "opencl": "OpenCL: the driver reports local and private memory and the largest group, but not registers; a CPU has no "
     "occupancy.",
 }
 COUNTED_BY = {"driver": "as the driver counts", "rule": "by the rule of cuda_occupancy.h"}
@@ -47,7 +47,7 @@ def parts(data: CaseData, parts: Sequence[str], facts: Mapping[str, str] | None 
     """
     facts = facts or {}
     if not parts and not facts:
-        raise UsageError("no parts to show: this lab tells a run's time alone")
+        raise UsageError("no parts to show: this lab reports only a run's time")
     mine = data.verified(data.order)
     medians = [_median(each, part) for each in mine for part in parts]
     scale = show.time_unit(seconds for seconds in medians if seconds is not None)

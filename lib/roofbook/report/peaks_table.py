@@ -53,15 +53,13 @@ def peaks(rows: "pd.DataFrame", device: str, changes: Mapping[str, str], *, capt
             "peak": row["variant"], "case": row["case"], "estimate": middle, "low": low, "high": high,
             "unit": rate or "s", "on_paper": paper, "samples": len(reading.times), "units": reading.units,
         })  # fmt: skip
-    columns = [Cell("Peak"), Cell("Name"), Cell("Measured", "num"), Cell("On paper", "num"), Cell("Share", "num")]
+    columns = [Cell("Peak"), Cell("Name"), Cell("Measured", "num"), Cell("Theoretical", "num"), Cell("Share", "num")]
     notes = ["Median of the samples and its 95 % interval; bounds use the fastest sample."]
     if any(record["on_paper"] for record in records):
         notes += [
             "On paper: from the clock, unit count and width that the driver reports; a tooltip shows each calculation."
         ]
-    return Table(
-        caption or f"What {device} was measured to do", columns, lines, pd.DataFrame(records), notes, "ceilings"
-    )
+    return Table(caption or f"Measured peaks of {device}", columns, lines, pd.DataFrame(records), notes, "ceilings")
 
 
 def bandwidths(rows: "pd.DataFrame", device: str, actions: Sequence[str] = ("read", "copy", "write")) -> Figure:
@@ -101,7 +99,7 @@ def bandwidths(rows: "pd.DataFrame", device: str, actions: Sequence[str] = ("rea
         if paper:
             ax.axhline(paper / 1e9, color=INK, lw=1.2, ls=(0, (5, 2)))
             ax.annotate(
-                f"memory on paper: {show.quantity(paper, 'B/s')}", (1, paper / 1e9), (-2, 4), ha="right", size=FONT - 1,
+                f"memory, theoretical: {show.quantity(paper, 'B/s')}", (1, paper / 1e9), (-2, 4), ha="right", size=FONT - 1,
                 xycoords=("axes fraction", "data"), textcoords="offset points",
             )  # fmt: skip
             top = max(top, paper / 1e9)
@@ -115,6 +113,6 @@ def bandwidths(rows: "pd.DataFrame", device: str, actions: Sequence[str] = ("rea
         ax.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=3, borderaxespad=0.2)
         notes = [
             "Whiskers: 95 % interval of the median. Working set and bytes of a copy are those of both buffers.",
-            "Caches are as the passes before left them: a working set that one of them holds is served by it.",
+            "Caches are as the previous passes left them: a cache serves every working set that fits into it.",
         ]
         return finish(drawing, f"Bandwidth of {device} by working set", notes)

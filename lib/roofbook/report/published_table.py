@@ -70,17 +70,19 @@ def published(figures: PublishedFigures, rows: "pd.DataFrame", caption: str = ""
         Cell("Case"),
         Cell("Figure"),
         Cell("Published", "num published"),
-        Cell("Ours", "num"),
-        Cell("Published / ours", "num"),
+        Cell("Measured here", "num"),
+        Cell("Published / measured", "num"),
         Cell("Published on", "published"),
-        Cell("Ours on"),
+        Cell("Measured on"),
     ]
     notes = [
         "Columns marked published were not measured here.",
-        "The devices differ: published / ours compares whole systems, not the code alone.",
+        "The devices differ: published / measured compares whole systems, not the code alone.",
     ]
     if any(record.get("extrapolated") for record in records):
-        notes.append("'extrapolated': fewer units were run than were published; our time per unit is multiplied up.")
+        notes.append(
+            "'extrapolated': fewer units were run than were published; the measured time per unit is scaled up."
+        )
     order = (
         "table",
         "variant",
@@ -189,7 +191,7 @@ def _fact(figure: Mapping[str, Any], reading: Reading, fact: str) -> tuple[Cell,
     """Our cell for a published number that is held against a fact of our run."""
     told = reading.facts.get(fact)
     if isinstance(told, bool) or not isinstance(told, int | float) or not math.isfinite(told):
-        return Cell("not measured", "absent", f"{reading.variant} does not tell {fact!r}"), {"status": "missing"}
+        return Cell("not measured", "absent", f"{reading.variant} does not report {fact!r}"), {"status": "missing"}
     ours = 100 * told if figure["unit"] == "%" else told
     text = show.number(ours, 4) if isinstance(ours, float) else show.number(ours, places=0)
     record = {"status": "ok", "ours": ours, "published_over_ours": figure["value"] / ours if ours else math.nan}

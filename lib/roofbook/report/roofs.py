@@ -125,16 +125,16 @@ def roofline_chart(data: CaseData, title: str = "") -> Figure:
         hollow = [name for name, spot in spots.items() if spot.counted]
         _legends(ax, dtypes, tops, bool(hollow), frame.height)
         notes = [
-            "Work is modelled, not counted: FLOPs that the algorithm needs at least, bytes that it or, where the lab tells "
-            "variants apart, the variant's data flow moves at least. More bytes by the model put a point further left; "
-            "work beyond the model puts it lower."
+            "Work is modelled, not counted: the minimum of FLOPs that the algorithm needs, and of bytes that it needs "
+            "or, where the lab models variants separately, that the variant's data flow moves. More modelled traffic moves a "
+            "point left; work beyond the model moves it down."
         ]
         notes += [
             "Hollow: the same variant by the bytes that hardware counters saw at the device's memory. They lie left of "
-            "the modelled point where more was moved than the model says, right of it where a cache served a part."
+            "the modelled point if more bytes were moved than modelled, and right of it if a cache served a part."
         ] * bool(hollow)
         bare = [f"{name} ({spot.dtype})" for name, spot in spots.items() if spot.dtype not in tops]
-        notes += [f"Roof of its dtype not measured, only memory bounds it here: {', '.join(bare)}."] * bool(bare)
+        notes += [f"Peak of its precision not measured, so only memory bounds it here: {', '.join(bare)}."] * bool(bare)
         away = [name for name in ready if name not in names]
         notes += [f"Measured on another device, so not drawn: {', '.join(away)}."] * bool(away)
         return finish(drawing, title or f"Roofline of {case}", notes, list(above.values()))
@@ -169,7 +169,7 @@ def _above(spots: Mapping[str, Spot], tops: Mapping[str, float], own: float, mem
             if counted < modelled:
                 by, wrong = " by the bytes counted", "the peaks, the time or the count is"
             rates = [show.quantity(rate, f"{work_unit(spot.dtype)}/s") for rate in (spot.y, min(modelled, counted))]
-            found[name] = f"{name} lies above its roof{by} ({' against '.join(rates)}): {wrong} wrong."
+            found[name] = f"{name} lies above its bound{by} ({rates[0]}, bound {rates[1]}): {wrong} wrong."
     return found
 
 

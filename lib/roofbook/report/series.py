@@ -85,7 +85,7 @@ def series(rows: "pd.DataFrame", series: "Series", *, skipped: Skipped | None = 
         if len(drawn) > 1:
             columns = 3 if max(map(len, drawn)) < 16 else 2
             ax.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=columns, borderaxespad=0.2)
-        notes = ["Whiskers: 95 % interval of the median." + " Rings: where two lines cross." * bool(series.against)]
+        notes = ["Whiskers: 95 % interval of the median." + " Rings mark crossings." * bool(series.against)]
         return finish(drawing, title or series.question, notes + _gaps(found, series, skipped or {}))
 
 
@@ -117,9 +117,9 @@ def crossings(rows: "pd.DataFrame", series: "Series", *, skipped: Skipped | None
     columns = [Cell("First"), Cell("Second"), Cell("The first is")]
     columns += [Cell(f"First vs second at {show.tick(x)}", "num") for x, _ in ends]
     notes = [
-        f"Along the series: {series.along}. A crossing is interpolated: it lies where two straight lines of the logarithm "
-        "of time, each between neighbouring points at which both have one, meet.",
-        "A crossing is claimed only between points at which the 95 % interval of the ratio excludes 1.",
+        f"Along the series: {series.along}. A crossing is interpolated linearly in the logarithm of time, between neighbouring "
+        "points where both have a time.",
+        "A crossing is claimed only between points where the 95 % interval of the ratio excludes 1.",
         RATIO_NOTE,
         ROUND_NOTE,
         *_gaps(found, series, skipped),

@@ -52,11 +52,11 @@ def states(cells: Iterable[Mapping[str, Any] | object], caption: str = "") -> Ta
     columns = [Cell("Variant"), Cell("Case", "key"), *(Cell(name) for name in ("Backend", "Device", "State"))]
     columns += [Cell("Why", "below")]
     return Table(
-        caption or "State of every cell",
+        caption or "State of every measurement",
         columns,
         lines,
         _frame(records, names),
-        ["; ".join(counts) + "."] if counts else ["No cells."],
+        ["; ".join(counts) + "."] if counts else ["No measurements."],
         "states",
     )
 

@@ -115,7 +115,7 @@ def line_sweep(
             ax.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=min(3, len(lines)), borderaxespad=0.2)
         return finish(
             drawing,
-            title or f"Time per {good[0].row['unit']} against {', '.join(axes)}",
+            title or f"Time per {good[0].row['unit']} over {', '.join(axes)}",
             ["Whiskers: 95 % interval of the median.", *grouped(failures, sum(map(len, lines.values())))],
         )
 

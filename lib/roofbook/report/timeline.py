@@ -36,7 +36,7 @@ def timeline(data: CaseData, variants: Sequence[str], title: str = "") -> Figure
     found, case = data.found, data.case
     traced = {name: spans for name in variants if name in found and (spans := _spans(found[name]))}
     if not traced:
-        raise UsageError(f"no verified run of {', '.join(variants) or 'any variant'} on {case} tells a timeline")
+        raise UsageError(f"no verified run of {', '.join(variants) or 'any variant'} on {case} has a timeline")
     ends = {name: max(span.end for span in spans) for name, spans in traced.items()}
     until = min([max(ends.values()), *(spans[MOST].start for spans in traced.values() if len(spans) > MOST)])
     height = sum(HEADING + LANE * len(_queues(spans)) for spans in traced.values())
@@ -63,17 +63,17 @@ def timeline(data: CaseData, variants: Sequence[str], title: str = "") -> Figure
             handles=handles, ncols=3, loc="upper center", bbox_to_anchor=(0.44, -below), handlelength=1.0,
             columnspacing=1.2,
         )  # fmt: skip
-        notes = ["One run of each, by the events of the device's queues; copies are drawn as half bars."]
+        notes = ["One run of each, from the events of the device's queues; copies are half bars."]
         cut = [name for name in traced if ends[name] > until]
         notes += [
-            f"Drawn are the first {show.duration(until)}, after which {' and '.join(cut)} went on; the words above the lanes "
-            "tell of whole runs."
+            f"Only the first {show.duration(until)} are drawn; {' and '.join(cut)} went on. The figures above the lanes cover "
+            "whole runs."
         ] * bool(cut)
         untold = [name for name in variants if name in found and found[name].ok and name not in traced]
-        notes += [f"Tells no timeline: {', '.join(untold)}."] * bool(untold)
+        notes += [f"No timeline: {', '.join(untold)}."] * bool(untold)
         notes += [f"{name} failed: {found[name].why}." for name in variants if name in found and not found[name].ok]
         notes += absences(variants, found, data.skip_reasons)
-        return finish(drawing, title or f"What the queues did on {case}", notes)
+        return finish(drawing, title or f"Timeline of the queues on {case}", notes)
 
 
 def hidden(spans: Sequence[Span]) -> float:

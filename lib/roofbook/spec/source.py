@@ -42,7 +42,7 @@ class Source:
             if not _names(path, name):
                 raise ValueError(f"{path.name} has no knob {name}")
             if str(value).isupper() and not _names(path, str(value)):
-                raise ValueError(f"{path.name}: knob {name} has no arm {value}")
+                raise ValueError(f"{path.name}: knob {name} has no choice {value}")
         return cls(path, tuple(sorted(knobs.items())))
 
     def turn(self, **knobs: Knob) -> "Source":

@@ -23,7 +23,7 @@ def test_the_summary_tells_the_fastest_rung_beside_the_base_and_the_fastest_peer
     assert [each.split("**")[1] for each in said] == [f"{case.name}." for case in LAB.cases("test")]
     for text, case in zip(said, LAB.cases("test"), strict=True):
         over = f"so much over on {case.name}"
-        assert f"`vectors`: the time of vectors on {case.name} a layer, which is {over} `sequential`." in text
+        assert f"`vectors`: the time of vectors on {case.name} per layer, which is {over} `sequential`." in text
         assert f"The fastest peer measured is `cublas`: `vectors` is {over} it." in text and NOT_MEASURED not in text
 
 

@@ -306,8 +306,8 @@ def test_forward_refuses_in_one_line(device: Device) -> None:
     drawn = problem(layer.name)[0]
     for variant, says in (
         ("fissioned", r"^variant 'fissioned' cannot run this: not on this case: 5 filters are no multiple"),
-        (f"{LAB.best}@split=896x32", "it is no rung of the ladder|no multiple"),
-        ("torch-cpu", "PyTorch|not on|no rung"),
+        (f"{LAB.best}@split=896x32", "it is not a step of the ladder|no multiple"),
+        ("torch-cpu", "PyTorch|not on|not a step"),
         ("fused", "^unknown variant 'fused'; valid: sequential"),
     ):
         with pytest.raises(UsageError, match=says):

@@ -93,7 +93,7 @@ def too_large(device: Device, variant: Variant, layer: Layer) -> str | None:
     if variant.plan is plans.Strips and variant.source:
         knobs = {name: int(value) for name, value in variant.source.settings.items()}
         if 32 * knobs["TOGETHER"] * knobs["PARTS"] > device.max_work_group:
-            return "work-items a group"
+            return "work-items per group"
         needed = max(knobs["CHUNK"] * (16 + layer.kernel - 1) * 40, 2048 * knobs["TOGETHER"])
         return "of local memory" if needed > device.local_bytes else None
     return None

@@ -43,10 +43,10 @@ def test_the_summary_tells_the_fastest_rung_beside_the_base_and_the_fastest_peer
     assert [each.split("**")[1] for each in said] == [f"{case.name}." for case in LAB.cases("test")]
     for text, case in zip(said, LAB.cases("test"), strict=True):
         over = f"so much over on {case.name}"
-        assert f"`joint`: the time of joint on {case.name} a batch, which is {over} `baseline`." in text
+        assert f"`joint`: the time of joint on {case.name} per batch, which is {over} `baseline`." in text
         assert f"The fastest peer measured is `torch-cpu`: `joint` is {over} it." in text and NOT_MEASURED not in text
-        assert f"Of {case.name}, which has 5 different ones, `{LAB.base}` classes 80.0\u202f% rightly." in images
-    assert images.startswith("**Images.** Drawn, 5 images. Of ") and images.count("Drawn") == 1
+        assert f"On {case.name}, with 5 different images, `{LAB.base}` classifies 80.0\u202f% correctly." in images
+    assert images.startswith("**Images.** Drawn, 5 images. On ") and images.count("Drawn") == 1
 
 
 def test_the_pairs_reach_every_rung_of_one_kernel() -> None:
@@ -94,7 +94,7 @@ def test_the_ways_are_what_their_names_say() -> None:
         "fp32, the last row of layer 1's taps forgotten": {"conv1", "conv2", "scores"},
         "fp32, one input channel of layer 2 forgotten": {"conv2", "scores"},
         "fp32, the last column of layer 1 left empty": {"conv1", "conv2", "scores"},
-        "fp32, the windows that the edge cuts off left out": {"scores"},
+        "fp32, without the pooling windows that the edge cuts off": {"scores"},
         "fp32, layer 2 a thousandth too large": {"conv2", "scores"},
         "fp32, one image taken for another": {"scores"},
         "fp32, one NaN": {"conv2", "scores"},
@@ -142,7 +142,7 @@ def test_accuracy_alone_would_let_half_of_it_pass(table: Table, outcomes: Mappin
     assert all(abs(each.accuracy - right.accuracy) <= 0.011 for each in unseen)
     (note,) = [note for note in table.notes if "both checks refuse" in note]
     assert note.startswith(
-        f"Of the {len(wrong)} ways that both checks refuse, {len(unseen)} put one image in a hundred"
+        f"Of the {len(wrong)} ways that both checks refuse, {len(unseen)} change the class of at most one"
     )
 
 

@@ -85,12 +85,12 @@ def test_the_fastest_way_to_compute_in_a_dtype_is_its_ceiling() -> None:
     assert found.flops == pytest.approx({"float32": 1e6, "float16": 9e6})
     assert list(found.bandwidth) == [pytest.approx((4096, 4096e6))], "of the streams too the fastest counts"
     for lacking in (("copy", "read"), ("fma-float32",)):
-        with pytest.raises(ValueError, match="no ceilings of this device in the store yet"):
+        with pytest.raises(ValueError, match="no peaks of this device in the store yet"):
             read_peaks(pd.DataFrame([each for each in rows if each["variant"] not in lacking]))
     slower = read_peaks(pd.DataFrame([each for each in rows if each["variant"] != "read"]))
     assert list(slower.bandwidth) == [pytest.approx((4096, 4096e4))]
     failed = [{**each, "status": "failed"} if each["variant"] in ("copy", "read") else each for each in rows]
-    with pytest.raises(ValueError, match="no ceilings"):
+    with pytest.raises(ValueError, match="no peaks"):
         read_peaks(pd.DataFrame(failed))
 
 

@@ -161,7 +161,7 @@ def test_the_summary_tells_the_fastest_rung_beside_the_base_and_the_fastest_peer
     assert [each.split("**")[1] for each in said] == [f"{case.name}." for case in LAB.cases("test")[:2]]
     for text, case in zip(said, LAB.cases("test"), strict=False):
         over = f"so much over on {case.name}"
-        assert f"`fused`: the time of fused on {case.name} a pass, which is {over} `sequential`." in text
+        assert f"`fused`: the time of fused on {case.name} per pass, which is {over} `sequential`." in text
         assert f"The fastest peer measured is `{LAB.peers[0].name}`: `fused` is {over} it." in text
         assert NOT_MEASURED not in text
 

@@ -83,12 +83,12 @@ def why_not(variant: Variant, size: str) -> str | None:
     if point == "without=wide types":
         lanes = 1
     if width % lanes:
-        return f"not on this case: the width is no multiple of {lanes}"
+        return f"not on this case: the width is not a multiple of {lanes}"
     tasks = {"tasks-2": 2, "tasks-4": 4, "tasks-8": 8, "tasks-16": 16}.get(name, 1)
     across = {"wg2=64x1": 64, "wg2=256x1": 256}.get(point, 128) * tasks
     ruled = name in ("no-ifs", "compiled-sizes", "rsqrt", "native-rsqrt", "local-memory") or tasks > 1
     if ruled and not point.startswith("wg=") and width % across:
-        return f"not on this case: the width is no multiple of {across}"
+        return f"not on this case: the width is not a multiple of {across}"
     return None
 
 
@@ -123,7 +123,7 @@ def test_the_grids_reach_every_rung_and_every_reason() -> None:
 def test_inner_rows_that_a_group_does_not_divide_are_refused_without_bounds(device: Device) -> None:
     """The report's rule for heights, which no variant of the lab needs, since its groups without bounds are one row high."""
     tall = replace(LAB.variant("native-rsqrt"), options={"group": (64, 2)})
-    assert LAB.excuse(tall, case_of("35x128", 23)) == "not on this case: the inner rows are no multiple of 2"
+    assert LAB.excuse(tall, case_of("35x128", 23)) == "not on this case: the inner rows are not a multiple of 2"
     assert LAB.excuse(tall, case_of("34x128", 23)) is None
     assert accepted(tall, "34x128", 23, run(device, tall, "34x128", 23))
 

@@ -116,7 +116,7 @@ def test_counters_of_another_kernel_device_or_case_are_none(profiles: Path, monk
     monkeypatch.setattr(Gpu, "name", "Another")
     note = opened(profiles).counters()
     assert isinstance(note, Note)
-    assert note.text == "No counters yet: `roofbook profile lbm all 40x24 --scale test` takes them where ncu is."
+    assert note.text == "No counters yet: `roofbook profile lbm all 40x24 --scale test` reads them if ncu is installed."
     assert opened(profiles).data.on().counted_bytes == {}
 
 
@@ -131,7 +131,7 @@ def test_a_step_is_told_by_the_counter_that_changed_most() -> None:
         == "2.00 times as fast; DRAM bytes fell 4.00 times"
     )
     slower = {**parent, "l2_bytes": 24.0, "dram_bytes": 4.0, "seconds": 3.0, "limit": "L2"}
-    assert against(slower, parent) == "1.50 times as slow; L2 bytes rose 3.00 times; limit L2 in place of DRAM"
+    assert against(slower, parent) == "1.50 times as slow; L2 bytes rose 3.00 times; limit L2 instead of DRAM"
     assert (
         against({**parent, "l1_bytes": 9.0, "instructions": 5.0, "limit": None}, parent)
         == "as fast; no counter changed"
@@ -211,5 +211,5 @@ def test_a_claim_about_a_counter_is_judged_by_what_was_counted() -> None:
         with pytest.raises(MissingData, match=why) as caught:
             piece.find(cells(*rows))
         assert not isinstance(caught.value, NotApplicable)
-    with pytest.raises(NotApplicable, match="read by CUDA"):
+    with pytest.raises(NotApplicable, match="need CUDA"):
         piece.find(cells(backend="opencl"))

@@ -32,19 +32,19 @@ def demonstration(device: Device) -> Demonstration:
         "rms error / rms result",
         "Wrong by the course's check",
         "The course's check",
-        "Largest error / bound for fp32",
-        "The bound for fp32",
+        "Largest error / tolerance for fp32",
+        "The tolerance for fp32",
     ]
     notes = [
-        "The course's check: no output that is NaN, or whose relative error is over 0.001 and its absolute error over 0.05.",
-        "The bound for fp32: the one by which rungs in fp32 and with split operands are accepted on this page.",
+        "The course's check: no output is NaN, or has a relative error over 0.001 and an absolute error over 0.05.",
+        "The tolerance for fp32: steps in fp32 and with split operands must meet it on this page.",
         "Emulated by NumPy on a layer of as many channels as the published one, but smaller; sums are in fp32 throughout.",
     ]
     return Demonstration(
         "What two checks let pass",
         heads,
         lines,
-        frozenset({"rms error / rms result", "Wrong by the course's check", "Largest error / bound for fp32"}),
+        frozenset({"rms error / rms result", "Wrong by the course's check", "Largest error / tolerance for fp32"}),
         pd.DataFrame(found),
         notes,
     )

@@ -30,22 +30,22 @@ EVIDENCE: Mapping[str, tuple[Evidence, ...]] = {
 }
 
 PAIRS = (
-    ("With a sub-tile a work-item", [("tiled", "sequential")]),
-    ("With a tap at a time for all of it", [("permuted", "global-id")]),
+    ("One sub-tile per work-item", [("tiled", "sequential")]),
+    ("One tap at a time for the whole sub-tile", [("permuted", "global-id")]),
     ("Unrolled", [("unrolled", "permuted")]),
-    ("With loops of their own for the last stages", [("fissioned", "aligned")]),
+    ("Separate loops for the last stages", [("fissioned", "aligned")]),
     ("Through local memory", [("local-tile", "fissioned")]),
     ("As an implicit matrix product", [("implicit-gemm", "fissioned"), ("double-buffered", "implicit-gemm")]),
-    ("On explicit vectors", [("vectors", "fissioned")]),
-    ("On tensor cores in fp16, conversion included", [("tensor-fp16", "double-buffered"), ("tensor-cluster", "tensor-fp16")]),
-    ("On tensor cores with more taps from each box of pixels",
+    ("Explicit vectors", [("vectors", "fissioned")]),
+    ("Tensor cores in fp16, conversion included", [("tensor-fp16", "double-buffered"), ("tensor-cluster", "tensor-fp16")]),
+    ("Tensor cores, more taps from each box of pixels",
      [("tensor-columns", "tensor-prepared"), ("tensor-window", "tensor-wide-stores")]),
-    ("With barriers that fence nothing", [("tensor-relaxed", "tensor-window")]),
-    ("On tensor cores with split operands", [("tensor-split", "double-buffered")]),
-    ("Beside PyTorch on the GPU in fp32", [("double-buffered", "torch-fp32"), ("tensor-split", "torch-fp32")]),
-    ("Beside it in fp16, both converted beforehand",
+    ("Relaxed barriers", [("tensor-relaxed", "tensor-window")]),
+    ("Tensor cores with split operands", [("tensor-split", "double-buffered")]),
+    ("Compared with PyTorch on the GPU in fp32", [("double-buffered", "torch-fp32"), ("tensor-split", "torch-fp32")]),
+    ("Compared with PyTorch in fp16, both converted beforehand",
      [("tensor-relaxed", "torch-fp16"), ("tensor-relaxed", "torch-compiled")]),
-    ("Beside PyTorch on the host's CPU", [("vectors", "torch-cpu")]),
+    ("Compared with PyTorch on the host's CPU", [("vectors", "torch-cpu")]),
 )  # fmt: skip
 """What changes, and the pairs (step, compared with) that show it."""
 

@@ -142,9 +142,9 @@ def demonstration(device: Device) -> Demonstration:
         "The check of results rounded to fp16",
     ]
     notes = [
-        "The guard asks, before anything runs, whether the absolute products of an output add up to more than int32 holds.",
-        "The check asks that no output be wrong. Peers in fp16 and bf16 are allowed what their results' rounding can change.",
-        f"Emulated by NumPy on {SMALL.name}, whose outputs are as many products each as the published layer's.",
+        "Before anything runs, the guard refuses inputs if an output's absolute products sum to more than int32 holds.",
+        "The check accepts no wrong output. Peers in fp16 and bf16 are allowed the rounding of their results.",
+        f"Emulated by NumPy on {SMALL.name}, whose outputs have as many products each as those of the published layer.",
     ]
     return Demonstration(
         "What the guard and the check let pass", heads, lines, frozenset({"Outputs wrong"}), pd.DataFrame(found), notes

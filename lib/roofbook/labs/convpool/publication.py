@@ -39,20 +39,21 @@ EVIDENCE: Mapping[str, tuple[Evidence, ...]] = {
 }
 
 PAIRS = (
-    ("With a group a filter", [("filter-groups", "row-groups")]),
+    ("One group per filter", [("filter-groups", "row-groups")]),
     ("Pooled by atomic operations", [("atomic-pool", "filter-groups")]),
-    ("Past the first cache", [("uncached", "filter-groups")]),
-    ("Unrolled, and with one index a group", [("unrolled", "filter-groups"), ("shared-index", "unrolled")]),
+    ("Bypassing the L1 cache", [("uncached", "filter-groups")]),
+    ("Unrolled, and with one index per group", [("unrolled", "filter-groups"), ("shared-index", "unrolled")]),
     ("With lists in local memory", [("lists", "filter-groups"), ("lists", "unrolled")]),
     ("With the input in local memory, or as an image", [("input-in-local", "lists"), ("images", "lists")]),
     ("With lists built once", [("built-lists", "lists")]),
-    ("From registers", [("strips", "built-lists"), ("strips", "unrolled")]),
-    ("With what is zero left out on both sides", [("both-sparse", "built-lists"), ("both-sparse", "strips")]),
-    ("With every product again, from registers", [("tiles", "unrolled"), ("tiles", "strips")]),
-    ("On tensor cores, every product", [("tensor-int8", "tiles"), ("tensor-int8", "strips")]),
-    ("With products of a warpgroup", [("tensor-window", "tensor-prepared"), ("tensor-split-k", "tensor-window")]),
-    ("Beside PyTorch on the GPU", [("strips", "torch-fp32"), ("strips", "torch-tf32"), ("tensor-split-k", "torch-tf32")]),
-    ("Beside PyTorch on the host's CPU", [("built-lists", "torch-cpu"), ("strips", "torch-cpu")]),
+    ("Sums in registers", [("strips", "built-lists"), ("strips", "unrolled")]),
+    ("Zeros skipped on both sides", [("both-sparse", "built-lists"), ("both-sparse", "strips")]),
+    ("Every product, from registers", [("tiles", "unrolled"), ("tiles", "strips")]),
+    ("Every product, on tensor cores", [("tensor-int8", "tiles"), ("tensor-int8", "strips")]),
+    ("With warpgroup products", [("tensor-window", "tensor-prepared"), ("tensor-split-k", "tensor-window")]),
+    ("Compared with PyTorch on the GPU",
+     [("strips", "torch-fp32"), ("strips", "torch-tf32"), ("tensor-split-k", "torch-tf32")]),
+    ("Compared with PyTorch on the host's CPU", [("built-lists", "torch-cpu"), ("strips", "torch-cpu")]),
 )  # fmt: skip
 """What changes, and the pairs (step, compared with) that show it."""
 

@@ -72,37 +72,37 @@ PERSISTENT = Source.of(
 LADDER = (
     Variant(
         "sequential", None, Source.of(HERE / "sequential.k"), plans.Sequential,
-        "One work-item walks the grid five times.",
-        "The base: one core, no vector units, every population read and written three times a step.",
+        "One work-item walks the grid five times per time step.",
+        "The baseline: one core, no vector units, and every population read and written three times per time step.",
         frozenset({"opencl"}), options={"group": (1, 1), "device": "host"}, published="unoptimised (serial)",
     ),
     Variant(
         "ported", "sequential", SEPARATE, plans.SeparateKernels,
-        "Five kernels, one work-item a cell; the host waits after each.",
-        "All cores at work: many times faster on the large grid, less on the small one, where five waits a step remain.",
+        "Five kernels, one work-item per cell; the host waits after each.",
+        "All cores work: many times faster on the large grid, less on the small one, where five waits per time step remain.",
         options={"finish": True}, differs=("source", "plan", "options"), published="all kernels in OpenCL",
     ),
     Variant(
         "no-finish", "ported", SEPARATE, plans.SeparateKernels,
         "No clFinish between the kernels: the queue is in order anyway.",
-        "Saves four waits a step, a fixed cost: it matters on the small grid only.",
+        "Saves four waits per time step, a fixed cost: it matters on the small grid only.",
         differs=("options",), published="no clFinish between kernels",
     ),
     Variant(
         "fused", "no-finish", FUSED, plans.Fused,
         "Propagate, rebound, collision and av_velocity in one kernel.",
-        "Reads and writes each population once a step, not three times: up to 3x where memory bounds it.",
+        "Reads and writes each population once per time step, not three times: up to 3x where memory bounds it.",
         differs=("source", "plan"), published="propagate, rebound, collision, av_velocity fused",
     ),
     Variant(
         "soa", "fused", SOA, plans.Fused,
-        "Structure of arrays: nine buffers, one a direction.",
+        "Structure of arrays: nine buffers, one per direction.",
         "Neighbouring work-items read neighbouring addresses: a GPU uses whole cache lines, a CPU whole vectors.",
         published="coalesced access (structure of arrays)",
     ),
     Variant(
         "no-compute", "soa", SOA.turn(PROBE=1), plans.Fused,
-        "The kernel returns at once: what the host alone costs.",
+        "The kernel returns at once: the cost of the host alone.",
         "On the small grid it takes as long as with the computation: there the host is the bottleneck.",
         role="probe", published="kernels with the computation removed", shows={"fused": WITHOUT.format(r"\w\.global")},
     ),
@@ -115,136 +115,136 @@ LADDER = (
     Variant(
         "device-struct", "soa", STRUCT, plans.Fused,
         "Nine pointers in a structure in device memory: 2 grid arguments.",
-        "As few arguments as one buffer, no index arithmetic, one more load a work-item.",
+        "As few arguments as with one buffer, no index arithmetic, one more load per work-item.",
         published="struct of pointers built on the device", shows={"fused": r"ld\.global(\.nc)?\.[bu]64"},
     ),
     Variant(
         "no-count", "device-struct", NO_COUNT, plans.Fused,
         "The number of fluid cells is known: only |u| is reduced.",
-        "One local array, one buffer and one read a step less.",
+        "Saves one local array, one buffer and one read per time step.",
         published="reduction in local memory by one work-item, without tot_cells",
     ),
     Variant(
         "tree", "no-count", TREE, plans.Fused,
         "The work-group reduces by halving instead of by one work-item.",
-        "6 steps instead of 64 additions in a row: a little, where the reduction shows at all.",
+        "6 levels instead of 64 additions in a row: a small gain, where the reduction shows at all.",
         published="binary-tree reduction, without tot_cells",
     ),
     Variant(
         "kept-partials", "tree", KEPT, plans.KeptPartials,
-        "Partial sums stay on the device and are added up there at the end.",
-        "No read a step, so the host never waits: about twice as fast where the host was the bottleneck.",
+        "Partial sums stay on the device and are reduced there at the end.",
+        "No read per time step, so the host never waits: about twice as fast where the host was the bottleneck.",
         differs=("source", "plan"), published="partial sums kept on the device until the end",
     ),
     Variant(
         "chunks-1792", "kept-partials", KEPT, plans.KeptPartials,
-        "Partial sums are added up every 1792 steps.",
-        "Less memory and no more time: the buffer of partial sums is reused.",
+        "Partial sums are reduced every 1792 time steps.",
+        "Less memory, no extra time: the buffer of partial sums is reused.",
         options={"chunk": 1792}, differs=("options",), published="reduction in chunks of 1792 iterations",
     ),
     Variant(
         "chunks-3584", "kept-partials", KEPT, plans.KeptPartials,
-        "Partial sums are added up every 3584 steps.",
+        "Partial sums are reduced every 3584 time steps.",
         "As with 1792.",
         options={"chunk": 3584}, differs=("options",), published="reduction in chunks of 3584 iterations",
     ),
     Variant(
         "select", "kept-partials", SELECTED, plans.KeptPartials,
-        "Both results for every cell, and a select by the obstacle map.",
-        "Obstacles are few and lie together: hardly any lane diverges, so little to gain.",
+        "Computes both results for every cell and selects by the obstacle map.",
+        "Obstacles are few and clustered, so hardly any lane diverges: little to gain.",
         published="branch-free obstacle handling (mask and select)",
     ),
     Variant(
         "accelerate-fused", "select", ACCELERATED, plans.KeptPartials,
-        "A cell of row ny-2 accelerates its own result for the next step.",
-        "One launch a step instead of two: about twice as fast where launches bound it.",
+        "Each cell of row ny-2 accelerates its own result for the next time step.",
+        "One launch per time step instead of two: about twice as fast where launches bound it.",
         published="accelerate_flow fused by masking",
     ),
     Variant(
         "bit-neighbours", "accelerate-fused", ACCELERATED.turn(NEIGHBOUR="BITS"), plans.KeptPartials,
-        "Neighbours by and-masks: sides are powers of two.",
-        "An integer remainder a cell less, behind memory time: nothing to see.",
+        "Neighbours by bit masks: sides are powers of two.",
+        "Saves one integer remainder per cell, which memory time hides: no effect.",
         options={"powers_of_two": True}, differs=("source", "options"),
         published="power-of-two neighbours by bit operations", shows={"fused": WITHOUT.format(r"rem\.")},
     ),
     Variant(
         "hoisted", "accelerate-fused", HOISTED, plans.KeptPartials,
-        "The equilibrium multiplies by constants where it divided.",
-        "More than a dozen divisions a cell less: nothing where memory bounds it, much where it does not.",
+        "The equilibrium multiplies by precomputed constants instead of dividing.",
+        "Saves more than a dozen divisions per cell: no effect where memory bounds it, a large one where it does not.",
         published="constants hoisted out of the kernel",
     ),
     Variant(
         "byte-obstacles", "hoisted", BYTES, plans.KeptPartials,
         "The obstacle map holds bytes, not words.",
-        "Three bytes of seventy-six a cell less: a few percent where memory bounds it.",
+        "Saves three of seventy-six bytes per cell: a few per cent where memory bounds it.",
         shows={"fused": r"ld\.global(\.nc)?\.[bsu]8"},
     ),
     Variant(
         "flat-grid", "byte-obstacles", FLAT, plans.KeptPartials,
-        "One buffer for the grid again, now that little else is left.",
-        "No pointers to load before the populations: a GPU starts its loads earlier.",
+        "One buffer for the grid again, now that little other overhead is left.",
+        "No pointers to load before the populations, so a GPU starts its loads earlier.",
     ),
     Variant(
         "vectors", "flat-grid", VECTORS, plans.Vectors,
-        "Explicit vectors: a work-item takes sixteen cells of a row.",
-        "A CPU's compiler that forms no vectors by itself leaves most of the core idle: many times faster there.",
+        "Explicit vectors: each work-item computes sixteen cells of a row.",
+        "Without vectorisation by the compiler, most of a CPU core is idle: many times faster there.",
         backends=frozenset({"opencl"}), options={"group": (8, 1), "narrowest": 16},
         differs=("source", "plan", "options"),
     ),
     Variant(
         "c-host", "flat-grid", FLAT, plans.CHost,
-        "The same launches from a loop in C, which on OpenCL sets only the argument that changes.",
-        "Shows what Python costs a launch: all of it on the small grid, nothing on the large.",
+        "The same launches from a loop in C; on OpenCL it sets only the argument that changes.",
+        "Shows the cost of Python per launch: all of the time on the small grid, none on the large.",
         differs=("plan",), published="C host",
     ),
     Variant(
         "graph", "flat-grid", FLAT.turn(PARTIALS="GRAPH"), plans.Graph,
-        "256 steps recorded once, submitted as one CUDA graph.",
-        "The host leaves the loop: about half a microsecond a launch is left.",
+        "256 time steps are recorded once and submitted as one CUDA graph.",
+        "The host leaves the loop: about half a microsecond per launch remains.",
         backends=frozenset({"cuda"}), differs=("source", "plan"),
     ),
     Variant(
         "in-place", "flat-grid", IN_PLACE, plans.InPlace,
-        "One grid instead of two: each population goes where one was taken (AA pattern).",
-        "Half the memory; writes hit lines just read, so no line is fetched only to be overwritten.",
+        "One grid instead of two: each population is written where one was read (AA pattern).",
+        "Half the memory. Writes hit lines that were just read, so no line is loaded only to be overwritten.",
         differs=("source", "plan"),
     ),
     Variant(
         "half-storage", "in-place", IN_PLACE.turn(GRID="SIXTEEN", REST="0.1f"), plans.InPlace,
-        "Populations are kept in fp16, as what they lie above rest; arithmetic stays fp32.",
-        "37 bytes a cell instead of 73: twice as fast where memory bounds it, at a larger error.",
+        "Populations are stored in fp16, as differences from rest; arithmetic stays in fp32.",
+        "37 bytes per cell instead of 73: twice as fast where memory bounds it, with a larger error.",
         options={"unit_roundoff": 2.0**-14}, shows=dict.fromkeys(("from_neighbours", "in_the_cell"), HALVES),
         differs=("source", "options"),
     ),
     Variant(
         "half-storage-graph", "half-storage", IN_PLACE.turn(GRID="SIXTEEN", PARTIALS="GRAPH", REST="0.1f"), plans.InPlaceGraph,
-        "The steps on fp16 storage as a CUDA graph.",
-        "The kernel without the host: half the bytes, half the time where memory bounds it.",
+        "The time steps on fp16 storage as a CUDA graph.",
+        "Shows the kernel without the host: half the bytes, half the time where memory bounds it.",
         backends=frozenset({"cuda"}), options={"unit_roundoff": 2.0**-14}, differs=("source", "plan"),
     ),
     Variant(
         "fast-math", "half-storage-graph", IN_PLACE.turn(GRID="SIXTEEN", PARTIALS="GRAPH", REST="0.1f"),
         plans.InPlaceGraph,
         "Approximate division and square root (a compiler option).",
-        "With half the bytes, arithmetic begins to show: two divisions and a root a cell are dozens of instructions.",
+        "With half the bytes, arithmetic begins to show: two divisions and a root per cell are dozens of instructions.",
         backends=frozenset({"cuda"}), options={"unit_roundoff": 2.0**-14, "fast_math": True}, differs=("options",),
     ),
     Variant(
         "in-place-graph", "in-place", IN_PLACE.turn(PARTIALS="GRAPH"), plans.InPlaceGraph,
-        "The in-place steps as a CUDA graph.",
-        "What the kernel costs when the host is out of the way: one grid of a middling size then lives in the L2.",
+        "The in-place time steps as a CUDA graph.",
+        "Shows the kernel without the host. One grid of medium size then stays in the L2.",
         backends=frozenset({"cuda"}), differs=("source", "plan"),
     ),
     Variant(
         "persistent", "in-place-graph", PERSISTENT, plans.Persistent,
-        "One launch: every block keeps its rows in registers; neighbours exchange rows and flags through the L2.",
-        "Even a graph's node costs half a microsecond, and a small grid is read and written each step. Neither is needed.",
+        "One launch: each block keeps its rows in registers; neighbours exchange rows and flags through the L2.",
+        "Saves the half microsecond of a graph node, and reading and writing a small grid in each time step.",
         backends=frozenset({"cuda"}), differs=("source", "plan"),
     ),
     Variant(
         "tagged-halo", "persistent", PERSISTENT.turn(EXCHANGE="TAGS"), plans.Persistent,
-        "Each exchanged value carries its step's number in the same 8 bytes: no flag, no fence.",
-        "The flag costs a trip to the L2 and back before the row can be read; the value itself can be waited for.",
+        "Each exchanged value carries the number of its time step in the same 8 bytes: no flag, no fence.",
+        "A flag costs a round trip to the L2 before the row can be read. Here the reader waits for the value itself.",
         backends=frozenset({"cuda"}),
     ),
 )  # fmt: skip
@@ -295,23 +295,23 @@ PEERS = (
         backends=frozenset({"host"}), role="peer", options={"program": "OpenMP"}, published="OpenMP on CPU",
     ),
     Variant(
-        "given-c", None, None, plans.Native, "The course's own program in C, one thread.", "What the students started from.",
+        "given-c", None, None, plans.Native, "The course's own program in C, one thread.", "Where the students started.",
         backends=frozenset({"host"}), role="peer", options={"program": "Given"}, published="unoptimised (serial)",
     ),
     Variant(
         "lbmpy-cpu", None, None, peers.OnCpu, "lbmpy on the CPU: two grids, explicit vectors, all cores.",
-        "What a generator of lattice Boltzmann kernels makes of the same step.",
+        "The same time step from a generator of lattice Boltzmann kernels.",
         backends=frozenset({"host"}), role="peer",
     ),
     Variant(
-        "lbmpy", None, None, peers.OnGpu, "lbmpy: one grid (esoteric push), all steps as one CUDA graph.",
-        "What a generator of lattice Boltzmann kernels makes of the same step.",
+        "lbmpy", None, None, peers.OnGpu, "lbmpy: one grid (esoteric push), all time steps as one CUDA graph.",
+        "The same time step from a generator of lattice Boltzmann kernels.",
         backends=frozenset({"cuda"}), role="peer", options={"pattern": "esopush", "block": (64, 4)},
     ),
     Variant(
         "lbmpy-bare", None, None, peers.OnGpu,
-        "lbmpy, one grid (AA pattern), a CUDA graph: stream and collide alone, no obstacles, no drive, no mean speeds.",
-        "Less than the problem: what such libraries are usually timed at.",
+        "lbmpy, one grid (AA pattern), a CUDA graph: stream and collide only, no obstacles, no drive, no mean speeds.",
+        "Less than the problem, but what such libraries are usually timed on.",
         backends=frozenset({"cuda"}), role="peer", options={"pattern": "aa", "block": (512, 1), "bare": True},
     ),
 )  # fmt: skip
@@ -337,7 +337,7 @@ class Lattice(Lab):
     def __init__(self) -> None:
         best = next(variant for variant in LADDER if variant.name == self.best)
         self.sweeps = (
-            Sweep("without", "What is each optimisation worth in the best rung?", _without(best)),
+            Sweep("without", "What is each optimisation worth in the best kernel?", _without(best)),
             Sweep("wg", "Which shape of work-group?", tuple(best.at("wg", text, group=shape(text)) for text in SHAPES)),
             Sweep("buffers", "What does a buffer argument cost?", tuple(_queued("buffer", count) for count in COUNTS)),
             Sweep(
@@ -374,17 +374,17 @@ class Lattice(Lab):
             return float(abs(outputs["arguments"] - variant.options["count"]).max()), 0.0, "arguments counted"
         if variant.role == "probe":
             changed = float(np.abs(outputs["f"] - reference["start"]).max())
-            return changed, 0.0, "change of a population, where none is right"
+            return changed, 0.0, "change of a population, where none should change"
         if variant.options.get("bare"):
             f = _open_and_undriven(case, reference["start"])
-            said = "largest error of a population where nothing stands or drives, over its bound"
+            said = "largest error of a population without obstacles or drive, over its tolerance"
             return error(outputs["f"], f) / bound(case.units), 1.0, said
         roundoff = variant.options.get("unit_roundoff", UNIT_ROUNDOFF)
         state = error(outputs["f"], reference["f"]) / bound(case.units, roundoff)
         speeds = error_av_vels(outputs["av_vels"], reference["av_vels"])
         speeds /= bound_av_vels(reference["av_vels"], reference["fluid_cells"], roundoff)
         worse = "mean speed" if speeds > state or np.isnan(speeds) else "population"
-        return float(np.maximum(state, speeds)), 1.0, f"largest error of a {worse}, over its bound"
+        return float(np.maximum(state, speeds)), 1.0, f"largest error of a {worse}, over its tolerance"
 
     def work(self, case: Case) -> Work:
         """Per step. Bytes: nine populations read and written and a byte of obstacle map, a cell. FLOPs as in fused.k."""
@@ -423,13 +423,13 @@ class Lattice(Lab):
         params = case.params
         cells = params["nx"] * params["ny"]
         if variant.options.get("powers_of_two") and any(side & (side - 1) for side in (params["nx"], params["ny"])):
-            return "not on this case: a side is no power of two"
+            return "not on this case: a side is not a power of two"
         if variant.plan is plans.Persistent and not plans.rows_of_a_block(params["nx"], params["ny"], 128):
-            return "not on this case: the grid does not fit the registers of one block a multiprocessor"
+            return "not on this case: the grid does not fit the registers of one block per multiprocessor"
         if variant.options.get("narrowest", 0) > params["nx"]:
             return f"not on this case: narrower than {variant.options['narrowest']} cells"
         if variant.options.get("chunk", 0) > case.units and cells > 1 << 17 and case.scale in ("quick", "test"):
-            return "not on this case at this scale: a sample has fewer steps than a chunk"
+            return "not on this case at this scale: a sample has fewer time steps than a chunk"
         if variant.plan is plans.QueueOnly and case.name != self.cases(case.scale)[0].name:
             return "not on this case: queue time does not depend on the grid"
         return missing(variant)

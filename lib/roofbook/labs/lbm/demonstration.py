@@ -61,9 +61,9 @@ def demonstration(device: Device) -> Demonstration:
          [mass(f) / mass(start) - 1 for f in boxed]),
         (f"Mass after {vortex.iterations} steps of a Taylor-Green vortex, relative change", 0.0,
          [mass(f) / mass(swirl) - 1 for f in swirled]),
-        ("Momentum of the vortex, largest component over its mass", 0.0,
+        ("Largest momentum component of the vortex, over its mass", 0.0,
          [max(map(abs, momentum(f))) / mass(f) for f in swirled]),
-        ("Speed of the vortex, of what it was", theory, [decay(f) for f in swirled]),
+        ("Speed of the vortex, as a share of its initial speed", theory, [decay(f) for f in swirled]),
     ):  # fmt: skip
         cells = [f"{value:.4g}" for value in (exact, own, double)]
         lines.append([what, *cells])

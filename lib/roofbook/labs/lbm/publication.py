@@ -45,8 +45,8 @@ EVIDENCE: Mapping[str, tuple[Evidence, ...]] = {
     "memory-bound": (Intensity(REPORTED, SMALL),),
     "bandwidth": tuple(Bandwidth(REPORTED, grid) for grid in GRIDS),
     "openmp": pair(BEST, "openmp", kind="cpu"),
-    "consumer-card": (NotTestable("compares two devices; each verdict here is of one"),),
-    "openacc": (NotTestable("no program in OpenACC is part of the lab"),),
+    "consumer-card": (NotTestable("the claim compares two devices, and each verdict here is of one"),),
+    "openacc": (NotTestable("the lab has no OpenACC program"),),
     "python-host": pair("c-host", BEST),
     "total": pair("given-c", BEST),
 }

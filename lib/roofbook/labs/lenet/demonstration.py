@@ -94,7 +94,7 @@ def ways(weights: Weights, images: Array) -> Iterator[tuple[str, dict[str, Array
     ):
         yield f"fp32, {name}", forward({**weights, layer: put(0, *place)(weights[layer])}, images)
     yield "fp32, the last column of layer 1 left empty", forward(weights, images, first=put(0, ..., -1))
-    yield "fp32, the windows that the edge cuts off left out", forward(weights, images, last=cut_off)
+    yield "fp32, without the pooling windows that the edge cuts off", forward(weights, images, last=cut_off)
     yield (
         "fp32, layer 2 a thousandth too large",
         forward(weights, images, second=lambda array: array * np.float32(1.001)),
@@ -143,7 +143,7 @@ def demonstration(device: Device) -> Demonstration:
     ]
     heads = [
         "Computed with",
-        "Error / bound, layer 1",
+        "Error / tolerance, layer 1",
         "layer 2",
         "scores",
         "The check for fp32",
@@ -154,16 +154,16 @@ def demonstration(device: Device) -> Demonstration:
     wrong = [each for each in found if not each.passes_rounded]
     unseen = sum(each.moved <= IMAGES / 100 for each in wrong)
     notes = [
-        f"{IMAGES} of {source}. Errors are the largest over the bound for fp32: of the scores of all of them, and of the maps "
+        f"{IMAGES} of {source}. Errors are the largest, over the tolerance for fp32: for all scores, and for the maps "
         f"of {len(sampled(IMAGES))}.",
-        f"Of the {len(wrong)} ways that both checks refuse, {unseen} put one image in a hundred at most into another class.",
+        f"Of the {len(wrong)} ways that both checks refuse, {unseen} change the class of at most one image in a hundred.",
         "Emulated by NumPy; sums are in fp32 throughout.",
     ]
     return Demonstration(
-        "What the check lets pass, and what accuracy would",
+        "What the check accepts, and what accuracy alone would",
         heads,
         lines,
-        frozenset({"Error / bound, layer 1", "layer 2", "scores", "Images in another class", "Accuracy"}),
+        frozenset({"Error / tolerance, layer 1", "layer 2", "scores", "Images in another class", "Accuracy"}),
         pd.DataFrame(found),
         notes,
     )

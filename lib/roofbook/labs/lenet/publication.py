@@ -94,19 +94,19 @@ EVIDENCE: Mapping[str, tuple[Evidence, ...]] = {
 }
 
 PAIRS = (
-    ("With weights in constant memory", [("constant", "baseline"), ("tiled-constant", "tiled")]),
-    ("In tiles", [("tiled", "baseline"), ("tiled-constant", "constant")]),
+    ("Weights in constant memory", [("constant", "baseline"), ("tiled-constant", "tiled")]),
+    ("Tiled", [("tiled", "baseline"), ("tiled-constant", "constant")]),
     ("Unrolled in memory", [("unrolled-constant", "constant"), ("unrolled-constant", "unrolled")]),
-    ("Unrolled on the way", [("fused-constant", "unrolled-constant"), ("fused-constant", "constant")]),
-    ("With channels side by side", [("atomic-channels", "constant"), ("tiled-atomic", "tiled-constant")]),
-    ("With sums in registers", [("joint", "fused-constant"), ("joint", "constant")]),
-    ("In segments, by the kernels' time", [("streams", "constant"), ("pinned", "streams")]),
-    ("With blocks of outputs in registers", [("registers", "joint"), ("fused-pool", "registers")]),
+    ("Unrolled while loading", [("fused-constant", "unrolled-constant"), ("fused-constant", "constant")]),
+    ("Channels in parallel", [("atomic-channels", "constant"), ("tiled-atomic", "tiled-constant")]),
+    ("Sums in registers", [("joint", "fused-constant"), ("joint", "constant")]),
+    ("In segments, by op time", [("streams", "constant"), ("pinned", "streams")]),
+    ("Blocks of outputs in registers", [("registers", "joint"), ("fused-pool", "registers")]),
     ("In fp16", [("halves", "fused-pool"), ("tensor", "fused-pool")]),
-    ("With the dense layers as well", [("whole", "fused-pool"), ("whole-tensor", "tensor"), ("graph", "whole-tensor")]),
-    ("Beside PyTorch on the GPU in fp32", [("registers", "torch-fp32"), ("joint", "torch-fp32")]),
-    ("Beside it in fp16", [("tensor", "torch-fp16"), ("whole-tensor", "torch-whole")]),
-    ("Beside PyTorch on the host's CPU", [("registers", "torch-cpu"), ("joint", "torch-cpu")]),
+    ("With the dense layers included", [("whole", "fused-pool"), ("whole-tensor", "tensor"), ("graph", "whole-tensor")]),
+    ("Compared with PyTorch on the GPU in fp32", [("registers", "torch-fp32"), ("joint", "torch-fp32")]),
+    ("Compared with PyTorch in fp16", [("tensor", "torch-fp16"), ("whole-tensor", "torch-whole")]),
+    ("Compared with PyTorch on the host's CPU", [("registers", "torch-cpu"), ("joint", "torch-cpu")]),
 )  # fmt: skip
 """What changes, and the pairs (step, compared with) that show it."""
 
@@ -164,7 +164,7 @@ class Milestone(Publication):
             if source:
                 said += [f"**Images.** {source[:1].upper()}{source[1:]}."] * (not said)
                 said.append(
-                    f"Of {case}, which has {images} different ones, `{LAB.base}` classes {show.percent(accuracy)} rightly."
+                    f"On {case}, with {images} different images, `{LAB.base}` classifies {show.percent(accuracy)} correctly."
                 )
         return "\n\n".join(filter(None, [" ".join(said), conclusions(LAB, measured)]))
 

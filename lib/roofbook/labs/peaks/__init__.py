@@ -68,24 +68,24 @@ def _wgmma(element: str) -> Variant:
 COUNT = Source.of(HERE / "count.k")
 LADDER = (
     _stream("copy", "Copies float32; the working set is both buffers."),
-    _stream("read", "Adds up float32."),
+    _stream("read", "Sums float32."),
     _stream("write", "Writes float32."),
     _chains("float32", "float", "Multiply-adds in fp32."),
     _chains("float64", "double", "Multiply-adds in fp64."),
-    _chains("float16", "int", "Multiply-adds in fp16, two a register.", CUDA),
+    _chains("float16", "int", "Multiply-adds in fp16, two per register.", CUDA),
     _chains("int32", "int", "Multiply-adds of 32-bit integers."),
-    _chains("root", "float", "Reciprocal square roots in fp32, as exact as the device likes."),
+    _chains("root", "float", "Reciprocal square roots in fp32, with the device's own accuracy."),
     *(_mma(element) for element in TENSOR_TYPES if element != "e4m3"),
     *(_wgmma(element) for element in TENSOR_TYPES),
-    _peak("launch", COSTS, COUNT, plans.Launches, "A kernel that does nothing, until it has run.", how="wait"),
-    _peak("queue", COSTS, COUNT, plans.Launches, "A kernel that does nothing, until it is in the queue.", how="submit"),
+    _peak("launch", COSTS, COUNT, plans.Launches, "An empty kernel, until it has run.", how="wait"),
+    _peak("queue", COSTS, COUNT, plans.Launches, "An empty kernel, until it is in the queue.", how="submit"),
     _peak(
-        "graph-node", COSTS, COUNT, plans.Launches, "A kernel that does nothing, as a node of a graph.", backends=CUDA,
+        "graph-node", COSTS, COUNT, plans.Launches, "An empty kernel, as a node of a graph.", backends=CUDA,
         how="graph",
     ),
     _peak(
         "grid-barrier", COSTS, Source.of(HERE / "barrier.cu", OVER="GRID"), plans.Barriers,
-        "A block on every multiprocessor; all wait for all.", backends=CUDA,
+        "One block on every multiprocessor; all wait for all.", backends=CUDA,
     ),
     _peak(
         "cluster-barrier", COSTS, Source.of(HERE / "barrier.cu", OVER="CLUSTER"), plans.Barriers,
@@ -113,7 +113,7 @@ class PeaksLab(Lab):
     """Cases are working sets for the streams, and one each for arithmetic, costs and transfers. Caches are left as they are."""
 
     name = "peaks"
-    title = "Ceilings of a device"
+    title = "Measured peaks of a device"
     home = "cuda"
     unit = "pass"
     timed = "kernel, launches or copies"
@@ -138,7 +138,7 @@ class PeaksLab(Lab):
         return Case(label, scale, {"kib": kib, "group": MEMORY}, max(1, moved // kib))
 
     def excuse(self, variant: Variant, case: Case) -> str | None:
-        return None if variant.options["group"] == case.params["group"] else "another ceiling's case"
+        return None if variant.options["group"] == case.params["group"] else "a case of another peak"
 
     def inputs(self, case: Case, seed: int) -> Mapping[str, Any]:
         draw = np.random.default_rng(seed)

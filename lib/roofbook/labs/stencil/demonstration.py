@@ -124,8 +124,8 @@ def demonstration(device: Device) -> Demonstration:
         *("Values", "Largest difference (ulp)", "Mean (ulp)", "Differing", "Same"),
     ]
     notes = [
-        "Inverse roots of every float32 in [1, 4); the same where it is the float32 nearest to the exact one.",
-        f"{PUBLISHED_PASSES} passes on a grid of {' x '.join(map(str, ODD))}, one by one and fused; the same where no bit"
+        "Inverse roots of every float32 in [1, 4). Same: the result is the float32 nearest to the exact root.",
+        f"{PUBLISHED_PASSES} passes on a grid of {' x '.join(map(str, ODD))}, one by one and fused. Same: no bit"
         " differs, or both are NaN. Special: zero, denormal, huge, infinite and NaN, as sums r + b and in g.",
     ]
     return Demonstration(f"Arithmetic on {device.name}", heads, lines, frozenset(heads[2:]), pd.DataFrame(found), notes)

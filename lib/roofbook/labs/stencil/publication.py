@@ -48,10 +48,13 @@ PAIRS = (
     ("Without its ifs", [("no-ifs", "checked")]),
     ("With the cheapest root", [("native-rsqrt", "compiled-sizes")]),
     ("Through local memory", [("local-memory", "native-rsqrt")]),
-    ("With two elements a work-item", [("tasks-2", "native-rsqrt"), ("float2", "flat")]),
-    (f"With all {PUBLISHED_PASSES} passes in one kernel", [("fused", "float4"), ("fused-float16", "float16")]),
-    ("Beside PyTorch on the GPU", [("float4", "torch-compiled"), ("fused", "torch-fused")]),
-    ("Beside PyTorch on the host's CPU", [("float16", "torch-cpu-compiled"), ("fused-float16", "torch-cpu-fused")]),
+    ("Two elements per work-item", [("tasks-2", "native-rsqrt"), ("float2", "flat")]),
+    (f"All {PUBLISHED_PASSES} passes in one kernel", [("fused", "float4"), ("fused-float16", "float16")]),
+    ("Compared with PyTorch on the GPU", [("float4", "torch-compiled"), ("fused", "torch-fused")]),
+    (
+        "Compared with PyTorch on the host's CPU",
+        [("float16", "torch-cpu-compiled"), ("fused-float16", "torch-cpu-fused")],
+    ),
 )
 """What changes, and the pairs (step, compared with) that show it."""
 
