@@ -266,7 +266,7 @@ def test_the_cells_behind_a_claim_are_of_the_lab(lab: Lab, name: str, piece: evi
     assert case.name in [each.name for each in lab.cases(verdicts.SCALE)]
     assert piece.variants(lab), "something is compared"
     for variant in piece.variants(lab):
-        assert lab.excuse(lab.variant(variant), case) in (None, *_machine_excuses(lab, variant))
+        assert lab.skip_reason(lab.variant(variant), case) in (None, *_machine_skip_reasons(lab, variant))
     if isinstance(piece, evidence.Best | evidence.Extremes | evidence.Linear):
         points = evidence.points(lab, piece.axis)
         assert len(points) > 1
@@ -274,7 +274,7 @@ def test_the_cells_behind_a_claim_are_of_the_lab(lab: Lab, name: str, piece: evi
             assert set(piece.best) | set(piece.others) <= set(points) and not set(piece.best) & set(piece.others)
 
 
-def _machine_excuses(lab: Lab, variant: str) -> tuple[str, ...]:
+def _machine_skip_reasons(lab: Lab, variant: str) -> tuple[str, ...]:
     """Why a peer may lack here, which says nothing of the claim."""
     from roofbook.peers import pytorch
 

@@ -151,7 +151,7 @@ class Device(contract.Device):
 class Toy(Lab):
     """Eight values; verified on 2 units, timed on 10."""
 
-    name, title, home, unit, timed, base, best = "toy", "Toy", "opencl", "pass", "loop", "a", "a"
+    name, title, preferred_backend, unit, timed, base, best = "toy", "Toy", "opencl", "pass", "loop", "a", "a"
     allowed = 0.5
 
     def __init__(self, *variants: Variant) -> None:
@@ -164,7 +164,7 @@ class Toy(Lab):
     def inputs(self, case: Case, seed: int) -> Mapping[str, Any]:
         return {"seed": seed}
 
-    def checker(self, case: Case, variant: Variant) -> Case:
+    def verification_case(self, case: Case, variant: Variant) -> Case:
         return replace(case, units=2)
 
     def reference(self, case: Case, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -184,7 +184,7 @@ class Toy(Lab):
     def traffic(self, case: Case, variant: Variant) -> float:
         return float(variant.options.get("moves", super().traffic(case, variant)))
 
-    def excuse(self, variant: Variant, case: Case) -> str | None:
+    def skip_reason(self, variant: Variant, case: Case) -> str | None:
         return "not on this case" if variant.options.get("excused") else None
 
 

@@ -56,7 +56,7 @@ def test_a_plan_has_a_cell_for_each_variant_that_runs_on_each_case(auto: Device,
     cells = schedule.plan(lab, cases, lab.all_variants(), auto, store, POLICY)
     there = {(cell.case.name, cell.variant.name) for cell in cells}
     assert ("40x24", "bit-neighbours") not in there and ("16x16", "bit-neighbours") in there
-    assert all(lab.excuse(cell.variant, cell.case) is None for cell in cells)
+    assert all(lab.skip_reason(cell.variant, cell.case) is None for cell in cells)
     assert {cell.backend for cell in cells} <= {auto.backend, "host", "opencl"}
     assert len({cell.cell_key for cell in cells}) == len(cells)
     assert {cell.state for cell in cells} == {"missing"}

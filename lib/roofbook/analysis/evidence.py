@@ -298,7 +298,7 @@ class Crowded(Evidence):
     def variants(self, lab: "Lab") -> tuple[str, ...]:
         """Those points that can be on this case."""
         case = lab.case(self.case)
-        return tuple(name for name in points(lab, self.axis).values() if not lab.excuse(lab.variant(name), case))
+        return tuple(name for name in points(lab, self.axis).values() if not lab.skip_reason(lab.variant(name), case))
 
     def find(self, cells: Cells) -> Finding:
         ran = cells.ran(self.variants(cells.lab), self.case)

@@ -84,7 +84,7 @@ class Experiment(View):
     def __init__(self, lab: str, parameters: Mapping[str, Any] | None = None, root: Path | None = None) -> None:
         self.parameters = check(parameters or {})
         self.lab, self.scale = registry.get(lab), self.parameters["scale"]
-        self.device = open_device(self.parameters["device"], self.lab.home)
+        self.device = open_device(self.parameters["device"], self.lab.preferred_backend)
         self.root, results = root or project_root(), Path(self.parameters["results"])
         self.store = Store(self.root / results)
         self.policy = Policy(cache=self.lab.cache, budget_s=self.parameters["budget_s"], seed=self.parameters["seed"])

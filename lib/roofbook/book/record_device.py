@@ -102,7 +102,7 @@ def record(experiment: Experiment, *, sweeps: bool, host: bool, limit_s: float, 
         if (sweeps or cell.case in experiment.cases) and (host or cell.device.slug == device.slug)
     ]
     summary = schedule.bring_up_to_date(
-        cells, device, store, policy, remeasure=remeasure, where="recorded", progress=Told()
+        cells, device, store, policy, remeasure=remeasure, where="recorded", progress=CasePrinter()
     )
     if experiment.lab.name == registry.PEAKS:
         print(experiment.ceilings().text, end="\n\n")
@@ -122,7 +122,7 @@ QUIET_S = 10
 """Seconds after which a long run says again what it does."""
 
 
-class Told:
+class CasePrinter:
     """A word to the terminal when a case begins, and one now and then, so that a long run is seen to live."""
 
     def __init__(self) -> None:

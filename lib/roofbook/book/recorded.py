@@ -120,7 +120,8 @@ def records(lab: Lab, store: Store, scale: str = "published", parts: Sequence[Wh
     """A lab on each device by each backend of which these parts of the store have cells, GPUs first."""
     rows = todays(lab, store.rows(lab.name, scale=scale, where=parts))
     made = [Record(lab, place, store, scale, mine, parts) for place, mine in by_place(lab, rows)]
-    return sorted(made, key=lambda each: (each.place.kind != "gpu", each.place.backend != lab.home, str(each.place)))
+    first = lab.preferred_backend
+    return sorted(made, key=lambda each: (each.place.kind != "gpu", each.place.backend != first, str(each.place)))
 
 
 NOTHING = (

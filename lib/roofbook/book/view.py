@@ -87,7 +87,7 @@ class View(ABC):
         found = {variant.dtype: bound(work, ceilings, work.footprint, variant.dtype) for variant in known}
         for variant in known:
             part = self.lab.traffic(case, variant) / work.bytes if work.bytes else 1
-            if part < 1 and not self.lab.excuse(variant, case):
+            if part < 1 and not self.lab.skip_reason(variant, case):
                 less = replace(work, bytes=part * work.bytes)
                 own = bound(less, ceilings, part * work.footprint, variant.dtype)
                 if own.seconds < found[variant.dtype].seconds:
@@ -116,7 +116,11 @@ class View(ABC):
         return {variant.name: why for variant in self.lab.all_variants() if (why := self._excuse(variant, case))}
 
     def _excuse(self, variant: Variant, case: Case) -> str:
-        return "not on this device" if where(variant, self.device)[0] is None else self.lab.excuse(variant, case) or ""
+        return (
+            "not on this device"
+            if where(variant, self.device)[0] is None
+            else self.lab.skip_reason(variant, case) or ""
+        )
 
     def source(self, variant: str, dialect: str | None = None) -> "Html":
         """A variant's kernel as plain OpenCL C or CUDA C++, by default in the language of this device."""
@@ -200,7 +204,7 @@ class View(ABC):
             wanted = f"{self.lab.name} all {chosen.name}{'' if scale == 'quick' else f' --scale {scale}'}"
             return Note(f"no counters yet: `roofbook profile {wanted}` takes them where ncu is")
         rungs = [self.lab.variant(name) for name in self._rungs()]
-        here = [each.name for each in rungs if "cuda" in each.backends and not self.lab.excuse(each, chosen)]
+        here = [each.name for each in rungs if "cuda" in each.backends and not self.lab.skip_reason(each, chosen)]
         asked = {*here, *mine["variant"]}
         order = [each.name for each in self.lab.all_variants() if each.name in asked]
         return report.counters(mine, self.rows, order, case=chosen.name)

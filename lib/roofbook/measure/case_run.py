@@ -197,7 +197,7 @@ def _cells(lab: Lab, case: Case, variants: list[Variant], device: Device) -> Ite
     here = []
     for variant in variants:
         place, backend = where(variant, device)
-        if place is None or lab.excuse(variant, case):
+        if place is None or lab.skip_reason(variant, case):
             continue
         here.append(variant)
         yield Cell(variant, variant.role, place, backend)
@@ -224,7 +224,7 @@ def _too_long(lab: Lab, case: Case, cell: Cell, policy: Policy) -> str | None:
     """
     if cell.variant.options.get("device") != "host":
         return None
-    small = lab.checker(lab.cases("quick")[0], cell.variant)
+    small = lab.verification_case(lab.cases("quick")[0], cell.variant)
     done = lab.work(small).flops * small.units
     more = lab.work(case).flops * lab.units(case, cell.variant, cell.device) / done
     if more <= 1:
@@ -259,7 +259,7 @@ def _prepare(
     variant = cell.variant
     trial = None
     try:
-        small = lab.checker(case, variant)
+        small = lab.verification_case(case, variant)
         trial = variant.plan(cell.device, variant, small, inputs)
         if small.units not in references:
             references[small.units] = lab.reference(small, inputs)

@@ -65,9 +65,9 @@ def plan(
     cells, parts = [], []
     for variant in variants:
         place, backend = where(variant, device)
-        if place is not device or lab.excuse(variant, case):
+        if place is not device or lab.skip_reason(variant, case):
             continue
-        units = lab.checker(case, variant).units
+        units = lab.verification_case(case, variant).units
         cell, environment = keys(lab, case, variant, device, backend, policy, units, tool="ncu")
         parts.append((case, variant, device, backend, cell, environment))
         cells.append({
@@ -109,7 +109,7 @@ def _row(cell: Planned, run: str, ncu: tuple[str, str], policy: Policy, scratch:
     """A cell's row: like that of a timed one, but for its role, what is timed, and what is counted. ncu: path, version."""
     path, version = ncu
     mine = Cell(cell.variant, PROFILE, cell.device, cell.backend)
-    units = cell.lab.checker(cell.case, cell.variant).units
+    units = cell.lab.verification_case(cell.case, cell.variant).units
     try:
         said, told = _watched(cell, path, policy, scratch)
         if told.get("reason"):

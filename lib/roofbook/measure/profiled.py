@@ -16,7 +16,7 @@ import click
 
 from ..devices import cuda
 from ..devices.contract import Device
-from ..errors import Told
+from ..errors import UserFacingError
 from ..spec import registry
 from ..spec.lab import Case, Lab, Variant
 from .case_run import reason_of, wrong
@@ -98,7 +98,7 @@ def run(
     """
     runnable = None
     try:
-        small, inputs = lab.checker(case, variant), lab.inputs(case, seed)
+        small, inputs = lab.verification_case(case, variant), lab.inputs(case, seed)
         runnable = variant.plan(device, variant, small, inputs)
         runnable.reset()
         runnable.run()
@@ -152,6 +152,6 @@ def main(lab: str, variant: str, case: str, scale: str, device: str, seed: int, 
 if __name__ == "__main__":
     try:
         main(standalone_mode=True)
-    except Told as error:
+    except UserFacingError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)

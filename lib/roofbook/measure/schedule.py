@@ -72,7 +72,7 @@ def plan(
     for case in cases:
         for variant in variants:
             place, backend = case_run.where(variant, device)
-            if place is None or lab.excuse(variant, case):
+            if place is None or lab.skip_reason(variant, case):
                 continue
             units = lab.units(case, variant, place)
             key, environment = case_run.keys(lab, case, variant, place, backend, policy, units)

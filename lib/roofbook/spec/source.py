@@ -39,7 +39,7 @@ class Source:
                 raise ValueError(f"{path.name}: knob {name} has no arm {value}")
         return cls(path, tuple(sorted(knobs.items())))
 
-    def turn(self, **knobs: Knob) -> "Source":
+    def with_knobs(self, **knobs: Knob) -> "Source":
         """The same text with some knobs set otherwise."""
         turned = dict(Source.of(self.path, **knobs).knobs)
         return Source(self.path, tuple(sorted({**dict(self.knobs), **turned}.items())))

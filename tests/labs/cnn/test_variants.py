@@ -57,7 +57,7 @@ def make(device: Device, variant: Variant, case: Case, given: Mapping[str, Any])
     place, _ = case_run.where(variant, device)
     if place is None:
         pytest.skip(f"{variant.name} is not for {device.spec}")
-    if variant.role == "peer" and (why := LAB.excuse(variant, case)):
+    if variant.role == "peer" and (why := LAB.skip_reason(variant, case)):
         pytest.skip(why)
     return variant.plan(place, variant, case, given)
 
@@ -117,7 +117,7 @@ def why_not(variant: Variant, layer: Layer) -> str | None:
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_variant_lies_within_the_bound(device: Device, variant: Variant, name: str) -> None:
     reason = why_not(variant, Layer.named(name))
-    assert LAB.excuse(variant, case_of(name)) == reason
+    assert LAB.skip_reason(variant, case_of(name)) == reason
     if reason is None:
         out = run(device, variant, name)
         error, bound, what = LAB.check(case_of(name), variant, {"out": out}, problem(name)[1])
@@ -128,7 +128,7 @@ def test_a_variant_lies_within_the_bound(device: Device, variant: Variant, name:
 @pytest.mark.parametrize("variant", swept("split", "space"))
 def test_a_shape_that_does_not_fit_is_excused_with_the_reason(variant: Variant) -> None:
     for name in (*LAYERS, "256ch-224x224-k5"):
-        assert LAB.excuse(variant, case_of(name)) == why_not(variant, Layer.named(name))
+        assert LAB.skip_reason(variant, case_of(name)) == why_not(variant, Layer.named(name))
 
 
 def test_the_layers_reach_every_variant_and_every_reason() -> None:
@@ -150,7 +150,7 @@ def shapes() -> list[Any]:
 def test_every_shape_of_the_sweeps_is_right_on_two_work_groups(device: Device, variant: Variant) -> None:
     (i, h, w), (along, down, across) = variant.options["sub"], variant.options["group"]
     name = Layer(2, i * along, h * down, 2 * w * across, 2).name
-    assert LAB.excuse(variant, case_of(name)) is None
+    assert LAB.skip_reason(variant, case_of(name)) is None
     if along * down * across > device.max_work_group:
         with pytest.raises(
             Unsupported, match=rf"^\d+ work-items a group \([0-9x]+\): {device.max_work_group} at most$"
@@ -168,7 +168,7 @@ def test_any_layer_is_right_where_a_variant_has_no_excuse(
     name = Layer(channels, filters, height, width, kernel).name
     for variant in map(LAB.variant, ("sequential", "double-buffered", "vectors", "tensor-split")):
         place, _ = case_run.where(variant, device)
-        if place and not LAB.excuse(variant, case_of(name)):
+        if place and not LAB.skip_reason(variant, case_of(name)):
             assert accepted(variant, name, run(device, variant, name)), variant.name
 
 

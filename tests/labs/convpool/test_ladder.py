@@ -67,7 +67,7 @@ def test_a_point_is_the_value_of_one_knob_and_the_rung_is_among_them() -> None:
         rung = LAB.variant(name)
         assert rung.source and {variant.parent for variant in sweep.variants} == {name}
         for variant in sweep.variants:
-            assert variant.source == rung.source.turn(**{knob: int(cast(str, variant.point))})
+            assert variant.source == rung.source.with_knobs(**{knob: int(cast(str, variant.point))})
         values = [int(cast(str, variant.point)) for variant in sweep.variants]
         assert values == sorted(values) and dict(rung.source.knobs)[knob] in values
     assert [variant.point for variant in LAB.sweeps[0].variants] == ["16", "32", "64", "128", "256"], "the report's"

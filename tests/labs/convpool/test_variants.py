@@ -58,7 +58,7 @@ def make(device: Device, variant: Variant, name: str, inputs: Mapping[str, Any] 
     if place is None:
         pytest.skip(f"{variant.name} is not for {device.spec}")
     case = LAB.case(name, "test")
-    if why := LAB.excuse(variant, case):
+    if why := LAB.skip_reason(variant, case):
         pytest.skip(why)
     return variant.plan(place, variant, case, inputs or problem(name)[0])
 
@@ -340,7 +340,7 @@ def test_pytorch_has_no_tf32_on_a_cpu() -> None:
 def test_what_is_missing_excuses_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pytorch, "missing", lambda: "PyTorch is not installed")
     monkeypatch.setattr(cc, "missing", lambda: "no C compiler")
-    why = {each.name: LAB.excuse(each, LAB.case(LAYERS[0])) for each in LAB.all_variants()}
+    why = {each.name: LAB.skip_reason(each, LAB.case(LAYERS[0])) for each in LAB.all_variants()}
     assert {name for name, said in why.items() if said == "no C compiler"} == {"openmp"}
     assert {name for name, said in why.items() if said} == {peer.name for peer in LAB.peers}
     assert set(why.values()) == {None, "PyTorch is not installed", "no C compiler"}

@@ -114,7 +114,7 @@ def test_the_sweeps_hold_what_was_published() -> None:
 def test_a_batch_is_too_small_for_some_points_and_for_nothing_else(variant: Variant) -> None:
     for batch in (30, 100, 999, 1000):
         case = Case(f"batch-{batch}", "test", {"batch": batch, "data": "digits"}, 1)
-        why = LAB.excuse(variant, case)
+        why = LAB.skip_reason(variant, case)
         if variant.role == "peer":
             assert why == (cc.missing() if variant.plan is peers.OpenMP else pytorch.missing())
         elif variant.axis in ("minibatch", "segment") and int(variant.point or 0) > batch:

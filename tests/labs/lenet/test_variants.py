@@ -53,7 +53,7 @@ def planned(device: Device, variant: Variant, batch: int) -> Runnable:
     place, _ = case_run.where(variant, device)
     if place is None:
         pytest.skip(f"{variant.name} is not for {device.spec}")
-    if variant.role == "peer" and (why := LAB.excuse(variant, case_of(batch))):
+    if variant.role == "peer" and (why := LAB.skip_reason(variant, case_of(batch))):
         pytest.skip(why)
     try:
         return variant.plan(place, variant, case_of(batch), problem(batch)[0])

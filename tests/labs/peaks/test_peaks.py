@@ -171,7 +171,7 @@ TENSORS = [variant for variant in LAB.ladder if variant.plan is plans.Tensor]
 @pytest.mark.parametrize("variant", TENSORS, ids=lambda each: each.name)
 def test_a_product_too_many_or_a_wrong_operand_on_tensor_cores_is_seen(variant: Variant) -> None:
     """The check of the sums of all products, on what a GPU would hand out: no GPU is needed to see what it refuses."""
-    case = LAB.checker(LAB.cases("published")[-3], variant)
+    case = LAB.verification_case(LAB.cases("published")[-3], variant)
     inputs = LAB.inputs(case, 1)
     *_, (a, b) = plans.operands(variant, inputs["numbers"])
     given_ = variant.options
@@ -247,7 +247,7 @@ def test_cases_go_through_the_levels_of_the_memory(scale: str) -> None:
     assert sizes == sorted(set(sizes)) and len({case.name for case in cases}) == len(cases)
     for case in cases:
         assert case.units >= 1
-        reasons = {variant.name: LAB.excuse(variant, case) for variant in LAB.ladder}
+        reasons = {variant.name: LAB.skip_reason(variant, case) for variant in LAB.ladder}
         mine = [name for name, why in reasons.items() if why is None]
         assert mine == [each.name for each in LAB.ladder if each.options["group"] == case.params["group"]]
         assert LAB.work(case).bytes == case.params["kib"] * 1024

@@ -97,7 +97,7 @@ def why_not(variant: Variant, size: str) -> str | None:
 def test_rung_lies_within_the_bound(device: Device, variant: Variant, size: str) -> None:
     """Twice the passes of a run, and one alone: the second run goes on from where the first ended."""
     reason = why_not(variant, size)
-    assert LAB.excuse(variant, case_of(size, 23)) == reason
+    assert LAB.skip_reason(variant, case_of(size, 23)) == reason
     if reason is None:
         for passes, times in ((23, 2), (1, 1)):
             assert accepted(variant, size, passes * times, run(device, variant, size, passes, times))
@@ -106,9 +106,9 @@ def test_rung_lies_within_the_bound(device: Device, variant: Variant, size: str)
 @pytest.mark.parametrize("variant", POINTS)
 def test_point_of_a_sweep_lies_within_the_bound(device: Device, variant: Variant) -> None:
     """On an odd grid where it may, and on one whose height no group divides but whose width every vector and task does."""
-    assert LAB.excuse(variant, case_of("35x1024", 23)) is None
+    assert LAB.skip_reason(variant, case_of("35x1024", 23)) is None
     assert accepted(variant, "35x1024", 23, run(device, variant, "35x1024", 23))
-    assert LAB.excuse(variant, case_of("5x13", 23)) == why_not(variant, "5x13")
+    assert LAB.skip_reason(variant, case_of("5x13", 23)) == why_not(variant, "5x13")
     if why_not(variant, "5x13") is None:
         assert accepted(variant, "5x13", 23, run(device, variant, "5x13", 23))
 
@@ -123,8 +123,8 @@ def test_the_grids_reach_every_rung_and_every_reason() -> None:
 def test_inner_rows_that_a_group_does_not_divide_are_refused_without_bounds(device: Device) -> None:
     """The report's rule for heights, which no variant of the lab needs, since its groups without bounds are one row high."""
     tall = replace(LAB.variant("native-rsqrt"), options={"group": (64, 2)})
-    assert LAB.excuse(tall, case_of("35x128", 23)) == "not on this case: the inner rows are no multiple of 2"
-    assert LAB.excuse(tall, case_of("34x128", 23)) is None
+    assert LAB.skip_reason(tall, case_of("35x128", 23)) == "not on this case: the inner rows are no multiple of 2"
+    assert LAB.skip_reason(tall, case_of("34x128", 23)) is None
     assert accepted(tall, "34x128", 23, run(device, tall, "34x128", 23))
 
 

@@ -84,7 +84,7 @@ class MadeUp(Lab):
     def cases(self, scale: str) -> Sequence[Case]:
         return [Case("small", scale, {}, 1000)]
 
-    def checker(self, case: Case, variant: Variant) -> Case:
+    def verification_case(self, case: Case, variant: Variant) -> Case:
         return Case(case.name, case.scale, case.params, 5)
 
     def inputs(self, case: Case, seed: int) -> Mapping[str, Any]:

@@ -93,5 +93,5 @@ def test_a_cell_is_never_that_of_a_time(gpu: Gpu, results: Path) -> None:
     case, chosen = lab.cases("test")[0], [lab.variant("flat")]
     (counted,) = ncu.plan(lab, case, chosen, gpu, store, policy)
     (timed,) = schedule.plan(lab, [case], chosen, gpu, store, policy)
-    assert lab.checker(case, chosen[0]).units == lab.units(case, chosen[0], gpu), "what else tells them apart"
+    assert lab.verification_case(case, chosen[0]).units == lab.units(case, chosen[0], gpu), "what else tells them apart"
     assert counted.cell_key != timed.cell_key and counted.env_key == timed.env_key

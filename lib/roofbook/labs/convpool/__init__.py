@@ -30,9 +30,9 @@ LAYER = {"DEPTH": 512, "FILTERS": 512, "SIZE": 32, "TAPS": 3}
 ROWS = Source.of(
     HERE / "dense.k", GRID="ROW_GROUPS", POOL="SEPARATE", UNROLL="ROLLED", INDEX="OWN", **LAYER,
 )  # fmt: skip
-PIXELS = ROWS.turn(GRID="FILTER_GROUPS")
-UNROLLED = PIXELS.turn(UNROLL="UNROLLED")
-SHARED = UNROLLED.turn(INDEX="SHARED")
+PIXELS = ROWS.with_knobs(GRID="FILTER_GROUPS")
+UNROLLED = PIXELS.with_knobs(UNROLL="UNROLLED")
+SHARED = UNROLLED.with_knobs(INDEX="SHARED")
 STRIPS = Source.of(HERE / "strips.k", TOGETHER=8, PARTS=4, CHUNK=48, **LAYER)
 BOTH = Source.of(HERE / "both.k", PARTS=8, **LAYER)
 TENSOR = Source.of(HERE / "tensor.cu", **LAYER)
@@ -61,7 +61,7 @@ LADDER = (
         dtype="int32",
     ),
     Variant(
-        "atomic-pool", "filter-groups", PIXELS.turn(POOL="ATOMIC"), plans.Pooled,
+        "atomic-pool", "filter-groups", PIXELS.with_knobs(POOL="ATOMIC"), plans.Pooled,
         "Pooling inside the kernel, by atomic maximum: a failed attempt of the report.",
         "Saves a map written and read again, costs four atomic operations an output: a millisecond or two more, it says.",
         shows={"dense": r"red\.(global\.)?max|atom\.(global\.)?max"}, dtype="int32",
@@ -97,13 +97,13 @@ LADDER = (
         differs=("source", "plan"), dtype="int32",
     ),
     Variant(
-        "input-in-local", "lists", LISTS.turn(STAGING="LOCAL_COPY"), plans.Lists,
+        "input-in-local", "lists", LISTS.with_knobs(STAGING="LOCAL_COPY"), plans.Lists,
         "The input comes to local memory as well, a channel at a time: a failed attempt of the report.",
         "With one product a pixel and channel there is nothing to share: two barriers a channel, slower.",
         dtype="int32",
     ),
     Variant(
-        "images", "lists", LISTS.turn(STAGING="IMAGE_READS"), plans.Lists,
+        "images", "lists", LISTS.with_knobs(STAGING="IMAGE_READS"), plans.Lists,
         "The input is an image, read through the texture units: a failed attempt of the report.",
         "Texture units bring neighbours and their own cache; the input sits in a cache already.",
         shows={"lists": r"tex\.2d"}, dtype="int32",
@@ -227,7 +227,7 @@ class SparseConvolution(Lab):
 
     name = "convpool"
     title = "Sparse convolution and pooling"
-    home = "cuda"
+    preferred_backend = "cuda"
     unit = "layer"
     timed = "kernels"
     base = "sequential"
@@ -244,15 +244,15 @@ class SparseConvolution(Lab):
         best, strips, both = (self.variant(name) for name in (self.best, "strips", "both-sparse"))
         self.sweeps = (
             Sweep("layers", "How many channels of lists at a time (TILING_FACTOR)?",
-                  tuple(best.at("layers", layers, LISTS.turn(LAYERS=layers)) for layers in (16, 32, 64, 128, 256))),
+                  tuple(best.at("layers", layers, LISTS.with_knobs(LAYERS=layers)) for layers in (16, 32, 64, 128, 256))),
             Sweep("together", "How many filters a group, from registers?",
-                  tuple(strips.at("together", many, STRIPS.turn(TOGETHER=many)) for many in (1, 2, 4, 8))),
+                  tuple(strips.at("together", many, STRIPS.with_knobs(TOGETHER=many)) for many in (1, 2, 4, 8))),
             Sweep("list parts", "How many work-items share a list, from registers?",
-                  tuple(strips.at("list parts", many, STRIPS.turn(PARTS=many)) for many in (1, 2, 4))),
+                  tuple(strips.at("list parts", many, STRIPS.with_knobs(PARTS=many)) for many in (1, 2, 4))),
             Sweep("chunk", "How many channels at a time, from registers?",
-                  tuple(strips.at("chunk", many, STRIPS.turn(CHUNK=many)) for many in (16, 32, 48, 64))),
+                  tuple(strips.at("chunk", many, STRIPS.with_knobs(CHUNK=many)) for many in (16, 32, 48, 64))),
             Sweep("parts", "How many maps a filter, both sides sparse?",
-                  tuple(both.at("parts", many, BOTH.turn(PARTS=many)) for many in (1, 2, 4, 8, 16))),
+                  tuple(both.at("parts", many, BOTH.with_knobs(PARTS=many)) for many in (1, 2, 4, 8, 16))),
         )  # fmt: skip
 
     def cases(self, scale: str) -> Sequence[Case]:
@@ -284,7 +284,7 @@ class SparseConvolution(Lab):
         allowed = f"right to {roundoff:.1e} of their size" if roundoff else "exactly right"
         return float(wrong), 0.0, f"outputs of {of} that are not {allowed}"
 
-    def excuse(self, variant: Variant, case: Case) -> str | None:
+    def skip_reason(self, variant: Variant, case: Case) -> str | None:
         return missing(variant)
 
     def series(self, scale: str) -> Sequence[Series]:
