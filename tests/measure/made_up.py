@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 
 from roofbook.devices import contract
-from roofbook.measure.case_run import Policy, measure
+from roofbook.measure.case_run import measure_case
+from roofbook.measure.placement import Setting
+from roofbook.measure.policy import Policy
 from roofbook.spec.lab import Case, Lab, Runnable, Variant, Work
 
 RIGHT = np.arange(1.0, 9.0)
@@ -185,7 +187,7 @@ class Toy(Lab):
         return float(variant.options.get("moves", super().traffic(case, variant)))
 
     def skip_reason(self, variant: Variant, case: Case) -> str | None:
-        return "not on this case" if variant.options.get("excused") else None
+        return "not on this case" if variant.options.get("skipped") else None
 
 
 def made(
@@ -209,8 +211,8 @@ class Bench:
         self.log.clear()
         self.rows = []
         given: dict[str, Any] = {"run": "20260101T000000Z-abcdef", "keep": self.rows.extend, **more}
-        measure(
-            self.lab, CASE, variants, self.device, policy=policy,
+        measure_case(
+            Setting(self.lab, CASE, self.device, policy), variants,
             progress=lambda variant, what: self.told.append((variant, what)), **given,
         )  # fmt: skip
         return self.rows

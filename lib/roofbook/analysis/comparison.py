@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from ..book.recorded import Record, records
 from ..errors import UsageError, one_of
 from ..paths import project_root
+from ..store.published import figures
 from .readings import Ratio, Reading, faster, newest
-from .verdicts import SMALL, Place, published
+from .verdicts import SMALL, Place
 
 if TYPE_CHECKING:
     from ..spec.lab import Case, Lab
@@ -206,7 +207,7 @@ def _published(lab: "Lab", store: "Store", found: Sequence[Record]) -> dict[str,
     results = store.root if (store.root / "published").is_dir() else project_root() / "results"
     if not (results / "published" / f"{lab.name}.csv").is_file():
         return {}
-    table = published(lab.name, results)
+    table = figures(lab.name, results)
     mapping: dict[Any, str | tuple[str, str]] = {
         key: to for record in reversed(found) for key, to in lab.published_mapping(record.device).items()
     }

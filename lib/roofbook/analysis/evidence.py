@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from ..measure import stats
 from ..measure.counters import of_kernel
-from ..store.parquet import PROFILE
-from . import stats
+from ..store.schema import PROFILE
 from .readings import Reading, faster, newest, value
 
 if TYPE_CHECKING:

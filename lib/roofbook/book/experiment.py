@@ -11,11 +11,12 @@ from ..devices.find import open_device
 from ..errors import UsageError, one_of
 from ..labs import peaks
 from ..measure import schedule
-from ..measure.case_run import Policy
+from ..measure.policy import Policy
 from ..measure.progress import Reporter
 from ..paths import project_root
 from ..spec import registry
 from ..spec.lab import SCALES, Case, Variant
+from ..store.current import with_current_traffic
 from ..store.parquet import Store
 from .view import View
 
@@ -130,7 +131,7 @@ class Experiment(View):
         try:
             plans = [(self.plan(), self.policy)]
             if self.lab is not peaks.LAB:
-                plans.insert(0, (self._plan_of_ceilings(), schedule.warm(self.policy)))
+                plans.insert(0, (self._plan_of_ceilings(), self.policy.warm()))
             for plan, policy in plans:
                 done = schedule.bring_up_to_date(
                     plan, self.device, self.store, policy, remeasure=remeasure, go_on=not remeasure, progress=show
@@ -146,12 +147,12 @@ class Experiment(View):
         if self.lab is peaks.LAB:
             return self.plan(peaks.LAB.ladder)
         cases, needed = peaks.LAB.cases(self.scale), peaks.LAB.needed(self.lab)
-        return schedule.plan(peaks.LAB, cases, needed, self.device, self.store, schedule.warm(self.policy))
+        return schedule.plan(peaks.LAB, cases, needed, self.device, self.store, self.policy.warm())
 
     @cached_property
     def rows(self) -> "pd.DataFrame":
         """The store's rows of this lab that today's code would give, at this scale, on this device and its host."""
-        return schedule.modelled(self.lab, self._rows_of(self.plan(self.lab.all_variants())))
+        return with_current_traffic(self.lab, self._rows_of(self.plan(self.lab.all_variants())))
 
     @cached_property
     def _ceilings(self) -> "pd.DataFrame":

@@ -17,7 +17,7 @@ from ..devices.contract import Device
 from ..devices.find import devices
 from ..errors import UsageError, plain_ctrl_c
 from ..measure import schedule
-from ..measure.case_run import Policy
+from ..measure.policy import Policy
 from ..measure.schedule import Summary
 from ..spec import registry
 from .experiment import Experiment

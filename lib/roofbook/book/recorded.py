@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 from ..analysis.verdicts import Place, by_place
 from ..devices.contract import Buffer, Device, Program, Queue, Unsupported
 from ..labs import peaks
-from ..measure.case_run import where
-from ..measure.schedule import todays
+from ..measure.placement import target_of
 from ..spec.lab import Case, Lab
-from ..store.parquet import Store, Where
+from ..store.current import matching_source
+from ..store.files import Where
+from ..store.parquet import Store
 from .view import Note, View
 
 if TYPE_CHECKING:
@@ -70,14 +71,14 @@ class Record(View):
     def _ceilings(self) -> "pd.DataFrame":
         known = {case.name: case.units for case in peaks.LAB.cases(self.scale)}
         place = {"device": self.place.device, "backend": self.place.backend}
-        rows = todays(peaks.LAB, self.store.rows("peaks", where=self.parts_of_store, **place))
+        rows = matching_source(peaks.LAB, self.store.rows("peaks", where=self.parts_of_store, **place))
         rows = rows[[known.get(row.case) == row.units for row in rows.itertuples()]] if len(rows) else rows
         return rows.drop_duplicates(["variant", "case"], keep="last")
 
     def elsewhere(self, case: Case) -> dict[str, str]:
         """Why a variant was not measured there. What this machine lacks, such as a peer's package, says nothing of that one."""
         measured = set(self.rows[self.rows["case"] == case.name]["variant"])
-        lacked = {peer.name for peer in self.lab.peers if where(peer, self.device)[0] is not None}
+        lacked = {peer.name for peer in self.lab.peers if target_of(peer, self.device)}
         return {name: why for name, why in super().elsewhere(case).items() if name not in measured | lacked}
 
     def shown(self) -> list[Any]:
@@ -118,7 +119,7 @@ class Record(View):
 
 def records(lab: Lab, store: Store, scale: str = "published", parts: Sequence[Where] = ("recorded",)) -> list[Record]:
     """A lab on each device by each backend of which these parts of the store have cells, GPUs first."""
-    rows = todays(lab, store.rows(lab.name, scale=scale, where=parts))
+    rows = matching_source(lab, store.rows(lab.name, scale=scale, where=parts))
     made = [Record(lab, place, store, scale, mine, parts) for place, mine in by_place(lab, rows)]
     first = lab.preferred_backend
     return sorted(made, key=lambda each: (each.place.kind != "gpu", each.place.backend != first, str(each.place)))

@@ -14,11 +14,13 @@ from .. import report
 from ..devices.contract import Device
 from ..errors import UsageError, one_of
 from ..labs import peaks
-from ..measure import schedule
-from ..measure.case_run import where
+from ..measure.placement import target_of
 from ..paths import project_root
 from ..spec.lab import Case, Lab, Series, Sweep, Variant
-from ..store.parquet import PROFILE, Store, Where
+from ..store.current import matching_source
+from ..store.files import Where
+from ..store.parquet import Store
+from ..store.schema import PROFILE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,7 +61,7 @@ class View(ABC):
     def _profiles(self) -> "pd.DataFrame":
         """What hardware counters counted on this device, at any scale, of kernels as they are today."""
         rows = self.store.rows(self.lab.name, where=self.parts_of_store, role=PROFILE, device=self.device.slug)
-        return schedule.todays(self.lab, rows)
+        return matching_source(self.lab, rows)
 
     @property
     def peaks(self) -> "Peaks | None":
@@ -118,7 +120,7 @@ class View(ABC):
     def _excuse(self, variant: Variant, case: Case) -> str:
         return (
             "not on this device"
-            if where(variant, self.device)[0] is None
+            if target_of(variant, self.device) is None
             else self.lab.skip_reason(variant, case) or ""
         )
 
@@ -280,10 +282,10 @@ class View(ABC):
 
     def published(self) -> "Table":
         """Every published figure of the lab, ours beside it."""
-        from ..analysis import verdicts
+        from ..store.published import figures
 
         own = (self.store.root / "published").is_dir()
-        table = verdicts.published(self.lab.name, self.store.root if own else project_root() / "results")
+        table = figures(self.lab.name, self.store.root if own else project_root() / "results")
         mapping = self.lab.published_mapping(self.device)
         units = {case.name: int(case.params.get("iterations", 1)) for case in self.lab.cases("published")}
         return report.published_beside_ours(

@@ -19,8 +19,8 @@ from ..devices.contract import Device
 from ..errors import UserFacingError
 from ..spec import registry
 from ..spec.lab import Case, Lab, Variant
-from .case_run import reason_of, wrong
 from .ncu import open_cuda
+from .verify import reason_of, wrong
 
 
 class Watch:
@@ -103,13 +103,13 @@ def run(
         runnable.reset()
         runnable.run()
         right = _reference(lab, small, inputs, scratch / f"{lab.name}-{small.units}.pickle")
-        error, bound, compared = lab.check(small, variant, runnable.outputs(), right)
-        if reason := wrong(error, bound, compared):
+        error, tolerance, compared = lab.check(small, variant, runnable.outputs(), right)
+        if reason := wrong(error, tolerance, compared):
             return {"reason": reason}
         runnable.reset()
         with watch.run():
             runnable.run()
-        return {"units": runnable.units, "error": float(error), "bound": float(bound), "compared": compared}
+        return {"units": runnable.units, "error": float(error), "tolerance": float(tolerance), "compared": compared}
     except Exception as why:
         return {"reason": reason_of(why)}
     finally:

@@ -4,9 +4,9 @@ import math
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from ..analysis import stats
 from ..analysis.readings import TOO_FEW, Ratio, Reading, said, value
 from ..analysis.roofline import Bound
+from ..measure import stats
 from . import format as show
 from .html import Cell, Row
 

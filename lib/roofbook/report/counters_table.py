@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ..analysis.readings import Reading, newest, value
 from ..errors import UsageError
 from ..measure.counters import BUSY, LIMITS
-from ..store.parquet import PROFILE
+from ..store.schema import PROFILE
 from . import format as show
 from .html import Cell, Table
 from .parts import Column, by_variant

@@ -4,9 +4,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..analysis import stats
 from ..analysis.readings import Reading, home_device, newest
 from ..errors import UsageError
+from ..measure import stats
 from . import format as show
 from .cells import absence, fact_cell, hosts, no_time, part_cell, where
 from .html import Cell, Row, Table

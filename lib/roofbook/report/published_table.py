@@ -4,8 +4,8 @@ import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..analysis import stats
 from ..analysis.readings import Reading, faster, newest, said
+from ..measure import stats
 from . import format as show
 from .html import Cell, Row, Table
 

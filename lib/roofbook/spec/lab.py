@@ -261,7 +261,7 @@ class Lab(ABC):
     def check(
         self, case: Case, variant: Variant, outputs: Mapping[str, "np.ndarray"], reference: Mapping[str, Any]
     ) -> tuple[float, float, str]:
-        """(error, bound, what the error is). The caller accepts only `error <= bound`."""
+        """(error, tolerance, what the error is). The caller accepts only `error <= tolerance`."""
 
     @abstractmethod
     def work(self, case: Case) -> Work: ...

@@ -13,16 +13,16 @@ import pandas as pd
 import pytest
 
 from roofbook import report
-from roofbook.analysis import verdicts
 from roofbook.devices.contract import Device
 from roofbook.labs.convpool import DENSE, LAB, LADDER, ZEROS, plans
 from roofbook.labs.convpool.peers import Convolution
 from roofbook.labs.convpool.problem import NEURON_DENSITY, PUBLISHED, PUBLISHED_CASES
 from roofbook.spec.lab import SCALES, Measured, Variant
+from roofbook.store import published
 
 RESULTS = Path(__file__).parents[3] / "results"
 GPU = cast(Device, SimpleNamespace(kind="gpu"))
-FIGURES = verdicts.published("convpool", RESULTS)
+FIGURES = published.figures("convpool", RESULTS)
 
 
 def parent(variant: Variant) -> Variant:

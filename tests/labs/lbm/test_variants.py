@@ -33,7 +33,7 @@ from roofbook.labs.lbm.problem import (
     taylor_green,
     taylor_green_decay,
 )
-from roofbook.measure import case_run
+from roofbook.measure.placement import target_of
 from roofbook.peers import cc
 from roofbook.spec.lab import Case, Runnable, Variant
 
@@ -76,14 +76,14 @@ def right(size: str, steps: int) -> Mapping[str, Any]:
 
 def make(device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> Runnable:
     """The variant ready to run, or the test skipped where this device or machine cannot."""
-    place, _ = case_run.where(variant, device)
-    if place is None:
+    target = target_of(variant, device)
+    if target is None:
         pytest.skip(f"{variant.name} is not for {device.spec}")
     if variant.plan is plans.Native and cc.compiler() is None:
         pytest.skip("no C compiler: none of CC, cc, gcc, clang")
-    if math.prod(variant.options.get("group", (1,))) > place.max_work_group:
-        pytest.skip(f"work-groups of {place.spec} have at most {place.max_work_group} work-items")
-    return variant.plan(place, variant, case, inputs)
+    if math.prod(variant.options.get("group", (1,))) > target.device.max_work_group:
+        pytest.skip(f"work-groups of {target.device.spec} have at most {target.device.max_work_group} work-items")
+    return variant.plan(target.device, variant, case, inputs)
 
 
 def run(device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any], times: int = 1) -> dict[str, Array]:

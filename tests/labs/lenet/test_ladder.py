@@ -13,13 +13,13 @@ import pandas as pd
 import pytest
 
 from roofbook import report
-from roofbook.analysis import verdicts
 from roofbook.devices.contract import Device, Unsupported
 from roofbook.labs.lenet import LAB, LADDER, forward, peers, problem, streams
 from roofbook.peers import cc, pytorch
 from roofbook.spec.lab import Case, Variant
+from roofbook.store import published
 
-FIGURES = verdicts.published("lenet", Path(__file__).parents[3] / "results")
+FIGURES = published.figures("lenet", Path(__file__).parents[3] / "results")
 GPU = cast(Device, SimpleNamespace(kind="gpu"))
 MAPPING = {theirs: str(ours) for theirs, ours in LAB.published_mapping(GPU).items()}
 

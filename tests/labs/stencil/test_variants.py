@@ -18,7 +18,7 @@ import pytest
 
 from roofbook.devices.contract import Device, Unsupported
 from roofbook.labs.stencil import HERE, LAB
-from roofbook.measure import case_run
+from roofbook.measure.placement import target_of
 from roofbook.spec.lab import Case, Runnable, Variant
 from roofbook.spec.source import Source
 
@@ -44,12 +44,12 @@ def right(size: str, passes: int) -> Mapping[str, Any]:
 
 def make(device: Device, variant: Variant, size: str, passes: int) -> Runnable:
     """The variant ready to run, or the test skipped where this device cannot."""
-    place, _ = case_run.where(variant, device)
-    if place is None:
+    target = target_of(variant, device)
+    if target is None:
         pytest.skip(f"{variant.name} is not for {device.spec}")
-    if math.prod(variant.options.get("group", (128,))) > place.max_work_group:
-        pytest.skip(f"work-groups of {place.spec} have at most {place.max_work_group} work-items")
-    return variant.plan(place, variant, case_of(size, passes), inputs_of(size))
+    if math.prod(variant.options.get("group", (128,))) > target.device.max_work_group:
+        pytest.skip(f"work-groups of {target.device.spec} have at most {target.device.max_work_group} work-items")
+    return variant.plan(target.device, variant, case_of(size, passes), inputs_of(size))
 
 
 def run(device: Device, variant: Variant, size: str, passes: int, times: int = 1) -> np.ndarray:

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from roofbook.measure import ncu, profiled, schedule
-from roofbook.measure.case_run import Policy
 from roofbook.measure.counters import METRICS, counted, parse
+from roofbook.measure.policy import Policy
 from roofbook.spec import registry
-from roofbook.store.parquet import PROFILE, Store
+from roofbook.store.parquet import Store
+from roofbook.store.schema import PROFILE
 
 from .made_up import RIGHT, SAMPLE, STEPS, Cli, Gpu, Ncu, changed, kept
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from ...errors import UsageError
+from ...paths import write_whole
 from .problem import Array, Mask, Params, macroscopic
 
 TOLERANCE = 0.01
@@ -103,18 +104,10 @@ def read_obstacles(path: PathLike, nx: int, ny: int) -> Mask:
 
 
 def _write(path: PathLike, lines: Iterable[str]) -> None:
-    """Write beside `path`, then rename: an earlier file stays whole until the new one is."""
-    target = Path(path)
-    partial = target.with_name(f".{target.name}.{os.getpid()}")
+    """An earlier file stays whole until the new one is. The text is ASCII."""
     try:
-        try:
-            with partial.open("w", encoding="ascii", newline="\n") as file:
-                file.writelines(lines)
-                file.flush()
-                os.fsync(file.fileno())
-            partial.replace(target)
-        finally:
-            partial.unlink(missing_ok=True)
+        Path(path).parent.stat()  # a folder that is mistyped is not made
+        write_whole(Path(path), "".join(lines), durable=True)
     except OSError as failure:
         raise UsageError(f"{path}: cannot be written: {failure.strerror}") from None
 
