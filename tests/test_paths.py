@@ -147,3 +147,23 @@ def test_a_process_that_finds_all_kernels_expanded_does_not_load_the_preprocesso
     source._expand.cache_clear()
     monkeypatch.setitem(__import__("sys").modules, "pcpp", None)  # an import of it fails
     assert variant.source.resolve() == text
+
+
+@pytest.mark.parametrize("content", ["text — µ\n", b"\x00\xff"])
+@pytest.mark.parametrize("durable", [False, True])
+def test_a_file_is_written_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str | bytes, durable: bool
+) -> None:
+    file = tmp_path / "folder" / "file"
+    paths.write_whole(file, "old")
+    paths.write_whole(file, content, durable=durable)
+    whole = content.encode() if isinstance(content, str) else content
+    assert file.read_bytes() == whole
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("os.replace", killed)
+    with pytest.raises(KeyboardInterrupt):
+        paths.write_whole(file, "new", durable=durable)
+    assert file.read_bytes() == whole and [each.name for each in file.parent.iterdir()] == ["file"]

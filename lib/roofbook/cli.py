@@ -156,7 +156,7 @@ def rerun(
     cells = experiment.plan()
     if not cells:
         chosen = experiment.lab.variant(variant)
-        why = experiment.lab.excuse(chosen, experiment.cases[0]) or f"it does not run on {experiment.device.spec}"
+        why = experiment.lab.skip_reason(chosen, experiment.cases[0]) or f"it does not run on {experiment.device.spec}"
         raise UsageError(f"{variant} on {case} cannot be measured: {why}")
     tell = Reporter()
     try:
@@ -217,7 +217,7 @@ def profile(lab: str, variant: str, case: str, scale: str, device: str, results:
     size, store, policy = experiment.cases[0], experiment.store, experiment.policy
     cells = ncu.plan(known, size, chosen, experiment.device, store, policy)
     if not cells:
-        why = known.excuse(chosen[0], size) or f"it does not run on {place.spec}"
+        why = known.skip_reason(chosen[0], size) or f"it does not run on {place.spec}"
         raise UsageError(f"{variant} on {case} cannot be profiled: {why}")
     tell = Reporter()
     try:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-class Told(Exception):
+class UserFacingError(Exception):
     """An error whose message says all that a user can act on."""
 
     def _render_traceback_(self) -> list[str]:
@@ -13,11 +13,11 @@ class Told(Exception):
         return [f"{type(self).__name__}: {self}"]
 
 
-class UsageError(Told):
+class UsageError(UserFacingError):
     """Bad input: one line says what was wrong and what would be right. The command line exits with code 2."""
 
 
-class Failed(Told):
+class Failed(UserFacingError):
     """Something that should have worked did not, through no fault of the user's. The command line exits with code 1."""
 
 

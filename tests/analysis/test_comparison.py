@@ -18,12 +18,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofbook.analysis import comparison, stats, verdicts
+from roofbook.analysis import comparison, verdicts
 from roofbook.analysis.comparison import Comparison, Pair
 from roofbook.analysis.places import Place, of_host
 from roofbook.analysis.readings import Ratio
 from roofbook.book import fragments, site
 from roofbook.errors import UsageError
+from roofbook.measure import stats
 from roofbook.report import comparison_table as report
 from roofbook.spec import registry
 from roofbook.store.parquet import Store

@@ -357,7 +357,9 @@ def test_the_quickest_point_of_a_sweep_is_told_in_work_items_a_core() -> None:
     lab = registry.get("cnn")
     (evidence,) = publication(lab).evidence["more-than-cores"]
     names = evidence.variants(lab)
-    assert all(lab.excuse(lab.variant(name), lab.case(evidence.case)) is None for name in names) and len(names) > 30
+    assert (
+        all(lab.skip_reason(lab.variant(name), lab.case(evidence.case)) is None for name in names) and len(names) > 30
+    )
 
     def held(items: dict[str, float]) -> pd.DataFrame:
         rows = [

@@ -22,6 +22,7 @@ from roofbook.errors import UsageError
 from roofbook.labs import peaks
 from roofbook.labs.lbm import HERE, Lattice
 from roofbook.measure import case_run
+from roofbook.measure import row as to_row
 from roofbook.report.html import Table
 from roofbook.spec import registry
 from roofbook.spec.lab import Lab, Series
@@ -327,7 +328,7 @@ def test_papermill_hands_lists_over_as_text(opened: Open) -> None:
 
 def test_a_page_stands_with_nothing_measured(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every cell of the notebook has something to say, in an empty store too."""
-    monkeypatch.setattr(case_run, "measure", lambda *_, **__: None)
+    monkeypatch.setattr(case_run, "measure_case", lambda *_, **__: None)
     experiment = opened()
     experiment.measure()
     shown: list[Any] = [
@@ -367,7 +368,7 @@ def test_peers_stand_beside_the_best_rung(opened: Open, lab: Lab) -> None:
 def test_what_runs_tell_of_themselves_is_shown(opened: Open, lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     spans = [[0, "to device", 0.0, 1e-4], [0, "kernel", 1e-4, 3e-4]]
     told = {"parts": {"copy": [1e-4] * 9}, "timeline": spans, "registers": 32}
-    whole = case_run.row
+    whole = to_row.row
 
     def row(*given: Any) -> dict[str, Any]:
         made = whole(*given)

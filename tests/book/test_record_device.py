@@ -73,12 +73,12 @@ def test_what_was_kept_of_a_run_that_is_cut_off_is_not_measured_again(
         if variant.startswith("7x48"):
             raise Cut
 
-    whole = record_device.Told
-    monkeypatch.setattr(record_device, "Told", lambda: cut)
+    whole = record_device.CasePrinter
+    monkeypatch.setattr(record_device, "CasePrinter", lambda: cut)
     with pytest.raises(Cut):
         recorded(tmp_path, *variants("flat", "float4"), labs=("stencil",))
     assert set(Store(tmp_path).rows("stencil")["case"]) == {"6x1024"}
-    monkeypatch.setattr(record_device, "Told", whole)
+    monkeypatch.setattr(record_device, "CasePrinter", whole)
     again = recorded(tmp_path, *variants("flat", "float4"), labs=("stencil",))
     assert re.search(r"[34] measurements taken, 2 were fresh", again.output)
 
@@ -127,7 +127,7 @@ def test_a_long_run_says_now_and_then_what_it_does(
 ) -> None:
     seconds = iter((0, 1, 12, 13, 14))
     monkeypatch.setattr(record_device, "time", SimpleNamespace(perf_counter=lambda: 100.0 + next(seconds)))
-    tell = record_device.Told()
+    tell = record_device.CasePrinter()
     for name, what in (
         ("8x8 a", "check"),
         ("8x8 b", "check"),
@@ -193,7 +193,7 @@ def test_a_record_shows_what_was_measured_without_its_device(shown: RecordedPage
 def test_what_this_machine_lacks_is_not_said_of_what_was_measured_there(
     shown: RecordedPage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(type(shown.data.lab), "excuse", lambda self, variant, case: "something is not installed")
+    monkeypatch.setattr(type(shown.data.lab), "skip_reason", lambda self, variant, case: "something is not installed")
     said = shown.data.skip_reasons(shown.data.cases[0])
     assert not set(VARIANTS) & said.keys() and said["no-ifs"] == "something is not installed"
     assert "torch-cpu" not in said, "whether PyTorch is on this machine"

@@ -10,7 +10,8 @@ import pytest
 from roofbook.book import recorded_html
 from roofbook.book.manifest import records_key
 from roofbook.spec import registry
-from roofbook.store.parquet import Store, Where
+from roofbook.store.files import Where
+from roofbook.store.parquet import Store
 
 from ..report.rows import row
 

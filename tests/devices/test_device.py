@@ -347,7 +347,7 @@ def present(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 
 @pytest.mark.parametrize(
-    ("spec", "home", "found"),
+    ("spec", "preferred_backend", "found"),
     [
         ("auto", "opencl", CL_GPU),
         ("auto", "cuda", CUDA_GPU),
@@ -360,10 +360,10 @@ def present(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     ],
 )
 def test_a_device_goes_by_its_number_or_a_word(
-    present: Callable[..., None], spec: str, home: str, found: Device
+    present: Callable[..., None], spec: str, preferred_backend: str, found: Device
 ) -> None:
     present(*ALL)
-    assert open_device(spec, home) is found
+    assert open_device(spec, preferred_backend) is found
 
 
 def test_auto_falls_back_to_the_other_backends_gpu_then_to_the_cpu(present: Callable[..., None]) -> None:

@@ -203,7 +203,7 @@ def cuda_variants() -> Iterator[Any]:
 def small(lab: Lab, variant: Variant) -> list[Case]:
     """The cases that the variant is for, the cheap ones first."""
     cases = [case for scale in ("test", "quick", "published") for case in lab.cases(scale)]
-    found = [case for case in cases if not lab.excuse(variant, case)]
+    found = [case for case in cases if not lab.skip_reason(variant, case)]
     return [case for case in found if case.scale != "published"] or found[:1]
 
 

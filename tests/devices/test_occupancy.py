@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from roofbook.devices import cuda
 from roofbook.devices.contract import Device, Kernel, Unsupported
 from roofbook.devices.occupancy import LIMITS, Multiprocessor, local_bytes_at_once, occupancy, partitions, recounted
-from roofbook.measure.case_run import where
+from roofbook.measure.placement import target_of
 from roofbook.spec import registry
 from roofbook.spec.kernel_run import KernelRun, resources
 from roofbook.spec.source import Source
@@ -192,10 +192,10 @@ def test_the_driver_says_the_same_of_every_kernel_of_a_lab(device: Device, lab: 
     case = here.cases("test")[0]
     inputs, compared = here.inputs(case, 1), 0
     for variant in here.ladder:
-        if here.excuse(variant, case) or where(variant, device)[0] is not device:
+        if here.skip_reason(variant, case) or target_of(variant, device) is None:
             continue
         try:
-            run = variant.plan(device, variant, here.checker(case, variant), inputs)
+            run = variant.plan(device, variant, here.verification_case(case, variant), inputs)
         except Unsupported:
             continue
         try:

@@ -148,7 +148,7 @@ def test_a_rung_differs_in_what_it_names_and_nothing_else(lab: Lab, variant: Var
 @pytest.mark.parametrize(("lab", "variant"), variants("step", "probe", "sweep"))
 def test_every_variant_renders_where_it_says_it_runs(lab: Lab, variant: Variant) -> None:
     assert variant.source
-    assert variant.source.turn() == variant.source, "its knobs are those of its text"
+    assert variant.source.with_knobs() == variant.source, "its knobs are those of its text"
     for backend, word in (("opencl", "__kernel"), ("cuda", "__global__")):
         if backend in variant.backends:
             assert f"{word} void " in variant.source.render(backend) or f"{word} __" in variant.source.render(backend)

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from roofbook.measure import case_run as protocol
+from roofbook.measure import checkpoint, sampling, verify
 
 from .made_up import Bench
 
@@ -14,5 +14,6 @@ from .made_up import Bench
 @pytest.fixture
 def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
     made_up = Bench()
-    monkeypatch.setattr(protocol, "time", SimpleNamespace(perf_counter=made_up.clock.perf_counter))
+    for module in (checkpoint, sampling, verify):
+        monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=made_up.clock.perf_counter))
     return made_up

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 
 from roofbook.devices import contract
-from roofbook.measure.case_run import Policy, measure
+from roofbook.measure.case_run import measure_case
+from roofbook.measure.placement import Setting
+from roofbook.measure.policy import Policy
 from roofbook.spec.lab import Case, Lab, Runnable, Variant, Work
 
 RIGHT = np.arange(1.0, 9.0)
@@ -151,7 +153,7 @@ class Device(contract.Device):
 class Toy(Lab):
     """Eight values; verified on 2 units, timed on 10."""
 
-    name, title, home, unit, timed, base, best = "toy", "Toy", "opencl", "pass", "loop", "a", "a"
+    name, title, preferred_backend, unit, timed, base, best = "toy", "Toy", "opencl", "pass", "loop", "a", "a"
     allowed = 0.5
 
     def __init__(self, *variants: Variant) -> None:
@@ -164,7 +166,7 @@ class Toy(Lab):
     def inputs(self, case: Case, seed: int) -> Mapping[str, Any]:
         return {"seed": seed}
 
-    def checker(self, case: Case, variant: Variant) -> Case:
+    def verification_case(self, case: Case, variant: Variant) -> Case:
         return replace(case, units=2)
 
     def reference(self, case: Case, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -184,8 +186,8 @@ class Toy(Lab):
     def traffic(self, case: Case, variant: Variant) -> float:
         return float(variant.options.get("moves", super().traffic(case, variant)))
 
-    def excuse(self, variant: Variant, case: Case) -> str | None:
-        return "not on this case" if variant.options.get("excused") else None
+    def skip_reason(self, variant: Variant, case: Case) -> str | None:
+        return "not on this case" if variant.options.get("skipped") else None
 
 
 def made(
@@ -209,8 +211,8 @@ class Bench:
         self.log.clear()
         self.rows = []
         given: dict[str, Any] = {"run": "20260101T000000Z-abcdef", "keep": self.rows.extend, **more}
-        measure(
-            self.lab, CASE, variants, self.device, policy=policy,
+        measure_case(
+            Setting(self.lab, CASE, self.device, policy), variants,
             progress=lambda variant, what: self.told.append((variant, what)), **given,
         )  # fmt: skip
         return self.rows

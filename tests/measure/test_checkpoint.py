@@ -14,27 +14,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofbook.devices import provenance
-from roofbook.measure.case_run import _Aside
-from roofbook.measure.checkpoint import Samples, Unfinished
+from roofbook.measure.checkpoint import Checkpoint
+from roofbook.measure.measurement import Samples
 
 from .made_up import QUIET, Bench, made
 
 FIRST, SECOND = "20260101T000000Z-aaaaaa", "20260102T000000Z-bbbbbb"
 
 
+def of(folder: Path, *, go_on: bool = True) -> Checkpoint:
+    return Checkpoint.of_case(folder, "toy", "small", go_on=go_on)
+
+
 def interrupted(bench: Bench, folder: Path, fails: str, **more: Any) -> None:
     with pytest.raises(KeyboardInterrupt):
         bench(
             made("a"), made("b", "a", fails={fails: KeyboardInterrupt()}),
-            **{"run": FIRST, "unfinished": Unfinished(folder, "toy", "small"), **more},
+            **{"run": FIRST, "checkpoint": of(folder), **more},
         )  # fmt: skip
 
 
-def again(bench: Bench, folder: Path, **more: Any) -> Unfinished:
+def again(bench: Bench, folder: Path, *, go_on: bool = True, **more: Any) -> Checkpoint:
     """The same cells without what interrupts them."""
-    unfinished = Unfinished(folder, "toy", "small")
-    bench(made("a"), made("b", "a"), **{"run": SECOND, "unfinished": unfinished, **more})
-    return unfinished
+    checkpoint = of(folder, go_on=go_on)
+    bench(made("a"), made("b", "a"), **{"run": SECOND, "checkpoint": checkpoint, **more})
+    return checkpoint
 
 
 @pytest.fixture(autouse=True)
@@ -95,7 +99,7 @@ def test_a_sample_that_is_half_noted_is_not_kept(bench: Bench, tmp_path: Path, m
 
     monkeypatch.setattr(provenance.Clocks, "read", interrupted_once)
     interrupted(bench, tmp_path, "never")
-    kept = Unfinished(tmp_path, "toy", "small").cells.values()
+    kept = of(tmp_path).samples.values()
     assert sum(len(each["samples"]) for each in kept) == 4
     assert all(len(each["samples"]) == len(each["walls"]) == len(each["rounds"]) for each in kept)
 
@@ -103,15 +107,15 @@ def test_a_sample_that_is_half_noted_is_not_kept(bench: Bench, tmp_path: Path, m
 def test_samples_are_put_aside_now_and_then_for_a_process_that_is_killed(
     bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_Aside, "EVERY_S", 0.25)  # runs take 0.1 s
+    monkeypatch.setattr(Checkpoint, "EVERY_S", 0.25)  # runs take 0.1 s
     seen: list[int] = []
 
-    class Watched(Unfinished):
+    class Watched(Checkpoint):
         def keep(self, begun: Mapping[str, Samples], done: Collection[str]) -> None:
             super().keep(begun, done)
-            seen.append(sum(len(taken["samples"]) for taken in Unfinished(tmp_path, "toy", "small").cells.values()))
+            seen.append(sum(len(taken["samples"]) for taken in of(tmp_path).samples.values()))
 
-    bench(made("a"), made("b", "a"), run=FIRST, unfinished=Watched(tmp_path, "toy", "small"))
+    bench(made("a"), made("b", "a"), run=FIRST, checkpoint=Watched.of_case(tmp_path, "toy", "small"))
     assert seen == [*range(1, 36, 3), 0], "after every third sample, and nothing when all are rows"
 
 
@@ -120,7 +124,7 @@ def test_a_cell_that_is_whole_is_kept_aside_until_it_is_a_row(bench: Bench, tmp_
         raise OSError("no space left on the device")
 
     with pytest.raises(OSError, match="no space"):
-        bench(made("a"), made("b", "a"), run=FIRST, unfinished=Unfinished(tmp_path, "toy", "small"), keep=refuse)
+        bench(made("a"), made("b", "a"), run=FIRST, checkpoint=of(tmp_path), keep=refuse)
     again(bench, tmp_path)
     assert [len(row["samples_s"]) for row in bench.rows] == [12] * 3 and {row["run"] for row in bench.rows} == {FIRST}
     assert len(bench.log.of("timed run")) == 3, "they are warmed up, and no sample is taken"
@@ -135,10 +139,10 @@ def test_without_going_on_samples_are_taken_anew(bench: Bench, tmp_path: Path) -
 
 def test_samples_of_another_code_or_machine_do_not_count_and_stay(bench: Bench, tmp_path: Path) -> None:
     interrupted(bench, tmp_path, "timed run 6")
-    kept = Unfinished(tmp_path, "toy", "small").cells
+    kept = of(tmp_path).samples
     bench.device.name = "Made Up 2000"
     left = again(bench, tmp_path)
-    assert {row["run"] for row in bench.rows} == {SECOND} and left.cells == kept
+    assert {row["run"] for row in bench.rows} == {SECOND} and left.samples == kept
     bench.device.name = "Made Up 1000"
     again(bench, tmp_path, policy=replace(QUIET, seed=QUIET.seed + 1))
     assert {row["run"] for row in bench.rows} == {SECOND} and len(bench.log.of("timed run")) == 3 + 3 * 12
@@ -147,9 +151,9 @@ def test_samples_of_another_code_or_machine_do_not_count_and_stay(bench: Bench, 
 def test_a_case_is_in_one_run_only(bench: Bench, tmp_path: Path) -> None:
     """Rounds pair samples of a run: those that were taken in two of them do not mix."""
     interrupted(bench, tmp_path, "timed run 6")
-    unfinished = Unfinished(tmp_path, "toy", "small")
-    first = min(unfinished.cells)
-    unfinished.keep({first: {**unfinished.cells[first], "run": "20251231T000000Z-cccccc"}}, ())
+    checkpoint = of(tmp_path)
+    first = min(checkpoint.samples)
+    checkpoint.keep({first: {**checkpoint.samples[first], "run": "20251231T000000Z-cccccc"}}, ())
     again(bench, tmp_path)
     assert {row["run"] for row in bench.rows} == {FIRST}
     assert min(len(row["samples_s"]) for row in bench.rows) < 12, "it began in a later round than the others"
@@ -157,8 +161,8 @@ def test_a_case_is_in_one_run_only(bench: Bench, tmp_path: Path) -> None:
 
 def test_samples_as_an_older_version_kept_them_do_not_count(bench: Bench, tmp_path: Path) -> None:
     interrupted(bench, tmp_path, "timed run 6")
-    unfinished = Unfinished(tmp_path, "toy", "small")
-    unfinished.keep({key: {"run": FIRST, "samples": [1.0]} for key in unfinished.cells}, ())
+    checkpoint = of(tmp_path)
+    checkpoint.keep({key: {"run": FIRST, "samples": [1.0]} for key in checkpoint.samples}, ())
     again(bench, tmp_path)
     assert {row["run"] for row in bench.rows} == {SECOND} and list(tmp_path.iterdir()) == []
 
@@ -167,9 +171,9 @@ def test_samples_as_an_older_version_kept_them_do_not_count(bench: Bench, tmp_pa
 def test_a_file_that_is_not_whole_is_no_loss(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     folder = tmp_path_factory.mktemp("unfinished")
     (folder / "toy.small.json").write_text(text, encoding="utf-8", errors="replace")
-    unfinished = Unfinished(folder, "toy", "small")
-    assert unfinished.cells == {} or isinstance(json.loads(text), dict)
-    unfinished.keep({"k": {"run": FIRST}}, ())
-    assert Unfinished(folder, "toy", "small").cells["k"] == {"run": FIRST}
-    unfinished.keep({}, list(unfinished.cells))
+    checkpoint = of(folder)
+    assert checkpoint.samples == {} or isinstance(json.loads(text), dict)
+    checkpoint.keep({"k": {"run": FIRST}}, ())
+    assert of(folder).samples["k"] == {"run": FIRST}
+    checkpoint.keep({}, list(checkpoint.samples))
     assert os.listdir(folder) == []

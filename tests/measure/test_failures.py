@@ -11,7 +11,8 @@ import pytest
 
 from roofbook.devices import find as all_devices
 from roofbook.devices.contract import BuildFailed, OutOfMemory, Unsupported
-from roofbook.measure.case_run import measure
+from roofbook.measure.case_run import measure_case
+from roofbook.measure.placement import Setting
 from roofbook.peers import cc
 from roofbook.spec.lab import Case, Work
 
@@ -35,7 +36,7 @@ def off(index: int, by: float) -> np.ndarray:
         (np.zeros(8), "8"),
         (np.full(8, np.nan), "nan"),
     ],
-    ids=["one NaN", "inf", "-inf", "over the bound", "off by one", "zeros", "nothing written"],
+    ids=["one NaN", "inf", "-inf", "over the tolerance", "off by one", "zeros", "nothing written"],
 )
 def test_a_wrong_result_is_a_failed_row_without_samples(bench: Bench, value: np.ndarray, error: str) -> None:
     bench(made("a"), made("b", "a", value=value.tolist()), made("c", "a"))
@@ -48,7 +49,7 @@ def test_a_wrong_result_is_a_failed_row_without_samples(bench: Bench, value: np.
     assert len(bench.row("a")["samples_s"]) == len(bench.row("c")["samples_s"]) == 12
 
 
-def test_what_lies_on_the_bound_passes_and_a_bound_that_is_nan_does_not(bench: Bench) -> None:
+def test_an_error_of_the_tolerance_passes_and_a_tolerance_that_is_nan_does_not(bench: Bench) -> None:
     assert bench(made("a", value=off(2, 0.5).tolist()))[0]["status"] == "ok"
     bench.lab.allowed = float("nan")
     assert bench(made("a"))[0]["status"] == "failed"
@@ -93,7 +94,7 @@ def test_a_failure_is_one_row_with_one_line_and_the_others_go_on(
     assert row["samples_s"] == row["wall_s"] == row["rounds"] == []
     for name in "ac":
         assert bench.row(name)["status"] == "ok" and len(bench.row(name)["samples_s"]) == 12
-    assert len(bench.rows) == 4, "three variants and the twin"
+    assert len(bench.rows) == 4, "three variants and the control"
     if where in ("plan", "trial run", "timed plan", "timed reset"):
         assert "b" not in bench.log.of("timed run")
 
@@ -163,7 +164,7 @@ def test_a_loop_nest_on_one_core_is_judged_by_a_small_case(
         plain = made("a", seconds=seconds, compiles=compiles, **options)
         bench.lab.ladder, bench.rows = (plain,), []
         bench.log.clear()
-        measure(bench.lab, case, [plain], bench.device, run="r", policy=QUIET, keep=bench.rows.extend)
+        measure_case(Setting(bench.lab, case, bench.device, QUIET), [plain], run="r", keep=bench.rows.extend)
         assert bench.row("a")["reason"] == (reason if options else None)
     opened, closed = (len(bench.log.of(f"trial {what}")) for what in ("plan", "close"))
     assert opened == closed

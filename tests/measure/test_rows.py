@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from roofbook.devices.contract import BuildFailed, OutOfMemory
-from roofbook.measure.case_run import Policy, keys
+from roofbook.measure.placement import Setting, Target, keys
+from roofbook.measure.policy import Policy
 from roofbook.spec.lab import Variant
 from roofbook.spec.source import Source
 from roofbook.store.parquet import Store
@@ -88,9 +89,9 @@ def test_progress_is_told_for_each_variant(bench: Bench) -> None:
 
 
 def test_variants_that_are_not_for_here_leave_no_row(bench: Bench) -> None:
-    bench(made("a"), made("b", "a", excused=True), made("c", "a", backends=["cuda"]))
+    bench(made("a"), made("b", "a", skipped=True), made("c", "a", backends=["cuda"]))
     assert {row["variant"] for row in bench.rows} == {"a"}
-    bench(made("b", excused=True))
+    bench(made("b", skipped=True))
     assert bench.rows == []
 
 
@@ -100,10 +101,9 @@ def test_a_key_follows_what_decides_a_time_and_nothing_else(bench: Bench, tmp_pa
     variant = replace(made("a", group=(64, 1)), source=Source.of(path, VALUE="1;"))
 
     def key(change: Callable[[Variant], Variant] = lambda same: same, **other: Any) -> tuple[str, str]:
-        given: dict[str, Any] = {
-            "lab": bench.lab, "case": CASE, "device": bench.device, "backend": "opencl", "policy": Policy(), "units": 10
-        } | other  # fmt: skip
-        return keys(variant=change(variant), **given)
+        given: dict[str, Any] = {"case": CASE, "device": bench.device, "backend": "opencl", "policy": Policy()} | other
+        at = Setting(bench.lab, given["case"], bench.device, given["policy"])
+        return keys(at, change(variant), Target(given["device"], given["backend"]), given.get("units", 10))
 
     cell, environment = key()
     assert key() == (cell, environment)
@@ -133,8 +133,7 @@ def test_a_key_follows_what_decides_a_time_and_nothing_else(bench: Bench, tmp_pa
 
 def test_rows_carry_the_keys_that_the_plan_foresees(bench: Bench) -> None:
     (row,) = bench(made("a"))
-    assert (row["cell_key"], row["env_key"]) == keys(
-        bench.lab, CASE, bench.lab.ladder[0], bench.device, "opencl", QUIET, CASE.units
-    )
+    at, target = Setting(bench.lab, CASE, bench.device, QUIET), Target(bench.device, "opencl")
+    assert (row["cell_key"], row["env_key"]) == keys(at, bench.lab.ladder[0], target, CASE.units)
     (failed,) = bench(made("a", fails={"timed plan": OutOfMemory("no")}))
     assert failed["units"] == 10

@@ -10,7 +10,8 @@ import pytest
 
 from roofbook.devices import find as all_devices
 from roofbook.devices.contract import BuildFailed, Unsupported
-from roofbook.measure.case_run import Policy, twin
+from roofbook.measure.placement import control_of
+from roofbook.measure.policy import Policy
 
 from .made_up import QUIET, Bench, Device, Memory, Queue, made, samples_by_round
 
@@ -43,14 +44,14 @@ def test_rounds_tell_which_samples_were_taken_side_by_side(bench: Bench) -> None
     assert sorted(rounds[2]) == ["a", "a", "b", "c"] and sorted(rounds[3]) == ["a", "a", "c"]
 
 
-def test_the_twin_is_the_parent_of_most(bench: Bench) -> None:
+def test_the_control_is_the_parent_of_most(bench: Bench) -> None:
     ladder = [made("a"), made("b", "a"), made("c", "b"), made("d", "b"), made("e", "d")]
-    assert twin(ladder).name == "b"
-    assert twin(ladder[:3]).name == "a", "the first of equals"
+    assert control_of(ladder).name == "b"
+    assert control_of(ladder[:3]).name == "a", "the first of equals"
     bench(*ladder)
-    again = [row for row in bench.rows if row["role"] == "again"]
-    assert [row["variant"] for row in again] == ["b"]
-    assert again[0]["cell_key"] == bench.row("b")["cell_key"] and again[0]["samples_s"] != []
+    control = [row for row in bench.rows if row["role"] == "again"]
+    assert [row["variant"] for row in control] == ["b"]
+    assert control[0]["cell_key"] == bench.row("b")["cell_key"] and control[0]["samples_s"] != []
     bench(made("a"))
     assert [row["role"] for row in bench.rows] == ["step"], "one variant alone has nothing to be compared with"
     bench(made("a"), made("b", "a", role="sweep"), made("c", "a", role="probe"))
@@ -114,7 +115,7 @@ def test_what_empties_the_cache_is_in_the_budget_and_takes_no_sample_from_the_mi
             bench.clock.now += 63 / 64
 
     policy = Policy(budget_s=20, noise=0.0)
-    monkeypatch.setattr("roofbook.measure.case_run._Flush", Slow)
+    monkeypatch.setattr("roofbook.measure.sampling.Flush", Slow)
     (row,) = bench(made("a", seconds=1 / 64), policy=policy)
     assert len(row["samples_s"]) == 20 and set(row["wall_s"]) == {1 / 64}
     (row,) = bench(made("a", seconds=1 / 64), policy=replace(policy, budget_s=0.5))
@@ -148,7 +149,7 @@ def test_an_interrupted_check_leaves_nothing_open(bench: Bench) -> None:
 def test_cold_overwrites_the_cache_before_each_sample_and_warm_never(bench: Bench) -> None:
     bench(made("a"), made("b", "a"), policy=replace(QUIET, cache="cold"))
     events = [what for _, what in bench.log if what in ("timed run", "finish", "copy")]
-    assert events[:3] == ["timed run"] * 3, "the warm-up of two variants and a twin"
+    assert events[:3] == ["timed run"] * 3, "the warm-up of two variants and the control"
     assert events[3:] == ["copy", "finish", "timed run"] * 36
     bench(made("a"))
     assert "flush" not in {name for name, _ in bench.log}

@@ -14,10 +14,11 @@ from roofbook.devices.contract import Device
 from roofbook.devices.find import open_device
 from roofbook.errors import UsageError
 from roofbook.labs.lbm import Lattice
-from roofbook.measure import case_run, schedule
-from roofbook.measure.case_run import Policy
+from roofbook.measure import sampling, schedule
+from roofbook.measure.policy import Policy
 from roofbook.spec import registry
 from roofbook.spec.lab import Case, Variant
+from roofbook.store import current
 from roofbook.store.parquet import Store
 
 POLICY = Policy(budget_s=1e-6)
@@ -56,7 +57,7 @@ def test_a_plan_has_a_cell_for_each_variant_that_runs_on_each_case(auto: Device,
     cells = schedule.plan(lab, cases, lab.all_variants(), auto, store, POLICY)
     there = {(cell.case.name, cell.variant.name) for cell in cells}
     assert ("40x24", "bit-neighbours") not in there and ("16x16", "bit-neighbours") in there
-    assert all(lab.excuse(cell.variant, cell.case) is None for cell in cells)
+    assert all(lab.skip_reason(cell.variant, cell.case) is None for cell in cells)
     assert {cell.backend for cell in cells} <= {auto.backend, "host", "opencl"}
     assert len({cell.cell_key for cell in cells}) == len(cells)
     assert {cell.state for cell in cells} == {"missing"}
@@ -68,7 +69,7 @@ def test_only_what_is_due_is_measured_and_it_is_kept_case_by_case(auto: Device, 
     done = schedule.bring_up_to_date(
         planned(auto, store), auto, store, POLICY, progress=lambda what, _: said.append(what)
     )
-    assert (done.measured, done.fresh, done.failed) == (6, 0, 0), "the twin of the parent is no cell of its own"
+    assert (done.measured, done.fresh, done.failed) == (6, 0, 0), "the control is no cell of its own"
     assert list(dict.fromkeys(said))[:1] == ["40x24 sequential"] and said[-1].startswith("16x16 ")
     rows = store.rows("lbm")
     assert list(rows.groupby("case", sort=False)["role"].agg(list)) == [["step", "step", "step", "again"]] * 2
@@ -101,7 +102,7 @@ def test_an_interrupt_keeps_whole_cells_and_the_next_call_goes_on(auto: Device, 
 def test_an_interrupt_in_the_midst_of_a_case_keeps_the_cells_that_are_whole(
     auto: Device, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(case_run, "_enough", lambda cell, *_: cell.variant.name == "select" and len(cell.samples) == 2)
+    monkeypatch.setattr(sampling, "enough", lambda cell, *_: cell.variant.name == "select" and len(cell.samples) == 2)
 
     def press_ctrl_c(what: str, now: str) -> None:
         if now.startswith("sample 5 "):
@@ -140,12 +141,12 @@ def test_measuring_again_goes_on_without_what_it_has_finished_by_the_same_policy
             raise KeyboardInterrupt
 
     monkeypatch.setattr(Lattice, "check", check)
-    monkeypatch.setattr(case_run, "_enough", lambda cell, *_: cell.variant.name == "select" and len(cell.samples) == 2)
+    monkeypatch.setattr(sampling, "enough", lambda cell, *_: cell.variant.name == "select" and len(cell.samples) == 2)
     with pytest.raises(KeyboardInterrupt):
         schedule.bring_up_to_date(planned(auto, store), auto, store, POLICY, remeasure=True, progress=press_ctrl_c)
-    assert checked == ["sequential", "fused", "select", "sequential"], "the first case, with the twin of the parent"
+    assert checked == ["sequential", "fused", "select", "sequential"], "the first case, with the control"
     (first,) = set(store.rows("lbm")["run"].iloc[before:])
-    monkeypatch.setattr(case_run, "_enough", lambda cell, *_: len(cell.samples) >= 2)
+    monkeypatch.setattr(sampling, "enough", lambda cell, *_: len(cell.samples) >= 2)
     checked.clear()
     policy = replace(POLICY, limit_s=limit_s)
     done = schedule.bring_up_to_date(planned(auto, store), auto, store, policy, remeasure=True)
@@ -188,8 +189,8 @@ def test_a_summary_says_what_was_done(counts: tuple[int, ...], text: str) -> Non
 
 
 def test_ceilings_are_measured_warm_and_in_bounded_time() -> None:
-    assert schedule.warm(Policy(budget_s=9)) == replace(Policy(), cache="warm", budget_s=0.5)
-    assert schedule.warm(Policy(budget_s=0.1)).budget_s == 0.1
+    assert Policy(budget_s=9).warm() == replace(Policy(), cache="warm", budget_s=0.5)
+    assert Policy(budget_s=0.1).warm().budget_s == 0.1
 
 
 def test_the_checkout_is_found_from_any_folder_in_it(
@@ -212,14 +213,13 @@ def test_modelled_bytes_are_those_of_todays_model(auto: Device, store: Store) ->
     lab = cells[0].lab
     rows = store.rows("lbm", case="40x24")
     old = rows.assign(bytes=1.0)
-    said = schedule.todays(lab, old).drop_duplicates("variant").set_index("variant")["bytes"]
+    said = current.matching_source(lab, old).drop_duplicates("variant").set_index("variant")["bytes"]
     assert all(said[name] == lab.traffic(lab.case("40x24"), lab.variant(name)) for name in NAMES)
     foreign = old.assign(case="a case of another day")
-    assert set(schedule.modelled(lab, foreign)["bytes"]) == {1.0} and set(schedule.modelled(lab, old.iloc[:0])) == set(
-        old
-    )
+    assert set(current.with_current_traffic(lab, foreign)["bytes"]) == {1.0}
+    assert set(current.with_current_traffic(lab, old.iloc[:0])) == set(old)
     kept = old.assign(variant="a rung of another day")
-    assert set(schedule.modelled(lab, kept)["bytes"]) == {1.0} and set(old["bytes"]) == {1.0}
+    assert set(current.with_current_traffic(lab, kept)["bytes"]) == {1.0} and set(old["bytes"]) == {1.0}
 
 
 def test_each_rung_of_the_lattice_moves_what_its_data_flow_needs() -> None:

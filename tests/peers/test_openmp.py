@@ -137,7 +137,7 @@ def test_a_missing_compiler_is_said_in_one_line(monkeypatch: pytest.MonkeyPatch)
     for lab, names in CASES.items():
         found = registry.get(lab)
         variant = found.variant("openmp")
-        assert missing(variant) == found.excuse(variant, found.case(names[-1])) == said
+        assert missing(variant) == found.skip_reason(variant, found.case(names[-1])) == said
         with pytest.raises(cc.NoCompiler, match=f"^{said}$"):
             made(lab, names[-1])
         assert missing(found.variant(found.best)) is None

@@ -3,7 +3,7 @@
 import json
 
 from roofbook import report
-from roofbook.store.parquet import State
+from roofbook.store.states import State
 
 
 def test_states_and_card() -> None:

@@ -29,7 +29,7 @@ def test_an_error_in_a_band_is_raised() -> None:
 @pytest.mark.parametrize(("lab", "case"), [("stencil", "37x64"), ("lbm", "40x24")])
 def test_a_reference_does_not_depend_on_its_bands(lab: str, case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     one = registry.get(lab)
-    size = one.checker(one.case(case), one.ladder[0])
+    size = one.verification_case(one.case(case), one.ladder[0])
     given = one.inputs(size, 3)
     whole = one.reference(size, given)
     monkeypatch.setattr(bands, "ELEMENTS", 100)  # rows by two or four, where all were one band

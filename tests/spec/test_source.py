@@ -62,7 +62,7 @@ def test_resolve_sets_knobs_and_keeps_the_dialects_words(scale: Path) -> None:
 
 def test_turn_and_without_leave_the_rest(scale: Path) -> None:
     source = Source.of(scale, BY="TWICE", TYPE="float")
-    turned = source.turn(BY="PLUS")
+    turned = source.with_knobs(BY="PLUS")
     assert "out[i] + 1" in turned.resolve() and "GLOBAL float" in turned.resolve()
     assert dict(source.knobs) == {"BY": "TWICE", "TYPE": "float"}
     assert dict(turned.without("TYPE").knobs) == {"BY": "PLUS"}
@@ -76,7 +76,7 @@ def test_an_unknown_knob_or_arm_is_an_error(scale: Path) -> None:
     source = Source.of(scale, MORE="int knob;", TYPE="double2", BY=2)  # of an included file; a type; a number
     assert "double2" in source.resolve()
     with pytest.raises(ValueError, match="has no knob"):
-        source.turn(TYP="float")
+        source.with_knobs(TYP="float")
 
 
 def test_render_speaks_each_language(scale: Path) -> None:
@@ -154,13 +154,13 @@ def test_diff_names_both_and_shows_only_what_differs(scale: Path) -> None:
     assert lines[:2] == ["--- twice", "+++ plus"]
     changed = [line for line in lines[2:] if line[0] in "+-"]
     assert changed == ["-    out[i] = out[i] * 2;", "+    out[i] = out[i] + 1;"]
-    assert plus.diff(plus.turn(BY="PLUS")) == ""
+    assert plus.diff(plus.with_knobs(BY="PLUS")) == ""
     assert plus.diff(twice).splitlines()[:2] == ["--- parent", "+++ variant"]
 
 
 def test_the_hash_follows_the_resolved_text(scale: Path) -> None:
     twice = Source.of(scale, BY="TWICE", TYPE="float")
-    assert twice.sha256 != twice.turn(BY="PLUS").sha256 != twice.turn(TYPE="int").sha256
+    assert twice.sha256 != twice.with_knobs(BY="PLUS").sha256 != twice.with_knobs(TYPE="int").sha256
     assert twice.sha256 == Source.of(scale, TYPE="float", BY=1).sha256, "another spelling of the same arm"
     assert twice == Source.of(scale, TYPE="float", BY="TWICE"), "in another order"
 
@@ -285,8 +285,8 @@ def test_a_knob_that_is_not_given_has_its_default(wide: Path) -> None:
     source = Source.of(wide, LANES=4)
     assert source.settings == {"LANES": 4, "KIND": "FLAT"} and dict(source.knobs) == {"LANES": 4}
     assert "out[4] = 0;" in source.resolve() and "#" not in source.resolve() and "ifndef" not in source.resolve()
-    assert source.sha256 == source.turn(KIND="FLAT").sha256
-    deep = source.turn(KIND="DEEP", DEPTH=7)
+    assert source.sha256 == source.with_knobs(KIND="FLAT").sha256
+    deep = source.with_knobs(KIND="DEEP", DEPTH=7)
     assert "out[4] = 7;" in deep.resolve() and deep.settings == {"LANES": 4, "KIND": "DEEP", "DEPTH": 7}
 
 

@@ -24,7 +24,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roofbook.errors import UsageError
-from roofbook.store import parquet
+from roofbook.store import identity, parquet, schema
 from roofbook.store.parquet import Store
 
 LIB = str(Path(parquet.__file__).parents[2])
@@ -67,15 +67,15 @@ def kept(tmp_path: Path) -> Store:
 
 
 def test_keys_are_canonical() -> None:
-    assert parquet.cell_key({"b": [1, "x"], "a": None}) == parquet.cell_key({"a": None, "b": (1, "x")})
-    assert parquet.cell_key({"a": 1}) == hashlib.sha256(b'{"a":1}').hexdigest() == parquet.env_key({"a": 1})
-    assert parquet.cell_key({"a": "1"}) != parquet.cell_key({"a": 1})
+    assert identity.cell_key({"b": [1, "x"], "a": None}) == identity.cell_key({"a": None, "b": (1, "x")})
+    assert identity.cell_key({"a": 1}) == hashlib.sha256(b'{"a":1}').hexdigest() == identity.env_key({"a": 1})
+    assert identity.cell_key({"a": "1"}) != identity.cell_key({"a": 1})
     with pytest.raises(ValueError, match="JSON"):
-        parquet.cell_key({"a": float("nan")})
+        identity.cell_key({"a": float("nan")})
 
 
 def test_run_ids_sort_by_time_and_differ() -> None:
-    ids = {parquet.new_run_id() for _ in range(20)}  # of 2^24: 200 would collide once in 800 times
+    ids = {identity.new_run_id() for _ in range(20)}  # of 2^24: 200 would collide once in 800 times
     assert len(ids) == 20
     assert all(datetime.strptime(each[:16], "%Y%m%dT%H%M%SZ") and len(each) == 23 for each in ids)
 
@@ -90,7 +90,7 @@ def test_import_is_light() -> None:
 
 
 def test_empty_store_has_empty_tables(kept: Store) -> None:
-    assert list(kept.query("select * from cells").columns) == list(parquet.SCHEMA.names)
+    assert list(kept.query("select * from cells").columns) == list(schema.SCHEMA.names)
     assert kept.query('select lab, "table", "case", trial, value, number from published').empty
     assert kept.query("select id, published_effect from claims").empty
     assert kept.latest("lbm").empty
@@ -111,7 +111,7 @@ def test_layout_and_defaults(kept: Store) -> None:
     assert kept.append([row("recorded")], "recorded")[0].parts[-4] == "recorded"
     assert variants(kept) == ["fused", "later", "other", "recorded"]
     read = kept.latest("lbm", variant="fused").iloc[0]
-    assert list(read.index) == list(parquet.SCHEMA.names)
+    assert list(read.index) == list(schema.SCHEMA.names)
     assert read["samples_s"][0] == 1 and np.isnan(read["samples_s"][1])
     assert (list(read["rounds"]), list(read["throttle"]), read["units"]) == ([0, 1], [], 200)
     assert list(read["wall_s"]) == [] and read["started"] == START
@@ -147,7 +147,7 @@ def test_round_trip(fields: list[dict[str, Any]]) -> None:
         lists = ("samples_s", "wall_s", "rounds", "clock_mhz", "temperature_c", "throttle")
         empty: dict[str, Any] = {name: [] for name in lists}
         assert now["started"] == was["started"]
-        whole = dict.fromkeys(parquet.SCHEMA.names) | empty | was | {"started": now["started"]}
+        whole = dict.fromkeys(schema.SCHEMA.names) | empty | was | {"started": now["started"]}
         assert repr(now) == repr({name: whole[name] for name in now})  # repr, since NaN is not equal to itself
 
 

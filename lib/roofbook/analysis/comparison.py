@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError, one_of
 from ..paths import project_root
+from ..store.published import figures
 from .places import Place
 from .publication import publication
 from .readings import Ratio, Reading, faster, newest
 from .recorded import RecordedData, recorded
-from .verdicts import SMALL, published
+from .verdicts import SMALL
 
 if TYPE_CHECKING:
     from ..spec.lab import Case, Lab
@@ -208,7 +209,7 @@ def _published(lab: "Lab", store: "Store", found: Sequence[RecordedData]) -> dic
     results = store.root if (store.root / "published").is_dir() else project_root() / "results"
     if not (results / "published" / f"{lab.name}.csv").is_file():
         return {}
-    table, said = published(lab.name, results), publication(lab)
+    table, said = figures(lab.name, results), publication(lab)
     mapping: dict[Any, str | tuple[str, str]] = {
         key: to for record in reversed(found) for key, to in said.mapping(record.device).items()
     }

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from ..store.parquet import PROFILE
-from . import stats
+from ..measure import stats
+from ..store.schema import PROFILE
 from .places import of_host
 from .readings import Reading, faster, newest, of_kernel, value
 from .roofline import read_peaks
@@ -292,7 +292,7 @@ class Crowded(Evidence):
     def variants(self, lab: "Lab") -> tuple[str, ...]:
         """Those points that can be on this case."""
         case = lab.case(self.case)
-        return tuple(name for name in points(lab, self.axis).values() if not lab.excuse(lab.variant(name), case))
+        return tuple(name for name in points(lab, self.axis).values() if not lab.skip_reason(lab.variant(name), case))
 
     def find(self, cells: Cells) -> Finding:
         ran = cells.ran(self.variants(cells.lab), self.case)

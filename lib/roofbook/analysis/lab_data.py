@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..devices.contract import Device
 from ..errors import one_of
-from ..measure.case_run import where
+from ..measure.placement import target_of
 from ..spec.lab import Case, Lab, Series, Sweep, Variant
-from ..store.parquet import PROFILE
+from ..store.schema import PROFILE
 from .case_data import CaseData
 from .readings import Reading, fastest, newest
 from .roofline import Bound, Peaks, bound, read_peaks
@@ -63,7 +63,7 @@ class LabData(ABC):
         found = {variant.dtype: bound(work, peaks, work.footprint, variant.dtype) for variant in known}
         for variant in known:
             part = self.lab.traffic(case, variant) / work.bytes if work.bytes else 1
-            if part < 1 and not self.lab.excuse(variant, case):
+            if part < 1 and not self.lab.skip_reason(variant, case):
                 less = replace(work, bytes=part * work.bytes)
                 own = bound(less, peaks, part * work.footprint, variant.dtype)
                 if own.seconds < found[variant.dtype].seconds:
@@ -105,7 +105,11 @@ class LabData(ABC):
 
     def skip_reason(self, variant: Variant, case: Case) -> str:
         """The same of one variant; '' where it is measured."""
-        return "not on this device" if where(variant, self.device)[0] is None else self.lab.excuse(variant, case) or ""
+        return (
+            "not on this device"
+            if target_of(variant, self.device) is None
+            else self.lab.skip_reason(variant, case) or ""
+        )
 
     def sweep(self, axis: str) -> Sweep:
         """The lab's sweep over `axis`. Errors: UsageError for an axis that it has none over."""

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..devices.occupancy import recounted
 from ..errors import UsageError, one_of
-from ..store.parquet import PROFILE
-from . import stats
+from ..measure import stats
+from ..store.schema import PROFILE
 
 if TYPE_CHECKING:
     import numpy as np

@@ -7,11 +7,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ..devices.contract import Buffer, Device, Program, Queue, Unsupported
-from ..measure.case_run import where
-from ..measure.schedule import todays
+from ..measure.placement import target_of
 from ..spec import registry
 from ..spec.lab import Case, Lab
-from ..store.parquet import PROFILE, Store, Where
+from ..store.current import matching_source
+from ..store.files import Where
+from ..store.parquet import Store
+from ..store.schema import PROFILE
 from .lab_data import LabData
 from .places import Place, by_place
 
@@ -62,19 +64,19 @@ class RecordedData(LabData):
         peaks = registry.get(registry.PEAKS)
         known = {case.name: case.units for case in peaks.cases(self.scale)}
         only = {"device": self.place.device, "backend": self.place.backend}
-        rows = todays(peaks, self._store.rows(registry.PEAKS, where=self._parts, **only))
+        rows = matching_source(peaks, self._store.rows(registry.PEAKS, where=self._parts, **only))
         rows = rows[[known.get(row.case) == row.units for row in rows.itertuples()]] if len(rows) else rows
         return rows.drop_duplicates(["variant", "case"], keep="last")
 
     @cached_property
     def profiles(self) -> "pd.DataFrame":
         rows = self._store.rows(self.lab.name, where=self._parts, role=PROFILE, device=self.place.device)
-        return todays(self.lab, rows)
+        return matching_source(self.lab, rows)
 
     def skip_reasons(self, case: Case) -> dict[str, str]:
         """Why a variant was not measured there. What this machine lacks, such as a library, says nothing of that one."""
         measured = set(self.rows[self.rows["case"] == case.name]["variant"])
-        lacked = {peer.name for peer in self.lab.peers if where(peer, self.device)[0] is not None}
+        lacked = {peer.name for peer in self.lab.peers if target_of(peer, self.device)}
         return {name: why for name, why in super().skip_reasons(case).items() if name not in measured | lacked}
 
 
@@ -82,6 +84,10 @@ def recorded(
     lab: Lab, store: Store, scale: str = "published", parts: Sequence[Where] = ("recorded",)
 ) -> list[RecordedData]:
     """A lab on each device by each backend of which these parts of the store have measurements, GPUs first."""
-    rows = todays(lab, store.rows(lab.name, scale=scale, where=parts))
+    rows = matching_source(lab, store.rows(lab.name, scale=scale, where=parts))
+
+    def order(each: RecordedData) -> tuple[bool, bool, str]:
+        return each.place.kind != "gpu", each.place.backend != lab.preferred_backend, str(each.place)
+
     made = [RecordedData(lab, place, store, scale, mine, parts) for place, mine in by_place(lab, rows)]
-    return sorted(made, key=lambda each: (each.place.kind != "gpu", each.place.backend != lab.home, str(each.place)))
+    return sorted(made, key=order)

@@ -15,13 +15,15 @@ from ..devices.find import open_device
 from ..devices.provenance import snapshot
 from ..errors import UsageError, one_of
 from ..measure import schedule
-from ..measure.case_run import Policy
+from ..measure.policy import Policy
 from ..measure.progress import Reporter
 from ..paths import project_root
 from ..report.html import Html, Table
 from ..spec import registry
 from ..spec.lab import SCALES, Case, Variant
-from ..store.parquet import PROFILE, Store
+from ..store.current import matching_source, with_current_traffic
+from ..store.parquet import Store
+from ..store.schema import PROFILE
 from .page import Page, published_of
 
 if TYPE_CHECKING:
@@ -91,7 +93,7 @@ class MeasuredData(LabData):
 
     @cached_property
     def rows(self) -> "pd.DataFrame":
-        return schedule.modelled(self.lab, self._rows_of(self._experiment.plan(self.lab.all_variants())))
+        return with_current_traffic(self.lab, self._rows_of(self._experiment.plan(self.lab.all_variants())))
 
     @cached_property
     def peak_rows(self) -> "pd.DataFrame":
@@ -104,7 +106,7 @@ class MeasuredData(LabData):
     @cached_property
     def profiles(self) -> "pd.DataFrame":
         rows = self._experiment.store.rows(self.lab.name, role=PROFILE, device=self.device.slug)
-        return schedule.todays(self.lab, rows)
+        return matching_source(self.lab, rows)
 
     def _rows_of(self, cells: Sequence[schedule.Planned]) -> "pd.DataFrame":
         """All rows of these cells, oldest first. Their keys hold all that matters: a row may be of another scale."""
@@ -118,7 +120,7 @@ class Experiment(Page):
     def __init__(self, lab: str, parameters: Mapping[str, Any] | None = None, root: Path | None = None) -> None:
         self.parameters = check(parameters or {})
         self.lab, self.scale = registry.get(lab), self.parameters["scale"]
-        self.device = open_device(self.parameters["device"], self.lab.home)
+        self.device = open_device(self.parameters["device"], self.lab.preferred_backend)
         self.root, results = root or project_root(), Path(self.parameters["results"])
         self._store = Store(self.root / results)
         self.policy = Policy(cache=self.lab.cache, budget_s=self.parameters["budget_s"], seed=self.parameters["seed"])
@@ -169,9 +171,7 @@ class Experiment(Page):
         if self.lab.name == registry.PEAKS:
             return self.plan(self.lab.ladder)
         peaks, needed = registry.get(registry.PEAKS), needed_peaks(self.lab)
-        return schedule.plan(
-            peaks, peaks.cases(self.scale), needed, self.device, self.store, schedule.warm(self.policy)
-        )
+        return schedule.plan(peaks, peaks.cases(self.scale), needed, self.device, self.store, self.policy.warm())
 
     def measure(self) -> Html:
         """Measure the device's peaks and the cells that are not fresh; says how many."""
@@ -180,7 +180,7 @@ class Experiment(Page):
         try:
             plans = [(self.plan(), self.policy)]
             if self.lab.name != registry.PEAKS:
-                plans.insert(0, (self.plan_of_peaks(), schedule.warm(self.policy)))
+                plans.insert(0, (self.plan_of_peaks(), self.policy.warm()))
             for plan, policy in plans:
                 done = schedule.bring_up_to_date(
                     plan, self.device, self.store, policy, remeasure=remeasure, go_on=not remeasure, progress=show

@@ -75,7 +75,7 @@ def _environment(lab: str, device: str) -> dict[str, Any]:
     """Where a lab's notebook would run now; of any other notebook, the interpreter."""
     if lab not in (*registry.names(), registry.PEAKS):
         return {"python": platform.python_version()}
-    return provenance.environment(open_device(device, registry.get(lab).home))
+    return provenance.environment(open_device(device, registry.get(lab).preferred_backend))
 
 
 def store_key(root: Path, lab: str, parameters: Mapping[str, Any]) -> str:
@@ -84,7 +84,7 @@ def store_key(root: Path, lab: str, parameters: Mapping[str, Any]) -> str:
     results = root / str(parameters.get("results") or "results")
     names = _names(results, f"recorded/lab={registry.PEAKS}", *([f"*/lab={lab}"] if lab != registry.PEAKS else []))
     if lab in (*registry.names(), registry.PEAKS):
-        device = open_device(str(parameters.get("device") or "auto"), registry.get(lab).home)
+        device = open_device(str(parameters.get("device") or "auto"), registry.get(lab).preferred_backend)
         only = {"device": device.slug, "backend": device.backend}
         names += sorted(set(Store(results).rows(registry.PEAKS, where=("local",), **only)["run"]))
     return hashlib.sha256("\n".join(names).encode()).hexdigest()

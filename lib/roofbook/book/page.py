@@ -19,6 +19,7 @@ from ..report.html import Html, Table
 from ..spec import registry
 from ..spec.lab import Series
 from ..store.parquet import Store
+from ..store.published import figures
 
 if TYPE_CHECKING:
     from IPython.display import Markdown
@@ -110,7 +111,7 @@ class Page(ABC):
         asked = {
             each.name
             for each in (*lab.ladder, *lab.peers)
-            if each.role != "probe" and "cuda" in each.backends and not lab.excuse(each, chosen)
+            if each.role != "probe" and "cuda" in each.backends and not lab.skip_reason(each, chosen)
         }
         order = [each.name for each in lab.all_variants() if each.name in asked | counted]
         return report.counters(data.on(case).with_order(order), data.profiles)
@@ -226,8 +227,6 @@ class Page(ABC):
 
 def published_of(data: LabData, store: Store) -> Table:
     """Every published figure of a lab beside what these rows have measured of it."""
-    from ..analysis.verdicts import published
-
     own = (store.root / "published").is_dir()
-    figures = published(data.lab.name, store.root if own else project_root() / "results")
-    return report.published(PublishedFigures.of(data, figures), data.rows)
+    table = figures(data.lab.name, store.root if own else project_root() / "results")
+    return report.published(PublishedFigures.of(data, table), data.rows)

@@ -17,7 +17,7 @@ from ..devices.contract import Device
 from ..devices.find import devices
 from ..errors import UsageError, plain_ctrl_c
 from ..measure import schedule
-from ..measure.case_run import Policy
+from ..measure.policy import Policy
 from ..measure.schedule import Summary
 from ..spec import registry
 from ..terminal import say
@@ -103,7 +103,7 @@ def record(experiment: Experiment, *, sweeps: bool, host: bool, limit_s: float, 
         if (sweeps or cell.case in experiment.cases) and (host or cell.device.slug == device.slug)
     ]
     summary = schedule.bring_up_to_date(
-        cells, device, store, policy, remeasure=remeasure, where="recorded", progress=Told()
+        cells, device, store, policy, remeasure=remeasure, where="recorded", progress=CasePrinter()
     )
     if experiment.lab.name == registry.PEAKS:
         print(experiment.ceilings().text, end="\n\n")
@@ -123,7 +123,7 @@ QUIET_S = 10
 """Seconds after which a long run says again what it does."""
 
 
-class Told:
+class CasePrinter:
     """A word to the terminal when a case begins, and one now and then, so that a long run is seen to live."""
 
     def __init__(self) -> None:

@@ -8,6 +8,7 @@ import os
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
+from ..paths import write_whole
 from ..spec import registry
 from ..spec.lab import Lab
 from ..store.parquet import Store
@@ -23,10 +24,7 @@ def shown(lab: Lab, store: Store, root: Path) -> str:
     if _is_kept(root, store, lab.name):
         return kept.read_text(encoding="utf-8").removeprefix(mark)
     drawn = sections(lab, store)
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    partial = kept.with_suffix(f".{os.getpid()}")
-    partial.write_text(mark + drawn, encoding="utf-8")
-    os.replace(partial, kept)
+    write_whole(kept, mark + drawn)
     return drawn
 
 

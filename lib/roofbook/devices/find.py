@@ -10,17 +10,17 @@ def devices() -> list[Device]:
     return [*cuda.devices(), *opencl.devices()]
 
 
-def open_device(spec: str = "auto", home: str = "opencl") -> Device:
+def open_device(spec: str = "auto", preferred_backend: str = "opencl") -> Device:
     """The device named by `spec`.
 
-    `auto` is a GPU by the backend `home`, else a GPU by the other, else the CPU device. `opencl:0` and `cuda:0` count a
+    `auto` is a GPU by `preferred_backend`, else a GPU by another, else the CPU device. `opencl:0` and `cuda:0` count a
     backend's devices; `opencl:NVIDIA` takes the first whose name or platform contains the word.
     """
     found = devices()
     if not found:
         raise UsageError("no device: install an OpenCL driver, or `pip install 'pyopencl[pocl]'` for the CPU")
     if spec == "auto":
-        return min(found, key=lambda device: (device.kind != "gpu", device.backend != home))
+        return min(found, key=lambda device: (device.kind != "gpu", device.backend != preferred_backend))
     backend, _, which = spec.partition(":")
     of_backend = [device for device in found if device.backend == backend]
     for device in of_backend:

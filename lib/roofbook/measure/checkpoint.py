@@ -1,45 +1,89 @@
 """Samples of a case that was interrupted, kept until the same cells are measured again, which then goes on with them.
 
-One JSON file a case under results/unfinished. They are no rows of the store: a cell becomes one when its samples are all
-taken. Samples of a cell are found again only by the keys that say that code and machine are the same.
+One JSON file a case under results/unfinished. They are no rows of the store: a measurement becomes one when its samples are
+all taken. Samples are found again only by the keys that say that code and machine are the same.
 """
 
+import contextlib
 import json
-import os
+import time
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
 
-Samples = Mapping[str, Any]
-"""What was taken of a cell: its run, times, parts, rounds, clocks, and when it began; as JSON has it."""
+from ..paths import write_whole
+from .measurement import Measurement, Samples
 
 
 def key_of(cell_key: str, env_key: str, role: str) -> str:
-    """What a cell is found again by."""
+    """What a measurement is found again by."""
     return f"{cell_key} {env_key} {role}"
 
 
-class Unfinished:
-    """The samples of one case of a lab, by what `key_of` makes of its cells, in a file under `folder`."""
+class Checkpoint:
+    """Keeps samples until they are rows, so that an interrupted case goes on where it was, in the run that it began in.
 
-    def __init__(self, folder: Path, lab: str, case: str) -> None:
-        self.path = folder / f"{lab}.{case}.json"
-        try:
-            self.cells: dict[str, Samples] = dict(json.loads(self.path.read_text()))
-        except (OSError, ValueError, TypeError):  # there are none, or none that could be read
-            self.cells = {}
+    finished: by each run, the keys of those measurements that are rows of it already. go_on: what the file has counts.
+    """
+
+    EVERY_S = 30
+    """Seconds of samples that are lost at most where nothing tells the process that it ends."""
+
+    def __init__(self, path: Path | None = None, *, go_on: bool = True) -> None:
+        """By the file `path`, or keeping nothing without one."""
+        self.path, self.go_on, self.last = path, go_on, time.perf_counter()
+        self.finished: Mapping[str, Collection[str]] = {}
+        self.run = ""
+        self.measurements: Mapping[str, Measurement] = {}
+        self.samples: dict[str, Samples] = {}
+        if path:
+            with contextlib.suppress(OSError, ValueError, TypeError):  # there are none, or none that could be read
+                self.samples = dict(json.loads(path.read_text()))
+
+    @classmethod
+    def of_case(cls, folder: Path, lab: str, case: str, *, go_on: bool = True) -> "Checkpoint":
+        return cls(folder / f"{lab}.{case}.json", go_on=go_on)
 
     def runs(self) -> set[str]:
         """Those that the samples are of."""
-        return {str(taken["run"]) for taken in self.cells.values() if isinstance(taken, dict) and "run" in taken}
+        return {str(taken["run"]) for taken in self.samples.values() if isinstance(taken, dict) and "run" in taken}
+
+    def resume(self, measurements: Mapping[str, Measurement], run: str) -> None:
+        """Give measurements, by their keys, what was taken of them. `self.run`: that of these samples, `run` without any."""
+        self.measurements, self.last = measurements, time.perf_counter()
+        begun = {
+            key: taken
+            for key, taken in self.samples.items()
+            if self.go_on and key in measurements and taken.keys() == measurements[key].taken(run).keys()
+        }
+        self.run = max((taken["run"] for taken in begun.values()), default=run)
+        for key, taken in begun.items():
+            if taken["run"] == self.run:
+                measurements[key].go_on(taken)
+
+    def due(self) -> list[Measurement]:
+        """Those of the measurements that are no rows of the run yet, in their order."""
+        rows = self.finished.get(self.run, ())
+        for key, it in self.measurements.items():
+            it.whole = it.whole or key in rows  # one that was killed before its samples were dropped drops them now
+        return [it for key, it in self.measurements.items() if key not in rows]
+
+    def now_and_then(self) -> None:
+        if time.perf_counter() - self.last > self.EVERY_S:
+            self.save()
+
+    def save(self, *, are_rows: bool = False) -> None:
+        """are_rows: of measurements that are whole or failed there are rows by now."""
+        self.last = time.perf_counter()
+        done = {key for key, it in self.measurements.items() if it.reason or (it.whole and are_rows)}
+        left = {key: it for key, it in self.measurements.items() if key not in done and it.clocks}
+        self.keep({key: it.taken(self.run) for key, it in left.items()}, done)
 
     def keep(self, begun: Mapping[str, Samples], done: Collection[str]) -> None:
-        """Keep the samples of the cells `begun` and drop those of the cells `done`. No file is left of nothing."""
-        self.cells = {key: taken for key, taken in {**self.cells, **begun}.items() if key not in done}
-        if not self.cells:
-            self.path.unlink(missing_ok=True)
+        """Keep the samples `begun` and drop those of the keys `done`. No file is left of nothing."""
+        self.samples = {key: taken for key, taken in {**self.samples, **begun}.items() if key not in done}
+        if self.path is None:
             return
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        part = self.path.with_name(f".{self.path.name}.{os.getpid()}.tmp")
-        part.write_text(json.dumps(self.cells, default=float))
-        os.replace(part, self.path)
+        if self.samples:
+            write_whole(self.path, json.dumps(self.samples, default=float), durable=True)
+        else:
+            self.path.unlink(missing_ok=True)

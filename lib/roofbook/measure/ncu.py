@@ -15,16 +15,21 @@ from glob import glob
 from pathlib import Path
 from typing import Any
 
-from ..devices import provenance
 from ..devices.contract import Device
 from ..devices.cuda import devices as cuda_devices
 from ..devices.find import open_device
 from ..errors import Failed, UsageError
 from ..spec.lab import Case, Lab, Variant
-from ..store.parquet import PROFILE, Store, new_run_id
-from .case_run import Cell, Policy, Progress, keys, row, where
+from ..store.identity import new_run_id
+from ..store.parquet import Store
+from ..store.schema import PROFILE
 from .counters import METRICS, counted, parse, unable
-from .schedule import Planned, Summary
+from .measurement import Measurement
+from .placement import Setting, keys, target_of
+from .policy import Policy
+from .progress import Progress, silent
+from .row import row
+from .schedule import Planned, Summary, with_states
 
 PLACES = ("/usr/local/cuda*/bin/ncu", "/opt/nvidia/nsight-compute/*/ncu")
 """Where ncu is looked for beside PATH."""
@@ -60,20 +65,13 @@ def plan(
     lab: Lab, case: Case, variants: Sequence[Variant], device: Device, store: Store, policy: Policy
 ) -> list[Planned]:
     """The cells of these variants that run on a CUDA device and on this case, and whether the store has their counters."""
-    cells, parts = [], []
+    at, chosen = Setting(lab, case, device, policy), []
     for variant in variants:
-        place, backend = where(variant, device)
-        if place is not device or lab.excuse(variant, case):
-            continue
-        units = lab.checker(case, variant).units
-        cell, environment = keys(lab, case, variant, device, backend, policy, units, tool="ncu")
-        parts.append((case, variant, device, backend, cell, environment))
-        cells.append({
-            "lab": lab.name, "variant": variant.name, "case": case.name, "backend": backend, "device": device.slug,
-            "cell_key": cell, "env_key": environment, "environment": provenance.environment(device), "role": PROFILE,
-            "source_sha256": variant.source.sha256 if variant.source else None,
-        })  # fmt: skip
-    return [Planned(lab, *part, *state) for part, state in zip(parts, store.states(cells), strict=True)]
+        target = target_of(variant, device)
+        if target and target.device is device and not lab.skip_reason(variant, case):
+            units = lab.verification_case(case, variant).units
+            chosen.append((case, variant, target, keys(at, variant, target, units, tool="ncu")))
+    return with_states(lab, chosen, store, PROFILE)
 
 
 def bring_up_to_date(
@@ -82,7 +80,7 @@ def bring_up_to_date(
     policy: Policy,
     *,
     remeasure: bool = False,
-    progress: Progress = lambda variant, what: None,
+    progress: Progress = silent,
 ) -> Summary:
     """Count those cells that are not fresh (with `remeasure`: all), one after the other; each row is kept at once.
 
@@ -106,14 +104,14 @@ def bring_up_to_date(
 def _row(cell: Planned, run: str, ncu: tuple[str, str], policy: Policy, scratch: Path) -> dict[str, Any]:
     """A cell's row: like that of a timed one, but for its role, what is timed, and what is counted. ncu: path, version."""
     path, version = ncu
-    mine = Cell(cell.variant, PROFILE, cell.device, cell.backend)
-    units = cell.lab.checker(cell.case, cell.variant).units
+    mine = Measurement(cell.variant, PROFILE, cell.device, cell.backend)
+    units = cell.lab.verification_case(cell.case, cell.variant).units
     try:
         said, told = _watched(cell, path, policy, scratch)
         if told.get("reason"):
             mine.reason = told["reason"]
         else:
-            units, mine.error, mine.bound = told["units"], told["error"], told["bound"]
+            units, mine.error, mine.tolerance = told["units"], told["error"], told["tolerance"]
             mine.compared = told["compared"]
             mine.facts = counted(parse(said), units) | {"tool": version}
             seconds = mine.facts["counters"]["seconds"]
@@ -122,7 +120,7 @@ def _row(cell: Planned, run: str, ncu: tuple[str, str], policy: Policy, scratch:
             mine.samples = [seconds * units]
     except Failed as why:
         mine.reason = str(why)
-    made = row(cell.lab, cell.case, mine, run, policy)
+    made = row(Setting(cell.lab, cell.case, cell.device, policy), mine, run)
     own = {"units": units, "timed": "kernels under a profiler", "cell_key": cell.cell_key, "env_key": cell.env_key}
     return made | own
 

@@ -58,7 +58,7 @@ def main(lab_name: str, scale: str, spec: str, seed: str, cells: str) -> None:
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever waits, who ends this process
     lab = registry.get(lab_name)
-    device = open_device(spec, lab.home)
+    device = open_device(spec, lab.preferred_backend)
     lab.prepare()
 
     @cache
@@ -68,7 +68,7 @@ def main(lab_name: str, scale: str, spec: str, seed: str, cells: str) -> None:
     for name, variant_name in json.loads(cells):
         with contextlib.suppress(Exception):
             variant = lab.variant(variant_name)
-            trial = variant.plan(device, variant, lab.checker(lab.case(name, scale), variant), inputs(name))
+            trial = variant.plan(device, variant, lab.verification_case(lab.case(name, scale), variant), inputs(name))
             trial.reset()
             trial.run()
             trial.close()

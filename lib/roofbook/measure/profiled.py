@@ -16,11 +16,11 @@ import click
 
 from ..devices import cuda
 from ..devices.contract import Device
-from ..errors import Told
+from ..errors import UserFacingError
 from ..spec import registry
 from ..spec.lab import Case, Lab, Variant
-from .case_run import reason_of, wrong
 from .ncu import open_cuda
+from .verify import reason_of, wrong
 
 
 class Watch:
@@ -98,18 +98,18 @@ def run(
     """
     runnable = None
     try:
-        small, inputs = lab.checker(case, variant), lab.inputs(case, seed)
+        small, inputs = lab.verification_case(case, variant), lab.inputs(case, seed)
         runnable = variant.plan(device, variant, small, inputs)
         runnable.reset()
         runnable.run()
         right = _reference(lab, small, inputs, scratch / f"{lab.name}-{small.units}.pickle")
-        error, bound, compared = lab.check(small, variant, runnable.outputs(), right)
-        if reason := wrong(error, bound, compared):
+        error, tolerance, compared = lab.check(small, variant, runnable.outputs(), right)
+        if reason := wrong(error, tolerance, compared):
             return {"reason": reason}
         runnable.reset()
         with watch.run():
             runnable.run()
-        return {"units": runnable.units, "error": float(error), "bound": float(bound), "compared": compared}
+        return {"units": runnable.units, "error": float(error), "tolerance": float(tolerance), "compared": compared}
     except Exception as why:
         return {"reason": reason_of(why)}
     finally:
@@ -152,6 +152,6 @@ def main(lab: str, variant: str, case: str, scale: str, device: str, seed: int, 
 if __name__ == "__main__":
     try:
         main(standalone_mode=True)
-    except Told as error:
+    except UserFacingError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)

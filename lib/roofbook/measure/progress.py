@@ -9,9 +9,17 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TextIO
+
+Progress = Callable[[str, str], None]
+"""Takes (variant, what happens now)."""
+
+
+def silent(variant: str, what: str) -> None:
+    """The progress that nobody waits for."""
+
 
 VARIABLE = "ROOFBOOK_PROGRESS"
 EVERY_S = 0.2
@@ -38,7 +46,7 @@ class Line:
 
 
 class Reporter:
-    """Told by `measure` what happens, it shows that to the person who waits: a call costs next to nothing.
+    """The progress of `measure_case`, shown to the person who waits: a call costs next to nothing.
 
     Whichever there is: the file for the process that executes the notebook, an output that goes away, the terminal.
     """

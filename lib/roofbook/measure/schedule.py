@@ -4,21 +4,22 @@ The store is the truth: whoever calls, a cell that is fresh is not measured agai
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 from ..devices import provenance
 from ..devices.contract import Device
-from ..errors import UsageError
 from ..spec.lab import Case, Lab, Variant
-from ..store.parquet import Store, Where, new_run_id
+from ..store.files import Where
+from ..store.identity import new_run_id
+from ..store.parquet import Store
+from ..store.schema import CONTROL
 from . import case_run
-from .checkpoint import Unfinished, key_of
+from .checkpoint import Checkpoint, key_of
+from .placement import Setting, Target, keys, target_of
+from .policy import Policy
 from .precompile import prebuild
-
-if TYPE_CHECKING:
-    import pandas as pd
+from .progress import Progress, silent
 
 
 @dataclass(frozen=True)
@@ -64,38 +65,48 @@ class Summary:
 
 
 def plan(
-    lab: Lab, cases: Sequence[Case], variants: Sequence[Variant], device: Device, store: Store, policy: case_run.Policy
+    lab: Lab, cases: Sequence[Case], variants: Sequence[Variant], device: Device, store: Store, policy: Policy
 ) -> list[Planned]:
     """Every cell that `device` can run, with its state in the store."""
-    cells: list[dict[str, Any]] = []
-    parts = []
-    for case in cases:
+    chosen = []
+    for at in (Setting(lab, case, device, policy) for case in cases):
         for variant in variants:
-            place, backend = case_run.where(variant, device)
-            if place is None or lab.excuse(variant, case):
-                continue
-            units = lab.units(case, variant, place)
-            key, environment = case_run.keys(lab, case, variant, place, backend, policy, units)
-            parts.append((case, variant, place, backend, key, environment))
-            cells.append({
-                "lab": lab.name, "variant": variant.name, "case": case.name, "backend": backend, "device": place.slug,
-                "cell_key": key, "env_key": environment, "environment": provenance.environment(place),
-                "source_sha256": variant.source.sha256 if variant.source else None,
-            })  # fmt: skip
-    states = store.states(cells)
-    return [Planned(lab, *part, *state) for part, state in zip(parts, states, strict=True)]
+            target = target_of(variant, device)
+            if target and not lab.skip_reason(variant, at.case):
+                units = lab.units(at.case, variant, target.device)
+                chosen.append((at.case, variant, target, keys(at, variant, target, units)))
+    return with_states(lab, chosen, store)
+
+
+def with_states(
+    lab: Lab, chosen: Sequence[tuple[Case, Variant, Target, tuple[str, str]]], store: Store, role: str | None = None
+) -> list[Planned]:
+    """Cells by their keys, with their states in the store. role: of the rows that count, those of times without it."""
+    asked: list[dict[str, Any]] = [
+        {
+            "lab": lab.name, "variant": variant.name, "case": case.name, "backend": target.backend,
+            "device": target.device.slug, "cell_key": key, "env_key": environment, "role": role,
+            "environment": provenance.environment(target.device),
+            "source_sha256": variant.source.sha256 if variant.source else None,
+        }
+        for case, variant, target, (key, environment) in chosen
+    ]  # fmt: skip
+    return [
+        Planned(lab, case, variant, *target, *its_keys, *state)
+        for (case, variant, target, its_keys), state in zip(chosen, store.states(asked), strict=True)
+    ]
 
 
 def bring_up_to_date(
     cells: Sequence[Planned],
     device: Device,
     store: Store,
-    policy: case_run.Policy,
+    policy: Policy,
     *,
     remeasure: bool = False,
     go_on: bool = True,
     where: Where = "local",
-    progress: case_run.Progress = lambda variant, what: None,
+    progress: Progress = silent,
 ) -> Summary:
     """Measure those cells that are not fresh (with `remeasure`: all), case by case; a case's rows are kept at once.
 
@@ -118,54 +129,25 @@ def bring_up_to_date(
             progress(f"{case} {variant}", what)
 
         mine = [cell for cell in due if cell.case.name == case]
-        unfinished = Unfinished(store.root / "unfinished", mine[0].lab.name, case)
-        case_run.measure(
-            mine[0].lab, mine[0].case, [cell.variant for cell in mine], device, run=run, policy=policy, keep=keep,
-            progress=tell, unfinished=unfinished, go_on=go_on, finished=_finished(store, mine[0], policy, unfinished),
-        )  # fmt: skip
-    own = [row for row in rows if row["role"] != "again"]  # the twin of a parent is no cell of its own
+        at = Setting(mine[0].lab, mine[0].case, device, policy)
+        checkpoint = Checkpoint.of_case(store.root / "unfinished", at.lab.name, case, go_on=go_on)
+        checkpoint.finished = _finished(store, at, checkpoint.runs())
+        case_run.measure_case(
+            at, [cell.variant for cell in mine], run=run, keep=keep, progress=tell, checkpoint=checkpoint
+        )
+    own = [row for row in rows if row["role"] != CONTROL]  # the A/A control is no cell of its own
     failed = sum(row["status"] == "failed" for row in own)
     runs = {row["run"] for row in rows}
     fresh, earlier = len(cells) - len(due), len(due) - len(own)
     return Summary(runs.pop() if len(runs) == 1 else run, len(own), fresh, failed, earlier)
 
 
-def _finished(store: Store, of: Planned, policy: case_run.Policy, unfinished: Unfinished) -> dict[str, set[str]]:
+def _finished(store: Store, at: Setting, runs: set[str]) -> dict[str, set[str]]:
     """By each run that an interrupt left unfinished, the keys of those cells of the case that are rows of it by this policy."""
-    found: dict[str, set[str]] = {run: set() for run in unfinished.runs()}
+    found: dict[str, set[str]] = {run: set() for run in runs}
     if not found:
         return {}
-    rows = store.rows(of.lab.name, case=of.case.name, run=list(found), policy=case_run.written(policy))
+    rows = store.rows(at.lab.name, case=at.case.name, run=list(found), policy=at.policy.as_json())
     for row in rows.itertuples():
         found[row.run].add(key_of(row.cell_key, row.env_key, row.role))
     return found
-
-
-def todays(lab: Lab, rows: "pd.DataFrame") -> "pd.DataFrame":
-    """Those rows of a lab whose kernel is, letter for letter, that of today's code, `modelled`."""
-    today = {variant.name: variant.source.sha256 if variant.source else "" for variant in lab.all_variants()}
-    return modelled(lab, rows[rows["variant"].map(today) == rows["source_sha256"].fillna("")]) if len(rows) else rows
-
-
-def modelled(lab: Lab, rows: "pd.DataFrame") -> "pd.DataFrame":
-    """Rows of a lab with bytes by today's model of what its variants move: a row's own are those of the day it was measured."""
-    known = {variant.name: variant for variant in lab.all_variants()}
-
-    @cache
-    def case_of(name: str, scale: str) -> Case | None:
-        try:
-            return lab.case(name, scale)
-        except UsageError:
-            return None
-
-    def bytes_of(variant: str, name: str, scale: str, own: float) -> float:
-        case = case_of(name, scale)
-        return lab.traffic(case, known[variant]) if case and variant in known else own
-
-    columns = (rows[name] for name in ("variant", "case", "scale", "bytes"))
-    return rows.assign(bytes=[bytes_of(*row) for row in zip(*columns, strict=True)])
-
-
-def warm(policy: case_run.Policy) -> case_run.Policy:
-    """The policy for ceilings: caches are what is measured, so they are not emptied."""
-    return replace(policy, cache="warm", budget_s=min(policy.budget_s, 0.5))

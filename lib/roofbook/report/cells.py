@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..analysis import format as show
-from ..analysis import stats
 from ..analysis.readings import TOO_FEW, Ratio, Reading, said, value
 from ..analysis.roofline import Bound
+from ..measure import stats
 from .html import Cell, Row
 
 SAME = f"'same' where it includes 1, 'undecided' where it does and spans a factor of over {show.factor(stats.EQUAL**2)}"

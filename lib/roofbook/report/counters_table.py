@@ -10,7 +10,7 @@ from ..analysis.case_data import CaseData
 from ..analysis.readings import Reading, newest, value
 from ..errors import UsageError
 from ..measure.counters import BUSY, LIMITS
-from ..store.parquet import PROFILE
+from ..store.schema import PROFILE
 from .columns import Column
 from .html import Cell, Table
 from .parts import by_variant

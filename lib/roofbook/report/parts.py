@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 
 from ..analysis import format as show
-from ..analysis import stats
 from ..analysis.case_data import CaseData
 from ..analysis.readings import Reading, home_device
 from ..errors import UsageError
+from ..measure import stats
 from .cells import absence, fact_cell, hosts, part_cell, where
 from .columns import Column, Line, by_columns
 from .html import Cell, Table

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..analysis import format as show
-from ..analysis import stats
 from ..analysis.published_figures import PublishedFigures
 from ..analysis.readings import Reading, faster, newest, said
+from ..measure import stats
 from .html import Cell, Row, Table
 
 if TYPE_CHECKING:

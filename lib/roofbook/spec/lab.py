@@ -181,7 +181,7 @@ class Lab(ABC):
 
     name: str
     title: str
-    home: str
+    preferred_backend: str
     """The backend whose GPU `device = "auto"` prefers."""
     unit: str
     """What a time is given per, such as `step`."""
@@ -228,7 +228,7 @@ class Lab(ABC):
     def check(
         self, case: Case, variant: Variant, outputs: Mapping[str, "np.ndarray"], reference: Mapping[str, Any]
     ) -> tuple[float, float, str]:
-        """(error, bound, what the error is). The caller accepts only `error <= bound`."""
+        """(error, tolerance, what the error is). The caller accepts only `error <= tolerance`."""
 
     @abstractmethod
     def work(self, case: Case) -> Work: ...
@@ -241,11 +241,11 @@ class Lab(ABC):
         """Units of one timed sample."""
         return case.units
 
-    def checker(self, case: Case, variant: Variant) -> Case:
+    def verification_case(self, case: Case, variant: Variant) -> Case:
         """The case on which a variant is verified before it is timed: by default the same, with fewer units if need be."""
         return case
 
-    def excuse(self, variant: Variant, case: Case) -> str | None:
+    def skip_reason(self, variant: Variant, case: Case) -> str | None:
         """Why a variant is not for a case, such as a side that is no power of two; None where it is."""
         return None
 

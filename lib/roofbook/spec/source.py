@@ -45,7 +45,7 @@ class Source:
                 raise ValueError(f"{path.name}: knob {name} has no choice {value}")
         return cls(path, tuple(sorted(knobs.items())))
 
-    def turn(self, **knobs: Knob) -> "Source":
+    def with_knobs(self, **knobs: Knob) -> "Source":
         """The same text with some knobs set otherwise."""
         turned = dict(Source.of(self.path, **knobs).knobs)
         return Source(self.path, tuple(sorted({**dict(self.knobs), **turned}.items())))

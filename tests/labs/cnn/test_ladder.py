@@ -154,7 +154,7 @@ def test_cases_go_by_their_layers_name_and_count_the_convolution() -> None:
     assert work.bytes == work.footprint == 4 * (256 * 228**2 + 256**2 * 25 + 256 + 256 * 112**2)
     for scale in ("quick", "published", "large", "test"):
         assert all(each.name == plans.layer(each).name and each.units == 1 for each in LAB.cases(scale))
-    fits = [not LAB.excuse(LAB.variant(LAB.best), each) for each in LAB.cases("test")]
+    fits = [not LAB.skip_reason(LAB.variant(LAB.best), each) for each in LAB.cases("test")]
     assert fits == [True, False], "the small cases show both"
 
 

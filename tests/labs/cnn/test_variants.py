@@ -22,7 +22,7 @@ from roofbook.devices.contract import Device, Unsupported
 from roofbook.errors import UsageError
 from roofbook.labs.cnn import HERE, LAB, forward, peers, plans
 from roofbook.labs.cnn.problem import Array, Layer, course_wrong, error_over_bound, inputs, reference
-from roofbook.measure import case_run
+from roofbook.measure.placement import target_of
 from roofbook.peers import cc, pytorch
 from roofbook.spec.lab import Case, Runnable, Variant
 from roofbook.spec.source import Source
@@ -54,12 +54,12 @@ def problem(name: str) -> tuple[Mapping[str, Array], Mapping[str, Array]]:
 
 def make(device: Device, variant: Variant, case: Case, given: Mapping[str, Any]) -> Runnable:
     """The variant ready to run, or the test skipped where this device or machine cannot."""
-    place, _ = case_run.where(variant, device)
-    if place is None:
+    target = target_of(variant, device)
+    if target is None:
         pytest.skip(f"{variant.name} is not for {device.spec}")
-    if variant.role == "peer" and (why := LAB.excuse(variant, case)):
+    if variant.role == "peer" and (why := LAB.skip_reason(variant, case)):
         pytest.skip(why)
-    return variant.plan(place, variant, case, given)
+    return variant.plan(target.device, variant, case, given)
 
 
 def run(device: Device, variant: Variant, name: str, given: Mapping[str, Any] | None = None) -> Array:
@@ -117,7 +117,7 @@ def why_not(variant: Variant, layer: Layer) -> str | None:
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_variant_lies_within_the_bound(device: Device, variant: Variant, name: str) -> None:
     reason = why_not(variant, Layer.named(name))
-    assert LAB.excuse(variant, case_of(name)) == reason
+    assert LAB.skip_reason(variant, case_of(name)) == reason
     if reason is None:
         out = run(device, variant, name)
         error, bound, what = LAB.check(case_of(name), variant, {"out": out}, problem(name)[1])
@@ -128,7 +128,7 @@ def test_a_variant_lies_within_the_bound(device: Device, variant: Variant, name:
 @pytest.mark.parametrize("variant", swept("split", "space"))
 def test_a_shape_that_does_not_fit_is_excused_with_the_reason(variant: Variant) -> None:
     for name in (*LAYERS, "256ch-224x224-k5"):
-        assert LAB.excuse(variant, case_of(name)) == why_not(variant, Layer.named(name))
+        assert LAB.skip_reason(variant, case_of(name)) == why_not(variant, Layer.named(name))
 
 
 def test_the_layers_reach_every_variant_and_every_reason() -> None:
@@ -150,7 +150,7 @@ def shapes() -> list[Any]:
 def test_every_shape_of_the_sweeps_is_right_on_two_work_groups(device: Device, variant: Variant) -> None:
     (i, h, w), (along, down, across) = variant.options["sub"], variant.options["group"]
     name = Layer(2, i * along, h * down, 2 * w * across, 2).name
-    assert LAB.excuse(variant, case_of(name)) is None
+    assert LAB.skip_reason(variant, case_of(name)) is None
     if along * down * across > device.max_work_group:
         with pytest.raises(
             Unsupported, match=rf"^\d+ work-items a group \([0-9x]+\): {device.max_work_group} at most$"
@@ -167,8 +167,7 @@ def test_any_layer_is_right_where_a_variant_has_no_excuse(
 ) -> None:
     name = Layer(channels, filters, height, width, kernel).name
     for variant in map(LAB.variant, ("sequential", "double-buffered", "vectors", "tensor-split")):
-        place, _ = case_run.where(variant, device)
-        if place and not LAB.excuse(variant, case_of(name)):
+        if target_of(variant, device) and not LAB.skip_reason(variant, case_of(name)):
             assert accepted(variant, name, run(device, variant, name)), variant.name
 
 
@@ -190,7 +189,7 @@ def test_sums_in_the_same_order_have_the_same_bits(device: Device, name: str, ot
     layer = "3to32ch-32x56-k2"
     out = run(device, LAB.variant(name), layer)
     for other in map(LAB.variant, others):
-        if case_run.where(other, device)[0]:
+        if target_of(other, device):
             np.testing.assert_array_equal(run(device, other, layer), out, err_msg=other.name)
 
 

@@ -13,7 +13,6 @@ import pandas as pd
 import pytest
 
 from roofbook import report
-from roofbook.analysis import verdicts
 from roofbook.analysis.lab_data import Measured
 from roofbook.analysis.publication import publication
 from roofbook.analysis.published_figures import PublishedFigures
@@ -22,10 +21,11 @@ from roofbook.labs.convpool import DENSE, LAB, LADDER, ZEROS, plans
 from roofbook.labs.convpool.peers import Convolution
 from roofbook.labs.convpool.problem import NEURON_DENSITY, PUBLISHED, PUBLISHED_CASES
 from roofbook.spec.lab import SCALES, Variant
+from roofbook.store import published
 
 RESULTS = Path(__file__).parents[3] / "results"
 GPU = cast(Device, SimpleNamespace(kind="gpu"))
-FIGURES = verdicts.published("convpool", RESULTS)
+FIGURES = published.figures("convpool", RESULTS)
 
 
 def parent(variant: Variant) -> Variant:
@@ -74,7 +74,7 @@ def test_a_point_is_the_value_of_one_knob_and_the_rung_is_among_them() -> None:
         rung = LAB.variant(name)
         assert rung.source and {variant.parent for variant in sweep.variants} == {name}
         for variant in sweep.variants:
-            assert variant.source == rung.source.turn(**{knob: int(cast(str, variant.point))})
+            assert variant.source == rung.source.with_knobs(**{knob: int(cast(str, variant.point))})
         values = [int(cast(str, variant.point)) for variant in sweep.variants]
         assert values == sorted(values) and rung.source.settings[knob] in values
     assert [variant.point for variant in LAB.sweeps[0].variants] == ["16", "32", "64", "128", "256"], "the report's"

@@ -26,7 +26,7 @@ from roofbook.devices.find import host_cpu
 from roofbook.errors import UsageError
 from roofbook.labs.convpool import HERE, LAB, initialise, peers, plans
 from roofbook.labs.convpool.problem import Layer, named
-from roofbook.measure import case_run
+from roofbook.measure.placement import target_of
 from roofbook.peers import cc, pytorch
 from roofbook.spec.lab import Runnable, Variant
 from roofbook.spec.source import Source
@@ -54,13 +54,13 @@ def problem(name: str) -> tuple[Mapping[str, np.ndarray], Mapping[str, Any]]:
 
 def make(device: Device, variant: Variant, name: str, inputs: Mapping[str, Any] | None = None) -> Runnable:
     """The variant ready to run, or the test skipped where this device or machine cannot."""
-    place, _ = case_run.where(variant, device)
-    if place is None:
+    target = target_of(variant, device)
+    if target is None:
         pytest.skip(f"{variant.name} is not for {device.spec}")
     case = LAB.case(name, "test")
-    if why := LAB.excuse(variant, case):
+    if why := LAB.skip_reason(variant, case):
         pytest.skip(why)
-    return variant.plan(place, variant, case, inputs or problem(name)[0])
+    return variant.plan(target.device, variant, case, inputs or problem(name)[0])
 
 
 def judged(device: Device, variant: Variant, name: str) -> bool:
@@ -128,7 +128,7 @@ def test_every_point_of_the_sweeps_is_exact(device: Device, variant: Variant) ->
 )
 def test_any_layer_is_exact(device: Device, layer: Layer, weights: int, values: int) -> None:
     for variant in map(LAB.variant, ("lists", "built-lists", "strips", "both-sparse", "tiles", "tensor-int8")):
-        if case_run.where(variant, device)[0]:
+        if target_of(variant, device):
             assert judged(device, variant, f"{layer.name}-w{weights}-x{values}"), variant.name
 
 
@@ -219,8 +219,8 @@ def test_a_run_tells_its_parts_and_what_its_kernel_takes(device: Device, variant
     assert seconds == parts["kernels"] > parts.get("pooling", 0)
     assert parts["copies"] == pytest.approx(parts["copies in"] + parts["copy out"])
     assert {"group", "groups", "local_bytes"} <= set(facts) and json.dumps(facts)
-    place, _ = case_run.where(variant, device)
-    assert ("occupancy" in facts) == (place is not None and place.multiprocessor is not None)
+    target = target_of(variant, device)
+    assert ("occupancy" in facts) == (target is not None and target.device.multiprocessor is not None)
     run.close()
 
 
@@ -343,7 +343,7 @@ def test_pytorch_has_no_tf32_on_a_cpu() -> None:
 def test_what_is_missing_excuses_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pytorch, "missing", lambda: "PyTorch is not installed")
     monkeypatch.setattr(cc, "missing", lambda: "no C compiler")
-    why = {each.name: LAB.excuse(each, LAB.case(LAYERS[0])) for each in LAB.all_variants()}
+    why = {each.name: LAB.skip_reason(each, LAB.case(LAYERS[0])) for each in LAB.all_variants()}
     assert {name for name, said in why.items() if said == "no C compiler"} == {"openmp"}
     assert {name for name, said in why.items() if said} == {peer.name for peer in LAB.peers}
     assert set(why.values()) == {None, "PyTorch is not installed", "no C compiler"}

@@ -137,7 +137,7 @@ def test_cases_are_those_of_the_course_and_the_rest_are_boxes() -> None:
             assert case.scale == scale and case.name == f"{case.params['nx']}x{case.params['ny']}"
             assert case.params["check_steps"] >= 2 and case.units >= 2
             for variant in LADDER:
-                checked = LAB.checker(case, variant).units
+                checked = LAB.verification_case(case, variant).units
                 assert 2 <= checked <= case.params["check_steps"] and (variant.role != "probe" or checked % 2 == 0)
             work = LAB.work(case)
             cells = case.params["nx"] * case.params["ny"]

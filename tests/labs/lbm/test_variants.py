@@ -33,7 +33,7 @@ from roofbook.labs.lbm.problem import (
     taylor_green,
     taylor_green_decay,
 )
-from roofbook.measure import case_run
+from roofbook.measure.placement import target_of
 from roofbook.peers import cc
 from roofbook.spec.lab import Case, Runnable, Variant
 
@@ -76,14 +76,14 @@ def right(size: str, steps: int) -> Mapping[str, Any]:
 
 def make(device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> Runnable:
     """The variant ready to run, or the test skipped where this device or machine cannot."""
-    place, _ = case_run.where(variant, device)
-    if place is None:
+    target = target_of(variant, device)
+    if target is None:
         pytest.skip(f"{variant.name} is not for {device.spec}")
     if variant.plan is plans.Native and cc.compiler() is None:
         pytest.skip("no C compiler: none of CC, cc, gcc, clang")
-    if math.prod(variant.options.get("group", (1,))) > place.max_work_group:
-        pytest.skip(f"work-groups of {place.spec} have at most {place.max_work_group} work-items")
-    return variant.plan(place, variant, case, inputs)
+    if math.prod(variant.options.get("group", (1,))) > target.device.max_work_group:
+        pytest.skip(f"work-groups of {target.device.spec} have at most {target.device.max_work_group} work-items")
+    return variant.plan(target.device, variant, case, inputs)
 
 
 def run(device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any], times: int = 1) -> dict[str, Array]:
@@ -137,7 +137,7 @@ def test_variant_lies_within_the_bound(device: Device, variant: Variant, size: s
     What can go on from an odd step as well does; the rest says that it cannot.
     """
     reason = why_not(variant, size)
-    assert LAB.excuse(variant, case_of(size, 7)) == reason
+    assert LAB.skip_reason(variant, case_of(size, 7)) == reason
     if reason:
         return
     even_only = isinstance(variant.plan, type) and issubclass(variant.plan, (plans.InPlace, plans.Graph))
@@ -197,10 +197,10 @@ def test_long_samples_of_the_chunks_reach_their_second_chunk(device: Device) -> 
     for name, chunk in (("chunks-1792", 1792), ("chunks-3584", 3584)):
         assert LAB.units(LAB.cases("quick")[0], LAB.variant(name), device) > chunk
     wide = LAB.case("1024x1024", "quick")
-    assert LAB.excuse(LAB.variant("chunks-1792"), wide) == (
+    assert LAB.skip_reason(LAB.variant("chunks-1792"), wide) == (
         "not on this case at this scale: a sample has fewer time steps than a chunk"
     )
-    assert LAB.excuse(LAB.variant("chunks-1792"), LAB.case("1024x1024", "published")) is None
+    assert LAB.skip_reason(LAB.variant("chunks-1792"), LAB.case("1024x1024", "published")) is None
 
 
 @pytest.mark.parametrize("variant", LADDER)
@@ -221,7 +221,7 @@ def test_a_push_that_would_empty_a_population_is_refused(device: Device, variant
 
 def test_the_probe_changes_nothing_and_is_checked_for_it(device: Device) -> None:
     variant, size = LAB.variant("no-compute"), "17x9"
-    case = LAB.checker(case_of(size, 7), variant)
+    case = LAB.verification_case(case_of(size, 7), variant)
     assert case.units == 6, "after an even number of steps the first grid is in its place again"
     outputs = run(device, variant, case, inputs_of(size))
     np.testing.assert_array_equal(outputs["f"], problem(size)[2])
@@ -245,9 +245,9 @@ def test_queued_kernels_see_all_their_arguments(device: Device, variant: Variant
     assert LAB.check(case, variant, outputs, {})[:2] == (0.0, 0.0)
     assert LAB.check(case, variant, {"arguments": np.array([-1])}, {})[0] > 0
     assert LAB.units(case, variant, device) == 50
-    assert LAB.excuse(variant, case) is None
+    assert LAB.skip_reason(variant, case) is None
     other = LAB.case("1024x1024", "quick")
-    assert LAB.excuse(variant, other) == "not on this case: queue time does not depend on the grid"
+    assert LAB.skip_reason(variant, other) == "not on this case: queue time does not depend on the grid"
 
 
 # -- the check itself --------------------------------------------------------------------------------------------------

@@ -13,15 +13,15 @@ import pandas as pd
 import pytest
 
 from roofbook import report
-from roofbook.analysis import verdicts
 from roofbook.analysis.publication import publication
 from roofbook.analysis.published_figures import PublishedFigures
 from roofbook.devices.contract import Device, Unsupported
 from roofbook.labs.lenet import LAB, LADDER, forward, peers, problem, streams
 from roofbook.peers import cc, pytorch
 from roofbook.spec.lab import Case, Variant
+from roofbook.store import published
 
-FIGURES = verdicts.published("lenet", Path(__file__).parents[3] / "results")
+FIGURES = published.figures("lenet", Path(__file__).parents[3] / "results")
 GPU = cast(Device, SimpleNamespace(kind="gpu"))
 MAPPING = {theirs: str(ours) for theirs, ours in publication(LAB).mapping(GPU).items()}
 
@@ -116,7 +116,7 @@ def test_the_sweeps_hold_what_was_published() -> None:
 def test_a_batch_is_too_small_for_some_points_and_for_nothing_else(variant: Variant) -> None:
     for batch in (30, 100, 999, 1000):
         case = Case(f"batch-{batch}", "test", {"batch": batch, "data": "digits"}, 1)
-        why = LAB.excuse(variant, case)
+        why = LAB.skip_reason(variant, case)
         if variant.role == "peer":
             assert why == (cc.missing() if variant.plan is peers.OpenMP else pytorch.missing())
         elif variant.axis in ("minibatch", "segment") and int(variant.point or 0) > batch:

@@ -20,7 +20,7 @@ from roofbook.devices.contract import Buffer, Device, Queue, Span, Unsupported
 from roofbook.labs.lenet import HERE, LAB, forward, network, peers, streams, whole
 from roofbook.labs.lenet.forward import Forward
 from roofbook.labs.lenet.problem import CONV1, CONV2, LAYERS, Bounded, Layer, error_over_bound, roundoff, sampled
-from roofbook.measure import case_run
+from roofbook.measure.placement import target_of
 from roofbook.spec.lab import Case, Runnable, Variant
 from roofbook.spec.source import Source
 
@@ -50,13 +50,13 @@ def problem(batch: int) -> tuple[Mapping[str, Any], Mapping[str, Bounded]]:
 
 def planned(device: Device, variant: Variant, batch: int) -> Runnable:
     """The variant ready to run, or the test skipped where this device or machine cannot."""
-    place, _ = case_run.where(variant, device)
-    if place is None:
+    target = target_of(variant, device)
+    if target is None:
         pytest.skip(f"{variant.name} is not for {device.spec}")
-    if variant.role == "peer" and (why := LAB.excuse(variant, case_of(batch))):
+    if variant.role == "peer" and (why := LAB.skip_reason(variant, case_of(batch))):
         pytest.skip(why)
     try:
-        return variant.plan(place, variant, case_of(batch), problem(batch)[0])
+        return variant.plan(target.device, variant, case_of(batch), problem(batch)[0])
     except Unsupported as reason:
         pytest.skip(str(reason))
 

@@ -16,7 +16,9 @@ from hypothesis import strategies as st
 from roofbook.analysis.roofline import bound, needed_peaks, read_peaks
 from roofbook.devices.contract import Device
 from roofbook.labs.peaks import LAB, plans, theory
-from roofbook.measure.case_run import Policy, measure, where
+from roofbook.measure.case_run import measure_case
+from roofbook.measure.placement import Setting, target_of
+from roofbook.measure.policy import Policy
 from roofbook.spec import registry
 from roofbook.spec.lab import Case, Variant
 from roofbook.store.parquet import Store
@@ -28,7 +30,8 @@ GROUPS = ("memory", "registers", "costs", "transfer")
 def measured(device: Device) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for case in LAB.cases("test"):
-        measure(LAB, case, LAB.ladder, device, run="20260101T000000Z-abcdef", policy=POLICY, keep=rows.extend)
+        at = Setting(LAB, case, device, POLICY)
+        measure_case(at, LAB.ladder, run="20260101T000000Z-abcdef", keep=rows.extend)
     return rows
 
 
@@ -46,7 +49,7 @@ def case_of(group: str, kib: int = 64, units: int = 8) -> Case:
 
 def test_every_ceiling_that_the_device_has_is_verified_and_read(device: Device, tmp_path: Path) -> None:
     rows = measured(device)
-    here = [variant.name for variant in LAB.ladder if where(variant, device)[0] is not None]
+    here = [variant.name for variant in LAB.ladder if target_of(variant, device)]
     assert sorted(row["variant"] for row in rows) == sorted(here)
     assert [row["reason"] for row in rows if row["status"] != "ok"] == []
     assert all(row["role"] == "peak" and row["error"] <= row["bound"] for row in rows)
@@ -128,7 +131,7 @@ def test_a_large_working_set_on_a_gpu_is_a_launch_a_pass(device: Device, monkeyp
 @pytest.mark.parametrize("rounds", [1, 2, 9])
 def test_the_chains_compute_what_they_should(device: Device, kind: str, rounds: int) -> None:
     case = case_of("registers", units=rounds)
-    if where(LAB.variant(kind), device)[0] is None:
+    if target_of(LAB.variant(kind), device) is None:
         pytest.skip("CUDA only")
     variant, run, _ = made(device, kind, case)
     run.run()
@@ -170,7 +173,7 @@ TENSORS = [variant for variant in LAB.ladder if variant.plan is plans.Tensor]
 @pytest.mark.parametrize("variant", TENSORS, ids=lambda each: each.name)
 def test_a_product_too_many_or_a_wrong_operand_on_tensor_cores_is_seen(variant: Variant) -> None:
     """The check of the sums of all products, on what a GPU would hand out: no GPU is needed to see what it refuses."""
-    case = LAB.checker(LAB.cases("published")[-3], variant)
+    case = LAB.verification_case(LAB.cases("published")[-3], variant)
     inputs = LAB.inputs(case, 1)
     *_, (a, b) = plans.operands(variant, inputs["numbers"])
     given_ = variant.options
@@ -246,7 +249,7 @@ def test_cases_go_through_the_levels_of_the_memory(scale: str) -> None:
     assert sizes == sorted(set(sizes)) and len({case.name for case in cases}) == len(cases)
     for case in cases:
         assert case.units >= 1
-        reasons = {variant.name: LAB.excuse(variant, case) for variant in LAB.ladder}
+        reasons = {variant.name: LAB.skip_reason(variant, case) for variant in LAB.ladder}
         mine = [name for name, why in reasons.items() if why is None]
         assert mine == [each.name for each in LAB.ladder if each.options["group"] == case.params["group"]]
         assert LAB.work(case).bytes == case.params["kib"] * 1024

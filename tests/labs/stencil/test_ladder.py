@@ -117,13 +117,13 @@ def test_sweeps_have_the_points_that_were_asked_for() -> None:
     ],
 )
 def test_a_variant_is_excused_from_a_size_for_the_right_reason(name: str, size: str, why: str | None) -> None:
-    assert LAB.excuse(LAB.variant(name), case(size)) == (f"not on this case: {why}" if why else None)
+    assert LAB.skip_reason(LAB.variant(name), case(size)) == (f"not on this case: {why}" if why else None)
 
 
 def test_the_published_sizes_fit_every_variant() -> None:
     for scale in ("quick", "published", "large"):
         for each in LAB.cases(scale):
-            excused = [variant.name for variant in LAB.all_variants() if LAB.excuse(variant, each)]
+            excused = [variant.name for variant in LAB.all_variants() if LAB.skip_reason(variant, each)]
             narrow = ["tasks-16"] * (scale == "quick")  # sixteen parts of its width are narrower than a group
             assert excused == narrow + [peer.name for peer in LAB.peers if missing(peer)]
 

@@ -18,7 +18,7 @@ import pytest
 
 from roofbook.devices.contract import Device, Unsupported
 from roofbook.labs.stencil import HERE, LAB
-from roofbook.measure import case_run
+from roofbook.measure.placement import target_of
 from roofbook.spec.lab import Case, Runnable, Variant
 from roofbook.spec.source import Source
 
@@ -44,12 +44,12 @@ def right(size: str, passes: int) -> Mapping[str, Any]:
 
 def make(device: Device, variant: Variant, size: str, passes: int) -> Runnable:
     """The variant ready to run, or the test skipped where this device cannot."""
-    place, _ = case_run.where(variant, device)
-    if place is None:
+    target = target_of(variant, device)
+    if target is None:
         pytest.skip(f"{variant.name} is not for {device.spec}")
-    if math.prod(variant.options.get("group", (128,))) > place.max_work_group:
-        pytest.skip(f"work-groups of {place.spec} have at most {place.max_work_group} work-items")
-    return variant.plan(place, variant, case_of(size, passes), inputs_of(size))
+    if math.prod(variant.options.get("group", (128,))) > target.device.max_work_group:
+        pytest.skip(f"work-groups of {target.device.spec} have at most {target.device.max_work_group} work-items")
+    return variant.plan(target.device, variant, case_of(size, passes), inputs_of(size))
 
 
 def run(device: Device, variant: Variant, size: str, passes: int, times: int = 1) -> np.ndarray:
@@ -97,7 +97,7 @@ def why_not(variant: Variant, size: str) -> str | None:
 def test_rung_lies_within_the_bound(device: Device, variant: Variant, size: str) -> None:
     """Twice the passes of a run, and one alone: the second run goes on from where the first ended."""
     reason = why_not(variant, size)
-    assert LAB.excuse(variant, case_of(size, 23)) == reason
+    assert LAB.skip_reason(variant, case_of(size, 23)) == reason
     if reason is None:
         for passes, times in ((23, 2), (1, 1)):
             assert accepted(variant, size, passes * times, run(device, variant, size, passes, times))
@@ -106,9 +106,9 @@ def test_rung_lies_within_the_bound(device: Device, variant: Variant, size: str)
 @pytest.mark.parametrize("variant", POINTS)
 def test_point_of_a_sweep_lies_within_the_bound(device: Device, variant: Variant) -> None:
     """On an odd grid where it may, and on one whose height no group divides but whose width every vector and task does."""
-    assert LAB.excuse(variant, case_of("35x1024", 23)) is None
+    assert LAB.skip_reason(variant, case_of("35x1024", 23)) is None
     assert accepted(variant, "35x1024", 23, run(device, variant, "35x1024", 23))
-    assert LAB.excuse(variant, case_of("5x13", 23)) == why_not(variant, "5x13")
+    assert LAB.skip_reason(variant, case_of("5x13", 23)) == why_not(variant, "5x13")
     if why_not(variant, "5x13") is None:
         assert accepted(variant, "5x13", 23, run(device, variant, "5x13", 23))
 
@@ -123,8 +123,8 @@ def test_the_grids_reach_every_rung_and_every_reason() -> None:
 def test_inner_rows_that_a_group_does_not_divide_are_refused_without_bounds(device: Device) -> None:
     """The report's rule for heights, which no variant of the lab needs, since its groups without bounds are one row high."""
     tall = replace(LAB.variant("native-rsqrt"), options={"group": (64, 2)})
-    assert LAB.excuse(tall, case_of("35x128", 23)) == "not on this case: the inner rows are not a multiple of 2"
-    assert LAB.excuse(tall, case_of("34x128", 23)) is None
+    assert LAB.skip_reason(tall, case_of("35x128", 23)) == "not on this case: the inner rows are not a multiple of 2"
+    assert LAB.skip_reason(tall, case_of("34x128", 23)) is None
     assert accepted(tall, "34x128", 23, run(device, tall, "34x128", 23))
 
 

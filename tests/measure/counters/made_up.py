@@ -15,7 +15,8 @@ import pandas as pd
 from roofbook.devices import contract
 from roofbook.devices.contract import Unsupported
 from roofbook.spec.lab import Case, Lab, Runnable, Variant, Work
-from roofbook.store.parquet import PROFILE, Store
+from roofbook.store.parquet import Store
+from roofbook.store.schema import PROFILE
 
 SAMPLE = Path(__file__).with_name("ncu.csv").read_text()
 """`lbm fused` on 1024x1024, three steps: two kernels each."""
@@ -84,7 +85,7 @@ class MadeUp(Lab):
     def cases(self, scale: str) -> Sequence[Case]:
         return [Case("small", scale, {}, 1000)]
 
-    def checker(self, case: Case, variant: Variant) -> Case:
+    def verification_case(self, case: Case, variant: Variant) -> Case:
         return Case(case.name, case.scale, case.params, 5)
 
     def inputs(self, case: Case, seed: int) -> Mapping[str, Any]:
@@ -121,7 +122,7 @@ class Gpu(contract.Device):
         raise NotImplementedError
 
 
-RIGHT: dict[str, Any] = {"units": STEPS, "error": 1e-7, "bound": 1.0, "compared": "largest error"}
+RIGHT: dict[str, Any] = {"units": STEPS, "error": 1e-7, "tolerance": 1.0, "compared": "largest error"}
 
 
 class Ncu:

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from roofbook.measure import ncu, profiled, schedule
-from roofbook.measure.case_run import Policy
 from roofbook.measure.counters import METRICS, counted, parse
+from roofbook.measure.policy import Policy
 from roofbook.spec import registry
-from roofbook.store.parquet import PROFILE, Store
+from roofbook.store.parquet import Store
+from roofbook.store.schema import PROFILE
 
 from .made_up import RIGHT, SAMPLE, STEPS, Cli, Gpu, Ncu, changed, kept
 
@@ -93,5 +94,5 @@ def test_a_cell_is_never_that_of_a_time(gpu: Gpu, results: Path) -> None:
     case, chosen = lab.cases("test")[0], [lab.variant("flat")]
     (counted,) = ncu.plan(lab, case, chosen, gpu, store, policy)
     (timed,) = schedule.plan(lab, [case], chosen, gpu, store, policy)
-    assert lab.checker(case, chosen[0]).units == lab.units(case, chosen[0], gpu), "what else tells them apart"
+    assert lab.verification_case(case, chosen[0]).units == lab.units(case, chosen[0], gpu), "what else tells them apart"
     assert counted.cell_key != timed.cell_key and counted.env_key == timed.env_key

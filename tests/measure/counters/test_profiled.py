@@ -46,7 +46,7 @@ def profile(name: str, watched: tuple[Any, profiled.Watch], scratch: Path, lab: 
 
 def test_a_run_that_was_verified_is_watched_as_a_whole(watched: Any, tmp_path: Path) -> None:
     told = profile("by-host", watched, tmp_path)
-    assert json.loads(json.dumps(told)) == {"units": 5, "error": 0, "bound": 0.1, "compared": "of x"}
+    assert json.loads(json.dumps(told)) == {"units": 5, "error": 0, "tolerance": 0.1, "compared": "of x"}
     assert watched[0].log == ["plan", "reset", "run", "reset", "start", "run", "stop", "close"]
 
 

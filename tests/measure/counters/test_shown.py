@@ -22,11 +22,12 @@ from roofbook.analysis.verdicts import judged, verdict
 from roofbook.book.experiment import Experiment
 from roofbook.book.page import Note
 from roofbook.measure.counters import counted, parse
-from roofbook.measure.schedule import todays
 from roofbook.report.counters_table import against
 from roofbook.report.html import Table
 from roofbook.spec import registry
-from roofbook.store.parquet import PROFILE, Store
+from roofbook.store.current import matching_source
+from roofbook.store.parquet import Store
+from roofbook.store.schema import PROFILE
 
 from .made_up import SAMPLE, STEPS, Cli, Gpu, MadeUp, Ncu, changed
 
@@ -112,7 +113,7 @@ def test_counted_bytes_are_told_by_variant(profiles: Path, fake: Ncu, roofbook: 
 
 def test_counters_of_another_kernel_device_or_case_are_none(profiles: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = Store(profiles).rows("lbm", role=PROFILE)
-    assert todays(registry.get("lbm"), rows.assign(source_sha256="of an older kernel")).empty
+    assert matching_source(registry.get("lbm"), rows.assign(source_sha256="of an older kernel")).empty
     monkeypatch.setattr(Gpu, "name", "Another")
     note = opened(profiles).counters()
     assert isinstance(note, Note)

@@ -30,11 +30,11 @@ GROUP = dict(zip(("LOCAL_0", "LOCAL_1", "LOCAL_2"), plans.PUBLISHED_GROUP, stric
 
 TILED = Source.of(HERE / "tiled.k", **SUB, **LAYER)
 """Tile and sub-tile, and none of the five knobs turned."""
-GLOBAL_NUMBER = TILED.turn(START="GLOBAL_NUMBER")
-PERMUTED = GLOBAL_NUMBER.turn(ORDER="OUTERMOST")
-UNROLLED = PERMUTED.turn(UNROLL="UNROLLED")
-ALIGNED = UNROLLED.turn(ALIGN="LINE")
-SEPARATE = ALIGNED.turn(STAGES="SEPARATE")
+GLOBAL_NUMBER = TILED.with_knobs(START="GLOBAL_NUMBER")
+PERMUTED = GLOBAL_NUMBER.with_knobs(ORDER="OUTERMOST")
+UNROLLED = PERMUTED.with_knobs(UNROLL="UNROLLED")
+ALIGNED = UNROLLED.with_knobs(ALIGN="LINE")
+SEPARATE = ALIGNED.with_knobs(STAGES="SEPARATE")
 GEMM = Source.of(HERE / "gemm.k", **LAYER)
 
 TENSOR = Source.of(HERE / "tensor.cu", **LAYER)
@@ -82,12 +82,12 @@ LADDER = (
         published="best (global 64x112x16, local 4x8x2)",
     ),
     Variant(
-        "zeroed", "fissioned", SEPARATE.turn(STAGES="ZEROED"), plans.Tiled,
+        "zeroed", "fissioned", SEPARATE.with_knobs(STAGES="ZEROED"), plans.Tiled,
         "Separate loops, but the sub-tile starts as zeros and the bias is added afterwards.",
         "One more operation per output. The report blames the zeros for the loss of its fused version.",
     ),
     Variant(
-        "constant", "fissioned", SEPARATE.turn(SPACE="READ_ONLY"), plans.Tiled,
+        "constant", "fissioned", SEPARATE.with_knobs(SPACE="READ_ONLY"), plans.Tiled,
         "Input and weights are declared in constant memory.",
         "Constant memory holds 64 KiB on a GPU, and they take millions of bytes: refused, or the same loads as before.",
         frozenset({"opencl"}),
@@ -105,7 +105,7 @@ LADDER = (
         differs=("source", "plan"), shows={"gemm": r"ld\.shared\.v4\.(f32|b32|u32)"},
     ),
     Variant(
-        "double-buffered", "implicit-gemm", GEMM.turn(BUFFERS="TWO"), plans.Gemm,
+        "double-buffered", "implicit-gemm", GEMM.with_knobs(BUFFERS="TWO"), plans.Gemm,
         "The next channel is loaded into registers while this one is multiplied; one barrier per channel.",
         "Two groups per multiprocessor already hide each other's waits: a few per cent.",
     ),
@@ -123,27 +123,27 @@ LADDER = (
         dtype="float16", architectures=hopper.ARCHITECTURES, shows={"tensor": "wgmma.mma_async"},
     ),
     Variant(
-        "tensor-cluster", "tensor-fp16", TENSOR.turn(BLOCKS=2), tensor.Tensor,
+        "tensor-cluster", "tensor-fp16", TENSOR.with_knobs(BLOCKS=2), tensor.Tensor,
         "Two blocks form a cluster: each loads half of the pixels for both.",
         "A third less to read from the cache, which feeds the tensor cores.",
         frozenset({"cuda"}), options={"operand_roundoff": 2.0**-11}, dtype="float16", architectures=hopper.ARCHITECTURES,
         shows={"tensor": "multicast::cluster"},
     ),
     Variant(
-        "tensor-cluster-4", "tensor-cluster", TENSOR.turn(BLOCKS=4), tensor.Tensor,
+        "tensor-cluster-4", "tensor-cluster", TENSOR.with_knobs(BLOCKS=4), tensor.Tensor,
         "Clusters of two by two: blocks of the same filters share their weights too.",
         "A quarter less again from the cache. But clusters of four do not fill the chip, and their blocks wait for each other.",
         frozenset({"cuda"}), options={"operand_roundoff": 2.0**-11}, dtype="float16", architectures=hopper.ARCHITECTURES,
     ),
     Variant(
-        "tensor-bf16", "tensor-cluster", TENSOR.turn(BLOCKS=2, ELEMENT="bf16"), tensor.Tensor,
+        "tensor-bf16", "tensor-cluster", TENSOR.with_knobs(BLOCKS=2, ELEMENT="bf16"), tensor.Tensor,
         "bf16 instead of fp16.",
         "The same time; eight times the error, and the range of fp32.",
         frozenset({"cuda"}), options={"operand_roundoff": 2.0**-8}, differs=("source", "options"),
         dtype="bfloat16", architectures=hopper.ARCHITECTURES, shows={"tensor": r"\.bf16\.bf16"},
     ),
     Variant(
-        "tensor-prepared", "tensor-cluster", TENSOR.turn(BLOCKS=2), tensor.Tensor,
+        "tensor-prepared", "tensor-cluster", TENSOR.with_knobs(BLOCKS=2), tensor.Tensor,
         "Input and weights are converted beforehand, as a library's user would keep them.",
         "Shows the cost of the conversion: one pass over the input.",
         frozenset({"cuda"}), options={"operand_roundoff": 2.0**-11, "prepared": True}, differs=("options",),
@@ -164,7 +164,7 @@ LADDER = (
         differs=("options",), dtype="float16", architectures=hopper.ARCHITECTURES,
     ),
     Variant(
-        "tensor-wide-stores", "tensor-persistent", TENSOR_COLUMNS.turn(STORES="FOUR"), tensor.Columns,
+        "tensor-wide-stores", "tensor-persistent", TENSOR_COLUMNS.with_knobs(STORES="FOUR"), tensor.Columns,
         "Neighbouring threads exchange results in registers, so that each writes four outputs at once.",
         "A quarter of the stores, for which the tensor cores wait.",
         frozenset({"cuda"}), options={"operand_roundoff": 2.0**-11, "prepared": True, "persistent": True},
@@ -178,14 +178,14 @@ LADDER = (
         differs=("source", "plan"), dtype="float16", architectures=hopper.ARCHITECTURES,
     ),
     Variant(
-        "tensor-relaxed", "tensor-window", TENSOR_WINDOW.turn(BARRIERS="RELAXED"), tensor.Window,
+        "tensor-relaxed", "tensor-window", TENSOR_WINDOW.with_knobs(BARRIERS="RELAXED"), tensor.Window,
         "Barriers use relaxed ordering: threads neither write nor read the data that goes through shared memory.",
         "Saves a fence of the whole chip per iteration, while the tensor cores idle: at most a tenth of the loop's time.",
         frozenset({"cuda"}), options={"operand_roundoff": 2.0**-11, "prepared": True, "persistent": True},
         dtype="float16", architectures=hopper.ARCHITECTURES, shows={"tensor": r"mbarrier\.arrive\.relaxed"},
     ),
     Variant(
-        "tensor-split", "tensor-cluster", TENSOR.turn(BLOCKS=2, PRODUCTS=3), tensor.Tensor,
+        "tensor-split", "tensor-cluster", TENSOR.with_knobs(BLOCKS=2, PRODUCTS=3), tensor.Tensor,
         "Each operand is split into two fp16 parts; three products, the small ones first.",
         "Three times the work of fp16 for the error of fp32: still several times as fast as fp32 multiply-adds.",
         frozenset({"cuda"}), options={}, differs=("source", "options"), dtype="float16", architectures=hopper.ARCHITECTURES,
@@ -259,7 +259,7 @@ class ConvolutionLayer(Lab):
 
     name = "cnn"
     title = "Convolution layer"
-    home = "opencl"
+    preferred_backend = "opencl"
     unit = "layer"
     timed = "kernels"
     base = "sequential"
@@ -331,7 +331,7 @@ class ConvolutionLayer(Lab):
             return layer.bytes - given + unfolded + 2 * conv
         return layer.bytes / 2 if variant.options.get("precision") in ("fp16", "bf16") else layer.bytes
 
-    def excuse(self, variant: Variant, case: Case) -> str | None:
+    def skip_reason(self, variant: Variant, case: Case) -> str | None:
         layer = plans.layer(case)
         if variant.role == "peer":
             return missing(variant)
@@ -373,7 +373,7 @@ def _without(best: Variant) -> tuple[Variant, ...]:
         "bias as start value": {"STAGES": "ZEROED"},
         "alignment": {"ALIGN": "NATURAL"},
     }
-    return tuple(best.at("without", name, best.source.turn(**knobs)) for name, knobs in undone.items())
+    return tuple(best.at("without", name, best.source.with_knobs(**knobs)) for name, knobs in undone.items())
 
 
 def forward(
@@ -383,10 +383,10 @@ def forward(
 
     Raises UsageError for an unknown device or variant, or one that is not for this layer or device.
     """
-    device = open_device(device_spec, LAB.home)
+    device = open_device(device_spec, LAB.preferred_backend)
     case = Case(layer.name, "course", {"layer": asdict(layer)}, 1)
     chosen = LAB.variant(variant) if variant else _quickest(device, case)
-    why = LAB.excuse(chosen, case) or (None if device.backend in chosen.backends else f"not on {device.spec}")
+    why = LAB.skip_reason(chosen, case) or (None if device.backend in chosen.backends else f"not on {device.spec}")
     if why or chosen not in LAB.ladder:
         raise UsageError(f"variant {chosen.name!r} cannot run this: {why or 'it is not a step of the ladder'}")
     run = chosen.plan(device, chosen, case, {"x": x, "weight": weight, "bias": bias})
@@ -401,7 +401,7 @@ def _quickest(device: Device, case: Case) -> Variant:
     """The rung for a user who names none."""
     names = ("vectors", "implicit-gemm") if device.kind == "cpu" else ("implicit-gemm",)
     candidates = [LAB.variant(name) for name in (*names, "sequential")]
-    return next(variant for variant in candidates if not LAB.excuse(variant, case))
+    return next(variant for variant in candidates if not LAB.skip_reason(variant, case))
 
 
 LAB = ConvolutionLayer()

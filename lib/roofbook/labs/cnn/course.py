@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import UsageError
+from ...paths import write_whole
 from .problem import Array, Layer
 
 Float32 = NDArray[np.float32]
@@ -76,19 +77,12 @@ def read(folder: PathLike, kernel: int = 5) -> tuple[Layer, Float32, Float32, Fl
 def write_output(folder: PathLike, out: Array) -> Path:
     """Write output.bin, out (O, H//2, W//2) as float32, and return its path.
 
-    It is written beside, then renamed: an earlier output stays whole until the new one is. Raises UsageError.
+    An earlier output stays whole until the new one is. Raises UsageError.
     """
     target = Path(folder) / "output.bin"
-    partial = target.with_name(f".{target.name}.{os.getpid()}")
     try:
-        try:
-            with partial.open("wb") as file:
-                file.write(out.astype("<f4").tobytes())
-                file.flush()
-                os.fsync(file.fileno())
-            partial.replace(target)
-        finally:
-            partial.unlink(missing_ok=True)
+        target.parent.stat()  # a folder that is mistyped is not made
+        write_whole(target, out.astype("<f4").tobytes(), durable=True)
     except OSError as failure:
         raise UsageError(f"{target}: cannot be written: {failure.strerror}") from None
     return target

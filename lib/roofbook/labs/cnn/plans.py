@@ -37,7 +37,7 @@ class Convolution(KernelRun):
         self.group = tuple(variant.options.get("group", self.group))
         self.size = self.lay_out()
         fit(device, self.group)
-        self.source = variant.source.turn(**self.sizes(variant.source), **self.turned())
+        self.source = variant.source.with_knobs(**self.sizes(variant.source), **self.turned())
         self.program = device.build(self.source.render(device.backend), self.build_options())
         self.kernel = self.program.kernel(self.kernel_name)
         self.x, self.weight, self.bias = (device.upload(inputs[name]) for name in ("x", "weight", "bias"))

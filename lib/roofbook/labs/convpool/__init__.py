@@ -24,9 +24,9 @@ HERE = Path(__file__).parent
 LAYER = {"DEPTH": 512, "FILTERS": 512, "SIZE": 32, "TAPS": 3}
 """The published layer: what a kernel's text shows; a plan sets the case's own."""
 ROWS = Source.of(HERE / "dense.k", **LAYER)
-PIXELS = ROWS.turn(GRID="FILTER_GROUPS")
-UNROLLED = PIXELS.turn(UNROLL="UNROLLED")
-SHARED = UNROLLED.turn(INDEX="SHARED")
+PIXELS = ROWS.with_knobs(GRID="FILTER_GROUPS")
+UNROLLED = PIXELS.with_knobs(UNROLL="UNROLLED")
+SHARED = UNROLLED.with_knobs(INDEX="SHARED")
 STRIPS = Source.of(HERE / "strips.k", **LAYER)
 BOTH = Source.of(HERE / "both.k", **LAYER)
 TENSOR = Source.of(HERE / "tensor.cu", **LAYER)
@@ -55,7 +55,7 @@ LADDER = (
         dtype="int32",
     ),
     Variant(
-        "atomic-pool", "filter-groups", PIXELS.turn(POOL="ATOMIC"), plans.Pooled,
+        "atomic-pool", "filter-groups", PIXELS.with_knobs(POOL="ATOMIC"), plans.Pooled,
         "Pooling inside the kernel by atomic maximum: a failed attempt of the report.",
         "Saves writing and reading a map, costs four atomic operations per output: one or two milliseconds more, it says.",
         shows={"dense": r"red\.(global\.)?max|atom\.(global\.)?max"}, dtype="int32",
@@ -91,13 +91,13 @@ LADDER = (
         differs=("source", "plan"), dtype="int32",
     ),
     Variant(
-        "input-in-local", "lists", LISTS.turn(STAGING="LOCAL_COPY"), plans.Lists,
+        "input-in-local", "lists", LISTS.with_knobs(STAGING="LOCAL_COPY"), plans.Lists,
         "The input is copied to local memory too, one channel at a time: a failed attempt of the report.",
         "With one product per pixel and channel there is nothing to share. Two barriers per channel make it slower.",
         dtype="int32",
     ),
     Variant(
-        "images", "lists", LISTS.turn(STAGING="IMAGE_READS"), plans.Lists,
+        "images", "lists", LISTS.with_knobs(STAGING="IMAGE_READS"), plans.Lists,
         "The input is an image, read through the texture units: a failed attempt of the report.",
         "Texture units have a cache of their own for neighbours, but a cache already holds the input.",
         shows={"lists": r"tex\.2d"}, dtype="int32",
@@ -221,7 +221,7 @@ class SparseConvolution(Lab):
 
     name = "convpool"
     title = "Sparse convolution and pooling"
-    home = "cuda"
+    preferred_backend = "cuda"
     unit = "layer"
     timed = "kernels"
     base = "sequential"
@@ -237,15 +237,15 @@ class SparseConvolution(Lab):
         best, strips, both = (self.variant(name) for name in (self.best, "strips", "both-sparse"))
         self.sweeps = (
             Sweep("layers", "How many channels of lists at a time (TILING_FACTOR)?",
-                  tuple(best.at("layers", layers, LISTS.turn(LAYERS=layers)) for layers in (16, 32, 64, 128, 256))),
+                  tuple(best.at("layers", layers, LISTS.with_knobs(LAYERS=layers)) for layers in (16, 32, 64, 128, 256))),
             Sweep("together", "How many filters per group, from registers?",
-                  tuple(strips.at("together", many, STRIPS.turn(TOGETHER=many)) for many in (1, 2, 4, 8))),
+                  tuple(strips.at("together", many, STRIPS.with_knobs(TOGETHER=many)) for many in (1, 2, 4, 8))),
             Sweep("list parts", "How many work-items share a list, from registers?",
-                  tuple(strips.at("list parts", many, STRIPS.turn(PARTS=many)) for many in (1, 2, 4))),
+                  tuple(strips.at("list parts", many, STRIPS.with_knobs(PARTS=many)) for many in (1, 2, 4))),
             Sweep("chunk", "How many channels at a time, from registers?",
-                  tuple(strips.at("chunk", many, STRIPS.turn(CHUNK=many)) for many in (16, 32, 48, 64))),
+                  tuple(strips.at("chunk", many, STRIPS.with_knobs(CHUNK=many)) for many in (16, 32, 48, 64))),
             Sweep("parts", "How many maps per filter, both sides sparse?",
-                  tuple(both.at("parts", many, BOTH.turn(PARTS=many)) for many in (1, 2, 4, 8, 16))),
+                  tuple(both.at("parts", many, BOTH.with_knobs(PARTS=many)) for many in (1, 2, 4, 8, 16))),
         )  # fmt: skip
 
     def cases(self, scale: str) -> Sequence[Case]:
@@ -277,7 +277,7 @@ class SparseConvolution(Lab):
         allowed = f"right to {roundoff:.1e} of their size" if roundoff else "exactly right"
         return float(wrong), 0.0, f"outputs of {of} that are not {allowed}"
 
-    def excuse(self, variant: Variant, case: Case) -> str | None:
+    def skip_reason(self, variant: Variant, case: Case) -> str | None:
         return missing(variant)
 
     def series(self, scale: str) -> Sequence[Series]:

@@ -37,7 +37,7 @@ class Convolution(KernelRun):
         self.variant, self.layer = variant, layer(case)
         self.size = self.lay_out()
         fit(device, self.group)
-        self.source = variant.source.turn(**self.sizes(), **self.turned())
+        self.source = variant.source.with_knobs(**self.sizes(), **self.turned())
         fast = (FAST_MATH[device.backend],) if variant.options.get("fast_math") else ()
         self.program = device.build(self.source.render(device.backend), (*fast, *variant.options.get("build", ())))
         self.kernel = self.program.kernel(self.kernel_name)

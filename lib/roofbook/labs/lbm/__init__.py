@@ -43,16 +43,16 @@ SEPARATE = Source.of(HERE / "separate.k")
 FUSED = Source.of(HERE / "fused.k")
 """The same arithmetic in one kernel, every knob where the course has it."""
 
-SOA = FUSED.turn(LAYOUT="SOA", GRID="NINE")
-STRUCT = SOA.turn(GRID="STRUCT")
-NO_COUNT = STRUCT.turn(COUNT_CELLS=0)
-TREE = NO_COUNT.turn(REDUCE="TREE")
-KEPT = TREE.turn(PARTIALS="KEPT")
-SELECTED = KEPT.turn(OBSTACLE="SELECT_BOTH")
-ACCELERATED = SELECTED.turn(ACCELERATE="FUSED")
-HOISTED = ACCELERATED.turn(CONSTANTS="HOISTED")
-BYTES = HOISTED.turn(SOLID="char")
-FLAT = BYTES.turn(GRID="ONE")
+SOA = FUSED.with_knobs(LAYOUT="SOA", GRID="NINE")
+STRUCT = SOA.with_knobs(GRID="STRUCT")
+NO_COUNT = STRUCT.with_knobs(COUNT_CELLS=0)
+TREE = NO_COUNT.with_knobs(REDUCE="TREE")
+KEPT = TREE.with_knobs(PARTIALS="KEPT")
+SELECTED = KEPT.with_knobs(OBSTACLE="SELECT_BOTH")
+ACCELERATED = SELECTED.with_knobs(ACCELERATE="FUSED")
+HOISTED = ACCELERATED.with_knobs(CONSTANTS="HOISTED")
+BYTES = HOISTED.with_knobs(SOLID="char")
+FLAT = BYTES.with_knobs(GRID="ONE")
 IN_PLACE = Source.of(
     HERE / "in_place.k", LAYOUT="SOA", REDUCE="TREE", COUNT_CELLS=0, PARTIALS="KEPT", CONSTANTS="HOISTED", SOLID="char",
 )  # fmt: skip
@@ -101,13 +101,13 @@ LADDER = (
         published="coalesced access (structure of arrays)",
     ),
     Variant(
-        "no-compute", "soa", SOA.turn(PROBE=1), plans.Fused,
+        "no-compute", "soa", SOA.with_knobs(PROBE=1), plans.Fused,
         "The kernel returns at once: the cost of the host alone.",
         "On the small grid it takes as long as with the computation: there the host is the bottleneck.",
         role="probe", published="kernels with the computation removed", shows={"fused": WITHOUT.format(r"\w\.global")},
     ),
     Variant(
-        "one-buffer", "soa", SOA.turn(GRID="ONE"), plans.Fused,
+        "one-buffer", "soa", SOA.with_knobs(GRID="ONE"), plans.Fused,
         "One buffer for the whole grid: 2 grid arguments, not 18.",
         "Each argument costs the host time: faster wherever the host is the bottleneck.",
         published="one buffer for the whole grid (3D)",
@@ -161,7 +161,7 @@ LADDER = (
         published="accelerate_flow fused by masking",
     ),
     Variant(
-        "bit-neighbours", "accelerate-fused", ACCELERATED.turn(NEIGHBOUR="BITS"), plans.KeptPartials,
+        "bit-neighbours", "accelerate-fused", ACCELERATED.with_knobs(NEIGHBOUR="BITS"), plans.KeptPartials,
         "Neighbours by bit masks: sides are powers of two.",
         "Saves one integer remainder per cell, which memory time hides: no effect.",
         options={"powers_of_two": True}, differs=("source", "options"),
@@ -198,7 +198,7 @@ LADDER = (
         differs=("plan",), published="C host",
     ),
     Variant(
-        "graph", "flat-grid", FLAT.turn(PARTIALS="GRAPH"), plans.Graph,
+        "graph", "flat-grid", FLAT.with_knobs(PARTIALS="GRAPH"), plans.Graph,
         "256 time steps are recorded once and submitted as one CUDA graph.",
         "The host leaves the loop: about half a microsecond per launch remains.",
         backends=frozenset({"cuda"}), differs=("source", "plan"),
@@ -210,27 +210,28 @@ LADDER = (
         differs=("source", "plan"),
     ),
     Variant(
-        "half-storage", "in-place", IN_PLACE.turn(GRID="SIXTEEN", REST="0.1f"), plans.InPlace,
+        "half-storage", "in-place", IN_PLACE.with_knobs(GRID="SIXTEEN", REST="0.1f"), plans.InPlace,
         "Populations are stored in fp16, as differences from rest; arithmetic stays in fp32.",
         "37 bytes per cell instead of 73: twice as fast where memory bounds it, with a larger error.",
         options={"unit_roundoff": 2.0**-14}, shows=dict.fromkeys(("from_neighbours", "in_the_cell"), HALVES),
         differs=("source", "options"),
     ),
     Variant(
-        "half-storage-graph", "half-storage", IN_PLACE.turn(GRID="SIXTEEN", PARTIALS="GRAPH", REST="0.1f"), plans.InPlaceGraph,
+        "half-storage-graph", "half-storage", IN_PLACE.with_knobs(GRID="SIXTEEN", PARTIALS="GRAPH", REST="0.1f"),
+        plans.InPlaceGraph,
         "The time steps on fp16 storage as a CUDA graph.",
         "Shows the kernel without the host: half the bytes, half the time where memory bounds it.",
         backends=frozenset({"cuda"}), options={"unit_roundoff": 2.0**-14}, differs=("source", "plan"),
     ),
     Variant(
-        "fast-math", "half-storage-graph", IN_PLACE.turn(GRID="SIXTEEN", PARTIALS="GRAPH", REST="0.1f"),
+        "fast-math", "half-storage-graph", IN_PLACE.with_knobs(GRID="SIXTEEN", PARTIALS="GRAPH", REST="0.1f"),
         plans.InPlaceGraph,
         "Approximate division and square root (a compiler option).",
         "With half the bytes, arithmetic begins to show: two divisions and a root per cell are dozens of instructions.",
         backends=frozenset({"cuda"}), options={"unit_roundoff": 2.0**-14, "fast_math": True}, differs=("options",),
     ),
     Variant(
-        "in-place-graph", "in-place", IN_PLACE.turn(PARTIALS="GRAPH"), plans.InPlaceGraph,
+        "in-place-graph", "in-place", IN_PLACE.with_knobs(PARTIALS="GRAPH"), plans.InPlaceGraph,
         "The in-place time steps as a CUDA graph.",
         "Shows the kernel without the host. One grid of medium size then stays in the L2.",
         backends=frozenset({"cuda"}), differs=("source", "plan"),
@@ -242,7 +243,7 @@ LADDER = (
         backends=frozenset({"cuda"}), differs=("source", "plan"),
     ),
     Variant(
-        "tagged-halo", "persistent", PERSISTENT.turn(EXCHANGE="TAGS"), plans.Persistent,
+        "tagged-halo", "persistent", PERSISTENT.with_knobs(EXCHANGE="TAGS"), plans.Persistent,
         "Each exchanged value carries the number of its time step in the same 8 bytes: no flag, no fence.",
         "A flag costs a round trip to the L2 before the row can be read. Here the reader waits for the value itself.",
         backends=frozenset({"cuda"}),
@@ -282,7 +283,7 @@ def _without(best: Variant) -> tuple[Variant, ...]:
         "hoisted constants": {"CONSTANTS": "DIVIDED"},
         "byte obstacles": {"SOLID": "int"},
     }
-    return tuple(best.at("without", name, best.source.turn(**knobs)) for name, knobs in undone.items())
+    return tuple(best.at("without", name, best.source.with_knobs(**knobs)) for name, knobs in undone.items())
 
 
 COUNTS = (1, 2, 4, 8, 16, 24)
@@ -326,7 +327,7 @@ class Lattice(Lab):
 
     name = "lbm"
     title = "Lattice Boltzmann"
-    home = "opencl"
+    preferred_backend = "opencl"
     unit = "step"
     timed = "loop: launches, kernels and reads"
     base = "sequential"
@@ -357,7 +358,7 @@ class Lattice(Lab):
         noise = np.random.default_rng(seed).uniform(-0.1, 0.1, (9, params.ny, params.nx)).astype(np.float32)
         return {"params": params, "obstacles": obstacles, "f": initial(params, np.float32) * (1 + noise)}
 
-    def checker(self, case: Case, variant: Variant) -> Case:
+    def verification_case(self, case: Case, variant: Variant) -> Case:
         steps = int(case.params["check_steps"])
         if variant.role == "probe":  # an even number: the grids have changed places twice, and the first is untouched
             steps -= steps % 2
@@ -419,7 +420,7 @@ class Lattice(Lab):
     def rate(self, case: Case) -> tuple[float, str]:
         return case.params["nx"] * case.params["ny"] / 1e6, "MLUPS"
 
-    def excuse(self, variant: Variant, case: Case) -> str | None:
+    def skip_reason(self, variant: Variant, case: Case) -> str | None:
         params = case.params
         cells = params["nx"] * params["ny"]
         if variant.options.get("powers_of_two") and any(side & (side - 1) for side in (params["nx"], params["ny"])):
@@ -476,7 +477,7 @@ def simulate(
     Returns f (9, ny, nx) and av_vels (iterations,), float32. Raises UsageError for an unknown device or variant, or one
     that is not for this device or case.
     """
-    device = open_device(device_spec, LAB.home)
+    device = open_device(device_spec, LAB.preferred_backend)
     case = Case(f"{params.nx}x{params.ny}", "course", asdict(params), params.iterations)
     candidates = [_named(variant, device, case)] if variant else _quickest(device, case)
     for choice in candidates:
@@ -521,7 +522,7 @@ def _named(name: str, device: Device, case: Case) -> "Choice":
     from ...analysis.quickest import Choice
 
     chosen = LAB.variant(name)
-    why = LAB.excuse(chosen, case) or (None if device.backend in chosen.backends else f"not on {device.spec}")
+    why = LAB.skip_reason(chosen, case) or (None if device.backend in chosen.backends else f"not on {device.spec}")
     if why or chosen not in LAB.ladder or chosen.role == "probe":
         raise UsageError(f"variant {name!r} cannot run this: {why or 'it simulates nothing'}")
     return Choice(chosen, "as asked for")
@@ -546,7 +547,7 @@ def _quickest(device: Device, case: Case) -> "list[Choice]":
         variant
         for variant in LAB.ladder
         if variant.role == "step" and device.backend in variant.backends and "unit_roundoff" not in variant.options
-        and not LAB.excuse(variant, case) and fits(variant)
+        and not LAB.skip_reason(variant, case) and fits(variant)
     ]  # fmt: skip
     return choices(LAB, device, case.name, cells, runnable, here())
 

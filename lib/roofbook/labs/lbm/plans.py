@@ -96,7 +96,7 @@ class Simulation(Runnable):
         self.lay_out()
         self.row = -(-params.nx // self.group_size) * self.group_size
         self.queue = device.queue()
-        self.source = variant.source.turn(**self.knobs())
+        self.source = variant.source.with_knobs(**self.knobs())
         fast = (FAST_MATH[device.backend],) if variant.options.get("fast_math") else ()
         self.program = device.build(self.source.render(device.backend), fast)
         self.solid = np.dtype(np.int8 if knob(variant, "SOLID") == "char" else np.int32)

@@ -21,14 +21,14 @@ HERE = Path(__file__).parent
 LAYER = {"CHANNELS": CONV2.channels, "FILTERS": CONV2.filters, "SIZE": CONV2.size}
 """The second convolution: what a kernel's text shows; a plan sets each layer's own."""
 DIRECT = Source.of(HERE / "direct.k", **LAYER)
-DIRECT_CONSTANT = DIRECT.turn(WEIGHTS="CONSTANT_MEMORY")
+DIRECT_CONSTANT = DIRECT.with_knobs(WEIGHTS="CONSTANT_MEMORY")
 TILED = Source.of(HERE / "tiled.k", **LAYER)
-TILED_CONSTANT = TILED.turn(WEIGHTS="CONSTANT_MEMORY")
+TILED_CONSTANT = TILED.with_knobs(WEIGHTS="CONSTANT_MEMORY")
 MULTIPLY = Source.of(HERE / "multiply.k", **LAYER)
-MULTIPLY_CONSTANT = MULTIPLY.turn(WEIGHTS="CONSTANT_MEMORY")
+MULTIPLY_CONSTANT = MULTIPLY.with_knobs(WEIGHTS="CONSTANT_MEMORY")
 JOINT = Source.of(HERE / "joint.k", WEIGHTS="CONSTANT_MEMORY", **LAYER)
 REGISTERS = Source.of(HERE / "registers.k", POOL=CONV2.pool, **LAYER)
-FUSED_POOL = REGISTERS.turn(ENDING="POOLED")
+FUSED_POOL = REGISTERS.with_knobs(ENDING="POOLED")
 TENSOR = Source.of(HERE / "tensor.cu", **LAYER)
 
 LADDER = (
@@ -76,13 +76,13 @@ LADDER = (
         differs=("source", "plan"), published="#2+#3+#4 fused unroll and multiply",
     ),
     Variant(
-        "atomic-channels", "constant", DIRECT_CONSTANT.turn(CHANNELS_BY="ATOMIC"), forward.Direct,
+        "atomic-channels", "constant", DIRECT_CONSTANT.with_knobs(CHANNELS_BY="ATOMIC"), forward.Direct,
         "A group has one input channel and adds to the output by atomic operations (#9 and #4).",
         "There are more than enough groups already, and layer 2 pays for four atomic additions per output.",
         published="#9+#4 channel-parallel atomics", shows={"direct": r"(red|atom)\.(relaxed\.\w+\.)?global\.add\.f32"},
     ),
     Variant(
-        "tiled-atomic", "tiled-constant", TILED_CONSTANT.turn(CHANNELS_BY="ATOMIC"), forward.Tiled,
+        "tiled-atomic", "tiled-constant", TILED_CONSTANT.with_knobs(CHANNELS_BY="ATOMIC"), forward.Tiled,
         "Tiled, with one input channel per group and atomic additions (#1, #4 and #9).",
         "As without tiles: in layer 2 the additions cost more than parallel channels can save.",
         published="#1+#4+#9", shows={"tiled": r"(red|atom)\.(relaxed\.\w+\.)?global\.add\.f32"},
@@ -100,7 +100,7 @@ LADDER = (
         differs=("plan",), published="#0 streams (with #4; op time does not cover the work)",
     ),
     Variant(
-        "streams-tiled", "tiled-atomic", TILED_CONSTANT.turn(CHANNELS_BY="ATOMIC"), streams.StreamsTiled,
+        "streams-tiled", "tiled-atomic", TILED_CONSTANT.with_knobs(CHANNELS_BY="ATOMIC"), streams.StreamsTiled,
         "The tiled and atomic kernels in segments (#0, #1, #4 and #9).",
         "As before: a layer waits for the copies, whichever kernel runs beside them.",
         differs=("plan",), published="#0+#1+#4+#9",
@@ -130,7 +130,7 @@ LADDER = (
         differs=("source", "plan"),
     ),
     Variant(
-        "halves", "fused-pool", FUSED_POOL.turn(ARITHMETIC="HALVES"), registers.Pooled,
+        "halves", "fused-pool", FUSED_POOL.with_knobs(ARITHMETIC="HALVES"), registers.Pooled,
         "Operands in fp16, two filters per product; a row of seven products is summed in fp16, all else in fp32.",
         "Twice the products per instruction, but every seventh pays for adding to the fp32 sums: less than twice as fast.",
         frozenset({"cuda"}), options={"operand_roundoff": 2.0**-11, "rounded_sums": 7, "conv1": "4x2x4/2x1"},
@@ -228,7 +228,7 @@ class LeNet(Lab):
 
     name = "lenet"
     title = "A small network"
-    home = "cuda"
+    preferred_backend = "cuda"
     unit = "batch"
     timed = "kernels of both convolutions"
     base = "baseline"
@@ -249,7 +249,7 @@ class LeNet(Lab):
             Sweep("minibatch", "How many images unrolled at a time?",
                   tuple(unrolled.at("minibatch", images, minibatch=images) for images in (100, 250, 500, 1000))),
             Sweep("tile", "How wide a tile (TILE_WIDTH)?",
-                  tuple(tiled.at("tile", width, TILED_CONSTANT.turn(TILE_WIDTH=width)) for width in (8, 10, 14, 17, 20))),
+                  tuple(tiled.at("tile", width, TILED_CONSTANT.with_knobs(TILE_WIDTH=width)) for width in (8, 10, 14, 17, 20))),
             Sweep("segment", "How many images per segment?",
                   tuple(segments.at("segment", images, segment=images) for images in (60, 100, 125))),
             Sweep("queues", "How many queues?",
@@ -285,7 +285,7 @@ class LeNet(Lab):
         over = [problem.error_over_bound(outputs[name], reference[name], roundoff, spread) for name in names]
         return float(np.max(over)), 1.0, f"largest error over its tolerance, of {', '.join(names)}"
 
-    def excuse(self, variant: Variant, case: Case) -> str | None:
+    def skip_reason(self, variant: Variant, case: Case) -> str | None:
         if variant.role == "peer":
             return missing(variant)
         for images in (variant.options.get(each) for each in ("minibatch", "segment")):

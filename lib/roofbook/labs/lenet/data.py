@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import UsageError, one_of
-from ...paths import cache_dir
+from ...paths import cache_dir, write_whole
 from . import network
 
 Bytes = NDArray[np.uint8]
@@ -155,10 +155,7 @@ def _cached(name: str) -> Path:
     file = cache_dir() / "fashion-mnist" / name
     if not file.is_file() or not _official(name, file.read_bytes()):
         raw = _download(name)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        part = file.with_name(f".{name}.{os.getpid()}.tmp")
-        part.write_bytes(raw)
-        os.replace(part, file)
+        write_whole(file, raw)
     return file
 
 

@@ -101,7 +101,7 @@ class Forward(Runnable):
 
     def build(self, layer: Layer) -> Built:
         """The layer's program; its weights on the device, unless each run copies them."""
-        program = self.device.build(self.source.turn(**self.turned(layer)).render(self.device.backend))
+        program = self.device.build(self.source.with_knobs(**self.turned(layer)).render(self.device.backend))
         kernel, weights = program.kernel(self.source.path.stem), self.weights[layer.name]
         before = program.kernel(self.before) if self.before else None
         if self.constant:

@@ -5,6 +5,7 @@ Adam with a cosine schedule on float32; each epoch sees every image shifted by u
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import UsageError
+from ...paths import write_whole
 from .data import Bytes, Data, load, resized
 from .network import FILES, KERNEL, LAYERS, POOL1, POOL2, SHAPES, Array, Weights, accuracy, columns, pool
 
@@ -48,12 +50,12 @@ def make(data_dir: str | None, seed: int, epochs: int, out: Path | None, tell: C
 
 def save(path: Path, weights: Weights, how: dict[str, Any]) -> None:
     """An .npz of the weights and, as `how`, of the JSON that says how they were made. Replaces the file whole."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     arrays: dict[str, Any] = {**weights, "how": np.array(json.dumps(how))}
+    archive = io.BytesIO()
+    np.savez_compressed(archive, **arrays)
     try:
-        with part.open("wb") as file:
-            np.savez_compressed(file, **arrays)
-        os.replace(part, path)
+        path.parent.stat()  # a folder that is mistyped is not made
+        write_whole(path, archive.getvalue(), durable=True)
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from None
 

@@ -114,7 +114,7 @@ class PeaksLab(Lab):
 
     name = "peaks"
     title = "Measured peaks of a device"
-    home = "cuda"
+    preferred_backend = "cuda"
     unit = "pass"
     timed = "kernel, launches or copies"
     base = best = "copy"
@@ -137,7 +137,7 @@ class PeaksLab(Lab):
         label = f"{kib} KiB" if kib < KIB else f"{kib // KIB} MiB" if kib < KIB * KIB else f"{kib // KIB // KIB} GiB"
         return Case(label, scale, {"kib": kib, "group": MEMORY}, max(1, moved // kib))
 
-    def excuse(self, variant: Variant, case: Case) -> str | None:
+    def skip_reason(self, variant: Variant, case: Case) -> str | None:
         return None if variant.options["group"] == case.params["group"] else "a case of another peak"
 
     def inputs(self, case: Case, seed: int) -> Mapping[str, Any]:
@@ -151,7 +151,7 @@ class PeaksLab(Lab):
             "numbers": draw.integers(0, 2, 128) + 0.5 * draw.standard_normal((320, 128)),
         }
 
-    def checker(self, case: Case, variant: Variant) -> Case:
+    def verification_case(self, case: Case, variant: Variant) -> Case:
         """Fewer rounds, but for what counts them; on tensor cores so few that one more or less is no rounding."""
         most = 100 if case.params["group"] in (MEMORY, ARITHMETIC) else case.units
         most = 4 if variant.plan is plans.Tensor else most

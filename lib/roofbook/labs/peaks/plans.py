@@ -69,7 +69,7 @@ class Stream(Ceiling):
         self.data = stream_data(inputs["data"], self.action)
         self.amount = case.params["kib"] * KIB
         vector, lanes = ("float16", 16) if self.cpu else ("float4", 4)
-        source = variant.source.turn(WALK="BLOCKED" if self.cpu else "STRIDED", VECTOR=vector)
+        source = variant.source.with_knobs(WALK="BLOCKED" if self.cpu else "STRIDED", VECTOR=vector)
         self.kernel = device.build(source.render(device.backend)).kernel("move")
         self.vectors = self.data.size // lanes
         self.items, self.group = (device.compute_units, 1) if self.cpu else (device.compute_units * 2048, GROUP)
@@ -131,7 +131,7 @@ class Chains(Ceiling):
         starts, a, b = chain(self.kind)
         self.width = 64 // starts.itemsize if self.cpu else 1
         scalar = dict(variant.source.knobs)["SCALAR"]
-        source = variant.source.turn(VECTOR=f"{scalar}{self.width}" if self.cpu else scalar)
+        source = variant.source.with_knobs(VECTOR=f"{scalar}{self.width}" if self.cpu else scalar)
         self.kernel = device.build(source.render(device.backend)).kernel("chains")
         self.items = device.compute_units * (GROUP if self.cpu else 2048)
         self.scalars = (a, b)

@@ -22,21 +22,21 @@ HERE = Path(__file__).parent
 
 CHECKED = Source.of(HERE / "passes.k")
 """The straight port: a work-item an element, and every one asks where it is."""
-NO_IFS = CHECKED.turn(BOUNDS="NONE")
-COMPILED = NO_IFS.turn(SIZES="COMPILED", HEIGHT=8192, WIDTH=8192)
+NO_IFS = CHECKED.with_knobs(BOUNDS="NONE")
+COMPILED = NO_IFS.with_knobs(SIZES="COMPILED", HEIGHT=8192, WIDTH=8192)
 """The sizes that a text shows are the published ones; a plan sets the case's own."""
-ACCURATE = COMPILED.turn(ROOT="ACCURATE")
-NATIVE = ACCURATE.turn(ROOT="NATIVE")
+ACCURATE = COMPILED.with_knobs(ROOT="ACCURATE")
+NATIVE = ACCURATE.with_knobs(ROOT="NATIVE")
 FLAT = Source.of(HERE / "flat.k", WIDTH=8192, COUNT=8190 * 8192)
 
 
 def wide(lanes: int, source: Source = FLAT) -> Source:
     """The flat range with so many elements a work-item."""
-    return source.turn(VECTOR=f"float{lanes}" if lanes > 1 else "float", LANES=lanes)
+    return source.with_knobs(VECTOR=f"float{lanes}" if lanes > 1 else "float", LANES=lanes)
 
 
 PUBLISHED_PASSES = 23
-FUSED = FLAT.turn(PASSES=PUBLISHED_PASSES)
+FUSED = FLAT.with_knobs(PASSES=PUBLISHED_PASSES)
 
 LADDER = (
     Variant(
@@ -74,27 +74,27 @@ LADDER = (
         shows={"one_pass": r"rsqrt\.approx\.ftz\.f32"}, published="work-group 128x1, 1 task per work-item",
     ),
     Variant(
-        "local-memory", "native-rsqrt", NATIVE.turn(STAGING="LOCAL_COPY", GROUP_SIZE=128), plans.Passes,
+        "local-memory", "native-rsqrt", NATIVE.with_knobs(STAGING="LOCAL_COPY", GROUP_SIZE=128), plans.Passes,
         "r, g and b go through local memory.",
         "No element is read twice, so there is nothing to share. A barrier and two more copies make it slower.",
         shows={"one_pass": r"bar\.sync|barrier\.sync"},
     ),
     Variant(
-        "tasks-2", "native-rsqrt", NATIVE.turn(TASKS=2), plans.Passes,
+        "tasks-2", "native-rsqrt", NATIVE.with_knobs(TASKS=2), plans.Passes,
         "Two elements per work-item: column j and column j + width/2.",
         "Half the work-items, twice the loads in flight for each: as fast, says the report.",
         published="work-group 128x1, 2 tasks per work-item",
     ),
     Variant(
-        "tasks-4", "tasks-2", NATIVE.turn(TASKS=4), plans.Passes,
+        "tasks-4", "tasks-2", NATIVE.with_knobs(TASKS=4), plans.Passes,
         "Four elements per work-item.", "As before: enough loads are in flight already.",
     ),
     Variant(
-        "tasks-8", "tasks-4", NATIVE.turn(TASKS=8), plans.Passes,
+        "tasks-8", "tasks-4", NATIVE.with_knobs(TASKS=8), plans.Passes,
         "Eight elements per work-item.", "No gain, and fewer work-items to hide latency with.",
     ),
     Variant(
-        "tasks-16", "tasks-8", NATIVE.turn(TASKS=16), plans.Passes,
+        "tasks-16", "tasks-8", NATIVE.with_knobs(TASKS=16), plans.Passes,
         "Sixteen elements per work-item.", "No gain: the loads of eight elements already fill the memory's queue.",
     ),
     Variant(
@@ -177,7 +177,7 @@ class RsqrtStencil(Lab):
 
     name = "stencil"
     title = "Rsqrt stencil"
-    home = "opencl"
+    preferred_backend = "opencl"
     unit = "pass"
     timed = "kernels"
     base = "sequential"
@@ -188,17 +188,17 @@ class RsqrtStencil(Lab):
 
     def __init__(self) -> None:
         scalar, two, checked, fused = (self.variant(name) for name in ("native-rsqrt", "tasks-2", "checked", "fused"))
-        walks = {"rows": CHECKED, "columns": CHECKED.turn(WALK="COLUMNS")}
+        walks = {"rows": CHECKED, "columns": CHECKED.with_knobs(WALK="COLUMNS")}
         self.sweeps = (
             Sweep("without", "What is each optimisation worth in the best kernel?", _without(fused)),
             Sweep("wg", "Which shape of work-group?",
-                  tuple(scalar.at("wg", shape, NATIVE.turn(BOUNDS="CHECKED"), group=_sides(shape)) for shape in SHAPES)),
+                  tuple(scalar.at("wg", shape, NATIVE.with_knobs(BOUNDS="CHECKED"), group=_sides(shape)) for shape in SHAPES)),
             Sweep("wg2", "Which length of work-group, with two elements per work-item?",
                   tuple(two.at("wg2", shape, group=_sides(shape)) for shape in ("64x1", "128x1", "256x1"))),
             Sweep("lanes", "What does a work-group cost that is not a multiple of 32?",
                   tuple(checked.at("lanes", lanes, group=(lanes, 1)) for lanes in (96, 100, 128))),
             Sweep("misaligned", "What does it cost to start rows so many floats off the alignment?",
-                  tuple(scalar.at("misaligned", floats, NATIVE.turn(OFFSET=floats)) for floats in range(32))),
+                  tuple(scalar.at("misaligned", floats, NATIVE.with_knobs(OFFSET=floats)) for floats in range(32))),
             Sweep("walk", "Neighbouring work-items along rows or along columns?",
                   tuple(checked.at("walk", walk, source) for walk, source in walks.items())),
             Sweep("vector", "How wide, with all passes in one kernel?",
@@ -250,7 +250,7 @@ class RsqrtStencil(Lab):
     def rate(self, case: Case) -> tuple[float, str]:
         return (case.params["height"] - 2) * case.params["width"] / 1e9, "billion elements/s"
 
-    def excuse(self, variant: Variant, case: Case) -> str | None:
+    def skip_reason(self, variant: Variant, case: Case) -> str | None:
         if variant.role == "peer":
             return missing(variant)
         width, knobs = case.params["width"], variant.source.settings if variant.source else {}

@@ -30,7 +30,7 @@ class Stencil(KernelRun):
         self.group: tuple[int, ...] = variant.options.get("group", (128, 1))
         self.size = self.lay_out()
         fit(device, self.group)
-        program = device.build(variant.source.turn(**self.turned()).render(device.backend))
+        program = device.build(variant.source.with_knobs(**self.turned()).render(device.backend))
         self.kernel = program.kernel(self.kernel_name)
         self.offset = int(self.knobs.get("OFFSET", 0))
         self.r, self.b, self.g = self.buffers = [self.place(inputs[name]) for name in "rbg"]

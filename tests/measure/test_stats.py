@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from roofbook.analysis import stats
+from roofbook.measure import stats
 
 SERIES = 2000
 LIMIT = 0.05

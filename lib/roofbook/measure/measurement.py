@@ -1,0 +1,60 @@
+"""One variant on one case on its device, on its way to a row of the store. Each module of measure/ adds its part."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from ..devices.contract import Device
+from ..spec.lab import Runnable, Variant
+
+Samples = Mapping[str, Any]
+"""What was taken of a measurement: its run, times, parts, rounds, clocks, and when it began; as JSON has it."""
+
+
+@dataclass
+class Measurement:
+    """What is known of it so far: that it failed, how far it is right, its samples and the clocks beside them."""
+
+    variant: Variant
+    role: str
+    device: Device
+    backend: str
+    runnable: Runnable | None = None
+    reason: str | None = None
+    """Why it failed; None as long as it did not."""
+    error: float = math.nan
+    tolerance: float = math.nan
+    """The largest `error` that is accepted."""
+    compared: str = ""
+    """What the error is of."""
+    samples: list[float] = field(default_factory=list)
+    """Seconds of what the lab times."""
+    walls: list[float] = field(default_factory=list)
+    """Seconds of the whole call, the host's work included."""
+    emptying: float = 0.0
+    """Seconds for which the cache was emptied for it."""
+    parts: dict[str, list[float]] = field(default_factory=dict)
+    """Seconds of each part, by its name."""
+    rounds: list[int] = field(default_factory=list)
+    clocks: list[dict[str, Any]] = field(default_factory=list)
+    facts: dict[str, Any] = field(default_factory=dict)
+    warm: bool = False
+    """It has run on this device before it is timed."""
+    whole: bool = False
+    """All its samples are taken. An interrupted one becomes no row: it would pass for fresh with a few."""
+    started: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    def taken(self, run: str) -> Samples:
+        """What `go_on` takes: of samples that are noted whole, their clocks last. An interrupt can come in the midst."""
+        n = len(self.clocks)
+        parts = {name: each[:n] for name, each in self.parts.items()}
+        return {"run": run, "samples": self.samples[:n], "walls": self.walls[:n], "emptying": self.emptying, "parts": parts,
+                "rounds": self.rounds[:n], "clocks": self.clocks, "started": self.started.isoformat()}  # fmt: skip
+
+    def go_on(self, taken: Samples) -> None:
+        """Begin with samples of an earlier process."""
+        self.samples, self.walls, self.emptying = taken["samples"], taken["walls"], taken["emptying"]
+        self.parts, self.rounds, self.clocks = taken["parts"], taken["rounds"], taken["clocks"]
+        self.started = datetime.fromisoformat(taken["started"])

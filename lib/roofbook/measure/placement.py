@@ -1,0 +1,73 @@
+"""Where a variant runs, what tells its measurement from every other, and which variant is the A/A control of a case."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ..devices import find, provenance
+from ..devices.contract import Device, Unsupported
+from ..spec.lab import Case, Lab, Variant
+from ..store.identity import cell_key, env_key
+from .policy import Policy
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A case of a lab on a device by a policy: what the variants that are measured side by side have in common."""
+
+    lab: Lab
+    case: Case
+    device: Device
+    policy: Policy
+
+
+class Target(NamedTuple):
+    """A device, and the backend that a row names: `host` for a program that no backend runs."""
+
+    device: Device
+    backend: str
+
+
+def target_of(variant: Variant, device: Device) -> Target | None:
+    """Where `variant` runs when its lab runs on `device`; None where it cannot.
+
+    `host` variants and `sequential` run on the CPU of the machine, wherever the lab runs.
+    """
+    try:
+        if variant.backends == {"host"}:
+            return Target(find.host_cpu(), "host")
+        if variant.options.get("device") == "host":
+            return Target(find.host_cpu(), "opencl")
+    except Unsupported:
+        return None
+    if device.backend not in variant.backends:
+        return None
+    if getattr(device, "architecture", variant.architectures.start) not in variant.architectures:
+        return None
+    return Target(device, device.backend)
+
+
+def keys(at: Setting, variant: Variant, target: Target, units: int, **more: str) -> tuple[str, str]:
+    """(cell_key, env_key) of a measurement as the code and the machine are now.
+
+    units: of one sample. more: what else tells it from a timed one, such as the tool that counts.
+    """
+    cell = {
+        "lab": at.lab.name,
+        "variant": variant.name,
+        "case": {"name": at.case.name, **at.case.params},
+        "units": units,
+        "dtype": variant.dtype,
+        **variant.fingerprint(),
+        "backend": target.backend,
+        "policy": at.policy.identity(),
+        "device": target.device.slug,
+        **more,
+    }
+    return cell_key(cell), env_key(provenance.environment(target.device))
+
+
+def control_of(variants: Sequence[Variant]) -> Variant:
+    """The A/A control, which is measured twice: the variant that most others are compared with."""
+    parents = [variant.parent for variant in variants]
+    return max(variants, key=lambda variant: (parents.count(variant.name), -variants.index(variant)))

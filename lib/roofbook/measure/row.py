@@ -1,0 +1,56 @@
+"""The row of the store that a measurement becomes."""
+
+import json
+from typing import Any
+
+from ..devices import provenance
+from .measurement import Measurement
+from .placement import Setting, Target, keys
+
+
+def row(at: Setting, it: Measurement, run: str) -> dict[str, Any]:
+    """All columns of it, a failed one without samples. The machine is asked for its state now."""
+    lab, case, variant = at.lab, at.case, it.variant
+    units = it.runnable.units if it.runnable else lab.units(case, variant, it.device)
+    key, environment = keys(at, variant, Target(it.device, it.backend), units)
+    work = lab.work(case)
+    amount, rate = lab.rate(case)
+    return {
+        "run": run,
+        "started": it.started,
+        "lab": lab.name,
+        "variant": variant.name,
+        "parent": variant.parent,
+        "case": case.name,
+        "scale": case.scale,
+        "role": it.role,
+        "axis": variant.axis,
+        "point": variant.point,
+        "dtype": variant.dtype,
+        "device": it.device.slug,
+        "device_name": it.device.name,
+        "device_kind": it.device.kind,
+        "backend": it.backend,
+        "policy": at.policy.as_json(),
+        "timed": lab.timed,
+        "unit": lab.unit,
+        "units": units,
+        "cell_key": key,
+        "env_key": environment,
+        "source_sha256": variant.source.sha256 if variant.source else None,
+        "status": "failed" if it.reason else "ok",
+        "reason": it.reason,
+        "samples_s": [] if it.reason else it.samples,
+        "wall_s": [] if it.reason else it.walls,
+        "rounds": [] if it.reason else it.rounds,
+        "flops": work.flops,
+        "bytes": lab.traffic(case, variant),
+        "error": it.error,
+        "bound": it.tolerance,
+        "clock_mhz": [value for read in it.clocks if (value := read["clock_mhz"]) is not None],
+        "temperature_c": [value for read in it.clocks if (value := read["temperature_c"]) is not None],
+        "throttle": sorted({reason for read in it.clocks for reason in read["throttle"]}),
+        "extra": json.dumps({"rate_amount": amount, "rate_unit": rate, "footprint": work.footprint,
+                             "error_is": it.compared, "parts": it.parts, **it.facts}),
+        "provenance": json.dumps(provenance.snapshot(it.device)),
+    }  # fmt: skip

@@ -1,0 +1,113 @@
+"""How samples are taken: cold cache, warmed up, in rounds that interleave the variants, until there are enough."""
+
+import random
+import time
+from collections.abc import Callable, Collection, Sequence
+from functools import lru_cache
+from itertools import count
+
+from ..devices import provenance
+from ..devices.contract import Device
+from . import stats
+from .checkpoint import Checkpoint
+from .measurement import Measurement
+from .policy import Policy
+from .progress import Progress
+from .verify import reason_of
+
+
+def sample(group: Sequence[Measurement], policy: Policy, progress: Progress, checkpoint: Checkpoint) -> None:
+    """Take the samples of measurements that are ready, all of one device; a failure becomes the reason of its own one."""
+    flush = flush_of(group[0].device) if policy.cache == "cold" else lambda: None
+    clocks = provenance.Clocks(group[0].device.kind, group[0].device.pci_bus_id)
+    active = []
+    for it in group:
+        progress(it.variant.name, "warm up")
+        try:
+            assert it.runnable is not None
+            if not it.warm:
+                it.runnable.run()
+            active.append(it)
+        except Exception as error:
+            it.reason = reason_of(error)
+    due = [set(it.rounds) for it in active if not enough(it, policy)]
+    cut = set[int]().union(*due) - set[int].intersection(*due) if due else set[int]()
+    order = random.Random(policy.seed)
+    for number in count(max((1 + max(it.rounds) for it in active if it.rounds), default=0)):
+        # Drawn anew every second round and walked back in between: a drift then favours no place in the row.
+        if number % 2 == 0:
+            order.shuffle(active)
+        else:
+            active.reverse()
+        for it in (each for each in active if len(each.samples) < policy.maximum):
+            progress(it.variant.name, f"sample {number + 1} of at most {policy.maximum}")
+            _take(it, number, flush, clocks)
+            checkpoint.now_and_then()
+        for it in active:
+            if not it.reason and (number + 1 >= policy.maximum or enough(it, policy, cut)):
+                try:
+                    assert it.runnable is not None
+                    it.facts, it.whole = it.runnable.facts(), True
+                except Exception as error:
+                    it.reason = reason_of(error)
+        active = [it for it in active if not it.reason and not it.whole]
+        if not active:
+            break
+
+
+def _take(it: Measurement, number: int, flush: Callable[[], None], clocks: provenance.Clocks) -> None:
+    """One sample, of round `number`."""
+    start = time.perf_counter()
+    flush()
+    it.emptying += time.perf_counter() - start
+    try:
+        assert it.runnable is not None
+        start = time.perf_counter()
+        own = it.runnable.run()
+        seconds = time.perf_counter() - start
+    except Exception as error:
+        it.reason = reason_of(error)
+        return
+    it.samples.append(seconds if own is None else own)
+    it.walls.append(seconds)
+    for name, part in it.runnable.parts.items():
+        it.parts.setdefault(name, []).append(part)
+    it.rounds.append(number)
+    it.clocks.append(clocks.read())  # last: it marks the sample as noted whole
+
+
+def enough(it: Measurement, policy: Policy, cut: Collection[int] = ()) -> bool:
+    """cut: rounds that an interrupt cut short. They pair with few others, so that their samples are not of the least."""
+    n, spent = len(set(it.rounds).difference(cut)), sum(it.walls)
+    if n < policy.minimum:
+        return n >= policy.scarce and spent / len(it.walls) >= policy.budget_s
+    return spent + it.emptying >= policy.budget_s or stats.relative_standard_error(it.samples) < policy.noise
+
+
+class Flush:
+    """Overwrites the device's last cache by a copy. On a GPU at least 256 MiB: OpenCL tells of the first level only.
+
+    A CPU copies with all its cores, each a part: a memcpy is one core's work, and most of a quick sample's time.
+    """
+
+    def __init__(self, device: Device) -> None:
+        import numpy as np
+
+        size = max(device.cache_bytes, (256 << 20) if device.kind == "gpu" else (8 << 20))
+        parts = device.compute_units if device.kind == "cpu" else 1
+        # What it holds is no matter, but that it is not zeros: a MiB, repeated.
+        drawn = np.random.default_rng(0).integers(0, 255, 1 << 20, np.uint8)
+        held = np.resize(drawn, -(-size // parts))
+        self.copies = [(device.queue(), device.empty(held.nbytes), device.upload(held)) for _ in range(parts)]
+
+    def __call__(self) -> None:
+        for queue, target, source in self.copies:
+            queue.copy(target, source)
+        for queue, _, _ in self.copies:
+            queue.finish()
+
+
+@lru_cache(maxsize=2)  # a lab's device and its host
+def flush_of(device: Device) -> Flush:
+    """Made once for all cases: to fill its buffers takes as long as to sample a quick case."""
+    return Flush(device)

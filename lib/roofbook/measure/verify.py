@@ -1,0 +1,132 @@
+"""Correct before fast: outputs are poisoned, computed and compared with a reference. What is wrong or too slow is not timed."""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from ..devices.contract import BuildFailed, DriverFailed, OutOfMemory, Unsupported
+from ..spec.lab import Case, Runnable
+from .measurement import Measurement
+from .placement import Setting
+
+
+class OutOfTime(Exception):
+    """A run that would outlast its limit."""
+
+
+COMPILING_S = 10
+"""A first run that outlasts its limit by more than this did so by itself, not by what its driver compiled."""
+
+
+def too_long(at: Setting, it: Measurement) -> str | None:
+    """Why a plain loop nest on one core is not begun here: by its time on the lab's first quick case it outlasts the limit.
+
+    Others use a small case too badly to be judged by it; they run once and are judged by that.
+    """
+    if it.variant.options.get("device") != "host":
+        return None
+    lab, policy = at.lab, at.policy
+    small = lab.verification_case(lab.cases("quick")[0], it.variant)
+    done = lab.work(small).flops * small.units
+    more = lab.work(at.case).flops * lab.units(at.case, it.variant, it.device) / done
+    if more <= 1:
+        return None
+    trial = None
+    try:
+        trial = it.variant.plan(it.device, it.variant, small, lab.inputs(small, policy.seed))
+        seconds = more * once(trial)
+        if seconds > policy.limit_s:  # a driver may have compiled in the first run
+            seconds = more * once(trial)
+    except Exception as error:
+        return reason_of(error)
+    finally:
+        if trial:
+            trial.close()
+    if seconds <= policy.limit_s:
+        return None
+    return reason_of(
+        OutOfTime(f"by its time on {small.name} it would take about {seconds:.0f} s, the limit is {policy.limit_s:g} s")
+    )
+
+
+def prepare(at: Setting, it: Measurement, inputs: Mapping[str, Any], references: dict[int, Mapping[str, Any]]) -> None:
+    """Verify a measurement on poisoned outputs and make what will be timed; a failure becomes its reason.
+
+    references: the right outputs by the units that were computed, filled here and shared by all variants of the case.
+    """
+    lab, variant = at.lab, it.variant
+    trial = None
+    try:
+        small = lab.verification_case(at.case, variant)
+        trial = variant.plan(it.device, variant, small, inputs)
+        if small.units not in references:
+            references[small.units] = lab.reference(small, inputs)
+        seconds = once(trial)
+        it.error, it.tolerance, it.compared = lab.check(small, variant, trial.outputs(), references[small.units])
+        it.reason = wrong(it.error, it.tolerance, it.compared)
+        if it.reason:
+            return
+        units = lab.units(at.case, variant, it.device)
+        let_in = bool(it.samples)  # before it was interrupted
+        if not let_in:
+            _hold_to_limit(at, trial, seconds, (small.units, units))
+        if units == small.units:  # what was verified is what will be timed, and it is warm
+            it.runnable, trial, it.warm = trial, None, True
+        else:
+            trial.close()
+            trial = None
+            timed = Case(at.case.name, at.case.scale, at.case.params, units)
+            it.runnable = variant.plan(it.device, variant, timed, inputs)
+        it.runnable.reset()
+    except Exception as error:
+        it.reason = reason_of(error)
+    finally:
+        if trial:
+            trial.close()
+
+
+def _hold_to_limit(at: Setting, trial: Runnable, seconds: float, units: tuple[int, int]) -> None:
+    """Raises OutOfTime where a timed run would outlast the limit, by the `seconds` of the trial's first run.
+
+    units: of the trial, and of a timed run.
+    """
+    small, timed = units
+    limit = at.policy.limit_s
+    whole = seconds / small * timed
+    if whole > limit and (timed > small or whole < limit + COMPILING_S):
+        whole = once(trial) / small * timed  # a driver may have compiled in the first run
+    if whole > limit:
+        of = f" of {timed} x {at.lab.unit}" if timed > 1 else ""
+        raise OutOfTime(f"a run{of} would take {whole:.0f} s, the limit is {limit:g} s")
+
+
+def wrong(error: float, tolerance: float, compared: str) -> str | None:
+    """The reason of a result that is not accepted; None for one that is. A NaN on either side is not accepted."""
+    return None if error <= tolerance else f"wrong result: error {error:.3g}, allowed {tolerance:.3g} ({compared})"
+
+
+def once(trial: Runnable) -> float:
+    """Seconds of one run on poisoned outputs."""
+    trial.reset()
+    start = time.perf_counter()
+    trial.run()
+    return time.perf_counter() - start
+
+
+def reason_of(error: Exception) -> str:
+    """One line for a failed row. What is not a failure of the kernel or the device is a defect of ours and is raised."""
+    known: dict[type[Exception], str] = {
+        BuildFailed: "does not build",
+        OutOfMemory: "out of memory",
+        MemoryError: "out of memory",
+        OutOfTime: "out of time",
+        Unsupported: "not supported here",
+        DriverFailed: "the driver refused",
+    }
+    said = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    for kind, words in known.items():
+        if isinstance(error, kind):
+            return f"{words}: {said}"
+    if type(error).__module__.split(".")[0] in ("pyopencl", "cupy", "cupy_backends"):
+        return f"{type(error).__name__}: {said}"
+    raise error

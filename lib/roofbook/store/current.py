@@ -1,0 +1,36 @@
+"""The rows of the store that still count: of kernels that are what they were, with the traffic that is modelled today."""
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from ..errors import UsageError
+from ..spec.lab import Case, Lab
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def matching_source(lab: Lab, rows: "pd.DataFrame") -> "pd.DataFrame":
+    """Those rows of a lab whose kernel is, letter for letter, that of today's code, by `with_current_traffic`."""
+    today = {variant.name: variant.source.sha256 if variant.source else "" for variant in lab.all_variants()}
+    same = rows["variant"].map(today) == rows["source_sha256"].fillna("")
+    return with_current_traffic(lab, rows[same]) if len(rows) else rows
+
+
+def with_current_traffic(lab: Lab, rows: "pd.DataFrame") -> "pd.DataFrame":
+    """Rows of a lab with bytes by today's model of what its variants move: a row's own are those of the day it was measured."""
+    known = {variant.name: variant for variant in lab.all_variants()}
+
+    @cache
+    def case_of(name: str, scale: str) -> Case | None:
+        try:
+            return lab.case(name, scale)
+        except UsageError:
+            return None
+
+    def bytes_of(variant: str, name: str, scale: str, own: float) -> float:
+        case = case_of(name, scale)
+        return lab.traffic(case, known[variant]) if case and variant in known else own
+
+    columns = (rows[name] for name in ("variant", "case", "scale", "bytes"))
+    return rows.assign(bytes=[bytes_of(*row) for row in zip(*columns, strict=True)])

@@ -1,0 +1,109 @@
+"""The Parquet files under results: written whole or not at all, over no other, and never changed.
+
+A file is written aside, put on the disk, then linked to its name. Serves the store.
+"""
+
+import os
+import secrets
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from ..errors import UsageError, one_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Where = Literal["recorded", "local"]
+EVERYWHERE: tuple[Where, ...] = ("recorded", "local")
+"""The parts of results that hold rows: committed runs, and yours."""
+_STALE_S = 24 * 3600
+
+
+def part_of(root: Path, where: Where) -> Path:
+    """The folder of a part of results."""
+    if where not in EVERYWHERE:
+        raise one_of("place", where, list(EVERYWHERE))
+    return root / where
+
+
+def listed(root: Path, lab: str = "*", device: str = "*", where: Sequence[Where] = EVERYWHERE) -> list[Path]:
+    """The Parquet files, sorted. Listed until two listings agree: a single one can miss what a merge just moved."""
+    before: list[Path] | None = None
+    while True:
+        folders = [part_of(root, each) for each in where]
+        found = [p for f in folders for p in sorted(f.glob(f"lab={lab}/device={device}/[!.]*.parquet"))]
+        if found == before:
+            return found
+        before = found
+
+
+def add(table: "pa.Table", folder: Path, name: str) -> Path:
+    """Write a table into `folder`, made if need be; see `write`. What killed writers left there long ago goes."""
+    _make(folder)
+    remove_stale(folder)
+    return write(table, folder, name)
+
+
+def _make(folder: Path) -> None:
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"results cannot be kept in {folder}: {error.strerror}") from error
+    for path in missing:
+        sync(path.parent)
+
+
+def write(table: "pa.Table", folder: Path, name: str) -> Path:
+    """The table as NAME.parquet, or NAME.2.parquet and so on where that exists: whole or not at all, over no other."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    buffer = pa.BufferOutputStream()
+    pq.write_table(table, buffer, compression="zstd")
+    part = folder / f".{name}-{secrets.token_hex(6)}.tmp"
+    try:
+        with part.open("xb") as file:
+            file.write(buffer.getvalue())
+            file.flush()
+            os.fsync(file.fileno())
+        number, final = 1, folder / f"{name}.parquet"
+        while not _linked(part, final):
+            number += 1
+            final = folder / f"{name}.{number}.parquet"
+    finally:
+        part.unlink(missing_ok=True)
+    sync(folder)
+    return final
+
+
+def _linked(part: Path, final: Path) -> bool:
+    """Give the file its name; False where another has it."""
+    try:
+        os.link(part, final)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        raise UsageError(f"{final.parent} must allow hard links to hold results: {error.strerror}") from error
+    return True
+
+
+def sync(folder: Path) -> None:
+    """Put the folder's names on the disk."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def remove_stale(folder: Path) -> None:
+    """Remove what writers that were killed more than a day ago left; a younger dot-file may still be written."""
+    for path in folder.glob(".*.tmp"):
+        try:
+            if time.time() - path.stat().st_mtime > _STALE_S:
+                path.unlink()
+        except FileNotFoundError:
+            continue

@@ -1,0 +1,96 @@
+"""What a row of the store has: its columns, what every row needs, and what is refused before anything is written.
+
+pyarrow is imported on first use: it takes longer to import than all else here.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from ..errors import UsageError, one_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+TEXT = [
+    *("run", "lab", "variant", "case", "parent", "scale", "role", "axis", "point", "dtype"),
+    *("device", "device_name", "device_kind", "backend", "policy", "timed", "unit"),
+    *("cell_key", "env_key", "source_sha256", "status", "reason", "extra", "provenance"),
+]
+"""The columns that hold text: a reader may filter by these."""
+COLUMNS = dict.fromkeys(TEXT, "VARCHAR") | {
+    "started": "TIMESTAMPTZ",
+    "units": "BIGINT",
+    "rounds": "INTEGER[]",
+    "throttle": "VARCHAR[]",
+    **dict.fromkeys(("flops", "bytes", "error", "bound"), "DOUBLE"),
+    **dict.fromkeys(("samples_s", "wall_s", "clock_mhz", "temperature_c"), "DOUBLE[]"),
+}
+"""The columns of a row with their SQL types."""
+
+PROFILE = "profile"
+"""The role of a row of hardware counters. Its time is under a profiler, so only those get the row who ask for this role."""
+CONTROL = "again"
+"""The role of the A/A control: a variant that is measured a second time beside itself."""
+
+REQUIRED = ("run", "started", "lab", "variant", "case", "role", "device", "backend", "policy", "cell_key", "env_key")
+IDENTITY = (*REQUIRED, "scale", "dtype", "timed")
+"""Rows equal in these are one measurement in two files."""
+_EMPTY = ("samples_s", "wall_s", "rounds", "clock_mhz", "temperature_c", "throttle")  # rather than null
+SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
+"""What a lab, a device and a run are named by: they name folders and files."""
+
+
+def __getattr__(name: str) -> Any:
+    """SCHEMA, the pyarrow schema of a row, is made on first use."""
+    if name == "SCHEMA":
+        return schema()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+@cache
+def schema() -> "pa.Schema":
+    import pyarrow as pa
+
+    plain = {"VARCHAR": pa.string(), "BIGINT": pa.int64(), "INTEGER": pa.int32(), "DOUBLE": pa.float64()}
+    types = {f"{name}[]": pa.list_(kind) for name, kind in plain.items()} | plain
+    types["TIMESTAMPTZ"] = pa.timestamp("us", tz="UTC")
+    return pa.schema([(name, types[kind]) for name, kind in COLUMNS.items()])
+
+
+def check(row: Mapping[str, Any]) -> None:
+    """UsageError for an unknown field, a missing required one, or a name that is no name of a file."""
+    for name in row:
+        if name not in COLUMNS:
+            raise one_of("field of a row", name, list(COLUMNS))
+    for name in (*REQUIRED, "status"):
+        if row.get(name) is None:
+            raise UsageError(f"a row lacks {name!r}; every row has {', '.join((*REQUIRED, 'status'))}")
+    for name in ("lab", "device", "run"):
+        if not SLUG.fullmatch(str(row[name])):
+            raise UsageError(f"{name} {row[name]!r} names a file: letters, digits and . _ + - only")
+    if row["status"] not in ("ok", "failed"):
+        raise one_of("status", row["status"], ["ok", "failed"])
+    if not isinstance(row["started"], datetime) or row["started"].tzinfo is None:
+        raise UsageError(f"started {row['started']!r} is not a datetime with its time zone")
+
+
+def table(rows: Sequence[Mapping[str, Any]]) -> "pa.Table":
+    """The rows as one table; a list that is not given is empty, another field null. UsageError for a wrong type."""
+    import pyarrow as pa
+
+    seen = {tuple(str(row.get(name)) for name in IDENTITY) for row in rows}
+    if len(seen) < len(rows):
+        raise UsageError(f"two rows of one append are the same measurement: give each its own {', '.join(IDENTITY)}")
+    arrays = []
+    for field in schema():
+        values = [row.get(field.name) for row in rows]
+        if field.name in _EMPTY:
+            values = [[] if value is None else value for value in values]
+        try:
+            arrays.append(pa.array(values, field.type))
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            raise UsageError(f"field {field.name!r} must be {field.type}: {str(error).splitlines()[0]}") from error
+    return pa.table(arrays, schema=schema())
