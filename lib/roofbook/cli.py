@@ -187,6 +187,38 @@ def rerun(
 
 
 @app.command()
+@click.argument("out", type=click.Path(path_type=Path))
+@click.option("--lab", "labs", multiple=True, help="A lab, or peaks; may be repeated.  [default: peaks, then all]")
+@click.option("--device", "devices", multiple=True, help="A device; may be repeated.  [default: one of each kind]")
+@click.option("--scale", "scales", multiple=True, help=f"{SCALES}; may be repeated.  [default: published and large]")
+@click.option("--case", "cases", multiple=True, help="A case; may be repeated. All without it.")
+@click.option("--variant", "variants", multiple=True, help="A variant; may be repeated. All without it.")
+@click.option("--sweeps/--no-sweeps", default=True, show_default=True, help="Measure also points of sweeps and series.")
+@click.option("--host/--no-host", default=True, show_default=True, help="Measure also what runs on the host's CPU.")
+@click.option("--budget", default=0.5, show_default=True, help="Seconds of samples a cell.")
+@click.option(
+    "--limit",
+    default=150.0,
+    show_default=True,
+    type=click.FloatRange(min=0, min_open=True),
+    help="Seconds that one run may take; what takes longer becomes a row that says so.",
+)
+@click.option("--remeasure", is_flag=True, help="Measure also what OUT holds already.")
+def record(out: Path, **options: Any) -> None:
+    """Measure this machine's devices, to send them in.
+
+    Peaks, labs and peers on each device: prints the ladders, leaves Parquet files in OUT/recorded. `results/record.sh OUT`
+    installs first what that needs.
+
+    \b
+      roofbook record OUT --lab lbm --case 128x128
+    """
+    from .book import record_device
+
+    record_device.record(out, **options)
+
+
+@app.command()
 @LAB
 @VARIANT
 @click.argument("case")
