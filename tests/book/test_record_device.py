@@ -185,7 +185,7 @@ def test_a_record_shows_what_was_measured_without_its_device(shown: Record, out:
         (median,) = [sorted(mine["samples_s"])[len(mine["samples_s"]) // 2 :][:1]]
         assert shown.seconds(name, "6x1024") == pytest.approx(float(median[0]) / mine["units"], rel=0.5)
     html = shown.section(opened=True)
-    assert html.startswith('<details class="on-record" open>') and html.count("<details") == html.count("</details>")
+    assert html.startswith('<details class="recorded" open>') and html.count("<details") == html.count("</details>")
     assert str(shown.place) in html and html.count("<svg") >= 2 and html.count("<table") >= 3
     assert "not on this device" not in shown.ladder("6x1024").html.split("fused")[0]
     assert shown.peaks and shown.peaks.flops["float32"] > 0
@@ -235,7 +235,7 @@ def test_all_that_the_book_keeps_can_be_drawn(name: str) -> None:
     lab, store = registry.get(name), Store(ROOT / "results")
     drawn = sections(lab, store)
     kept = [each for scale in ("published", "large") for each in records(lab, store, scale)]
-    assert drawn.count('<details class="on-record"') == len(kept)
+    assert drawn.count('<details class="recorded"') == len(kept)
     assert ("Bandwidth that each variant reaches" in drawn) == (name in ("lbm", "stencil")), "where memory is the bound"
     assert all(f"The ladder on {case.name}" in drawn for each in kept for case in each.cases if name != registry.PEAKS)
 

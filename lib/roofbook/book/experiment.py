@@ -190,7 +190,7 @@ class Experiment(View):
         recorded = records(self.lab, self.store)
         return recorded[0].published() if recorded else super().published()
 
-    def on_record(self) -> "Html":
+    def recorded(self) -> "Html":
         """What the store has of the lab on recorded devices, each to open: ladders, peers, roofline, counters, sweeps."""
         from ..report.html import Html
         from .recorded_html import shown

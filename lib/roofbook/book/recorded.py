@@ -113,7 +113,7 @@ class Record(View):
         body = "".join(block._repr_html_() for block in self.shown())
         state = " open" if opened else ""
         head = f"<summary>{escape(str(self.place))}: {escape(told)}</summary>"
-        return f'<details class="on-record"{state}>{head}\n{words}{body}</details>'
+        return f'<details class="recorded"{state}>{head}\n{words}{body}</details>'
 
 
 def records(lab: Lab, store: Store, scale: str = "published", parts: Sequence[Where] = ("recorded",)) -> list[Record]:
