@@ -171,7 +171,7 @@ def rerun(
     print(f"{variant} on {case}: {time_text(experiment.rows, variant, case)} per {experiment.lab.unit}")
     if not page:
         return
-    if not shown:
+    if not shown or not execute.page_of(root, notebook).exists():
         print("There is no page to show it yet; `roofbook build` makes one")
         return
     whole = Experiment(lab, shown, root)
@@ -329,26 +329,32 @@ def show(lab: str, variant: str, dialect: str | None) -> None:
 @click.option("--scale", help=f"{SCALES}.  [default: as each page was made last, else quick]")
 @click.option("--device", help=f"{DEVICES}.  [default: as each page was made last, else auto]")
 def build(fresh: bool, scale: str | None, device: str | None) -> None:
-    """Make the pages that are not up to date, and the site."""
+    """Make the pages that are not up to date, and the site.
+
+    Says of each what has changed.
+    """
     from .book import execute, fragments, recorded_html, site
+    from .book.dependencies import Dependencies
     from .book.experiment import check
+    from .book.manifest import because
     from .paths import project_root
 
     wanted = {name: value for name, value in (("scale", scale), ("device", device)) if value is not None}
     check(wanted)
     root = project_root()
-    due = {}
+    due, now = {}, Dependencies(root)
     for notebook in execute.notebooks(root):
         parameters = {"scale": "quick", "device": "auto", **wanted}
         if not wanted:
             parameters = execute.parameters_of(root, notebook) or parameters
-        if fresh or execute.stale(root, notebook, parameters):
-            due[notebook] = parameters
-    if due:
-        print("Drawing what is on record", flush=True)
+        changed = execute.stale(root, notebook, parameters, now)
+        if fresh or changed:
+            due[notebook] = parameters, because(changed) or "as asked"
+    if due and recorded_html.stale(root):
+        print("Drawing what is recorded of other devices", flush=True)
         recorded_html.draw(root)
-    for notebook, parameters in due.items():
-        print(f"Executing {notebook.name} with {_said(parameters)}", flush=True)
+    for notebook, (parameters, why) in due.items():
+        print(f"Executing {notebook.name} with {_said(parameters)}: {why}", flush=True)
         execute.execute(root, notebook, parameters)
     fragments.renew(root)
     print(f"The book is built: {site.build(root, progress=print)}")

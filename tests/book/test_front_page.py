@@ -20,7 +20,7 @@ OTHER = replace(CUDA, device="another-gpu", name="Another GPU")
 
 
 def records(folder: Path, *rows: dict[str, Any]) -> list[Record]:
-    return front_page.on_record(store(folder, *rows))
+    return front_page.recorded(store(folder, *rows))
 
 
 def test_devices_stand_in_one_order_gpus_first(tmp_path: Path) -> None:

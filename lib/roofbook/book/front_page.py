@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .view import View
 
 
-def on_record(store: "Store") -> list[Record]:
+def recorded(store: "Store") -> list[Record]:
     """Each lab on each device on record, GPUs first."""
     found = [record for name in registry.names() for record in records(registry.get(name), store)]
     return sorted(found, key=lambda record: (record.place.kind != "gpu", record.place.id))
