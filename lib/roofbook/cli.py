@@ -172,7 +172,7 @@ def rerun(
     say(f"{variant} on {case}: {time_text(experiment.data.rows, variant, case)} per {experiment.lab.unit}")
     if not page:
         return
-    if not shown:
+    if not shown or not execute.page_of(root, notebook).exists():
         say("There is no page to show it yet; `roofbook build` makes one")
         return
     whole = Experiment(lab, shown, root)
@@ -185,6 +185,38 @@ def rerun(
     execute.execute(root, notebook, shown)
     fragments.renew(root)
     say(str(site.build(root)))
+
+
+@app.command()
+@click.argument("out", type=click.Path(path_type=Path))
+@click.option("--lab", "labs", multiple=True, help="A lab, or peaks; may be repeated.  [default: peaks, then all]")
+@click.option("--device", "devices", multiple=True, help="A device; may be repeated.  [default: one of each kind]")
+@click.option("--scale", "scales", multiple=True, help=f"{SCALES}; may be repeated.  [default: published and large]")
+@click.option("--case", "cases", multiple=True, help="A case; may be repeated. All without it.")
+@click.option("--variant", "variants", multiple=True, help="A variant; may be repeated. All without it.")
+@click.option("--sweeps/--no-sweeps", default=True, show_default=True, help="Measure also points of sweeps and series.")
+@click.option("--host/--no-host", default=True, show_default=True, help="Measure also what runs on the host's CPU.")
+@click.option("--budget", default=0.5, show_default=True, help="Seconds of samples a cell.")
+@click.option(
+    "--limit",
+    default=150.0,
+    show_default=True,
+    type=click.FloatRange(min=0, min_open=True),
+    help="Seconds that one run may take; what takes longer becomes a row that says so.",
+)
+@click.option("--remeasure", is_flag=True, help="Measure also what OUT holds already.")
+def record(out: Path, **options: Any) -> None:
+    """Measure this machine's devices, to send them in.
+
+    Peaks, labs and peers on each device: prints the ladders, leaves Parquet files in OUT/recorded. `results/record.sh OUT`
+    installs first what that needs.
+
+    \b
+      roofbook record OUT --lab lbm --case 128x128
+    """
+    from .book import record_device
+
+    record_device.record(out, **options)
 
 
 @app.command()
@@ -301,26 +333,32 @@ def show(lab: str, variant: str, dialect: str | None) -> None:
 @click.option("--scale", help=f"{SCALES}.  [default: as each page was made last, else quick]")
 @click.option("--device", help=f"{DEVICES}.  [default: as each page was made last, else auto]")
 def build(fresh: bool, scale: str | None, device: str | None) -> None:
-    """Make the pages that are not up to date, and the site."""
+    """Make the pages that are not up to date, and the site.
+
+    Says of each what has changed.
+    """
     from .book import execute, fragments, recorded_html, site
+    from .book.dependencies import Dependencies
     from .book.experiment import check
+    from .book.manifest import because
     from .paths import project_root
 
     wanted = {name: value for name, value in (("scale", scale), ("device", device)) if value is not None}
     check(wanted)
     root = project_root()
-    due = {}
+    due, now = {}, Dependencies(root)
     for notebook in execute.notebooks(root):
         parameters = {"scale": "quick", "device": "auto", **wanted}
         if not wanted:
             parameters = execute.parameters_of(root, notebook) or parameters
-        if fresh or execute.stale(root, notebook, parameters):
-            due[notebook] = parameters
-    if due:
-        say("Drawing what is recorded")
+        changed = execute.stale(root, notebook, parameters, now)
+        if fresh or changed:
+            due[notebook] = parameters, because(changed) or "as asked"
+    if due and recorded_html.stale(root):
+        say("Drawing what is recorded of other devices")
         recorded_html.draw(root)
-    for notebook, parameters in due.items():
-        say(f"Executing {notebook.name} with {_said(parameters)}")
+    for notebook, (parameters, why) in due.items():
+        say(f"Executing {notebook.name} with {_said(parameters)}: {why}")
         execute.execute(root, notebook, parameters)
     fragments.renew(root)
     say(f"The book is built: {site.build(root, progress=say)}")

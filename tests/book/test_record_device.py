@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from roofbook import cli
 from roofbook.analysis.recorded import recorded as records
 from roofbook.book import record_device
 from roofbook.book.experiment import Experiment
 from roofbook.book.recorded import RecordedPage, sections
 from roofbook.devices.contract import Unsupported
+from roofbook.measure.policy import Policy
 from roofbook.spec import registry
 from roofbook.store.parquet import Store
 from roofbook.terminal import width
@@ -27,9 +29,8 @@ VARIANTS = ("sequential", "checked", "native-rsqrt", "float4", "fused")
 
 def recorded(out: Path, *more: str, labs: tuple[str, ...] = ("peaks", "stencil")) -> Result:
     chosen = [word for name in labs for word in ("--lab", name)]
-    return CliRunner().invoke(
-        record_device.main, [str(out), *chosen, "--scale", "test", "--budget", "1e-6", *more], catch_exceptions=False
-    )
+    words = ["record", str(out), *chosen, "--scale", "test", "--budget", "1e-6", *more]
+    return CliRunner().invoke(cli.app, words, catch_exceptions=False)
 
 
 def variants(*names: str) -> list[str]:
@@ -102,6 +103,11 @@ def test_the_hosts_rows_may_be_left_for_another_time(tmp_path: Path, monkeypatch
     assert set(Store(tmp_path).rows("stencil")["variant"]) == {"checked"}
 
 
+def test_the_limit_is_that_of_any_measurement_unless_another_is_given() -> None:
+    (limit,) = [each for each in cli.app.commands["record"].params if each.name == "limit"]
+    assert limit.default == Policy.limit_s
+
+
 def test_what_outlasts_the_limit_is_a_row_that_says_so(tmp_path: Path) -> None:
     short = recorded(tmp_path, *variants("flat", "sequential"), "--limit", "1e-9", labs=("stencil",))
     assert short.exit_code == 0, short.output
@@ -158,7 +164,7 @@ def test_one_device_of_each_kind_is_taken() -> None:
         (["--device", "cuda:77"], "unknown device 'cuda:77'; valid: auto, .*"),
         (
             ["--budgett", "1"],
-            r"No such option '?--budgett'?.*\(`python -m roofbook.book.record_device --help` says more\)",
+            r"No such option '?--budgett'?.*\(`roofbook record --help` says more\)",
         ),
         (["--scale", "tiny"], "unknown scale 'tiny'; valid: quick, published, large, test"),
     ],
@@ -167,7 +173,7 @@ def test_what_is_wrong_is_one_line(tmp_path: Path, words: list[str], said: str) 
     import subprocess
     import sys
 
-    command = [sys.executable, "-m", "roofbook.book.record_device", str(tmp_path / "out"), *words]
+    command = [sys.executable, "-m", "roofbook.cli", "record", str(tmp_path / "out"), *words]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 2
     assert re.fullmatch(rf"error: {said}\n", done.stderr), done.stderr
@@ -182,7 +188,7 @@ def test_a_record_shows_what_was_measured_without_its_device(shown: RecordedPage
         (median,) = [sorted(mine["samples_s"])[len(mine["samples_s"]) // 2 :][:1]]
         assert shown.data.measured.seconds(name, "6x1024") == pytest.approx(float(median[0]) / mine["units"], rel=0.5)
     html = shown.section(opened=True)
-    assert html.startswith('<details class="on-record" open>') and html.count("<details") == html.count("</details>")
+    assert html.startswith('<details class="recorded" open>') and html.count("<details") == html.count("</details>")
     assert str(shown.data.place) in html and html.count("<svg") >= 2 and html.count("<table") >= 3
     assert "not on this device" not in shown.ladder("6x1024").html.split("fused")[0]
     assert shown.data.peaks and shown.data.peaks.flops["float32"] > 0
@@ -232,7 +238,7 @@ def test_all_that_the_book_keeps_can_be_drawn(name: str) -> None:
     lab, store = registry.get(name), Store(ROOT / "results")
     drawn = sections(lab, store)
     kept = [each for scale in ("published", "large") for each in records(lab, store, scale)]
-    assert drawn.count('<details class="on-record"') == len(kept)
+    assert drawn.count('<details class="recorded"') == len(kept)
     assert ("Bandwidth that each variant reaches" in drawn) == (name in ("lbm", "stencil")), "where memory is the bound"
     assert all(f"The ladder on {case.name}" in drawn for each in kept for case in each.cases if name != registry.PEAKS)
 

@@ -218,7 +218,7 @@ class Experiment(Page):
         found = recorded(self.lab, self.store)
         return published_of(found[0], self.store) if found else super().published()
 
-    def on_record(self) -> Html:
+    def recorded(self) -> Html:
         """What the store has of the lab on recorded devices, each to open: ladders, peers, roofline, counters, sweeps."""
         from .recorded_html import shown
 

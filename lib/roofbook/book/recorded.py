@@ -63,7 +63,7 @@ class RecordedPage(Page):
         body = "".join(block._repr_html_() for block in self.shown())
         state = " open" if opened else ""
         head = f"<summary>{escape(str(data.place))}: {escape(extent)}</summary>"
-        return f'<details class="on-record"{state}>{head}\n{words}{body}</details>'
+        return f'<details class="recorded"{state}>{head}\n{words}{body}</details>'
 
 
 NOTHING = (
