@@ -1,6 +1,5 @@
 """What a lab is made of: cases, variants in a ladder, sweeps, and the work that the algorithm needs at least."""
 
-import hashlib
 import importlib
 import inspect
 from abc import ABC, abstractmethod
@@ -11,6 +10,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ..errors import UsageError, one_of
+from ..paths import LIBRARY
+from .host_code import hash_of_code
 from .source import Source
 
 if TYPE_CHECKING:
@@ -133,12 +134,12 @@ class Variant:
 
 
 def _hash_of_host_code(plan: Plan) -> str:
-    """sha256 of the files that define a plan: those of its class, of all classes of labs and peers that it is made from, and
-    of its `sources` in another language."""
-    bases = [base for base in getattr(plan, "__mro__", ()) if base.__module__.startswith(f"{__package__}.")]
+    """Hash of what the files do that define a plan: those of its class, of all classes of labs and peers that it is made from,
+    and of its `sources` in another language."""
+    bases = [base for base in getattr(plan, "__mro__", ()) if base.__module__.split(".")[0] == LIBRARY.name]
     made_from = [base for base in bases if base.__module__ != __name__] or [inspect.unwrap(plan)]
     files = dict.fromkeys([*(inspect.getfile(each) for each in made_from), *getattr(plan, "sources", ())])
-    return hashlib.sha256(b"".join(Path(file).read_bytes() for file in files)).hexdigest()
+    return hash_of_code((Path(file).name, Path(file).read_bytes()) for file in files)
 
 
 @dataclass(frozen=True)
