@@ -27,6 +27,8 @@ from roofbook.peers import cc, pytorch
 from roofbook.spec.lab import Case, Runnable, Variant
 from roofbook.spec.source import Source
 
+from ..sampled import points
+
 LAYERS = [
     "1to1ch-2x2-k1",
     "2to3ch-5x33-k6",
@@ -140,10 +142,10 @@ def test_the_layers_reach_every_variant_and_every_reason() -> None:
 
 
 def shapes() -> list[Any]:
-    """All of `split`; of `space` each sub-tile with the report's group and each group with the report's sub-tile."""
-    best = {"sub": plans.PUBLISHED_SUB, "group": plans.PUBLISHED_GROUP}
-    return [param for param in swept("split", "space") for variant in [param.values[0]]
-            if variant.axis == "split" or best.items() & variant.options.items()]  # fmt: skip
+    """All of `split`; of `space` points that have each sub-tile and each group."""
+    return [
+        pytest.param(each, id=each.name) for sweep in LAB.sweeps if sweep.axis != "without" for each in points(sweep)
+    ]
 
 
 @pytest.mark.parametrize("variant", shapes())
