@@ -26,7 +26,7 @@ from roofbook.spec import registry
 
 MEASURES = """
 import time
-from roofbook.progress import Reporter
+from roofbook.measure.progress import Reporter
 show = Reporter()
 for number in range(4):
     show("40x24 fused", f"sample {number}")

@@ -400,7 +400,8 @@ def test_a_kernel_that_forgets_something_is_refused(
         monkeypatch.setattr(module, "HERE", tmp_path)
     assert accepted(variant, batch, run(device, copied, batch)), "the copy is right until it is changed"
     mutants.change(tmp_path, file, words, instead)
-    assert not accepted(variant, batch, run(device, copied, batch))
+    with mutants.unoptimised():
+        assert not accepted(variant, batch, run(device, copied, batch))
 
 
 def test_what_another_run_left_in_memory_does_not_pass(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
