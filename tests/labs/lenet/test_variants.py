@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping
+from contextlib import nullcontext
 from functools import cache
 from itertools import pairwise, product
 from pathlib import Path
@@ -400,7 +401,8 @@ def test_a_kernel_that_forgets_something_is_refused(
         monkeypatch.setattr(module, "HERE", tmp_path)
     assert accepted(variant, batch, run(device, copied, batch)), "the copy is right until it is changed"
     mutants.change(tmp_path, file, words, instead)
-    assert not accepted(variant, batch, run(device, copied, batch))
+    with mutants.unoptimised() if batch == 3 else nullcontext():  # of forty images the run outlasts the compiler
+        assert not accepted(variant, batch, run(device, copied, batch))
 
 
 def test_what_another_run_left_in_memory_does_not_pass(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
