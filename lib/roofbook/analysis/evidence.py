@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from ..devices.backends import HOST, has
 from ..measure import stats
 from ..measure.counters import of_kernel
 from ..store.schema import PROFILE
@@ -96,7 +97,7 @@ class Cells:
 
     def counted(self, variant: str, case: str) -> Mapping[str, Any]:
         """What counters counted, as `counters.counted` has it. Raises Lacking where they did not."""
-        if self.backend != "cuda":
+        if not has(self.backend, "counters"):
             raise NotHere("hardware counters are read by CUDA")
         reading = newest(self._profiles[self._profiles["case"] == case], roles=[PROFILE]).get(variant)
         if reading is None or not reading.ok:
@@ -127,7 +128,7 @@ class Cells:
 
 def of_host(variant: "Variant") -> bool:
     """Whether it runs on the host's CPU wherever the lab runs."""
-    return variant.backends == {"host"} or variant.options.get("device") == "host"
+    return HOST in variant.backends or variant.options.get("device") == "host"
 
 
 @dataclass(frozen=True)

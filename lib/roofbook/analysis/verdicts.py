@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from ..devices.backends import label
 from ..measure import stats
 from ..store.current import matching_source
 from ..store.published import claims
@@ -104,7 +105,7 @@ class Place:
     @property
     def by(self) -> str:
         """The backend, as it is written."""
-        return {"opencl": "OpenCL", "cuda": "CUDA"}.get(self.backend, self.backend)
+        return label(self.backend)
 
     def __str__(self) -> str:
         return f"{self.name}, {self.by}"

@@ -11,6 +11,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .. import report
+from ..devices.backends import has
 from ..devices.contract import Device
 from ..errors import UsageError, one_of
 from ..labs import peaks
@@ -206,7 +207,8 @@ class View(ABC):
             wanted = f"{self.lab.name} all {chosen.name}{'' if scale == 'quick' else f' --scale {scale}'}"
             return Note(f"no counters yet: `roofbook profile {wanted}` takes them where ncu is")
         rungs = [self.lab.variant(name) for name in self._rungs()]
-        here = [each.name for each in rungs if "cuda" in each.backends and not self.lab.skip_reason(each, chosen)]
+        counted = [each for each in rungs if any(has(name, "counters") for name in each.backends)]
+        here = [each.name for each in counted if not self.lab.skip_reason(each, chosen)]
         asked = {*here, *mine["variant"]}
         order = [each.name for each in self.lab.all_variants() if each.name in asked]
         return report.counters(mine, self.rows, order, case=chosen.name)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from . import contract
+from .backends import CUDA
 from .contract import BuildFailed, OutOfMemory, Span, Unsupported
 from .occupancy import CORES, Multiprocessor
 
@@ -186,7 +187,7 @@ def _wait() -> Any:
 class CudaDevice(contract.Device):
     """An NVIDIA device by CuPy."""
 
-    backend = "cuda"
+    backend = CUDA.name
     kind = "gpu"
 
     def __init__(self, index: int) -> None:
@@ -233,7 +234,7 @@ class CudaDevice(contract.Device):
                 if any(option.startswith("-arch=") for option in options):
                     module = _module_for_architecture(text, options)
                 else:
-                    module = cupy.RawModule(code=text, options=("--std=c++17", *options), backend="nvrtc")
+                    module = cupy.RawModule(code=text, options=(*CUDA.flags, *options), backend="nvrtc")
                     module.compile()
         except cupy.cuda.compiler.CompileException as error:
             raise BuildFailed(_first_error(str(error))) from error
@@ -301,7 +302,7 @@ def _module_for_architecture(text: str, options: Sequence[str]) -> Any:
 
     program = nvrtc.createProgram(text, "kernel.cu", (), ())
     try:
-        nvrtc.compileProgram(program, ("--std=c++17", *options))
+        nvrtc.compileProgram(program, (*CUDA.flags, *options))
     except nvrtc.NVRTCError as error:
         raise BuildFailed(_first_error(nvrtc.getProgramLog(program))) from error
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:

@@ -15,8 +15,8 @@ from glob import glob
 from pathlib import Path
 from typing import Any
 
+from ..devices.backends import CUDA, has
 from ..devices.contract import Device
-from ..devices.cuda import devices as cuda_devices
 from ..devices.find import open_device
 from ..errors import Failed, UsageError
 from ..spec.lab import Case, Lab, Variant
@@ -53,10 +53,10 @@ def open_cuda(spec: str = "auto") -> Device:
     """The CUDA device of that name, the first for `auto`. UsageError where it is none."""
     if spec != "auto":
         device = open_device(spec)
-        if device.backend != "cuda":
+        if not has(device.backend, "counters"):
             raise UsageError(f"{device.spec} is no CUDA device, and hardware counters are read of no other")
         return device
-    if not (found := cuda_devices()):
+    if not (found := CUDA.devices()):
         raise UsageError(
             "no CUDA device, and hardware counters are read of no other: it takes an NVIDIA driver and CuPy"
         )

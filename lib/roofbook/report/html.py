@@ -7,6 +7,8 @@ from html import escape, unescape
 from typing import TYPE_CHECKING, Any
 from unicodedata import combining, east_asian_width
 
+from ..devices.backends import BACKENDS
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -120,7 +122,7 @@ def _width(text: str) -> int:
 def html_source(text: str, language: str) -> Html:
     """Source as a highlighted block in the classes of the book's theme.
 
-    language: opencl, cuda, c, python, diff or another name that Pygments knows; an unknown one is shown as plain text.
+    language: a backend's name, c, python, diff or another name that Pygments knows; an unknown one is shown as plain text.
     """
     from pygments import highlight
     from pygments.formatters import HtmlFormatter
@@ -129,7 +131,7 @@ def html_source(text: str, language: str) -> Html:
     from pygments.util import ClassNotFound
 
     try:
-        lexer = get_lexer_by_name({"opencl": "c"}.get(language, language), stripnl=False)
+        lexer = get_lexer_by_name(BACKENDS[language].highlight if language in BACKENDS else language, stripnl=False)
     except ClassNotFound:
         lexer = TextLexer(stripnl=False)
     block = highlight(text, lexer, HtmlFormatter(cssclass="highlight", wrapcode=True))

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..analysis.readings import Reading, home_device, newest
+from ..devices.backends import BACKENDS
 from ..errors import UsageError
 from ..measure import stats
 from . import format as show
@@ -31,12 +32,6 @@ RESOURCES = (
 """Facts of a run, as `Kernel.resources` and `occupancy` name them, and the heads of their columns."""
 
 RESOURCES_NOTE = "Registers, spilled and private memory are those of a work-item, local memory is that of a group."
-TELLERS = {
-    "cuda": "CUDA: the compiler tells the memories and registers that a kernel takes and the largest group it can have; "
-    "how many groups one multiprocessor holds at once, were each its only limit, follows from these and the driver's.",
-    "opencl": "OpenCL: the driver tells local and private memory and the largest group, not registers; a CPU has no "
-    "occupancy.",
-}
 
 
 @dataclass(frozen=True)
@@ -96,7 +91,7 @@ def resources(
     if not columns:
         raise UsageError(f"no verified variant on {case} tells what its kernel takes")
     backends = dict.fromkeys(str(each.row["backend"]) for each in mine)
-    notes = [RESOURCES_NOTE] + [said for backend, said in TELLERS.items() if backend in backends]
+    notes = [RESOURCES_NOTE] + [each.reports for name, each in BACKENDS.items() if name in backends]
     caption = caption or f"What each kernel takes on {case}"
     return by_variant(found, order, columns, elsewhere, caption, notes, "resources")
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...devices import hopper
+from ...devices.backends import CUDA
 from ...devices.contract import Device
 from ...peers import missing
 from ...spec.lab import Case, Lab, Measured, Pairs, Series, Sweep, Variant, Work
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from ...report.html import Table
 
 HERE = Path(__file__).parent
+CLUSTERS = frozenset({"wgmma", "clusters"})
 LAYER = {"DEPTH": 512, "FILTERS": 512, "SIZE": 32, "TAPS": 3}
 """The published layer: what a kernel's text shows; a plan sets the case's own."""
 ROWS = Source.of(
@@ -46,7 +48,7 @@ LADDER = (
         "sequential", None, Source.of(HERE / "sequential.k", **LAYER), plans.Sequential,
         "One work-item does the whole layer, zeros and all.",
         "The base: one core, eight of nine products by zero.",
-        frozenset({"opencl"}), options={"device": "host"}, dtype="int32",
+        frozenset({"cpu"}), options={"device": "host"}, dtype="int32",
     ),
     Variant(
         "row-groups", "sequential", ROWS, plans.Pooled,
@@ -70,7 +72,7 @@ LADDER = (
         "uncached", "filter-groups", PIXELS, plans.Pooled,
         "Global loads pass the first cache by, as on the report's GPU before it set the architecture flag.",
         "Every work-item of a group reads the same weight and its neighbours' inputs: the first cache serves most of them.",
-        frozenset({"cuda"}), options={"build": ("--ptxas-options=-dlcm=cg",)}, differs=("options",), dtype="int32",
+        frozenset({"ptxas"}), options={"build": ("--ptxas-options=-dlcm=cg",)}, differs=("options",), dtype="int32",
     ),
     Variant(
         "fast-math", "filter-groups", PIXELS, plans.Pooled,
@@ -106,7 +108,7 @@ LADDER = (
         "images", "lists", LISTS.with_knobs(STAGING="IMAGE_READS"), plans.Lists,
         "The input is an image, read through the texture units: a failed attempt of the report.",
         "Texture units bring neighbours and their own cache; the input sits in a cache already.",
-        shows={"lists": r"tex\.2d"}, dtype="int32",
+        needs=frozenset({"images"}), shows={"lists": r"tex\.2d"}, dtype="int32",
     ),
     Variant(
         "built-lists", "lists", Source.of(HERE / "built.k", **LAYER), plans.Built,
@@ -136,26 +138,26 @@ LADDER = (
         "tensor-int8", "tiles", TENSOR, plans.Tensor,
         "Tensor cores: values as bytes, exact sums in int32; a tile of input in shared memory serves all taps.",
         "Some twenty times the arithmetic of multiply-adds: then even nine times the products cost less than lists.",
-        frozenset({"cuda"}), differs=("source", "plan"), dtype="int8", shows={"tensor": r"mma\.sync.*s8"},
+        frozenset({"mma"}), differs=("source", "plan"), dtype="int8", shows={"tensor": r"mma\.sync.*s8"},
     ),
     Variant(
         "tensor-prepared", "tensor-int8", TENSOR, plans.Tensor,
         "Input and weights are laid out beforehand, as a library's user would keep them.",
         "What laying out costs: two launches, once through input and weights.",
-        frozenset({"cuda"}), options={"prepared": True}, differs=("options",), dtype="int8",
+        frozenset({"mma"}), options={"prepared": True}, differs=("options",), dtype="int8",
     ),
     Variant(
         "tensor-window", "tensor-prepared", WINDOW, tensor.Window,
         "Products of a warpgroup from shared memory; clusters of eight blocks fetch each weight once for all of them.",
         "Two times: what bounds it is latency, and products and copies that nobody waits for hide it.",
-        frozenset({"cuda"}), options={"prepared": True, "build": ("-arch=sm_90a",)}, differs=("source", "plan", "options"),
+        CLUSTERS, options={"prepared": True, "build": ("-arch=sm_90a",)}, differs=("source", "plan", "options"),
         dtype="int8", architectures=hopper.ARCHITECTURES, shows={"tensor": r"wgmma\.mma_async.*s8"},
     ),
     Variant(
         "tensor-split-k", "tensor-window", SPLIT_K, tensor.SplitK,
         "Two blocks share the products of a tile: all weights of each fit its shared memory; at the end they exchange sums.",
         "No copy waits for a product, and clusters of two find a place on every multiprocessor.",
-        frozenset({"cuda"}), options={"prepared": True, "build": ("-arch=sm_90a",)}, differs=("source", "plan"),
+        CLUSTERS, options={"prepared": True, "build": ("-arch=sm_90a",)}, differs=("source", "plan"),
         dtype="int8", architectures=hopper.ARCHITECTURES, shows={"tensor": r"wgmma\.mma_async.*m64n128k32.*s8"},
     ),
     Variant(
@@ -169,43 +171,43 @@ LADDER = (
 PEERS = (
     Variant(
         "torch-cpu", None, None, peers.Convolution, "PyTorch on the CPU, fp32, channels last.", "oneDNN, at its best.",
-        backends=frozenset({"host"}), role="peer", options={"precision": "fp32", "channels_last": True},
+        needs=frozenset({"host"}), role="peer", options={"precision": "fp32", "channels_last": True},
     ),
     Variant(
         "openmp", None, None, peers.OpenMP, "A page of C + OpenMP: lists of what is not zero, sums in registers, all cores.",
-        "What a CPU can do without a library that multiplies by zeros.", backends=frozenset({"host"}), role="peer",
+        "What a CPU can do without a library that multiplies by zeros.", needs=frozenset({"host"}), role="peer",
     ),
     Variant(
         "torch-fp32", None, None, peers.Convolution, "PyTorch and cuDNN, fp32, TF32 off.", "All products, in fp32.",
-        backends=frozenset({"cuda"}), role="peer", options={"precision": "fp32"},
+        needs=frozenset({"pytorch"}), role="peer", options={"precision": "fp32"},
     ),
     Variant(
         "torch-tf32", None, None, peers.Convolution, "PyTorch and cuDNN, TF32, channels last.",
         "These integers fit TF32: exact, on tensor cores.",
-        backends=frozenset({"cuda"}), role="peer", dtype="tfloat32", options={"precision": "tf32", "channels_last": True},
+        needs=frozenset({"pytorch"}), role="peer", dtype="tfloat32", options={"precision": "tf32", "channels_last": True},
     ),
     Variant(
         "torch-fp16", None, None, peers.Convolution, "PyTorch and cuDNN, fp16, channels last.",
         "Operands are exact, results are rounded to fp16.",
-        backends=frozenset({"cuda"}), role="peer", dtype="float16",
+        needs=frozenset({"pytorch"}), role="peer", dtype="float16",
         options={"precision": "fp16", "channels_last": True, "result_roundoff": 2.0**-11},
     ),
     Variant(
         "torch-bf16", None, None, peers.Convolution, "PyTorch and cuDNN, bf16, channels last.",
         "Operands are exact, results are rounded to bf16, which holds any size.",
-        backends=frozenset({"cuda"}), role="peer", dtype="bfloat16",
+        needs=frozenset({"pytorch"}), role="peer", dtype="bfloat16",
         options={"precision": "bf16", "channels_last": True, "result_roundoff": 2.0**-8},
     ),
     Variant(
         "torch-compiled", None, None, peers.Convolution, "PyTorch and cuDNN, fp16, channels last, by torch.compile.",
         "ReLU and pool become one kernel; the convolution stays the library's.",
-        backends=frozenset({"cuda"}), role="peer", dtype="float16",
+        needs=frozenset({"pytorch"}), role="peer", dtype="float16",
         options={"precision": "fp16", "channels_last": True, "result_roundoff": 2.0**-11, "compile": True},
     ),
     Variant(
         "cublas", None, None, peers.Product, "The input unfolded to a matrix, 9 times as large, and cuBLAS; fp32, TF32 off.",
         "All products, and the matrix written and read first.",
-        backends=frozenset({"cuda"}), role="peer", options={"precision": "fp32"},
+        needs=frozenset({"pytorch"}), role="peer", options={"precision": "fp32"},
     ),
 )  # fmt: skip
 
@@ -227,7 +229,7 @@ class SparseConvolution(Lab):
 
     name = "convpool"
     title = "Sparse convolution and pooling"
-    preferred_backend = "cuda"
+    preferred_backend = CUDA.name
     unit = "layer"
     timed = "kernels"
     base = "sequential"

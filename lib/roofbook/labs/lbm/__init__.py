@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...devices.backends import OPENCL
 from ...devices.contract import Device
 from ...devices.find import open_device
 from ...errors import UsageError
@@ -80,7 +81,7 @@ LADDER = (
         "sequential", None, Source.of(HERE / "sequential.k", CONSTANTS="DIVIDED"), plans.Sequential,
         "One work-item walks the grid five times.",
         "The base: one core, no vector units, every population read and written three times a step.",
-        frozenset({"opencl"}), options={"group": (1, 1), "device": "host"}, published="unoptimised (serial)",
+        frozenset({"cpu"}), options={"group": (1, 1), "device": "host"}, published="unoptimised (serial)",
     ),
     Variant(
         "ported", "sequential", SEPARATE, plans.SeparateKernels,
@@ -194,7 +195,7 @@ LADDER = (
         "vectors", "flat-grid", VECTORS, plans.Vectors,
         "Explicit vectors: a work-item takes sixteen cells of a row.",
         "A CPU's compiler that forms no vectors by itself leaves most of the core idle: many times faster there.",
-        backends=frozenset({"opencl"}), options={"group": (8, 1), "narrowest": 16},
+        needs=frozenset({"vector-types"}), options={"group": (8, 1), "narrowest": 16},
         differs=("source", "plan", "options"),
     ),
     Variant(
@@ -207,7 +208,7 @@ LADDER = (
         "graph", "flat-grid", FLAT.with_knobs(PARTIALS="GRAPH"), plans.Graph,
         "256 steps recorded once, submitted as one CUDA graph.",
         "The host leaves the loop: about half a microsecond a launch is left.",
-        backends=frozenset({"cuda"}), differs=("source", "plan"),
+        needs=frozenset({"graphs"}), differs=("source", "plan"),
     ),
     Variant(
         "in-place", "flat-grid", IN_PLACE, plans.InPlace,
@@ -227,32 +228,32 @@ LADDER = (
         plans.InPlaceGraph,
         "The steps on fp16 storage as a CUDA graph.",
         "The kernel without the host: half the bytes, half the time where memory bounds it.",
-        backends=frozenset({"cuda"}), options={"unit_roundoff": 2.0**-14}, differs=("source", "plan"),
+        needs=frozenset({"graphs"}), options={"unit_roundoff": 2.0**-14}, differs=("source", "plan"),
     ),
     Variant(
         "fast-math", "half-storage-graph", IN_PLACE.with_knobs(GRID="SIXTEEN", PARTIALS="GRAPH", REST="0.1f"),
         plans.InPlaceGraph,
         "Approximate division and square root (a compiler option).",
         "With half the bytes, arithmetic begins to show: two divisions and a root a cell are dozens of instructions.",
-        backends=frozenset({"cuda"}), options={"unit_roundoff": 2.0**-14, "fast_math": True}, differs=("options",),
+        needs=frozenset({"graphs"}), options={"unit_roundoff": 2.0**-14, "fast_math": True}, differs=("options",),
     ),
     Variant(
         "in-place-graph", "in-place", IN_PLACE.with_knobs(PARTIALS="GRAPH"), plans.InPlaceGraph,
         "The in-place steps as a CUDA graph.",
         "What the kernel costs when the host is out of the way: one grid of a middling size then lives in the L2.",
-        backends=frozenset({"cuda"}), differs=("source", "plan"),
+        needs=frozenset({"graphs"}), differs=("source", "plan"),
     ),
     Variant(
         "persistent", "in-place-graph", PERSISTENT, plans.Persistent,
         "One launch: every block keeps its rows in registers; neighbours exchange rows and flags through the L2.",
         "Even a graph's node costs half a microsecond, and a small grid is read and written each step. Neither is needed.",
-        backends=frozenset({"cuda"}), differs=("source", "plan"),
+        needs=frozenset({"cooperative"}), differs=("source", "plan"),
     ),
     Variant(
         "tagged-halo", "persistent", PERSISTENT.with_knobs(EXCHANGE="TAGS"), plans.Persistent,
         "Each exchanged value carries its step's number in the same 8 bytes: no flag, no fence.",
         "The flag costs a trip to the L2 and back before the row can be read; the value itself can be waited for.",
-        backends=frozenset({"cuda"}),
+        needs=frozenset({"cooperative"}),
     ),
 )  # fmt: skip
 
@@ -299,27 +300,27 @@ LAUNCHES = {"quick": 2000, "test": 50}
 PEERS = (
     Variant(
         "openmp", None, None, plans.Native, "C + OpenMP, fused and vectorised, all cores.", "What a CPU can do without OpenCL.",
-        backends=frozenset({"host"}), role="peer", options={"program": "OpenMP"}, published="OpenMP on CPU",
+        needs=frozenset({"host"}), role="peer", options={"program": "OpenMP"}, published="OpenMP on CPU",
     ),
     Variant(
         "given-c", None, None, plans.Native, "The course's own program in C, one thread.", "What the students started from.",
-        backends=frozenset({"host"}), role="peer", options={"program": "Given"}, published="unoptimised (serial)",
+        needs=frozenset({"host"}), role="peer", options={"program": "Given"}, published="unoptimised (serial)",
     ),
     Variant(
         "lbmpy-cpu", None, None, peers.OnCpu, "lbmpy on the CPU: two grids, explicit vectors, all cores.",
         "What a generator of lattice Boltzmann kernels makes of the same step.",
-        backends=frozenset({"host"}), role="peer",
+        needs=frozenset({"host"}), role="peer",
     ),
     Variant(
         "lbmpy", None, None, peers.OnGpu, "lbmpy: one grid (esoteric push), all steps as one CUDA graph.",
         "What a generator of lattice Boltzmann kernels makes of the same step.",
-        backends=frozenset({"cuda"}), role="peer", options={"pattern": "esopush", "block": (64, 4)},
+        needs=frozenset({"cupy"}), role="peer", options={"pattern": "esopush", "block": (64, 4)},
     ),
     Variant(
         "lbmpy-bare", None, None, peers.OnGpu,
         "lbmpy, one grid (AA pattern), a CUDA graph: stream and collide alone, no obstacles, no drive, no mean speeds.",
         "Less than the problem: what such libraries are usually timed at.",
-        backends=frozenset({"cuda"}), role="peer", options={"pattern": "aa", "block": (512, 1), "bare": True},
+        needs=frozenset({"cupy"}), role="peer", options={"pattern": "aa", "block": (512, 1), "bare": True},
     ),
 )  # fmt: skip
 
@@ -333,7 +334,7 @@ class Lattice(Lab):
 
     name = "lbm"
     title = "Lattice Boltzmann"
-    preferred_backend = "opencl"
+    preferred_backend = OPENCL.name
     unit = "step"
     timed = "loop: launches, kernels and reads"
     base = "sequential"
@@ -532,8 +533,7 @@ def simulate(
 
 def _quickest(device: Device, case: Case) -> Variant:
     """The rung for a user who names none."""
-    names = {"cuda": ("in-place",), "opencl": ("vectors",) if device.kind == "cpu" else ("in-place",)}
-    candidates = [LAB.variant(name) for name in (*names[device.backend], LAB.best)]
+    candidates = [LAB.variant(name) for name in ("vectors" if device.kind == "cpu" else "in-place", LAB.best)]
     return next(variant for variant in candidates if not LAB.skip_reason(variant, case))
 
 
