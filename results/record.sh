@@ -6,7 +6,7 @@
 #   CUDA=12 results/record.sh OUT              with CuPy for another CUDA than 13
 #   PEERS= results/record.sh OUT               without PyTorch and lbmpy where they are missing: some gigabytes less
 #
-# What follows OUT goes to `python -m roofbook.book.record_device`, such as `--lab lbm`. Packages that this machine's Python has already
+# What follows OUT goes to `roofbook record`, such as `--lab lbm`. Packages that this machine's Python has already
 # (CuPy, PyTorch) are used; what is missing goes into OUT/.venv. The same command again goes on where it stopped.
 set -eu
 out=${1:?"say where to: $0 OUT"}
@@ -33,4 +33,4 @@ for peer in ${PEERS-torch lbmpy py-cpuinfo}; do
 done
 
 export PYTHONPATH="$project/lib${PYTHONPATH:+:$PYTHONPATH}" PYTHONUNBUFFERED=1
-"$out/.venv/bin/python" -m roofbook.book.record_device "$out" "$@"
+"$out/.venv/bin/python" -m roofbook.cli record "$out" "$@"

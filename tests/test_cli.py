@@ -32,6 +32,7 @@ from roofbook.labs.lenet.network import read_weights
 from roofbook.spec import registry
 from roofbook.spec.lab import SCALES
 from roofbook.store.parquet import Store
+from roofbook.terminal import width
 
 Cli = Callable[..., tuple[int, str, str]]
 DIALECT = Path(cli.__file__).parent / "spec" / "dialect"
@@ -99,7 +100,7 @@ def test_the_help_of_a_command_names_every_option_and_fits_a_terminal(roofbook: 
 def test_devices_are_listed_by_the_names_that_open_them(roofbook: Cli) -> None:
     code, out, _ = roofbook("devices")
     assert code == 0
-    assert [line.split()[0] for line in out.splitlines()] == [device.spec for device in devices()]
+    assert [line.split()[0] for line in out.splitlines() if line[0] != " "] == [device.spec for device in devices()]
 
 
 def test_no_device_says_how_to_get_one(roofbook: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,7 +165,7 @@ MISTAKES = [
     (["rerun", "lbm", "fusd", "40x24", "--scale", "test"], "sequential, ported, no-finish, fused"),
     (["rerun", "lbm", "flat-grid@wg=16x2", "40x24", "--scale", "test"], "flat-grid@wg=1x16|1x64|4x1"),
     (["rerun", "lbm", "fused", "128x128", "--scale", "test"], "unknown case at scale test '128x128'; valid: 40x24"),
-    (["rerun", "lbm", "bit-neighbours", "40x24", "--scale", "test"], "a side is no power of two"),
+    (["rerun", "lbm", "bit-neighbours", "40x24", "--scale", "test"], "a side is not a power of two"),
     (["run", "lbm", "-p", "scal", "test"], "unknown parameter 'scal'; valid: " + ", ".join(PARAMETERS)),
     (["run", "lbm", "-p", "scale"], "requires 2 arguments. (`roofbook run --help` says more)"),
     (["run", "lbm", "-p", "variants", "[fusd]"], "(did you mean 'fused'?)"),
@@ -240,6 +241,7 @@ def measured(place: Path) -> Path:
     out, err = run.communicate()
     assert (run.returncode, err) == (0, "")
     assert "The ladder on 40x24" in out and "book/labs/lbm.ipynb" in out
+    assert max(map(width, out.splitlines())) <= 80, "what a pipe is taken to hold"
     assert re.search(r"^fused .* \d", out, re.M) and re.search(r"^soa .*not measured", out, re.M)
     return place
 
@@ -253,7 +255,10 @@ def test_run_measures_what_was_asked_for_and_the_second_time_nothing(measured: P
     assert len(rows(measured)) == len(before)
 
 
-def test_explain_says_the_state_of_every_cell_and_why(measured: Path, roofbook: Cli) -> None:
+def test_explain_says_the_state_of_every_cell_and_why(
+    measured: Path, roofbook: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     code, out, _ = roofbook("explain", "lbm", "--scale", "test")
     assert code == 0
     states = {line.split()[0]: line for line in out.splitlines() if " 40x24 " in line}
@@ -269,7 +274,8 @@ def test_rerun_appends_one_row_and_touches_no_other(measured: Path, roofbook: Cl
     page = (measured / "book" / "labs" / "lbm.ipynb").read_bytes()
     code, out, err = roofbook("rerun", "lbm", "fused", "40x24", "--no-page")
     assert (code, err) == (0, "")
-    assert re.search(r"^1 cell measured; run \S+\nfused on 40x24: [\d.]+\s.?s per step$", out, re.M)
+    assert re.search(r"^1 measurement taken; run \S+\nfused on 40x24: [\d.]+\s.?s per step$", out, re.M)
+    assert max(map(width, out.splitlines())) <= 80
     after = rows(measured)
     new = after[~after["run"].isin(before["run"])]
     assert list(zip(new["variant"], new["case"], new["role"], new["scale"], strict=True)) == [
@@ -287,13 +293,13 @@ def test_rerun_makes_the_page_again_only_where_it_shows_the_cell(
     monkeypatch.setattr(execute, "execute", lambda root, notebook, parameters: made.append(parameters))
     monkeypatch.setattr(site, "build", lambda root: made.append("site"))
     code, out, _ = roofbook("rerun", "lbm", "soa", "40x24")
-    assert code == 0 and "The page of lbm does not show this cell" in out and "scale test" in out and not made
+    assert code == 0 and "The page of lbm does not show this measurement" in out and "scale test" in out and not made
     code, out, _ = roofbook("rerun", "lbm", "fused", "40x24")
-    assert code == 0 and "Making the page again\n" in out
+    assert code == 0 and "Rebuilding the page\n" in out
     assert [made[0]["variants"], made[1]] == [["sequential", "fused"], "site"]
     made.clear()
     code, out, _ = roofbook("rerun", "lbm", "fused", "40x24", "--results", "elsewhere")
-    assert code == 0 and "does not show this cell" in out and not made
+    assert code == 0 and "does not show this measurement" in out and not made
     (measured / "book" / "labs" / "lbm.ipynb").rename(measured / "kept.ipynb")
     try:
         code, out, _ = roofbook("rerun", "lbm", "fused", "40x24", "--scale", "test")
@@ -384,6 +390,7 @@ def test_train_makes_weights_and_says_what_they_reach(roofbook: Cli, some_images
     code, out, err = roofbook(*wanted, str(out_file), "--seed", "7")
     assert (code, err) == (0, "")
     lines = out.splitlines()
+    lines[3:] = [" ".join(lines[3:])]  # wrapped
     assert lines[0] == "training on Fashion-MNIST, 64 images of its train set"
     assert re.fullmatch(r"epoch 2 of 2: loss \d\.\d{4}", lines[2])
     reached = re.fullmatch(rf"accuracy (0\.\d+) on Fashion-MNIST, 64 .*; the weights are in {out_file}", lines[3])
@@ -396,8 +403,8 @@ def test_train_makes_weights_and_says_what_they_reach(roofbook: Cli, some_images
     ("arguments", "words"),
     [
         (["lbm"], "unknown lab with weights 'lbm'; valid: lenet"),
-        (["lenet", "--data-dir", "absent"], "there is no folder absent; right is one with the IDX files"),
-        (["lenet", "--data-dir", "SAMPLE", "--out", "absent/w.npz"], "absent/w.npz cannot be written; right is a file"),
+        (["lenet", "--data-dir", "absent"], "there is no folder absent; expected one with the IDX files"),
+        (["lenet", "--data-dir", "SAMPLE", "--out", "absent/w.npz"], "absent/w.npz cannot be written; expected a file"),
         (["lenet", "--epochs", "0"], "0 is not in the range x>=1"),
     ],
 )
@@ -437,20 +444,25 @@ def test_build_executes_what_is_stale_and_nothing_else(
     monkeypatch.setattr(execute, "execute", recorded)
     monkeypatch.setattr(site, "build", lambda root, progress: root / "index.html")
     first, again = roofbook("build"), roofbook("build")
+    assert max(map(width, first[1].replace(f"{measured}/index.html", "").splitlines())) <= 80
     assert first[0] == again[0] == 0
     assert [parameters["variants"] for parameters in executed] == [["sequential", "fused"]], "rows were added: once"
-    assert "Executing lbm.ipynb with " in first[1] and "Executing" not in again[1]
+    (line,) = [line for line in first[1].splitlines() if line.startswith("Executing")]
+    assert (
+        re.fullmatch(r"Executing lbm\.ipynb with .*variants .*: .*\bstore changed", line)
+        and "Executing" not in again[1]
+    )
     ends = measured / "book" / "_generated" / "glance-ends.html"
     assert "this machine" in ends.read_text()
 
     executed.clear()
     notebook = measured / "experiments" / "lbm.ipynb"
     notebook.write_text(notebook.read_text() + "\n")
-    assert roofbook("build")[0] == roofbook("build")[0] == 0
+    assert ": notebook changed\n" in roofbook("build")[1] and roofbook("build")[0] == 0
     assert len(executed) == 1, "the notebook has changed: once"
     monkeypatch.setattr("roofbook.devices.provenance._version", lambda name: "another")
     stale = execute.stale(measured, notebook, execute.parameters_of(measured, notebook))
-    assert stale, "another driver or library has come: the page's figures are not of this machine"
+    assert stale == ["device"], "another driver or library has come: the page's figures are not of this machine"
 
 
 def test_build_takes_its_own_parameters_before_those_of_the_page(

@@ -29,7 +29,9 @@ def interrupted(command: list[str], place: Path, when: Callable[[int], bool]) ->
         os.killpg(run.pid, signal.SIGINT)
         out, err = run.communicate(timeout=60)
         assert (run.returncode, out) == (130, "")
-        assert err.strip() == "stopped; what was finished is in the store, and the same command goes on from there"
+        assert (
+            err.strip() == "stopped; finished measurements are in the store, and the same command continues from there"
+        )
         assert not list(Path(scratch).iterdir())
     assert not [*place.rglob("*.tmp"), *place.rglob(".*.parquet")]
 

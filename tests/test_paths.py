@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from roofbook import paths
+from roofbook.devices import cuda
 from roofbook.spec import source
 from roofbook.spec.registry import get
 from roofbook.spec.source import Source
@@ -40,6 +43,63 @@ def test_a_file_that_is_not_whole_is_made_again(tmp_path_factory: pytest.TempPat
         path.write_bytes(left)
         assert paths.cached_text("kind", "key", lambda: "again") == "again"
         assert paths.cached_text("kind", "key", refuse) == "again"
+
+
+@given(kept=st.binary(max_size=200), flipped=st.integers(0, 10**6))
+def test_bytes_with_one_wrong_bit_are_made_again(
+    tmp_path_factory: pytest.TempPathFactory, kept: bytes, flipped: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        assert paths.cached("kind", "key", lambda: kept) == kept
+        path = paths.cache_dir() / "kind" / "key"
+        content = bytearray(path.read_bytes())
+        content[flipped // 8 % len(content)] ^= 1 << flipped % 8
+        path.write_bytes(content)
+        assert paths.cached("kind", "key", lambda: b"again") == b"again"
+
+
+def test_a_binary_for_an_architecture_is_compiled_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """CuPy and its NVRTC played by stand-ins: the key has the text, the options and the compiler's version."""
+    loaded: list[bytes] = []
+    compiled: list[tuple[str, ...]] = []
+    version = [12, 9]
+
+    class Module:
+        def __init__(self, path: str) -> None:
+            loaded.append(Path(path).read_bytes())
+
+        def compile(self) -> None: ...
+
+    nvrtc = SimpleNamespace(
+        NVRTCError=RuntimeError,
+        getVersion=lambda: tuple(version),
+        createProgram=lambda text, *_: text,
+        compileProgram=lambda text, options: compiled.append((text, *options)),
+        getCUBIN=lambda text: f"cubin {len(compiled)} of {text}".encode(),
+    )
+    for name, module in (
+        ("cupy", SimpleNamespace(RawModule=Module)),
+        ("cupy_backends", SimpleNamespace()),
+        ("cupy_backends.cuda", SimpleNamespace()),
+        ("cupy_backends.cuda.libs", SimpleNamespace(nvrtc=nvrtc)),
+    ):
+        monkeypatch.setitem(sys.modules, name, module)
+    for text, options in (
+        ("a", ["-arch=sm_90a"]),
+        ("a", ["-arch=sm_90a"]),
+        ("a", ["-arch=sm_100a"]),
+        ("b", ["-arch=sm_90a"]),
+    ):
+        cuda._module_for_architecture(text, options)
+    assert [text for text, *_ in compiled] == ["a", "a", "b"] and loaded[0] == loaded[1] == b"cubin 1 of a"
+    version[1] = 10
+    cuda._module_for_architecture("a", ["-arch=sm_90a"])
+    assert len(compiled) == 4
+    for path in (folder / "cubin").iterdir():
+        path.write_bytes(path.read_bytes()[:-1])
+    cuda._module_for_architecture("b", ["-arch=sm_90a"])
+    assert len(compiled) == 5 and loaded[-1] == b"cubin 5 of b"
 
 
 def test_without_a_folder_nothing_is_kept_and_nothing_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

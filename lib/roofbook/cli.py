@@ -9,6 +9,7 @@ import click
 
 from .devices.backends import BACKENDS, OPENCL
 from .errors import Failed, UsageError, plain_ctrl_c
+from .terminal import say
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,7 +49,7 @@ def main() -> None:
     except Failed as error:
         _stop(f"error: {error}", 1)
     except (KeyboardInterrupt, click.Abort):
-        _stop("stopped; what was finished is in the store, and the same command goes on from there", 130)
+        _stop("stopped; finished measurements are in the store, and the same command continues from there", 130)
     except click.ClickException as error:
         command = next((name for name in sys.argv[1:] if name in app.commands), "")
         _stop(f"error: {error.format_message()} (`{f'roofbook {command}'.strip()} --help` says more)", 2)
@@ -69,7 +70,7 @@ def devices() -> None:
         raise UsageError("no device: `pip install 'pyopencl[pocl]'` brings one for the CPU")
     for device in found:
         units = f", {device.compute_units} compute units" if device.kind == "gpu" else ""
-        print(f"{device.spec:10} {device.kind}  {device.name}{units} ({device.identity()['platform']})")
+        say(f"{device.spec:10} {device.kind}  {device.name}{units} ({device.identity()['platform']})", hang=16)
 
 
 @app.command()
@@ -80,9 +81,9 @@ def labs() -> None:
 
     for name in all_labs.names():
         lab = all_labs.get(name)
-        print(f"{name:10} {lab.title}: {len(lab.ladder)} variants, {len(lab.peers)} peers")
+        say(f"{name:10} {lab.title}: {len(lab.ladder)} variants, {len(lab.peers)} peers", hang=11)
         for scale in SCALES:
-            print(f"           {scale:10} {', '.join(case.name for case in lab.cases(scale))}")
+            say(f"           {scale:10} {', '.join(case.name for case in lab.cases(scale))}", hang=22)
 
 
 @app.command()
@@ -92,7 +93,7 @@ def labs() -> None:
 @RESULTS
 @click.option("-p", "--parameter", nargs=2, multiple=True, metavar="NAME VALUE", help="Any parameter; may be repeated.")
 def run(lab: str, scale: str, device: str, results: str, parameter: tuple[tuple[str, str], ...]) -> None:
-    """Measure what is not fresh, print the ladder.
+    """Measure what is not fresh, and print the ladder.
 
     Executes the notebook of LAB, a name from `roofbook labs`. For two variants on one case:
 
@@ -110,7 +111,7 @@ def run(lab: str, scale: str, device: str, results: str, parameter: tuple[tuple[
     page = execute.execute(root, root / "experiments" / f"{lab}.ipynb", given)
     for case in experiment.cases:
         print(experiment.ladder(case.name).text, end="\n\n")
-    print(f"The executed notebook: {page.relative_to(root)}; `roofbook build` renders it.")
+    say(f"The executed notebook: {page.relative_to(root)}; `roofbook build` renders it.")
 
 
 def _literal(text: str) -> Any:
@@ -130,23 +131,23 @@ def _literal(text: str) -> Any:
 @click.option("--scale", help=f"{SCALES}.  [default: that of the lab's page, else quick]")
 @click.option("--device", help=f"{DEVICES}.  [default: that of the lab's page, else auto]")
 @click.option("--results", help="The folder of the store.  [default: that of the lab's page, else results]")
-@click.option("--page/--no-page", default=True, show_default=True, help="Make the lab's page again.")
+@click.option("--page/--no-page", default=True, show_default=True, help="Rebuild the lab's page.")
 def rerun(
     lab: str, variant: str, case: str, scale: str | None, device: str | None, results: str | None, page: bool
 ) -> None:
-    """Measure one cell again, and keep it.
+    """Repeat one measurement, and keep it.
 
-    Appends a row for VARIANT on CASE to the store, and makes the page of LAB again if it shows this cell:
+    Appends a row for VARIANT on CASE to the store, and rebuilds the page of LAB if it shows this measurement:
 
     \b
       roofbook rerun lbm fused 128x128
     """
+    from .analysis.sentences import time_text
     from .book import execute, fragments, site
     from .book.experiment import Experiment
     from .measure.progress import Reporter
     from .measure.schedule import bring_up_to_date
     from .paths import project_root
-    from .report.prose import time_text
 
     root = project_root()
     notebook = root / "experiments" / f"{lab}.ipynb"
@@ -165,26 +166,58 @@ def rerun(
         )
     finally:
         tell.end()
-    print(done)
+    say(str(done))
     now = experiment.plan()[0]
     if now.state == "failed":
         raise Failed(f"{variant} on {case}: {now.why}")
-    print(f"{variant} on {case}: {time_text(experiment.rows, variant, case)} per {experiment.lab.unit}")
+    say(f"{variant} on {case}: {time_text(experiment.data.rows, variant, case)} per {experiment.lab.unit}")
     if not page:
         return
-    if not shown:
-        print("There is no page to show it yet; `roofbook build` makes one")
+    if not shown or not execute.page_of(root, notebook).exists():
+        say("There is no page to show it yet; `roofbook build` makes one")
         return
     whole = Experiment(lab, shown, root)
     planned = whole.plan()
     if whole.store.root != experiment.store.root or now.cell_key not in {cell.cell_key for cell in planned}:
-        print(f"The page of {lab} does not show this cell: it was made with {_said(shown)}")
+        say(f"The page of {lab} does not show this measurement: it was made with {_said(shown)}")
         return
     due = sum(cell.state != "fresh" for cell in planned)
-    print(f"Making the page again{f'; {due} more of its cells are not fresh, and measured' if due else ''}")
+    say(f"Rebuilding the page{f'; {due} more of its measurements are not fresh, and are taken now' if due else ''}")
     execute.execute(root, notebook, shown)
     fragments.renew(root)
-    print(site.build(root))
+    say(str(site.build(root)))
+
+
+@app.command()
+@click.argument("out", type=click.Path(path_type=Path))
+@click.option("--lab", "labs", multiple=True, help="A lab, or peaks; may be repeated.  [default: peaks, then all]")
+@click.option("--device", "devices", multiple=True, help="A device; may be repeated.  [default: one of each kind]")
+@click.option("--scale", "scales", multiple=True, help=f"{SCALES}; may be repeated.  [default: published and large]")
+@click.option("--case", "cases", multiple=True, help="A case; may be repeated. All without it.")
+@click.option("--variant", "variants", multiple=True, help="A variant; may be repeated. All without it.")
+@click.option("--sweeps/--no-sweeps", default=True, show_default=True, help="Measure also points of sweeps and series.")
+@click.option("--host/--no-host", default=True, show_default=True, help="Measure also what runs on the host's CPU.")
+@click.option("--budget", default=0.5, show_default=True, help="Seconds of samples a cell.")
+@click.option(
+    "--limit",
+    default=150.0,
+    show_default=True,
+    type=click.FloatRange(min=0, min_open=True),
+    help="Seconds that one run may take; what takes longer becomes a row that says so.",
+)
+@click.option("--remeasure", is_flag=True, help="Measure also what OUT holds already.")
+def record(out: Path, **options: Any) -> None:
+    """Measure this machine's devices, to send them in.
+
+    Peaks, labs and peers on each device: prints the ladders, leaves Parquet files in OUT/recorded. `results/record.sh OUT`
+    installs first what that needs.
+
+    \b
+      roofbook record OUT --lab lbm --case 128x128
+    """
+    from .book import record_device
+
+    record_device.record(out, **options)
 
 
 @app.command()
@@ -194,12 +227,12 @@ def rerun(
 @SCALE
 @DEVICE
 @RESULTS
-@click.option("--remeasure", is_flag=True, help="Count also what is counted already.")
+@click.option("--remeasure", is_flag=True, help="Count again what is already counted.")
 def profile(lab: str, variant: str, case: str, scale: str, device: str, results: str, remeasure: bool) -> None:
-    """Have a GPU's hardware counters count a variant.
+    """Read a GPU's hardware counters for a variant.
 
-    By NVIDIA's ncu, on a CUDA device: DRAM, L2 and L1 bytes, instructions, occupancy and the limiting unit, kept as a row
-    of the store. With `all` for VARIANT, those of every step and peer that runs there:
+    Uses NVIDIA's ncu, on a CUDA device: DRAM, L2 and L1 bytes, instructions, occupancy and the limiting unit, kept as a row
+    of the store. With `all` for VARIANT, reads those of every step and peer that runs there:
 
     \b
       roofbook profile lbm all 128x128
@@ -225,7 +258,7 @@ def profile(lab: str, variant: str, case: str, scale: str, device: str, results:
     finally:
         tell.end()
     print(experiment.counters(case).text)
-    print(done)
+    say(str(done))
     now = ncu.plan(known, size, chosen, experiment.device, store, policy)
     if variant != "all" and now[0].state == "failed":
         raise Failed(f"{variant} on {case}: {now[0].why}")
@@ -237,12 +270,12 @@ def profile(lab: str, variant: str, case: str, scale: str, device: str, results:
 @DEVICE
 @RESULTS
 def explain(lab: str, scale: str, device: str, results: str) -> None:
-    """Say of each cell of LAB whether it is fresh, and why not."""
+    """Say whether each measurement of LAB is fresh, and if not, why."""
     from .book.experiment import Experiment
     from .report import states
 
     experiment = Experiment(lab, {"scale": scale, "device": device, "results": results})
-    print(states([cell.row() for cell in experiment.plan()], f"Cells of {lab} on {experiment.device.name}").text)
+    print(states([cell.row() for cell in experiment.plan()], f"Measurements of {lab} on {experiment.device.name}").text)
 
 
 @app.command()
@@ -251,7 +284,7 @@ def explain(lab: str, scale: str, device: str, results: str) -> None:
 def diff(lab: str, variant: str) -> None:
     """Show what a kernel changes over its parent.
 
-    Both have their knobs expanded: what is compared is what will be compiled.
+    Both have their knobs expanded: the diff is of the source that is compiled.
 
     \b
       roofbook diff lbm fused
@@ -267,7 +300,10 @@ def diff(lab: str, variant: str) -> None:
     if chosen.source and parent.source:
         text = chosen.source.diff(parent.source, (parent.name, chosen.name))
     differs = ", ".join(chosen.differs)
-    print(text or f"The kernel is the same as in {parent.name}; what differs: {differs}. {chosen.change}")
+    if text:
+        print(text)
+    else:
+        say(f"The kernel is the same as in {parent.name}; what differs: {differs}. {chosen.change}")
 
 
 @app.command()
@@ -279,7 +315,7 @@ def diff(lab: str, variant: str) -> None:
 def show(lab: str, variant: str, dialect: str | None) -> None:
     """Print a kernel as plain OpenCL C or CUDA C++.
 
-    It is just what the compiler gets, fit to paste elsewhere:
+    Exactly what the compiler gets, ready to paste elsewhere:
 
     \b
       roofbook show lbm fused --as cuda
@@ -296,33 +332,39 @@ def show(lab: str, variant: str, dialect: str | None) -> None:
 
 
 @app.command()
-@click.option("--execute", "fresh", is_flag=True, help="Execute every notebook again, also those up to date.")
+@click.option("--execute", "fresh", is_flag=True, help="Execute every notebook again, even if up to date.")
 @click.option("--scale", help=f"{SCALES}.  [default: as each page was made last, else quick]")
 @click.option("--device", help=f"{DEVICES}.  [default: as each page was made last, else auto]")
 def build(fresh: bool, scale: str | None, device: str | None) -> None:
-    """Make the pages that are not up to date, and the site."""
+    """Make the pages that are not up to date, and the site.
+
+    Says of each what has changed.
+    """
     from .book import execute, fragments, recorded_html, site
+    from .book.dependencies import Dependencies
     from .book.experiment import check
+    from .book.manifest import because
     from .paths import project_root
 
     wanted = {name: value for name, value in (("scale", scale), ("device", device)) if value is not None}
     check(wanted)
     root = project_root()
-    due = {}
+    due, now = {}, Dependencies(root)
     for notebook in execute.notebooks(root):
         parameters = {"scale": "quick", "device": "auto", **wanted}
         if not wanted:
             parameters = execute.parameters_of(root, notebook) or parameters
-        if fresh or execute.stale(root, notebook, parameters):
-            due[notebook] = parameters
-    if due:
-        print("Drawing what is on record", flush=True)
+        changed = execute.stale(root, notebook, parameters, now)
+        if fresh or changed:
+            due[notebook] = parameters, because(changed) or "as asked"
+    if due and recorded_html.stale(root):
+        say("Drawing what is recorded of other devices")
         recorded_html.draw(root)
-    for notebook, parameters in due.items():
-        print(f"Executing {notebook.name} with {_said(parameters)}", flush=True)
+    for notebook, (parameters, why) in due.items():
+        say(f"Executing {notebook.name} with {_said(parameters)}: {why}")
         execute.execute(root, notebook, parameters)
     fragments.renew(root)
-    print(f"The book is built: {site.build(root, progress=print)}")
+    say(f"The book is built: {site.build(root, progress=say)}")
 
 
 @app.command()
@@ -330,15 +372,16 @@ def build(fresh: bool, scale: str | None, device: str | None) -> None:
 @click.argument("case")
 @click.option("--out", required=True, type=click.Path(path_type=Path), help="A file, .svg or .png.")
 @click.option("--on", help="A device's name in the store, such as nvidia-h200.  [default: that of the newest run]")
-@click.option("--only", multiple=True, help="A variant; may be repeated. All of the ladder without it.")
+@click.option("--only", multiple=True, help="A variant; may be repeated.  [default: the whole ladder]")
 @SCALE
 @RESULTS
 def chart(lab: str, case: str, out: Path, on: str | None, only: tuple[str, ...], scale: str, results: str) -> None:
-    """Draw a ladder, of any device in the store.
+    """Draw a ladder, for any device in the store.
 
     \b
       roofbook chart lbm 128x128 --out ladder.svg
     """
+    from .analysis.case_data import CaseData
     from .errors import one_of
     from .paths import project_root
     from .report import ladder_chart
@@ -358,7 +401,7 @@ def chart(lab: str, case: str, out: Path, on: str | None, only: tuple[str, ...],
     on = on or known[-1]
     mine = rows[rows["run"].isin(rows[rows["device"] == on]["run"])]  # with what ran on its host meanwhile
     name = of_ladder[of_ladder["device"] == on]["device_name"].iloc[-1]
-    drawing = ladder_chart(mine, order, case=case, base=found.base, title=f"{found.title}, {case}, on {name}")
+    drawing = ladder_chart(CaseData(mine, order, case, found.base), f"{found.title}, {case}, on {name}")
     try:
         drawing.save(out)
     except OSError as error:
@@ -366,17 +409,18 @@ def chart(lab: str, case: str, out: Path, on: str | None, only: tuple[str, ...],
 
 
 @app.command()
-@click.option("--lab", "names", multiple=True, help="A lab; may be repeated. All without it.")
+@click.option("--lab", "names", multiple=True, help="A lab; may be repeated.  [default: all]")
 @click.option("--on", help="A device's name in the store, such as nvidia-h200.  [default: all devices]")
 @RESULTS
 def claims(names: tuple[str, ...], on: str | None, results: str) -> None:
     """Print what the reports claim, and our verdicts.
 
-    Then the cells behind each claim, and the command that measures them again.
+    Then the measurements behind each claim, and the command that repeats them.
 
     \b
       roofbook claims --lab lbm
     """
+    from .analysis.publication import publication
     from .analysis.verdicts import judged
     from .book.fragments import verdicts
     from .errors import one_of
@@ -386,12 +430,14 @@ def claims(names: tuple[str, ...], on: str | None, results: str) -> None:
 
     store = Store(project_root() / results)
     chosen = [all_labs.get(name) for name in names or all_labs.names()]
-    found = {lab.name: judged(lab, store) for lab in chosen if names or lab.claims}
+    found = {lab.name: judged(lab, store) for lab in chosen if names or publication(lab).evidence}
     known = sorted({place.device for lines in found.values() for line in lines for place in line.outcomes})
     if on and on not in known:
         if not known:
-            raise UsageError("no cell behind a claim was measured yet; `roofbook run LAB --scale published` does it")
-        raise one_of("device with cells behind a claim", on, known)
+            raise UsageError(
+                "no measurement behind a claim was taken yet; `roofbook run LAB --scale published` does it"
+            )
+        raise one_of("device with measurements behind a claim", on, known)
     for name, lines in found.items():
         for table in verdicts(all_labs.get(name), lines, on):
             print(table.text, end="\n\n")
@@ -407,8 +453,8 @@ def claims(names: tuple[str, ...], on: str | None, results: str) -> None:
 def compare(lab: str, case: str, on: tuple[str, ...], results: str) -> None:
     """Print a case of LAB on several devices.
 
-    The times of each device and backend in the store, and how many times as fast one is as another. With --on those of these
-    devices, and the ratios of the first to each other:
+    Shows the times of each device and backend in the store, and how many times as fast one is as another. --on chooses the
+    devices; ratios then compare the first with each of the others:
 
     \b
       roofbook compare lbm 128x128 --on nvidia-h200/opencl --on nvidia-h200/cuda
@@ -425,13 +471,13 @@ def compare(lab: str, case: str, on: tuple[str, ...], results: str) -> None:
 @app.command()
 @LAB
 @click.option("--data-dir", help="The folder of the training and test images.  [default: the cache, or by download]")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Another seed, other weights.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the weights.")
 @click.option("--epochs", type=click.IntRange(1), default=60, show_default=True, help="Passes over the images.")
 @click.option("--out", type=click.Path(path_type=Path), help="An .npz file.  [default: the weights that the lab uses]")
 def train(lab: str, data_dir: str | None, seed: int, epochs: int, out: Path | None) -> None:
-    """Make the weights of a lab's network again.
+    """Train the weights of a lab's network again.
 
-    Takes minutes on two cores, no GPU, and says the accuracy that was reached:
+    Takes minutes on two cores without a GPU, and prints the accuracy:
 
     \b
       roofbook train lenet --data-dir fashion-mnist
@@ -445,7 +491,7 @@ def train(lab: str, data_dir: str | None, seed: int, epochs: int, out: Path | No
         raise one_of("lab with weights", lab, trainable)
     made = importlib.import_module(f".labs.{lab}.train", __package__)
     try:
-        print(made.make(data_dir, seed, epochs, out, lambda line: print(line, flush=True)))
+        say(made.make(data_dir, seed, epochs, out, say))
     except KeyboardInterrupt:
         _stop("stopped; no weights were written", 130)
 
@@ -471,11 +517,11 @@ def serve(port: int) -> None:
 def export(sql: str, out: Path | None, results: str) -> None:
     """Write the rows of the store, or an SQL query.
 
-    The views are cells, published and claims; without SQL it is all of cells. Lists are JSON in a CSV. Of a cell whose
-    role is profile the time is one under a profiler.
+    The views are cells (one row per measurement), published and claims; the default is all of cells. Lists are JSON in a
+    CSV. Rows whose role is profile have times under a profiler.
 
     \b
-      roofbook export "select variant, median(list_min(samples_s)) from cells group by all"
+      roofbook export "select variant, count(*) from cells group by all"
       roofbook export --out cells.parquet
     """
     from .paths import project_root

@@ -48,20 +48,30 @@ def cache_dir() -> Path:
 
 
 def cached_text(kind: str, key: str, make: Callable[[], str]) -> str:
-    """The text that `make` makes, or what it made for the same key before. A file that is not whole is made again.
+    """The text that `make` makes, or what it made for the same key before: as `cached` keeps bytes."""
+    return cached(kind, key, lambda: make().encode()).decode()
 
-    Where the folder cannot be written or read, nothing is kept.
+
+def cached(kind: str, key: str, make: Callable[[], bytes]) -> bytes:
+    """The bytes that `make` makes, or what it made for the same key before. A file that is not whole is made again.
+
+    key: letters and digits, the name of the file. Where the folder cannot be written or read, nothing is kept.
     """
     path = cache_dir() / kind / key
-    with contextlib.suppress(OSError, UnicodeDecodeError):
-        found, _, kept = path.read_text(encoding="utf-8").partition("\n")
+    with contextlib.suppress(OSError):
+        found, _, kept = path.read_bytes().partition(b"\n")
         if found == _digest(kept):
             return kept
     made = make()
     with contextlib.suppress(OSError):
-        write_whole(path, f"{_digest(made)}\n{made}")
+        write_whole(path, _digest(made) + b"\n" + made)
     return made
 
 
-def _digest(kept: str) -> str:
-    return hashlib.sha256(kept.encode()).hexdigest()
+def cache_key(*parts: str) -> str:
+    """A key that other parts do not have."""
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def _digest(kept: bytes) -> bytes:
+    return hashlib.sha256(kept).hexdigest().encode()

@@ -20,9 +20,8 @@ from hypothesis import strategies as st
 
 from roofbook.analysis import comparison, verdicts
 from roofbook.analysis.comparison import Comparison, Pair
-from roofbook.analysis.evidence import of_host
+from roofbook.analysis.places import Place, of_host
 from roofbook.analysis.readings import Ratio
-from roofbook.analysis.verdicts import Place
 from roofbook.book import fragments, site
 from roofbook.errors import UsageError
 from roofbook.measure import stats
@@ -84,8 +83,8 @@ def test_each_place_has_its_time_with_its_interval_and_each_pair_its_ratio(tmp_p
     assert time.seconds == pytest.approx(1e-5, rel=1e-3) and time.low < time.seconds < time.high and time.note == ""
     backends, processors = found.ratios
     assert (str(backends), str(processors)) == (
-        "NVIDIA H200: OpenCL against CUDA",
-        "NVIDIA H200, OpenCL against A CPU, OpenCL",
+        "NVIDIA H200: OpenCL vs CUDA",
+        "NVIDIA H200, OpenCL vs A CPU, OpenCL",
     )
     ratio = found.ratios[backends]["fused"]
     assert ratio.estimate == pytest.approx(2) and ratio.low < 2 < ratio.high and ratio.how == "across runs"
@@ -266,7 +265,7 @@ def compared(kept: Store) -> list[Comparison]:
 def test_the_table_has_a_column_a_place_and_a_pair(tmp_path: Path) -> None:
     (_, case, _) = compared(small(tmp_path))
     table = report.comparison(case)
-    lines = {line.split("  ")[0]: line.replace("\u202f", " ") for line in table.text.splitlines()}
+    lines = {line.split("  ")[0]: line.replace("\u202f", " ") for line in table.fitted(400).splitlines()}
     assert table.caption == "Lattice Boltzmann, 128x128: time per step in µs"
     assert re.search(r" 10\.0 \[.+\] +20\.0 \[.+\] +400 \[.+\] +70\.3 \(Tesla P100\) +faster 2\.00 ", lines["fused"])
     assert re.search(r"failed: out of <memory> +10\.0 .* not measured ", lines["tree"])
@@ -298,7 +297,7 @@ def test_the_data_is_json_of_all_cells_and_its_script_ends_where_it_should(tmp_p
         and numbers[1] < numbers[0] < numbers[2]
     )
     assert case["cells"]["tree"]["1"] == ["failed: out of <memory>"]
-    assert case["ratios"]["soa"]["1/0"][0] == "slower" and case["pairs"]["1/0"] == "NVIDIA H200: OpenCL against CUDA"
+    assert case["ratios"]["soa"]["1/0"][0] == "slower" and case["pairs"]["1/0"] == "NVIDIA H200: OpenCL vs CUDA"
 
 
 def test_no_name_of_a_variant_would_break_the_address_that_lists_them() -> None:
@@ -311,24 +310,27 @@ def roofbook(tmp_path: Path, command: Any) -> Any:
     return partial(command, "compare", "--results", str(tmp_path))
 
 
-def test_the_command_prints_all_places_or_those_asked_for(roofbook: Any, tmp_path: Path) -> None:
+def test_the_command_prints_all_places_or_those_asked_for(
+    roofbook: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
     assert roofbook("lbm", GRID)[::2] == (
         2,
         "error: lbm was not measured at scale published or large yet; `roofbook run lbm --scale published` does it\n",
     )
     small(tmp_path)
     code, out, err = roofbook("lbm", GRID)
-    assert (code, err) == (0, "") and "A CPU, OpenCL" in out and "NVIDIA H200: OpenCL against CUDA" in out
+    assert (code, err) == (0, "") and "A CPU, OpenCL" in out and "NVIDIA H200: OpenCL vs CUDA" in out
     code, out, _ = roofbook("lbm", GRID, "--on", "nvidia-h200/cuda", "--on", "a-cpu")
-    assert code == 0 and "NVIDIA H200, CUDA against A CPU, OpenCL" in out and "NVIDIA H200, OpenCL" not in out
+    assert code == 0 and "NVIDIA H200, CUDA vs A CPU, OpenCL" in out and "NVIDIA H200, OpenCL" not in out
     code, out, _ = roofbook("lbm", GRID, "--on", "nvidia-h200")
-    assert code == 0 and "against" in out and "A CPU" not in out
-    assert roofbook("lbm", GRID, "--on", "nvidia-h20")[2].startswith("error: unknown device on record 'nvidia-h20'; ")
-    assert roofbook("lbm", "12x128")[2].startswith("error: unknown case on record '12x128'; valid: 128x128, 256x256")
+    assert code == 0 and " vs " in out and "A CPU" not in out
+    assert roofbook("lbm", GRID, "--on", "nvidia-h20")[2].startswith("error: unknown recorded device 'nvidia-h20'; ")
+    assert roofbook("lbm", "12x128")[2].startswith("error: unknown recorded case '12x128'; valid: 128x128, 256x256")
 
 
 def test_a_case_that_is_not_on_record_is_an_error_of_the_library_too(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="case on record"):
+    with pytest.raises(UsageError, match="recorded case"):
         comparison.on_case(registry.get("lbm"), small(tmp_path), "1024x1024")
 
 
@@ -495,7 +497,8 @@ def test_without_a_script_every_number_stands_in_the_tables(browser: Any, page: 
     opened = context.new_page()
     opened.goto(page)
     assert (
-        not opened.locator("#devices-pick").is_visible() and opened.get_by_text("To pick takes JavaScript").is_visible()
+        not opened.locator("#devices-pick").is_visible()
+        and opened.get_by_text("This form needs JavaScript").is_visible()
     )
     assert "faster 2.00" in opened.content().replace("</td>", "").replace(" <small>", " ")
     context.close()

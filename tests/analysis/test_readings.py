@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from roofbook import report
+from roofbook.analysis.case_data import CaseData
 from roofbook.analysis.readings import Ratio, newest
 from roofbook.errors import UsageError
 from roofbook.report.cells import ratio_cell
@@ -24,27 +25,27 @@ def test_the_newest_row_counts_even_when_it_failed() -> None:
 def test_ratio_above_one_is_faster_and_pairs_rounds() -> None:
     """The drift of 5 % is common to both rows of a round: only pairing makes 1 % visible."""
     side_by_side = frame(row("slow", 1.01e-3), row("fast", 1e-3, "slow"))
-    table = report.ladder(side_by_side, ["slow", "fast"], case="256x256", base="slow")
+    table = report.ladder(CaseData(side_by_side, ["slow", "fast"], "256x256", base="slow"))
     (ratio,) = table.frame[table.frame.variant == "fast"].to_dict("records")
     assert ratio["vs_parent"] == pytest.approx(1.01, rel=0.004) and not ratio["vs_parent_same"]
     assert ratio["vs_parent_how"] == "" and "faster" in line(table, "fast")
 
     shuffled = frame(row("slow", 1.01e-3), row("fast", 1e-3, "slow", rounds=list(reversed(range(20)))))
-    assert report.ladder(shuffled, ["fast"], case="256x256").frame.vs_parent_same[0]
+    assert report.ladder(CaseData(shuffled, ["fast"], "256x256")).frame.vs_parent_same[0]
 
     apart = frame(row("slow", 1.01e-3), row("fast", 1e-3, "slow", run="20260102T100000Z-bbbbbb"))
-    table = report.ladder(apart, ["slow", "fast"], case="256x256", base="slow")
+    table = report.ladder(CaseData(apart, ["slow", "fast"], "256x256", base="slow"))
     assert "across runs" in line(table, "fast") and "same" in line(table, "fast")
 
 
 def test_a_ratio_of_rows_timed_otherwise_says_so() -> None:
     rows = frame(row("a", 1e-3), row("b", 1e-4, "a", timed="kernel", policy='{"l2":"cold"}'))
-    assert "other policy, other timed" in line(report.ladder(rows, ["a", "b"], case="256x256", base="a"), "b")
+    assert "other policy, other timed" in line(report.ladder(CaseData(rows, ["a", "b"], "256x256", base="a")), "b")
 
 
 def test_same_only_where_the_interval_includes_one() -> None:
     rows = frame(row("a", 1e-3), row("b", 1e-3, "a"), row("c", 1.2e-3, "b"))
-    table = report.ladder(rows, ["a", "b", "c"], case="256x256", base="a")
+    table = report.ladder(CaseData(rows, ["a", "b", "c"], "256x256", base="a"))
     assert "same" in line(table, "b") and "same" not in line(table, "c") and "slower" in line(table, "c")
 
 
@@ -52,19 +53,19 @@ def test_same_only_where_the_interval_includes_one() -> None:
 def test_a_sample_that_is_no_time_is_refused(bad: float) -> None:
     samples = [0.1] * 9 + [bad]
     with pytest.raises(UsageError, match="samples_s"):
-        report.ladder(frame(row("a", 1e-3, samples_s=samples)), ["a"], case="256x256")
+        report.ladder(CaseData(frame(row("a", 1e-3, samples_s=samples)), ["a"], "256x256"))
 
 
 def test_unknown_case_lists_the_valid_ones() -> None:
     with pytest.raises(UsageError, match="256x256"):
-        report.ladder(lab_rows(), ORDER, case="512x512")
+        report.ladder(CaseData(lab_rows(), ORDER, "512x512"))
 
 
 def test_rows_read_the_same_after_parquet(tmp_path: Path) -> None:
     rows = lab_rows()
     rows.to_parquet(tmp_path / "rows.parquet")
     again = pd.read_parquet(tmp_path / "rows.parquet")
-    assert report.ladder(again, ORDER, case="256x256").html == report.ladder(rows, ORDER, case="256x256").html
+    assert report.ladder(CaseData(again, ORDER, "256x256")).html == report.ladder(CaseData(rows, ORDER, "256x256")).html
 
 
 @pytest.mark.parametrize(

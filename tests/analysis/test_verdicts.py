@@ -1,4 +1,6 @@
-"""The claims: each has its evidence, and a rule judges it by the rows of a store, which are made up here."""
+"""The published figures: every one loads, and a broken file is refused by line. The claims: each has its evidence, and a rule
+judges it by the rows of a store, which are made up here.
+"""
 
 import json
 import math
@@ -20,6 +22,8 @@ from hypothesis import strategies as st
 from roofbook import cli, report
 from roofbook.analysis import evidence, verdicts
 from roofbook.analysis.evidence import Finding
+from roofbook.analysis.places import of_host
+from roofbook.analysis.publication import publication
 from roofbook.book import fragments
 from roofbook.book.experiment import PARAMETERS
 from roofbook.spec import registry
@@ -152,7 +156,7 @@ def test_a_difference_is_claimed_only_of_an_interval_without_one(log: float, our
 PIECES = [
     pytest.param(registry.get(lab), name, piece, id=f"{lab}: {name} {at}")
     for lab in LABS
-    for name, pieces in registry.get(lab).claims.items()
+    for name, pieces in publication(registry.get(lab)).evidence.items()
     for at, piece in enumerate(pieces)
 ]
 
@@ -160,7 +164,7 @@ PIECES = [
 @pytest.mark.parametrize("lab", LABS)
 def test_every_claim_has_its_evidence_and_no_evidence_is_without_a_claim(lab: str) -> None:
     statements = published.claims(lab, RESULTS)
-    known = registry.get(lab).claims
+    known = publication(registry.get(lab)).evidence
     assert list(known) == statements["id"].tolist()
     for claim in statements.to_dict("records"):
         pieces, effects = known[claim["id"]], claim["effects"]
@@ -175,8 +179,8 @@ def test_every_claim_has_its_evidence_and_no_evidence_is_without_a_claim(lab: st
 def test_all_eighty_claims_have_evidence_and_a_lab_without_a_report_has_none() -> None:
     from roofbook.labs.peaks import LAB as peaks
 
-    assert sum(len(registry.get(lab).claims) for lab in LABS) == 80
-    assert peaks.claims == {}
+    assert sum(len(publication(registry.get(lab)).evidence) for lab in LABS) == 80
+    assert publication(peaks).evidence == {}
 
 
 @pytest.mark.parametrize(("lab", "name", "piece"), PIECES)
@@ -188,7 +192,7 @@ def test_the_cells_behind_a_claim_are_of_the_lab(lab: Lab, name: str, piece: evi
     assert case.name in [each.name for each in lab.cases(verdicts.SCALE)]
     assert piece.variants(lab), "something is compared"
     for variant in piece.variants(lab):
-        assert lab.skip_reason(lab.variant(variant), case) in (None, *_machine_skip_reasons(lab, variant))
+        assert lab.skip_reason(lab.variant(variant), case) in (None, *_machine_excuses(lab, variant))
     if isinstance(piece, evidence.Best | evidence.Extremes | evidence.Linear):
         points = evidence.points(lab, piece.axis)
         assert len(points) > 1
@@ -196,7 +200,7 @@ def test_the_cells_behind_a_claim_are_of_the_lab(lab: Lab, name: str, piece: evi
             assert set(piece.best) | set(piece.others) <= set(points) and not set(piece.best) & set(piece.others)
 
 
-def _machine_skip_reasons(lab: Lab, variant: str) -> tuple[str, ...]:
+def _machine_excuses(lab: Lab, variant: str) -> tuple[str, ...]:
     """Why a peer may lack here, which says nothing of the claim."""
     from roofbook.peers import pytorch
 
@@ -228,7 +232,7 @@ def test_the_parts_and_facts_behind_a_claim_are_told_by_a_run_on_the_cpu() -> No
         lab = registry.get(name)
         wanted: dict[str, set[str]] = {}
         facts: dict[str, set[str]] = {}
-        for pieces in lab.claims.values():
+        for pieces in publication(lab).evidence.values():
             for piece in pieces:
                 for variant, parts in _parts(piece).items():
                     wanted.setdefault(variant, set()).update(parts)
@@ -251,7 +255,7 @@ def test_the_parts_and_facts_behind_a_claim_are_told_by_a_run_on_the_cpu() -> No
 @pytest.mark.parametrize("lab", LABS)
 def test_the_command_measures_the_cells_again(lab: str) -> None:
     known = registry.get(lab)
-    for name, pieces in known.claims.items():
+    for name, pieces in publication(known).evidence.items():
         words = shlex.split(verdicts.command(known, pieces))
         if isinstance(pieces[0], evidence.NotTestable):
             assert words == []
@@ -283,7 +287,7 @@ HOST = "0123 Processor"
 def row(variant: str, seconds: float, lab: str = "convpool", **other: Any) -> dict[str, Any]:
     """A verified row of an H200 by CUDA at the published size; the host's rows are of its CPU."""
     known = registry.get(lab).variant(variant)
-    hosted = evidence.of_host(known)
+    hosted = of_host(known)
     place = ("a-cpu", "A CPU", "cpu", "opencl") if hosted else ("nvidia-h200", "NVIDIA H200", "gpu", "cuda")
     drift = 1 + 0.001 * np.sin(np.arange(12) + len(variant))
     machine = {"cpu": other.pop("cpu", HOST), "threads_usable": 8}
@@ -318,13 +322,13 @@ def test_an_empty_store_judges_nothing_and_still_lists_every_claim(tmp_path: Pat
     found = judge(tmp_path)
     assert len(found) == 16 and all(line.outcomes == {} for lines in found.values() for line in lines)
     table = report.claims([line for lines in found.values() for line in lines], "A lab")
-    assert table.text.count("not measured") == 16 and table.frame.empty
+    assert table.fitted(400).count("not measured") == 16 and table.frame.empty
 
 
 def test_a_claim_is_judged_by_its_cells(tmp_path: Path) -> None:
     found = judge(tmp_path, row("row-groups", 4.4e-3), row("filter-groups", 1e-3), row("lists", 1e-3))
     (grid,) = found["grid"]
-    assert (grid.claim, grid.effects) == ("one block a filter beats one block a filter row", (4.5,))
+    assert (grid.claim, grid.effects) == ("one block per filter beats one block per filter row", (4.5,))
     assert grid.variants == ("row-groups", "filter-groups") and list(map(str, grid.outcomes)) == ["NVIDIA H200, CUDA"]
     assert outcome(grid).verdict == "holds" and outcome(grid).found is not None
     assert outcome(found["sparse"][0]).verdict == "no difference"
@@ -403,7 +407,7 @@ def test_a_claim_with_several_numbers_has_a_verdict_on_each(tmp_path: Path) -> N
     assert [line.effects for line in found["bit-ops"]] == [(1.01,)] * 3
     (openacc,) = found["openacc"]
     assert openacc.effects == (0.098, 0.229, 0.591) and outcome(openacc).verdict == "not testable"
-    assert outcome(found["openmp"][0]) == verdicts.Outcome("not testable", why="it is about a CPU")
+    assert outcome(found["openmp"][0]) == verdicts.Outcome("not testable", why="the claim is about a CPU")
 
 
 # -- the tables, the command and the page ------------------------------------------------------------------------------
@@ -419,7 +423,7 @@ def measured(folder: Path) -> Path:
 def test_the_tables_show_published_and_ours_with_its_interval_and_the_cells_behind(tmp_path: Path) -> None:
     lines = verdicts.judged(registry.get("convpool"), Store(measured(tmp_path)))
     table = report.claims(lines, "A lab")
-    text = {line.split("  ")[0]: line for line in table.text.replace("\u202f", " ").splitlines()}
+    text = {line.split("  ")[0]: line for line in table.fitted(400).replace("\u202f", " ").splitlines()}
     assert re.search(r"512x512x32x32-k3 +4\.5 +holds weaker 2\.00 \[[\d.]+, [\d.]+\]$", text["grid"])
     assert re.search(r" 0\.2 % +holds weaker 1\.00 %$", text["pool-kernel"])
     assert text["input-shared"].endswith("not measured (input-in-local failed: <no> memory)")
@@ -427,7 +431,7 @@ def test_the_tables_show_published_and_ours_with_its_interval_and_the_cells_behi
     assert any(re.match(r"NVIDIA H200, CUDA: 1\d not measured, ", note) for note in table.notes)
     frame = table.frame.set_index("id")
     assert frame.loc["grid", "verdict"] == "holds weaker" and frame.loc["grid", "ours"] == pytest.approx(2, rel=0.01)
-    behind = report.behind(lines, {line.id: f"command of {line.id}" for line in lines}, "A lab").text
+    behind = report.behind(lines, {line.id: f"command of {line.id}" for line in lines}, "A lab").fitted(400)
     assert re.search(r"grid .* row-groups, filter-groups on 512x512x32x32-k3 .* command of grid\n", behind)
 
 
@@ -441,14 +445,15 @@ def test_the_command_prints_all_labs_or_one_and_all_devices_or_one(roofbook: Any
     code, out, err = roofbook()
     assert (code, err) == (0, "") and all(f"{registry.get(lab).title}: what the report claims" in out for lab in LABS)
     assert roofbook("--on", "nvidia-h200")[::2] == (
-        2, "error: no cell behind a claim was measured yet; `roofbook run LAB --scale published` does it\n",
+        2, "error: no measurement behind a claim was taken yet; `roofbook run LAB --scale published` does it\n",
     )  # fmt: skip
     measured(tmp_path)
     code, out, err = roofbook("--lab", "convpool", "--on", "nvidia-h200")
     assert (code, err) == (0, "") and "NVIDIA H200, CUDA" in out and "Lattice" not in out
-    assert "roofbook run convpool --scale published -p variants '[row-groups, filter-groups]'" in out
+    pasted = " ".join(out.replace("\\\n", "").split())
+    assert "roofbook run convpool --scale published -p variants '[row-groups, filter-groups]'" in pasted
     assert roofbook("--on", "nvidia-h100")[2].startswith(
-        "error: unknown device with cells behind a claim 'nvidia-h100'; "
+        "error: unknown device with measurements behind a claim 'nvidia-h100'; "
     )
     assert roofbook("--lab", "convpol")[2].startswith("error: unknown lab 'convpol'; valid: ")
 
@@ -461,7 +466,9 @@ def test_the_build_leaves_each_labs_verdicts_for_the_page_and_touches_none_that_
     made = sorted((root / "book" / "_generated").glob("*-claims.html"))
     assert [path.name for path in made] == [f"{lab}-claims.html" for lab in LABS]
     text = made[0].read_text()
-    assert text.count("<table") == 2 and "<details><summary>Convolution layer: the cells behind each claim" in text
+    assert (
+        text.count("<table") == 2 and "<details><summary>Convolution layer: the measurements behind each claim" in text
+    )
     for path in made:
         os.utime(path, (0, 0))
     measured(root / "results")

@@ -6,6 +6,7 @@ That it runs in this interpreter, is made once, and how a cell's error is told: 
 from __future__ import annotations
 
 import io
+import json
 import os
 import shutil
 import sys
@@ -16,17 +17,13 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from roofbook import paths
-from roofbook.book import execute, manifest
-from roofbook.devices import provenance
-from roofbook.devices.find import open_device
+from roofbook.book import execute
 from roofbook.errors import UsageError
 from roofbook.measure import progress
-from roofbook.spec import registry
 
 MEASURES = """
 import time
-from roofbook.progress import Reporter
+from roofbook.measure.progress import Reporter
 show = Reporter()
 for number in range(4):
     show("40x24 fused", f"sample {number}")
@@ -96,48 +93,43 @@ def test_a_notebook_that_is_not_there_is_named(tmp_path: Path) -> None:
         execute.execute(tmp_path, tmp_path / "demo.ipynb")
 
 
-def test_a_page_remembers_what_it_shows_and_not_what_was_done_to_make_it(tmp_path: Path, scratch: Path) -> None:
+def test_a_page_is_known_by_what_it_shows_and_not_by_what_was_done_to_make_it(tmp_path: Path, scratch: Path) -> None:
     demo = notebook(tmp_path, "1")
-    execute.execute(tmp_path, demo, {"scale": "test", "remeasure": True})
+    page = execute.execute(tmp_path, demo, {"scale": "test", "remeasure": True})
     assert execute.parameters_of(tmp_path, demo) == {"scale": "test"}
-    assert not execute.stale(tmp_path, demo, {"scale": "test"})
-    assert not execute.stale(tmp_path, demo, {"scale": "test", "remeasure": True})
+    assert execute.stale(tmp_path, demo, {"scale": "test"}) == []
+    assert execute.stale(tmp_path, demo, {"scale": "test", "remeasure": True}) == []
+    assert execute.stale(tmp_path, demo, {"scale": "quick"}) == ["parameters"]
     assert execute.parameters_of(tmp_path, tmp_path / "other.ipynb") == {}
+    demo.write_text(demo.read_text() + "\n")
+    assert execute.stale(tmp_path, demo, {"scale": "test"}) == ["notebook"]
+    page.unlink()
+    assert execute.stale(tmp_path, demo, {"scale": "test"}) == ["missing"]
+    assert execute.parameters_of(tmp_path, demo) == {"scale": "test"}, "as it was made last"
 
 
-def test_a_page_is_stale_when_anything_changes_that_makes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (lab,) = registry.names()[:1]
-    demo = notebook(tmp_path, "1", name=lab)
-    library = tmp_path / "lib"
-    shutil.copytree(paths.LIBRARY / "spec" / "dialect", library)
-    monkeypatch.setattr(manifest, "LIBRARY", library)
-    published = tmp_path / "results" / "published"
-    published.mkdir(parents=True)
-    seen = {manifest.source_key(tmp_path, demo, {})}
+def test_without_a_manifest_the_page_tells_its_parameters(tmp_path: Path, scratch: Path) -> None:
+    demo = notebook(tmp_path, "1")
+    page = execute.execute(tmp_path, demo, {"scale": "test", "remeasure": True, "cases": ["8x8"]})
+    shutil.rmtree(tmp_path / "_build")
+    assert execute.stale(tmp_path, demo, {"scale": "test", "cases": ["8x8"]}) == ["unknown"]
+    assert execute.parameters_of(tmp_path, demo) == {"scale": "test", "cases": ["8x8"]}
+    page.write_text("{")
+    assert execute.parameters_of(tmp_path, demo) == {}
 
-    def fresh() -> bool:
-        """Whether the key is one that was not met before."""
-        before = len(seen)
-        seen.add(manifest.source_key(tmp_path, demo, {}))
-        return len(seen) > before
 
-    assert not fresh()
-    (library / "new.k").touch()
-    assert fresh()
-    (library / "new.k").write_text("kernel")
-    assert fresh()
-    (published / "lbm.csv").write_text("figures")
-    assert fresh()
-    demo.write_text(demo.read_text() + " ")
-    assert fresh()
-    (library / "__pycache__").mkdir()
-    (library / "__pycache__" / "new.pyc").touch()
-    (library / ".hidden").touch()
-    assert not fresh()
-    was = provenance.environment
-    monkeypatch.setattr(provenance, "environment", lambda device: {**was(device), "python": "4.0"})
-    assert fresh()
-    other = open_device().spec
-    assert manifest.source_key(tmp_path, demo, {"device": other}) not in seen, "another word for the same device"
-    with pytest.raises(UsageError, match="unknown device"):
-        manifest.source_key(tmp_path, demo, {"device": "cuda:77"})
+def test_a_page_that_another_has_executed_there_is_made_again_with_its_parameters(
+    tmp_path: Path, scratch: Path
+) -> None:
+    demo = notebook(tmp_path, "1")
+    page = execute.execute(tmp_path, demo, {"scale": "test"})
+    left = page.read_bytes()
+    by_hand = execute.execute(tmp_path, demo, {"scale": "large"}, page=tmp_path / "by hand" / "demo.ipynb")
+    assert page.read_bytes() == left and execute.stale(tmp_path, demo, {"scale": "test"}) == [], "another path"
+    shutil.copy(by_hand, page)
+    assert execute.stale(tmp_path, demo, {"scale": "test"}) == ["edited"]
+    assert execute.parameters_of(tmp_path, demo) == {"scale": "large"}
+    failed = json.loads(page.read_text())
+    failed["metadata"]["papermill"]["exception"] = True
+    page.write_text(json.dumps(failed))
+    assert execute.parameters_of(tmp_path, demo) == {}, "what failed is not wanted again"

@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 import roofbook
+from roofbook.analysis.lab_data import Measured
 from roofbook.analysis.roofline import Peaks
 from roofbook.book import experiment as module
 from roofbook.book.experiment import PARAMETERS, Experiment
-from roofbook.book.view import Note
+from roofbook.book.page import Note
 from roofbook.devices import provenance
 from roofbook.errors import UsageError
 from roofbook.labs import peaks
@@ -24,7 +25,7 @@ from roofbook.measure import case_run
 from roofbook.measure import row as to_row
 from roofbook.report.html import Table
 from roofbook.spec import registry
-from roofbook.spec.lab import Lab, Measured, Series
+from roofbook.spec.lab import Lab, Series
 from roofbook.spec.source import Source
 
 QUICKLY = {"scale": "test", "budget_s": 1e-6}
@@ -151,13 +152,13 @@ def test_a_notebook_hands_over_its_own_names(tmp_path: Path) -> None:
 def test_what_is_fresh_is_not_measured_again_unless_asked(opened: Open) -> None:
     experiment = opened(variants=["sequential", "fused"])
     assert states(experiment) == {"sequential": "missing", "fused": "missing"}
-    assert "2 cells measured; run " in experiment.measure()
+    assert "2 measurements taken; run " in experiment.measure()
     assert states(experiment) == {"sequential": "fresh", "fused": "fresh"}
-    assert {cell.state for cell in experiment._plan_of_ceilings()} == {"fresh"}
+    assert {cell.state for cell in experiment.plan_of_peaks()} == {"fresh"}
     before = len(experiment.store.query("select 1 from cells"))
-    assert "0 cells measured, 2 were fresh" in opened(variants=["sequential", "fused"]).measure()
+    assert "0 measurements taken, 2 were fresh" in opened(variants=["sequential", "fused"]).measure()
     assert len(experiment.store.query("select 1 from cells")) == before
-    assert "1 cell measured; run " in opened(variants=["fused"], remeasure=True).measure()
+    assert "1 measurement taken; run " in opened(variants=["fused"], remeasure=True).measure()
     assert len(experiment.store.query("select 1 from cells where variant = 'fused'")) == 2
     assert states(opened(variants=["fused"], seed=21)) == {"fused": "stale-code"}, "other inputs, another cell"
     assert states(opened(variants=["fused"], budget_s=1.0)) == {"fused": "fresh"}, "a budget says only when to stop"
@@ -173,7 +174,7 @@ def test_a_touched_kernel_is_stale_and_what_shares_nothing_with_it_is_not(
     experiment = opened(variants=["sequential", "fused"])
     assert states(experiment) == {"sequential": "fresh", "fused": "stale-code"}
     assert "kernel source changed since" in experiment.plan()[1].why
-    assert set(experiment.rows["variant"]) == {"sequential"}, "a time of other code is not shown"
+    assert set(experiment.data.rows["variant"]) == {"sequential"}, "a time of other code is not shown"
     experiment.measure()
     assert states(experiment) == {"sequential": "fresh", "fused": "fresh"}
 
@@ -190,7 +191,7 @@ def test_another_environment_makes_all_stale(opened: Open, monkeypatch: pytest.M
     experiment = opened(variants=["fused"])
     assert states(experiment) == {"fused": "stale-env"}
     assert "the driver changed: " in experiment.plan()[0].why and "-> 99.9" in experiment.plan()[0].why
-    assert "1 cell measured" in experiment.measure()
+    assert "1 measurement taken" in experiment.measure()
     assert states(experiment) == {"fused": "fresh"}
     monkeypatch.undo()
 
@@ -208,8 +209,8 @@ def test_ceilings_measured_at_one_scale_do_not_hide_those_of_another(
     second = opened(variants=["fused"], scale="quick", cases=["128x128"])
     second.measure()
     for experiment in (first, opened(variants=["fused"], scale="test"), second):
-        assert experiment.peaks and len(experiment._ceilings) == 4
-        assert experiment.bound(experiment.cases[0])
+        assert experiment.data.peaks and len(experiment.data.peak_rows) == 4
+        assert experiment.data.bounds(experiment.cases[0]).get("float32")
 
 
 def test_each_dtype_of_the_lab_has_its_bound_where_its_roof_was_measured(
@@ -220,11 +221,11 @@ def test_each_dtype_of_the_lab_has_its_bound_where_its_roof_was_measured(
     experiment = opened(variants=["fused", "soa"])
     ceilings = Peaks([(1e9, 1e12)], {"float32": 1e6, "float16": 4e6, "int8": 8e6})
     monkeypatch.setattr(Experiment, "peaks", ceilings)
-    case = experiment.case()
-    bounds = experiment.bounds(case)
+    case = experiment.data.case()
+    bounds = experiment.data.bounds(case)
     assert list(bounds)[:2] == ["float32", "float16"], "of the lab's dtypes, those with a roof"
     assert bounds["float32"].seconds == 4 * bounds["float16"].seconds == lab.work(case).flops / 1e6
-    assert experiment.bound(case) == bounds["float32"]
+    assert experiment.data.bounds(case).get("float32") == bounds["float32"]
     experiment.measure()
     shares = experiment.ladder().frame.set_index("variant").share
     assert shares["soa"] > 0 and shares["fused"] != shares["fused"], "no share of a roof that was not measured"
@@ -239,8 +240,8 @@ def test_what_moves_fewer_bytes_has_a_bound_of_its_own(opened: Open, lab: Lab, m
     """Populations in fp16 are half the bytes: by the bound of fp32 they would run above the roof."""
     experiment = opened(variants=["flat-grid", "half-storage"])
     monkeypatch.setattr(Experiment, "peaks", Peaks([(1e4, 1e9), (1e12, 1e6)], {"float32": 1e15}))
-    case = experiment.case()
-    bounds, halves = experiment.bounds(case), lab.variant("half-storage")
+    case = experiment.data.case()
+    bounds, halves = experiment.data.bounds(case), lab.variant("half-storage")
     part = lab.traffic(case, halves) / lab.work(case).bytes
     assert part == pytest.approx(37 / 73)
     assert bounds["half-storage"].seconds == pytest.approx(part * bounds["float32"].seconds)
@@ -263,13 +264,15 @@ def test_a_kernel_that_does_not_build_or_is_wrong_is_shown_with_its_reason_and_n
     change(lab, "soa", source=edited(tmp_path / "a", soa, "KERNEL", "nonsense KERNEL"))
     change(lab, "fused", source=edited(tmp_path / "b", fused, "omega * (EQ", "0.9f * omega * (EQ"))
     experiment = opened(variants=["sequential", "no-finish", "fused", "soa"])
-    assert "4 cells measured, 2 of them failed" in experiment.measure()
+    assert "4 measurements taken, 2 of them failed" in experiment.measure()
     assert states(experiment) == {"sequential": "fresh", "no-finish": "fresh", "fused": "failed", "soa": "failed"}
-    rows = experiment.rows.set_index("variant")
+    rows = experiment.data.rows.set_index("variant")
     assert rows.loc["fused", "reason"].startswith("wrong result: error ")
     assert rows.loc["soa", "reason"].startswith("does not build: ")
     assert [len(rows.loc[name, "samples_s"]) for name in ("fused", "soa")] == [0, 0]
-    assert experiment.seconds("fused", "40x24") is None and experiment.seconds("no-finish", "40x24")
+    assert experiment.data.measured.seconds("fused", "40x24") is None and experiment.data.measured.seconds(
+        "no-finish", "40x24"
+    )
 
     ladder = experiment.ladder().html
     lines = {name: line for line in ladder.split("<tr") for name in ("fused", "soa") if f">{name}<" in line}
@@ -281,15 +284,18 @@ def test_a_kernel_that_does_not_build_or_is_wrong_is_shown_with_its_reason_and_n
     chart = experiment.ladder_chart()
     for figure in (chart, experiment.bandwidth_chart()):
         assert (
-            "failed" in figure.html and "bit-neighbours – not on this case: a side is no power of two." in figure.html
+            "failed" in figure.html
+            and "bit-neighbours – not on this case: a side is not a power of two." in figure.html
         )
         assert "no-compute" not in figure.html, "a probe is no rung"
-    assert "(not measured)" in experiment.value("fused") and "(not measured)" in experiment.times("soa", "sequential")
+    assert "(not measured)" in experiment.data.measured.value(
+        "fused"
+    ) and "(not measured)" in experiment.data.measured.times("soa", "sequential")
 
     del lab.ladder  # the mended lab, the class's own
     mended = opened(variants=["sequential", "no-finish", "fused", "soa"])
     assert states(mended)["fused"] == states(mended)["soa"] == "stale-code"
-    assert "2 cells measured" in mended.measure()
+    assert "2 measurements taken" in mended.measure()
 
 
 def test_a_failed_cell_is_tried_again(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -298,7 +304,7 @@ def test_a_failed_cell_is_tried_again(opened: Open, monkeypatch: pytest.MonkeyPa
         experiment = opened(variants=["fused"])
         experiment.measure()
     assert states(experiment) == {"fused": "failed"}
-    assert "1 cell measured; run " in experiment.measure()
+    assert "1 measurement taken; run " in experiment.measure()
     assert states(experiment) == {"fused": "fresh"}
     assert "Nothing failed" in experiment.failed().html
 
@@ -307,11 +313,11 @@ def test_a_page_stands_without_ceilings(opened: Open, monkeypatch: pytest.Monkey
     monkeypatch.setattr(type(peaks.LAB), "check", lambda *_: (1.0, 0.5, "nothing"))
     experiment = opened(variants=["sequential", "fused"])
     experiment.measure()
-    assert experiment.peaks is None and experiment.bound(experiment.case()) is None
+    assert experiment.data.peaks is None and experiment.data.bounds(experiment.data.case()).get("float32") is None
     assert "Of the bound" not in experiment.ladder().html
     assert experiment.ceilings().html.count("failed: wrong result") == 4
-    assert "No roofline: a ceiling of this device has no verified time." in experiment.roofline().html
-    assert "No bandwidths: a ceiling of this device has no verified time." in experiment.bandwidth_chart().html
+    assert "No roofline: a peak of this device has no verified time." in experiment.roofline().html
+    assert "No bandwidths: a peak of this device has no verified time." in experiment.bandwidth_chart().html
 
 
 def test_papermill_hands_lists_over_as_text(opened: Open) -> None:
@@ -378,7 +384,7 @@ def test_what_runs_tell_of_themselves_is_shown(opened: Open, lab: Lab, monkeypat
     assert isinstance(parts, Table) and parts.frame.set_index("variant").loc["fused", "copy"] == pytest.approx(
         1e-4 / cells
     )
-    assert ">32<" in parts.html and "not on this case: a side is no power of two" in parts.html
+    assert ">32<" in parts.html and "not on this case: a side is not a power of two" in parts.html
     assert ">32<" in experiment.resources().html
     assert "kernels during 0.00" in experiment.timeline("fused").html
     with pytest.raises(UsageError, match="did you mean 'fused'"):
@@ -427,35 +433,40 @@ def test_cells_of_a_series_are_planned_once_after_those_of_the_ladder(opened: Op
 
 def test_a_series_is_measured_and_shown_and_leaves_the_ladder_as_it_is(opened: Open, widened: Lab) -> None:
     experiment = opened(variants=["sequential", "fused", "soa"])
-    assert "7 cells measured" in experiment.measure()
-    assert {cell.state for cell in experiment.plan()} == {"fresh"} and "0 cells measured" in experiment.measure()
-    assert set(experiment.rows["case"]) == {"40x24", "24x24", "56x24"}
+    assert "7 measurements taken" in experiment.measure()
+    assert {cell.state for cell in experiment.plan()} == {"fresh"} and "0 measurements taken" in experiment.measure()
+    assert set(experiment.data.rows["case"]) == {"40x24", "24x24", "56x24"}
     chart = experiment.series_chart("width").html
     assert ">fused<" in chart and ">soa<" in chart and ">width, cells<" in chart and WIDTHS.question in chart
-    assert "bit-neighbours – not on this case: a side is no power of two." in chart
+    assert "bit-neighbours – not on this case: a side is not a power of two." in chart
     table = experiment.crossings("width")
     assert table.frame["first"].tolist() == ["soa", "bit-neighbours"] and table.frame.at_start.notna().tolist() == [
         True,
         False,
     ]
-    assert "a side is no power of two" in table.rows[1].cells[2].title
+    assert "a side is not a power of two" in table.rows[1].cells[2].title
     assert "24x24" not in experiment.ladder().html and "24x24" not in experiment.steps("fused")
-    assert experiment.case().name == "40x24" and experiment.case("24x24").params["nx"] == 24
-    assert experiment.value("soa", "56x24") != "(not measured)" and experiment.seconds("soa", "56x24")
-    assert experiment.seconds("sequential", "56x24") is None and experiment.seconds("soa", "elsewhere") is None
+    assert experiment.data.case().name == "40x24" and experiment.data.case("24x24").params["nx"] == 24
+    assert experiment.data.measured.value("soa", "56x24") != "(not measured)" and experiment.data.measured.seconds(
+        "soa", "56x24"
+    )
+    assert (
+        experiment.data.measured.seconds("sequential", "56x24") is None
+        and experiment.data.measured.seconds("soa", "elsewhere") is None
+    )
     with pytest.raises(UsageError, match="unknown series 'height'; valid: width, again"):
         experiment.series_chart("height")
     with pytest.raises(UsageError, match="unknown case of this experiment '48x24'; valid: 40x24, 24x24, 56x24"):
-        experiment.case("48x24")
+        experiment.data.case("48x24")
 
 
 def test_a_cell_of_a_series_that_is_measured_by_itself_is_found_on_the_page(opened: Open, widened: Lab) -> None:
     one = opened(variants=["soa"], cases=["56x24"])
-    assert "1 cell measured" in one.measure()
+    assert "1 measurement taken" in one.measure()
     page = opened(variants=["fused", "soa"])
     fresh = [(cell.case.name, cell.variant.name) for cell in page.plan() if cell.state == "fresh"]
     assert fresh == [("56x24", "soa")] and one.plan()[0].cell_key in {cell.cell_key for cell in page.plan()}
-    assert page.seconds("soa", "56x24")
+    assert page.data.measured.seconds("soa", "56x24")
 
 
 def test_a_series_stands_with_nothing_measured(opened: Open, widened: Lab) -> None:
@@ -471,7 +482,7 @@ def test_a_sweep_s_figure_has_the_cases_of_the_ladder_alone(
     monkeypatch.setattr(widened, "series", lambda scale: (replace(WIDTHS, variants=tuple(points), against=()),))
     experiment = opened(variants=points)
     experiment.measure()
-    assert "24x24" in set(experiment.rows["case"])
+    assert "24x24" in set(experiment.data.rows["case"])
     assert ">24x24<" not in experiment.line_sweep("wg").html
 
 
@@ -480,13 +491,16 @@ def test_conclusions_may_ask_for_seconds_and_the_fastest_point(
 ) -> None:
     points = lab.sweeps[1].variants[:3]
     experiment = opened(variants=[variant.name for variant in points])
-    assert experiment.fastest_point("wg", "40x24") is None and experiment.seconds(points[0].name, "40x24") is None
-    assert experiment.fact(points[0].name, "40x24", "group") is None
+    assert (
+        experiment.data.measured.fastest_point("wg", "40x24") is None
+        and experiment.data.measured.seconds(points[0].name, "40x24") is None
+    )
+    assert experiment.data.measured.fact(points[0].name, "40x24", "group") is None
     experiment.measure()
-    assert experiment.fact(points[0].name, "40x24", "group") == points[0].point
-    assert experiment.fact(points[0].name, "40x24", "no such thing") is None
-    times = {variant.point: experiment.seconds(variant.name, "40x24") or 1e9 for variant in points}
-    assert experiment.fastest_point("wg", "40x24") == min(times, key=lambda point: times[point])
+    assert experiment.data.measured.fact(points[0].name, "40x24", "group") == points[0].point
+    assert experiment.data.measured.fact(points[0].name, "40x24", "no such thing") is None
+    times = {variant.point: experiment.data.measured.seconds(variant.name, "40x24") or 1e9 for variant in points}
+    assert experiment.data.measured.fastest_point("wg", "40x24") == min(times, key=lambda point: times[point])
     key = ("operational intensity", "128x128", "intensity")
 
     def counted(asked: Measured) -> dict[tuple[str, str, str], str]:

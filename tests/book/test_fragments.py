@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from roofbook.analysis.publication import publication
 from roofbook.book import fragments, front_page
+from roofbook.spec import registry
 from roofbook.store.parquet import Store
 
 from ..analysis.test_comparison import small
@@ -32,9 +34,13 @@ def test_the_fragments_come_with_the_first_record_and_go_with_the_last(unmeasure
     assert set(first) == MADE and (folder / "devices-cells.html").read_text().count("<details>") == 3
     fragments.renew(root)
     assert made() == first, "nothing has changed"
-    (folder / "made-from.json").write_text("{")  # as a build leaves it that is killed
+    text = (folder / "glance-ends.html").read_text()
+    (folder / "glance-ends.html").unlink()
     fragments.renew(root)
-    assert made() == first, "made again, and the same"
+    assert (folder / "glance-ends.html").read_text() == text
+    assert made() == {**first, "glance-ends.html": made()["glance-ends.html"]}, (
+        "what was deleted is made, and nothing else"
+    )
     for path in (root / "results" / "recorded").rglob("*.parquet"):
         path.unlink()
     fragments.renew(root)
@@ -47,15 +53,15 @@ def test_only_those_are_made_of_which_the_store_holds_something_new(
     root = unmeasured()
     made: list[str] = []
 
-    def noted(name: str) -> Callable[..., str]:
-        def make(*_: object) -> str:
+    def noted(name: str, result: object = "") -> Callable[..., object]:
+        def make(*_: object) -> object:
             made.append(name)
-            return ""
+            return result
 
         return make
 
-    monkeypatch.setattr(fragments, "_compare_devices", noted("compared"))
-    monkeypatch.setattr(fragments, "judged", lambda lab, store: [])
+    monkeypatch.setattr(fragments, "_devices_compared", noted("compared", ("", "", "")))
+    monkeypatch.setattr(fragments, "_verdicts", lambda lab, store: noted(lab.name)())
     monkeypatch.setattr(front_page, "ladders", noted("ladders"))
     monkeypatch.setattr(front_page, "ends", noted("ends"))
 
@@ -65,14 +71,15 @@ def test_only_those_are_made_of_which_the_store_holds_something_new(
         return made.copy()
 
     store = Store(root / "results")
-    assert renewed() == ["compared", "ladders", "ends"] and renewed() == []
+    claimed = [name for name in registry.names() if publication(registry.get(name)).evidence]
+    assert renewed() == ["compared", *claimed, "ladders", "ends"] and renewed() == []
     store.append([row(scale="quick")])
     assert renewed() == ["ends"] and renewed() == []
     store.append([row(scale="published", run="20260101T000000Z-0a1b2d")])
-    assert renewed() == ["compared", "ends"] and renewed() == []
+    assert renewed() == ["compared", "lbm", "ends"] and renewed() == []
     store.append([row("soa", scale="published", run="20260101T000000Z-0a1b2d")])
-    assert renewed() == ["compared", "ends"], "the same run, gone on after an interrupt"
+    assert renewed() == ["compared", "lbm", "ends"], "the same run, gone on after an interrupt"
     store.append([row(scale="large", run="20260101T000000Z-0a1b2e")], "recorded")
-    assert renewed() == ["compared", "ladders", "ends"] and renewed() == []
+    assert renewed() == ["compared", "lbm", "ladders", "ends"] and renewed() == []
     store.compact()
     assert renewed() == ["ends"], "the same runs in other files"

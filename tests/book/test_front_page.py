@@ -10,17 +10,17 @@ from typing import Any, cast
 
 import pytest
 
-from roofbook.analysis.verdicts import Place
+from roofbook.analysis.places import Place
+from roofbook.analysis.recorded import RecordedData
 from roofbook.book import front_page
-from roofbook.book.recorded import Record
 
 from ..analysis.test_comparison import CUDA, GRID, H200, OPENCL, POCL, row, store
 
 OTHER = replace(CUDA, device="another-gpu", name="Another GPU")
 
 
-def records(folder: Path, *rows: dict[str, Any]) -> list[Record]:
-    return front_page.on_record(store(folder, *rows))
+def records(folder: Path, *rows: dict[str, Any]) -> list[RecordedData]:
+    return front_page.all_recorded(store(folder, *rows))
 
 
 def test_devices_stand_in_one_order_gpus_first(tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_a_card_has_the_descent_and_what_came_of_it(tmp_path: Path) -> None:
     assert '<h3><a href="labs/lbm.html">Lattice Boltzmann</a></h3>' in shown
     assert f"{GRID}, {H200}, CUDA" in shown
     words = re.sub(r"<[^>]+>", "", shown[shown.index("</figure>") :])
-    assert "The fastest rung here is fused: 100" in words and "times as fast as sequential." in words
+    assert "The fastest kernel here is fused: 100" in words and "times as fast as sequential." in words
     assert "The fastest peer measured is lbmpy: fused is 2.00 times as fast as it." in words
 
 
@@ -69,7 +69,8 @@ def test_nothing_on_record_is_no_card_and_no_table() -> None:
 
 def test_this_machine_stands_below_the_devices_on_record(tmp_path: Path) -> None:
     (record, cpu) = records(tmp_path, row("sequential", 1e-2), row("fused", 1e-4), row("fused", 1e-3, POCL))
-    shown = re.findall(r'<th scope="row"[^>]*>([^<]*)<', front_page.ends([record], cast(Any, [cpu])))
+    here = SimpleNamespace(data=cpu, lab=cpu.lab, device=cpu.device)
+    shown = re.findall(r'<th scope="row"[^>]*>([^<]*)<', front_page.ends([record], cast(Any, [here])))
     assert shown == ["Lattice Boltzmann", f"{H200}, CUDA", "A CPU, this machine"]
 
 

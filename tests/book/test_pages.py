@@ -16,7 +16,6 @@ import pytest
 import yaml
 
 from roofbook import cli
-from roofbook.book import record_device
 from roofbook.book.experiment import PARAMETERS
 from roofbook.spec import registry
 from roofbook.spec.lab import Lab
@@ -123,8 +122,8 @@ def test_the_script_that_records_takes_what_it_is_given(words: list[str], tmp_pa
     subprocess.run(command, check=True, cwd=tmp_path)
     called = fake.with_name("python.log").read_text().splitlines()
     assert any(line.startswith("-m pip install") and "pyopencl[pocl]" in line for line in called)
-    assert shlex.split(called[-1])[:2] == ["-m", "roofbook.book.record_device"]
-    assert record_device.main.make_context("record", shlex.split(called[-1])[2:])
+    assert shlex.split(called[-1])[:3] == ["-m", "roofbook.cli", "record"]
+    assert cli.app.commands["record"].make_context("record", shlex.split(called[-1])[3:])
 
 
 def test_the_picture_is_made_by_a_command_that_works() -> None:

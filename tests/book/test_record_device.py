@@ -12,12 +12,16 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from roofbook import cli
+from roofbook.analysis.recorded import recorded as records
 from roofbook.book import record_device
 from roofbook.book.experiment import Experiment
-from roofbook.book.recorded import Record, records, sections
+from roofbook.book.recorded import RecordedPage, sections
 from roofbook.devices.contract import Unsupported
+from roofbook.measure.policy import Policy
 from roofbook.spec import registry
 from roofbook.store.parquet import Store
+from roofbook.terminal import width
 
 ROOT = Path(__file__).parents[2]
 VARIANTS = ("sequential", "checked", "native-rsqrt", "float4", "fused")
@@ -25,9 +29,8 @@ VARIANTS = ("sequential", "checked", "native-rsqrt", "float4", "fused")
 
 def recorded(out: Path, *more: str, labs: tuple[str, ...] = ("peaks", "stencil")) -> Result:
     chosen = [word for name in labs for word in ("--lab", name)]
-    return CliRunner().invoke(
-        record_device.main, [str(out), *chosen, "--scale", "test", "--budget", "1e-6", *more], catch_exceptions=False
-    )
+    words = ["record", str(out), *chosen, "--scale", "test", "--budget", "1e-6", *more]
+    return CliRunner().invoke(cli.app, words, catch_exceptions=False)
 
 
 def variants(*names: str) -> list[str]:
@@ -40,12 +43,13 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("out")
     for each in (recorded(folder, labs=("peaks",)), recorded(folder, *variants(*VARIANTS), labs=("stencil",))):
         assert each.exit_code == 0, each.output
+        assert max(map(width, each.output.splitlines())) <= 80
     return folder
 
 
 @pytest.fixture
-def shown(out: Path) -> Record:
-    return records(registry.get("stencil"), Store(out), "test")[-1]
+def shown(out: Path) -> RecordedPage:
+    return RecordedPage(records(registry.get("stencil"), Store(out), "test")[-1], Store(out))
 
 
 def test_the_runs_lie_where_the_book_has_them_and_a_second_call_measures_nothing(out: Path) -> None:
@@ -53,11 +57,11 @@ def test_the_runs_lie_where_the_book_has_them_and_a_second_call_measures_nothing
     assert places == {("recorded", "lab=peaks"), ("recorded", "lab=stencil")}
     before = sorted(out.rglob("*.parquet"))
     again = recorded(out, *variants(*VARIANTS), labs=("stencil",))
-    assert re.search(r"0 cells measured, \d+ were fresh", again.output)
+    assert re.search(r"0 measurements taken, \d+ were fresh", again.output)
     assert sorted(out.rglob("*.parquet")) == before
     assert re.search(r"In all \d+ s, at most [\d.]+ GiB of the host's memory", again.output)
     more = recorded(out, *variants("flat"), labs=("stencil",))
-    assert re.search(r"3 cells measured", more.output) and "flat" in more.output
+    assert re.search(r"3 measurements taken", more.output) and "flat" in more.output
 
 
 def test_what_was_kept_of_a_run_that_is_cut_off_is_not_measured_again(
@@ -77,7 +81,7 @@ def test_what_was_kept_of_a_run_that_is_cut_off_is_not_measured_again(
     assert set(Store(tmp_path).rows("stencil")["case"]) == {"6x1024"}
     monkeypatch.setattr(record_device, "CasePrinter", whole)
     again = recorded(tmp_path, *variants("flat", "float4"), labs=("stencil",))
-    assert re.search(r"[34] cells measured, 2 were fresh", again.output)
+    assert re.search(r"[34] measurements taken, 2 were fresh", again.output)
 
 
 def test_a_lab_without_its_sweeps() -> None:
@@ -97,6 +101,11 @@ def test_the_hosts_rows_may_be_left_for_another_time(tmp_path: Path, monkeypatch
     only = recorded(tmp_path, *variants("flat", "checked"), "--no-host", labs=("stencil",))
     assert only.exit_code == 0, only.output
     assert set(Store(tmp_path).rows("stencil")["variant"]) == {"checked"}
+
+
+def test_the_limit_is_that_of_any_measurement_unless_another_is_given() -> None:
+    (limit,) = [each for each in cli.app.commands["record"].params if each.name == "limit"]
+    assert limit.default == Policy.limit_s
 
 
 def test_what_outlasts_the_limit_is_a_row_that_says_so(tmp_path: Path) -> None:
@@ -155,7 +164,7 @@ def test_one_device_of_each_kind_is_taken() -> None:
         (["--device", "cuda:77"], "unknown device 'cuda:77'; valid: auto, .*"),
         (
             ["--budgett", "1"],
-            r"No such option '?--budgett'?.*\(`python -m roofbook.book.record_device --help` says more\)",
+            r"No such option '?--budgett'?.*\(`roofbook record --help` says more\)",
         ),
         (["--scale", "tiny"], "unknown scale 'tiny'; valid: quick, published, large, test"),
     ],
@@ -164,53 +173,53 @@ def test_what_is_wrong_is_one_line(tmp_path: Path, words: list[str], said: str) 
     import subprocess
     import sys
 
-    command = [sys.executable, "-m", "roofbook.book.record_device", str(tmp_path / "out"), *words]
+    command = [sys.executable, "-m", "roofbook.cli", "record", str(tmp_path / "out"), *words]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 2
     assert re.fullmatch(rf"error: {said}\n", done.stderr), done.stderr
 
 
-def test_a_record_shows_what_was_measured_without_its_device(shown: Record, out: Path) -> None:
+def test_a_record_shows_what_was_measured_without_its_device(shown: RecordedPage, out: Path) -> None:
     rows = Store(out).rows("stencil")
-    assert [case.name for case in shown.cases] == ["6x1024", "7x48", "5x13"]
-    assert shown.place.kind == rows[rows["variant"] == "checked"].iloc[0]["device_kind"]
+    assert [case.name for case in shown.data.cases] == ["6x1024", "7x48", "5x13"]
+    assert shown.data.place.kind == rows[rows["variant"] == "checked"].iloc[0]["device_kind"]
     for name in VARIANTS:
         mine = rows[(rows["variant"] == name) & (rows["case"] == "6x1024") & (rows["role"] != "again")].iloc[-1]
         (median,) = [sorted(mine["samples_s"])[len(mine["samples_s"]) // 2 :][:1]]
-        assert shown.seconds(name, "6x1024") == pytest.approx(float(median[0]) / mine["units"], rel=0.5)
+        assert shown.data.measured.seconds(name, "6x1024") == pytest.approx(float(median[0]) / mine["units"], rel=0.5)
     html = shown.section(opened=True)
-    assert html.startswith('<details class="on-record" open>') and html.count("<details") == html.count("</details>")
-    assert str(shown.place) in html and html.count("<svg") >= 2 and html.count("<table") >= 3
+    assert html.startswith('<details class="recorded" open>') and html.count("<details") == html.count("</details>")
+    assert str(shown.data.place) in html and html.count("<svg") >= 2 and html.count("<table") >= 3
     assert "not on this device" not in shown.ladder("6x1024").html.split("fused")[0]
-    assert shown.peaks and shown.peaks.flops["float32"] > 0
-    with pytest.raises(Unsupported, match="on record is not here"):
-        shown.device.build("")
+    assert shown.data.peaks and shown.data.peaks.flops["float32"] > 0
+    with pytest.raises(Unsupported, match="recorded is not here"):
+        shown.data.device.build("")
 
 
 def test_what_this_machine_lacks_is_not_said_of_what_was_measured_there(
-    shown: Record, monkeypatch: pytest.MonkeyPatch
+    shown: RecordedPage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(type(shown.lab), "skip_reason", lambda self, variant, case: "something is not installed")
-    said = shown.elsewhere(shown.cases[0])
+    monkeypatch.setattr(type(shown.data.lab), "skip_reason", lambda self, variant, case: "something is not installed")
+    said = shown.data.skip_reasons(shown.data.cases[0])
     assert not set(VARIANTS) & said.keys() and said["no-ifs"] == "something is not installed"
     assert "torch-cpu" not in said, "whether PyTorch is on this machine"
     assert "torch-cpu" in shown.ladder("6x1024").frame.set_index("variant").index
     assert "not measured" in next(
-        line for line in shown.ladder("6x1024").text.splitlines() if line.startswith("torch-cpu ")
+        line for line in shown.ladder("6x1024").fitted(400).splitlines() if line.startswith("torch-cpu ")
     )
 
 
 def test_rows_of_another_kernel_text_do_not_count(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lab = registry.get("stencil")
     before = records(lab, Store(out), "test")[-1]
-    assert before.seconds("checked", "6x1024") and records(lab, Store(out), "published") == []
+    assert before.measured.seconds("checked", "6x1024") and records(lab, Store(out), "published") == []
     changed = lab.variant("no-ifs").source
     variant = lab.variant("checked")
     monkeypatch.setattr(type(lab), "ladder", tuple(
         type(each)(**{**vars(each), "source": changed}) if each is variant else each for each in lab.ladder
     ))  # fmt: skip
     after = records(lab, Store(out), "test")[-1]
-    assert after.seconds("checked", "6x1024") is None and after.seconds("fused", "6x1024")
+    assert after.measured.seconds("checked", "6x1024") is None and after.measured.seconds("fused", "6x1024")
 
 
 def test_the_runs_that_the_book_keeps_are_whole_and_small() -> None:
@@ -229,7 +238,7 @@ def test_all_that_the_book_keeps_can_be_drawn(name: str) -> None:
     lab, store = registry.get(name), Store(ROOT / "results")
     drawn = sections(lab, store)
     kept = [each for scale in ("published", "large") for each in records(lab, store, scale)]
-    assert drawn.count('<details class="on-record"') == len(kept)
+    assert drawn.count('<details class="recorded"') == len(kept)
     assert ("Bandwidth that each variant reaches" in drawn) == (name in ("lbm", "stencil")), "where memory is the bound"
     assert all(f"The ladder on {case.name}" in drawn for each in kept for case in each.cases if name != registry.PEAKS)
 
@@ -244,5 +253,5 @@ def test_the_fastest_of_a_role_has_the_shortest_median_of_its_newest_cells(role:
             rows = each.rows[(each.rows["case"] == case.name) & (each.rows["role"] == role)].sort_values("started")
             rows = rows.drop_duplicates("variant", keep="last")
             medians = {row.variant: median(row.samples_s) for row in rows[rows["status"] == "ok"].itertuples()}
-            found = each.fastest(case.name) if role == "step" else each.fastest_peer(case.name)
+            found = each.measured.fastest(case.name) if role == "step" else each.measured.fastest_peer(case.name)
             assert found == min(medians, key=lambda name: medians[name])

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from roofbook.book import recorded_html
-from roofbook.book.manifest import records_key
+from roofbook.book.dependencies import Dependencies
+from roofbook.book.manifest import Manifest
 from roofbook.spec import registry
 from roofbook.store.files import Where
 from roofbook.store.parquet import Store
@@ -57,15 +58,14 @@ def test_sections_are_drawn_once_and_again_when_a_record_comes(tmp_path: Path, d
     assert [path.name for path in (tmp_path / recorded_html.FOLDER).iterdir()] == ["lbm.html"]
 
 
-@pytest.mark.parametrize("broken", ["", "<!-- ", "<!-- another -->\n<p>old</p>"])
-def test_what_is_kept_from_another_day_or_cut_short_does_not_count(
-    tmp_path: Path, drawn: list[str], broken: str
-) -> None:
-    kept = tmp_path / recorded_html.FOLDER / "lbm.html"
-    kept.parent.mkdir(parents=True)
+@pytest.mark.parametrize("broken", ["", "<p>lbm, 0 ru", "<p>old</p>"])
+def test_what_is_cut_short_or_of_another_hand_does_not_count(tmp_path: Path, drawn: list[str], broken: str) -> None:
+    lab, store, kept = registry.get(LAB), Store(tmp_path / "results"), tmp_path / recorded_html.FOLDER / "lbm.html"
+    recorded_html.shown(lab, store, tmp_path)
     kept.write_text(broken)
-    assert recorded_html.shown(registry.get(LAB), Store(tmp_path / "results"), tmp_path) == "<p>lbm, 0 runs</p>"
-    assert kept.read_text() == f"<!-- {records_key(Store(tmp_path / 'results'), LAB)} -->\n<p>lbm, 0 runs</p>"
+    assert recorded_html.shown(lab, store, tmp_path) == kept.read_text() == "<p>lbm, 0 runs</p>"
+    assert Manifest(tmp_path).made_from(kept) == Dependencies(tmp_path).recorded(LAB, store)
+    assert drawn == [LAB] * 2
 
 
 def test_what_is_measured_here_leaves_the_sections_as_they_are(tmp_path: Path, drawn: list[str]) -> None:
@@ -83,7 +83,7 @@ def test_processes_draw_all_labs_and_a_notebook_finds_the_same(tmp_path: Path, d
     assert set(found) == {*registry.names(), registry.PEAKS}
     text = recorded_html.shown(registry.get(LAB), Store(tmp_path / "results"), tmp_path)
     assert drawn == [], "the processes drew, with no stand-in"
-    assert '<details class="on-record" open>' in text and "no device is on record" not in text
+    assert '<details class="recorded" open>' in text and "no device is on record" not in text
     before = {name: path.stat().st_mtime_ns for name, path in found.items()}
     recorded_html.draw(tmp_path)
     assert {name: path.stat().st_mtime_ns for name, path in found.items()} == before

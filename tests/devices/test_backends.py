@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from roofbook import report
-from roofbook.analysis.verdicts import Place
+from roofbook.analysis.case_data import CaseData
+from roofbook.analysis.places import Place
 from roofbook.devices import backends
 from roofbook.devices.backends import BACKENDS, CUDA, FEATURES, HOST, OPENCL
 from roofbook.devices.contract import BuildFailed, Device
@@ -136,11 +137,13 @@ def test_rows_of_a_third_backend_come_to_a_table(tmp_path: Path) -> None:
     assert list(rows["role"]) == ["step", "step", "step", "again"]
     order = [variant.name for variant in lab.ladder]
     changes = {variant.name: variant.change for variant in lab.ladder}
-    table = report.ladder(rows, order, case=CASE.name, elsewhere=["tensor"], changes=changes)
+    lacking = {"tensor": "not on this device"}
+    data = CaseData(rows, order, CASE.name, lab.base, changes=changes, skip_reasons=lacking)
+    table = report.ladder(data)
     found = table.frame.set_index("variant")
-    assert found.loc["array", "vs_parent"] > 1 and found.loc["wrong", "status"] == "failed"
+    assert found.loc["array", "vs_base"] > 1 and found.loc["wrong", "status"] == "failed"
     assert "All at once." in table.text and "not on this device" in table.text
-    assert "NumPy: no compiler tells" in report.resources(rows, order, case=CASE.name).text
+    assert "NumPy: no compiler tells" in report.resources(data).text
     assert Place("numpy-on-a-core", "numpy", "NumPy on a core", "cpu").by == "NumPy"
     again = schedule.plan(lab, [CASE], lab.ladder, device, store, policy)
     assert [cell.state for cell in again] == ["fresh", "fresh", "failed"]

@@ -15,7 +15,9 @@ from typing import Any
 
 import pytest
 
+from roofbook.devices import contract as contract
 from roofbook.devices import provenance
+from roofbook.devices.find import devices
 
 ROOT = Path(__file__).parents[2]
 
@@ -169,28 +171,36 @@ def nvml(monkeypatch: pytest.MonkeyPatch) -> FakeNVML:
     return fake
 
 
-@pytest.mark.parametrize("gpu", [0, "0000:3B:00.0"])
-def test_clocks_of_a_gpu(nvml: FakeNVML, gpu: int | str) -> None:
-    clocks = provenance.Clocks(gpu)
+BUS = "0000:3B:00.0"
+
+
+def test_clocks_of_a_gpu(nvml: FakeNVML) -> None:
+    clocks = provenance.Clocks("gpu", BUS)
     assert clocks.reason == ""
     assert clocks.read() == {"clock_mhz": 1980.0, "temperature_c": 61.0, "throttle": ["software power cap"]}
 
 
 def test_clocks_of_an_old_driver(nvml: FakeNVML) -> None:
     nvml.refused = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetClockInfo")
-    read = provenance.Clocks(0).read()
+    read = provenance.Clocks("gpu", BUS).read()
     assert read == {"clock_mhz": None, "temperature_c": 61.0, "throttle": ["hardware thermal slowdown"]}
     nvml.refused = (*nvml.refused, "nvmlDeviceGetCurrentClocksThrottleReasons")
-    assert provenance.Clocks(0).read()["throttle"] == []
+    assert provenance.Clocks("gpu", BUS).read()["throttle"] == []
 
 
 def test_no_gpu_says_why(nvml: FakeNVML, monkeypatch: pytest.MonkeyPatch) -> None:
     nvml.refused = ("nvmlInit",)
-    clocks = provenance.Clocks(0)
-    assert clocks.reason == "no NVML for GPU 0: Not Supported"
+    clocks = provenance.Clocks("gpu", BUS)
+    assert clocks.reason == "no NVML for GPU 0000:3B:00.0: Not Supported"
     assert clocks.read() == {"clock_mhz": None, "temperature_c": None, "throttle": []}
     monkeypatch.setitem(sys.modules, "pynvml", None)
-    assert provenance.Clocks(0).reason == "nvidia-ml-py is not installed"
+    assert provenance.Clocks("gpu", BUS).reason == "nvidia-ml-py is not installed"
+
+
+def test_a_gpu_without_a_bus_id_has_no_clocks_and_not_those_of_another(nvml: FakeNVML) -> None:
+    clocks = provenance.Clocks("gpu")
+    assert clocks.reason == "the driver does not tell the GPU's PCI bus id"
+    assert clocks.read() == {"clock_mhz": None, "temperature_c": None, "throttle": []}
 
 
 def test_clocks_of_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,7 +217,16 @@ def test_clocks_of_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
         assert provenance.Clocks().read()["clock_mhz"] is None
 
 
-def test_real_nvml_or_a_reason() -> None:
-    clocks = provenance.Clocks(0)
-    read = clocks.read()
-    assert clocks.reason or read["clock_mhz"] > 0
+@pytest.mark.gpu
+def test_a_real_gpu_is_found_by_its_bus_id(device: contract.Device) -> None:
+    """By both backends the same card, which has the device's name."""
+    if device.kind != "gpu" or "nvidia" not in device.name.lower():
+        pytest.skip("NVML has NVIDIA's GPUs alone")
+    pynvml = pytest.importorskip("pynvml")
+    clocks = provenance.Clocks(device.kind, device.pci_bus_id)
+    assert clocks.reason == ""
+    assert clocks.read()["clock_mhz"] > 0
+    name = pynvml.nvmlDeviceGetName(pynvml.nvmlDeviceGetHandleByPciBusId(device.pci_bus_id))
+    assert device.name.split(" MIG ")[0] == name
+    places = {each.pci_bus_id.lower() for each in devices() if each.pci_bus_id}
+    assert len(places) <= pynvml.nvmlDeviceGetCount(), "a card has one name by CUDA and by OpenCL"

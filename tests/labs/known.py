@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from roofbook.report.prose import NOT_MEASURED
-from roofbook.spec.lab import Lab
+from collections.abc import Sequence
+from typing import Any
+
+from roofbook import report
+from roofbook.analysis.lab_data import Measured
+from roofbook.analysis.publication import publication
+from roofbook.analysis.sentences import NOT_MEASURED
+from roofbook.report import Table
+from roofbook.spec.lab import Case, Lab
 
 
-class Known:
+class Known(Measured):
     """A time or a ratio says in words of what it is; the first of `measured` is the fastest.
 
     Of the peers the first one is.
@@ -14,7 +21,12 @@ class Known:
 
     def __init__(self, lab: Lab, *measured: str) -> None:
         self.lab, self.measured = lab, measured
-        self.cases = lab.cases("test")
+        self.most = len(lab.cases("test"))
+
+    @property
+    def cases(self) -> Sequence[Case]:
+        """The first so many."""
+        return self.lab.cases("test")[: self.most]
 
     def value(self, variant: str, case: str | None = None) -> str:
         return f"the time of {variant} on {case}" if variant in self.measured else NOT_MEASURED
@@ -29,3 +41,10 @@ class Known:
     def fastest_peer(self, case: str) -> str | None:
         peers = {peer.name for peer in self.lab.peers}
         return next((name for name in self.measured if name in peers), None)
+
+
+def shown(lab: Lab, device: Any) -> Table:
+    """The lab's demonstration as its page shows it."""
+    made = publication(lab).demonstration(device)
+    assert made
+    return report.demonstration(made)

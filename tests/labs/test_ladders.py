@@ -10,11 +10,13 @@ from typing import Any, cast
 
 import pytest
 
+from roofbook.analysis.lab_data import Measured
+from roofbook.analysis.publication import publication
 from roofbook.book.experiment import Experiment
 from roofbook.devices.contract import Device
 from roofbook.errors import UsageError
 from roofbook.spec import registry
-from roofbook.spec.lab import SCALES, Lab, Measured, Variant
+from roofbook.spec.lab import SCALES, Lab, Variant
 
 PUBLISHED = Path(__file__).parents[2] / "results" / "published"
 LABS = [pytest.param(registry.get(name), id=name) for name in registry.names()]
@@ -64,7 +66,7 @@ def test_names_are_unique_and_parents_come_first(lab: Lab) -> None:
 
 @pytest.mark.parametrize("lab", LABS)
 def test_pairs_are_of_variants_and_each_is_told_once(lab: Lab) -> None:
-    told = [pair for _, pairs in lab.pairs for pair in pairs]
+    told = [pair for _, pairs in publication(lab).pairs for pair in pairs]
     assert len(set(told)) == len(told) and all(one != other for one, other in told)
     for name in {name for pair in told for name in pair}:
         assert lab.variant(name).role in ("step", "peer")
@@ -109,7 +111,9 @@ def test_a_lab_may_take_sizes_that_no_scale_lists(lab: str, name: str, impossibl
     assert found.case(name).name == name and found.case(name, "published").scale == "published"
     assert name not in [case.name for scale in SCALES for case in found.cases(scale)]
     experiment = Experiment(lab, {"cases": [name], "scale": "test", "results": str(tmp_path)})
-    assert [case.params for case in experiment.cases] == [found.case(name).params] == [experiment.case(name).params]
+    assert (
+        [case.params for case in experiment.cases] == [found.case(name).params] == [experiment.data.case(name).params]
+    )
     assert experiment.plan(), "some variant is for it"
     with pytest.raises(UsageError, match=r"^[^\n]* must be [23] or more[^\n]*$"):
         found.case(impossible)
@@ -137,7 +141,7 @@ def test_a_rung_differs_in_what_it_names_and_nothing_else(lab: Lab, variant: Var
     if variant.source.path != parent.source.path:
         assert "plan" in variant.differs, "another data flow has a plan of its own"
     elif differs["source"]:
-        changed = {name for name, _ in set(variant.source.knobs) ^ set(parent.source.knobs)}
+        changed = {name for name, _ in set(variant.source.settings.items()) ^ set(parent.source.settings.items())}
         assert 1 <= len(changed) <= 3, changed
 
 
@@ -196,10 +200,10 @@ def test_series_ask_a_question_and_go_up_in_one_thing(lab: Lab) -> None:
 def test_what_is_left_out_of_the_best_rung_is_as_another_rung_has_it(lab: Lab) -> None:
     best = lab.variant(lab.best)
     assert best.source
-    arms = {item for variant in lab.ladder if variant.source for item in variant.source.knobs}
+    arms = {item for variant in lab.ladder if variant.source for item in variant.source.settings.items()}
     for variant in (each for sweep in lab.sweeps if sweep.axis == "without" for each in sweep.variants):
         assert variant.parent == lab.best and variant.source
-        back = set(variant.source.knobs) - set(best.source.knobs)
+        back = set(variant.source.settings.items()) - set(best.source.settings.items())
         assert back and back <= arms, back - arms
 
 
@@ -243,14 +247,14 @@ def test_published_names_are_published_and_ours_are_ours(lab: Lab, kind: str) ->
     ours = {variant.name for variant in lab.all_variants()}
     for variant in lab.all_variants():
         assert variant.published is None or variant.published in names, variant.name
-    for theirs, mapped in lab.published_mapping(machine(kind)).items():
+    for theirs, mapped in publication(lab).mapping(machine(kind)).items():
         assert theirs in names
         assert {mapped} <= ours if isinstance(mapped, str) else set(mapped) <= ours
     assert {row["case"] for row in figures} <= {
-        *lab.published_cases,
+        *publication(lab).cases,
         *(case.name for case in lab.cases("published")),
         "",
     }
     known = {(row["variant"], row["case"], row["metric"]) for row in figures}
-    assert set(lab.counted(cast(Measured, Timed(0.5)))) <= known
-    lab.counted(cast(Measured, Timed(None)))
+    assert set(publication(lab).counted(cast(Measured, Timed(0.5)))) <= known
+    publication(lab).counted(cast(Measured, Timed(None)))

@@ -177,11 +177,11 @@ def test_what_fails_is_kept_with_its_reason_and_is_due_again(
 @pytest.mark.parametrize(
     ("counts", "text"),
     [
-        ((0, 0, 0), "0 cells measured, 0 were fresh"),
-        ((0, 2, 0), "0 cells measured, 2 were fresh"),
-        ((1, 0, 0), "1 cell measured; run R"),
-        ((2, 1, 1), "2 cells measured, 1 of them failed, 1 was fresh; run R"),
-        ((4, 0, 1, 2), "4 cells measured, 1 of them failed, 2 before the interrupt; run R"),
+        ((0, 0, 0), "0 measurements taken, 0 were fresh"),
+        ((0, 2, 0), "0 measurements taken, 2 were fresh"),
+        ((1, 0, 0), "1 measurement taken; run R"),
+        ((2, 1, 1), "2 measurements taken, 1 of them failed, 1 was fresh; run R"),
+        ((4, 0, 1, 2), "4 measurements taken, 1 of them failed, 2 before the interrupt; run R"),
     ],
 )
 def test_a_summary_says_what_was_done(counts: tuple[int, ...], text: str) -> None:

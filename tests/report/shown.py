@@ -4,6 +4,7 @@ import re
 from typing import Any
 
 from roofbook import report
+from roofbook.analysis.case_data import CaseData
 from roofbook.analysis.roofline import Peaks
 
 from .rows import bandwidth_rows
@@ -27,9 +28,11 @@ RUNGS = ["cpu", "plain", "wide", "cached", "broken", "idle", "elsewhere", "missi
 
 def bandwidths(**other: Any) -> report.Figure:
     given: dict[str, Any] = {
-        "case": "256x256",
-        "working_set": 1e9,
+        "rows": bandwidth_rows(),
         "order": RUNGS,
-        "elsewhere": {"elsewhere": "no fp64"},
+        "case": "256x256",
+        "peaks": COPY,
+        "working_set": 1e9,
+        "skip_reasons": {"elsewhere": "no fp64"},
     }
-    return report.bandwidth_chart(bandwidth_rows(), COPY, **given | other)
+    return report.bandwidth_chart(CaseData(**given | other))

@@ -2,9 +2,9 @@
 
 import pytest
 
+from roofbook.analysis import format
 from roofbook.analysis.readings import newest
 from roofbook.errors import UsageError
-from roofbook.report import format
 
 from .rows import bandwidth_rows
 from .shown import axes, bandwidths
@@ -33,11 +33,11 @@ def test_bandwidth_is_the_variant_s_bytes_over_its_time_against_the_fastest_stre
 def test_bandwidth_chart_says_what_it_leaves_out_and_what_a_bar_over_the_line_means() -> None:
     notes = bandwidths().notes
     assert "modelled, not counted" in notes[0]
-    assert "over that line (here cached) means that a cache served" in notes[1] and "not the fastest" in notes[1]
+    assert "exceeds that line (here cached), a cache served" in notes[1] and "not the fastest" in notes[1]
     assert notes[2:] == (
         "Streams beyond the axis: up to 32\u202fKiB 90\u202f000\u202fGB/s.",
         "Measured on another device, so not drawn: cpu.",
-        "Moves no bytes by its model, so not drawn: idle.",
+        "Moves no modelled bytes, so not drawn: idle.",
         "elsewhere – no fp64.",
         "missing – not measured.",
     )

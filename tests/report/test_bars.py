@@ -3,22 +3,23 @@
 import pytest
 
 from roofbook import report
+from roofbook.analysis.case_data import CaseData
 from roofbook.errors import UsageError
 
 from .rows import frame, lab_rows, row
 
 
 def test_ladder_chart_without_its_base_starts_at_the_first_variant() -> None:
-    figure = report.ladder_chart(lab_rows(), ["port", "fused"], case="256x256", base="none")
+    figure = report.ladder_chart(CaseData(lab_rows(), ["port", "fused"], "256x256", base="none"))
     assert "over port" in figure.title
     with pytest.raises(UsageError, match="verified time"):
-        report.ladder_chart(lab_rows(), ["soa"], case="256x256")
+        report.ladder_chart(CaseData(lab_rows(), ["soa"], "256x256"))
 
 
 def test_a_ratio_of_too_few_rounds_is_a_bar_without_whiskers() -> None:
     few, enough = (
         report.ladder_chart(
-            frame(row("a", 1e-5, n=3), row("b", 2e-6, n=3, rounds=rounds)), ["a", "b"], case="256x256", base="a"
+            CaseData(frame(row("a", 1e-5, n=3), row("b", 2e-6, n=3, rounds=rounds)), ["a", "b"], "256x256", base="a")
         ).svg
         for rounds in ([2, 3, 4], [0, 1, 2])
     )

@@ -7,9 +7,10 @@ import pandas as pd
 import pytest
 
 from roofbook import report
+from roofbook.analysis.case_data import CaseData
 from roofbook.analysis.roofline import Bound
 from roofbook.errors import UsageError
-from roofbook.report.descent import Line
+from roofbook.report import Glance
 
 from .rows import ORDER, frame, lab_rows, row
 
@@ -18,7 +19,7 @@ FLOOR = Bound(2.2e-5, "memory", 1e12)
 
 def drawn(rows: pd.DataFrame, floor: Bound | None = None) -> dict[str, list[float]]:
     """What the axes hold, by the words of the legend."""
-    figure = report.descent(rows, ORDER, case="256x256", bounds={"float32": floor} if floor else None)
+    figure = report.descent(CaseData(rows, ORDER, "256x256", bounds={"float32": floor} if floor else None))
     (ax,) = figure.drawing.axes
     assert ax.get_yscale() == "log"
     return {str(line.get_label()): np.asarray(line.get_ydata()).tolist() for line in ax.lines}
@@ -27,26 +28,19 @@ def drawn(rows: pd.DataFrame, floor: Bound | None = None) -> dict[str, list[floa
 def test_a_descent_has_each_verified_rung_the_fastest_so_far_the_fastest_peer_and_the_bound() -> None:
     slower = row("texture", 2e-4, "fused")
     told = drawn(frame(*lab_rows().to_dict("records"), slower, row("slow peer", 1.0, role="peer")), FLOOR)
-    assert told["a rung"] == pytest.approx([4.2e-3, 1.8e-4, 1.1e-4, 2e-4], rel=0.06), "what failed has no time"
-    assert told["fastest so far"] == [*told["a rung"][:3], told["a rung"][2]]
+    assert told["a step"] == pytest.approx([4.2e-3, 1.8e-4, 1.1e-4, 2e-4], rel=0.06), "what failed has no time"
+    assert told["fastest so far"] == [*told["a step"][:3], told["a step"][2]]
     assert told["fastest peer"] == pytest.approx([3.1e-5] * 2, rel=0.06) and told["bound"] == [2.2e-5] * 2
 
 
 def test_a_descent_without_a_peer_or_a_bound_does_not_speak_of_them() -> None:
-    assert drawn(frame(row("fused", 1e-4))).keys() == {"a rung", "fastest so far"}
-    with pytest.raises(UsageError, match=r"no rung of sequential, .* has a verified time on 256x256"):
-        report.descent(frame(row("peer", 1e-4, role="peer")), ORDER, case="256x256")
+    assert drawn(frame(row("fused", 1e-4))).keys() == {"a step", "fastest so far"}
+    with pytest.raises(UsageError, match=r"no step of sequential, .* has a verified time on 256x256"):
+        report.descent(CaseData(frame(row("peer", 1e-4, role="peer")), ORDER, "256x256"))
 
 
-def line(lab: str, rows: pd.DataFrame, **other: object) -> Line:
-    given = {
-        "place": "Some GPU, OpenCL",
-        "order": ORDER,
-        "case": "256x256",
-        "base": "sequential",
-        "bounds": {"float32": FLOOR},
-    }
-    return Line(lab, rows=rows, **(given | other))  # type: ignore[arg-type]
+def line(lab: str, rows: pd.DataFrame, place: str = "Some GPU, OpenCL", floor: Bound | None = FLOOR) -> Glance:
+    return Glance(lab, place, CaseData(rows, ORDER, "256x256", bounds={"float32": floor} if floor else {}))
 
 
 def test_the_ends_of_each_ladder_stand_below_their_lab() -> None:
@@ -66,9 +60,9 @@ def test_the_ends_of_each_ladder_stand_below_their_lab() -> None:
 
 
 def test_a_ladder_without_its_base_a_peer_or_a_bound_has_dashes_that_say_why() -> None:
-    (group, only) = report.glance([line("One", frame(row("fused", 1e-4)), bounds={})], "Ends").rows
+    (group, only) = report.glance([line("One", frame(row("fused", 1e-4)), floor=None)], "Ends").rows
     assert [cell.text for cell in only.cells[1:7]] == ["–", "100 µs".replace(" ", "\u202f"), "–", "–", "–", "–"]
     assert (only.cells[3].title, only.cells[5].title) == ("sequential has no time here", "no peer was measured")
     assert group.cells[0].text == "One"
-    with pytest.raises(UsageError, match="no rung"):
+    with pytest.raises(UsageError, match="no step"):
         report.glance([line("One", frame(row("peer", 1e-4, role="peer")))], "Ends")

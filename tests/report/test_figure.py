@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from roofbook import report
+from roofbook.analysis.case_data import CaseData
 from roofbook.analysis.roofline import Peaks
 from roofbook.errors import UsageError
 from roofbook.report import figure as svg
@@ -17,24 +18,27 @@ from .shown import bandwidths
 
 def figures() -> dict[str, report.Figure]:
     rows = lab_rows()
-    grid, reasons = report.sweep_grid(sweep_rows(), "wg", case="256x256")
-    many, why = report.sweep_grid(shapes(columns=9, rows=9), "size", case="256x256")
+    grid, reasons = report.sweep_grid(CaseData(sweep_rows(), [], "256x256"), "wg")
+    many, why = report.sweep_grid(CaseData(shapes(columns=9, rows=9), [], "256x256"), "size")
     return {
         "bandwidth": bandwidths(),
         "heat of 81": report.heat_map(many, reasons=why),
-        "ladder": report.ladder_chart(rows, ORDER, case="256x256", published=(6.5e-6, "Tesla V100")),
-        "roofline": report.roofline_chart(rows, PEAKS, case="256x256", working_set=4.7e6),
+        "ladder": report.ladder_chart(CaseData(rows, ORDER, "256x256"), published=(6.5e-6, "Tesla V100")),
+        "roofline": report.roofline_chart(CaseData(rows, [], "256x256", peaks=PEAKS, working_set=4.7e6)),
         "roofs": report.roofline_chart(
-            rows.assign(dtype=["float32", "tfloat32", "float16", "int8", "float16", "bfloat16"]),
-            ROOFS,
-            case="256x256",
-            working_set=4.7e6,
-            counted={"port": 9e6},
+            CaseData(
+                rows.assign(dtype=["float32", "tfloat32", "float16", "int8", "float16", "bfloat16"]),
+                [],
+                "256x256",
+                peaks=ROOFS,
+                working_set=4.7e6,
+                counted_bytes={"port": 9e6},
+            )
         ),
         "heat": report.heat_map(grid, reasons=reasons),
         "line": report.line_sweep(sweep_rows(), "wg"),
         "series": report.series(series_rows(), ZEROS),
-        "timeline": report.timeline(traced_rows(), ["serial", "streams"], case="256x256"),
+        "timeline": report.timeline(CaseData(traced_rows(), ["serial", "streams"], "256x256"), ["serial", "streams"]),
     }
 
 

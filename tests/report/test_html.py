@@ -3,6 +3,7 @@
 import xml.etree.ElementTree as ElementTree
 
 from roofbook import report
+from roofbook.analysis.case_data import CaseData
 
 from .rows import ORDER, frame, lab_rows, row
 
@@ -10,7 +11,7 @@ from .rows import ORDER, frame, lab_rows, row
 def test_html_is_escaped_and_semantic() -> None:
     nasty = '<script>"&'
     rows = frame(row(nasty, 1e-3), row("b", 1e-3, nasty, status="failed", reason="a < b & <img src=x>"))
-    for table in (report.ladder(rows, [nasty, "b"], case="256x256", base=nasty), report.failed(rows)):
+    for table in (report.ladder(CaseData(rows, [nasty, "b"], "256x256", base=nasty)), report.failed(rows)):
         assert "<script" not in table.html and "<img" not in table.html and "a &lt; b &amp;" in table.html
         root = ElementTree.fromstring(f"<div>{table.html}</div>")
         region = root.find("div")
@@ -20,12 +21,12 @@ def test_html_is_escaped_and_semantic() -> None:
         width = len(root.findall(".//thead/tr/th"))
         for each in root.findall(".//tbody/tr"):
             assert sum(int(cell.get("colspan", 1)) for cell in each) == width
-    chart = report.ladder_chart(rows, [nasty, "b"], case="256x256", base=nasty, title='a "title" <b>')
+    chart = report.ladder_chart(CaseData(rows, [nasty, "b"], "256x256", base=nasty), title='a "title" <b>')
     ElementTree.fromstring(chart.html)
 
 
 def test_text_is_aligned() -> None:
-    lines = report.ladder(lab_rows(), ORDER, case="256x256").text.splitlines()
+    lines = report.ladder(CaseData(lab_rows(), ORDER, "256x256")).text.splitlines()
     head = next(text for text in lines if text.startswith("Variant"))
     end = head.index("Time per step (\u00b5s)") + len("Time per step (\u00b5s)")
     for name in ("port ", "fused ", "peer "):

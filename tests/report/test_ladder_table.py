@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 from roofbook import report
+from roofbook.analysis.case_data import CaseData
 from roofbook.analysis.roofline import Bound
 from roofbook.errors import UsageError
 
@@ -16,13 +17,20 @@ from .shown import line
 def test_ladder_says_what_it_must() -> None:
     bound = {"float32": Bound(2e-5, "memory", 4.26e12)}
     table = report.ladder(
-        lab_rows(), ORDER, case="256x256", bound=bound, rate=(0.065536, "MLUPS"), elsewhere=["texture"],
-        changes={"fused": "three kernels in one"},
-    )  # fmt: skip
+        CaseData(
+            lab_rows(),
+            ORDER,
+            "256x256",
+            bounds=bound,
+            rate=(0.065536, "MLUPS"),
+            skip_reasons={"texture": "not on this device"},
+            changes={"fused": "three kernels in one"},
+        )
+    )
     assert "three kernels in one" in line(table, "fused")
     assert "not on this device" in line(table, "texture")
     why = {"texture": "needs a side that is a power of two"}
-    assert why["texture"] in line(report.ladder(lab_rows(), ORDER, case="256x256", elsewhere=why), "texture")
+    assert why["texture"] in line(report.ladder(CaseData(lab_rows(), ORDER, "256x256", skip_reasons=why)), "texture")
     assert "control" in line(table, "port-again") and "same" in line(table, "port-again")
     assert "(on the host)" in line(table, "sequential") and "base" in line(table, "sequential")
     assert table.notes[-1] == "The host: Some CPU."
@@ -37,9 +45,9 @@ def test_ladder_says_what_it_must() -> None:
 
 def test_an_a_a_twin_of_the_same_name_is_held_against_its_variant() -> None:
     rows = frame(row("a", 1e-3), row("b", 5e-4, "a"), row("b", 5e-4, "a", role="again"))
-    table = report.ladder(rows, ["a", "b"], case="256x256", base="a")
-    assert table.frame.variant.tolist() == ["a", "b", "b (again)"]
-    assert "same" in line(table, "b (again)") and "faster" in line(table, "b")
+    table = report.ladder(CaseData(rows, ["a", "b"], "256x256", base="a"))
+    assert table.frame.variant.tolist() == ["a", "b", "b (A/A control)"]
+    assert "same" in line(table, "b (A/A control)") and "faster" in line(table, "b")
 
 
 def test_failed_and_unverified_rows_never_show_a_number() -> None:
@@ -48,7 +56,7 @@ def test_failed_and_unverified_rows_never_show_a_number() -> None:
         row("a", 1e-3), row("b", 7.77e-4, "a", status="failed", reason="out of memory"),
         row("c", 7.77e-4, "b", error=2e-6), row("d", 7.77e-4, "c", error=nan), row("e", 7.77e-4, "d", bound=nan),
     )  # fmt: skip
-    table = report.ladder(rows, ["a", "b", "c", "d", "e"], case="256x256", base="a")
+    table = report.ladder(CaseData(rows, ["a", "b", "c", "d", "e"], "256x256", base="a"))
     for name, why in [("b", "out of memory"), ("c", "allowed 1e-06"), ("d", "error nan"), ("e", "allowed nan")]:
         assert why in line(table, name) and "failed" in line(table, name)
         assert "777" not in line(table, name) and "\u00b5s" not in line(table, name)
@@ -56,46 +64,46 @@ def test_failed_and_unverified_rows_never_show_a_number() -> None:
     assert numbers.loc[["b", "c", "d", "e"]].isna().all(axis=None)
     assert "777" not in table.text
     assert "out of memory" in report.failed(rows).html and len(report.failed(rows).frame) == 4
-    chart = report.ladder_chart(rows, ["a", "b", "c"], case="256x256", base="a").svg
+    chart = report.ladder_chart(CaseData(rows, ["a", "b", "c"], "256x256", base="a")).svg
     assert "out of memory" in chart and "777" not in chart
 
 
 def test_a_probe_that_computes_nothing_has_nothing_to_check() -> None:
     rows = frame(row("a", 1e-3), row("empty", 5e-4, "a", role="probe", error=math.nan, bound=math.nan))
-    table = report.ladder(rows, ["a", "empty"], case="256x256", base="a")
+    table = report.ladder(CaseData(rows, ["a", "empty"], "256x256", base="a"))
     assert "nothing to check" in line(table, "empty") and table.frame.seconds.notna().all()
 
 
 def test_few_samples_give_a_range_and_the_table_says_so() -> None:
-    table = report.ladder(frame(row("a", 1e-3, n=3)), ["a"], case="256x256", base="a")
+    table = report.ladder(CaseData(frame(row("a", 1e-3, n=3)), ["a"], "256x256", base="a"))
     assert "n = 3, range" in line(table, "a") and any("fewer than 6" in note for note in table.notes)
-    two = report.ladder(frame(row("a", 2e-3, n=2), row("b", 1e-3, "a", n=2)), ["a", "b"], case="256x256", base="a")
+    two = report.ladder(CaseData(frame(row("a", 2e-3, n=2), row("b", 1e-3, "a", n=2)), ["a", "b"], "256x256", base="a"))
     assert "too few" in line(two, "b") and "inf" not in two.html and "\u221e" not in two.html
 
 
 def test_an_empty_store_makes_tables_not_errors() -> None:
     empty = pd.DataFrame()
-    assert report.ladder(empty, ["a"], case="256x256").frame.status.tolist() == ["missing"]
+    assert report.ladder(CaseData(empty, ["a"], "256x256")).frame.status.tolist() == ["missing"]
     assert report.failed(empty).frame.empty and report.states([]).frame.empty
     with pytest.raises(UsageError, match="measure the ladder first"):
-        report.ladder_chart(empty, ["a"], case="c")
+        report.ladder_chart(CaseData(empty, ["a"], "c"))
     with pytest.raises(UsageError, match="measured: none"):
         report.line_sweep(empty, "wg")
 
 
 def test_sweep_marks_every_point_that_ties_with_the_fastest() -> None:
-    table = report.sweep(sweep_rows(), "wg", case="256x256")
+    table = report.sweep(CaseData(sweep_rows(), [], "256x256"), "wg")
     assert list(table.frame.point) == ["2x4", "2x8", "16x1", "16x4"]
     assert [name for name in table.frame.point if '<tr class="best"' in line(table, name)] == ["16x1", "16x4"]
     assert "too large" in line(table, "2x8")
     with pytest.raises(UsageError, match="fused over wg"):
-        report.sweep(sweep_rows(), "tile", case="256x256")
+        report.sweep(CaseData(sweep_rows(), [], "256x256"), "tile")
 
 
 def test_leave_one_out_gives_the_worth_of_each_optimisation() -> None:
     rows = frame(row("best", 1e-4), row("best-no-soa", 5e-4, "best"), row("best-no-bits", 1e-4, "best"))
     table = report.leave_one_out(
-        rows, {"SoA": "best-no-soa", "bits": "best-no-bits", "lists": "none"}, case="256x256", best="best"
+        CaseData(rows, [], "256x256"), {"SoA": "best-no-soa", "bits": "best-no-bits", "lists": "none"}, "best"
     )
     assert table.frame.set_index("optimisation").loc["SoA", "worth"] == pytest.approx(5, rel=0.01)
     assert "same" in line(table, "bits") and "not measured" in line(table, "lists")
@@ -107,15 +115,15 @@ def test_each_row_is_held_against_the_bound_of_its_own_dtype() -> None:
         dtype=lambda all: all["variant"].map({"fused": "float16", "peer": "int8"}).fillna("float32")
     )
     floors = {"float32": Bound(1.5e-4, "float32", 1e12, 6e13), "float16": Bound(1.1e-5, "float16", 1e12, 8e14)}
-    table = report.ladder(rows, ["port", "fused", "peer"], case="256x256", bound=floors)
+    table = report.ladder(CaseData(rows, ["port", "fused", "peer"], "256x256", bounds=floors))
     shares = table.frame.set_index("variant").share
     assert shares["port"] == pytest.approx(150 / 180, rel=0.06) and shares["fused"] == pytest.approx(0.1, rel=0.06)
-    assert math.isnan(shares["peer"]) and "it multiplies int8, whose roof was not measured" in line(table, "peer")
+    assert math.isnan(shares["peer"]) and "the peak in int8 was not measured" in line(table, "peer")
     assert table.notes[-2:] == [
         "Bound per step: float32 150\u202f\u00b5s, by arithmetic (60.0\u202fTFLOP/s); "
         "float16 11.0\u202f\u00b5s, by arithmetic (800\u202fTFLOP/s).",
-        "No bound, for its roof was not measured: int8.",
+        "No bound, because the peak was not measured: int8.",
     ]
-    plain = report.ladder(lab_rows(), ["port", "fused"], case="256x256", bound=floors)
+    plain = report.ladder(CaseData(lab_rows(), ["port", "fused"], "256x256", bounds=floors))
     assert "(above)" in line(plain, "fused") and "(above)" not in table.html
-    assert "Of the bound" not in report.ladder(rows, ["port"], case="256x256").html
+    assert "Of the bound" not in report.ladder(CaseData(rows, ["port"], "256x256")).html

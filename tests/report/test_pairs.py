@@ -26,8 +26,8 @@ def rows() -> "report.Table":
 def test_each_pair_has_a_ratio_on_every_case_that_has_both() -> None:
     table = rows()
     assert [column.text for column in table.columns] == [
-        "Rung",
-        "Against",
+        "Step",
+        "Compared with",
         "256x256",
         "small",
         "unmeasured",
@@ -47,7 +47,7 @@ def test_each_pair_has_a_ratio_on_every_case_that_has_both() -> None:
 
 def test_a_pair_without_a_ratio_is_left_out_and_without_any_there_is_no_table() -> None:
     assert len(rows().rows) == 2, "soa failed on one case and is wrong on the other"
-    with pytest.raises(UsageError, match="no two rungs that the page holds against each other have a time here"):
+    with pytest.raises(UsageError, match="no two steps that the page compares have a time here"):
         report.pairs(frame(row("port", 4e-4)), TOLD, cases=["256x256"])
-    with pytest.raises(UsageError, match="no two rungs"):
+    with pytest.raises(UsageError, match="no two steps"):
         report.pairs(frame(), TOLD, cases=["256x256"])

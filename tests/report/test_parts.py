@@ -1,13 +1,16 @@
 """What runs tell besides their time: the parts of it, facts, and what their kernels take of the device."""
 
+import json
 import math
+from typing import Any
 
 import pytest
 
 from roofbook import report
+from roofbook.analysis import format
+from roofbook.analysis.case_data import CaseData
 from roofbook.analysis.readings import newest
 from roofbook.errors import UsageError
-from roofbook.report import format
 
 from .rows import frame, part_rows, row, told
 from .shown import line
@@ -16,9 +19,10 @@ from .shown import line
 def test_parts_are_medians_per_unit_in_one_unit() -> None:
     order = ["plain", "short", "wrong", "absent", "elsewhere"]
     table = report.parts(
-        part_rows(), order, case="256x256", parts=["op 1", "copy"],
-        facts={"accuracy": "Accuracy", "images": "Images", "data": "Data"}, elsewhere=["elsewhere"],
-    )  # fmt: skip
+        CaseData(part_rows(), order, "256x256", skip_reasons={"elsewhere": "not on this device"}),
+        ["op 1", "copy"],
+        facts={"accuracy": "Accuracy", "images": "Images", "data": "Data"},
+    )
     assert [column.text for column in table.columns] == [
         "Variant", "op 1 (ms)", "copy (ms)", "Accuracy", "Images", "Data"
     ]  # fmt: skip
@@ -29,7 +33,7 @@ def test_parts_are_medians_per_unit_in_one_unit() -> None:
         said["plain"][1].title == "95 % interval [2.00, 4.00]" and said["short"][1].title == "n = 1, range [3.00, 3.00]"
     )
     assert [cell.text for cell in said["short"]] == ["short", "3.00", "–", "0.9000", "–", "–"]
-    assert said["short"][2].title == "short has no such part" and said["short"][4].title == "short does not tell"
+    assert said["short"][2].title == "short has no such part" and said["short"][4].title == "short does not report it"
     assert "not verified" in said["wrong"][1].text and "0.77" not in table.html
     assert [said[name][1].text for name in ("absent", "elsewhere")] == ["not measured", "not on this device"]
     assert table.frame.loc[:1, "op 1"].tolist() == pytest.approx([4e-3, 3e-3])
@@ -43,20 +47,23 @@ def test_parts_are_medians_per_unit_in_one_unit() -> None:
 def test_a_part_that_is_no_time_is_refused(bad: list[float]) -> None:
     rows = frame(told("plain", facts={"parts": {"copy": bad}}))
     with pytest.raises(UsageError, match=r"plain on 256x256: part 'copy' holds \["):
-        report.parts(rows, ["plain"], case="256x256", parts=["copy"])
+        report.parts(CaseData(rows, ["plain"], "256x256"), ["copy"])
     with pytest.raises(UsageError, match="no parts to show"):
-        report.parts(rows, ["plain"], case="256x256", parts=[])
+        report.parts(CaseData(rows, ["plain"], "256x256"), [])
 
 
 def test_resources_have_the_columns_that_some_variant_tells() -> None:
-    cuda = {"group": "32x8", "groups": 51200, "registers": 37, "local_bytes": 2050, "spill_bytes": 0, "occupancy": 0.75}
+    cuda = {
+        "group": "32x8", "groups": 51200, "registers": 37, "local_bytes": 2050, "spill_bytes": 0, "occupancy": 0.75,
+        "occupancy_by": "driver",
+    }  # fmt: skip
     rows = frame(
         told("port", facts=cuda | {"groups_by_registers": 6}, backend="cuda"),
         told("host", facts={"private_bytes": 12, "local_bytes": 4}, device="cpu", device_name="Some CPU"),
         told("wrong", facts=cuda, error=2e-6),
         row("library", 1e-3, backend="cuda"),
     )
-    table = report.resources(rows, ["port", "host", "wrong", "library"], case="256x256")
+    table = report.resources(CaseData(rows, ["port", "host", "wrong", "library"], "256x256"))
     assert [column.text for column in table.columns] == [
         "Variant", "Group", "Groups", "Registers", "Local memory (B)", "Spilled (B)", "Private memory (B)",
         "Groups by registers", "Occupancy",
@@ -68,7 +75,38 @@ def test_resources_have_the_columns_that_some_variant_tells() -> None:
     assert said["library"] == ["–"] * 8 and said["wrong"] == ["failed: not verified: error 2e-06, allowed 1e-06"]
     assert [note.split(":")[0] for note in table.notes[1:]] == ["CUDA", "OpenCL"]
     assert table.frame.registers.tolist()[0] == 37 and table.frame.registers[1:].isna().all()
-    only = report.resources(rows, ["host"], case="256x256")
+    only = report.resources(CaseData(rows, ["host"], "256x256"))
     assert [note.split(":")[0] for note in only.notes[1:]] == ["OpenCL"] and len(only.columns) == 3
-    with pytest.raises(UsageError, match="no verified variant on 256x256 tells what its kernel takes"):
-        report.resources(rows, ["wrong", "library"], case="256x256")
+    with pytest.raises(UsageError, match="no verified variant on 256x256 reports the resources of its kernel"):
+        report.resources(CaseData(rows, ["wrong", "library"], "256x256"))
+
+
+def test_occupancy_of_an_older_row_is_counted_again_where_the_row_has_what_it_takes() -> None:
+    """An older rule took the registers of a multiprocessor for one pool: 5 groups of 160 where 4 fit."""
+    limits = {"groups_by_local_memory": 228, "groups_by_work_items": 12}
+    old = {"registers": 80, "local_bytes": 0, "groups_by_registers": 5, **limits, "occupancy": 25 / 64}
+    where: dict[str, Any] = {
+        "provenance": json.dumps({"environment": {"device": {"device": "NVIDIA H200, sm_90"}}}),
+        "backend": "cuda",
+    }
+    rows = frame(
+        told("old", facts=old | {"group": "160x1"}, **where),
+        told("groupless", facts=old, **where),
+        told(
+            "new",
+            facts=old | {"group": "160", "groups_by_registers": 4, "occupancy": 0.3125, "occupancy_by": "driver"},
+            **where,
+        ),
+    )
+    table = report.resources(CaseData(rows, ["old", "groupless", "new"], "256x256"))
+    shown = table.frame.set_index("variant")
+    assert shown.groups_by_registers.tolist() == [4, 5, 4]
+    assert shown.occupancy.tolist() == [0.3125, 25 / 64, 0.3125]
+    assert [line.cells[-1].title for line in table.rows] == [
+        "by the rule of cuda_occupancy.h",
+        "",
+        "as the driver counts",
+    ]
+    assert [note for note in table.notes if "older rule" in note] == [
+        "By an older rule, which took all registers for one pool: the groups by registers of groupless."
+    ]

@@ -4,6 +4,7 @@ import pandas as pd
 import pytest
 
 from roofbook import report
+from roofbook.analysis.case_data import CaseData
 from roofbook.errors import UsageError
 
 from .rows import frame, row
@@ -26,7 +27,9 @@ PEERS = ["library", "half", "even", "tf32", "c", "broken", "absent"]
 
 
 def test_each_peer_is_held_against_the_best_rung_of_its_dtype_and_of_all() -> None:
-    table = report.peers(peer_rows(), PEERS, case="256x256", elsewhere={"absent": "PyTorch is not installed"})
+    table = report.peers(
+        CaseData(peer_rows(), [], "256x256", peers=PEERS, skip_reasons={"absent": "PyTorch is not installed"})
+    )
     found = table.frame.set_index("variant")
     assert found.rung[:5].fillna("").tolist() == ["fused", "tensor", "fused", "", "fused"]
     assert found.fastest[:5].tolist() == ["tensor"] * 5, "sweeps, probes and what is wrong are no rungs"
@@ -35,7 +38,7 @@ def test_each_peer_is_held_against_the_best_rung_of_its_dtype_and_of_all() -> No
     assert found.seconds["library"] == pytest.approx(1e-4, rel=0.06) and found.dtype["half"] == "float16"
     assert "slower" in line(table, "library") and "faster" in line(table, "library")
     assert ">same" in line(table, "even") and line(table, "half").count("faster") == 2
-    assert "no rung in this dtype has a time here" in line(table, "tf32") and ">tensor<" in line(table, "tf32")
+    assert "no step in this precision has a time here" in line(table, "tf32") and ">tensor<" in line(table, "tf32")
     assert "(on the host)" in line(table, "c") and line(table, "c").count("(across devices)") == 2
     assert "failed: out of memory" in line(table, "broken") and "PyTorch is not installed" in line(table, "absent")
     assert found.status.tolist() == ["ok"] * 5 + ["failed", "missing"]
@@ -45,19 +48,27 @@ def test_a_peer_of_the_host_is_marked_also_where_most_peers_are_its() -> None:
     rows = peer_rows()
     on_host = rows["variant"] == "c"
     both = pd.concat([rows, rows[on_host].assign(variant="c too"), rows[on_host].assign(variant="c again")])
-    table = report.peers(both, ["library", "c", "c too", "c again"], case="256x256")
+    table = report.peers(CaseData(both, [], "256x256", peers=["library", "c", "c too", "c again"]))
     assert all("(on the host)" in line(table, name) for name in ("c", "c too", "c again"))
     assert "(on " not in line(table, "library") and table.notes[-1] == "The host: Some CPU."
-    assert not any(note.startswith("The host") for note in report.peers(rows, ["library"], case="256x256").notes)
+    assert not any(
+        note.startswith("The host") for note in report.peers(CaseData(rows, [], "256x256", peers=["library"])).notes
+    )
 
 
 def test_peers_stand_without_a_rung_and_without_rows() -> None:
-    alone = report.peers(frame(row("library", 1e-4, role="peer")), ["library"], case="256x256")
+    alone = report.peers(CaseData(frame(row("library", 1e-4, role="peer")), [], "256x256", peers=["library"]))
     assert line(alone, "library").count("has a time here") == 4
-    assert "not measured" in line(report.peers(frame(), ["library"], case="256x256"), "library")
+    assert "not measured" in line(report.peers(CaseData(frame(), [], "256x256", peers=["library"])), "library")
     told = report.peers(
-        frame(row("library", 1e-4, role="peer")), ["library"], case="256x256", changes={"library": "It does less."}
+        CaseData(
+            frame(row("library", 1e-4, role="peer")),
+            [],
+            "256x256",
+            peers=["library"],
+            changes={"library": "It does less."},
+        )
     )
     assert told.columns[-1].text == "What it is" and "It does less." in line(told, "library")
     with pytest.raises(UsageError, match="unknown case '8x8'; valid: 256x256"):
-        report.peers(peer_rows(), PEERS, case="8x8")
+        report.peers(CaseData(peer_rows(), [], "8x8", peers=PEERS))

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from roofbook import report
-from roofbook.report import format
+from roofbook.analysis import format
+from roofbook.analysis.published_figures import PublishedFigures
 
 from .rows import lab_rows, part_rows
 
@@ -21,21 +22,20 @@ def test_published_beside_ours_marks_totals_as_extrapolated() -> None:
                                                  ("rate", "GB/s", 443.0, math.nan)]
         ]
     )  # fmt: skip
-    table = report.published_beside_ours(
-        published, lab_rows(), {"fused kernels": "fused"}, units={"256x256": 80000}, source="a report"
+    table = report.published(
+        PublishedFigures(published, {"fused kernels": "fused"}, units={"256x256": 80000}), lab_rows()
     )
     time, speedup, rate = table.frame.to_dict("records")
     assert time["ours"] == pytest.approx(8.8, rel=0.06) and time["extrapolated"]
     assert (
-        "extrapolated from 100 x step)" in table.html
-        and "8.8\u202fs" in table.html
-        and "443\u202fGB/s" in table.html
-        and "Published: a report." in table.html
+        "extrapolated from 100 x step)" in table.html and "8.8\u202fs" in table.html and "443\u202fGB/s" in table.html
     )
     assert speedup["ours"] == pytest.approx(180 / 110, rel=0.01) and rate["status"] == "missing"
-    exact = report.published_beside_ours(published, lab_rows(), {"fused kernels": "fused"}, units={"256x256": 100})
+    exact = report.published(
+        PublishedFigures(published, {"fused kernels": "fused"}, units={"256x256": 100}), lab_rows()
+    )
     assert "extrapolated" not in exact.html
-    other = report.published_beside_ours(published, lab_rows(), {"fused kernels": "soa"})
+    other = report.published(PublishedFigures(published, {"fused kernels": "soa"}), lab_rows())
     assert set(other.frame.status) == {"failed"} and "wrong result" in other.html
 
 
@@ -48,7 +48,9 @@ def test_a_published_rate_stands_beside_ours_in_the_same_unit_only() -> None:
         ]
     )  # fmt: skip
     rows = lab_rows().assign(extra='{"rate_amount": 0.22, "rate_unit": "GFLOP/s"}')
-    table = report.published_beside_ours(published, rows, {"fused": "fused", "soa": "soa"}, units={"256x256": 80000})
+    table = report.published(
+        PublishedFigures(published, {"fused": "fused", "soa": "soa"}, units={"256x256": 80000}), rows
+    )
     ours = table.frame.iloc[0]
     assert table.frame.status.tolist() == ["ok", "missing", "failed", "missing"]
     assert ours.ours == pytest.approx(0.22 / 1.1e-4, rel=0.06) and ours.ours_low < ours.ours < ours.ours_high
@@ -64,7 +66,7 @@ def test_trials_of_one_measurement_share_a_row_and_ours_is_held_against_their_me
             for trial, value in (("1", 9.0), ("2", 1.0), ("3", 2.0), ("", 5.0), ("", 6.0))
         ]
     )  # fmt: skip
-    table = report.published_beside_ours(published, lab_rows(), {"best": "fused"}, units={"256x256": 1})
+    table = report.published(PublishedFigures(published, {"best": "fused"}, units={"256x256": 1}), lab_rows())
     said = [row.cells[3].text for row in table.rows]
     assert said == ["9, 1, 2\u202fs", "5\u202fs", "6\u202fs"] and table.rows[0].cells[2].text == "time, 3 trials"
     assert table.frame["value"].tolist() == [9, 1, 2, 5, 6], "no figure is lost"
@@ -81,14 +83,14 @@ def test_a_published_device_may_have_run_something_else() -> None:
         ]
     )  # fmt: skip
     mapping = {"best": "fused", ("best", "host CPU"): "sequential", ("best", "Other GPU"): "port"}
-    table = report.published_beside_ours(
-        published, lab_rows(), mapping, cases={"square": "256x256"}, units={"256x256": 200}
+    table = report.published(
+        PublishedFigures(published, mapping, cases={"square": "256x256"}, units={"256x256": 200}), lab_rows()
     )
     assert table.frame.our_variant.tolist() == ["fused", "sequential"]
     assert table.frame.ours.tolist() == pytest.approx([200 * 1.1e-4, 200 * 4.2e-3], rel=0.06)
     assert table.frame.extrapolated.tolist() == [True, True]
     assert table.frame.our_device.tolist() == ["Some GPU", "Some CPU"]
-    elsewhere = report.published_beside_ours(published, lab_rows(), {("best", "Other GPU"): "port"})
+    elsewhere = report.published(PublishedFigures(published, {("best", "Other GPU"): "port"}), lab_rows())
     assert elsewhere.frame.status.tolist() == ["missing", "missing"]
 
 
@@ -122,12 +124,18 @@ def test_published_parts_and_facts_are_held_against_ours() -> None:
         asked.add(key)
         return covers.get(key[-1])
 
-    table = report.published_beside_ours(
-        published, rows, {"net": "plain", "bad": "wrong"}, cases={"": "256x256"}, units={"256x256": 1000},
-        parts=part,
-        facts=lambda *key: key[-1] if key[-1] in ("accuracy", "occupancy", "images", "data") else None,
-        lacks=lambda *key: "needs counters" if key[-1] == "stalls" else None,
-    )  # fmt: skip
+    table = report.published(
+        PublishedFigures(
+            published,
+            {"net": "plain", "bad": "wrong"},
+            cases={"": "256x256"},
+            units={"256x256": 1000},
+            part=part,
+            fact=lambda *key: key[-1] if key[-1] in ("accuracy", "occupancy", "images", "data") else None,
+            lack=lambda *key: "needs counters" if key[-1] == "stalls" else None,
+        ),
+        rows,
+    )
     assert table.frame.status.tolist() == [
         "ok",
         "missing",

@@ -11,9 +11,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from roofbook import report
+from roofbook.analysis import format
+from roofbook.analysis.case_data import CaseData
 from roofbook.analysis.roofline import Peaks
 from roofbook.errors import UsageError
-from roofbook.report import format
 from roofbook.report.figure import COLOURS
 from roofbook.report.roofs import STYLES, apart
 
@@ -40,8 +41,9 @@ def rows(**spots: tuple[float, float, str]) -> pd.DataFrame:
 
 
 def chart(table: pd.DataFrame, peaks: Peaks = PEAKS, **other: Any) -> report.Figure:
-    given: dict[str, Any] = {"case": CASE, "working_set": LARGE}
-    return report.roofline_chart(table, peaks, **given | other)
+    order = list(dict.fromkeys(table["variant"]))
+    given: dict[str, Any] = {"order": order, "case": CASE, "peaks": peaks, "working_set": LARGE}
+    return report.roofline_chart(CaseData(table, **given | other))
 
 
 def flats(figure: report.Figure) -> dict[float, tuple[float, float]]:
@@ -107,7 +109,7 @@ def test_a_dtype_without_a_measured_roof_is_bounded_by_memory_alone() -> None:
     figure = chart(table, known)
     assert list(flats(figure)) == [6.1e13]
     assert [warning.split()[0] for warning in figure.warnings] == ["wrong"]
-    assert "not measured, only memory bounds it here: half (float16), wrong (float16)." in figure.notes[-1]
+    assert "not measured, so only memory bounds it here: half (float16), wrong (float16)." in figure.notes[-1]
     assert legend(figure)["float16"].get_linestyle() == "None" != legend(figure)["float32"].get_linestyle()
     with pytest.raises(UsageError, match=r"no peak of float16 measured; peaks of: float32"):
         chart(table[1:], known)
@@ -121,7 +123,7 @@ def test_a_point_is_held_against_the_roof_of_its_dtype_and_against_its_memory() 
     figure = chart(rows(**spots))
     thin = format.THIN
     assert figure.warnings == (
-        f"high lies above its roof (100{thin}TFLOP/s against 61.0{thin}TFLOP/s): the peaks, the work or the working set "
+        f"high lies above its bound (100{thin}TFLOP/s, bound 61.0{thin}TFLOP/s): the peaks, the work or the working set "
         "are wrong.",
     )
     assert [line.get_xydata()[0][1] for line in marker(figure, COLOURS["failed"])] == [pytest.approx(1e14)]
@@ -144,7 +146,7 @@ def test_only_a_point_above_its_roof_warns(log: float, dtype: str, share: float)
 
 def test_bytes_counted_are_a_hollow_marker_at_the_same_height() -> None:
     table = rows(a=(10.0, 1e13, "float32"), b=(10.0, 2e13, "float32"), c=(10.0, 3e13, "float32"))
-    figure = chart(table, counted={"a": WORK / 4, "b": WORK / 40, "c": 0.0, "unknown": 1.0})
+    figure = chart(table, counted_bytes={"a": WORK / 4, "b": WORK / 40, "c": 0.0, "unknown": 1.0})
     shown = [line.get_xydata()[0].tolist() for line in marker(figure, COLOURS["step"])]
     assert shown[:3] == [pytest.approx([10, 1e13]), pytest.approx([10, 2e13]), pytest.approx([10, 3e13])]
     assert shown[3:] == [pytest.approx([4, 1e13]), pytest.approx([40, 2e13])], "0 bytes have no place on the axis"
@@ -164,22 +166,22 @@ def test_bytes_counted_are_a_hollow_marker_at_the_same_height() -> None:
 def test_more_bytes_counted_than_memory_can_move_are_a_warning() -> None:
     table = rows(a=(10.0, 3e13, "float32"))
     for small in (LARGE, SMALL):  # whatever level holds the case: counters look at the device's memory
-        (warning,) = chart(table, counted={"a": WORK / 7}, working_set=small).warnings
-        assert warning.startswith("a lies above its roof by the bytes counted (30.0") and "28.0" in warning
-    assert not chart(table, counted={"a": WORK / 8}).warnings
+        (warning,) = chart(table, counted_bytes={"a": WORK / 7}, working_set=small).warnings
+        assert warning.startswith("a lies above its bound by the bytes counted (30.0") and "28.0" in warning
+    assert not chart(table, counted_bytes={"a": WORK / 8}).warnings
 
 
 @pytest.mark.parametrize("count", [-1.0, math.nan, math.inf])
 def test_a_count_that_is_none_is_refused(count: float) -> None:
     with pytest.raises(UsageError, match=r"a: \S+ bytes counted; a finite number of at least 0 is needed"):
-        chart(rows(a=(10.0, 3e13, "float32")), counted={"a": count})
+        chart(rows(a=(10.0, 3e13, "float32")), counted_bytes={"a": count})
 
 
 def test_a_variant_that_moves_more_lies_further_left() -> None:
     figure = chart(rows(lean=(2.0, 1e12, "float32"), heavy=(1.0, 1e12, "float32")))
     points = [each[0].get_xydata()[0].tolist() for each in axes(figure).containers]
     assert points[0] == pytest.approx([2 * points[1][0], points[1][1]])
-    assert "More bytes by the model put a point further left" in figure.notes[0]
+    assert "More modelled traffic moves a point left" in figure.notes[0]
 
 
 def test_a_name_longer_than_the_figure_leaves_room_for_the_rest() -> None:
@@ -222,7 +224,7 @@ def test_no_words_lie_over_others_or_over_a_roof(
         dtype = known[which % len(known)]
         spots[f"variant-{at}"] = (10**log, share * min(peaks.flops[dtype], 10**log * own), dtype)
     count = {"variant-0": counted * WORK / spots["variant-0"][0]}
-    figure = chart(rows(**spots), peaks, working_set=working_set, counted=count)
+    figure = chart(rows(**spots), peaks, working_set=working_set, counted_bytes=count)
     ax = axes(figure)
     texts = [text for text in ax.texts if text.get_text()]
     names = [text.get_text() for text in texts]

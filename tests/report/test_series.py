@@ -21,7 +21,7 @@ from .shown import axes
 
 
 def test_a_crossing_is_where_the_lines_meet_and_what_never_crosses_is_said() -> None:
-    table = report.crossings(series_rows(), ZEROS, excused={("both", "z50"): "not on this case: no room"})
+    table = report.crossings(series_rows(), ZEROS, skipped={("both", "z50"): "not on this case: no room"})
     assert table.frame.said.tolist() == [
         "faster from 65.0 on", "faster at every point", "faster up to 65.0", "faster up to 85.0",
     ]  # fmt: skip

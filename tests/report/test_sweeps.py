@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from roofbook import report
+from roofbook.analysis.case_data import CaseData
 from roofbook.errors import UsageError
 
 from .rows import frame, row, shapes, sweep_rows
@@ -14,7 +15,7 @@ from .shown import axes
 
 
 def test_sweep_grid_and_heat_map() -> None:
-    grid, reasons = report.sweep_grid(sweep_rows(), "wg", case="256x256")
+    grid, reasons = report.sweep_grid(CaseData(sweep_rows(), [], "256x256"), "wg")
     assert list(grid.index) == ["1", "4", "8"] and list(grid.columns) == ["2", "16"]
     assert math.isnan(grid.loc["8", "2"]) and reasons == {("8", "2"): "work-group too large"}
     figure = report.heat_map(grid, reasons=reasons)
@@ -28,7 +29,7 @@ def labels(axis: Any) -> list[str]:
 
 
 def test_long_labels_of_a_heat_map_go_down() -> None:
-    grid, reasons = report.sweep_grid(shapes(columns=9, rows=3), "size", case="256x256")
+    grid, reasons = report.sweep_grid(CaseData(shapes(columns=9, rows=3), [], "256x256"), "size")
     assert list(grid.index) == ["4x1", "4x2", "4x3"] and list(grid.columns)[:2] == ["64x112x1", "64x112x2"]
     figure = report.heat_map(grid, reasons=reasons, xlabel="global", ylabel="local")
     ax = axes(figure)
@@ -40,14 +41,14 @@ def test_long_labels_of_a_heat_map_go_down() -> None:
     (framed,) = (patch for patch in ax.patches if patch.get_linewidth() > 2)
     assert (framed.get_x() // 1, framed.get_y() // 1) == (2, 0)
 
-    three, why = report.sweep_grid(shapes(columns=3, rows=3), "size", case="256x256")
+    three, why = report.sweep_grid(CaseData(shapes(columns=3, rows=3), [], "256x256"), "size")
     ax = axes(report.heat_map(three, reasons=why, xlabel="global", ylabel="local"))
     assert labels(ax.xaxis) == list(three.columns) and ax.get_xlabel() == "global", "three fit side by side"
 
 
 def test_cells_that_are_not_in_the_sweep_stay_empty() -> None:
     rows = shapes(columns=2, rows=6)
-    grid, reasons = report.sweep_grid(rows[rows.point != "64x112x2/4x1"], "size", case="256x256")
+    grid, reasons = report.sweep_grid(CaseData(rows[rows.point != "64x112x2/4x1"], [], "256x256"), "size")
     figure = report.heat_map(grid, reasons=reasons)
     patches = axes(figure).patches
     assert len(patches) == 6 + 5 + 1 and sum(bool(patch.get_hatch()) for patch in patches) == 5
@@ -55,7 +56,7 @@ def test_cells_that_are_not_in_the_sweep_stay_empty() -> None:
 
 
 def test_reasons_that_differ_in_numbers_are_one_note() -> None:
-    grid, reasons = report.sweep_grid(shapes(columns=9, rows=3), "size", case="256x256")
+    grid, reasons = report.sweep_grid(CaseData(shapes(columns=9, rows=3), [], "256x256"), "size")
     (note,) = report.heat_map(grid, reasons=reasons).notes[1:]
     assert note == "12 of 27, such as 64x112x2 / 4x1: work-group of 2048 work-items is over the limit of 1024"
     same = dict.fromkeys(reasons, "out of memory")

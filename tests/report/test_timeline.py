@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofbook import report
+from roofbook.analysis import format
+from roofbook.analysis.case_data import CaseData
 from roofbook.devices.contract import Span
 from roofbook.errors import UsageError
-from roofbook.report import format
 from roofbook.report.figure import COLOURS
 from roofbook.report.timeline import MOST, hidden
 
@@ -31,7 +32,7 @@ def bars(figure: report.Figure) -> dict[tuple[float, str], list[tuple[float, flo
 
 
 def test_a_timeline_has_a_lane_for_each_queue_on_one_axis() -> None:
-    figure = report.timeline(traced_rows(), ["serial", "streams"], case="256x256")
+    figure = report.timeline(CaseData(traced_rows(), ["serial", "streams"], "256x256"), ["serial", "streams"])
     kernels = [each for (_, colour), each in sorted(bars(figure).items()) if colour == COLOURS["step"]]
     assert [len(each) for each in kernels] == [10, 4, 3, 3]
     assert kernels[0][:2] == [pytest.approx((1, 2)), pytest.approx((4, 5))]
@@ -48,26 +49,28 @@ def test_a_timeline_has_a_lane_for_each_queue_on_one_axis() -> None:
 
 def test_a_timeline_says_what_it_leaves_out() -> None:
     asked = ["streams", "plain", "wrong", "absent", "elsewhere"]
-    figure = report.timeline(traced_rows(), asked, case="256x256", elsewhere=["elsewhere"])
+    figure = report.timeline(
+        CaseData(traced_rows(), asked, "256x256", skip_reasons={"elsewhere": "not on this device"}), asked
+    )
     assert figure.notes[1:] == (
-        "Tells no timeline: plain.",
+        "No timeline: plain.",
         "wrong failed: not verified: error 2e-06, allowed 1e-06.",
         "elsewhere – not on this device.",
         "absent – not measured.",
     )
-    with pytest.raises(UsageError, match="no verified run of plain, wrong on 256x256 tells a timeline"):
-        report.timeline(traced_rows(), ["plain", "wrong"], case="256x256")
+    with pytest.raises(UsageError, match="no verified run of plain, wrong on 256x256 has a timeline"):
+        report.timeline(CaseData(traced_rows(), ["plain", "wrong"], "256x256"), ["plain", "wrong"])
 
 
 def test_of_a_long_run_the_beginning_is_drawn_and_said() -> None:
-    figure = report.timeline(traced_rows(500), ["serial", "streams"], case="256x256")
+    figure = report.timeline(CaseData(traced_rows(500), ["serial", "streams"], "256x256"), ["serial", "streams"])
     drawn = bars(figure)
     assert len(figure.svg) < 150_000 and sum(map(len, drawn.values())) <= 2 * MOST
     streams = sorted(start for start, *_ in (span[2:] for span in spans(3, 500)))
     assert axes(figure).get_xlim()[1] == pytest.approx(1e3 * streams[MOST])
-    assert figure.notes[1].startswith("Drawn are the first ") and "serial and streams went on" in figure.notes[1]
+    assert figure.notes[1].startswith("Only the first ") and "serial and streams went on" in figure.notes[1]
     assert f"1.50{format.THIN}s" in [text.get_text() for text in axes(figure).texts][1], "the whole run's time"
-    assert "Drawn" not in " ".join(report.timeline(traced_rows(), ["serial"], case="256x256").notes)
+    assert "Drawn" not in " ".join(report.timeline(CaseData(traced_rows(), ["serial"], "256x256"), ["serial"]).notes)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +80,7 @@ def test_a_span_that_is_none_is_refused(bad: list[Any]) -> None:
     with pytest.raises(
         UsageError, match=r"odd on 256x256: timeline holds \[0, '.*what one of to device, kernel, to host"
     ):
-        report.timeline(frame(told("odd", facts={"timeline": [bad]})), ["odd"], case="256x256")
+        report.timeline(CaseData(frame(told("odd", facts={"timeline": [bad]})), ["odd"], "256x256"), ["odd"])
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from(["to device", "kernel", "to host"]), st.integers(0, 20),

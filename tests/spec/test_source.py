@@ -9,11 +9,15 @@ from typing import Any
 
 import pytest
 
+from roofbook import paths
 from roofbook.labs import peaks
 from roofbook.spec import registry
-from roofbook.spec.source import Source, _family, _wrap
+from roofbook.spec.source import Source, _family, _wrap, documented
 
-DIALECT = Path(__file__).parents[2] / "lib" / "roofbook" / "spec" / "dialect"
+DIALECT = paths.LIBRARY / "spec" / "dialect"
+KERNELS = [path for end in ("k", "cu", "h", "inc") for path in sorted(paths.LIBRARY.rglob(f"*.{end}"))]
+KERNELS = [path for path in KERNELS if path.parent.name != "peers"]  # those are of C
+MOST_KNOBS = 8
 
 SCALE_K = """// Scales an array.
 //
@@ -62,13 +66,12 @@ def test_turn_and_without_leave_the_rest(scale: Path) -> None:
     assert "out[i] + 1" in turned.resolve() and "GLOBAL float" in turned.resolve()
     assert dict(source.knobs) == {"BY": "TWICE", "TYPE": "float"}
     assert dict(turned.without("TYPE").knobs) == {"BY": "PLUS"}
-    assert "GLOBAL TYPE" in turned.without("TYPE").resolve()
 
 
 def test_an_unknown_knob_or_arm_is_an_error(scale: Path) -> None:
     with pytest.raises(ValueError, match=r"^scale\.k has no knob BYE$"):
         Source.of(scale, BYE=1)
-    with pytest.raises(ValueError, match=r"^scale\.k: knob BY has no arm TWIZE$"):
+    with pytest.raises(ValueError, match=r"^scale\.k: knob BY has no choice TWIZE$"):
         Source.of(scale, BY="TWIZE")
     source = Source.of(scale, MORE="int knob;", TYPE="double2", BY=2)  # of an included file; a type; a number
     assert "double2" in source.resolve()
@@ -101,8 +104,7 @@ def code(text: str) -> str:
 
 def knobs(paths: Iterable[Path]) -> set[str]:
     """The knobs that the files document."""
-    lines = (line for path in paths for line in re.findall(r"^// Knobs? ([A-Z_, ]+):", path.read_text(), re.MULTILINE))
-    return {name for line in lines for name in re.findall(r"\w+", line)}
+    return {name for path in paths for name in documented(path.read_text())}
 
 
 def macros(paths: Iterable[Path]) -> set[str]:
@@ -179,7 +181,7 @@ def test_an_edit_changes_the_hash_of_those_whom_it_concerns(scale: Path) -> None
 
 
 def test_a_file_that_comes_to_be_included_is_watched_too(scale: Path) -> None:
-    source = Source.of(scale, TYPE="int")
+    source = Source.of(scale, TYPE="int", BY=1)
     source.resolve()
     late = scale.parent / "late.k"
     late.write_text("int late = 1;\n")
@@ -244,5 +246,172 @@ def test_a_knob_that_is_added_to_a_file_is_known_at_once(tmp_path: Path) -> None
         Source.of(kernel, SHAPE="WIDE")
     (tmp_path / "part.h").write_text("#define WIDE 1\n#if SHAPE == WIDE\n#endif\n")
     assert Source.of(kernel, SHAPE="WIDE").knobs == (("SHAPE", "WIDE"),)
-    with pytest.raises(ValueError, match=r"kernel\.k: knob SHAPE has no arm TALL"):
+    with pytest.raises(ValueError, match=r"kernel\.k: knob SHAPE has no choice TALL"):
         Source.of(kernel, SHAPE="TALL")
+
+
+# -- knobs have values -------------------------------------------------------------------------------------------------
+
+
+WIDE_K = """// Writes.
+//
+// Knob LANES: how many
+// Knob KIND:  FLAT;  DEEP  needs DEPTH
+// Knob DEPTH: how deep, where it is
+#ifndef KIND
+#define KIND FLAT
+#endif
+#define FLAT 1
+#define DEEP 2
+#if KIND == DEEP
+#define VALUE DEPTH
+#else
+#define VALUE 0
+#endif
+
+// LANES of "DEPTH"
+KERNEL void wide(GLOBAL int *out) { out[LANES] = VALUE; }
+"""
+
+
+@pytest.fixture
+def wide(tmp_path: Path) -> Path:
+    path = tmp_path / "wide.k"
+    path.write_text(WIDE_K)
+    return path
+
+
+def test_a_knob_that_is_not_given_has_its_default(wide: Path) -> None:
+    source = Source.of(wide, LANES=4)
+    assert source.settings == {"LANES": 4, "KIND": "FLAT"} and dict(source.knobs) == {"LANES": 4}
+    assert "out[4] = 0;" in source.resolve() and "#" not in source.resolve() and "ifndef" not in source.resolve()
+    assert source.sha256 == source.with_knobs(KIND="FLAT").sha256
+    deep = source.with_knobs(KIND="DEEP", DEPTH=7)
+    assert "out[4] = 7;" in deep.resolve() and deep.settings == {"LANES": 4, "KIND": "DEEP", "DEPTH": 7}
+
+
+def test_a_knob_that_is_neither_given_nor_defaulted_is_an_error_that_names_it(wide: Path) -> None:
+    for render in (Source.resolve, lambda source: source.render("cuda"), lambda source: source.render("opencl")):
+        with pytest.raises(ValueError, match=r"^wide\.k: neither a value nor a default for knob LANES$"):
+            render(Source.of(wide))
+        with pytest.raises(ValueError, match=r"^wide\.k: neither a value nor a default for knob DEPTH$"):
+            render(Source.of(wide, LANES=4, KIND="DEEP"))
+        with pytest.raises(ValueError, match=r"^wide\.k: neither a value nor a default for knob DEPTH, LANES$"):
+            render(Source.of(wide, KIND="DEEP"))
+    with pytest.raises(ValueError, match="LANES"):
+        _ = Source.of(wide).sha256
+    assert "out[4] = 0" in Source.of(wide, LANES=4).resolve(), "what a text does not use, it does not need"
+
+
+def test_a_knob_in_a_condition_is_not_taken_for_0(wide: Path) -> None:
+    wide.write_text(WIDE_K.replace("#ifndef KIND\n#define KIND FLAT\n#endif\n", ""))
+    with pytest.raises(ValueError, match=r"^wide\.k: neither a value nor a default for knob KIND$"):
+        Source.of(wide, LANES=4).resolve()
+    assert "out[4] = 0;" in Source.of(wide, LANES=4, KIND="FLAT").resolve()
+    wide.write_text(WIDE_K.replace("#if KIND", "#if KINDS"))
+    with pytest.raises(ValueError, match=r"^wide\.k: a condition asks for KINDS, which nothing defines$"):
+        Source.of(wide, LANES=4).resolve()
+
+
+def test_a_knob_of_an_included_file_is_needed_too(wide: Path) -> None:
+    (wide.parent / "part.h").write_text("// Knob PART: of what\n#pragma once\n#define SHARE (1 / PART)\n")
+    wide.write_text('#include "part.h"\n#include "part.h"\n' + WIDE_K.replace("out[LANES]", "out[SHARE]"))
+    with pytest.raises(ValueError, match=r"^wide\.k: neither a value nor a default for knob PART$"):
+        Source.of(wide).resolve()
+    assert "out[(1 / 3)]" in Source.of(wide, PART=3).resolve()
+
+
+# -- files of kernels --------------------------------------------------------------------------------------------------
+
+
+def named(path: Path) -> Any:
+    return pytest.param(path, id=f"{path.parent.name}/{path.name}")
+
+
+def included(path: Path) -> list[str]:
+    """The names of files that a file includes, by a macro too."""
+    return re.findall(r'^#(?:include|define \w+) "([\w.]+\.\w+)"', path.read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize("path", [named(path) for path in KERNELS])
+def test_a_file_has_few_knobs_and_documents_them_at_its_head(path: Path) -> None:
+    """A file's own: those of a header that it includes are about something else, and a fragment has none of its own."""
+    text = path.read_text()
+    found = documented(text)
+    assert len(found) == len(set(found)) <= MOST_KNOBS
+    assert path.suffix != ".inc" or not found
+    head = re.match(r"(//[^\n]*\n)*", text)
+    assert head and documented(head[0]) == found, "all in one place"
+    defaults = re.findall(r"^#ifndef (\w+)\n#define (\w+)", text, re.MULTILINE)
+    assert all(name == again for name, again in defaults)
+    last = max((text.index(f"#ifndef {name}\n") for name, _ in defaults if name in found), default=0)
+    assert not re.search(r"^(KERNEL|DEVICE|#if )", text[:last], re.MULTILINE), "defaults are at the top"
+
+
+@pytest.mark.parametrize("path", [named(path) for path in KERNELS if path.suffix in (".k", ".cu")])
+def test_a_knob_is_documented_once_in_all_that_a_kernel_includes(path: Path) -> None:
+    every = [name for text in _family(path).values() for name in documented(text)]
+    assert sorted(every) == sorted(set(every))
+
+
+def test_every_knob_is_set_by_someone() -> None:
+    """By a variant, or by the code that drives the kernel: one that nobody sets is dead."""
+    folders = {path.parent for path in KERNELS} - {DIALECT}
+    given = {name for param in every_source() for name, _ in param.values[0].knobs}
+    code_of = {folder: " ".join(file.read_text() for file in folder.glob("*.py")) for folder in folders}
+    for path in KERNELS:
+        everywhere = " ".join(code_of.values()) if path.parent == DIALECT else code_of[path.parent]
+        for name in documented(path.read_text()):
+            assert name in given or re.search(rf"\b{name}\b", everywhere), f"{path.name}: nobody sets {name}"
+
+
+@pytest.mark.parametrize("path", [named(path) for path in KERNELS if path.suffix == ".inc"])
+def test_a_fragment_says_in_its_first_line_what_it_uses(path: Path) -> None:
+    first, _, rest = path.read_text().partition("\n")
+    said = re.match(r"// Uses (.+)\.$", first)
+    assert said
+    words = {word for word in re.findall(r"\w+", said[1]) if not (path.parent / f"{word}.k").exists()}
+    for begin, end in re.findall(r"\b([a-z]\d) to ([a-z]\d)\b", said[1]):
+        words |= {f"{begin[0]}{n}" for n in range(int(begin[1]), int(end[1]) + 1)}
+    users = [each for each in KERNELS if each.parent == path.parent and path.name in included(each)]
+    shared = {name for each in users for name in locals_of(each)}
+    used = shared & set(re.findall(r"\b[a-z]\w*\b", code(rest))) - locals_of(path)
+    assert used <= words, f"not said: {sorted(used - words)}"
+
+
+def locals_of(path: Path) -> set[str]:
+    """What a file declares: variables, and the parameters of its kernels. A rough reading, enough for our own text."""
+    text = code(path.read_text())
+    kinds = r"(?:int|float|float4|char|short|uint2|uint4|OPERAND|REAL|MASK|bool|unsigned|IMAGE|INPUT)"
+    names = r"(?:^|,)\s*(?:\w+\s+)?\**\s*(?:RESTRICT\s+)?([a-z]\w*)\s*(?=[=;,\[)]|$)"
+    return {name for part in re.findall(rf"\b{kinds}\b([^;{{}}]*)", text) for name in re.findall(names, part)}
+
+
+@pytest.mark.parametrize("path", [named(path) for path in KERNELS])
+def test_a_files_ending_says_how_it_is_used(path: Path) -> None:
+    """A kernel is never included, a header any number of times, a fragment within what it is a piece of."""
+    users = [each for each in KERNELS if path.name in included(each) and path.parent in (each.parent, DIALECT)]
+    if path.suffix in (".k", ".cu"):
+        assert not users and "#pragma once" not in path.read_text()
+    elif path.suffix == ".inc":
+        assert users and "#pragma once" not in path.read_text()
+    elif path.parent != DIALECT or users:
+        assert users and path.read_text().count("\n#pragma once\n") == 1
+
+
+@pytest.mark.parametrize("dialect", ["opencl", "cuda"])
+@pytest.mark.parametrize("path", [named(path) for path in KERNELS if path.suffix == ".h" and path.parent != DIALECT])
+def test_a_header_stands_alone(path: Path, dialect: str, tmp_path: Path) -> None:
+    """Included twice and by nothing but itself, it gives its text once; what it lacks are knobs alone."""
+    if dialect == "opencl" and "hopper.h" in included(path):
+        pytest.skip("CUDA only")
+    for file in path.parent.glob("*.h"):
+        (tmp_path / file.name).write_text(file.read_text())
+    alone = tmp_path / "alone.k"
+    alone.write_text(f'#include "{path.name}"\n#include "{path.name}"\nKERNEL void alone() {{}}\n')
+    wanted = {name: 4 for name in knobs(_family(alone)) - set(Source.of(alone).settings)}
+    text = Source.of(alone, **wanted).render(dialect)
+    left = set(re.findall(r"\b[A-Z][A-Z_0-9]+\b", code(re.sub(r'"[^"\n]*"', "", text)))) - {"CLK_LOCAL_MEM_FENCE"}
+    assert not left, f"left: {sorted(left)}"
+    kernels = re.findall(r"(?:__kernel|__global__) void (\w+)", text)
+    assert len(kernels) == len(set(kernels))

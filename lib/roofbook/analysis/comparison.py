@@ -9,13 +9,15 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from ..book.recorded import Record, records
 from ..devices.backends import CUDA, OPENCL
 from ..errors import UsageError, one_of
 from ..paths import project_root
 from ..store.published import figures
+from .places import Place
+from .publication import publication
 from .readings import Ratio, Reading, faster, newest
-from .verdicts import SMALL, Place
+from .recorded import RecordedData, recorded
+from .verdicts import SMALL
 
 if TYPE_CHECKING:
     from ..spec.lab import Case, Lab
@@ -45,8 +47,8 @@ class Pair:
 
     def __str__(self) -> str:
         if self.own.device == self.reference.device:
-            return f"{self.own.name}: {self.own.by} against {self.reference.by}"
-        return f"{self.own} against {self.reference}"
+            return f"{self.own.name}: {self.own.by} vs {self.reference.by}"
+        return f"{self.own} vs {self.reference}"
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,7 @@ def compared(
     A row counts if its kernel is, letter for letter, that of today's code; the newest of each variant, case and place is
     read. Variants are the ladder's and the peers, and those points of sweeps of which a time was published.
     """
-    found = records(lab, store, scale, parts=("recorded", "local"))
+    found = recorded(lab, store, scale, parts=("recorded", "local"))
     theirs = _published(lab, store, found) if found else {}
     made = []
     for case in lab.cases(scale):
@@ -141,11 +143,11 @@ def on_case(lab: "Lab", store: "Store", case: str, on: Sequence[str] = ()) -> Co
         known = f"{lab.name} was not measured at scale {' or '.join(SCALES)} yet"
         raise UsageError(f"{known}; `roofbook run {lab.name} --scale {SCALES[0]}` does it")
     if case not in made:
-        raise one_of("case on record", case, list(made))
+        raise one_of("recorded case", case, list(made))
     places = made[case].places
     for name in on:
         if not any(name in (place.device, place.id) for place in places):
-            raise one_of("device on record", name, [place.id for place in places])
+            raise one_of("recorded device", name, [place.id for place in places])
     return replace(made[case], places=chosen(places) if on else places)
 
 
@@ -153,14 +155,14 @@ def _compared(
     lab: "Lab",
     scale: str,
     case: "Case",
-    here: Sequence[Record],
+    here: Sequence[RecordedData],
     theirs: Mapping[str, Mapping[str, Time]],
     choose: Callable[[Sequence[Place]], Sequence[Pair]],
 ) -> Comparison:
     swept = [each.name for each in lab.all_variants() if each.role == "sweep" and each.name in theirs]
     known = [each.name for each in lab.all_variants() if each.role in ROLES] + swept
     readings = {record.place: newest(record.rows, case.name) for record in here}
-    excuses = {record.place: record.elsewhere(case) for record in here}
+    excuses = {record.place: record.skip_reasons(case) for record in here}
     names = [name for name in known if name in theirs or any(name in found for found in readings.values())]
     times: dict[str, dict[Place, Time]] = {name: {} for name in names}
     lacks: dict[str, dict[Place, str]] = {name: {} for name in names}
@@ -199,7 +201,7 @@ def _ratios(
             yield name, ratio
 
 
-def _published(lab: "Lab", store: "Store", found: Sequence[Record]) -> dict[str, dict[str, dict[str, Time]]]:
+def _published(lab: "Lab", store: "Store", found: Sequence[RecordedData]) -> dict[str, dict[str, dict[str, Time]]]:
     """Our case -> our variant -> device -> the published time per unit: of trials the median, of several runs the shortest.
 
     Only times that cover what the lab times as a whole, and of which ours is a variant by the lab's own mapping on any of
@@ -208,9 +210,9 @@ def _published(lab: "Lab", store: "Store", found: Sequence[Record]) -> dict[str,
     results = store.root if (store.root / "published").is_dir() else project_root() / "results"
     if not (results / "published" / f"{lab.name}.csv").is_file():
         return {}
-    table = figures(lab.name, results)
+    table, said = figures(lab.name, results), publication(lab)
     mapping: dict[Any, str | tuple[str, str]] = {
-        key: to for record in reversed(found) for key, to in lab.published_mapping(record.device).items()
+        key: to for record in reversed(found) for key, to in said.mapping(record.device).items()
     }
     units = {case.name: int(case.params.get("iterations", 1)) for case in lab.cases("published")}
     trials: dict[tuple[str, str, str, str, str], list[float]] = {}
@@ -218,9 +220,9 @@ def _published(lab: "Lab", store: "Store", found: Sequence[Record]) -> dict[str,
         key = figure["variant"], figure["case"], figure["metric"]
         to = mapping.get((figure["variant"], figure["device"]), mapping.get(figure["variant"]))
         name = to[0] if isinstance(to, tuple) else to
-        if name is None or any(told(*key) for told in (lab.published_part, lab.published_fact, lab.published_lack)):
+        if name is None or any(of(*key) for of in (said.part, said.fact, said.lack)):
             continue
-        case = lab.published_cases.get(figure["case"], figure["case"])
+        case = said.cases.get(figure["case"], figure["case"])
         seconds = figure["seconds"] / units.get(case, 1)
         trials.setdefault((case, name, figure["device"], figure["variant"], figure["table"]), []).append(seconds)
     shortest: dict[str, dict[str, dict[str, Time]]] = {}

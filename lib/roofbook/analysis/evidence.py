@@ -12,24 +12,25 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from ..devices.backends import HOST, has
+from ..devices.backends import has
 from ..measure import stats
-from ..measure.counters import of_kernel
 from ..store.schema import PROFILE
-from .readings import Reading, faster, newest, value
+from .places import of_host
+from .readings import Reading, faster, newest, of_kernel, value
+from .roofline import read_peaks
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ..spec.lab import Lab, Variant
+    from ..spec.lab import Lab
     from .roofline import Peaks
 
 
-class Lacking(Exception):
+class MissingData(Exception):
     """Why there is no number: a cell that was not measured, or failed."""
 
 
-class NotHere(Lacking):
+class NotApplicable(MissingData):
     """Why there can be none on this device."""
 
 
@@ -71,17 +72,17 @@ class Cells:
         self._found: dict[str, Mapping[str, Reading]] = {}
 
     def reading(self, variant: str, case: str) -> Reading:
-        """A verified reading. Raises Lacking where there is none, NotHere where the variant is not for this backend."""
+        """A verified reading. Raises MissingData where there is none, NotApplicable where it is not for this backend."""
         known = self.lab.variant(variant)
         if self.backend not in known.backends and not of_host(known):
-            raise NotHere(f"{variant} is not for {self.backend}")
+            raise NotApplicable(f"{variant} is not for {self.backend}")
         if case not in self._found:
             self._found[case] = newest(self._rows[self._rows["case"] == case])
         reading = self._found[case].get(variant)
         if reading is None:
-            raise Lacking(variant)
+            raise MissingData(variant)
         if not reading.ok:
-            raise Lacking(f"{variant} failed: {reading.why}")
+            raise MissingData(f"{variant} failed: {reading.why}")
         return reading
 
     def together(self, variants: Sequence[str], case: str) -> list[Reading]:
@@ -96,39 +97,32 @@ class Cells:
         return found
 
     def counted(self, variant: str, case: str) -> Mapping[str, Any]:
-        """What counters counted, as `counters.counted` has it. Raises Lacking where they did not."""
+        """What counters counted, as `counters.counted` has it. Raises MissingData where they did not."""
         if not has(self.backend, "counters"):
-            raise NotHere("hardware counters are read by CUDA")
+            raise NotApplicable("hardware counters need CUDA")
         reading = newest(self._profiles[self._profiles["case"] == case], roles=[PROFILE]).get(variant)
         if reading is None or not reading.ok:
-            raise Lacking(f"counters of {variant}{f': {reading.why}' if reading else ''}")
+            raise MissingData(f"counters of {variant}{f': {reading.why}' if reading else ''}")
         return reading.facts
 
     def ran(self, variants: Iterable[str], case: str) -> dict[str, Reading]:
-        """Readings by variant, without those that failed. Raises Lacking where one was never measured."""
+        """Readings by variant, without those that failed. Raises MissingData where one was never measured."""
         found = {}
         for variant in variants:
             try:
                 found[variant] = self.reading(variant, case)
-            except Lacking:
+            except MissingData:
                 if variant not in self._found.get(case, {}):
                     raise
         return found
 
     @cached_property
     def peaks(self) -> "Peaks":
-        """Raises Lacking where a ceiling has no verified time."""
-        from ..labs.peaks import read
-
+        """Raises MissingData where a ceiling has no verified time."""
         try:
-            return read(self._ceilings.drop_duplicates(["variant", "case"], keep="last"))
+            return read_peaks(self._ceilings.drop_duplicates(["variant", "case"], keep="last"))
         except ValueError as why:
-            raise Lacking(str(why)) from None
-
-
-def of_host(variant: "Variant") -> bool:
-    """Whether it runs on the host's CPU wherever the lab runs."""
-    return HOST in variant.backends or variant.options.get("device") == "host"
+            raise MissingData(str(why)) from None
 
 
 @dataclass(frozen=True)
@@ -139,13 +133,13 @@ class Parts:
     parts: tuple[str, ...]
 
     def of(self, reading: Reading) -> Reading:
-        """The reading with the sum of the parts as its times. Raises Lacking for a part that not every run has."""
+        """The reading with the sum of the parts as its times. Raises MissingData for a part that not every run has."""
         for part in self.parts:
             if len(reading.parts.get(part, ())) != len(reading.times):
-                raise Lacking(f"{self.variant} has no part {part!r}")
+                raise MissingData(f"{self.variant} has no part {part!r}")
         times = tuple(sum(each) for each in zip(*(reading.parts[part] for part in self.parts), strict=True))
         if min(times) <= 0:
-            raise Lacking(f"{' + '.join(self.parts)} of {self.variant} took no time that the clock could tell")
+            raise MissingData(f"{' + '.join(self.parts)} of {self.variant} took less time than the clock resolves")
         return replace(reading, times=times)
 
 
@@ -173,7 +167,7 @@ class Evidence(ABC):
 
     @abstractmethod
     def find(self, cells: Cells) -> Finding:
-        """The number. Raises Lacking where a cell that it needs has no verified time."""
+        """The number. Raises MissingData where a cell that it needs has no verified time."""
 
 
 @dataclass(frozen=True)
@@ -187,7 +181,7 @@ class NotTestable(Evidence):
         return ()
 
     def find(self, cells: Cells) -> Finding:
-        raise NotHere(self.reason)
+        raise NotApplicable(self.reason)
 
 
 @dataclass(frozen=True)
@@ -214,7 +208,7 @@ class Pair(Evidence):
 
     def find(self, cells: Cells) -> Finding:
         if self.kind and cells.kind != self.kind:
-            raise NotHere(f"it is about a {self.kind.upper()}")
+            raise NotApplicable(f"the claim is about a {self.kind.upper()}")
         sides = (self.slower, self.faster)
         names = [side if isinstance(side, str) else side.variant for side in sides]
         readings = zip(sides, cells.together(names, self.case), strict=True)
@@ -263,7 +257,7 @@ class Best(Evidence):
     def find(self, cells: Cells) -> Finding:
         ran = [list(cells.ran(names, self.case).values()) for names in self._sides(cells.lab)]
         if not all(ran):
-            raise Lacking(f"all of {'others' if ran[0] else ' and '.join(self.best)} failed")
+            raise MissingData(f"all of {'others' if ran[0] else ' and '.join(self.best)} failed")
         own, other = (quickest(readings) for readings in ran)
         return ratio(
             other, own, f"{cells.lab.variant(own.variant).point} beside {cells.lab.variant(other.variant).point}"
@@ -283,7 +277,7 @@ class Extremes(Evidence):
     def find(self, cells: Cells) -> Finding:
         ran = list(cells.ran(self.variants(cells.lab), self.case).values())
         if len(ran) < 2:
-            raise Lacking("fewer than two points ran")
+            raise MissingData("fewer than two points ran")
         slow, quick = max(ran, key=lambda reading: reading.median), quickest(ran)
         return ratio(slow, quick, " beside ".join(str(cells.lab.variant(each.variant).point) for each in (quick, slow)))
 
@@ -294,7 +288,7 @@ class Crowded(Evidence):
 
     axis: str
     case: str
-    unit = "a core"
+    unit = "per core"
 
     def variants(self, lab: "Lab") -> tuple[str, ...]:
         """Those points that can be on this case."""
@@ -304,17 +298,20 @@ class Crowded(Evidence):
     def find(self, cells: Cells) -> Finding:
         ran = cells.ran(self.variants(cells.lab), self.case)
         shares = {
-            name: told(cells, name, self.case, "work_items") / told(cells, name, self.case, "cores") for name in ran
+            name: number_of(cells, name, self.case, "work_items") / number_of(cells, name, self.case, "cores")
+            for name in ran
         }
         if not shares:
-            raise Lacking("all points of the sweep failed")
+            raise MissingData("all points of the sweep failed")
         fewest = min(shares, key=lambda name: shares[name])
         if shares[fewest] > 1:
-            at_least = f"at least {shares[fewest]:.3g} a core"
-            raise NotHere(f"no point of the sweep that ran has as few work-items as this device has cores: {at_least}")
+            at_least = f"at least {shares[fewest]:.3g} per core"
+            raise NotApplicable(
+                f"no point of the sweep that ran has as few work-items as this device has cores: {at_least}"
+            )
         best = quickest(ran.values()).variant
         points_of = (cells.lab.variant(name).point for name in (best, fewest))
-        return exactly(shares[best], "{} is the quickest; {} has {:.2g} a core".format(*points_of, shares[fewest]))
+        return exactly(shares[best], "{} is the fastest; {} has {:.2g} per core".format(*points_of, shares[fewest]))
 
 
 @dataclass(frozen=True)
@@ -360,11 +357,11 @@ class Share(Evidence):
         return Finding(found.estimate, found.low, found.high, reading.few, self.turn)
 
 
-def told(cells: Cells, variant: str, case: str, fact: str) -> float:
-    """A number that a run told besides its times. Raises NotHere where it told none, as a backend may not."""
+def number_of(cells: Cells, variant: str, case: str, fact: str) -> float:
+    """A number that a run told besides its times. Raises NotApplicable where it told none, as a backend may not."""
     found = cells.reading(variant, case).facts.get(fact)
     if isinstance(found, bool) or not isinstance(found, int | float) or not math.isfinite(found):
-        raise NotHere(f"{variant} does not tell {fact!r} by this backend")
+        raise NotApplicable(f"{variant} does not report {fact!r} by this backend")
     return float(found)
 
 
@@ -390,7 +387,7 @@ class Fact(Evidence):
         return self.less, self.more
 
     def find(self, cells: Cells) -> Finding:
-        few, many = (told(cells, name, self.case, self.fact) for name in (self.less, self.more))
+        few, many = (number_of(cells, name, self.case, self.fact) for name in (self.less, self.more))
         grown = 1.0 if few == many else many / few if few else math.inf
         return exactly(grown, f"{few:.4g} with {self.less}, {many:.4g} with {self.more}")
 
@@ -413,9 +410,9 @@ class Even(Evidence):
         return (self.variant,)
 
     def find(self, cells: Cells) -> Finding:
-        numbers = [told(cells, self.variant, self.case, fact) for fact in self.facts]
+        numbers = [number_of(cells, self.variant, self.case, fact) for fact in self.facts]
         if min(numbers) <= 0:
-            raise Lacking(f"a {self.detail} of {self.variant} is {min(numbers):g}")
+            raise MissingData(f"a {self.detail} of {self.variant} is {min(numbers):g}")
         return exactly(max(numbers) / min(numbers), ", ".join(f"{number:.3g}" for number in numbers))
 
 
@@ -435,7 +432,7 @@ class Counterexample(Evidence):
 
     def find(self, cells: Cells) -> Finding:
         ran = cells.ran(self.among, self.case)
-        facts = {name: told(cells, name, self.case, self.fact) for name in ran}
+        facts = {name: number_of(cells, name, self.case, self.fact) for name in ran}
         pairs = [
             ratio(ran[more], ran[less], f"{less} with {facts[less]:.3g}, {more} with {facts[more]:.3g}")
             for more in ran
@@ -443,7 +440,7 @@ class Counterexample(Evidence):
             if facts[less] < facts[more]
         ]
         if not pairs:
-            raise Lacking(f"{self.fact} is the same for all")
+            raise MissingData(f"{self.fact} is the same for all")
         return max(pairs, key=lambda pair: (pair.low, pair.estimate))
 
 
@@ -477,7 +474,7 @@ class Counted(Evidence):
     def _of(self, told: Mapping[str, Any], name: str) -> float:
         value = of_kernel(told, self.kernel, self.number, self.counter)
         if not value:
-            raise Lacking(f"{self.counter} of {self.kernel} {self.number} in {name}")
+            raise MissingData(f"{self.counter} of {self.kernel} {self.number} in {name}")
         return value
 
 
@@ -520,7 +517,7 @@ class Intensity(Evidence):
     def find(self, cells: Cells) -> Finding:
         row, peaks = cells.reading(self.variant, self.case).row, cells.peaks
         ridge = peaks.flops["float32"] / memory(peaks)
-        return exactly(value(row, "flops") / value(row, "bytes"), f"the ridge is {ridge:.3g}", ridge)
+        return exactly(value(row, "flops") / value(row, "bytes"), f"the ridge point is at {ridge:.3g}", ridge)
 
 
 @dataclass(frozen=True)

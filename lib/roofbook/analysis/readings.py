@@ -2,11 +2,13 @@
 
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from ..devices.occupancy import recounted
 from ..errors import UsageError, one_of
 from ..measure import stats
 from ..store.schema import PROFILE
@@ -47,9 +49,13 @@ class Reading:
 
     @cached_property
     def facts(self) -> Mapping[str, Any]:
-        """What a verified run told besides its time, such as its registers; nothing for the others."""
+        """What a verified run told besides its time, such as its registers; nothing for the others.
+
+        How many groups fit is counted again for rows that are older than today's rule: `occupancy.recounted`.
+        """
         told: dict[str, Any] = json.loads(said(self.row, "extra") or "{}") if self.ok else {}
-        return told
+        architecture = re.search(r", sm_(\d+)", said(self.row, "provenance") or "")  # of the device's identity
+        return recounted(told, int(architecture[1])) if architecture else told
 
     @cached_property
     def parts(self) -> Mapping[str, tuple[float, ...]]:
@@ -127,7 +133,7 @@ def newest(rows: "pd.DataFrame", case: str | None = None, roles: Iterable[str] |
     for (name, again), row in latest.items():
         reading = read(row)
         if again and (name, False) in latest:  # an A/A twin keeps its variant's name; it is held against that variant
-            reading = replace(reading, variant=f"{name} (again)", parent=name)
+            reading = replace(reading, variant=f"{name} (A/A control)", parent=name)
         found[reading.variant] = reading
     return {name: each for name, each in found.items() if wanted is None or each.role in wanted}
 
@@ -202,3 +208,9 @@ def points_in_order(points: Iterable[str]) -> list[str]:
             return 1, [], point
 
     return sorted(dict.fromkeys(points), key=key)
+
+
+def of_kernel(counted: Mapping[str, Any], kernel: str, number: int, counter: str) -> float | None:
+    """A counter of the `number`-th launch shape (from 1) of a kernel, of what `counters.counted` gave; None for none such."""
+    mine = [each for each in counted["kernels"] if each["kernel"] == kernel]
+    return mine[number - 1][counter] if 0 < number <= len(mine) else None

@@ -3,12 +3,19 @@
 Serves the reports and notebooks: `bound` is the floor under a time, `share` how close a variant came to it.
 """
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ..errors import UsageError, one_of
+from ..spec import registry
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ..spec.lab import Lab, Variant
 
 
 class HasWork(Protocol):
@@ -119,3 +126,36 @@ def share(floor: Bound, seconds: float) -> float:
 def intensity(work: HasWork) -> float:
     """Arithmetic intensity in FLOP/B, by the work the algorithm needs at least; inf without any bytes."""
     return work.flops / work.bytes if work.bytes else math.inf
+
+
+MEMORY, ARITHMETIC = "memory", "registers"
+"""The groups of the lab `peaks` that give bandwidths and operations a second."""
+
+
+def needed_peaks(lab: "Lab") -> tuple["Variant", ...]:
+    """The peaks that the bounds and rooflines of `lab` come from: streams, and the arithmetic of its variants."""
+    dtypes = {"float32", *(variant.dtype for variant in lab.all_variants())}
+    return tuple(
+        peak for peak in registry.get(registry.PEAKS).ladder
+        if peak.options["group"] == MEMORY or (peak.options["group"] == ARITHMETIC and peak.dtype in dtypes)
+    )  # fmt: skip
+
+
+def read_peaks(rows: "pd.DataFrame") -> Peaks:
+    """The peaks in the store's rows of the lab `peaks` for one device and backend. Errors: ValueError where one is missing.
+
+    A peak is what the device can do, so the fastest sample counts: what disturbs a sample only makes it slower. Of several
+    streams through one working set, and of several ways to compute in one dtype, the fastest is the peak.
+    """
+    good = rows[rows["status"] == "ok"]
+    group = {variant.name: variant.options["group"] for variant in registry.get(registry.PEAKS).ladder}
+    streams, flops = dict[float, float](), dict[str, float]()
+    for row in good.itertuples():
+        rate = json.loads(row.extra)["amount"] * row.units / min(row.samples_s)
+        if group.get(row.variant) == MEMORY:
+            streams[row.bytes] = max(rate, streams.get(row.bytes, 0))
+        elif group.get(row.variant) == ARITHMETIC and row.dtype != "root":
+            flops[row.dtype] = max(rate, flops.get(row.dtype, 0))
+    if not streams or "float32" not in flops:
+        raise ValueError("no peaks of this device in the store yet")
+    return Peaks(bandwidth=sorted(streams.items()), flops=flops)

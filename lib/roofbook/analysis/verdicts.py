@@ -1,21 +1,19 @@
-"""The statements of the original reports, judged by our own cells by a written rule."""
+"""The statements of the original reports, judged by our own measurements by a written rule."""
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ..devices.backends import label
 from ..measure import stats
 from ..store.current import matching_source
 from ..store.published import claims
 from ..store.schema import PROFILE
-from .evidence import Cells, Counted, Evidence, Finding, Lacking, NotHere, NotTestable, of_host
+from .evidence import Cells, Counted, Evidence, Finding, MissingData, NotApplicable, NotTestable
+from .places import Place, by_place
+from .publication import publication
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from ..spec.lab import Lab
     from ..store.parquet import Store
 
@@ -88,30 +86,6 @@ def _inverse(value: float) -> float:
 
 
 @dataclass(frozen=True)
-class Place:
-    """A device by a backend, as one column of the verdicts."""
-
-    device: str
-    """Its name in the store."""
-    backend: str
-    name: str
-    kind: str
-
-    @property
-    def id(self) -> str:
-        """How a user and an address name it, such as `nvidia-h200/cuda`."""
-        return f"{self.device}/{self.backend}"
-
-    @property
-    def by(self) -> str:
-        """The backend, as it is written."""
-        return label(self.backend)
-
-    def __str__(self) -> str:
-        return f"{self.name}, {self.by}"
-
-
-@dataclass(frozen=True)
 class Outcome:
     """A verdict on one device, with the number that it rests on, or why there is none."""
 
@@ -147,11 +121,11 @@ def judged(lab: "Lab", store: "Store") -> list[Judged]:
 
     own = (store.root / "published").is_dir()
     statements = claims(lab.name, store.root if own else project_root() / "results")
-    evidence = lab.claims
+    evidence = publication(lab).evidence
     on = _devices(lab, store)
     lines = []
     for claim in statements.to_dict("records"):
-        pieces = evidence.get(claim["id"], (NotTestable("nothing is known that tells of it"),))
+        pieces = evidence.get(claim["id"], (NotTestable("no measurement of ours tests it"),))
         effects = claim["effects"]
         for at, piece in enumerate(pieces):
             mine = effects[at : at + 1] if len(effects) == len(pieces) else effects
@@ -173,16 +147,17 @@ def only(lines: Sequence[Judged], device: str) -> list[Judged]:
 def _outcome(effects: tuple[float, ...], evidence: Evidence, cells: Cells) -> Outcome:
     try:
         found = evidence.find(cells)
-    except NotHere as why:
+    except NotApplicable as why:
         return Outcome("not testable", why=str(why))
-    except Lacking as why:
+    except MissingData as why:
         return Outcome("not measured", why=str(why))
     return Outcome(verdict(effects[0] if effects else evidence.effect, found), found)
 
 
 def _devices(lab: "Lab", store: "Store") -> dict[Place, Cells]:
     """The cells of each device that evidence asks for, by the device's name; its host's are those of the same machine."""
-    asked = dict.fromkeys(name for pieces in lab.claims.values() for piece in pieces for name in piece.variants(lab))
+    every = [piece for pieces in publication(lab).evidence.values() for piece in pieces]
+    asked = dict.fromkeys(name for piece in every for name in piece.variants(lab))
     if not asked:
         return {}
     rows = matching_source(lab, store.rows(lab.name, scale=SCALE, variant=list(asked)))
@@ -193,24 +168,6 @@ def _devices(lab: "Lab", store: "Store") -> dict[Place, Cells]:
         watched = profiles[(profiles["device"] == place.device) & (profiles["backend"] == place.backend)]
         found[place] = Cells(lab, mine, ceilings, watched, backend=place.backend, kind=place.kind)
     return dict(sorted(found.items(), key=lambda each: (each[0].kind != "gpu", str(each[0]))))
-
-
-def by_place(lab: "Lab", rows: "pd.DataFrame") -> "list[tuple[Place, pd.DataFrame]]":
-    """The rows of a lab by the devices and backends that they are of, each with those that its host measured."""
-    hosted = rows["variant"].isin([variant.name for variant in lab.all_variants() if of_host(variant)])
-    machines = rows["provenance"].map(machine)
-    found = []
-    for (device, backend), own in rows[~hosted].groupby(["device", "backend"]):
-        last = own.iloc[-1]
-        place = Place(device, backend, str(last["device_name"]), str(last["device_kind"]))
-        found.append((place, rows[rows.index.isin(own.index) | (hosted & machines.isin(set(machines[own.index])))]))
-    return found
-
-
-def machine(provenance: str | None) -> str:
-    """What tells the machine of a row from another: its processor, and how many threads of it a program gets."""
-    told = json.loads(provenance or "{}")
-    return f"{told.get('cpu')}, {told.get('threads_usable')}"
 
 
 FEW = 16

@@ -1,7 +1,7 @@
 """Executes a notebook by papermill into a page of the book: one process each, over IPC, by this very interpreter.
 
-The page is replaced at the end and at once: a crash leaves the earlier one. What a page was made from is kept in its
-metadata, so that a page whose sources did not change is not made again.
+The page is replaced at the end and at once: a crash leaves the earlier one. What it was made from is in the manifest, so that
+a page of which nothing has changed is not made again.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from typing import Any
 from ..errors import Failed, UsageError
 from ..measure import progress
 from ..spec import registry
-from .manifest import lasting, source_key, store_key
+from .dependencies import Dependencies, lasting
+from .manifest import Manifest
 
-METADATA = "roofbook"
 logging.getLogger("papermill").addHandler(logging.NullHandler())  # what it has to say comes as an exception
 
 
@@ -37,10 +37,9 @@ def execute(
 ) -> Path:
     """Execute `notebook` with `parameters` in the checkout `root`; return the executed copy.
 
-    The copy lands at `page` (book/labs/NAME.ipynb unless given). A terminal shows meanwhile what is being measured.
-    Raises UsageError where a cell did (bad parameters), NotebookFailed for any other exception in a cell.
+    The copy lands at `page`, else as the book's page (`page_of`), which the manifest then knows. A terminal shows meanwhile
+    what is being measured. Raises UsageError where a cell did (bad parameters), NotebookFailed for any other exception in one.
     """
-    import nbformat
     import papermill
     from jupyter_core.utils import ensure_event_loop
     from nbclient.exceptions import DeadKernelError
@@ -49,17 +48,16 @@ def execute(
     if not notebook.exists():
         raise UsageError(f"there is no notebook {notebook}; a lab has one of its own name in experiments/")
     parameters = dict(parameters or {})
-    page = page or page_of(root, notebook)
-    page.parent.mkdir(parents=True, exist_ok=True)
-    partial = root / "_build" / "partial" / page.name
+    partial = root / "_build" / "partial" / notebook.name
     partial.parent.mkdir(parents=True, exist_ok=True)
     # What the page depends on, read before: an edit made meanwhile leaves the page stale.
-    key = source_key(root, notebook, parameters)
+    now = Dependencies(root)
+    made_from = now.page(notebook, parameters)
     # Short: the path of a socket has at most 107 characters.
     with tempfile.TemporaryDirectory(prefix="roofbook-", ignore_cleanup_errors=True) as scratch:
-        now, log = Path(scratch, "progress"), Path(scratch, "log")
+        told, log = Path(scratch, "progress"), Path(scratch, "log")
         try:
-            with log.open("wb") as complaints, progress.follow(now, progress.Line(notebook.stem)):
+            with log.open("wb") as complaints, progress.follow(told, progress.Line(notebook.stem)):
                 papermill.execute_notebook(
                     notebook,
                     partial,
@@ -69,7 +67,7 @@ def execute(
                     cwd=root,
                     progress_bar=False,
                     kernel_manager_class=_kernel_manager_class(
-                        Path(scratch), stderr=complaints, env={**os.environ, progress.VARIABLE: str(now)}
+                        Path(scratch), stderr=complaints, env={**os.environ, progress.VARIABLE: str(told)}
                     ),
                 )
         except KeyboardInterrupt:
@@ -87,14 +85,14 @@ def execute(
                 f"{notebook.name}, cell {error.cell_index + 1}: {error.ename}: {line}"
                 f" (executed so far: {partial.relative_to(root)})"
             ) from None
-    executed = nbformat.read(partial, as_version=4)
-    executed.metadata[METADATA] = {
-        "source_key": key,
-        "store_key": store_key(root, notebook.stem, parameters),
-        "parameters": lasting(parameters),
-    }
-    nbformat.write(executed, partial)
-    os.replace(partial, page)
+    if page:
+        page.parent.mkdir(parents=True, exist_ok=True)
+        os.replace(partial, page)
+        return page
+    made_from["store"] = now.runs_of_page(notebook.stem, parameters)  # with what was just measured
+    page, text = page_of(root, notebook), partial.read_text(encoding="utf-8")
+    Manifest(root).write(page, text, made_from, lasting(parameters))
+    partial.unlink()
     return page
 
 
@@ -110,25 +108,31 @@ def page_of(root: Path, notebook: Path) -> Path:
     return (folder / "labs" if notebook.stem in registry.names() else folder) / notebook.name
 
 
-def stale(root: Path, notebook: Path, parameters: Mapping[str, Any] | None = None, *, page: Path | None = None) -> bool:
-    """Whether the page differs from what executing `notebook` with `parameters` would give now, on this machine."""
-    made = _made_from(page or page_of(root, notebook))
-    parameters = dict(parameters or {})
-    now = source_key(root, notebook, parameters), store_key(root, notebook.stem, parameters)
-    return (made.get("source_key"), made.get("store_key")) != now
+def stale(
+    root: Path, notebook: Path, parameters: Mapping[str, Any] | None = None, now: Dependencies | None = None
+) -> list[str]:
+    """Why the page differs from what executing `notebook` with `parameters` would give now, on this machine, as
+    `Manifest.stale` has it; empty where it does not. `now`: to ask of several pages."""
+    made_from = (now or Dependencies(root)).page(notebook, parameters or {})
+    return Manifest(root).stale(page_of(root, notebook), made_from)
 
 
 def parameters_of(root: Path, notebook: Path) -> dict[str, Any]:
-    """The parameters that the page of `notebook` was executed with, to make it again; none where there is no page."""
-    return dict(_made_from(page_of(root, notebook)).get("parameters", {}))
+    """The parameters that the page of `notebook` was executed with, to make it again; none where nothing tells of them.
+
+    Of a page that the manifest does not know, or not as it is, they are those that papermill has left in it.
+    """
+    page = page_of(root, notebook)
+    known = Manifest(root).parameters(page)
+    return lasting(_left_by_papermill(page)) if known is None else known
 
 
-def _made_from(page: Path) -> dict[str, Any]:
+def _left_by_papermill(page: Path) -> dict[str, Any]:
     try:
-        made: dict[str, Any] = json.loads(page.read_text(encoding="utf-8"))["metadata"][METADATA]
-    except (OSError, ValueError, KeyError):
+        left = json.loads(page.read_text(encoding="utf-8"))["metadata"]["papermill"]
+        return {} if left.get("exception") else dict(left["parameters"])
+    except (OSError, ValueError, KeyError, TypeError):
         return {}
-    return made
 
 
 def _kernel_manager_class(scratch: Path, **start: Any) -> Callable[..., Any]:

@@ -1,4 +1,4 @@
-"""What a notebook talks to: a lab on a device at a scale. Measures what is not fresh; what it shows is in view.py."""
+"""What a notebook talks to: a lab on a device at a scale. Measures what is not fresh; what it shows is in page.py."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -7,23 +7,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .. import report
+from ..analysis.lab_data import LabData
+from ..analysis.publication import publication
+from ..analysis.recorded import recorded
+from ..analysis.roofline import needed_peaks
 from ..devices.find import open_device
+from ..devices.provenance import snapshot
 from ..errors import UsageError, one_of
-from ..labs import peaks
 from ..measure import schedule
 from ..measure.policy import Policy
 from ..measure.progress import Reporter
 from ..paths import project_root
+from ..report.html import Html, Table
 from ..spec import registry
 from ..spec.lab import SCALES, Case, Variant
-from ..store.current import with_current_traffic
+from ..store.current import matching_source, with_current_traffic
 from ..store.parquet import Store
-from .view import View
+from ..store.schema import PROFILE
+from .page import Page, published_of
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from ..report.html import Html, Table
 
 PARAMETERS: dict[str, Any] = {
     "device": "auto",
@@ -79,7 +83,38 @@ def _listed(value: Any) -> Any:
         return value
 
 
-class Experiment(View):
+class MeasuredData(LabData):
+    """The rows that today's code would give on this machine, at this scale."""
+
+    def __init__(self, experiment: "Experiment") -> None:
+        self._experiment = experiment
+        self.lab, self.device, self.scale = experiment.lab, experiment.device, experiment.scale
+        self.cases = experiment.cases
+
+    @cached_property
+    def rows(self) -> "pd.DataFrame":
+        return with_current_traffic(self.lab, self._rows_of(self._experiment.plan(self.lab.all_variants())))
+
+    @cached_property
+    def peak_rows(self) -> "pd.DataFrame":
+        cells = self._experiment.plan_of_peaks()
+        rows = self._rows_of(cells).drop_duplicates(["variant", "case"], keep="last")
+        order = {(cell.case.name, cell.variant.name): at for at, cell in enumerate(cells)}
+        places = [order[row.case, row.variant] for row in rows.itertuples()]
+        return rows.iloc[sorted(range(len(rows)), key=places.__getitem__)]
+
+    @cached_property
+    def profiles(self) -> "pd.DataFrame":
+        rows = self._experiment.store.rows(self.lab.name, role=PROFILE, device=self.device.slug)
+        return matching_source(self.lab, rows)
+
+    def _rows_of(self, cells: Sequence[schedule.Planned]) -> "pd.DataFrame":
+        """All rows of these cells, oldest first. Their keys hold all that matters: a row may be of another scale."""
+        rows = self._experiment.store.rows(cells[0].lab.name if cells else self.lab.name)
+        return rows[rows["cell_key"].isin({cell.cell_key for cell in cells})]
+
+
+class Experiment(Page):
     """A lab, a device and a scale. Shown by itself it is the run card."""
 
     def __init__(self, lab: str, parameters: Mapping[str, Any] | None = None, root: Path | None = None) -> None:
@@ -87,7 +122,7 @@ class Experiment(View):
         self.lab, self.scale = registry.get(lab), self.parameters["scale"]
         self.device = open_device(self.parameters["device"], self.lab.preferred_backend)
         self.root, results = root or project_root(), Path(self.parameters["results"])
-        self.store = Store(self.root / results)
+        self._store = Store(self.root / results)
         self.policy = Policy(cache=self.lab.cache, budget_s=self.parameters["budget_s"], seed=self.parameters["seed"])
         self.lab.prepare()
         everything = {case.name: case for case in self.lab.cases(self.scale)}
@@ -111,89 +146,80 @@ class Experiment(View):
         listed = list(everything.values())
         return everything.get(name) or self.lab.other_case(name, self.scale, listed, f"case at scale {self.scale}")
 
+    @property
+    def store(self) -> Store:
+        return self._store
+
+    @cached_property
+    def data(self) -> MeasuredData:
+        return MeasuredData(self)
+
     def plan(self, variants: Sequence[Variant] | None = None) -> list[schedule.Planned]:
         """The cells of this experiment, each once, those of its series after the others, and their state in the store."""
         chosen = self.variants if variants is None else variants
         cells = self._plan(self.cases, chosen)
         for series in () if self.parameters["cases"] else self.lab.series(self.scale):
-            cells += self._plan(self._cases_of(series), [each for each in chosen if each.name in series.variants])
+            cases = [self.lab.case(name, self.scale) for _, name in series.points]
+            cells += self._plan(cases, [each for each in chosen if each.name in series.variants])
         return list({(cell.case.name, cell.variant.name): cell for cell in cells}.values())
 
     def _plan(self, cases: Sequence[Case], variants: Sequence[Variant]) -> list[schedule.Planned]:
         return schedule.plan(self.lab, cases, variants, self.device, self.store, self.policy)
 
-    def measure(self) -> "Html":
-        """Measure the device's ceilings and the cells that are not fresh; says how many."""
-        from ..report.html import Html
+    def plan_of_peaks(self) -> list[schedule.Planned]:
+        """The peaks that the lab's bounds and rooflines come from; in the notebook of the peaks, all."""
+        if self.lab.name == registry.PEAKS:
+            return self.plan(self.lab.ladder)
+        peaks, needed = registry.get(registry.PEAKS), needed_peaks(self.lab)
+        return schedule.plan(peaks, peaks.cases(self.scale), needed, self.device, self.store, self.policy.warm())
 
+    def measure(self) -> Html:
+        """Measure the device's peaks and the cells that are not fresh; says how many."""
         show = Reporter()
         remeasure = self.parameters["remeasure"]
         try:
             plans = [(self.plan(), self.policy)]
-            if self.lab is not peaks.LAB:
-                plans.insert(0, (self._plan_of_ceilings(), self.policy.warm()))
+            if self.lab.name != registry.PEAKS:
+                plans.insert(0, (self.plan_of_peaks(), self.policy.warm()))
             for plan, policy in plans:
                 done = schedule.bring_up_to_date(
                     plan, self.device, self.store, policy, remeasure=remeasure, go_on=not remeasure, progress=show
                 )
         finally:
             show.end()
-        for kept in ("rows", "_ceilings"):
-            self.__dict__.pop(kept, None)
+        self.__dict__.pop("data", None)
         return Html(f"<p>{done}.</p>")
-
-    def _plan_of_ceilings(self) -> list[schedule.Planned]:
-        """Those that the lab's bounds and rooflines are held against; in the notebook of the ceilings, all."""
-        if self.lab is peaks.LAB:
-            return self.plan(peaks.LAB.ladder)
-        cases, needed = peaks.LAB.cases(self.scale), peaks.LAB.needed(self.lab)
-        return schedule.plan(peaks.LAB, cases, needed, self.device, self.store, self.policy.warm())
-
-    @cached_property
-    def rows(self) -> "pd.DataFrame":
-        """The store's rows of this lab that today's code would give, at this scale, on this device and its host."""
-        return with_current_traffic(self.lab, self._rows_of(self.plan(self.lab.all_variants())))
-
-    @cached_property
-    def _ceilings(self) -> "pd.DataFrame":
-        cells = self._plan_of_ceilings()
-        rows = self._rows_of(cells).drop_duplicates(["variant", "case"], keep="last")
-        order = {(cell.case.name, cell.variant.name): at for at, cell in enumerate(cells)}
-        places = [order[row.case, row.variant] for row in rows.itertuples()]
-        return rows.iloc[sorted(range(len(rows)), key=places.__getitem__)]
-
-    def _rows_of(self, cells: Sequence[schedule.Planned]) -> "pd.DataFrame":
-        """All rows of these cells, oldest first. Their keys hold all that matters: a row may be of another scale."""
-        rows = self.store.rows(cells[0].lab.name if cells else self.lab.name)
-        return rows[rows["cell_key"].isin({cell.cell_key for cell in cells})]
 
     def _repr_html_(self) -> str:
         return self.card()._repr_html_()
 
-    def card(self) -> "Table":
+    def card(self) -> Table:
         """What runs where: device, driver and libraries, machine and its load, commit."""
-        from ..devices.provenance import snapshot
-
         facts = report.card(snapshot(self.device), {"device": f"{self.device.spec}, {self.device.name}"})
         wanted = ("device", "platform", "driver", "libraries", "cpu", "cores", "load 1min", "commit", "time")
         return replace(facts, rows=[row for row in facts.rows if row.cells[0].text in wanted])
 
-    def demonstration(self) -> "Table":
-        """What the lab shows beyond times, computed now on this device: conservation, analytic solutions."""
-        return self.lab.demonstration(self.device)
+    def demonstration(self) -> Table:
+        """What the lab shows beyond times, computed now on this device: conservation, analytic solutions.
 
-    def published(self) -> "Table":
-        """Every published figure of the lab, ours beside it: of this device at the published sizes, else of one on record."""
-        from .recorded import records
+        Errors: UsageError for a lab without one.
+        """
+        shown = publication(self.lab).demonstration(self.device)
+        if shown is None:
+            raise UsageError(
+                f"lab {self.lab.name} has no demonstration; its tables are the ladder, the sweeps and the peaks"
+            )
+        return report.demonstration(shown)
 
+    def published(self) -> Table:
+        """Every published figure of the lab, and what was measured: here at the published sizes, else on a recorded device."""
         if self.scale == "published":
             return super().published()
-        recorded = records(self.lab, self.store)
-        return recorded[0].published() if recorded else super().published()
+        found = recorded(self.lab, self.store)
+        return published_of(found[0], self.store) if found else super().published()
 
-    def on_record(self) -> "Html":
+    def recorded(self) -> Html:
         """What the store has of the lab on recorded devices, each to open: ladders, peers, roofline, counters, sweeps."""
-        from ..report.html import Html
         from .recorded_html import shown
 
         return Html(shown(self.lab, self.store, self.root))

@@ -1,78 +1,67 @@
-"""What the first page shows of all labs, as HTML: their ladders on a device on record, and the ends of them on every device."""
+"""What the first page shows of all labs, as HTML: ladders on a recorded device, and the fastest kernel on every device."""
 
 from collections.abc import Iterable, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
-from ..analysis.verdicts import Place
+from .. import report
+from ..analysis.lab_data import LabData
+from ..analysis.places import Place
+from ..analysis.recorded import RecordedData, recorded
+from ..analysis.sentences import beside_base, beside_peer
 from ..spec import registry
-from .recorded import Record, records
 
 if TYPE_CHECKING:
-    from ..report.descent import Line
     from ..store.parquet import Store
     from .experiment import Experiment
-    from .view import View
 
 
-def on_record(store: "Store") -> list[Record]:
-    """Each lab on each device on record, GPUs first."""
-    found = [record for name in registry.names() for record in records(registry.get(name), store)]
-    return sorted(found, key=lambda record: (record.place.kind != "gpu", record.place.id))
+def all_recorded(store: "Store") -> list[RecordedData]:
+    """Each lab on each recorded device, GPUs first."""
+    found = [data for name in registry.names() for data in recorded(registry.get(name), store)]
+    return sorted(found, key=lambda data: (data.place.kind != "gpu", data.place.id))
 
 
-def ladders(found: Sequence[Record]) -> str:
-    """A card a lab: its descent on one device on record, and what came of it in words. '' where nothing is on record."""
-    made = "".join(_card(record) for record in on_one_place(found) if _timed(record))
+def ladders(found: Sequence[RecordedData]) -> str:
+    """A card a lab: its descent on one recorded device, and what came of it in words. '' where nothing is recorded."""
+    made = "".join(_card(data) for data in on_one_place(found) if _timed(data))
     return f'<div class="descents">\n{made}</div>\n' if made else ""
 
 
-def on_one_place(found: Sequence[Record]) -> list[Record]:
-    """Those of one place: a GPU before a CPU, with most labs, and of such that with most cells, as it has the peers."""
-    by_place: dict[Place, list[Record]] = {}
-    for record in found:
-        by_place.setdefault(record.place, []).append(record)
+def on_one_place(found: Sequence[RecordedData]) -> list[RecordedData]:
+    """Those of one place: a GPU before a CPU, with most labs, and of such that with most measurements, as it has the peers."""
+    by_place: dict[Place, list[RecordedData]] = {}
+    for data in found:
+        by_place.setdefault(data.place, []).append(data)
 
     def extent(place: Place) -> tuple[bool, int, int]:
-        return place.kind == "gpu", len(by_place[place]), sum(len(record.rows) for record in by_place[place])
+        return place.kind == "gpu", len(by_place[place]), sum(len(data.rows) for data in by_place[place])
 
     return by_place[max(by_place, key=extent)] if found else []
 
 
-def _card(record: Record) -> str:
+def _card(data: RecordedData) -> str:
     from markdown_it import MarkdownIt
 
-    from ..report.prose import beside_base, beside_peer
-
-    lab, case = record.lab, record.case().name
-    beside = beside_peer(record, case)
-    words = " ".join([beside_base(lab, record, case), *[f"{beside}."] * bool(beside)])
+    lab, case = data.lab, data.case().name
+    beside = beside_peer(data.measured, case)
+    words = " ".join([beside_base(lab, data.measured, case), *[f"{beside}."] * bool(beside)])
     head = f'<h3><a href="labs/{lab.name}.html">{escape(lab.title)}</a></h3>'
-    drawn = record.descent(title=f"{case}, {record.place}").html
+    drawn = report.descent(data.on(), title=f"{case}, {data.place}").html
     return f'<section class="descent">{head}\n{drawn}\n{MarkdownIt().render(words)}</section>\n'
 
 
-def ends(found: Sequence[Record], here: Iterable["Experiment"]) -> str:
-    """The first and the fastest rung of each lab on each device on record, and on this machine where it was executed."""
-    from ..report import glance
-
+def ends(found: Sequence[RecordedData], here: Iterable["Experiment"]) -> str:
+    """Baseline and fastest kernel of each lab on each recorded device, and on this machine where it was executed."""
     mine = list(here)
     lines = []
     for name in registry.names():
-        views: list[tuple[View, str]] = [(each, str(each.place)) for each in found if each.lab.name == name]
-        views += [(each, f"{each.device.name}, this machine") for each in mine if each.lab.name == name]
-        lines += [_line(view, place) for view, place in views if _timed(view)]
-    return glance(lines, "The first and the fastest rung of each lab").html if lines else ""
+        shown: list[tuple[LabData, str]] = [(each, str(each.place)) for each in found if each.lab.name == name]
+        shown += [(each.data, f"{each.device.name}, this machine") for each in mine if each.lab.name == name]
+        lines += [report.Glance(data.lab.title, place, data.on()) for data, place in shown if _timed(data)]
+    return report.glance(lines, "Baseline and fastest kernel of each lab").html if lines else ""
 
 
-def _line(view: "View", place: str) -> "Line":
-    from ..report.descent import Line
-
-    case = view.case()
-    return Line(view.lab.title, place, view.rows, view.order(), case.name, view.lab.base, view.bounds(case))
-
-
-def _timed(view: "View") -> bool:
-    """Whether any rung has a verified time on the case that is shown."""
-    case = view.case().name
-    return view.seconds(view.fastest(case), case) is not None
+def _timed(data: LabData) -> bool:
+    """Whether any step has a verified time on the case that is shown."""
+    return data.on().ranked()[1] is not None

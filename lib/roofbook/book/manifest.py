@@ -1,94 +1,122 @@
-"""Hashes that say what something was made from: a page, the fragments of pages, what is on record of a lab.
+"""What each page, fragment and recorded section, and the site, was made from: in one file, _build/manifest.json.
 
-Who keeps what was made keeps its key beside it, and makes it again only when the key is another.
+A thing is stale where anything of this is another now, or where it is not as it was made. A manifest that is missing or torn
+knows nothing: all is made again.
 """
 
+import contextlib
+import fcntl
 import hashlib
 import json
-import platform
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..devices import provenance
-from ..devices.find import open_device
-from ..paths import LIBRARY
-from ..spec import registry
-from ..store.parquet import Store
+from ..paths import write_whole
+
+MISSING, UNKNOWN, EDITED = "missing", "unknown", "edited"
+"""What `stale` gives beside the names of what changed: of a thing that is not there, that the manifest does not know, or that
+another hand has changed since."""
+
+_WORDS = {MISSING: "not made yet", UNKNOWN: "not in the manifest", EDITED: "edited since"}
 
 
-def source_key(root: Path, notebook: Path, parameters: Mapping[str, Any]) -> str:
-    """Hash of what computes a page: notebook, parameters, library, published figures, the device with its driver."""
-    where = _environment(notebook.stem, str(parameters.get("device") or "auto"))
-    return _hashed([lasting(parameters), where], [notebook, *_library(root)])
+def because(stale: Sequence[str]) -> str:
+    """Why a thing is made again, in words.
 
-
-def fragments_keys(root: Path) -> dict[str, str]:
-    """Hashes of what the pages' fragments are made from: the library, the published figures, and of the store
-
-    - compared (verdicts, devices side by side): the runs that it holds at the scales that are compared;
-    - ladders: which are on record;
-    - ends: which it holds at all.
+    >>> because(["kernels", "store"]), because(["library", EDITED]), because([MISSING])
+    ('kernels and store changed', 'library changed, edited since', 'not made yet')
     """
-    from ..analysis.comparison import SCALES
-
-    store = Store(root / "results")
-    cells = "select lab, device, run, count(*) from cells where list_contains(?, scale) group by all order by all"
-    runs = store.query(cells, [SCALES])  # an interrupted one may have gone on: its cells are counted
-    held = {
-        "compared": runs.to_numpy().tolist(),
-        "ladders": _names(store.root, "recorded/lab=*"),
-        "ends": _names(store.root, "*/lab=*"),
-    }
-    library = _hashed(None, _library(root))
-    return {name: _hashed([library, which], []) for name, which in held.items()}
+    names = [name for name in stale if name not in _WORDS]
+    listed = " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+    return ", ".join([f"{listed} changed"] * bool(names) + [_WORDS[name] for name in stale if name in _WORDS])
 
 
-def records_key(store: Store, lab: str) -> str:
-    """Hash of what a lab's sections on record are made from: library, and its recorded runs and those of the ceilings."""
-    return _hashed(_names(store.root, *(f"recorded/lab={each}" for each in (lab, registry.PEAKS))), _files(LIBRARY))
+class Manifest:
+    """The manifest of a checkout. Several processes may use it at once, and any may be killed."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.path = root, root / "_build" / "manifest.json"
+
+    def stale(self, thing: Path, made_from: Mapping[str, str]) -> list[str]:
+        """The names of what changed since `thing` was made, or MISSING, UNKNOWN, EDITED; none where it is up to date."""
+        known, content = self._of(thing), _content(thing)
+        if not known or (content is None and known["content"] is not None):
+            return [MISSING if content is None else UNKNOWN]
+        before = known["made_from"]
+        changed = [name for name in {**made_from, **before} if before.get(name) != made_from.get(name)]
+        return changed + [EDITED] * (content != known["content"])
+
+    def record(self, thing: Path, made_from: Mapping[str, str], parameters: Mapping[str, Any] | None = None) -> None:
+        """Keep what `thing`, as it lies there, was made from, and with which parameters. That it is not there is kept too."""
+        with self._locked():
+            self._put(thing, made_from, parameters)
+
+    def write(
+        self, thing: Path, text: str, made_from: Mapping[str, str], parameters: Mapping[str, Any] | None = None
+    ) -> None:
+        """Write `thing` and record it, so that no other process comes between. Of '' there is no file."""
+        with self._locked():
+            if text:
+                write_whole(thing, text)
+            else:
+                thing.unlink(missing_ok=True)
+            self._put(thing, made_from, parameters)
+
+    def forget(self, thing: Path) -> None:
+        """Know nothing of `thing`: before what makes it in several steps, of which one may be the last."""
+        with self._locked():
+            self._save({name: known for name, known in self._read().items() if name != self._name(thing)})
+
+    def made_from(self, thing: Path) -> dict[str, str]:
+        """What `thing` was made from when it was recorded last; nothing where it was not."""
+        return dict(self._of(thing).get("made_from", {}))
+
+    def parameters(self, thing: Path) -> dict[str, Any] | None:
+        """With which parameters `thing`, which may be gone, was made last. None where unknown, or not of what lies there."""
+        known = self._of(thing)
+        return dict(known["parameters"]) if known and _content(thing) in (None, known["content"]) else None
+
+    def _name(self, thing: Path) -> str:
+        return thing.relative_to(self.root).as_posix()
+
+    def _of(self, thing: Path) -> dict[str, Any]:
+        return self._read().get(self._name(thing), {})
+
+    def _put(self, thing: Path, made_from: Mapping[str, str], parameters: Mapping[str, Any] | None) -> None:
+        known = {"content": _content(thing), "made_from": dict(made_from), "parameters": dict(parameters or {})}
+        self._save({**self._read(), self._name(thing): known})
+
+    def _read(self) -> dict[str, dict[str, Any]]:
+        try:
+            found = json.loads(self.path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return {name: known for name, known in found.items() if _is_whole(known)} if isinstance(found, dict) else {}
+
+    def _save(self, things: Mapping[str, dict[str, Any]]) -> None:
+        write_whole(self.path, json.dumps(things, indent=1, sort_keys=True) + "\n")
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        """One process at a time; the system takes the lock from one that dies."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.with_suffix(".lock").open("w") as lock:
+            with contextlib.suppress(OSError):  # a file system without locks: what is lost is made again
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
 
 
-def _names(results: Path, *folders: str) -> list[str]:
-    """The names of the runs in these folders of a store: enough, since a run never changes."""
-    found = {path for folder in folders for path in results.glob(f"{folder}/**/*.parquet")}
-    return sorted(str(path.relative_to(results)) for path in found)
+def _is_whole(known: Any) -> bool:
+    return (
+        isinstance(known, dict)
+        and isinstance(known.get("content"), str | None)
+        and all(isinstance(known.get(name), dict) for name in ("made_from", "parameters"))
+    )
 
 
-def _library(root: Path) -> list[Path]:
-    return [*_files(LIBRARY), *_files(root / "results" / "published")]
-
-
-def _hashed(told: Any, files: Iterable[Path]) -> str:
-    digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode())
-    for path in files:
-        digest.update(f"\0{path.name}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
-    return digest.hexdigest()
-
-
-def lasting(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters that say what a page shows; `remeasure` says only what to do this time."""
-    return {name: value for name, value in parameters.items() if name != "remeasure"}
-
-
-def _environment(lab: str, device: str) -> dict[str, Any]:
-    """Where a lab's notebook would run now; of any other notebook, the interpreter."""
-    if lab not in (*registry.names(), registry.PEAKS):
-        return {"python": platform.python_version()}
-    return provenance.environment(open_device(device, registry.get(lab).preferred_backend))
-
-
-def store_key(root: Path, lab: str, parameters: Mapping[str, Any]) -> str:
-    """Hash of which runs the store holds for `lab`, and of ceilings those that its page shows: the names alone, since a run
-    never changes. What was measured of another device or backend leaves the page as it is."""
-    results = root / str(parameters.get("results") or "results")
-    names = _names(results, f"recorded/lab={registry.PEAKS}", *([f"*/lab={lab}"] if lab != registry.PEAKS else []))
-    if lab in (*registry.names(), registry.PEAKS):
-        device = open_device(str(parameters.get("device") or "auto"), registry.get(lab).preferred_backend)
-        only = {"device": device.slug, "backend": device.backend}
-        names += sorted(set(Store(results).rows(registry.PEAKS, where=("local",), **only)["run"]))
-    return hashlib.sha256("\n".join(names).encode()).hexdigest()
-
-
-def _files(folder: Path) -> Iterator[Path]:
-    return (p for p in sorted(folder.rglob("*")) if p.is_file() and "__pycache__" not in p.parts and p.name[0] != ".")
+def _content(thing: Path) -> str | None:
+    try:
+        return hashlib.sha256(thing.read_bytes()).hexdigest()
+    except FileNotFoundError:
+        return None

@@ -1,4 +1,4 @@
-"""Measure labs on the devices of a machine and leave the runs in a folder: `python -m roofbook.book.record_device OUT`.
+"""Measure labs on the devices of a machine and leave the runs in a folder: what `roofbook record OUT` does.
 
 Serves whoever brings a device into the book. Goes on where it stopped: what OUT holds already is not measured again, and
 samples of an interrupted case count.
@@ -6,65 +6,47 @@ samples of an interrupted case count.
 
 import resource
 import signal
-import sys
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import click
-
 from ..devices.contract import Device
-from ..devices.find import devices
-from ..errors import UsageError, plain_ctrl_c
+from ..devices.find import devices as all_devices
+from ..errors import UsageError
 from ..measure import schedule
-from ..measure.policy import Policy
 from ..measure.schedule import Summary
 from ..spec import registry
+from ..terminal import say
 from .experiment import Experiment
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("out", type=click.Path(path_type=Path))
-@click.option(
-    "--lab", "names", multiple=True, help="A lab, or peaks; may be repeated. The ceilings and all without it."
-)
-@click.option("--device", "specs", multiple=True, help="A device; may be repeated. One of each kind without it.")
-@click.option("--scale", "scales", multiple=True, help="A scale; may be repeated. published and large without it.")
-@click.option("--case", "cases", multiple=True, help="A case; may be repeated. All without it.")
-@click.option("--variant", "variants", multiple=True, help="A variant; may be repeated. All without it.")
-@click.option("--sweeps/--no-sweeps", default=True, show_default=True, help="Measure also points of sweeps and series.")
-@click.option("--host/--no-host", default=True, show_default=True, help="Measure also what runs on the host's CPU.")
-@click.option("--budget", default=0.5, show_default=True, help="Seconds of samples a cell.")
-@click.option(
-    "--limit",
-    default=Policy.limit_s,
-    show_default=True,
-    type=click.FloatRange(min=0, min_open=True),
-    help="Seconds that one run may take; what takes longer becomes a row that says so.",
-)
-@click.option("--remeasure", is_flag=True, help="Measure also what OUT holds already.")
-def main(
+def record(
     out: Path,
-    names: tuple[str, ...],
-    specs: tuple[str, ...],
-    scales: tuple[str, ...],
-    cases: tuple[str, ...],
-    variants: tuple[str, ...],
+    *,
+    labs: Sequence[str],
+    devices: Sequence[str],
+    scales: Sequence[str],
+    cases: Sequence[str],
+    variants: Sequence[str],
     sweeps: bool,
     host: bool,
     budget: float,
     limit: float,
     remeasure: bool,
 ) -> None:
-    """Measure ceilings, labs and peers on each device, print the ladders, and leave the Parquet files under OUT/recorded."""
+    """Measure peaks, labs and peers on each device, print the ladders, and leave the Parquet files under OUT/recorded.
+
+    Of labs, devices, scales, cases and variants, those named; where none is, all, or what the book shows.
+    """
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"OUT {out} cannot be made: {error.strerror}") from None
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever ends it, what was measured is kept
     began, done = time.perf_counter(), list[tuple[str, Summary, float]]()
-    for spec in specs or [device.spec for device in one_of_each_kind(devices())]:
-        for name in names or [registry.PEAKS, *registry.names()]:
+    for spec in devices or [device.spec for device in one_of_each_kind(all_devices())]:
+        for name in labs or [registry.PEAKS, *registry.names()]:
             for scale in scales or (("published",) if name == registry.PEAKS else ("published", "large")):
                 start = time.perf_counter()
                 parameters = {
@@ -72,14 +54,14 @@ def main(
                     "cases": list(cases) or None, "variants": list(variants) or chosen(name, sweeps),
                 }  # fmt: skip
                 experiment = Experiment(name, parameters)
-                print(f"{experiment.lab.title} at scale {scale} on {spec}, {experiment.device.name}", flush=True)
-                summary = record(experiment, sweeps=sweeps, host=host, limit_s=limit, remeasure=remeasure)
+                say(f"{experiment.lab.title} at scale {scale} on {spec}, {experiment.device.name}")
+                summary = _measure(experiment, sweeps=sweeps, host=host, limit_s=limit, remeasure=remeasure)
                 seconds = time.perf_counter() - start
-                print(f"{summary}, {seconds:.0f} s\n", flush=True)
+                say(f"{summary}, {seconds:.0f} s\n")
                 done.append((f"{name} {scale} {spec}", summary, seconds))
     for what, summary, seconds in done:
-        print(f"{what}: {summary}, {seconds:.0f} s")
-    print(took(time.perf_counter() - began))
+        say(f"{what}: {summary}, {seconds:.0f} s", hang=2)
+    say(took(time.perf_counter() - began))
 
 
 def chosen(lab: str, sweeps: bool) -> list[str] | None:
@@ -93,7 +75,7 @@ def one_of_each_kind(found: list[Device]) -> list[Device]:
     return list({(device.backend, device.kind): device for device in reversed(found)}.values())[::-1]
 
 
-def record(experiment: Experiment, *, sweeps: bool, host: bool, limit_s: float, remeasure: bool) -> Summary:
+def _measure(experiment: Experiment, *, sweeps: bool, host: bool, limit_s: float, remeasure: bool) -> Summary:
     """Measure what is not fresh, into the recorded part of the store, and print the tables."""
     device, store, policy = experiment.device, experiment.store, replace(experiment.policy, limit_s=limit_s)
     cells = [
@@ -107,7 +89,7 @@ def record(experiment: Experiment, *, sweeps: bool, host: bool, limit_s: float, 
     if experiment.lab.name == registry.PEAKS:
         print(experiment.ceilings().text, end="\n\n")
         return summary
-    for case in (case for case in experiment.cases if case.name in set(experiment.rows["case"])):
+    for case in (case for case in experiment.cases if case.name in set(experiment.data.rows["case"])):
         print(experiment.ladder(case.name).text, end="\n\n")
     return summary
 
@@ -132,27 +114,9 @@ class CasePrinter:
         case, _, name = variant.partition(" ")
         now = time.perf_counter()
         if case != self.case:
-            print(f"  {case}", flush=True)
+            say(f"  {case}", hang=4)
         elif now - self.last > QUIET_S:
-            print(f"    {name}: {what}", flush=True)
+            say(f"    {name}: {what}", hang=6)
         else:
             return
         self.case, self.last = case, now
-
-
-if __name__ == "__main__":
-    try:
-        with plain_ctrl_c():
-            main(standalone_mode=False)
-    except UsageError as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
-    except click.ClickException as error:
-        print(
-            f"error: {error.format_message()} (`python -m roofbook.book.record_device --help` says more)",
-            file=sys.stderr,
-        )
-        sys.exit(2)
-    except (KeyboardInterrupt, click.Abort):
-        print("stopped; what was finished is kept, and the same command goes on from there", file=sys.stderr)
-        sys.exit(130)

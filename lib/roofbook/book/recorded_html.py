@@ -1,6 +1,6 @@
-"""What pages show of the devices on record, as HTML: drawn once, and again where the code or the records have changed.
+"""What pages show of recorded devices, as HTML: drawn once, and again where the code or the records have changed.
 
-It lies in _build/on-record, a file a lab; a lab's notebook shows it.
+It lies in _build/recorded, a file a lab; a lab's notebook shows it.
 """
 
 import multiprocessing
@@ -8,34 +8,37 @@ import os
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from ..paths import write_whole
 from ..spec import registry
 from ..spec.lab import Lab
 from ..store.parquet import Store
-from .manifest import records_key
+from .dependencies import Dependencies
+from .manifest import Manifest
 from .recorded import sections
 
-FOLDER = Path("_build", "on-record")
+FOLDER = Path("_build", "recorded")
 
 
 def shown(lab: Lab, store: Store, root: Path) -> str:
     """HTML: what the store has of a lab on recorded devices, each to open; as it was drawn last where nothing changed."""
-    kept, mark = root / FOLDER / f"{lab.name}.html", _mark(store, lab.name)
-    if _is_kept(root, store, lab.name):
-        return kept.read_text(encoding="utf-8").removeprefix(mark)
+    kept, manifest = root / FOLDER / f"{lab.name}.html", Manifest(root)
+    made_from = Dependencies(root).recorded(lab.name, store)
+    if not manifest.stale(kept, made_from):
+        return kept.read_text(encoding="utf-8")
     drawn = sections(lab, store)
-    write_whole(kept, mark + drawn)
+    manifest.write(kept, drawn, made_from)
     return drawn
 
 
-def draw(root: Path) -> None:
-    """Draw the sections on record of those labs where the kept ones are not of today, on all cores.
+def stale(root: Path) -> list[str]:
+    """The labs whose sections are not of today's code and records."""
+    store, manifest, now = Store(root / "results"), Manifest(root), Dependencies(root)
+    labs = [*registry.names(), registry.PEAKS]
+    return [lab for lab in labs if manifest.stale(root / FOLDER / f"{lab}.html", now.recorded(lab, store))]
 
-    So no notebook has to wait for its own.
-    """
-    store = Store(root / "results")
-    due = [lab for lab in (*registry.names(), registry.PEAKS) if not _is_kept(root, store, lab)]
-    if due:
+
+def draw(root: Path) -> None:
+    """Draw the sections of those labs where they are stale, on all cores. So no notebook has to wait for its own."""
+    if due := stale(root):
         with ProcessPoolExecutor(min(len(due), os.cpu_count() or 1), multiprocessing.get_context("spawn")) as pool:
             for done in [pool.submit(_draw, lab, root) for lab in due]:
                 done.result()
@@ -43,16 +46,3 @@ def draw(root: Path) -> None:
 
 def _draw(lab: str, root: Path) -> None:
     shown(registry.get(lab), Store(root / "results"), root)
-
-
-def _is_kept(root: Path, store: Store, lab: str) -> bool:
-    mark = _mark(store, lab)
-    try:
-        with (root / FOLDER / f"{lab}.html").open(encoding="utf-8") as kept:
-            return kept.read(len(mark)) == mark
-    except FileNotFoundError:
-        return False
-
-
-def _mark(store: Store, lab: str) -> str:
-    return f"<!-- {records_key(store, lab)} -->\n"

@@ -37,13 +37,11 @@ class Fragments(SphinxDirective):
         found = sorted((Path(self.env.srcdir) / GENERATED).glob(self.arguments[0]))
         if not found:
             return self.parse_content_to_nodes()
-        for path in found:
-            self.env.note_dependency(str(path))
         return [nodes.raw("", path.read_text(encoding="utf-8"), format="html") for path in found]
 
 
 def reread_pages_with_fragments(app: Sphinx, env: Any, *_: set[str]) -> list[str]:
-    """Pages that use `fragments` are read each time: a fragment that appears is no dependency yet."""
+    """Pages that use `fragments` are read each time: Sphinx knows nothing of one that appears."""
     pages = [(name, Path(env.doc2path(name))) for name in env.found_docs]
     return [name for name, path in pages if path.suffix == ".md" and "{fragments}" in path.read_text(encoding="utf-8")]
 

@@ -102,8 +102,10 @@ CUDA = Backend(
     flags=("--std=c++17",),
     libraries=("cupy", "cupy-cuda12x", "cupy-cuda13x", "nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12"),
     absent="no CUDA device: it takes an NVIDIA driver and CuPy",
-    reports="CUDA: the compiler tells the memories and registers that a kernel takes and the largest group it can have; "
-    "how many groups one multiprocessor holds at once, were each its only limit, follows from these and the driver's.",
+    reports="CUDA: the compiler reports the memories, the registers and the largest group of a kernel. How many groups one "
+    "multiprocessor holds at once, were each its only limit, follows from these and the device's by the rule of NVIDIA's "
+    "cuda_occupancy.h. Occupancy is the driver's own count where the run asked for it, else by that rule; for kernels in "
+    "clusters always by the rule, which knows no clusters and may promise more than fit.",
 )  # fmt: skip
 OPENCL = Backend(
     "opencl",
@@ -117,7 +119,7 @@ OPENCL = Backend(
     lacks={r"\batomic_add_float\(": _HEADERS / "atomics.opencl.h"},
     libraries=("pyopencl", "pocl-binary-distribution", "pocl"),
     absent="no OpenCL device: `pip install 'pyopencl[pocl]'` brings one for the CPU",
-    reports="OpenCL: the driver tells local and private memory and the largest group, not registers; a CPU has no "
+    reports="OpenCL: the driver reports local and private memory and the largest group, but not registers; a CPU has no "
     "occupancy.",
 )  # fmt: skip
 

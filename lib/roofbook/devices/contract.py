@@ -45,6 +45,14 @@ class Kernel(ABC):
     def resources(self) -> dict[str, int]:
         """registers, spill_bytes, local_bytes, constant_bytes, work_group_limit: those that the backend tells."""
 
+    def groups_at_once(self, work_items: int) -> int | None:
+        """How many groups of so many work-items one compute unit holds at once, as the driver itself counts.
+
+        None where no driver tells: `occupancy.occupancy` then has it by NVIDIA's published rule. It says nothing of how many
+        there are: a small grid fills fewer places.
+        """
+        return None
+
     def configure(self, *, cooperative: bool = False, dynamic_local_bytes: int = 0) -> None:
         """Launch with all groups at once, or with so much local memory more than declared.
 
@@ -144,7 +152,8 @@ class Device(ABC):
     local_bytes: int
     max_work_group: int
     max_clock_mhz: int
-    nvml_index: int | None = None
+    pci_bus_id: str | None = None
+    """Of an NVIDIA GPU, by which NVML finds it: `domain:bus:device.function` in hexadecimal. None where no driver tells."""
     multiprocessor: "Multiprocessor | None" = None
     """What groups share on one compute unit, where the backend tells."""
 
@@ -182,7 +191,7 @@ class Device(ABC):
 
     def traced(self, queues: Sequence[Queue], submit: Callable[[], None]) -> list[Span]:
         """Run `submit`, wait for all of `queues`, and tell what each did when: launches, `send` and `receive`."""
-        raise Unsupported("this backend tells of no events")
+        raise Unsupported("this backend has no events")
 
     def upload(self, array: "np.ndarray") -> Buffer:
         """A new buffer with the array's bytes."""

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from . import contract
+from .. import paths
+from . import contract, occupancy
 from .backends import CUDA
 from .contract import BuildFailed, OutOfMemory, Span, Unsupported
 from .occupancy import CORES, Multiprocessor
@@ -34,6 +35,10 @@ class Image(Buffer):
         self.texture = None
 
 
+_CLUSTER = (11, 12, 13)
+"""CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, _HEIGHT and _DEPTH: blocks, 0 where a kernel requires no cluster."""
+
+
 class Kernel(contract.Kernel):
     def __init__(self, kernel: Any, name: str) -> None:
         self.kernel, self.function, self.name = kernel, kernel.kernel, name
@@ -53,6 +58,21 @@ class Kernel(contract.Kernel):
             "constant_bytes": attributes["const_size_bytes"],
             "work_group_limit": attributes["max_threads_per_block"],
         }
+
+    def groups_at_once(self, work_items: int) -> int | None:
+        """By cuOccupancyMaxActiveBlocksPerMultiprocessor (CUDA Driver API, Occupancy), dynamic local memory included.
+
+        None for a kernel with `__cluster_dims__`: the blocks of a cluster find their places together, within one GPC
+        (cuOccupancyMaxActiveClusters counts those), and this number would promise more. For a cooperative launch it holds:
+        times the multiprocessors it is the largest grid that such a launch may have.
+        """
+        import cupy
+
+        driver, function = cupy.cuda.driver, self.function.ptr
+        # An older driver does not know the attribute, and no clusters either: CuPy then has -1.
+        if any(driver.funcGetAttribute(length, function) > 1 for length in _CLUSTER):
+            return None
+        return int(driver.occupancyMaxActiveBlocksPerMultiprocessor(function, work_items, self.dynamic_local_bytes))
 
 
 class Program(contract.Program):
@@ -193,7 +213,8 @@ class CudaDevice(contract.Device):
     def __init__(self, index: int) -> None:
         import cupy
 
-        self.index = self.nvml_index = index
+        self.index = index
+        self.pci_bus_id = cupy.cuda.runtime.deviceGetPCIBusId(index)
         self.spec = f"cuda:{index}"
         properties = cupy.cuda.runtime.getDeviceProperties(index)
         self.name = properties["name"].decode()
@@ -210,7 +231,8 @@ class CudaDevice(contract.Device):
         ask = cupy.cuda.runtime.deviceGetAttribute
         self.multiprocessor = Multiprocessor(
             threads=ask(39, index), groups=ask(106, index), registers=ask(82, index), local_bytes=ask(81, index),
-            reserved_local_bytes=ask(111, index),
+            reserved_local_bytes=ask(111, index), partitions=occupancy.partitions(self.architecture),
+            local_bytes_at_once=occupancy.local_bytes_at_once(self.architecture),
         )  # fmt: skip
 
     def identity(self) -> dict[str, str]:
@@ -296,17 +318,25 @@ class CudaDevice(contract.Device):
 
 
 def _module_for_architecture(text: str, options: Sequence[str]) -> Any:
-    """A module for an architecture that the options name. CuPy names its own, and knows no `sm_90a`."""
+    """A module for an architecture that the options name. CuPy names its own, and knows no `sm_90a`.
+
+    What was compiled is kept on disk, as CuPy keeps what it compiles itself (in ~/.cupy/kernel_cache).
+    """
     import cupy
     from cupy_backends.cuda.libs import nvrtc
 
-    program = nvrtc.createProgram(text, "kernel.cu", (), ())
-    try:
-        nvrtc.compileProgram(program, (*CUDA.flags, *options))
-    except nvrtc.NVRTCError as error:
-        raise BuildFailed(_first_error(nvrtc.getProgramLog(program))) from error
+    def compiled() -> bytes:
+        program = nvrtc.createProgram(text, "kernel.cu", (), ())
+        try:
+            nvrtc.compileProgram(program, all_options)
+        except nvrtc.NVRTCError as error:
+            raise BuildFailed(_first_error(nvrtc.getProgramLog(program))) from error
+        return bytes(nvrtc.getCUBIN(program))
+
+    all_options = (*CUDA.flags, *options)
+    key = paths.cache_key(text, *all_options, *map(str, nvrtc.getVersion()))
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
-        file.write(nvrtc.getCUBIN(program))
+        file.write(paths.cached("cubin", key, compiled))
         file.flush()
         module = cupy.RawModule(path=file.name)
         module.compile()

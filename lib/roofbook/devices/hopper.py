@@ -1,4 +1,4 @@
-"""What Hopper alone has: its architectures, and the driver's description of a tensor for its copy engine."""
+"""What Hopper alone has: its architectures, and the driver's description of a tensor for its TMA."""
 
 import ctypes
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ MAP_BYTES = 128
 def tensor_map(
     buffer: Any, sizes: Sequence[int], box: Sequence[int], half: bool, strides: Sequence[int] | None = None
 ) -> bytes:
-    """The driver's description of a tensor of 2-byte elements for the copy engine: `sizes` and `box` from the innermost on.
+    """The driver's description of a tensor of 2-byte elements for TMA: `sizes` and `box` from the innermost on.
 
     strides: bytes from one to the next along each dimension but the innermost; without them the tensor has no gaps. Rows of
     a box are 128 bytes, swizzled. Raises Unsupported without an NVIDIA driver, DriverFailed with its error code.

@@ -141,7 +141,7 @@ class OpenCLDevice(contract.Device):
         self.max_clock_mhz = device.max_clock_frequency
         self.cores = self.compute_units if self.kind == "cpu" else None
         if "nvidia" in device.vendor.lower():
-            self.nvml_index = 0
+            self.pci_bus_id = _pci_bus_id(device)
             lanes = CORES.get((device.compute_capability_major_nv, device.compute_capability_minor_nv))
             self.cores = lanes * self.compute_units if lanes else None
         self._context: Any = None
@@ -234,6 +234,21 @@ class OpenCLDevice(contract.Device):
         times = [(number, what, event.profile.start, event.profile.end) for number, what, event in noted]
         first = min((start for _, _, start, _ in times), default=0)
         return [Span(number, what, (start - first) * 1e-9, (end - first) * 1e-9) for number, what, start, end in times]
+
+
+def _pci_bus_id(device: Any) -> str | None:
+    """`Device.pci_bus_id` of an NVIDIA device by cl_nv_device_attribute_query; None where the driver does not tell.
+
+    Drivers from before CUDA 10.2 do not tell the domain. It is not taken for 0: a card of another domain can be of that bus.
+    """
+    import pyopencl as cl
+
+    try:
+        domain, bus, slot = device.pci_domain_id_nv, device.pci_bus_id_nv, device.pci_slot_id_nv
+    except (AttributeError, cl.Error):
+        return None
+    # The slot is device and function in one byte: no document says so, but hwloc and hashcat read it this way.
+    return f"{domain:04X}:{bus & 0xFF:02X}:{slot >> 3:02X}.{slot & 7:X}"
 
 
 def _first_error(log: str) -> str:

@@ -85,17 +85,23 @@ def difference(was: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
 
 
 class Clocks:
-    """Clock, temperature and throttle reasons, read between samples: of a GPU by NVML, else the CPU's clock.
+    """Clock, temperature and throttle reasons, read between samples: of a GPU by NVML, of a CPU its clock alone.
 
-    `reason` says in one clause why a GPU tells nothing; it is empty where all is well.
+    A GPU is found by its PCI bus id: NVML numbers all cards of the machine in the order of the bus (NVML API Reference,
+    nvmlDeviceGetHandleByIndex), CUDA those that CUDA_VISIBLE_DEVICES leaves, the fastest first, and OpenCL in an order of its
+    own. An instance of a card that is shared by MIG has the bus id of the card, whose clock and temperature all its instances
+    have. `reason` says in one clause why a GPU tells nothing; it is empty where all is well.
     """
 
-    def __init__(self, gpu: int | str | None = None) -> None:
-        """`gpu` is NVML's index or a PCI bus id (NVML's order need not be the runtime's); None stands for the CPU."""
+    def __init__(self, kind: str = "cpu", pci_bus_id: str | None = None) -> None:
+        """kind: `cpu` or `gpu`. pci_bus_id: of a GPU, as `Device.pci_bus_id`; a GPU without one has no clocks."""
         self.reason = ""
-        self._gpu = gpu
+        self._kind = kind
         self._nvml: Any = None
-        if gpu is None:
+        if kind == "cpu":
+            return
+        if pci_bus_id is None:
+            self.reason = "the driver does not tell the GPU's PCI bus id"
             return
         try:
             import pynvml
@@ -104,15 +110,14 @@ class Clocks:
             return
         try:
             pynvml.nvmlInit()
-            by = pynvml.nvmlDeviceGetHandleByPciBusId if isinstance(gpu, str) else pynvml.nvmlDeviceGetHandleByIndex
-            self._handle = by(gpu)
+            self._handle = pynvml.nvmlDeviceGetHandleByPciBusId(pci_bus_id)
             self._nvml = pynvml
         except pynvml.NVMLError as error:
-            self.reason = f"no NVML for GPU {gpu}: {error}"
+            self.reason = f"no NVML for GPU {pci_bus_id}: {error}"
 
     def read(self) -> dict[str, Any]:
         """`clock_mhz` and `temperature_c` (float, or None where unknown) and `throttle` (names, empty for none)."""
-        if self._gpu is None:
+        if self._kind == "cpu":
             return {"clock_mhz": _cpu_mhz(), "temperature_c": None, "throttle": []}
         if self._nvml is None:
             return {"clock_mhz": None, "temperature_c": None, "throttle": []}

@@ -160,9 +160,3 @@ def counted(launches: Sequence[Launch], units: int) -> dict[str, Any]:
     named = [dict(zip(("kernel", "grid", "block"), key, strict=True)) for key in groups]
     kernels = [name | total(group, units) for name, group in zip(named, groups.values(), strict=True)]
     return {"counters": total(mine, units), "kernels": kernels}
-
-
-def of_kernel(told: Mapping[str, Any], kernel: str, number: int, counter: str) -> float | None:
-    """A counter of the `number`-th launch shape (from 1) of a kernel in what `counted` gave; None where there is none such."""
-    mine = [each for each in told["kernels"] if each["kernel"] == kernel]
-    return mine[number - 1][counter] if 0 < number <= len(mine) else None

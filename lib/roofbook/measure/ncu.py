@@ -54,12 +54,10 @@ def open_cuda(spec: str = "auto") -> Device:
     if spec != "auto":
         device = open_device(spec)
         if not has(device.backend, "counters"):
-            raise UsageError(f"{device.spec} is no CUDA device, and hardware counters are read of no other")
+            raise UsageError(f"{device.spec} is not a CUDA device; hardware counters need one")
         return device
     if not (found := CUDA.devices()):
-        raise UsageError(
-            "no CUDA device, and hardware counters are read of no other: it takes an NVIDIA driver and CuPy"
-        )
+        raise UsageError("no CUDA device; hardware counters need one, with an NVIDIA driver and CuPy")
     return found[0]
 
 
@@ -118,7 +116,7 @@ def _row(cell: Planned, run: str, ncu: tuple[str, str], policy: Policy, scratch:
             mine.facts = counted(parse(said), units) | {"tool": version}
             seconds = mine.facts["counters"]["seconds"]
             if not seconds:
-                raise Failed("ncu told no time of a kernel")
+                raise Failed("ncu reported no time of a kernel")
             mine.samples = [seconds * units]
     except Failed as why:
         mine.reason = str(why)

@@ -19,7 +19,7 @@ from .verify import reason_of
 def sample(group: Sequence[Measurement], policy: Policy, progress: Progress, checkpoint: Checkpoint) -> None:
     """Take the samples of measurements that are ready, all of one device; a failure becomes the reason of its own one."""
     flush = flush_of(group[0].device) if policy.cache == "cold" else lambda: None
-    clocks = provenance.Clocks(group[0].device.nvml_index)
+    clocks = provenance.Clocks(group[0].device.kind, group[0].device.pci_bus_id)
     active = []
     for it in group:
         progress(it.variant.name, "warm up")

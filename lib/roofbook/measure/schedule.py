@@ -56,7 +56,7 @@ class Summary:
     """Rows of the same run, kept before an interrupt."""
 
     def __str__(self) -> str:
-        said = f"{self.measured} cell{'s' * (self.measured != 1)} measured"
+        said = f"{self.measured} measurement{'s' * (self.measured != 1)} taken"
         said += f", {self.failed} of them failed" if self.failed else ""
         if self.fresh or not self.measured:
             said += f", {self.fresh} {'was' if self.fresh == 1 else 'were'} fresh"

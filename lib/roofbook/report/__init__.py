@@ -7,14 +7,16 @@ from .bandwidth import bandwidth_chart
 from .bars import ladder_chart
 from .claims_table import behind, claims
 from .counters_table import counters
-from .descent import descent, glance
+from .demonstration import demonstration
+from .descent import Glance, descent, glance
 from .figure import Figure
 from .html import Html, Table, html_diff, html_source
 from .ladder_table import ladder, leave_one_out, sweep
 from .pairs import pairs
 from .parts import parts, resources
+from .peaks_table import bandwidths, peaks
 from .peers_table import peers
-from .published_table import published_beside_ours
+from .published_table import published
 from .roofs import roofline_chart
 from .series import crossings, series
 from .status import card, failed, states
@@ -23,14 +25,17 @@ from .timeline import timeline
 
 __all__ = [
     "Figure",
+    "Glance",
     "Html",
     "Table",
     "bandwidth_chart",
+    "bandwidths",
     "behind",
     "card",
     "claims",
     "counters",
     "crossings",
+    "demonstration",
     "descent",
     "failed",
     "glance",
@@ -43,8 +48,9 @@ __all__ = [
     "line_sweep",
     "pairs",
     "parts",
+    "peaks",
     "peers",
-    "published_beside_ours",
+    "published",
     "resources",
     "roofline_chart",
     "series",

@@ -1,41 +1,28 @@
 """Achieved bandwidth as bars: what each variant moves in its time, held against the fastest measured stream."""
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
-
-from ..analysis.readings import Reading, home_device, newest, value
-from ..analysis.roofline import Peaks
+from ..analysis import format as show
+from ..analysis.case_data import CaseData
+from ..analysis.readings import Reading, home_device, value
 from ..errors import UsageError
-from . import format as show
 from .bars import absences, bar, cross, flag, heading, lanes, legend, upright
 from .figure import INK, Figure, finish, style
 from .roofs import DASHES, binary
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 FAR = 3.0  # times the ceiling or the longest bar: a level of the memory beyond it is named, not drawn
 
 
-def bandwidth_chart(
-    rows: "pd.DataFrame",
-    peaks: Peaks,
-    *,
-    case: str,
-    working_set: float,
-    order: Sequence[str],
-    elsewhere: Collection[str] | Mapping[str, str] = (),
-    title: str = "",
-) -> Figure:
+def bandwidth_chart(data: CaseData, title: str = "") -> Figure:
     """GB/s of each verified variant in ladder order: the `bytes` of its row over its time, with the interval.
 
-    rows: store rows with `bytes` per unit, what the variant's data flow moves at least. working_set: bytes of the
-    case, which pick the measured stream that is the ceiling (drawn strong; other levels of the memory thin). Rows from
-    another device than most are left out. UsageError without a verified variant that has bytes.
+    Bytes are per unit, what the variant's data flow moves at least. The working set picks the measured stream that is the
+    peak (drawn strong; other levels of the memory thin). Rows from another device than most are left out. Errors: UsageError
+    without measured peaks, or without a verified variant that has bytes.
     """
     from matplotlib.lines import Line2D
 
-    found = newest(rows, case)
+    if data.peaks is None:
+        raise UsageError("no bandwidths: a peak of this device has no verified time")
+    found, case, order, peaks = data.found, data.case, data.drawn, data.peaks
     ready = [name for name in order if name in found and found[name].ok and value(found[name].row, "bytes") > 0]
     home = home_device([found[name] for name in ready])
     good = [name for name in ready if found[name].row["device"] == home]
@@ -43,7 +30,7 @@ def bandwidth_chart(
         raise UsageError(f"no variant of {', '.join(order)} has a verified time and bytes on {case}")
     names = [name for name in order if name in good or (name in found and not found[name].ok)]
     reached = {name: _bandwidth(found[name]) for name in good}
-    own = peaks.bandwidth_for(working_set) / 1e9
+    own = peaks.bandwidth_for(data.working_set) / 1e9
     longest = max(own, *(high for _, _, high in reached.values()))
     rates = {f"up to {binary(level.size)}": level.bandwidth / 1e9 for level in peaks.levels()}
     levels = {label: rate for label, rate in rates.items() if abs(rate / own - 1) > 0.05}
@@ -70,18 +57,18 @@ def bandwidth_chart(
         over = [name for name in good if reached[name][1] > own]
         named = f" (here {', '.join(over)})" if over else ""
         notes = [
-            "Bytes are those that the variant's data flow moves at least: modelled, not counted. Per cent: of the fastest "
+            "Bytes are the minimum that the variant's data flow moves: modelled, not counted. Per cent are of the fastest "
             "stream at this size. Whiskers: 95 % interval of the median.",
-            f"A bar whose whole interval lies over that line{named} means that a cache served part of the bytes, or "
-            "that our streams are not the fastest.",
+            f"Where the whole interval of a bar exceeds that line{named}, a cache served part of the bytes, or our streams are "
+            "not the fastest.",
         ]
         far = [f"{label} {_said(rate)}" for label, rate in levels.items() if label not in near]
         notes += [f"Streams beyond the axis: {', '.join(far)}."] * bool(far)
         away = [name for name in ready if name not in good]
         notes += [f"Measured on another device, so not drawn: {', '.join(away)}."] * bool(away)
         idle = [name for name in order if name in found and found[name].ok and name not in ready]
-        notes += [f"Moves no bytes by its model, so not drawn: {', '.join(idle)}."] * bool(idle)
-        notes += absences(order, found, elsewhere)
+        notes += [f"Moves no modelled bytes, so not drawn: {', '.join(idle)}."] * bool(idle)
+        notes += absences(order, found, data.skip_reasons)
         return finish(ax.figure, title or f"Bandwidth that each variant reaches on {case}", notes)
 
 

@@ -2,35 +2,25 @@
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..analysis.readings import Reading, faster, newest
+from ..analysis import format as show
+from ..analysis.case_data import CaseData
+from ..analysis.readings import Reading, faster
 from ..errors import UsageError
-from . import format as show
 from .figure import COLOURS, FONT, INK, WIDTH, Figure, finish, style
 
-if TYPE_CHECKING:
-    import pandas as pd
 
-
-def ladder_chart(
-    rows: "pd.DataFrame",
-    order: Sequence[str],
-    *,
-    case: str,
-    base: str = "sequential",
-    published: tuple[float, str] | None = None,
-    elsewhere: Collection[str] | Mapping[str, str] = (),
-    title: str = "",
-) -> Figure:
+def ladder_chart(data: CaseData, title: str = "", published: tuple[float, str] | None = None) -> Figure:
     """Speedup over the base, one bar a variant in ladder order, with its interval and its time.
 
     published: (seconds per unit, label) of the best published figure, drawn as a line. The axis is logarithmic where
-    the bars span more than a factor of 20. Without a time for `base` the first variant with one takes its place.
+    the bars span more than a factor of 20. Without a time for the base the first variant with one takes its place.
+    Errors: UsageError where no variant has a verified time.
     """
     from matplotlib.ticker import LogLocator, NullLocator
 
-    found = newest(rows, case)
+    found, case, base, order = data.found, data.case, data.base, data.drawn
     names = [name for name in order if name in found]
     good = [name for name in names if found[name].ok]
     if not good:
@@ -68,10 +58,10 @@ def ladder_chart(
             ax.xaxis.set_major_locator(LogLocator(10))
             ax.xaxis.set_minor_locator(NullLocator())
         ax.xaxis.set_major_formatter(lambda at, _: show.tick(at) + "\u00d7")
-        ax.set_xlabel(f"times faster than {base}" + (", logarithmic" if log else ""))
+        ax.set_xlabel(f"times as fast as {base}" + (", logarithmic" if log else ""))
         legend(ax, {("base" if name == base else found[name].role) for name in good})
         notes = [f"Whiskers: 95 % interval of the ratio. Times are medians per {found[base].row['unit']}."]
-        notes += absences(order, found, elsewhere)
+        notes += absences(order, found, data.skip_reasons)
         return finish(ax.figure, title or f"Speedup of each variant over {base} on {case}", notes)
 
 
@@ -121,10 +111,9 @@ def flag(ax: Any, x: float, barred: Sequence[int], label: str, colour: str) -> N
     ax.plot([x], [-0.6], marker="v", ms=6, color=colour, clip_on=False)
 
 
-def absences(order: Sequence[str], found: Collection[str], elsewhere: Collection[str] | Mapping[str, str]) -> list[str]:
-    """A note for each reason why variants of `order` have no bar. elsewhere: variant -> why it cannot be measured."""
-    why = elsewhere if isinstance(elsewhere, Mapping) else dict.fromkeys(elsewhere, "not on this device")
-    absent = {name: why[name] for name in order if name in why}
+def absences(order: Sequence[str], found: Collection[str], skip_reasons: Mapping[str, str]) -> list[str]:
+    """A note for each reason why variants of `order` have no bar. skip_reasons: variant -> why it cannot be measured."""
+    absent = {name: skip_reasons[name] for name in order if name in skip_reasons}
     missing = [name for name in order if name not in found and name not in absent]
     why = absent | dict.fromkeys(missing, "not measured")
     return [
@@ -154,8 +143,8 @@ def legend(ax: Any, roles: Collection[str], lines: Sequence[Any] = ()) -> None:
     from matplotlib.patches import Patch
 
     words = {
-        "step": "rung of the ladder",
-        "peer": "what a user would pick instead",
+        "step": "step of the ladder",
+        "peer": "peer (library or program)",
         "probe": "probe",
         "again": "A/A control",
     }

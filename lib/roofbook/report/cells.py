@@ -1,13 +1,13 @@
 """What the cells of a table say about one reading: its time, its ratios, its share of the bound, its check, its facts."""
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ..analysis import format as show
 from ..analysis.readings import TOO_FEW, Ratio, Reading, said, value
 from ..analysis.roofline import Bound
 from ..measure import stats
-from . import format as show
 from .html import Cell, Row
 
 SAME = f"'same' where it includes 1, 'undecided' where it does and spans a factor of over {show.factor(stats.EQUAL**2)}"
@@ -38,7 +38,7 @@ def fact_cell(reading: Reading, fact: str, digits: int = 4) -> Cell:
     """A fact of the run: a text or a whole number as it is, another number in so many digits, else a dash."""
     told: Any = reading.facts.get(fact)
     if told is None:
-        return Cell(show.DASH, "num", f"{reading.variant} does not tell")
+        return Cell(show.DASH, "num", f"{reading.variant} does not report it")
     if isinstance(told, float):
         return Cell(show.number(told, digits), "num")
     if isinstance(told, int) and not isinstance(told, bool):
@@ -79,7 +79,7 @@ def share_cell(floor: Bound | None, reading: Reading) -> Cell:
     if reading.role == "probe":
         return Cell(show.DASH, "num", "no bound for this variant")
     if floor is None:
-        return Cell(show.DASH, "num", f"it multiplies {said(reading.row, 'dtype')}, whose roof was not measured")
+        return Cell(show.DASH, "num", f"it multiplies {said(reading.row, 'dtype')}, whose peak was not measured")
     share = floor.seconds / reading.median
     title = f"bound {show.duration(floor.seconds)} by {floor.roof}"
     return Cell(
@@ -119,8 +119,6 @@ def no_time(head: list[Cell], reading: Reading | None, span: int, lack: str = "n
     return Row([*head, Cell(lack, "reason", span=span)], "absent")
 
 
-def absence(name: str, elsewhere: Collection[str] | Mapping[str, str]) -> str:
+def absence(name: str, skip_reasons: Mapping[str, str]) -> str:
     """Why a variant has no row."""
-    if name not in elsewhere:
-        return "not measured"
-    return elsewhere[name] if isinstance(elsewhere, Mapping) else "not on this device"
+    return skip_reasons.get(name, "not measured")

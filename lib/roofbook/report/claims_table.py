@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from . import format as show
+from ..analysis import format as show
 from .html import Cell, Row, Table
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ def claims(lines: "Sequence[Judged]", title: str) -> Table:
     import pandas as pd
 
     places = list(lines[0].outcomes) if lines else []
-    columns = [Cell("Claim"), Cell("What the report says"), Cell("On"), Cell("Published", "num published")]
-    columns += [Cell(str(place)) for place in places] or [Cell("Ours")]
+    columns = [Cell("Claim"), Cell("What the report says"), Cell("On", "key"), Cell("Published", "num published")]
+    columns += [Cell(str(place)) for place in places] or [Cell("Measured here")]
     rows, records = [], []
     for _, group in groupby(lines, key=lambda line: line.id):
         for at, line in enumerate(group):
@@ -41,18 +41,18 @@ def claims(lines: "Sequence[Judged]", title: str) -> Table:
             records += _records(line)
     notes = [f"{place}: {_counted(line.outcomes[place].verdict for line in lines)}." for place in places]
     notes += [
-        "Ours: how many times as fast, or what the published number is, with its 95 % interval.",
-        "A row of the store counts whose kernel is that of today's code, measured at a published size, the newest of each.",
+        "Below each verdict: the number measured here, a speedup or what the published number is, with its 95 % interval.",
+        "A row of the store counts if its kernel is identical to today's and its size is a published one; the newest counts.",
     ]
     frame = pd.DataFrame(records, columns=list(COLUMNS))
-    return Table(f"{title}: what the report claims, and what our cells say", columns, rows, frame, notes, "claims")
+    return Table(f"{title}: published claims, re-tested", columns, rows, frame, notes, "claims")
 
 
 def behind(lines: "Sequence[Judged]", commands: dict[str, str], title: str) -> Table:
     """The cells behind each claim, and the command that measures them again. commands: by the claim's id; '' for none."""
     import pandas as pd
 
-    columns = [Cell("Claim"), Cell("Shown by"), Cell("Cells"), Cell("To measure them again")]
+    columns = [Cell("Claim"), Cell("Shown by"), Cell("Cells"), Cell("To repeat them", "command")]
     rows, records = [], []
     for name, group in groupby(lines, key=lambda line: line.id):
         first, *more = group
@@ -62,7 +62,7 @@ def behind(lines: "Sequence[Judged]", commands: dict[str, str], title: str) -> T
         told = (first.shown_by, cells, commands[name] or show.DASH)
         rows.append(Row([Cell(name), *(Cell(text, "wrap") for text in told)]))
         records.append({"id": name, "shown_by": first.shown_by, "cells": cells, "command": commands[name]})
-    caption = f"{title}: the cells behind each claim"
+    caption = f"{title}: the measurements behind each claim"
     return Table(caption, columns, rows, pd.DataFrame(records), [], "claims-cells")
 
 

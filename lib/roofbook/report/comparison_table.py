@@ -8,16 +8,16 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
+from ..analysis import format as show
 from ..analysis.comparison import Comparison, Pair, Summary, Time, summaries, verdict
+from ..analysis.places import Place
 from ..analysis.readings import TOO_FEW, Ratio
-from ..analysis.verdicts import Place
-from . import format as show
 from .html import Cell, Html, Row, Table
 
 COLUMNS = ("variant", "device", "backend", "seconds", "low", "high", "note")
 NOTES = (
     "Times are medians with the 95 % interval of the median.",
-    "Ratios are times faster, with their 95 % interval, across runs or devices; 'same' where it reaches to within 1 % of 1.",
+    "Ratios: how many times as fast, with the 95 % interval, across runs or devices; 'same' within 1 % of 1.",
 )
 
 
@@ -27,7 +27,7 @@ def comparison(case: Comparison) -> Table:
 
     unit, size = _unit(case)
     columns = [Cell("Variant"), *(Cell(str(place), "num") for place in case.places)]
-    columns += [Cell("Published, the shortest", "num published")] if case.published else []
+    columns += [Cell("Shortest published", "num published")] if case.published else []
     columns += [Cell(str(pair), "num") for pair in case.ratios]
     lines, records = [], []
     for name, times in case.times.items():
@@ -52,7 +52,13 @@ def overview(made: Sequence[Comparison]) -> list[Table]:
 def _overview(pair: Pair, lines: Sequence[Summary]) -> Table:
     import pandas as pd
 
-    columns = [Cell("Lab"), Cell("Cells", "num"), Cell("Geometric mean", "num"), Cell("From", "num"), Cell("To", "num")]
+    columns = [
+        Cell("Lab"),
+        Cell("Measurements", "num"),
+        Cell("Geometric mean", "num"),
+        Cell("Least", "num"),
+        Cell("Greatest", "num"),
+    ]
     columns += [Cell(word.capitalize(), "num") for word in lines[0].verdicts]
     rows = []
     for line in lines:
@@ -88,7 +94,7 @@ def picker(made: Sequence[Comparison]) -> Html:
 
 
 FORM = """\
-<p class="table-note">To pick takes JavaScript; the tables below hold the same numbers without it.</p>
+<p class="table-note">This form needs JavaScript; the tables below hold the same numbers without it.</p>
 <form id="devices-pick" class="pick" aria-label="What to compare" hidden>
 <div class="pick-line">
 <label>Lab <select name="lab"></select></label>
@@ -101,7 +107,7 @@ FORM = """\
 <button type="button" name="all">All found</button><button type="button" name="none">None</button></div>
 <div class="pick-list" data-list="variants"></div></fieldset>
 <figure><figcaption role="status"></figcaption><div class="pick-chart" aria-hidden="true"></div></figure>
-<div class="table-scroll" tabindex="0" role="region" aria-label="The cells picked"></div>
+<div class="table-scroll" tabindex="0" role="region" aria-label="The measurements picked"></div>
 </form>
 """
 

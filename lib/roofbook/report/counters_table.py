@@ -1,16 +1,19 @@
 """What hardware counters counted, beside what was modelled and timed: one line a variant, and what changed over its parent."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ..analysis import format as show
+from ..analysis.case_data import CaseData
 from ..analysis.readings import Reading, newest, value
 from ..errors import UsageError
 from ..measure.counters import BUSY, LIMITS
 from ..store.schema import PROFILE
-from . import format as show
+from .columns import Column
 from .html import Cell, Table
-from .parts import Column, by_variant
+from .parts import by_variant
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,27 +30,26 @@ ALIKE = 1.05
 """Within this factor a counter has not changed."""
 
 NOTES = (
-    "Modelled: what a variant's data flow moves at least. Counted: by hardware counters, of the CUDA build, each kernel by "
-    "itself and from a cold cache: bytes that a cache keeps from one kernel to the next are counted again, bytes written that "
-    "still lie in L2 when a kernel ends are not.",
-    "Limit: the unit that is used most, as a share of its peak, kernels weighted by their time; latency where none reaches "
-    f"{show.percent(BUSY)}. Time / ours: of the kernels under the profiler, over our median, which may cover more.",
-    "Against its parent: the time under the profiler, and the counter that changed by the largest factor. A run that is "
-    "counted may have fewer units than one that is timed: what a run does once then weighs more.",
+    "Modelled: the minimum that a variant's data flow moves. Counted: by hardware counters, for the CUDA build, each kernel by "
+    "itself and from a cold cache. Bytes that a cache keeps from one kernel to the next are counted again. Bytes written that "
+    "are still in L2 when a kernel ends are not counted.",
+    "Limit: the most used unit, as a share of its peak, with kernels weighted by their time; latency where none reaches "
+    f"{show.percent(BUSY)}. Profiled / timed: the kernels' time under the profiler over the median, which may cover more.",
+    "Compared with its parent: the time under the profiler, and the counter that changed by the largest factor. A profiled run "
+    "may have fewer units than a timed one, so what a run does once weighs more.",
 )
 
 
-def counters(
-    profiles: "pd.DataFrame", rows: "pd.DataFrame", order: Sequence[str], *, case: str, caption: str = ""
-) -> Table:
+def counters(data: CaseData, profiles: "pd.DataFrame", caption: str = "") -> Table:
     """One line a counted variant in ladder order: bytes modelled and counted, instructions, occupancy, limit, time, and why.
 
-    profiles: rows of role PROFILE. rows: those that were timed. Any cases of either; the newest of a variant counts. The time
-    is held against ours where the same backend took it. `Table.frame` has amounts per unit, seconds and shares from 0 to 1.
-    UsageError where nothing on `case` was counted.
+    profiles: rows of role PROFILE, of any cases; the newest of a variant counts. The time is compared with ours where the same
+    backend took it. `Table.frame` has amounts per unit, seconds and shares from 0 to 1. Errors: UsageError where nothing on
+    the case was counted.
     """
-    found = newest(profiles[profiles["case"] == case], roles=[PROFILE])
-    timed = newest(rows[rows["case"] == case])
+    case, order, timed = data.case, data.order, data.found
+    counted = replace(data, rows=profiles[profiles["case"] == case], roles=(PROFILE,), skip_reasons={})
+    found = newest(counted.rows, roles=counted.roles)
     names = [name for name in order if name in found]
     if not names:
         raise UsageError(f"no variant of {', '.join(order)} was counted on {case}")
@@ -69,16 +71,17 @@ def counters(
         amount("l2_bytes", "L2", "B", _told("l2_bytes")),
         amount("l1_bytes", "L1", "B", _told("l1_bytes")),
         amount("instructions", "Instructions", "", _told("instructions")),
-        Column("occupancy", Cell("Occupancy", "num"), _occupancy, _told("occupancy")),
-        Column("limit", Cell("Limit"), _limit, lambda each: _counters(each)["limit"]),
-        _number("time_ratio", "Time / ours", lambda each: _slowdown(each, timed.get(each.variant))),
-        Column("against_parent", Cell("Against its parent"), lambda each: Cell(parent(each), "wrap"), parent),
+        Column.of("occupancy", Cell("Occupancy", "num"), _occupancy, _told("occupancy")),
+        Column.of("limit", Cell("Limit"), _limit, lambda each: _counters(each)["limit"]),
+        _number("time_ratio", "Profiled / timed", lambda each: _slowdown(each, timed.get(each.variant))),
+        Column.of("against_parent", Cell("Compared with its parent"), lambda each: Cell(parent(each), "wrap"), parent),
     ]
     tools = ", ".join(dict.fromkeys(str(each.facts["tool"]) for each in good))
     missing = [name for name in order if name not in found]
     notes = [f"Bytes and instructions are per {unit}, by {tools}."] * bool(good) + [*NOTES]
     notes += [f"Not counted: {', '.join(missing)}."] * bool(missing)
-    return by_variant(found, names, columns, (), caption or f"What the hardware counted on {case}", notes, "counters")
+    caption = caption or f"Hardware counters on {case}"
+    return by_variant(counted.with_order(names), columns, caption, notes, "counters")
 
 
 def against(own: Mapping[str, Any], parent: Mapping[str, Any]) -> str:
@@ -97,7 +100,7 @@ def against(own: Mapping[str, Any], parent: Mapping[str, Any]) -> str:
         changed = f"{most} {'rose' if known[most] > 1 else 'fell'} {_times(known[most])}"
         said.append("no counter changed" if _alike(known[most]) else changed)
     if own["limit"] and parent["limit"] and own["limit"] != parent["limit"]:
-        said.append(f"limit {own['limit']} in place of {parent['limit']}")
+        said.append(f"limit {own['limit']} instead of {parent['limit']}")
     return "; ".join(said)
 
 
@@ -117,7 +120,7 @@ def _modelled(reading: Reading) -> float:
 
 def _number(name: str, head: str, of: Callable[[Reading], float], size: float = 1.0) -> Column:
     """A column of numbers in units of `size`, with a dash where there is none."""
-    return Column(name, Cell(head, "num"), lambda each: Cell(show.number(of(each) / size), "num"), of)
+    return Column.of(name, Cell(head, "num"), lambda each: Cell(show.number(of(each) / size), "num"), of)
 
 
 def _occupancy(reading: Reading) -> Cell:

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape, unescape
 from typing import TYPE_CHECKING, Any
-from unicodedata import combining, east_asian_width
 
 from ..devices.backends import BACKENDS
+from ..terminal import terminal_width
+from .layout import fitted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,35 +89,15 @@ class Table:
 
     @property
     def text(self) -> str:
-        """The same for a terminal, columns aligned; a spanning cell (the reason of a failure) runs on to the right."""
-        lines = [list(self.columns), *(list(row.cells) for row in self.rows)]
-        said = [[" ".join(part for part in (cell.text, cell.small) if part) for cell in line] for line in lines]
-        widths = [0] * len(self.columns)
-        for line, words in zip(lines, said, strict=True):
-            for at, (cell, word) in enumerate(zip(line, words, strict=True)):
-                if cell.span > 1:
-                    break
-                widths[at] = max(widths[at], _width(word))
-        out = []
-        for line, words in zip(lines, said, strict=True):
-            at, parts = 0, []
-            for cell, word in zip(line, words, strict=True):
-                space = sum(widths[at : at + cell.span]) + 2 * (cell.span - 1)
-                right = "num" in self.columns[at].css.split() and cell.span == 1
-                gap = " " * max(0, space - _width(word))
-                parts.append(gap + word if right else word + gap)
-                at += cell.span
-            out.append("  ".join(parts).rstrip())
-        rule = "-" * max(len(out[0]), sum(widths) + 2 * (len(widths) - 1))
-        return "\n".join([self.caption, rule, out[0], rule, *out[1:], rule, *self.notes])
+        """The same for the terminal, as wide as that is."""
+        return self.fitted(terminal_width())
+
+    def fitted(self, width: int) -> str:
+        """The same as text of at most `width` columns."""
+        return fitted(self, width)
 
     def __repr__(self) -> str:
         return self.text
-
-
-def _width(text: str) -> int:
-    """Columns of a terminal that `text` takes."""
-    return sum(0 if combining(letter) else 2 if east_asian_width(letter) in "WF" else 1 for letter in text)
 
 
 def html_source(text: str, language: str) -> Html:

@@ -12,7 +12,7 @@ from .ladder_table import RATIO_NOTE, ROUND_NOTE
 if TYPE_CHECKING:
     import pandas as pd
 
-    from ..spec.lab import Pairs
+    from ..analysis.publication import Pairs
 
 
 def pairs(rows: "pd.DataFrame", told: "Pairs", *, cases: Sequence[str], caption: str = "") -> Table:
@@ -35,7 +35,7 @@ def pairs(rows: "pd.DataFrame", told: "Pairs", *, cases: Sequence[str], caption:
             records += [(what, one, other, case, ratio.estimate, ratio.low, ratio.high, ratio.same)
                         for case, ratio in ratios.items() if ratio]  # fmt: skip
     if not lines:
-        raise UsageError("no two rungs that the page holds against each other have a time here")
-    columns = [Cell("Rung"), Cell("Against"), *(Cell(case, "num") for case in cases), Cell("What changes")]
-    frame = pd.DataFrame(records, columns=["what", "rung", "against", "case", "ratio", "low", "high", "same"])
-    return Table(caption or "Rungs against each other", columns, lines, frame, [RATIO_NOTE, ROUND_NOTE], "pairs")
+        raise UsageError("no two steps that the page compares have a time here")
+    columns = [Cell("Step"), Cell("Compared with"), *(Cell(case, "num") for case in cases), Cell("What changes")]
+    frame = pd.DataFrame(records, columns=["what", "rung", " vs ", "case", "ratio", "low", "high", "same"])
+    return Table(caption or "Steps compared", columns, lines, frame, [RATIO_NOTE, ROUND_NOTE], "pairs")

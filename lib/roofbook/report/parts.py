@@ -1,19 +1,16 @@
 """Tables of what runs tell besides their time: the parts of it, such as copies, and what the kernels take of the device."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
 
-from ..analysis.readings import Reading, home_device, newest
+from ..analysis import format as show
+from ..analysis.case_data import CaseData
+from ..analysis.readings import Reading, home_device
 from ..devices.backends import BACKENDS
 from ..errors import UsageError
 from ..measure import stats
-from . import format as show
-from .cells import absence, fact_cell, hosts, no_time, part_cell, where
-from .html import Cell, Row, Table
-
-if TYPE_CHECKING:
-    import pandas as pd
+from .cells import absence, fact_cell, hosts, part_cell, where
+from .columns import Column, Line, by_columns
+from .html import Cell, Table
 
 RESOURCES = (
     ("group", "Group"),
@@ -31,69 +28,44 @@ RESOURCES = (
 )
 """Facts of a run, as `Kernel.resources` and `occupancy` name them, and the heads of their columns."""
 
-RESOURCES_NOTE = "Registers, spilled and private memory are those of a work-item, local memory is that of a group."
+RESOURCES_NOTE = "Registers, spilled and private memory are per work-item, local memory is per group."
+COUNTED_BY = {"driver": "as the driver counts", "rule": "by the rule of cuda_occupancy.h"}
 
 
-@dataclass(frozen=True)
-class Column:
-    """name: of the column in `Table.frame`. cell, value: what the table and the frame say of a verified reading."""
-
-    name: str
-    head: Cell
-    cell: Callable[[Reading], Cell]
-    value: Callable[[Reading], Any]
-
-
-def parts(
-    rows: "pd.DataFrame",
-    order: Sequence[str],
-    *,
-    case: str,
-    parts: Sequence[str],
-    facts: Mapping[str, str] | None = None,
-    elsewhere: Collection[str] | Mapping[str, str] = (),
-    caption: str = "",
-) -> Table:
+def parts(data: CaseData, parts: Sequence[str], facts: Mapping[str, str] | None = None, caption: str = "") -> Table:
     """One line a variant in ladder order: the median of each part of its run, per unit, then facts of the run.
 
-    parts: names of `Runnable.parts`. facts: name in `extra` -> head of its column. elsewhere: variants that this backend
-    cannot run, or each with the words for it. `Table.frame` has the parts in seconds. UsageError for no parts and no
-    facts, an unknown case or a part that is no time.
+    parts: names of `Runnable.parts`. facts: name in `extra` -> head of its column. `Table.frame` has the parts in seconds.
+    Errors: UsageError for no parts and no facts, an unknown case or a part that is no time.
     """
     facts = facts or {}
     if not parts and not facts:
-        raise UsageError("no parts to show: this lab tells a run's time alone")
-    found = newest(rows, case)
-    mine = [found[name] for name in order if name in found and found[name].ok]
+        raise UsageError("no parts to show: this lab reports only a run's time")
+    mine = data.verified(data.order)
     medians = [_median(each, part) for each in mine for part in parts]
     scale = show.time_unit(seconds for seconds in medians if seconds is not None)
     unit = next((str(each.row["unit"]) for each in mine), "unit")
     columns = [_part(part, scale) for part in parts] + [_fact(fact, head, mine) for fact, head in facts.items()]
     notes = [f"Parts are medians per {unit}; the 95 % interval of each is in its tooltip."] * bool(parts)
-    return by_variant(found, order, columns, elsewhere, caption or f"Parts of a run on {case}", notes, "parts")
+    return by_variant(data, columns, caption or f"Parts of a run on {data.case}", notes, "parts")
 
 
-def resources(
-    rows: "pd.DataFrame",
-    order: Sequence[str],
-    *,
-    case: str,
-    elsewhere: Collection[str] | Mapping[str, str] = (),
-    caption: str = "",
-) -> Table:
+def resources(data: CaseData, caption: str = "") -> Table:
     """One line a variant in ladder order: its group, what its kernel takes, and how many groups fit at once.
 
-    What no variant tells has no column. UsageError where none tells anything, or for an unknown case.
+    What no variant tells has no column. Errors: UsageError where none tells anything, or for an unknown case.
     """
-    found = newest(rows, case)
-    mine = [found[name] for name in order if name in found and found[name].ok]
+    mine = data.verified(data.order)
     columns = [_fact(fact, head, mine) for fact, head in RESOURCES if any(fact in each.facts for each in mine)]
     if not columns:
-        raise UsageError(f"no verified variant on {case} tells what its kernel takes")
+        raise UsageError(f"no verified variant on {data.case} tells what its kernel takes")
     backends = dict.fromkeys(str(each.row["backend"]) for each in mine)
     notes = [RESOURCES_NOTE] + [each.reports for name, each in BACKENDS.items() if name in backends]
-    caption = caption or f"What each kernel takes on {case}"
-    return by_variant(found, order, columns, elsewhere, caption, notes, "resources")
+    older = [each.variant for each in mine if "occupancy" in each.facts and "occupancy_by" not in each.facts]
+    notes += [
+        f"By an older rule, which took all registers for one pool: the groups by registers of {', '.join(older)}."
+    ] * bool(older)
+    return by_variant(data, columns, caption or f"What each kernel takes on {data.case}", notes, "resources")
 
 
 def _median(reading: Reading, part: str) -> float | None:
@@ -103,47 +75,29 @@ def _median(reading: Reading, part: str) -> float | None:
 
 def _part(part: str, scale: tuple[str, float]) -> Column:
     head = Cell(f"{part} ({scale[0]})", "num")
-    return Column(part, head, lambda each: part_cell(each, part, scale[1]), lambda each: _median(each, part))
+    return Column.of(part, head, lambda each: part_cell(each, part, scale[1]), lambda each: _median(each, part))
 
 
 def _fact(fact: str, head: str, readings: Sequence[Reading]) -> Column:
     words = any(isinstance(reading.facts.get(fact), str) for reading in readings)
     cell = _occupancy if fact == "occupancy" else lambda each: fact_cell(each, fact)
-    return Column(fact, Cell(head, "" if words else "num"), cell, lambda each: each.facts.get(fact))
+    return Column.of(fact, Cell(head, "" if words else "num"), cell, lambda each: each.facts.get(fact))
 
 
 def _occupancy(reading: Reading) -> Cell:
-    """Occupancy in per cent."""
+    """Occupancy in per cent; the tooltip says whose count it is."""
     told = fact_cell(reading, "occupancy")
-    return told if told.title else Cell(show.percent(reading.facts["occupancy"]), "num")
+    by = COUNTED_BY.get(reading.facts.get("occupancy_by", ""), "")
+    return told if told.title else Cell(show.percent(reading.facts["occupancy"]), "num", by)
 
 
-def by_variant(
-    found: Mapping[str, Reading],
-    order: Sequence[str],
-    columns: Sequence[Column],
-    elsewhere: Collection[str] | Mapping[str, str],
-    caption: str,
-    notes: Sequence[str],
-    css: str,
-) -> Table:
-    """One line a variant of `order`: the columns of its reading, else why there are none."""
-    import pandas as pd
-
-    home = home_device(reading for reading in found.values() if reading.ok)
-    lines, records = [], []
-    for name in order:
-        reading = found.get(name)
-        head = Cell(name, small=where(reading, home))
-        if reading is None or not reading.ok:
-            lack = absence(name, elsewhere)
-            lines.append(no_time([head], reading, len(columns), lack))
-            records.append({
-                "variant": name, "status": "failed" if reading else "missing", "reason": reading.why if reading else lack
-            })  # fmt: skip
-            continue
-        lines.append(Row([head, *(column.cell(reading) for column in columns)]))
-        records.append({"variant": name, "status": "ok"} | {column.name: column.value(reading) for column in columns})
-    frame = pd.DataFrame(records, columns=["variant", "status", "reason", *(column.name for column in columns)])
-    told = [*notes, *hosts((found[name] for name in order if name in found), home)]
-    return Table(caption, [Cell("Variant"), *(column.head for column in columns)], lines, frame, told, css)
+def by_variant(data: CaseData, columns: Sequence[Column], caption: str, notes: Sequence[str], css: str) -> Table:
+    """One line a variant of `data.order`: the columns of its reading, else why there are none."""
+    home = home_device(reading for reading in data.found.values() if reading.ok)
+    lines = [
+        Line(Cell(name, small=where(reading, home)), name, reading, absence(name, data.skip_reasons))
+        for name in data.order
+        for reading in [data.found.get(name)]
+    ]
+    noted = [*notes, *hosts((data.found[name] for name in data.order if name in data.found), home)]
+    return by_columns(caption, "Variant", columns, lines, noted, css)

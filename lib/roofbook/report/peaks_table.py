@@ -1,11 +1,11 @@
-"""A device's measured ceilings: a table with the figures on paper beside them, and bandwidth over the working set."""
+"""A device's measured peaks: a table with the figures on paper beside them, and bandwidth over the working set."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from ..analysis import format as show
 from ..analysis.readings import Reading, newest, read, value
 from ..errors import UsageError
-from . import format as show
 from .figure import FONT, INK, SERIES, WIDTH, Figure, finish, style
 from .html import Cell, Row, Table
 from .roofs import binary
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def ceilings(rows: "pd.DataFrame", device: str, changes: Mapping[str, str], *, caption: str = "") -> Table:
+def peaks(rows: "pd.DataFrame", device: str, changes: Mapping[str, str], *, caption: str = "") -> Table:
     """A line a row of lab `peaks`, in their order: what was measured and, where the device's properties tell, its figure
     on paper.
 
-    rows: of one device by one backend, one of each variant and case. changes: variant -> what it does. A ceiling whose
+    rows: of one device by one backend, one of each variant and case. changes: variant -> what it does. A peak whose
     units move or compute something is a rate, of the others it is the time of a unit.
     """
     import pandas as pd
@@ -45,23 +45,21 @@ def ceilings(rows: "pd.DataFrame", device: str, changes: Mapping[str, str], *, c
         cells = [
             Cell(name), code, Cell(f"{show.interval(middle / unit, low / unit, high / unit)}{show.THIN}{words}", "num"),
             Cell(f"{show.number(paper / unit)}{show.THIN}{words}", "num", reading.facts["theory_is"])
-            if paper else Cell(show.DASH, "num", "no property of the device tells"),
+            if paper else Cell(show.DASH, "num", "the driver reports no such property"),
             Cell(show.percent(middle / paper) if paper else show.DASH, "num"),
         ]  # fmt: skip
         lines.append(Row(cells))
         records.append({
-            "ceiling": row["variant"], "case": row["case"], "estimate": middle, "low": low, "high": high,
+            "peak": row["variant"], "case": row["case"], "estimate": middle, "low": low, "high": high,
             "unit": rate or "s", "on_paper": paper, "samples": len(reading.times), "units": reading.units,
         })  # fmt: skip
-    columns = [Cell("Ceiling"), Cell("Name"), Cell("Measured", "num"), Cell("On paper", "num"), Cell("Share", "num")]
-    notes = ["Median of the samples and its 95 % interval; bounds are held against the fastest sample."]
+    columns = [Cell("Peak"), Cell("Name"), Cell("Measured", "num"), Cell("Theoretical", "num"), Cell("Share", "num")]
+    notes = ["Median of the samples and its 95 % interval; bounds use the fastest sample."]
     if any(record["on_paper"] for record in records):
         notes += [
-            "On paper: from clocks, units and widths that the device tells; hold the pointer over one for its sum."
+            "On paper: from the clock, unit count and width that the driver reports; a tooltip shows each calculation."
         ]
-    return Table(
-        caption or f"What {device} was measured to do", columns, lines, pd.DataFrame(records), notes, "ceilings"
-    )
+    return Table(caption or f"Measured peaks of {device}", columns, lines, pd.DataFrame(records), notes, "ceilings")
 
 
 def bandwidths(rows: "pd.DataFrame", device: str, actions: Sequence[str] = ("read", "copy", "write")) -> Figure:
@@ -101,7 +99,7 @@ def bandwidths(rows: "pd.DataFrame", device: str, actions: Sequence[str] = ("rea
         if paper:
             ax.axhline(paper / 1e9, color=INK, lw=1.2, ls=(0, (5, 2)))
             ax.annotate(
-                f"memory on paper: {show.quantity(paper, 'B/s')}", (1, paper / 1e9), (-2, 4), ha="right", size=FONT - 1,
+                f"memory, theoretical: {show.quantity(paper, 'B/s')}", (1, paper / 1e9), (-2, 4), ha="right", size=FONT - 1,
                 xycoords=("axes fraction", "data"), textcoords="offset points",
             )  # fmt: skip
             top = max(top, paper / 1e9)
@@ -115,6 +113,6 @@ def bandwidths(rows: "pd.DataFrame", device: str, actions: Sequence[str] = ("rea
         ax.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=3, borderaxespad=0.2)
         notes = [
             "Whiskers: 95 % interval of the median. Working set and bytes of a copy are those of both buffers.",
-            "Caches are as the passes before left them: a working set that one of them holds is served by it.",
+            "Caches are as the previous passes left them: a cache serves every working set that fits into it.",
         ]
         return finish(drawing, f"Bandwidth of {device} by working set", notes)

@@ -1,61 +1,43 @@
-"""Published figures beside our own cells, each marked for what it is."""
+"""Published figures beside what was measured, each marked for what it is."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from ..analysis import format as show
+from ..analysis.published_figures import PublishedFigures
 from ..analysis.readings import Reading, faster, newest, said
 from ..measure import stats
-from . import format as show
 from .html import Cell, Row, Table
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-def published_beside_ours(
-    published: "pd.DataFrame",
-    rows: "pd.DataFrame",
-    mapping: Mapping[Any, str | tuple[str, str]],
-    *,
-    cases: Mapping[str, str] | None = None,
-    units: Mapping[str, int] | None = None,
-    measured: Mapping[tuple[str, str, str], str] | None = None,
-    parts: Callable[[str, str, str], str | tuple[str, ...] | None] = lambda *key: None,
-    facts: Callable[[str, str, str], str | None] = lambda *key: None,
-    lacks: Callable[[str, str, str], str | None] = lambda *key: None,
-    source: str = "",
-    caption: str = "",
-) -> Table:
-    """Every published figure with its device, and ours beside it where we have the same thing.
+def published(figures: PublishedFigures, rows: "pd.DataFrame", caption: str = "") -> Table:
+    """Every published figure with its device, and what was measured beside it where it is the same thing.
 
-    Trials of one measurement share a row; ours is held against their median.
-    published: from `claims.published`, whole or a part. mapping: published variant, or (variant, device) where a device
-    ran something else -> our variant, or (ours, what a published speedup is over) where that is not our variant's parent.
-    cases: published case -> ours where they differ. units: our case -> units (steps) that a published time covers; ours
-    is multiplied up to it and marked as extrapolated where fewer were run. measured: (published variant, case, metric)
-    -> our figure as text, for figures that are no single cell's. parts, facts: (published variant, case, metric) -> the part
-    of our run, or those whose sum, is held against the published time, or the number among our run's facts that is held
-    against the figure, a share becoming per cent where the published unit is %; None: what the metric says of the run as a
-    whole. lacks: the same -> why there is no figure of ours where `measured` has none. source: where the figures were
-    published.
+    Trials of one measurement share a row; ours is compared with their median. A published time that covers more units than
+    were run is marked as extrapolated. rows: store rows of the lab.
     """
     import pandas as pd
 
     ours = {case: newest(rows, case) for case in dict.fromkeys(rows["case"])} if len(rows) else {}
     lines, records = [], []
-    for trials in _trials(published):
+    for trials in _trials(figures.table):
         figure = sorted(trials, key=lambda each: each["value"])[len(trials) // 2]
-        case = (cases or {}).get(figure["case"], figure["case"])
-        target = mapping.get((figure["variant"], figure["device"]), mapping.get(figure["variant"]))
+        case = figures.cases.get(figure["case"], figure["case"])
+        target = figures.ours(figure["variant"], figure["device"])
         name, over = target if isinstance(target, tuple) else (target, None)
         found = ours.get(case, {})
         reading = found.get(name) if name else None
         key = figure["variant"], figure["case"], figure["metric"]
-        cell, record = _ours(figure, reading, found, over, (units or {}).get(case), parts(*key), facts(*key))
-        if (noted := (measured or {}).get(key)) is not None:
+        cell, record = _ours(
+            figure, reading, found, over, figures.units.get(case), figures.part(*key), figures.fact(*key)
+        )
+        if (noted := figures.measured.get(key)) is not None:
             cell, record = Cell(noted, "num"), {"ours": noted, "status": "ok"}
-        elif lack := lacks(*key):
+        elif lack := figures.lack(*key):
             cell, record = Cell(lack, "absent"), {"status": "missing"}
         where = _device(reading.row) if reading is not None and reading.ok and cell.css != "absent" else show.DASH
         trial = f", {len(trials)} trials" if len(trials) > 1 else ""
@@ -88,17 +70,19 @@ def published_beside_ours(
         Cell("Case"),
         Cell("Figure"),
         Cell("Published", "num published"),
-        Cell("Ours", "num"),
-        Cell("Published / ours", "num"),
+        Cell("Measured here", "num"),
+        Cell("Published / measured", "num"),
         Cell("Published on", "published"),
-        Cell("Ours on"),
+        Cell("Measured on"),
     ]
     notes = [
-        f"Published: {source}." if source else "Columns marked published were not measured here.",
-        "The devices differ: published / ours compares whole systems, not the code alone.",
+        "Columns marked published were not measured here.",
+        "The devices differ: published / measured compares whole systems, not the code alone.",
     ]
     if any(record.get("extrapolated") for record in records):
-        notes.append("'extrapolated': fewer units were run than were published; our time per unit is multiplied up.")
+        notes.append(
+            "'extrapolated': fewer units were run than were published; the measured time per unit is scaled up."
+        )
     order = (
         "table",
         "variant",
@@ -118,7 +102,7 @@ def published_beside_ours(
         "status",
     )
     return Table(
-        caption or "Published figures beside ours",
+        caption or "Published figures beside measured ones",
         columns,
         lines,
         pd.DataFrame(records, columns=list(order)),
@@ -127,10 +111,10 @@ def published_beside_ours(
     )
 
 
-def _trials(published: "pd.DataFrame") -> list[list[dict[str, Any]]]:
+def _trials(table: "pd.DataFrame") -> list[list[dict[str, Any]]]:
     """The figures in order, trials of one measurement together."""
     found: dict[tuple[str, ...], list[dict[str, Any]]] = {}
-    for figure in published.to_dict("records"):
+    for figure in table.to_dict("records"):
         what = tuple(str(figure[key]) for key in ("table", "variant", "case", "device", "metric", "unit"))
         found.setdefault(what if figure["trial"] else (*what, str(len(found))), []).append(figure)
     return list(found.values())
@@ -207,7 +191,7 @@ def _fact(figure: Mapping[str, Any], reading: Reading, fact: str) -> tuple[Cell,
     """Our cell for a published number that is held against a fact of our run."""
     told = reading.facts.get(fact)
     if isinstance(told, bool) or not isinstance(told, int | float) or not math.isfinite(told):
-        return Cell("not measured", "absent", f"{reading.variant} does not tell {fact!r}"), {"status": "missing"}
+        return Cell("not measured", "absent", f"{reading.variant} does not report {fact!r}"), {"status": "missing"}
     ours = 100 * told if figure["unit"] == "%" else told
     text = show.number(ours, 4) if isinstance(ours, float) else show.number(ours, places=0)
     record = {"status": "ok", "ours": ours, "published_over_ours": figure["value"] / ours if ours else math.nan}

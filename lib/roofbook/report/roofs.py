@@ -3,16 +3,14 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ..analysis import format as show
+from ..analysis.case_data import CaseData
 from ..analysis.readings import Reading, home_device, newest, said, value
-from ..analysis.roofline import Peaks, work_unit
+from ..analysis.roofline import work_unit
 from ..errors import UsageError
-from . import format as show
 from .figure import COLOURS, FONT, INK, WIDTH, Figure, finish, style
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 DASHES = ((0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)), (0, (9, 3)))  # of the other levels' diagonals
 STYLES: Mapping[str, tuple[str, Any]] = {  # dtype -> its marker and the dashes of its roof
@@ -63,31 +61,25 @@ class Frame:
         return self.height / (self.ceiling - self.bottom)
 
 
-def roofline_chart(
-    rows: "pd.DataFrame",
-    peaks: Peaks,
-    *,
-    case: str,
-    working_set: float,
-    order: Sequence[str] = (),
-    counted: Mapping[str, float] = {},
-    title: str = "",
-) -> Figure:
+def roofline_chart(data: CaseData, title: str = "") -> Figure:
     """Rate over arithmetic intensity, both logarithmic: a diagonal a memory level, a flat roof and its ridge a dtype.
 
-    rows: store rows with `flops` and `bytes` per unit; the newest verified one of each variant in `order` (all rungs
-    and peers without one) is a marker with its interval, shaped by its dtype, and arrows follow the ladder from parent
-    to child; rows from another device than most are left out. working_set: bytes of the case, which picks its own
-    diagonal (drawn strong). counted: variant -> bytes per unit that counters saw at the device's memory: a second,
-    hollow marker. A point above its diagonal or above the roof of its dtype is listed in the figure's `warnings`.
+    The newest verified row of each step and peer with `flops` and `bytes` per unit is a marker with its interval, shaped by
+    its dtype, and arrows follow the ladder from parent to child; rows from another device than most are left out. The working
+    set picks its own diagonal (drawn strong). Counted bytes make a second, hollow marker. A point above its diagonal or above
+    the roof of its dtype is listed in the figure's `warnings`.
 
-    Errors: UsageError where there is nothing to place, where no dtype of it has a measured peak, for a count below 0.
+    Errors: UsageError without measured peaks, where there is nothing to place, where no dtype of it has a measured peak, for a
+    count below 0.
     """
     from matplotlib.figure import Figure as Drawing
     from matplotlib.ticker import FuncFormatter, NullLocator
 
-    found = newest(rows, case, ["step", "peer"])
-    ready = [name for name in (order or found) if name in found and found[name].ok and _has_work(found[name])]
+    if data.peaks is None:
+        raise UsageError("no roofline: a peak of this device has no verified time")
+    case, peaks, counted = data.case, data.peaks, data.counted_bytes
+    found = newest(data.rows, case, ["step", "peer"])
+    ready = [name for name in data.order if name in found and found[name].ok and _has_work(found[name])]
     home = home_device([found[name] for name in ready])
     names = [name for name in ready if found[name].row["device"] == home]
     if not names:
@@ -98,7 +90,7 @@ def roofline_chart(
     tops = {dtype: peaks.flops[dtype] for dtype in dtypes if dtype in peaks.flops}
     if not tops:
         raise UsageError(f"no peak of {', '.join(dtypes)} measured; peaks of: {', '.join(peaks.flops) or 'none'}")
-    own, levels = peaks.bandwidth_for(working_set), peaks.levels()
+    own, levels = peaks.bandwidth_for(data.working_set), peaks.levels()
     slopes = {f"memory at this size: {show.quantity(own, 'B/s')}": own} | {
         f"up to {binary(level.size)}: {show.quantity(level.bandwidth, 'B/s')}": level.bandwidth
         for level in levels
@@ -133,16 +125,16 @@ def roofline_chart(
         hollow = [name for name, spot in spots.items() if spot.counted]
         _legends(ax, dtypes, tops, bool(hollow), frame.height)
         notes = [
-            "Work is modelled, not counted: FLOPs that the algorithm needs at least, bytes that it or, where the lab tells "
-            "variants apart, the variant's data flow moves at least. More bytes by the model put a point further left; "
-            "work beyond the model puts it lower."
+            "Work is modelled, not counted: the minimum of FLOPs that the algorithm needs, and of bytes that it needs "
+            "or, where the lab models variants separately, that the variant's data flow moves. More modelled traffic moves a "
+            "point left; work beyond the model moves it down."
         ]
         notes += [
             "Hollow: the same variant by the bytes that hardware counters saw at the device's memory. They lie left of "
-            "the modelled point where more was moved than the model says, right of it where a cache served a part."
+            "the modelled point if more bytes were moved than modelled, and right of it if a cache served a part."
         ] * bool(hollow)
         bare = [f"{name} ({spot.dtype})" for name, spot in spots.items() if spot.dtype not in tops]
-        notes += [f"Roof of its dtype not measured, only memory bounds it here: {', '.join(bare)}."] * bool(bare)
+        notes += [f"Peak of its precision not measured, so only memory bounds it here: {', '.join(bare)}."] * bool(bare)
         away = [name for name in ready if name not in names]
         notes += [f"Measured on another device, so not drawn: {', '.join(away)}."] * bool(away)
         return finish(drawing, title or f"Roofline of {case}", notes, list(above.values()))
@@ -177,7 +169,7 @@ def _above(spots: Mapping[str, Spot], tops: Mapping[str, float], own: float, mem
             if counted < modelled:
                 by, wrong = " by the bytes counted", "the peaks, the time or the count is"
             rates = [show.quantity(rate, f"{work_unit(spot.dtype)}/s") for rate in (spot.y, min(modelled, counted))]
-            found[name] = f"{name} lies above its roof{by} ({' against '.join(rates)}): {wrong} wrong."
+            found[name] = f"{name} lies above its bound{by} ({rates[0]}, bound {rates[1]}): {wrong} wrong."
     return found
 
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from ..analysis import format as show
 from ..analysis.readings import Ratio, Reading, faster, newest
 from ..errors import UsageError
-from . import format as show
 from .bars import absences
 from .cells import ratio_cell
 from .figure import FONT, INK, SERIES, WIDTH, Figure, finish, style
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 Found = Mapping[tuple[str, str], Reading]
 """(variant, case) -> its newest reading."""
-Excused = Mapping[tuple[str, str], str]
+Skipped = Mapping[tuple[str, str], str]
 """(variant, case) -> why it cannot be measured there."""
 
 MOST_NUMBERS = 5
 """Crossings in a figure that have their numbers beside them; the table of crossings has all."""
 
 
-def series(rows: "pd.DataFrame", series: "Series", *, excused: Excused | None = None, title: str = "") -> Figure:
+def series(rows: "pd.DataFrame", series: "Series", *, skipped: Skipped | None = None, title: str = "") -> Figure:
     """Time per unit, logarithmic, over x, a line for each variant with intervals; crossings of `against` are ringed.
 
     rows: store rows; the newest of each variant and case of `series` count. A point without a verified time is a gap in
@@ -85,25 +85,25 @@ def series(rows: "pd.DataFrame", series: "Series", *, excused: Excused | None = 
         if len(drawn) > 1:
             columns = 3 if max(map(len, drawn)) < 16 else 2
             ax.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=columns, borderaxespad=0.2)
-        notes = ["Whiskers: 95 % interval of the median." + " Rings: where two lines cross." * bool(series.against)]
-        return finish(drawing, title or series.question, notes + _gaps(found, series, excused or {}))
+        notes = ["Whiskers: 95 % interval of the median." + " Rings mark crossings." * bool(series.against)]
+        return finish(drawing, title or series.question, notes + _gaps(found, series, skipped or {}))
 
 
-def crossings(rows: "pd.DataFrame", series: "Series", *, excused: Excused | None = None, caption: str = "") -> Table:
+def crossings(rows: "pd.DataFrame", series: "Series", *, skipped: Skipped | None = None, caption: str = "") -> Table:
     """For each pair of `series.against`: from which x on the first is the faster one, and their ratio at both ends.
 
-    excused: see `series`. `Table.frame` has the x of each crossing, a list, in `crossings`.
+    skipped: see `series`. `Table.frame` has the x of each crossing, a list, in `crossings`.
     """
     import pandas as pd
 
-    excused = excused or {}
+    skipped = skipped or {}
     found = _readings(rows, series)
     ends = (series.points[0], series.points[-1])
     lines, records = [], []
     for one, other in series.against:
         points, ratios = _compared(found, series, one, other)
         at = cross([x for x, _ in points], ratios, _log(series))
-        lacks = [_lack(found, case, excused, one, other) for _, case in series.points]
+        lacks = [_lack(found, case, skipped, one, other) for _, case in series.points]
         said = Cell(_said(at, ratios)) if ratios else Cell(show.DASH, "absent", "; ".join(lacks))
         at_ends = [
             faster(found.get((other, case)), found[one, case]) if (one, case) in found else None for _, case in ends
@@ -117,12 +117,12 @@ def crossings(rows: "pd.DataFrame", series: "Series", *, excused: Excused | None
     columns = [Cell("First"), Cell("Second"), Cell("The first is")]
     columns += [Cell(f"First vs second at {show.tick(x)}", "num") for x, _ in ends]
     notes = [
-        f"Along the series: {series.along}. A crossing is interpolated: it lies where two straight lines of the logarithm "
-        "of time, each between neighbouring points at which both have one, meet.",
-        "A crossing is claimed only between points at which the 95 % interval of the ratio excludes 1.",
+        f"Along the series: {series.along}. A crossing is interpolated linearly in the logarithm of time, between neighbouring "
+        "points where both have a time.",
+        "A crossing is claimed only between points where the 95 % interval of the ratio excludes 1.",
         RATIO_NOTE,
         ROUND_NOTE,
-        *_gaps(found, series, excused),
+        *_gaps(found, series, skipped),
     ]
     names = ["first", "second", "said", "crossings", *(f"at_{end}" for end in ENDS)]
     frame = pd.DataFrame(records, columns=names)
@@ -194,23 +194,23 @@ def _log(series: "Series") -> bool:
     return logarithmic([x for x, _ in series.points])
 
 
-def _absence(found: Found, variant: str, case: str, excused: Excused) -> str:
+def _absence(found: Found, variant: str, case: str, skipped: Skipped) -> str:
     """Why a point has no verified time; '' where it has."""
     reading = found.get((variant, case))
-    return reading.why if reading else excused.get((variant, case), "not measured")
+    return reading.why if reading else skipped.get((variant, case), "not measured")
 
 
-def _lack(found: Found, case: str, excused: Excused, *variants: str) -> str:
-    whys = {variant: _absence(found, variant, case, excused) for variant in variants}
+def _lack(found: Found, case: str, skipped: Skipped, *variants: str) -> str:
+    whys = {variant: _absence(found, variant, case, skipped) for variant in variants}
     return "; ".join(f"{variant} on {case}: {why}" for variant, why in whys.items() if why)
 
 
-def _gaps(found: Found, series: "Series", excused: Excused) -> list[str]:
+def _gaps(found: Found, series: "Series", skipped: Skipped) -> list[str]:
     """Notes on the points that have no verified time: variants that have none at all for one reason, then points."""
     nowhere: dict[str, str] = {}
     points: dict[str, str] = {}
     for variant in series.variants:
-        whys = {f"{variant} on {case}": _absence(found, variant, case, excused) for _, case in series.points}
+        whys = {f"{variant} on {case}": _absence(found, variant, case, skipped) for _, case in series.points}
         if len(set(whys.values())) == 1:
             nowhere[variant] = next(iter(whys.values()))
         else:

@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from ..analysis import format as show
 from ..analysis.readings import newest
-from . import format as show
 from .html import Cell, Row, Table
 
 if TYPE_CHECKING:
@@ -49,13 +49,14 @@ def states(cells: Iterable[Mapping[str, Any] | object], caption: str = "") -> Ta
         for state, meaning in STATES.items()
         if any(record["state"] == state for record in records)
     ]
-    columns = [Cell(name) for name in ("Variant", "Case", "Backend", "Device", "State", "Why")]
+    columns = [Cell("Variant"), Cell("Case", "key"), *(Cell(name) for name in ("Backend", "Device", "State"))]
+    columns += [Cell("Why", "below")]
     return Table(
-        caption or "State of every cell",
+        caption or "State of every measurement",
         columns,
         lines,
         _frame(records, names),
-        ["; ".join(counts) + "."] if counts else ["No cells."],
+        ["; ".join(counts) + "."] if counts else ["No measurements."],
         "states",
     )
 

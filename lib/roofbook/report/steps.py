@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from html import escape
 from typing import TYPE_CHECKING
 
+from ..analysis import format as show
 from ..analysis.readings import faster, newest
-from . import format as show
 from .cells import ratio_cell, time_cell
 from .html import Cell, Html, Row, Table, html_diff
 
@@ -26,7 +26,7 @@ def step(variant: "Variant", rows: "pd.DataFrame", cases: Mapping[str, str], dif
     ]
     if diff:
         parts.append(
-            f"<details><summary>The kernel, {escape(variant.name)} against {escape(variant.parent or '')}</summary>"
+            f"<details><summary>Diff of the kernel, {escape(variant.parent or '')} to {escape(variant.name)}</summary>"
             f"{html_diff(diff)}</details>"
         )
     elif variant.parent:

@@ -5,9 +5,10 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..analysis import format as show
+from ..analysis.case_data import CaseData
 from ..analysis.readings import points_in_order, read
 from ..errors import UsageError
-from . import format as show
 from .figure import COLOURS, FONT, NIGHT, PAPER, SERIES, WIDTH, Figure, finish, style
 from .ladder_table import swept
 
@@ -114,7 +115,7 @@ def line_sweep(
             ax.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=min(3, len(lines)), borderaxespad=0.2)
         return finish(
             drawing,
-            title or f"Time per {good[0].row['unit']} against {', '.join(axes)}",
+            title or f"Time per {good[0].row['unit']} over {', '.join(axes)}",
             ["Whiskers: 95 % interval of the median.", *grouped(failures, sum(map(len, lines.values())))],
         )
 
@@ -164,18 +165,18 @@ def grouped(reasons: Mapping[str, str], of: int) -> list[str]:
 
 
 def sweep_grid(
-    rows: "pd.DataFrame", axis: str, *, case: str, variant: str | None = None, excused: Mapping[str, str] | None = None
+    data: CaseData, axis: str, skip_reasons: Mapping[str, str] | None = None, variant: str | None = None
 ) -> "tuple[pd.DataFrame, dict[tuple[str, str], str]]":
     """A sweep whose points are pairs ('16x4', '64x112x16/4x8x2') as a frame of seconds per unit for `heat_map`.
 
     Its index is the second part, its columns the first; beside it the reasons of the cells that have no time, those of
-    `excused` (point -> why it was not tried) among them. UsageError where a point is no pair.
+    `skip_reasons` (point -> why it was not tried) among them. UsageError where a point is no pair.
     """
     import pandas as pd
 
-    readings, _ = swept(rows, axis, case, variant)
-    excused = excused or {}
-    pairs = {point: point.split("/" if "/" in point else "x") for point in (*readings, *excused)}
+    readings, _ = swept(data.rows, axis, data.case, variant)
+    skipped = skip_reasons or {}
+    pairs = {point: point.split("/" if "/" in point else "x") for point in (*readings, *skipped)}
     odd = [point for point, pair in pairs.items() if len(pair) != 2]
     if odd:
         raise UsageError(f"point {odd[0]!r} of the sweep over {axis!r} is no pair such as '16x4' or '64x112/4x8'")
@@ -188,7 +189,7 @@ def sweep_grid(
         frame.loc[second, first] = reading.median
         if not reading.ok:
             reasons[second, first] = reading.why
-    return frame, {**reasons, **{(pairs[point][1], pairs[point][0]): why for point, why in excused.items()}}
+    return frame, {**reasons, **{(pairs[point][1], pairs[point][0]): why for point, why in skipped.items()}}
 
 
 def heat_map(

@@ -1,18 +1,16 @@
 """What the queues of a run did when: copies and kernels as bars on one time axis, a lane for each queue."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
-from ..analysis.readings import Reading, newest
+from ..analysis import format as show
+from ..analysis.case_data import CaseData
+from ..analysis.readings import Reading
 from ..devices.contract import Span
 from ..errors import UsageError
-from . import format as show
 from .bars import absences
 from .figure import COLOURS, FONT, INK, WIDTH, Figure, finish, style
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 KINDS = {
     "to device": (COLOURS["peer"], -0.055, 0.11, "copy to the device"),
@@ -24,29 +22,21 @@ MOST = 90  # bars of a variant that can be told apart: of a longer run its begin
 LANE, HEADING = 0.28, 0.3  # inches
 
 
-def timeline(
-    rows: "pd.DataFrame",
-    variants: Sequence[str],
-    *,
-    case: str,
-    elsewhere: Collection[str] | Mapping[str, str] = (),
-    title: str = "",
-) -> Figure:
+def timeline(data: CaseData, variants: Sequence[str], title: str = "") -> Figure:
     """One run of each of `variants` below each other: a lane a queue, a bar for each kernel and copy, one axis in ms.
 
-    rows: store rows whose `extra` holds `timeline`, [queue, what, start, end] in seconds as `device.Span`. The axis ends
-    where the first of the runs has done MOST things; each heading tells of its whole run. elsewhere: variant -> why it is
-    not here.
-    UsageError where none of the variants tells a timeline, or one tells what is no span.
+    The rows' `extra` holds `timeline`, [queue, what, start, end] in seconds as `contract.Span`. The axis ends where the first
+    of the runs has done MOST things; each heading tells of its whole run. Errors: UsageError where none of the variants tells
+    a timeline, or one tells what is no span.
     """
     from matplotlib.figure import Figure as Drawing
     from matplotlib.patches import Patch
     from matplotlib.ticker import NullLocator
 
-    found = newest(rows, case)
+    found, case = data.found, data.case
     traced = {name: spans for name in variants if name in found and (spans := _spans(found[name]))}
     if not traced:
-        raise UsageError(f"no verified run of {', '.join(variants) or 'any variant'} on {case} tells a timeline")
+        raise UsageError(f"no verified run of {', '.join(variants) or 'any variant'} on {case} has a timeline")
     ends = {name: max(span.end for span in spans) for name, spans in traced.items()}
     until = min([max(ends.values()), *(spans[MOST].start for spans in traced.values() if len(spans) > MOST)])
     height = sum(HEADING + LANE * len(_queues(spans)) for spans in traced.values())
@@ -73,17 +63,17 @@ def timeline(
             handles=handles, ncols=3, loc="upper center", bbox_to_anchor=(0.44, -below), handlelength=1.0,
             columnspacing=1.2,
         )  # fmt: skip
-        notes = ["One run of each, by the events of the device's queues; copies are drawn as half bars."]
+        notes = ["One run of each, from the events of the device's queues; copies are half bars."]
         cut = [name for name in traced if ends[name] > until]
         notes += [
-            f"Drawn are the first {show.duration(until)}, after which {' and '.join(cut)} went on; the words above the lanes "
-            "tell of whole runs."
+            f"Only the first {show.duration(until)} are drawn; {' and '.join(cut)} went on. The figures above the lanes cover "
+            "whole runs."
         ] * bool(cut)
         untold = [name for name in variants if name in found and found[name].ok and name not in traced]
-        notes += [f"Tells no timeline: {', '.join(untold)}."] * bool(untold)
+        notes += [f"No timeline: {', '.join(untold)}."] * bool(untold)
         notes += [f"{name} failed: {found[name].why}." for name in variants if name in found and not found[name].ok]
-        notes += absences(variants, found, elsewhere)
-        return finish(drawing, title or f"What the queues did on {case}", notes)
+        notes += absences(variants, found, data.skip_reasons)
+        return finish(drawing, title or f"Timeline of the queues on {case}", notes)
 
 
 def hidden(spans: Sequence[Span]) -> float:

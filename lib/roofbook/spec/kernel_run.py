@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ..devices.contract import Buffer, Device, Kernel, Unsupported
-from ..devices.occupancy import occupancy
+from ..devices.occupancy import occupancy, share
 from .lab import Runnable
 
 
@@ -47,10 +47,20 @@ class KernelRun(Runnable):
 
 
 def resources(device: Device, kernel: Kernel, group: tuple[int, ...]) -> dict[str, Any]:
-    """What the compiler says a kernel takes and, where the device tells what there is, how many groups fit."""
-    taken = kernel.resources()
+    """What the compiler says a kernel takes and, where the device tells what there is, how many groups fit.
+
+    What sets the limit is told by NVIDIA's published rule. `occupancy` is the driver's own count where there is one, and then
+    `occupancy_by` is `driver`; else it is by that rule as well.
+    """
+    taken, items = kernel.resources(), int(np.prod(group))
     place = device.multiprocessor
-    return {**taken, **occupancy(taken, int(np.prod(group)), place)} if place else taken
+    if not place:
+        return taken
+    found: dict[str, Any] = {**taken, **occupancy(taken, items, place)}
+    groups = kernel.groups_at_once(items)
+    if groups is None:
+        return {**found, "occupancy_by": "rule"}
+    return {**found, "occupancy": share(groups, items, place), "occupancy_by": "driver"}
 
 
 def fit(device: Device, group: tuple[int, ...]) -> None:

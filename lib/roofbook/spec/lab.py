@@ -1,25 +1,22 @@
 """What a lab is made of: cases, variants in a ladder, sweeps, and the work that the algorithm needs at least."""
 
 import hashlib
-import importlib
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ..devices import backends
-from ..errors import UsageError, one_of
+from ..errors import one_of
 from .source import Source
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from ..analysis.evidence import Evidence
     from ..devices.contract import Device
-    from ..report.html import Table
 
 SCALES = ("quick", "published", "large", "test")
 
@@ -187,39 +184,11 @@ class Series:
     """Pairs of variants: from which x on is the first the faster one?"""
 
 
-Pairs = Sequence[tuple[str, Sequence[tuple[str, str]]]]
-"""What changes, and the pairs (rung, held against) that show it."""
-
-
-class Measured(Protocol):
-    """What a lab's conclusions are written from: measured cells, as text or in seconds. An Experiment is one."""
-
-    @property
-    def cases(self) -> Sequence[Case]: ...
-
-    def value(self, variant: str, case: str | None = None) -> str: ...
-
-    def times(self, variant: str, reference: str, case: str | None = None) -> str: ...
-
-    def fastest(self, case: str) -> str: ...
-
-    def fastest_peer(self, case: str) -> str | None: ...
-
-    def seconds(self, variant: str, case: str) -> float | None:
-        """Median time per unit of a variant; None where it has no verified one."""
-
-    def fact(self, variant: str, case: str, name: str) -> Any:
-        """What a verified run of a variant told besides its time; None where there is none."""
-
-    def counted(self, variant: str, case: str) -> Mapping[str, Any] | None:
-        """What hardware counters counted of a variant, as `counters.counted` has it; None where they did not."""
-
-    def fastest_point(self, axis: str, case: str) -> str | None:
-        """The point of a sweep with the shortest verified median; None where none has one."""
-
-
 class Lab(ABC):
-    """A problem with seeded inputs, a float64 reference, an error bound, a work model, and an ordered ladder."""
+    """A problem with seeded inputs, a float64 reference, a tolerance, a work model, and an ordered ladder.
+
+    What a lab says of the report that it comes from is its `analysis.publication.Publication`.
+    """
 
     name: str
     title: str
@@ -240,8 +209,6 @@ class Lab(ABC):
     """What a sample finds: `cold` caches, or `warm` ones where they are what is measured."""
     other_sizes: str = ""
     """What names of cases `sized` takes beside the listed ones, as a message says it: `any HEIGHTxWIDTH`."""
-    published_cases: Mapping[str, str] = {}
-    """Case name in results/published -> case name here, where they differ."""
     parts: tuple[str, ...] = ()
     """Parts of a run, by their names in `Runnable.parts`, that the table of parts shows, in its order."""
     facts_shown: Mapping[str, str] = {}
@@ -296,58 +263,6 @@ class Lab(ABC):
     def rate(self, case: Case) -> tuple[float, str]:
         """(amount of one unit, name of the rate), such as cells and `MLUPS`; a rate is amount / seconds."""
         return self.work(case).flops / 1e9, "GFLOP/s"
-
-    def summary(self, experiment: "Measured") -> str:
-        """The lab's conclusions as Markdown; every number comes from `experiment`."""
-        return ""
-
-    @property
-    def pairs(self) -> Pairs:
-        """Rungs that the lab's page holds against each other, beside each rung against its parent."""
-        return ()
-
-    def demonstration(self, device: "Device") -> "Table":
-        """What the lab shows beyond times, such as a conserved quantity."""
-        raise UsageError(
-            f"lab {self.name} has no demonstration; its tables are the ladder, the sweeps and the ceilings"
-        )
-
-    def published_mapping(self, device: "Device") -> Mapping[str, str | tuple[str, str]]:
-        """Published variant, or (variant, device) -> ours, or (ours, what a published speedup is over)."""
-        return {variant.published: variant.name for variant in self.all_variants() if variant.published}
-
-    def published_part(self, variant: str, case: str, metric: str) -> str | tuple[str, ...] | None:
-        """The part of our run that a published time covers, or those whose sum it is; None for what the lab times.
-
-        A name that our runs do not have says that we have no such time.
-        """
-        return None
-
-    def published_fact(self, variant: str, case: str, metric: str) -> str | None:
-        """The number among our run's facts that a published figure of `metric` is held against; None where none is.
-
-        What is published in % is held against a share from 0 to 1.
-        """
-        return None
-
-    def published_lack(self, variant: str, case: str, metric: str) -> str | None:
-        """Why no figure of ours can stand beside a published one, such as `needs hardware counters`; None where one can."""
-        return None
-
-    def counted(self, experiment: "Measured") -> Mapping[tuple[str, str, str], str]:
-        """(published variant, case, metric) -> ours as text, for published figures that are no single measured time.
-
-        What would need a cell that was not measured is left out.
-        """
-        return {}
-
-    @property
-    def claims(self) -> "Mapping[str, tuple[Evidence, ...]]":
-        """What tells of each claim of the lab's report, by its id: EVIDENCE of the lab's `claims.py`; empty without one."""
-        if not Path(inspect.getfile(type(self))).with_name("claims.py").is_file():
-            return {}
-        found: Mapping[str, tuple[Evidence, ...]] = importlib.import_module(f"{type(self).__module__}.claims").EVIDENCE
-        return found
 
     def all_variants(self) -> tuple[Variant, ...]:
         swept = tuple(variant for sweep in self.sweeps for variant in sweep.variants)

@@ -1,7 +1,13 @@
 """Kernel text with knobs. Knows no device: it resolves, renders, hashes and compares text.
 
-A knob is a macro that is set from outside (`LAYOUT=SOA`); its arms stand side by side at the top of the kernel file. What a
-compiler gets is exactly what `roofbook show` prints: the text after the knobs and the dialect have been expanded.
+A knob is a macro that may be set from outside (`LAYOUT=SOA`). The head of the file that uses it documents it (`// Knob LAYOUT:
+...`), an `#ifndef` below gives its default, and its arms stand side by side. A knob that a text needs and that is neither
+given nor has a default is an error. What a compiler gets is exactly what `roofbook show` prints: the text after the knobs
+and the dialect have been expanded.
+
+A folder of kernels has `.k` files (kernels in the neutral dialect) and `.cu` files (in CUDA), which are never included; `.h`
+files, which stand alone and may be included anywhere and any number of times; and `.inc` files, which are pieces of the
+text around them and say in their first line what they use of it.
 """
 
 import hashlib
@@ -36,7 +42,7 @@ class Source:
             if not _names(path, name):
                 raise ValueError(f"{path.name} has no knob {name}")
             if str(value).isupper() and not _names(path, str(value)):
-                raise ValueError(f"{path.name}: knob {name} has no arm {value}")
+                raise ValueError(f"{path.name}: knob {name} has no choice {value}")
         return cls(path, tuple(sorted(knobs.items())))
 
     def with_knobs(self, **knobs: Knob) -> "Source":
@@ -47,6 +53,11 @@ class Source:
     def without(self, *names: str) -> "Source":
         """The same text with these knobs unset."""
         return replace(self, knobs=tuple(item for item in self.knobs if item[0] not in names))
+
+    @property
+    def settings(self) -> dict[str, Knob]:
+        """Every knob that has a value here: those that are given, and for the others the default of the text."""
+        return {**_defaults(self.path), **dict(self.knobs)}
 
     def resolve(self) -> str:
         """The text with its knobs expanded and the dialect's words left as they are: what a diff should compare."""
@@ -95,6 +106,22 @@ def _words(path: Path) -> frozenset[str]:
     return frozenset(re.findall(r"\w+", text)).union(*(_words(file) for file in _included(path.parent, text)))
 
 
+_DEFAULT = re.compile(r"^#ifndef (\w+)\n#define \1 (\S.*)$", re.M)
+
+
+def _defaults(path: Path) -> dict[str, Knob]:
+    """The knobs that a kernel need not be given, and what they are then."""
+    texts = _family(path).values()
+    found = {name: value for text in texts for name, value in _DEFAULT.findall(text) if name in documented(text)}
+    return {name: int(value) if value.isdecimal() else value for name, value in found.items()}
+
+
+def documented(text: str) -> list[str]:
+    """The knobs that the lines at the head of a file document."""
+    lines = re.findall(r"^// Knobs? ([A-Z][A-Z0-9_, ]*):", text, re.M)
+    return [name for line in lines for name in re.findall(r"\w+", line)]
+
+
 def _included(folder: Path, text: str) -> list[Path]:
     """The files beside a kernel, else of the dialect, that its text names."""
     names = dict.fromkeys(re.findall(r'"([\w.]+\.\w+)"', text))
@@ -114,8 +141,8 @@ def _family(path: Path) -> dict[Path, str]:
     return texts
 
 
-_KNOB_LINES = re.compile(r"^(//\n)?(// Knobs? [^\n]*\n)(//  [^\n]*\n|// Knobs? [^\n]*\n)*", re.M)
-"""The lines that document a file's knobs: once these are set, they tell the reader of the result nothing."""
+_KNOB_LINES = re.compile(r"^(//\n)?(// (?:Knobs?|Uses) [^\n]*\n)(//  [^\n]*\n|// (?:Knobs?|Uses) [^\n]*\n)*", re.M)
+"""The lines that document a file's knobs or what a fragment uses: to the reader of the result they tell nothing."""
 
 
 def _wrap(line: str, width: int = 116) -> str:
@@ -173,6 +200,7 @@ def _expanded(path: Path, knobs: tuple[tuple[str, Knob], ...], headers: Headers)
     import pcpp  # takes a while
 
     problems: list[str] = []
+    unknown: list[str] = []
 
     class Expander(pcpp.Preprocessor):  # type: ignore[misc]
         def on_comment(self, token: object) -> bool:
@@ -180,6 +208,10 @@ def _expanded(path: Path, knobs: tuple[tuple[str, Knob], ...], headers: Headers)
 
         def on_error(self, file: str, line: int, message: str) -> None:
             problems.append(f"{file}:{line}: {message}")
+
+        def on_unknown_macro_in_expr(self, ident: str) -> int:
+            unknown.append(ident)  # C takes it for 0, and so picks an arm that nobody asked for
+            return 0
 
         def on_include_not_found(self, malformed: bool, system: bool, folder: str, name: str) -> None:
             if not system:
@@ -204,10 +236,26 @@ def _expanded(path: Path, knobs: tuple[tuple[str, Knob], ...], headers: Headers)
     text = _KNOB_LINES.sub("", text)
     text = re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
     text = "\n".join(_wrap(line) for line in text.split("\n"))
+    _need_all(path, unknown, text)
     for word, header in lacks:
         if re.search(word, text):
             text = header + text
     return text
+
+
+_NO_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.S)
+"""Comments and strings."""
+
+
+def _need_all(path: Path, unknown: list[str], expanded: str) -> None:
+    """ValueError where the text asks for a macro that has no value: in a condition, or for a knob in the code itself."""
+    knobs = {name for text in _family(path).values() for name in documented(text)}
+    left = knobs & set(re.findall(r"\w+", _NO_CODE.sub(" ", expanded)))
+    missing = sorted(left | (knobs & set(unknown)))
+    if missing:
+        raise ValueError(f"{path.name}: neither a value nor a default for knob {', '.join(missing)}")
+    if unknown:
+        raise ValueError(f"{path.name}: a condition asks for {', '.join(sorted({*unknown}))}, which nothing defines")
 
 
 def _preprocess(path: Path, knobs: tuple[tuple[str, Knob], ...], dialect: str | None) -> str:

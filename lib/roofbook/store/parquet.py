@@ -149,7 +149,7 @@ class Store:
         where: Sequence[Where] = EVERYWHERE,
     ) -> "pa.Table":
         """As `_ask`, of cells alone. The last answers are kept: a page asks the same many times, and files do not change."""
-        asked = (sql, repr(params), *((path, _stamp(path)) for path in self._files_of(lab, device, where)))
+        asked = (sql, repr(params), *((path, stamp(path)) for path in self._files_of(lab, device, where)))
         if asked not in self._answers:
             answer = self._ask(sql, params, lab, device, where)[0]
             self._answers = dict([*self._answers.items(), (asked, answer)][-_KEPT:])
@@ -191,7 +191,7 @@ class Store:
                     raise _explained(error, found) from error
 
 
-def _stamp(path: Path) -> tuple[int, int] | None:
+def stamp(path: Path) -> tuple[int, int] | None:
     """What tells a file from another of its name; None where it is gone."""
     try:
         found = path.stat()

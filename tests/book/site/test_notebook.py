@@ -14,9 +14,9 @@ from typing import Any
 import nbformat
 import pytest
 
+from roofbook.analysis.sentences import NOT_MEASURED
 from roofbook.book import execute
 from roofbook.book.experiment import PARAMETERS
-from roofbook.report.prose import NOT_MEASURED
 from roofbook.spec import registry
 from roofbook.store.parquet import Store
 
@@ -158,7 +158,7 @@ def test_executed_again_it_measures_nothing_and_says_so(executed_lbm: Path) -> N
     assert sorted((root / "results").rglob("*.parquet")) == before
     known = len(Store(root / "results").query("select 1 from cells where lab = 'lbm' and role <> 'again'"))
     said = "".join(output.data.get("text/html", "") for output in outputs(page))
-    assert f"<p>0 cells measured, {known} were fresh.</p>" in said
+    assert f"<p>0 measurements taken, {known} were fresh.</p>" in said
 
 
 def test_plain_papermill_leaves_no_trace_of_the_progress(unmeasured: Callable[[], Path], tmp_path: Path) -> None:
@@ -179,5 +179,5 @@ def test_plain_papermill_leaves_no_trace_of_the_progress(unmeasured: Callable[[]
     assert done.returncode == 0, done.stderr
     assert not re.search(r"sample \d+|check, \d", json.dumps([cell.outputs for cell in cells(out)]))
     (measuring,) = [cell for cell in cells(out) if "measure()" in cell.source]
-    assert measuring.outputs[0].data["text/html"].startswith("<p>1 cell measured; run ")
+    assert measuring.outputs[0].data["text/html"].startswith("<p>1 measurement taken; run ")
     assert "No sweep over buffers; measured: none." in json.dumps([cell.outputs for cell in cells(out)])

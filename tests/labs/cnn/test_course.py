@@ -203,7 +203,7 @@ def test_command_checks_what_it_writes(folder: Path, capsys: pytest.CaptureFixtu
     for variant in ("right", "wrong"):
         assert command.main([str(folder), "--check", "--variant", variant]) == 0
         printed = capsys.readouterr().out.splitlines()
-        assert printed[3].startswith("Error:    ") and printed[3].endswith(" of the bound for fp32, at most")
+        assert printed[3].startswith("Error:    ") and printed[3].endswith(" of the tolerance for fp32, at most")
         assert printed[4].startswith("Course:   ") and printed[4].endswith(" of 36 outputs wrong by its check")
         said.append((float(printed[3].split()[1]), int(printed[4].split()[1])))
     assert said[0][0] <= 1 and said[0][1] == 0

@@ -11,6 +11,7 @@ from typing import cast
 import numpy as np
 import pytest
 
+from roofbook.analysis.publication import publication
 from roofbook.devices.contract import Device
 from roofbook.labs.cnn import GROUPS, LAB, LADDER, SUBS, plans
 from roofbook.labs.cnn.problem import Layer
@@ -27,7 +28,7 @@ def parent(variant: Variant) -> Variant:
 
 def changed_knobs(variant: Variant, other: Variant) -> set[str]:
     assert variant.source and other.source
-    return {name for name, _ in set(variant.source.knobs) ^ set(other.source.knobs)}
+    return {name for name, _ in set(variant.source.settings.items()) ^ set(other.source.settings.items())}
 
 
 def sizes(variant: Variant) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -112,7 +113,7 @@ def test_the_space_is_named_by_global_and_local_size() -> None:
 def test_every_published_figure_has_ours_beside_it() -> None:
     with FIGURES.open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    assert len(rows) == 91 and {row["variant"] for row in rows} == set(LAB.published_mapping(DEVICE))
+    assert len(rows) == 91 and {row["variant"] for row in rows} == set(publication(LAB).mapping(DEVICE))
     assert {row["case"] for row in rows} == {case.name for case in LAB.cases("published")} == {PUBLISHED.name}
     assert {(row["metric"], row["unit"]) for row in rows} == {("time", "s"), ("rate", "GFLOP/s"), ("speedup", "x")}
     amount, unit = LAB.rate(LAB.case(PUBLISHED.name))
@@ -127,7 +128,7 @@ def test_every_published_figure_has_ours_beside_it() -> None:
 
 def test_with_and_without_are_apart_in_the_named_knob() -> None:
     """Also that 'with' is the faster one of the report's own pairs: nothing is mapped the wrong way round."""
-    mapping = LAB.published_mapping(DEVICE)
+    mapping = publication(LAB).mapping(DEVICE)
     knobs = {"get_global_id()": "START", "loop permutation": "ORDER", "loop unrolling": "UNROLL",
              "loop fission": "STAGES", "sub-tile aligned": "ALIGN"}  # fmt: skip
     pairs = [name.removesuffix(": with") for name in mapping if name.endswith(": with")]

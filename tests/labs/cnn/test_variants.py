@@ -209,17 +209,17 @@ def test_twice_the_input_and_bias_is_twice_the_output(device: Device, variant: V
 
 FORGETTING = [
     ("sequential", "sequential.k", "w < WIDTH / 2;", "w < WIDTH / 2 - 1;", "the last column"),
-    ("fissioned", "tiled_separate.k", "h < SUB_H; h += 2", "h < SUB_H - 2; h += 2", "the last rows of a sub-tile"),
-    ("fissioned", "tiled_separate.k", "MAX(0.0f, c[i][h][w])", "c[i][h][w]", "ReLU"),
+    ("fissioned", "tiled_separate.inc", "h < SUB_H; h += 2", "h < SUB_H - 2; h += 2", "the last rows of a sub-tile"),
+    ("fissioned", "tiled_separate.inc", "MAX(0.0f, c[i][h][w])", "c[i][h][w]", "ReLU"),
     ("fissioned", "tiled.k", "#define START_VALUE bias[i0 + i]", "#define START_VALUE 0.0f", "the bias"),
-    ("zeroed", "tiled_zeroed.k", "+= bias[i0 + i]", "+= bias[i0]", "the bias of all filters but the first"),
-    ("permuted", "tiled_outermost.k", "j < CHANNELS", "j < CHANNELS - 1", "a channel"),
-    ("tiled", "tiled_innermost.k", "p < TAPS", "p < TAPS - 1", "a row of taps"),
+    ("zeroed", "tiled_zeroed.inc", "+= bias[i0 + i]", "+= bias[i0]", "the bias of all filters but the first"),
+    ("permuted", "tiled_outermost.inc", "j < CHANNELS", "j < CHANNELS - 1", "a channel"),
+    ("tiled", "tiled_innermost.inc", "p < TAPS", "p < TAPS - 1", "a row of taps"),
     ("local-tile", "local_tile.k", "k < TILE_H * TILE_W", "k < TILE_H * TILE_W - 1", "the last input of a tile"),
     ("implicit-gemm", "gemm.k", "w0 + column + w + 1 < WIDTH", "w0 + column + w + 2 < WIDTH", "the last column"),
     ("implicit-gemm", "gemm.k", "h0 + row + 1 < HEIGHT", "h0 + row + 2 < HEIGHT", "the last row"),
     ("implicit-gemm", "pack.k", "filter < FILTERS ?", "filter < FILTERS - 1 ?", "the last filter's weights"),
-    ("double-buffered", "gemm_two.k", "if (j + 1 < CHANNELS)", "if (j + 2 < CHANNELS)", "the last channel's arrival"),
+    ("double-buffered", "gemm_two.inc", "if (j + 1 < CHANNELS)", "if (j + 2 < CHANNELS)", "the last channel's arrival"),
     ("vectors", "vectors.k", "if (i0 + i < FILTERS)", "if (i0 + i < FILTERS - 1)", "the last filter"),
     ("tensor-cluster", "pooled.h", "column + 1 < WIDTH", "column + 2 < WIDTH", "the last column"),
     ("tensor-persistent", "tensor_columns.cu", "w0 + q, h0, 0", "w0, h0, 0", "all columns of taps but the first"),
@@ -247,7 +247,7 @@ def test_a_kernel_that_forgets_something_is_found_out(
 ) -> None:
     variant, layer = LAB.variant(name), "3to32ch-32x56-k2"
     assert variant.source
-    for kernel in (*HERE.glob("*.k"), *HERE.glob("*.cu"), *HERE.glob("*.h")):
+    for kernel in [each for end in ("k", "cu", "h", "inc") for each in HERE.glob(f"*.{end}")]:
         shutil.copy(kernel, tmp_path)
     monkeypatch.setattr(plans, "HERE", tmp_path)
     copied = replace(variant, source=Source.of(tmp_path / variant.source.path.name, **dict(variant.source.knobs)))
@@ -305,8 +305,8 @@ def test_forward_refuses_in_one_line(device: Device) -> None:
     drawn = problem(layer.name)[0]
     for variant, says in (
         ("fissioned", r"^variant 'fissioned' cannot run this: not on this case: 5 filters are no multiple"),
-        (f"{LAB.best}@split=896x32", "it is no rung of the ladder|no multiple"),
-        ("torch-cpu", "PyTorch|not on|no rung"),
+        (f"{LAB.best}@split=896x32", "it is not a step of the ladder|no multiple"),
+        ("torch-cpu", "PyTorch|not on|not a step"),
         ("fused", "^unknown variant 'fused'; valid: sequential"),
     ):
         with pytest.raises(UsageError, match=says):

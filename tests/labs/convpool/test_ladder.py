@@ -13,11 +13,14 @@ import pandas as pd
 import pytest
 
 from roofbook import report
+from roofbook.analysis.lab_data import Measured
+from roofbook.analysis.publication import publication
+from roofbook.analysis.published_figures import PublishedFigures
 from roofbook.devices.contract import Device
 from roofbook.labs.convpool import DENSE, LAB, LADDER, ZEROS, plans
 from roofbook.labs.convpool.peers import Convolution
 from roofbook.labs.convpool.problem import NEURON_DENSITY, PUBLISHED, PUBLISHED_CASES
-from roofbook.spec.lab import SCALES, Measured, Variant
+from roofbook.spec.lab import SCALES, Variant
 from roofbook.store import published
 
 RESULTS = Path(__file__).parents[3] / "results"
@@ -46,7 +49,11 @@ EXPECTED_KNOBS = {
 def test_the_knob_that_changes_is_the_one_the_rung_is_named_for(name: str) -> None:
     variant = LAB.variant(name)
     own, other = variant.source, parent(variant).source
-    assert own and other and {knob for knob, _ in set(own.knobs) ^ set(other.knobs)} == EXPECTED_KNOBS[name]
+    assert (
+        own
+        and other
+        and {knob for knob, _ in set(own.settings.items()) ^ set(other.settings.items())} == EXPECTED_KNOBS[name]
+    )
     assert all(variant.differs == ("source",) for variant in map(LAB.variant, EXPECTED_KNOBS))
 
 
@@ -69,7 +76,7 @@ def test_a_point_is_the_value_of_one_knob_and_the_rung_is_among_them() -> None:
         for variant in sweep.variants:
             assert variant.source == rung.source.with_knobs(**{knob: int(cast(str, variant.point))})
         values = [int(cast(str, variant.point)) for variant in sweep.variants]
-        assert values == sorted(values) and dict(rung.source.knobs)[knob] in values
+        assert values == sorted(values) and rung.source.settings[knob] in values
     assert [variant.point for variant in LAB.sweeps[0].variants] == ["16", "32", "64", "128", "256"], "the report's"
 
 
@@ -160,18 +167,18 @@ class Told:
 def counted(point: str | None, **medians: float) -> Mapping[tuple[str, str, str], str]:
     """By medians of variants, whose names have _ for -."""
     told = Told(point, {name.replace("_", "-"): each for name, each in medians.items()})
-    return LAB.counted(cast(Measured, told))
+    return publication(LAB).counted(cast(Measured, told))
 
 
 def test_every_published_figure_is_mapped_or_counted() -> None:
     names = {(row.variant, row.case, row.metric) for row in FIGURES.itertuples()}
-    mapping, found = LAB.published_mapping(GPU), counted("64", atomic_pool=3e-3, filter_groups=2e-3)
+    mapping, found = publication(LAB).mapping(GPU), counted("64", atomic_pool=3e-3, filter_groups=2e-3)
     assert len(names) == len(FIGURES) == 15
     assert {name for name, _, _ in names} == {*mapping, *(name for name, _, _ in found)}
     assert set(found) <= names and not {name for name, _, _ in found} & set(mapping)
     assert {case for _, case, _ in names} == set(PUBLISHED_CASES)
     for name, case, metric in names:
-        part, fact = LAB.published_part(name, case, metric), LAB.published_fact(name, case, metric)
+        part, fact = publication(LAB).part(name, case, metric), publication(LAB).fact(name, case, metric)
         assert part is None or (part in LAB.parts and metric == "time")
         assert (fact == "occupancy") == (metric == "occupancy")
     for name, ours in mapping.items():
@@ -210,10 +217,17 @@ def test_a_store_that_has_it_all_stands_beside_every_published_figure() -> None:
         measured("lists", 0.02, {"kernels": 0.02, "pooling": 0.001, "copies": 0.003}),
         measured("initialisation", 0.3, {"context": 0.2, "first kernel": 0.1}),
     ])  # fmt: skip
-    table = report.published_beside_ours(
-        FIGURES, rows, LAB.published_mapping(GPU), cases=LAB.published_cases, parts=LAB.published_part,
-        facts=LAB.published_fact, measured=counted("32", atomic_pool=0.25, filter_groups=0.2),
-    )  # fmt: skip
+    table = report.published(
+        PublishedFigures(
+            FIGURES,
+            publication(LAB).mapping(GPU),
+            cases=publication(LAB).cases,
+            part=publication(LAB).part,
+            fact=publication(LAB).fact,
+            measured=counted("32", atomic_pool=0.25, filter_groups=0.2),
+        ),
+        rows,
+    )
     assert set(table.frame.status) == {"ok"}
     ours = dict(zip(table.frame.variant, table.frame.ours, strict=True))
     rows_, groups = "grid one block per filter row", "grid one block per filter"

@@ -6,6 +6,7 @@ import contextlib
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import roofbook.labs.lbm
+from roofbook.analysis.quickest import Choice
+from roofbook.devices.contract import OutOfMemory
+from roofbook.devices.find import devices
 from roofbook.errors import UsageError
 from roofbook.labs.lbm import __main__ as command
 from roofbook.labs.lbm import course, problem
@@ -175,6 +179,38 @@ def test_written_files_have_the_courses_format(tmp_path: Path) -> None:
     assert (tmp_path / "av_vels.dat").read_text() == "0:\t5.000000000000E-01\n1:\t9.765625000000E-04\n"
 
 
+@settings(deadline=None)
+@given(
+    st.lists(st.floats() | st.floats(-1, 1) | st.sampled_from([0.0, -0.0, 0.5, 9.9999999999995e-5, 1e22]), min_size=1)
+)
+@example(
+    [1.0000000000005, 9.9999999999999e9, 1e-300, 5e-324, 1.7e308, float("nan"), -float("inf"), 1e-100, 10.0, 0.001]
+)
+def test_numbers_are_written_as_c_does(values: list[float]) -> None:
+    said = [bytes(row[row != 0]).decode() for row in course.scientific(np.array(values))]
+    assert said == [f"{value:.12E}" for value in values]
+
+
+@SHARED_FOLDER
+@given(st.integers(1, 130), st.integers(2, 40), st.integers(0, 2**32 - 1))
+def test_the_final_state_is_that_of_a_plain_loop(tmp_path: Path, nx: int, ny: int, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    params = Params(nx, ny, 1, 10, 0.1, 0.0, 1.0)
+    obstacles = random.random((ny, nx)) < 0.3
+    f = problem.initial(params, np.float32) * (1 + random.uniform(-0.1, 0.1, (9, ny, nx)).astype(np.float32))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(course, "CELLS_AT_ONCE", 64)
+        course.write_final_state(tmp_path / "final_state.dat", f, params, obstacles)
+    rho, ux, uy = problem.macroscopic(np.asarray(f, np.float64))
+    with (tmp_path / "final_state.dat").open() as file:
+        for (y, x), blocked in np.ndenumerate(obstacles):
+            u, v = (0, 0) if blocked else (ux[y, x], uy[y, x])
+            pressure = (0.1 if blocked else rho[y, x]) / 3
+            numbers = " ".join(f"{each:.12E}" for each in (u, v, np.hypot(u, v), pressure))
+            assert next(file) == f"{x} {y} {numbers} {int(blocked)}\n"
+        assert file.read() == ""
+
+
 def test_a_failed_write_keeps_the_file_that_was_there(tmp_path: Path) -> None:
     target = tmp_path / "av_vels.dat"
     course.write_av_vels(target, np.array([1.0]))
@@ -212,7 +248,7 @@ def test_check_is_the_courses(tmp_path: Path) -> None:
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
     """The two input files of a small box; `simulate` is the float64 reference."""
 
-    def simulate(device: str, variant: str | None, params: Params, obstacles: Mask) -> tuple[Array, Array]:
+    def simulate(device: str, variant: str | None, params: Params, obstacles: Mask, *_: object) -> tuple[Array, Array]:
         if device != "auto":
             raise UsageError(f"unknown device {device!r}; valid: auto")
         f, av_vels = problem.reference(params, obstacles, params.iterations)
@@ -258,6 +294,36 @@ def test_command_refuses_in_one_line(
         assert command.main(arguments) == 2
         out, err = capsys.readouterr()
         assert out == "" and err.startswith("error: ") and err.count("\n") == 1
+
+
+def test_the_program_takes_the_fastest_that_can_run_and_says_which_and_why(
+    files: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.undo()  # `simulate` as it is
+    if not any(device.kind == "cpu" for device in devices()):
+        pytest.skip("no OpenCL device for the CPU")
+    (cpu,) = [device.spec for device in devices() if device.kind == "cpu"][:1]
+    lab = roofbook.labs.lbm.LAB
+
+    def broken(*_: object) -> None:
+        raise OutOfMemory("9 bytes asked for")
+
+    ranking = [Choice(replace(lab.variant("soa"), plan=broken), "first"), Choice(lab.variant("fused"), "the second")]  # type: ignore[arg-type]
+    monkeypatch.setattr(roofbook.labs.lbm, "_quickest", lambda *_: ranking)
+    words = [*map(str, files), "--out", str(tmp_path / "out"), "--device", cpu]
+    assert command.main(words) == 0
+    said = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Variant:")]
+    assert said == ["Variant:\t\t\tsoa cannot run this: 9 bytes asked for", "Variant:\t\t\tfused: the second"]
+    params, obstacles = problem.box(12, 10, 5)
+    assert (
+        course.check(course.read_av_vels(tmp_path / "out" / "av_vels.dat"), problem.reference(params, obstacles, 5)[1])
+        < 1e-4
+    )
+    ranking[:] = ranking[:1]
+    assert command.main(words) == 2
+    assert capsys.readouterr().err == "error: variant 'soa' cannot run this: 9 bytes asked for\n"
+    assert command.main([*words, "--variant", "tree"]) == 0
+    assert "Variant:\t\t\ttree: as asked for\n" in capsys.readouterr().out
 
 
 def test_command_stops_at_ctrl_c_and_leaves_no_file(

@@ -10,9 +10,11 @@ from typing import cast
 import numpy as np
 import pytest
 
+from roofbook.analysis.lab_data import Measured
+from roofbook.analysis.publication import publication
 from roofbook.devices.contract import Device
 from roofbook.labs.lbm import LAB, LADDER, SHAPES, plans, shape
-from roofbook.spec.lab import SCALES, Measured, Variant
+from roofbook.spec.lab import SCALES, Variant
 
 PUBLISHED = Path(__file__).parents[3] / "results" / "published" / "lbm.csv"
 
@@ -42,7 +44,7 @@ def published_names() -> set[str]:
 
 def changed_knobs(variant: Variant, parent: Variant) -> set[str]:
     assert variant.source and parent.source
-    return {name for name, _ in set(variant.source.knobs) ^ set(parent.source.knobs)}
+    return {name for name, _ in set(variant.source.settings.items()) ^ set(parent.source.settings.items())}
 
 
 EXPECTED_KNOBS = {
@@ -110,7 +112,7 @@ def test_work_group_shapes_and_argument_counts() -> None:
 
 @pytest.mark.parametrize("kind", ["cpu", "gpu"])
 def test_every_published_variant_is_mapped_or_has_no_counterpart(kind: str) -> None:
-    mapping = LAB.published_mapping(machine(kind))
+    mapping = publication(LAB).mapping(machine(kind))
     names = published_names()
     on_cpu_only = set() if kind == "cpu" else {"optimised OpenCL on CPU"}
     assert names - set(mapping) - on_cpu_only == set(NO_COUNTERPART) | COUNTED
@@ -118,7 +120,7 @@ def test_every_published_variant_is_mapped_or_has_no_counterpart(kind: str) -> N
 
 
 def test_what_is_counted_is_published_and_follows_from_the_work() -> None:
-    counted = LAB.counted(cast(Measured, None))
+    counted = publication(LAB).counted(cast(Measured, None))
     assert {name for name, _, _ in counted} == COUNTED
     cells = 128 * 128
     assert counted["bytes per iteration", "128x128", "bytes"] == f"{73 * cells} B"

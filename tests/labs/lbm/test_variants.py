@@ -119,13 +119,13 @@ def why_not(variant: Variant, size: str) -> str | None:
     """The reason that a variant must have to be excused from a grid; the lab's own words are held against it."""
     nx, ny = map(int, size.split("x"))
     if variant.name == "bit-neighbours" and (nx.bit_count(), ny.bit_count()) != (1, 1):
-        return "not on this case: a side is no power of two"
+        return "not on this case: a side is not a power of two"
     if variant.name == "vectors" and nx < 16:
         return "not on this case: narrower than 16 cells"
     if isinstance(variant.plan, type) and issubclass(variant.plan, plans.Persistent):
         rows = [rows for rows in range(1, ny + 1) if ny % rows == 0 and ny <= 128 * rows and nx * rows <= 640]
         if nx % 32 or not rows:
-            return "not on this case: the grid does not fit the registers of one block a multiprocessor"
+            return "not on this case: the grid does not fit the registers of one block per multiprocessor"
     return None
 
 
@@ -190,7 +190,7 @@ def test_a_wrong_result_says_which_quantity_is_wrong(value: float) -> None:
     for name, said in (("f", "population"), ("av_vels", "mean speed")):
         outputs = {"f": wanted["f"], "av_vels": wanted["av_vels"], name: wanted[name] + value}
         measured, allowed, what = LAB.check(case, LAB.variant("fused"), outputs, wanted)
-        assert not measured <= allowed and what == f"largest error of a {said}, over its bound"
+        assert not measured <= allowed and what == f"largest error of a {said}, over its tolerance"
 
 
 def test_long_samples_of_the_chunks_reach_their_second_chunk(device: Device) -> None:
@@ -198,7 +198,7 @@ def test_long_samples_of_the_chunks_reach_their_second_chunk(device: Device) -> 
         assert LAB.units(LAB.cases("quick")[0], LAB.variant(name), device) > chunk
     wide = LAB.case("1024x1024", "quick")
     assert LAB.skip_reason(LAB.variant("chunks-1792"), wide) == (
-        "not on this case at this scale: a sample has fewer steps than a chunk"
+        "not on this case at this scale: a sample has fewer time steps than a chunk"
     )
     assert LAB.skip_reason(LAB.variant("chunks-1792"), LAB.case("1024x1024", "published")) is None
 

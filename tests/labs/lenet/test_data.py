@@ -79,11 +79,11 @@ def test_no_part_of_a_file_is_taken_for_the_whole(
         ),
         (b"\0\0\x08\x03" + bytes(4) + b"\xff" * 8, "0 x 4294967295 x 4294967295, no value at all"),
         (LABEL_FILE[:6], "ends within its header, after 6 bytes"),
-        (LABEL_FILE[:-1], "holds 10 bytes; right are 11, as its header says 3"),
-        (LABEL_FILE + b"\0", "holds 12 bytes; right are 11"),
+        (LABEL_FILE[:-1], "holds 10 bytes; expected 11, as its header says 3"),
+        (LABEL_FILE + b"\0", "holds 12 bytes; expected 11"),
         (b"\0\0\x08\x03" + b"\xff" * 12, "as its header says 4294967295 x 4294967295 x 4294967295"),
-        (gzip.compress(LABEL_FILE, mtime=0)[:-5], "is no whole gzip file"),
-        (gzip.compress(LABEL_FILE, mtime=0)[:-8] + bytes(8), "is no whole gzip file (CRC check failed"),
+        (gzip.compress(LABEL_FILE, mtime=0)[:-5], "is not a complete gzip file"),
+        (gzip.compress(LABEL_FILE, mtime=0)[:-8] + bytes(8), "is not a complete gzip file (CRC check failed"),
     ],
 )
 def test_a_bad_file_is_named_with_what_would_be_right(tmp_path: Path, raw: bytes, words: str) -> None:
@@ -97,12 +97,12 @@ def test_a_bad_file_is_named_with_what_would_be_right(tmp_path: Path, raw: bytes
 @pytest.mark.parametrize(
     ("images", "labels", "words"),
     [
-        (IMAGE_FILE, idx(np.zeros(2, np.uint8)), f"{LABELS} holds 2 labels; right are 3, one for each image of t10k-"),
-        (LABEL_FILE, LABEL_FILE, f"{IMAGES} holds an array of 3; right are images, N x 28 x 28"),
-        (idx(np.zeros((3, 32, 32), np.uint8)), LABEL_FILE, f"{IMAGES} holds an array of 3 x 32 x 32; right"),
+        (IMAGE_FILE, idx(np.zeros(2, np.uint8)), f"{LABELS} holds 2 labels; expected 3, one for each image of t10k-"),
+        (LABEL_FILE, LABEL_FILE, f"{IMAGES} holds an array of 3; expected images, N x 28 x 28"),
+        (idx(np.zeros((3, 32, 32), np.uint8)), LABEL_FILE, f"{IMAGES} holds an array of 3 x 32 x 32; expected"),
         (idx(np.zeros((0, 28, 28), np.uint8)), idx(np.zeros(0, np.uint8)), f"{IMAGES} holds an array of 0 x 28 x 28"),
-        (IMAGE_FILE, IMAGE_FILE, f"{LABELS} holds an array of 3 x 28 x 28; right is one label"),
-        (IMAGE_FILE, idx(np.array([0, 10, 2], np.uint8)), f"{LABELS} holds the label 10; right are 0 to 9"),
+        (IMAGE_FILE, IMAGE_FILE, f"{LABELS} holds an array of 3 x 28 x 28; expected one label"),
+        (IMAGE_FILE, idx(np.array([0, 10, 2], np.uint8)), f"{LABELS} holds the label 10; expected 0 to 9"),
     ],
 )
 def test_images_and_labels_that_do_not_belong_together(
@@ -131,8 +131,8 @@ def test_a_folder_holds_a_part_of_the_set_or_the_whole(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("folder", "split", "words"),
     [
-        ("absent", "test", "there is no folder .*absent; right is one with the IDX files of Fashion-MNIST"),
-        (".", "train", "holds no train-images-idx3-ubyte, .gz or not; right is"),
+        ("absent", "test", "there is no folder .*absent; expected one with the IDX files of Fashion-MNIST"),
+        (".", "train", "holds no train-images-idx3-ubyte, .gz or not; expected"),
         (".", "tset", "unknown split 'tset'; valid: train, test .did you mean 'test'"),
     ],
 )
@@ -225,7 +225,7 @@ def test_a_folder_in_the_environment_comes_before_the_cache_and_after_the_caller
     monkeypatch.setenv("ROOFBOOK_DATA", str(two))
     assert (len(load().images), len(load(one).images), server["asked"]) == (2, 1, [])
     monkeypatch.setenv("ROOFBOOK_DATA", str(tmp_path / "none"))
-    with pytest.raises(UsageError, match=r"^there is no folder .*none; right is one with the IDX files"):
+    with pytest.raises(UsageError, match=r"^there is no folder .*none; expected one with the IDX files"):
         load()
 
 

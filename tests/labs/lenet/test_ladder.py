@@ -13,6 +13,8 @@ import pandas as pd
 import pytest
 
 from roofbook import report
+from roofbook.analysis.publication import publication
+from roofbook.analysis.published_figures import PublishedFigures
 from roofbook.devices.contract import Device, Unsupported
 from roofbook.labs.lenet import LAB, LADDER, forward, peers, problem, streams
 from roofbook.peers import cc, pytorch
@@ -21,12 +23,12 @@ from roofbook.store import published
 
 FIGURES = published.figures("lenet", Path(__file__).parents[3] / "results")
 GPU = cast(Device, SimpleNamespace(kind="gpu"))
-MAPPING = {theirs: str(ours) for theirs, ours in LAB.published_mapping(GPU).items()}
+MAPPING = {theirs: str(ours) for theirs, ours in publication(LAB).mapping(GPU).items()}
 
 
 def knobs(variant: Variant) -> dict[str, str]:
     assert variant.source
-    return {name: str(value) for name, value in variant.source.knobs}
+    return {name: str(value) for name, value in variant.source.settings.items()}
 
 
 def changed_knobs(variant: Variant) -> set[str]:
@@ -131,21 +133,21 @@ def rows() -> Iterator[Any]:
 
 
 def parts_of(row: Any) -> tuple[str, ...]:
-    part = LAB.published_part(row.variant, row.case, row.metric)
+    part = publication(LAB).part(row.variant, row.case, row.metric)
     return (part,) if isinstance(part, str) else part or ()
 
 
 def fact_of(row: Any) -> str | None:
-    return LAB.published_fact(row.variant, row.case, row.metric)
+    return publication(LAB).fact(row.variant, row.case, row.metric)
 
 
 def lack_of(row: Any) -> str | None:
-    return LAB.published_lack(row.variant, row.case, row.metric)
+    return publication(LAB).lack(row.variant, row.case, row.metric)
 
 
 def test_every_published_figure_is_a_time_a_fact_or_says_what_it_needs() -> None:
     assert len(FIGURES) == 292 and set(FIGURES.variant) == set(MAPPING)
-    assert set(FIGURES.case) <= set(LAB.published_cases)
+    assert set(FIGURES.case) <= set(publication(LAB).cases)
     for row in rows():
         ways = [bool(parts_of(row)), fact_of(row) is not None, lack_of(row) is not None]
         assert ways.count(True) == 1, row
@@ -237,16 +239,15 @@ def test_ours_stand_beside_what_they_are_of() -> None:
     shares = {
         f"share of stream {queue}, layer {layer}": (queue + 3 * layer) / 100 for queue in (1, 2, 3) for layer in (1, 2)
     }
-    table = report.published_beside_ours(
-        FIGURES,
+    said = publication(LAB)
+    table = report.published(
+        PublishedFigures(FIGURES, said.mapping(GPU), said.cases, part=said.part, fact=said.fact, lack=said.lack),
         pd.DataFrame([
             measured("constant", {**kernels, **calls}, accuracy=0.88),
             measured("streams", {**kernels, "op 1 as published": 2e-6, "op 2 as published": 3e-6}, accuracy=0.88, **shares),
             measured("joint", kernels, accuracy=0.88, registers=48, local_bytes=512, groups_by_registers=10),
             measured("unrolled-constant", kernels, accuracy=0.88, **{"share of unroll": 0.4}),
         ]),
-        LAB.published_mapping(GPU), cases=LAB.published_cases, parts=LAB.published_part, facts=LAB.published_fact,
-        lacks=LAB.published_lack,
     )  # fmt: skip
     frame = table.frame.set_index(["variant", "case", "metric"]).sort_index()
     largest = frame.xs("batch 10000", level="case")

@@ -311,7 +311,7 @@ def test_one_wrong_value_anywhere_is_seen(batch: Mapping[str, Any], right: Mappi
 def test_what_is_compared_is_what_there_is(batch: Mapping[str, Any], right: Mapping[str, Bounded]) -> None:
     out = in_float32(batch)
     *_, said = LAB.check(LAB.case("batch-30"), LAB.ladder[0], {"conv2": out["conv2"], "scores": out["scores"]}, right)
-    assert said == "largest error over its bound, of conv2, scores"
+    assert said == "largest error over its tolerance, of conv2, scores"
     with pytest.raises(KeyError, match="scores"):
         checked({"conv1": out["conv1"]}, right)
 

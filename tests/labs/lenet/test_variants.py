@@ -298,14 +298,14 @@ def test_a_launch_has_the_published_groups(device: Device, name: str) -> None:
 MISTAKES = [
     ("baseline", "direct.k", "w < OUT", "w < OUT - 1", "the last column"),
     ("baseline", "direct.k", "p < TAPS", "p < TAPS - 1", "the last row of taps"),
-    ("baseline", "channels.k", "(CHANNELS - 1)", "(CHANNELS - 2)", "the last channel"),
-    ("constant", "layer.k", "((m) * CHANNELS + (c)) * TAPS", "((m) * CHANNELS) * TAPS", "which channel a weight is of"),
-    ("atomic-channels", "clear.k", "= 0.0f", "+= 0.0f", "to begin with zero"),
-    ("atomic-channels", "channels.k", "ATOMIC_ADD(pointer, sum)", "*(pointer) = (sum)", "to add"),
+    ("baseline", "channels.h", "(CHANNELS - 1)", "(CHANNELS - 2)", "the last channel"),
+    ("constant", "layer.h", "((m) * CHANNELS + (c)) * TAPS", "((m) * CHANNELS) * TAPS", "which channel a weight is of"),
+    ("atomic-channels", "clear.h", "= 0.0f", "+= 0.0f", "to begin with zero"),
+    ("atomic-channels", "channels.h", "ATOMIC_ADD(pointer, sum)", "*(pointer) = (sum)", "to add"),
     ("tiled", "tiled.k", "h0 + h < SIZE", "h0 + h < SIZE - 1", "the last row of the input"),
     ("tiled-constant", "tiled.k", "row + i * TILE_WIDTH + p", "row + p", "the lower outputs"),
     ("tiled-atomic", "tiled.k", "h < OUT", "h < OUT - 1", "the last row"),
-    ("unrolled", "unroll.k", "x[X_AT(first + image", "x[X_AT(image", "where the mini-batch begins"),
+    ("unrolled", "unroll.h", "x[X_AT(first + image", "x[X_AT(image", "where the mini-batch begins"),
     ("unrolled-constant", "multiply.k", "y[((first + image)", "y[((image)", "where the mini-batch goes"),
     ("unrolled-constant", "multiply.k", "k0 < ROWS", "k0 + SIDE < ROWS", "the last rows of the matrix"),
     ("fused-constant", "fused.k", "k0 + column < ROWS", "k0 + column + 1 < ROWS", "the last weight"),
@@ -337,36 +337,36 @@ MISTAKES = [
         "its band",
     ),
     ("registers", "registers.k", "c < CHANNELS;", "c < (CHANNELS + 1) / 2;", "half of the channels"),
-    ("registers", "registers_single.k", "q < TAPS", "q < TAPS - 1", "the last column of taps"),
-    ("registers", "registers_maps.k", "h0 + r < OUT", "h0 + r < OUT - 1", "the last row"),
+    ("registers", "registers_single.inc", "q < TAPS", "q < TAPS - 1", "the last column of taps"),
+    ("registers", "registers_maps.inc", "h0 + r < OUT", "h0 + r < OUT - 1", "the last row"),
     (
         "fused-pool",
-        "registers_pooled.k",
+        "registers_pooled.inc",
         "h0 + r < OUT &&",
         "h0 + r < OUT - 1 &&",
         "the last row of a window at the edge",
     ),
-    ("fused-pool", "registers_pooled.k", "w < POOLED_SIDE", "w < POOLED_SIDE - 1", "the window at the edge"),
-    ("fused-pool", "registers_pooled.k", "largest = 0.0f", "largest = -1e30f", "ReLU"),
-    ("fused-pool", "registers_pooled.k", "k < k0 + POOL", "k < k0 + POOL - 1", "the last column of a window"),
-    ("halves", "registers_halves.k", "q == 0 ? 0 : part[k]", "0", "to add products"),
+    ("fused-pool", "registers_pooled.inc", "w < POOLED_SIDE", "w < POOLED_SIDE - 1", "the window at the edge"),
+    ("fused-pool", "registers_pooled.inc", "largest = 0.0f", "largest = -1e30f", "ReLU"),
+    ("fused-pool", "registers_pooled.inc", "k < k0 + POOL", "k < k0 + POOL - 1", "the last column of a window"),
+    ("halves", "registers_halves.inc", "q == 0 ? 0 : part[k]", "0", "to add products"),
     (
         "halves",
-        "registers_halves.k",
+        "registers_halves.inc",
         "sums[f + 1][r][k] += second_half",
         "sums[f + 1][r][k] += first_half",
         "the second filter",
     ),
-    ("tensor", "tensor_one_channel.h", "q + 1 < TAPS ?", "q + 2 < TAPS ?", "the last column of layer 1's taps"),
+    ("tensor", "tensor_one_channel.inc", "q + 1 < TAPS ?", "q + 2 < TAPS ?", "the last column of layer 1's taps"),
     (
         "tensor",
-        "tensor_one_channel.h",
+        "tensor_one_channel.inc",
         "two_halves(two.x, two.y)",
         "two_halves(two.x, 0.0f)",
         "every second input of layer 1",
     ),
-    ("tensor", "tensor_four_channels.h", "column < OUT)", "column < OUT - 1)", "the last column of layer 2"),
-    ("tensor", "tensor_four_channels.h", "q < TAPS ?", "q < TAPS - 1 ?", "the last column of layer 2's taps"),
+    ("tensor", "tensor_four_channels.inc", "column < OUT)", "column < OUT - 1)", "the last column of layer 2"),
+    ("tensor", "tensor_four_channels.inc", "q < TAPS ?", "q < TAPS - 1 ?", "the last column of layer 2's taps"),
     ("whole", "dense.k", "chunk < VALUES;", "chunk < VALUES - CHUNK;", "the last of the pooled values"),
     ("whole", "dense.k", "sum < 0.0f ? 0.0f : sum", "sum", "ReLU between the dense layers"),
     ("whole", "dense.k", "sums[i] + fc1_bias[o + i]", "sums[i]", "a bias"),
@@ -396,7 +396,7 @@ def test_a_kernel_that_forgets_something_is_refused(
     variant, batch = LAB.variant(name), 40 if "17" in instead else 3
     if variant.name.startswith("unrolled"):
         variant = variant.at("minibatch", 2, minibatch=2)
-    for kernel in (*HERE.glob("*.k"), *HERE.glob("*.h"), *HERE.glob("*.cu")):
+    for kernel in [each for end in ("k", "cu", "h", "inc") for each in HERE.glob(f"*.{end}")]:
         shutil.copy(kernel, tmp_path)
     for module in (forward, whole):
         monkeypatch.setattr(module, "HERE", tmp_path)

@@ -13,9 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofbook.analysis.roofline import bound
+from roofbook.analysis.roofline import bound, needed_peaks, read_peaks
 from roofbook.devices.contract import Device
-from roofbook.labs import peaks
 from roofbook.labs.peaks import LAB, plans, theory
 from roofbook.measure.case_run import measure_case
 from roofbook.measure.placement import Setting, target_of
@@ -56,7 +55,7 @@ def test_every_ceiling_that_the_device_has_is_verified_and_read(device: Device, 
     assert all(row["role"] == "peak" and row["error"] <= row["bound"] for row in rows)
     store = Store(tmp_path)
     store.append(rows)
-    found = peaks.read(store.rows("peaks"))
+    found = read_peaks(store.rows("peaks"))
     by_name = {row["variant"]: row for row in rows}
     ((size, rate),) = found.bandwidth
     fma, streams = by_name["fma-float32"], [by_name[name] for name in ("copy", "read", "write")]
@@ -85,17 +84,17 @@ def test_the_fastest_way_to_compute_in_a_dtype_is_its_ceiling() -> None:
         row("fma-float32", "float32", 1e-3, 100), row("fma-float16", "float16", 1e-3, 200),
         row("mma-f16", "float16", 1e-3, 900), row("wgmma-f16", "float16", 1e-3, 400), row("root", "root", 1e-3, 1),
     ]  # fmt: skip
-    found = peaks.read(pd.DataFrame(rows))
+    found = read_peaks(pd.DataFrame(rows))
     assert found.flops == pytest.approx({"float32": 1e6, "float16": 9e6})
     assert list(found.bandwidth) == [pytest.approx((4096, 4096e6))], "of the streams too the fastest counts"
     for lacking in (("copy", "read"), ("fma-float32",)):
-        with pytest.raises(ValueError, match="no ceilings of this device in the store yet"):
-            peaks.read(pd.DataFrame([each for each in rows if each["variant"] not in lacking]))
-    slower = peaks.read(pd.DataFrame([each for each in rows if each["variant"] != "read"]))
+        with pytest.raises(ValueError, match="no peaks of this device in the store yet"):
+            read_peaks(pd.DataFrame([each for each in rows if each["variant"] not in lacking]))
+    slower = read_peaks(pd.DataFrame([each for each in rows if each["variant"] != "read"]))
     assert list(slower.bandwidth) == [pytest.approx((4096, 4096e4))]
     failed = [{**each, "status": "failed"} if each["variant"] in ("copy", "read") else each for each in rows]
-    with pytest.raises(ValueError, match="no ceilings"):
-        peaks.read(pd.DataFrame(failed))
+    with pytest.raises(ValueError, match="no peaks"):
+        read_peaks(pd.DataFrame(failed))
 
 
 @pytest.mark.parametrize("cores", [1, 3, 7, 12, 96])
@@ -260,7 +259,7 @@ def test_cases_go_through_the_levels_of_the_memory(scale: str) -> None:
 @pytest.mark.parametrize("name", registry.names())
 def test_a_lab_needs_the_copies_and_the_roofs_of_its_own_variants(name: str) -> None:
     lab = registry.get(name)
-    needed = {variant.name: variant for variant in LAB.needed(lab)}
+    needed = {variant.name: variant for variant in needed_peaks(lab)}
     assert {"copy", "read", "write", "fma-float32"} <= needed.keys() and not {"launch", "root"} & needed.keys()
     roofs = {variant.dtype for variant in needed.values()}
     assert roofs == {"float32", *(variant.dtype for variant in lab.all_variants())}
@@ -275,9 +274,9 @@ class Paper(theory.Card):
 
 def test_figures_on_paper_are_those_of_the_data_sheet(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device, "kind", "gpu")
-    monkeypatch.setattr(device, "nvml_index", 0)
+    monkeypatch.setattr(device, "pci_bus_id", "0000:3B:00.0")
     monkeypatch.setattr(device, "compute_units", 132)
-    monkeypatch.setattr(theory, "card", lambda index: Paper())
+    monkeypatch.setattr(theory, "card", lambda pci_bus_id: Paper())
     for name, said in (
         ("copy", 4.8e12), ("fma-float32", 67e12), ("fma-float64", 33.5e12), ("fma-float16", 134e12),
         ("wgmma-f16", 1071e12), ("wgmma-tf32", 535e12), ("wgmma-s8", 2141e12), ("to-device-pinned", 63e9),
@@ -285,7 +284,7 @@ def test_figures_on_paper_are_those_of_the_data_sheet(device: Device, monkeypatc
         found = theory.theory(device, name)
         assert found and found.value == pytest.approx(said, rel=0.01) and found.words
     assert theory.theory(device, "launch") is None
-    monkeypatch.setattr(theory, "card", lambda index: theory.Card((7, 0), None, None, None, None))
+    monkeypatch.setattr(theory, "card", lambda pci_bus_id: theory.Card((7, 0), None, None, None, None))
     assert all(theory.theory(device, variant.name) is None for variant in LAB.ladder)
-    monkeypatch.setattr(theory, "card", lambda index: None)
+    monkeypatch.setattr(theory, "card", lambda pci_bus_id: None)
     assert all(theory.theory(device, variant.name) is None for variant in LAB.ladder)

@@ -83,12 +83,12 @@ def why_not(variant: Variant, size: str) -> str | None:
     if point == "without=wide types":
         lanes = 1
     if width % lanes:
-        return f"not on this case: the width is no multiple of {lanes}"
+        return f"not on this case: the width is not a multiple of {lanes}"
     tasks = {"tasks-2": 2, "tasks-4": 4, "tasks-8": 8, "tasks-16": 16}.get(name, 1)
     across = {"wg2=64x1": 64, "wg2=256x1": 256}.get(point, 128) * tasks
     ruled = name in ("no-ifs", "compiled-sizes", "rsqrt", "native-rsqrt", "local-memory") or tasks > 1
     if ruled and not point.startswith("wg=") and width % across:
-        return f"not on this case: the width is no multiple of {across}"
+        return f"not on this case: the width is not a multiple of {across}"
     return None
 
 
@@ -123,7 +123,7 @@ def test_the_grids_reach_every_rung_and_every_reason() -> None:
 def test_inner_rows_that_a_group_does_not_divide_are_refused_without_bounds(device: Device) -> None:
     """The report's rule for heights, which no variant of the lab needs, since its groups without bounds are one row high."""
     tall = replace(LAB.variant("native-rsqrt"), options={"group": (64, 2)})
-    assert LAB.skip_reason(tall, case_of("35x128", 23)) == "not on this case: the inner rows are no multiple of 2"
+    assert LAB.skip_reason(tall, case_of("35x128", 23)) == "not on this case: the inner rows are not a multiple of 2"
     assert LAB.skip_reason(tall, case_of("34x128", 23)) is None
     assert accepted(tall, "34x128", 23, run(device, tall, "34x128", 23))
 
@@ -151,7 +151,7 @@ def test_a_group_that_the_device_cannot_hold_is_unsupported(device: Device) -> N
 NATIVE = [
     each.name
     for each in LAB.all_variants()
-    if each.source and (dict(each.source.knobs).get("ROOT") == "NATIVE" or each.source.path.name == "flat.k")
+    if each.source and (each.source.settings.get("ROOT") == "NATIVE" or each.source.path.name == "flat.k")
 ]
 
 
@@ -185,20 +185,20 @@ def test_a_run_again_from_a_reset_gives_the_same_bits(device: Device) -> None:
 # -- the check sees what a kernel does wrong ---------------------------------------------------------------------------
 
 MISTAKES = [
-    ("checked", "pass_element.k", "INSIDE", "if (0)", "no element at all"),
+    ("checked", "pass_element.inc", "INSIDE", "if (0)", "no element at all"),
     ("checked", "passes.k", "j < ROW_LENGTH)", "j < ROW_LENGTH - 1)", "the last column"),
     ("checked", "passes.k", "if (i > 0", "if (i > 1", "the first inner row"),
-    ("native-rsqrt", "pass_element.k", "INSIDE g", "if (j) g", "the first column"),
-    ("native-rsqrt", "pass_element.k", "g[AT(i * ", "g[AT((i - 1) * ", "rows written one too high: the border is touched"),
-    ("native-rsqrt", "pass_element.k", "r[AT((i - 1)", "r[AT(i", "r of the same row"),
+    ("native-rsqrt", "pass_element.inc", "INSIDE g", "if (j) g", "the first column"),
+    ("native-rsqrt", "pass_element.inc", "g[AT(i * ", "g[AT((i - 1) * ", "rows written one too high: the border is touched"),
+    ("native-rsqrt", "pass_element.inc", "r[AT((i - 1)", "r[AT(i", "r of the same row"),
     ("native-rsqrt@misaligned=3", "passes.k", "AT(k) (k) + OFFSET", "AT(k) (k) + OFFSET - 1", "one float off"),
-    ("local-memory", "pass_staged.k", "= here[lane] +", "=", "what g was"),
-    ("tasks-2", "pass_tasks.k", "task < TASKS", "task < TASKS - 1", "the last task"),
+    ("local-memory", "pass_staged.inc", "= here[lane] +", "=", "what g was"),
+    ("tasks-2", "pass_tasks.inc", "task < TASKS", "task < TASKS - 1", "the last task"),
     ("flat", "flat.k", "k < COUNT", "k < COUNT - 1", "the last element"),
     ("float4", "flat.k", "k < COUNT", "k < COUNT - LANES", "the last vector"),
     ("float4", "flat.k", "2 * WIDTH", "WIDTH", "b of the same row"),
     ("fused", "flat.k", "pass < PASSES", "pass < PASSES - 1", "the last pass"),
-    ("native-rsqrt", "pass_element.k", "INVERSE_ROOT(r", "INVERSE_ROOT(-r", "NaN"),
+    ("native-rsqrt", "pass_element.inc", "INVERSE_ROOT(r", "INVERSE_ROOT(-r", "NaN"),
     ("sequential", "sequential.k", "i < height - 1", "i < height - 2", "the last inner row"),
 ]  # fmt: skip
 """(variant, file, words, other words, what goes wrong)."""
@@ -213,7 +213,7 @@ def test_a_kernel_that_errs_is_refused(
 ) -> None:
     variant = LAB.variant(name)
     assert variant.source and accepted(variant, "34x256", 23, run(device, variant, "34x256", 23))
-    for each in HERE.glob("*.k"):
+    for each in [path for end in ("k", "h", "inc") for path in HERE.glob(f"*.{end}")]:
         shutil.copy(each, tmp_path)
     text = (tmp_path / file).read_text()
     assert text.count(words) == 1, words

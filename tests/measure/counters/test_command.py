@@ -22,13 +22,13 @@ def no_ncu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_counted_is_counted_once(gpu: Gpu, fake: Ncu, roofbook: Cli, results: Path) -> None:
     roofbook("lbm", "fused", "40x24")
     code, out, _ = roofbook("lbm", "fused", "40x24")
-    assert code == 0 and "0 cells measured, 1 was fresh" in out and len(kept(results)) == len(fake.calls) == 1
+    assert code == 0 and "0 measurements taken, 1 was fresh" in out and len(kept(results)) == len(fake.calls) == 1
     roofbook("lbm", "fused", "40x24", "--remeasure")
     assert len(kept(results)) == len(fake.calls) == 2
     fake.says(told={"reason": "out of memory: 3 bytes"})
     roofbook("lbm", "soa", "40x24")
     fake.says()
-    assert "1 cell measured" in roofbook("lbm", "soa", "40x24")[1], "what failed is tried again"
+    assert "1 measurement taken" in roofbook("lbm", "soa", "40x24")[1], "what failed is tried again"
 
 
 def test_all_are_the_steps_and_peers_that_run_there(gpu: Gpu, fake: Ncu, roofbook: Cli, results: Path) -> None:
@@ -73,8 +73,8 @@ def test_without_ncu_one_line_says_so(gpu: Gpu, no_ncu: None, roofbook: Cli, res
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["lbm", "fused", "40x24"], "no CUDA device, and hardware counters are read of no other: it takes an NVIDIA"),
-        (["lbm", "fused", "40x24", "--device", "opencl:0"], "opencl:0 is no CUDA device, and hardware counters"),
+        (["lbm", "fused", "40x24"], "no CUDA device; hardware counters need one, with an NVIDIA driver"),
+        (["lbm", "fused", "40x24", "--device", "opencl:0"], "opencl:0 is not a CUDA device; hardware counters"),
         (["lbm", "fused", "40x24", "--device", "cuda:7"], "unknown device 'cuda:7'"),
         (["lmb", "fused", "40x24"], "did you mean 'lbm'?"),
         (["lbm", "fusd", "40x24"], "did you mean 'fused'?"),
@@ -93,7 +93,7 @@ def test_a_mistake_is_one_line(
     ("arguments", "words"),
     [
         (["lbm", "sequential", "40x24"], "sequential on 40x24 cannot be profiled: it does not run on cuda:0"),
-        (["lbm", "bit-neighbours", "40x24"], "cannot be profiled: not on this case: a side is no power of two"),
+        (["lbm", "bit-neighbours", "40x24"], "cannot be profiled: not on this case: a side is not a power of two"),
         (["lbm", "fused", "128x128"], "unknown case at scale test '128x128'; valid: 40x24"),
     ],
 )

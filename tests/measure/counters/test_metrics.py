@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from roofbook.analysis.readings import of_kernel
 from roofbook.errors import Failed, UsageError
 from roofbook.measure import counters
 from roofbook.measure.counters import (
@@ -20,7 +21,6 @@ from roofbook.measure.counters import (
     Launch,
     counted,
     limit,
-    of_kernel,
     parse,
     total,
 )

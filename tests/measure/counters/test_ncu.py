@@ -22,7 +22,7 @@ from .made_up import RIGHT, SAMPLE, STEPS, Cli, Gpu, Ncu, changed, kept
 def test_profile_keeps_a_row_of_what_ncu_counted(gpu: Gpu, fake: Ncu, roofbook: Cli, results: Path) -> None:
     code, out, err = roofbook("lbm", "fused", "40x24")
     assert (code, err) == (0, "")
-    assert "What the hardware counted on 40x24" in out and "1 cell measured; run " in out
+    assert "Hardware counters on 40x24" in out and "1 measurement taken; run " in out
     (row,) = kept(results).to_dict("records")
     assert (row["variant"], row["case"], row["role"], row["scale"], row["units"]) == (
         "fused",
@@ -67,7 +67,7 @@ def test_ncu_is_asked_for_our_metrics_of_a_process_of_ours(gpu: Gpu, fake: Ncu, 
         ),
         ("==PROF== Connected\n", None, "", "the profiled process died: exit code 0"),
         ("==WARNING== No kernels were profiled.\n", RIGHT, "", "ncu counted no kernel"),
-        (changed(('"48,320"', '"n/a"')), RIGHT, "", "ncu told no time of a kernel"),
+        (changed(('"48,320"', '"n/a"')), RIGHT, "", "ncu reported no time of a kernel"),
     ],
 )
 def test_a_variant_that_cannot_be_counted_is_a_failed_row_with_its_reason(

@@ -12,16 +12,19 @@ from typing import Any, cast
 import pandas as pd
 import pytest
 
-from roofbook.analysis.evidence import Cells, Counted, Finding, Lacking, NotHere
+from roofbook import report
+from roofbook.analysis.evidence import Cells, Counted, Finding, MissingData, NotApplicable
+from roofbook.analysis.lab_data import Measured
+from roofbook.analysis.publication import publication
+from roofbook.analysis.published_figures import PublishedFigures
 from roofbook.analysis.readings import newest
 from roofbook.analysis.verdicts import judged, verdict
 from roofbook.book.experiment import Experiment
-from roofbook.book.view import Note
+from roofbook.book.page import Note
 from roofbook.measure.counters import counted, parse
 from roofbook.report.counters_table import against
 from roofbook.report.html import Table
 from roofbook.spec import registry
-from roofbook.spec.lab import Measured
 from roofbook.store.current import matching_source
 from roofbook.store.parquet import Store
 from roofbook.store.schema import PROFILE
@@ -48,7 +51,7 @@ def test_who_reads_times_does_not_read_counters(profiles: Path) -> None:
     assert len(store.query("select * from cells")) == 2, "an export has all there is"
     experiment = opened(profiles, variants=["fused", "soa"])
     assert [cell.state for cell in experiment.plan()] == ["missing", "missing"]
-    assert experiment.rows.empty and experiment.seconds("fused", "40x24") is None
+    assert experiment.data.rows.empty and experiment.data.measured.seconds("fused", "40x24") is None
     keys = {cell.cell_key for cell in experiment.plan()}
     both = store.rows("lbm", role=PROFILE)
     assert len(keys | set(both["cell_key"])) == 4
@@ -95,14 +98,14 @@ def test_the_time_is_held_against_ours_by_the_same_backend(profiles: Path) -> No
 
 def test_counted_bytes_are_told_by_variant(profiles: Path, fake: Ncu, roofbook: Cli) -> None:
     told = counted(parse(SAMPLE), STEPS)["counters"]["dram_bytes"]
-    assert opened(profiles).counted_bytes() == {"fused": told, "soa": told}
+    assert opened(profiles).data.on().counted_bytes == {"fused": told, "soa": told}
     fake.says(changed(('"42,107,904"', '"n/a"')))
     roofbook("lbm", "soa", "40x24", "--remeasure")
-    assert opened(profiles).counted_bytes("40x24") == {"fused": told}, "unknown bytes are none"
+    assert opened(profiles).data.on("40x24").counted_bytes == {"fused": told}, "unknown bytes are none"
     fake.says(told={"reason": "out of memory: x"})
     roofbook("lbm", "fused", "40x24", "--remeasure")
     experiment = opened(profiles)
-    assert experiment.counted_bytes() == {} and experiment.counted("fused", "40x24") is None
+    assert experiment.data.on().counted_bytes == {} and experiment.data.measured.counted("fused", "40x24") is None
     table = experiment.counters()
     assert isinstance(table, Table) and "failed: out of memory: x" in table.text
     assert table.frame.set_index("variant").loc["soa", "against_parent"] == "fused was not counted"
@@ -114,8 +117,8 @@ def test_counters_of_another_kernel_device_or_case_are_none(profiles: Path, monk
     monkeypatch.setattr(Gpu, "name", "Another")
     note = opened(profiles).counters()
     assert isinstance(note, Note)
-    assert note.text == "No counters yet: `roofbook profile lbm all 40x24 --scale test` takes them where ncu is."
-    assert opened(profiles).counted_bytes() == {}
+    assert note.text == "No counters yet: `roofbook profile lbm all 40x24 --scale test` reads them if ncu is installed."
+    assert opened(profiles).data.on().counted_bytes == {}
 
 
 def test_a_step_is_told_by_the_counter_that_changed_most() -> None:
@@ -129,7 +132,7 @@ def test_a_step_is_told_by_the_counter_that_changed_most() -> None:
         == "2.00 times as fast; DRAM bytes fell 4.00 times"
     )
     slower = {**parent, "l2_bytes": 24.0, "dram_bytes": 4.0, "seconds": 3.0, "limit": "L2"}
-    assert against(slower, parent) == "1.50 times as slow; L2 bytes rose 3.00 times; limit L2 in place of DRAM"
+    assert against(slower, parent) == "1.50 times as slow; L2 bytes rose 3.00 times; limit L2 instead of DRAM"
     assert (
         against({**parent, "l1_bytes": 9.0, "instructions": 5.0, "limit": None}, parent)
         == "as fast; no counter changed"
@@ -154,7 +157,7 @@ def test_the_throughputs_of_the_network_are_ours_where_they_were_counted() -> No
         assert case == "batch-10000"
         return told.get(name)
 
-    found = lab.counted(cast(Measured, SimpleNamespace(counted=counted)))
+    found = publication(lab).counted(cast(Measured, SimpleNamespace(counted=counted)))
     ours = {(theirs.split()[0], metric): value for (theirs, _, metric), value in found.items()}
     assert ours == {
         ("baseline", "layer 1 throughput"): "70.0\u202f%",
@@ -166,18 +169,17 @@ def test_the_throughputs_of_the_network_are_ours_where_they_were_counted() -> No
         ("#9+#4", "layer 2 memory throughput"): "10.0\u202f%",
     }
     told.clear()
-    assert lab.counted(cast(Measured, SimpleNamespace(counted=counted))) == {}
+    assert publication(lab).counted(cast(Measured, SimpleNamespace(counted=counted))) == {}
 
 
 def test_a_figure_that_was_counted_stands_in_place_of_what_it_needs() -> None:
-    from roofbook.report import published_beside_ours
-
     figures = pd.DataFrame(
         [{"table": "6", "variant": "net", "case": "all", "device": "x", "metric": m, "unit": "%", "trial": "", "value": 1.0}
          for m in ("a", "b")]
     ).assign(seconds=math.nan)  # fmt: skip
-    table = published_beside_ours(
-        figures, pd.DataFrame(), {}, measured={("net", "all", "a"): "70 %"}, lacks=lambda *key: "needs counters"
+    table = report.published(
+        PublishedFigures(figures, {}, measured={("net", "all", "a"): "70 %"}, lack=lambda *key: "needs counters"),
+        pd.DataFrame(),
     )
     assert [row.cells[4].text for row in table.rows] == ["70 %", "needs counters"]
 
@@ -207,8 +209,8 @@ def test_a_claim_about_a_counter_is_judged_by_what_was_counted() -> None:
         ([profile_row("one", 0.88), profile_row("other", 0.2, status="failed", reason="x")], "counters of other: x"),
         ([profile_row("one", 0.88), profile_row("other", 0.2, case="large")], "counters of other$"),
     ):
-        with pytest.raises(Lacking, match=why) as caught:
+        with pytest.raises(MissingData, match=why) as caught:
             piece.find(cells(*rows))
-        assert not isinstance(caught.value, NotHere)
-    with pytest.raises(NotHere, match="read by CUDA"):
+        assert not isinstance(caught.value, NotApplicable)
+    with pytest.raises(NotApplicable, match="need CUDA"):
         piece.find(cells(backend="opencl"))

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from itertools import product
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,13 +18,10 @@ from ...devices.contract import Device
 from ...devices.find import open_device
 from ...errors import UsageError
 from ...peers import missing
-from ...spec.lab import Case, Lab, Measured, Pairs, Sweep, Variant, Work
+from ...spec.lab import Case, Lab, Sweep, Variant, Work
 from ...spec.source import Source
 from . import peers, plans, tensor
 from .problem import Layer, course_wrong, error_over_bound, inputs, reference
-
-if TYPE_CHECKING:
-    from ...report.html import Table
 
 HERE = Path(__file__).parent
 WGMMA = frozenset({"wgmma"})
@@ -34,119 +31,116 @@ LAYER = {"CHANNELS": 256, "FILTERS": 256, "HEIGHT": 224, "WIDTH": 224, "TAPS": 5
 SUB = dict(zip(("SUB_I", "SUB_H", "SUB_W"), plans.PUBLISHED_SUB, strict=True))
 GROUP = dict(zip(("LOCAL_0", "LOCAL_1", "LOCAL_2"), plans.PUBLISHED_GROUP, strict=True))
 
-TILED = Source.of(
-    HERE / "tiled.k", START="GROUP_NUMBER", ORDER="INNERMOST", UNROLL="ROLLED", STAGES="FUSED", ALIGN="NATURAL",
-    SPACE="PLAIN", **SUB, **LAYER,
-)  # fmt: skip
+TILED = Source.of(HERE / "tiled.k", **SUB, **LAYER)
 """Tile and sub-tile, and none of the five knobs turned."""
 GLOBAL_NUMBER = TILED.with_knobs(START="GLOBAL_NUMBER")
 PERMUTED = GLOBAL_NUMBER.with_knobs(ORDER="OUTERMOST")
 UNROLLED = PERMUTED.with_knobs(UNROLL="UNROLLED")
 ALIGNED = UNROLLED.with_knobs(ALIGN="LINE")
 SEPARATE = ALIGNED.with_knobs(STAGES="SEPARATE")
-GEMM = Source.of(HERE / "gemm.k", BUFFERS="ONE", **LAYER)
+GEMM = Source.of(HERE / "gemm.k", **LAYER)
 
-TENSOR = Source.of(HERE / "tensor.cu", ELEMENT="f16", PRODUCTS=1, BLOCKS=1, **LAYER)
-TENSOR_COLUMNS = Source.of(HERE / "tensor_columns.cu", STORES="ONE", ELEMENT="f16", **LAYER)
-TENSOR_WINDOW = Source.of(HERE / "tensor_window.cu", BARRIERS="FENCING", ELEMENT="f16", **LAYER)
+TENSOR = Source.of(HERE / "tensor.cu", **LAYER)
+TENSOR_COLUMNS = Source.of(HERE / "tensor_columns.cu", **LAYER)
+TENSOR_WINDOW = Source.of(HERE / "tensor_window.cu", **LAYER)
 
 LADDER = (
     Variant(
         "sequential", None, Source.of(HERE / "sequential.k", **LAYER), plans.Sequential,
-        "One work-item does the whole layer, a stage after the other.",
-        "The base: one core, one multiply-add at a time.",
+        "One work-item computes the whole layer, one stage after another.",
+        "The baseline: one core, one multiply-add at a time.",
         frozenset({"cpu"}), options={"device": "host"}, published="sequential",
     ),
     Variant(
         "tiled", "sequential", TILED, plans.Tiled,
-        "A work-item takes a sub-tile of 4 filters by 2 rows by 14 columns through all stages.",
-        "All cores at work; but the taps are the innermost loops, so every product loads both of its operands.",
+        "Each work-item takes a sub-tile of 4 filters by 2 rows by 14 columns through all stages.",
+        "All cores work. But the taps are the innermost loops, so every product loads both of its operands.",
         differs=("source", "plan", "options"),
     ),
     Variant(
         "global-id", "tiled", GLOBAL_NUMBER, plans.Tiled,
-        "The sub-tile starts at get_global_id(), not at get_group_id() and get_local_id().",
-        "An addition and a multiplication once: nothing to gain.",
+        "The sub-tile's origin is computed from get_global_id(), not from get_group_id() and get_local_id().",
+        "Saves one addition and one multiplication: nothing to gain.",
     ),
     Variant(
         "permuted", "global-id", PERMUTED, plans.Tiled,
-        "The loops over channel and taps are outermost: a tap at a time for the whole sub-tile.",
+        "The loops over channel and taps are outermost: one tap at a time for the whole sub-tile.",
         "A weight serves 28 outputs, an input 4. But the loop over filters indexes the sub-tile at run time, which keeps it "
         "out of registers.",
     ),
     Variant(
         "unrolled", "permuted", UNROLLED, plans.Tiled,
         "The loop over filters is unrolled.",
-        "All indices are constants now, so the sub-tile moves into registers: the largest step.",
+        "All indices are now constants, so the sub-tile moves into registers: the largest step.",
     ),
     Variant(
         "aligned", "unrolled", ALIGNED, plans.Tiled,
-        "The sub-tile lies on 128 bytes.",
-        "Nothing: registers have no address.",
+        "The sub-tile is aligned to 128 bytes.",
+        "No effect: registers have no address.",
     ),
     Variant(
         "fissioned", "aligned", SEPARATE, plans.Tiled,
-        "The bias is the start value; ReLU and pooling are loops of their own.",
-        "The stages after it are a few operations an output beside thousands: nothing, though 1.22x was published.",
+        "The bias is the initial value; ReLU and pooling are separate loops.",
+        "These stages are a few operations per output beside thousands: no effect, though 1.22x was published.",
         published="best (global 64x112x16, local 4x8x2)",
     ),
     Variant(
         "zeroed", "fissioned", SEPARATE.with_knobs(STAGES="ZEROED"), plans.Tiled,
-        "Separate loops, but the sub-tile starts as zeros and the bias is added after.",
-        "One more operation an output. The report blames the zeros for what its fused version lost.",
+        "Separate loops, but the sub-tile starts as zeros and the bias is added afterwards.",
+        "One more operation per output. The report blames the zeros for the loss of its fused version.",
     ),
     Variant(
         "constant", "fissioned", SEPARATE.with_knobs(SPACE="READ_ONLY"), plans.Tiled,
-        "Input and weights are declared to lie in constant memory.",
-        "Constant memory holds 64 KiB on a GPU, they take millions of bytes: refused, or the same loads by another name.",
+        "Input and weights are declared in constant memory.",
+        "Constant memory holds 64 KiB on a GPU, and they take millions of bytes: refused, or the same loads as before.",
         frozenset({"constant-pointers"}),
     ),
     Variant(
         "local-tile", "fissioned", Source.of(HERE / "local_tile.k", **SUB, **LAYER, **GROUP), plans.LocalTile,
-        "A group copies its part of a channel to local memory and reads it from there.",
-        "Neighbours share inputs already through the cache; local memory is nearer, but two barriers a channel are new.",
+        "A group copies its part of each channel to local memory and reads it from there.",
+        "Neighbours already share inputs through the cache. Local memory is nearer, but two barriers per channel are new.",
         differs=("source", "plan"), shows={"local_tile": r"bar\.sync|barrier\.sync"},
     ),
     Variant(
         "implicit-gemm", "local-tile", GEMM, plans.Gemm,
-        "128 filters by 8 x 16 pixels a group, 8 x 8 of them a work-item, weights packed; operands by 16-byte loads.",
-        "Per channel a work-item loads 62 times 16 bytes for 1600 multiply-adds: arithmetic bounds it at last.",
+        "128 filters by 8 x 16 pixels per group, 8 x 8 of them per work-item; weights packed, operands by 16-byte loads.",
+        "Per channel a work-item does 62 loads of 16 bytes for 1600 multiply-adds: now arithmetic bounds it.",
         differs=("source", "plan"), shows={"gemm": r"ld\.shared\.v4\.(f32|b32|u32)"},
     ),
     Variant(
         "double-buffered", "implicit-gemm", GEMM.with_knobs(BUFFERS="TWO"), plans.Gemm,
-        "The next channel travels to registers while this one is multiplied; one barrier a channel.",
-        "Two groups a multiprocessor hide each other's waits already: a few per cent.",
+        "The next channel is loaded into registers while this one is multiplied; one barrier per channel.",
+        "Two groups per multiprocessor already hide each other's waits: a few per cent.",
     ),
     Variant(
         "vectors", "fissioned", Source.of(HERE / "vectors.k", **LAYER), plans.Vectors,
-        "Explicit vectors of sixteen columns: 4 filters by 2 rows by 32 columns a work-item.",
-        "What a CPU needs whose compiler forms no vectors from the loops: its registers filled with outputs.",
+        "Explicit vectors of sixteen columns: 4 filters by 2 rows by 32 columns per work-item.",
+        "For a CPU whose compiler does not vectorise the loops: outputs fill its vector registers.",
         frozenset({"vector-types"}), differs=("source", "plan"),
     ),
     Variant(
         "tensor-fp16", "double-buffered", TENSOR, tensor.Tensor,
-        "Tensor cores: operands rounded to fp16, sums in fp32; the copy engine fetches shifted boxes of the input.",
-        "Fifteen times the arithmetic of plain multiply-adds, and an error a thousand times larger.",
+        "Tensor cores: operands rounded to fp16, sums in fp32; TMA fetches shifted boxes of the input.",
+        "Fifteen times the arithmetic rate of plain multiply-adds, and an error a thousand times larger.",
         WGMMA, options={"operand_roundoff": 2.0**-11}, differs=("source", "plan", "options"),
         dtype="float16", architectures=hopper.ARCHITECTURES, shows={"tensor": "wgmma.mma_async"},
     ),
     Variant(
         "tensor-cluster", "tensor-fp16", TENSOR.with_knobs(BLOCKS=2), tensor.Tensor,
-        "Two blocks form a cluster: each fetches half of the pixels for both.",
-        "A third less to read from the cache, which is what feeds the tensor cores.",
+        "Two blocks form a cluster: each loads half of the pixels for both.",
+        "A third less to read from the cache, which feeds the tensor cores.",
         CLUSTERS, options={"operand_roundoff": 2.0**-11}, dtype="float16", architectures=hopper.ARCHITECTURES,
         shows={"tensor": "multicast::cluster"},
     ),
     Variant(
         "tensor-cluster-4", "tensor-cluster", TENSOR.with_knobs(BLOCKS=4), tensor.Tensor,
         "Clusters of two by two: blocks of the same filters share their weights too.",
-        "A quarter less again from the cache; but clusters of four do not fill the chip, and wait for each other.",
+        "A quarter less again from the cache. But clusters of four do not fill the chip, and their blocks wait for each other.",
         CLUSTERS, options={"operand_roundoff": 2.0**-11}, dtype="float16", architectures=hopper.ARCHITECTURES,
     ),
     Variant(
         "tensor-bf16", "tensor-cluster", TENSOR.with_knobs(BLOCKS=2, ELEMENT="bf16"), tensor.Tensor,
-        "bf16 in place of fp16.",
+        "bf16 instead of fp16.",
         "The same time; eight times the error, and the range of fp32.",
         CLUSTERS, options={"operand_roundoff": 2.0**-8}, differs=("source", "options"),
         dtype="bfloat16", architectures=hopper.ARCHITECTURES, shows={"tensor": r"\.bf16\.bf16"},
@@ -154,42 +148,42 @@ LADDER = (
     Variant(
         "tensor-prepared", "tensor-cluster", TENSOR.with_knobs(BLOCKS=2), tensor.Tensor,
         "Input and weights are converted beforehand, as a library's user would keep them.",
-        "What the conversion costs: once through the input.",
+        "Shows the cost of the conversion: one pass over the input.",
         CLUSTERS, options={"operand_roundoff": 2.0**-11, "prepared": True}, differs=("options",),
         dtype="float16", architectures=hopper.ARCHITECTURES,
     ),
     Variant(
         "tensor-columns", "tensor-prepared", TENSOR_COLUMNS, tensor.Columns,
-        "A box of pixels serves a column of taps, each a row further down; a cluster shares weights in place of pixels.",
-        "A bit more than half as much to read from the cache.",
+        "A box of pixels serves a column of taps, each one row further down; a cluster shares weights instead of pixels.",
+        "A little more than half as much to read from the cache.",
         CLUSTERS, options={"operand_roundoff": 2.0**-11, "prepared": True}, differs=("source", "plan"),
         dtype="float16", architectures=hopper.ARCHITECTURES, shows={"tensor": "%nctaid"},
     ),
     Variant(
         "tensor-persistent", "tensor-columns", TENSOR_COLUMNS, tensor.Columns,
-        "As many clusters as the chip holds, each with three tiles, one after the other.",
-        "Fetching for the next tile begins while the last one is written.",
+        "As many clusters as the chip holds; each computes three tiles, one after another.",
+        "Loads for the next tile begin while the last one is written.",
         CLUSTERS, options={"operand_roundoff": 2.0**-11, "prepared": True, "persistent": True},
         differs=("options",), dtype="float16", architectures=hopper.ARCHITECTURES,
     ),
     Variant(
         "tensor-wide-stores", "tensor-persistent", TENSOR_COLUMNS.with_knobs(STORES="FOUR"), tensor.Columns,
-        "Neighbours trade their results in registers, so that a thread writes four outputs at once.",
+        "Neighbouring threads exchange results in registers, so that each writes four outputs at once.",
         "A quarter of the stores, for which the tensor cores wait.",
         CLUSTERS, options={"operand_roundoff": 2.0**-11, "prepared": True, "persistent": True},
         dtype="float16", architectures=hopper.ARCHITECTURES, shows={"tensor": "shfl"},
     ),
     Variant(
         "tensor-window", "tensor-wide-stores", TENSOR_WINDOW, tensor.Window,
-        "A box of pixels serves all taps of its channels; it lies column by column, and so do the sums.",
+        "A box of pixels serves all taps of its channels; pixels and sums are stored column by column.",
         "Two fifths less to read from the cache.",
         CLUSTERS, options={"operand_roundoff": 2.0**-11, "prepared": True, "persistent": True},
         differs=("source", "plan"), dtype="float16", architectures=hopper.ARCHITECTURES,
     ),
     Variant(
         "tensor-relaxed", "tensor-window", TENSOR_WINDOW.with_knobs(BARRIERS="RELAXED"), tensor.Window,
-        "Barriers order nothing but themselves: what goes through shared memory is neither written nor read by threads.",
-        "No fence of the whole chip at each step, for which the matrix units run dry: a tenth of the steps' time at most.",
+        "Barriers use relaxed ordering: threads neither write nor read the data that goes through shared memory.",
+        "Saves a fence of the whole chip per iteration, while the tensor cores idle: at most a tenth of the loop's time.",
         CLUSTERS, options={"operand_roundoff": 2.0**-11, "prepared": True, "persistent": True},
         dtype="float16", architectures=hopper.ARCHITECTURES, shows={"tensor": r"mbarrier\.arrive\.relaxed"},
     ),
@@ -211,7 +205,7 @@ PEERS = (
         "What a CPU can do without a library.", needs=frozenset({"host"}), role="peer",
     ),
     Variant(
-        "torch-fp32", None, None, peers.Convolution, "PyTorch and cuDNN, fp32, TF32 off.", "What a user gets who needs fp32.",
+        "torch-fp32", None, None, peers.Convolution, "PyTorch and cuDNN, fp32, TF32 off.", "What a user of fp32 gets.",
         needs=frozenset({"pytorch"}), role="peer", options={"precision": "fp32"},
     ),
     Variant(
@@ -237,12 +231,12 @@ PEERS = (
     ),
     Variant(
         "cublas", None, None, peers.Product, "The input unfolded to a matrix, 25 times as large, and cuBLAS; fp32, TF32 off.",
-        "The product runs near the peak; the matrix is written and read first.",
+        "The product runs near the peak, but the matrix is written and read first.",
         needs=frozenset({"pytorch"}), role="peer", options={"precision": "fp32"},
     ),
     Variant(
         "cublas-prepared", None, None, peers.Product, "The same, with the matrix ready in memory: unfolding is not timed.",
-        "The product with bias, ReLU and pool alone: not the whole layer, but what the unfolding costs.",
+        "Only the product with bias, ReLU and pool: its gain over `cublas` is the cost of unfolding.",
         needs=frozenset({"pytorch"}), role="peer", options={"precision": "fp32", "prepared": True},
     ),
 )  # fmt: skip
@@ -280,11 +274,11 @@ class ConvolutionLayer(Lab):
     def __init__(self) -> None:
         best = self.variant(self.best)
         self.sweeps = (
-            Sweep("without", "What is each optimisation worth in the best rung?", _without(best)),
+            Sweep("without", "What is each optimisation worth in the best kernel?", _without(best)),
             Sweep(
                 "split", "How many work-groups, how many work-items?",
                 tuple(best.at("split", name, **_split(*split)) for name, split in SPLITS.items()),
-                ("work-groups, at the published size", "work-items a group"),
+                ("work-groups, at the published size", "work-items per group"),
             ),
             Sweep(
                 "space", "Which global and local size?",
@@ -315,7 +309,7 @@ class ConvolutionLayer(Lab):
         out, roundoff = outputs["out"], float(variant.options.get("operand_roundoff", 0.0))
         over = error_over_bound(out, reference, plans.layer(case), roundoff)
         wrong = course_wrong(out, reference["out"])
-        return over, 1.0, f"largest error of an output, over its bound; by the course's check {wrong} are wrong"
+        return over, 1.0, f"largest error of an output, over its tolerance; by the course's check {wrong} are wrong"
 
     def work(self, case: Case) -> Work:
         """The convolution's multiply-adds, and each input, weight and output once."""
@@ -329,7 +323,7 @@ class ConvolutionLayer(Lab):
         given = 4 * prod(layer.x_shape) + weight
         if variant.plan in (tensor.Tensor, tensor.Columns, tensor.Window):
             assert variant.source is not None
-            parts = (int(dict(variant.source.knobs).get("PRODUCTS", 1)) + 1) // 2
+            parts = (int(variant.source.settings.get("PRODUCTS", 1)) + 1) // 2
             laid = given * parts // 2
             return layer.bytes - given + (laid if variant.options.get("prepared") else given + 2 * laid)
         if variant.plan in (plans.Gemm, plans.Vectors):
@@ -355,40 +349,6 @@ class ConvolutionLayer(Lab):
         if variant.plan is tensor.Window and layer.kernel > 11:
             return "not on this case: filters larger than 11x11, whose box of pixels leaves no room for weights"
         return None
-
-    def published_mapping(self, device: Device) -> Mapping[str, str | tuple[str, str]]:
-        best = self.best
-        split = {
-            f"{groups} work-groups x {items} work-items": f"{best}@split={groups}x{items}"
-            for groups, items in (name.split("x") for name in SPLITS)
-        }
-        halves = {
-            "get_global_id() for the tile start": (best, f"{best}@without=global number"),
-            "loop permutation (j,p,q outermost)": (best, f"{best}@without=permutation"),
-            "loop unrolling (i loop)": (best, f"{best}@without=unrolling"),
-            "loop fission (bias, ReLU, pool apart; no zero-initialised sub-tile)": (best, f"{best}@without=fission"),
-            "sub-tile aligned to 128 bytes (measured on the fused version)": ("aligned", "unrolled"),
-        }
-        ablation = {
-            f"{name}: {word}": pair[at] for name, pair in halves.items() for at, word in enumerate(("with", "without"))
-        }
-        return {**super().published_mapping(device), **split, **ablation, "best vs sequential": (best, "sequential")}
-
-    def summary(self, experiment: Measured) -> str:
-        from .story import summary
-
-        return summary(experiment)
-
-    @property
-    def pairs(self) -> Pairs:
-        from .story import PAIRS
-
-        return PAIRS
-
-    def demonstration(self, device: Device) -> "Table":
-        from .story import demonstration
-
-        return demonstration(device)
 
 
 def _case(name: str, scale: str) -> Case:
@@ -431,7 +391,7 @@ def forward(
     chosen = LAB.variant(variant) if variant else _quickest(device, case)
     why = LAB.skip_reason(chosen, case) or (None if device.backend in chosen.backends else f"not on {device.spec}")
     if why or chosen not in LAB.ladder:
-        raise UsageError(f"variant {chosen.name!r} cannot run this: {why or 'it is no rung of the ladder'}")
+        raise UsageError(f"variant {chosen.name!r} cannot run this: {why or 'it is not a step of the ladder'}")
     run = chosen.plan(device, chosen, case, {"x": x, "weight": weight, "bias": bias})
     run.reset()
     run.run()

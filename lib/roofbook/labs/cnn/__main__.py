@@ -61,7 +61,7 @@ def _run(given: argparse.Namespace) -> None:
     print(f"Rate:     {layer.flops / 1e9 / elapsed:.4g} GFLOP/s, of that call")
     if given.check:
         right = reference(layer, x, weight, bias)
-        print(f"Error:    {error_over_bound(out, right, layer):.3g} of the bound for fp32, at most")
+        print(f"Error:    {error_over_bound(out, right, layer):.3g} of the tolerance for fp32, at most")
         print(f"Course:   {course_wrong(out, right['out'])} of {out.size} outputs wrong by its check")
     print(f"Written:  {course.write_output(given.folder, out)}")
 

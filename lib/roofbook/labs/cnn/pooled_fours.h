@@ -1,10 +1,20 @@
 // As pooled.h. A thread has a pooled column of each of four groups, its three neighbours the others: they trade, so that each
-// gets the four columns of one group and writes them at once, 64 bytes of a row side by side.
+// gets the four columns of one group and writes them at once, 64 bytes of a row side by side. What a thread holds of a row:
+//
+//   thread % 4     0  1  2  3                                0  1  2  3
+//   four[0]        0  1  2  3    after a trade with          0  4  8 12
+//   four[1]        4  5  6  7    the neighbour 1 apart,      1  5  9 13
+//   four[2]        8  9 10 11    then with the one           2  6 10 14
+//   four[3]       12 13 14 15    2 apart                     3  7 11 15
+#pragma once
+#include "hopper.h"
+#include "layer.h"
+
 DEVICE void store_pooled(const float (&c)[128], int i0, int h0, int w0, const float *RESTRICT bias, float *RESTRICT out) {
-  const int lane = threadIdx.x % 128, group = lane % 4, column = w0 / 2 + 4 * group;
+  const int thread = threadIdx.x % 128, group = thread % 4, column = w0 / 2 + 4 * group;
 #pragma unroll
   for (int half = 0; half < 2; half++) {
-    const int filter = i0 + lane / 32 * 16 + lane % 32 / 4 + half * 8;
+    const int filter = SUM_ROW(i0, thread) + half * 8;
     const float added = filter < FILTERS ? bias[filter] : 0.0f;
 #pragma unroll
     for (int down = 0; down < 4; down++) {

@@ -1,23 +1,19 @@
 // Implicit matrix product on Hopper's tensor cores: a block owns 128 filters by 8 x 32 pixels, each of two warpgroups 64
-// filters of them. One thread lets the copy engine fetch boxes of weights and of shifted input straight into four stages of
-// shared memory; nothing is unrolled into a matrix. Bias, ReLU and pooling happen in registers.
+// filters of them. One thread lets TMA fetch boxes of weights and of shifted input straight into four stages of shared memory;
+// nothing is unrolled into a matrix. Bias, ReLU and pooling happen in registers.
 //
-// Knob ELEMENT:  f16 or bf16: what the operands are rounded to; sums are fp32
 // Knob PRODUCTS: 1  one product an operand pair
 //                3  operands split into two parts: low x high, high x low, then high x high: as exact as fp32
 // Knob BLOCKS:   1  every block fetches for itself
 //                2  two blocks of the same pixels form a cluster: each fetches half of the pixels for both
 //                4  two by two: also half of the weights for the block of the same filters
-// Knob CHANNELS: channels of the input
-// Knob FILTERS:  channels of the output
-// Knob HEIGHT:   rows of the convolution's output
-// Knob WIDTH:    columns of the convolution's output
-// Knob TAPS:     side of the filter
-#include "layer.k"
-#define TILE_I 128
-#define TILE_H 8
-#define TILE_W 32
-#define DEPTH 64
+#ifndef PRODUCTS
+#define PRODUCTS 1
+#endif
+#ifndef BLOCKS
+#define BLOCKS 1
+#endif
+#include "layer.h"
 #define STAGES 4
 #define PARTS ((PRODUCTS + 1) / 2)
 #define SLICES (PADDED_CHANNELS / DEPTH)
@@ -30,14 +26,10 @@
 #define SHARERS (BLOCKS == 4 ? 3 : BLOCKS)
 #if BLOCKS == 1
 #define CLUSTER
-#define MULTICAST ""
-#define MASK(operand) ""
 #else
 #define CLUSTER __cluster_dims__(2, 1, BLOCKS / 2)
-#define MULTICAST ".multicast::cluster"
-#define MASK(operand) ", %" #operand
+#define MULTICAST 1
 #endif
-#include "hopper.h"
 #include "operands.h"
 #include "pooled.h"
 
@@ -45,62 +37,59 @@ KERNEL_OF(384, 1) CLUSTER void tensor(const void *weight_map, const void *pixel_
                                       float *RESTRICT out) {
   extern __shared__ char whole[];
   __shared__ unsigned long long full[STAGES], empty[STAGES];
-  char *stages = (char *)(((unsigned long long)whole + 1023) / 1024 * 1024);
-  const int lane = threadIdx.x, rank = BLOCKS == 1 ? 0 : rank_in_cluster();
+  char *stages = aligned_for_swizzle(whole);
+  const int tid = threadIdx.x, rank = BLOCKS == 1 ? 0 : rank_in_cluster();
   const int filter_rank = rank % 2, pixel_rank = rank / 2;
   const int i0 = blockIdx.x * TILE_I, w0 = blockIdx.y * TILE_W, h0 = blockIdx.z * TILE_H;
-  if (lane == 0) {
-    for (int stage = 0; stage < STAGES; stage++) {
-      init_barrier(&full[stage], 1);
-      init_barrier(&empty[stage], 2 * SHARERS);
-    }
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  if (tid == 0) {
+    INIT_RING(full, empty, STAGES, 2 * SHARERS)
+    publish_barriers();
   }
   __syncthreads();
   sync_cluster();
-  if (lane < 128) {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
-    if (lane == 0) {
+  if (tid < 128) {
+    FEWER_REGISTERS(40);
+    if (tid == 0) {
       for (int step = 0; step < PRODUCTS * STEPS; step++) {
-        const int stage = step % STAGES, product = step / STEPS, tap = step % STEPS / SLICES;
+        const int stage = step % STAGES, pass = step / STEPS, tap = step % STEPS / SLICES;
         const int channel = step % SLICES * DEPTH;
-        const int weight_part = PRODUCTS == 3 && product == 0, pixel_part = PRODUCTS == 3 && product == 1;
+        const int weight_part = PRODUCTS == 3 && pass == 0, pixel_part = PRODUCTS == 3 && pass == 1;
         char *weights = stages + stage * STAGE_BYTES, *pixels = weights + WEIGHT_BYTES;
         wait_for(&empty[stage], step / STAGES % 2 ^ 1);
         expect_bytes(&full[stage], STAGE_BYTES);
-        copy_box_3d(weights + pixel_rank * (WEIGHT_BYTES / WEIGHT_SHARE), weight_map, &full[stage], channel,
+        tma_load_3d(weights + pixel_rank * (WEIGHT_BYTES / WEIGHT_SHARE), weight_map, &full[stage], channel,
                     i0 + pixel_rank * (TILE_I / WEIGHT_SHARE), weight_part * TAPS_2 + tap,
                     BLOCKS == 4 ? 5 << filter_rank : 1 << rank);
-        copy_box_4d(pixels + filter_rank * (PIXEL_BYTES / PIXEL_SHARE), pixel_map, &full[stage], channel, w0 + tap % TAPS,
+        tma_load_4d(pixels + filter_rank * (PIXEL_BYTES / PIXEL_SHARE), pixel_map, &full[stage], channel, w0 + tap % TAPS,
                     h0 + tap / TAPS + filter_rank * (TILE_H / PIXEL_SHARE), pixel_part, 3 << 2 * pixel_rank);
       }
     }
   } else {
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
-    const int group = lane / 128 - 1;
+    MORE_REGISTERS(232);
+    const int group = tid / 128 - 1;
     float c[128];
 #pragma unroll
     for (int k = 0; k < 128; k++) c[k] = 0.0f;
     for (int step = 0; step < PRODUCTS * STEPS; step++) {
       const int stage = step % STAGES;
       if (PRODUCTS == 3 && step == 2 * STEPS) {
-        matrix_wait_all();
+        wgmma_wait_all();
 #pragma unroll
         for (int k = 0; k < 128; k++) c[k] *= 1.0f / SPLIT_SCALE;
       }
       wait_for(&full[stage], step / STAGES % 2);
       const char *weights = stages + stage * STAGE_BYTES;
-      const unsigned long long a = tile_at(weights + group * (WEIGHT_BYTES / 2)), b = tile_at(weights + WEIGHT_BYTES);
-      matrix_begin();
+      const unsigned long long a = descriptor(weights + group * (WEIGHT_BYTES / 2)), b = descriptor(weights + WEIGHT_BYTES);
+      wgmma_begin();
 #pragma unroll
-      for (int k = 0; k < DEPTH / 16; k++) matrix_product(c, a + 2 * k, b + 2 * k);
-      matrix_commit();
+      for (int k = 0; k < DEPTH / 16; k++) product(c, along_lines(a, k), along_lines(b, k));
+      wgmma_commit();
       if (step > 0) {
-        matrix_wait_but_one();
-        if (lane % 128 < SHARERS) arrive_at(&empty[(step - 1) % STAGES], rank ^ lane % 128);
+        wgmma_wait_but_one();
+        if (tid % 128 < SHARERS) arrive_at(&empty[(step - 1) % STAGES], rank ^ tid % 128);
       }
     }
-    matrix_wait_all();
+    wgmma_wait_all();
     store_pooled(c, i0 + group * 64, h0, w0, bias, out);
   }
   sync_cluster();

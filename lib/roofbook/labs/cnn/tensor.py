@@ -1,4 +1,4 @@
-"""The tensor-core rungs: operands laid out for the copy engine, whose maps the driver encodes, then the matrix product."""
+"""The tensor-core rungs: operands laid out for TMA, whose maps the driver encodes, then the matrix product."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -23,7 +23,7 @@ class Tensor(Convolution):
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(device, variant, case, inputs)
-        one, knobs = self.layer, dict(self.source.knobs)
+        one, knobs = self.layer, self.source.settings
         parts = (int(knobs.get("PRODUCTS", 1)) + 1) // 2
         rows, columns = one.x_shape[1:]
         taps, channels = one.kernel**2, DEPTH * ceiling(one.channels, DEPTH)
@@ -46,7 +46,7 @@ class Tensor(Convolution):
     def blocks(self) -> int:
         """Of a cluster."""
         assert self.variant.source is not None
-        return int(dict(self.variant.source.knobs)["BLOCKS"])
+        return int(self.variant.source.settings["BLOCKS"])
 
     def filters_fetched(self) -> int:
         """Filters of which a block fetches the weights at once."""

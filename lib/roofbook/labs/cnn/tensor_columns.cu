@@ -4,23 +4,13 @@
 // when its last is done, where there are fewer of them than tiles; fetching runs ahead over the end of a tile.
 //
 // Knob STORES:   ONE  a thread writes one output at a time;  FOUR  four
-// Knob ELEMENT:  f16 or bf16: what the operands are rounded to; sums are fp32
-// Knob CHANNELS: channels of the input
-// Knob FILTERS:  channels of the output
-// Knob HEIGHT:   rows of the convolution's output
-// Knob WIDTH:    columns of the convolution's output
-// Knob TAPS:     side of the filter
-#include "layer.k"
+#ifndef STORES
+#define STORES ONE
+#endif
+#include "layer.h"
 #define ONE 1
 #define FOUR 4
-#define TILE_I 128
-#define TILE_H 8
-#define TILE_W 32
-#define DEPTH 64
-#define PARTS 1
-#define MULTICAST ".multicast::cluster"
-#define MASK(operand) ", %" #operand
-#include "hopper.h"
+#define MULTICAST 1
 #include "operands.h"
 #if STORES == FOUR
 #include "pooled_fours.h"
@@ -43,50 +33,44 @@ KERNEL_OF(384, 1) __cluster_dims__(2) void tensor(const void *weight_map, const 
   extern __shared__ char whole[];
   __shared__ unsigned long long weights_full[WEIGHT_STAGES], weights_empty[WEIGHT_STAGES];
   __shared__ unsigned long long pixels_full[PIXEL_STAGES], pixels_empty[PIXEL_STAGES];
-  char *pixels = (char *)(((unsigned long long)whole + 1023) / 1024 * 1024), *weights = pixels + PIXEL_STAGES * PIXEL_BYTES;
-  const int lane = threadIdx.x, rank = rank_in_cluster(), clusters = gridDim.x / 2;
-  if (lane == 0) {
-    for (int stage = 0; stage < WEIGHT_STAGES; stage++) {
-      init_barrier(&weights_full[stage], 1);
-      init_barrier(&weights_empty[stage], 4);
-    }
-    for (int stage = 0; stage < PIXEL_STAGES; stage++) {
-      init_barrier(&pixels_full[stage], 1);
-      init_barrier(&pixels_empty[stage], 2);
-    }
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  char *pixels = aligned_for_swizzle(whole), *weights = pixels + PIXEL_STAGES * PIXEL_BYTES;
+  const int tid = threadIdx.x, rank = rank_in_cluster(), clusters = gridDim.x / 2;
+  if (tid == 0) {
+    INIT_RING(weights_full, weights_empty, WEIGHT_STAGES, 4)
+    INIT_RING(pixels_full, pixels_empty, PIXEL_STAGES, 2)
+    publish_barriers();
   }
   __syncthreads();
   sync_cluster();
   int column = 0, step = 0;  // of all tiles: what says which stage comes next
-  if (lane < 128) {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
-    if (lane == 0 || lane == 32)
+  if (tid < 128) {
+    FEWER_REGISTERS(40);
+    if (tid == 0 || tid == 32)
       for (int tile = blockIdx.x / 2; tile < TILES_I * TILES_W * TILES_H; tile += clusters) {
         const int i0 = tile % TILES_I * TILE_I, w0 = tile / TILES_I % TILES_W * TILE_W;
         const int h0 = (tile / TILES_I / TILES_W * 2 + rank) * TILE_H;
         for (int own = 0; own < COLUMNS; own++) {
           const int channel = own / TAPS * DEPTH, q = own % TAPS;
-          if (lane == 0) {
+          if (tid == 0) {
             const int stage = column % PIXEL_STAGES;
             wait_for(&pixels_empty[stage], column / PIXEL_STAGES % 2 ^ 1);
             expect_bytes(&pixels_full[stage], PIXEL_BYTES);
-            copy_box_4d(pixels + stage * PIXEL_BYTES, pixel_map, &pixels_full[stage], channel, w0 + q, h0, 0, 1 << rank);
+            tma_load_4d(pixels + stage * PIXEL_BYTES, pixel_map, &pixels_full[stage], channel, w0 + q, h0, 0, 1 << rank);
             column++;
           } else {
             for (int p = 0; p < TAPS; p++, step++) {
               const int stage = step % WEIGHT_STAGES;
               wait_for(&weights_empty[stage], step / WEIGHT_STAGES % 2 ^ 1);
               expect_bytes(&weights_full[stage], WEIGHT_BYTES);
-              copy_box_3d(weights + stage * WEIGHT_BYTES + rank * (WEIGHT_BYTES / 2), weight_map, &weights_full[stage], channel,
+              tma_load_3d(weights + stage * WEIGHT_BYTES + rank * (WEIGHT_BYTES / 2), weight_map, &weights_full[stage], channel,
                           i0 + rank * (TILE_I / 2), p * TAPS + q, 3);
             }
           }
         }
       }
   } else {
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
-    const int group = lane / 128 - 1;
+    MORE_REGISTERS(232);
+    const int group = tid / 128 - 1;
     for (int tile = blockIdx.x / 2; tile < TILES_I * TILES_W * TILES_H; tile += clusters) {
       float c[128];
 #pragma unroll
@@ -96,22 +80,22 @@ KERNEL_OF(384, 1) __cluster_dims__(2) void tensor(const void *weight_map, const 
         for (int p = 0; p < TAPS; p++, step++) {
           const int stage = step % WEIGHT_STAGES;
           wait_for(&weights_full[stage], step / WEIGHT_STAGES % 2);
-          const unsigned long long a = tile_at(weights + stage * WEIGHT_BYTES + group * (WEIGHT_BYTES / 2));
-          const unsigned long long b = tile_at(pixels + column % PIXEL_STAGES * PIXEL_BYTES + p * PIXEL_ROW);
-          matrix_begin();
+          const unsigned long long a = descriptor(weights + stage * WEIGHT_BYTES + group * (WEIGHT_BYTES / 2));
+          const unsigned long long b = descriptor(pixels + column % PIXEL_STAGES * PIXEL_BYTES + p * PIXEL_ROW);
+          wgmma_begin();
 #pragma unroll
-          for (int k = 0; k < DEPTH / 16; k++) matrix_product(c, a + 2 * k, b + 2 * k);
-          matrix_commit();
+          for (int k = 0; k < DEPTH / 16; k++) product(c, along_lines(a, k), along_lines(b, k));
+          wgmma_commit();
           if (own + p > 0) {
-            matrix_wait_but_one();
-            if (lane % 128 < 2) arrive_at(&weights_empty[(step - 1) % WEIGHT_STAGES], lane % 128);
-            if (p == 0 && lane % 128 == 0) arrive_at(&pixels_empty[(column - 1) % PIXEL_STAGES], rank);
+            wgmma_wait_but_one();
+            if (tid % 128 < 2) arrive_at(&weights_empty[(step - 1) % WEIGHT_STAGES], tid % 128);
+            if (p == 0 && tid % 128 == 0) arrive_at(&pixels_empty[(column - 1) % PIXEL_STAGES], rank);
           }
         }
       }
-      matrix_wait_all();
-      if (lane % 128 < 2) arrive_at(&weights_empty[(step - 1) % WEIGHT_STAGES], lane % 128);
-      if (lane % 128 == 0) arrive_at(&pixels_empty[(column - 1) % PIXEL_STAGES], rank);
+      wgmma_wait_all();
+      if (tid % 128 < 2) arrive_at(&weights_empty[(step - 1) % WEIGHT_STAGES], tid % 128);
+      if (tid % 128 == 0) arrive_at(&pixels_empty[(column - 1) % PIXEL_STAGES], rank);
       store_pooled(c, tile % TILES_I * TILE_I + group * 64, (tile / TILES_I / TILES_W * 2 + rank) * TILE_H,
                    tile / TILES_I % TILES_W * TILE_W, bias, out);
     }

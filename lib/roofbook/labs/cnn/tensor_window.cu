@@ -3,29 +3,16 @@
 // tap reads it from an offset on. The box lies column by column in shared memory: eight rows of a column are the eight
 // lines of 128 bytes that the matrix product takes together, and the next eight begin a column further.
 //
-// Knob BARRIERS: FENCING  what a thread read and wrote comes before its arrival, for the cluster: a fence of the whole chip
-//                RELAXED  no order but the barrier's own: enough where the copy engine writes and matrix units read
-// Knob ELEMENT:  f16 or bf16: what the operands are rounded to; sums are fp32
-// Knob CHANNELS: channels of the input
-// Knob FILTERS:  channels of the output
-// Knob HEIGHT:   rows of the convolution's output
-// Knob WIDTH:    columns of the convolution's output
-// Knob TAPS:     side of the filter
-#include "layer.k"
-#define TILE_I 128
-#define TILE_H 8
-#define TILE_W 32
-#define DEPTH 64
-#define PARTS 1
-#define MULTICAST ".multicast::cluster"
-#define MASK(operand) ", %" #operand
-#include "hopper.h"
+//   column 0: row 0 | row 1 | ... | row BOX_H - 1    a row is a line of 128 bytes, the 64 channels of a pixel
+//   column 1: row 0 | row 1 | ...                    tap (p, q) begins q columns and p rows further
+#include "layer.h"
+#define MULTICAST 1
 #include "operands.h"
 #define SLICES (PADDED_CHANNELS / DEPTH)
 #define LINE (DEPTH * 2)
 #define BOX_H (TILE_H + TAPS - 1)
 #define BOX_BYTES (BOX_H * (TILE_W + TAPS - 1) * LINE)
-#define BOX_STRIDE ((BOX_BYTES + 1023) / 1024 * 1024)
+#define BOX_STRIDE ((BOX_BYTES + SWIZZLE_BLOCK - 1) / SWIZZLE_BLOCK * SWIZZLE_BLOCK)
 #define WEIGHT_BYTES (TILE_I * LINE)
 #define BOXES 2
 #define WEIGHT_STAGES ((STAGES_BYTES - BOXES * BOX_STRIDE) / WEIGHT_BYTES)
@@ -35,12 +22,13 @@
 #define TILES_H ((HEIGHT + 2 * TILE_H - 1) / (2 * TILE_H))
 
 // As in pooled_fours.h, but the sums' pixels go down eight rows of a column, then the next column: a thread holds a pooled row
-// of sixteen, trades a half with its neighbour, and both write four at once, 32 bytes side by side.
+// of sixteen, trades a half with its neighbour, and both write four at once, 32 bytes side by side. In the picture of hopper.h
+// column 8 j + r is pixel (row r, column j) of the tile: c[4 j], c[4 j + 1] and c[4 j + 4], c[4 j + 5] are a window.
 DEVICE void store_pooled(const float (&c)[128], int i0, int h0, int w0, const float *RESTRICT bias, float *RESTRICT out) {
-  const int lane = threadIdx.x % 128, odd = lane % 2, pooled_row = h0 / 2 + lane % 4 / 2 * 2;
+  const int thread = threadIdx.x % 128, odd = thread % 2, pooled_row = h0 / 2 + thread % 4 / 2 * 2;
 #pragma unroll
   for (int half = 0; half < 2; half++) {
-    const int filter = i0 + lane / 32 * 16 + lane % 32 / 4 + half * 8;
+    const int filter = SUM_ROW(i0, thread) + half * 8;
     const float added = filter < FILTERS ? bias[filter] : 0.0f;
     float own[16];
 #pragma unroll
@@ -81,49 +69,43 @@ KERNEL_OF(384, 1) __cluster_dims__(2) void tensor(const void *weight_map, const 
   extern __shared__ char whole[];
   __shared__ unsigned long long weights_full[WEIGHT_STAGES], weights_empty[WEIGHT_STAGES];
   __shared__ unsigned long long box_full[BOXES], box_empty[BOXES];
-  char *boxes = (char *)(((unsigned long long)whole + 1023) / 1024 * 1024), *weights = boxes + BOXES * BOX_STRIDE;
-  const int lane = threadIdx.x, rank = rank_in_cluster(), clusters = gridDim.x / 2;
-  if (lane == 0) {
-    for (int stage = 0; stage < WEIGHT_STAGES; stage++) {
-      init_barrier(&weights_full[stage], 1);
-      init_barrier(&weights_empty[stage], 4);
-    }
-    for (int stage = 0; stage < BOXES; stage++) {
-      init_barrier(&box_full[stage], 1);
-      init_barrier(&box_empty[stage], 2);
-    }
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  char *boxes = aligned_for_swizzle(whole), *weights = boxes + BOXES * BOX_STRIDE;
+  const int tid = threadIdx.x, rank = rank_in_cluster(), clusters = gridDim.x / 2;
+  if (tid == 0) {
+    INIT_RING(weights_full, weights_empty, WEIGHT_STAGES, 4)
+    INIT_RING(box_full, box_empty, BOXES, 2)
+    publish_barriers();
   }
   __syncthreads();
   sync_cluster();
   int slice = 0, step = 0;  // of all tiles: what says which stage comes next
-  if (lane < 128) {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
-    if (lane == 0 || lane == 32)
+  if (tid < 128) {
+    FEWER_REGISTERS(40);
+    if (tid == 0 || tid == 32)
       for (int tile = blockIdx.x / 2; tile < TILES_I * TILES_W * TILES_H; tile += clusters) {
         const int i0 = tile % TILES_I * TILE_I, w0 = tile / TILES_I % TILES_W * TILE_W;
         const int h0 = (tile / TILES_I / TILES_W * 2 + rank) * TILE_H;
         for (int channel = 0; channel < SLICES * DEPTH; channel += DEPTH) {
-          if (lane == 0) {
+          if (tid == 0) {
             const int stage = slice % BOXES;
             wait_for(&box_empty[stage], slice / BOXES % 2 ^ 1);
             expect_bytes(&box_full[stage], BOX_BYTES);
-            copy_box_3d(boxes + stage * BOX_STRIDE, pixel_map, &box_full[stage], channel, h0, w0, 1 << rank);
+            tma_load_3d(boxes + stage * BOX_STRIDE, pixel_map, &box_full[stage], channel, h0, w0, 1 << rank);
             slice++;
           } else {
             for (int tap = 0; tap < TAPS_2; tap++, step++) {
               const int stage = step % WEIGHT_STAGES;
               wait_for(&weights_empty[stage], step / WEIGHT_STAGES % 2 ^ 1);
               expect_bytes(&weights_full[stage], WEIGHT_BYTES);
-              copy_box_3d(weights + stage * WEIGHT_BYTES + rank * (WEIGHT_BYTES / 2), weight_map, &weights_full[stage], channel,
+              tma_load_3d(weights + stage * WEIGHT_BYTES + rank * (WEIGHT_BYTES / 2), weight_map, &weights_full[stage], channel,
                           i0 + rank * (TILE_I / 2), tap, 3);
             }
           }
         }
       }
   } else {
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
-    const int group = lane / 128 - 1;
+    MORE_REGISTERS(232);
+    const int group = tid / 128 - 1;
     for (int tile = blockIdx.x / 2; tile < TILES_I * TILES_W * TILES_H; tile += clusters) {
       float c[128];
 #pragma unroll
@@ -133,22 +115,22 @@ KERNEL_OF(384, 1) __cluster_dims__(2) void tensor(const void *weight_map, const 
         for (int tap = 0; tap < TAPS_2; tap++, step++) {
           const int stage = step % WEIGHT_STAGES, offset = (tap % TAPS * BOX_H + tap / TAPS) * LINE;
           wait_for(&weights_full[stage], step / WEIGHT_STAGES % 2);
-          const unsigned long long a = tile_at(weights + stage * WEIGHT_BYTES + group * (WEIGHT_BYTES / 2));
-          const unsigned long long b = tile_at(boxes + slice % BOXES * BOX_STRIDE + offset, BOX_H * LINE);
-          matrix_begin();
+          const unsigned long long a = descriptor(weights + stage * WEIGHT_BYTES + group * (WEIGHT_BYTES / 2));
+          const unsigned long long b = descriptor(boxes + slice % BOXES * BOX_STRIDE + offset, BOX_H * LINE);
+          wgmma_begin();
 #pragma unroll
-          for (int k = 0; k < DEPTH / 16; k++) matrix_product(c, a + 2 * k, b + 2 * k);
-          matrix_commit();
+          for (int k = 0; k < DEPTH / 16; k++) product(c, along_lines(a, k), along_lines(b, k));
+          wgmma_commit();
           if (own + tap > 0) {
-            matrix_wait_but_one();
-            if (lane % 128 < 2) arrive_at(&weights_empty[(step - 1) % WEIGHT_STAGES], lane % 128);
-            if (tap == 0 && lane % 128 == 0) arrive_at(&box_empty[(slice - 1) % BOXES], rank);
+            wgmma_wait_but_one();
+            if (tid % 128 < 2) arrive_at(&weights_empty[(step - 1) % WEIGHT_STAGES], tid % 128);
+            if (tap == 0 && tid % 128 == 0) arrive_at(&box_empty[(slice - 1) % BOXES], rank);
           }
         }
       }
-      matrix_wait_all();
-      if (lane % 128 < 2) arrive_at(&weights_empty[(step - 1) % WEIGHT_STAGES], lane % 128);
-      if (lane % 128 == 0) arrive_at(&box_empty[(slice - 1) % BOXES], rank);
+      wgmma_wait_all();
+      if (tid % 128 < 2) arrive_at(&weights_empty[(step - 1) % WEIGHT_STAGES], tid % 128);
+      if (tid % 128 == 0) arrive_at(&box_empty[(slice - 1) % BOXES], rank);
       store_pooled(c, tile % TILES_I * TILE_I + group * 64, (tile / TILES_I / TILES_W * 2 + rank) * TILE_H,
                    tile / TILES_I % TILES_W * TILE_W, bias, out);
     }

@@ -8,76 +8,70 @@ from dataclasses import asdict
 from itertools import product
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ...devices import hopper
 from ...devices.backends import CUDA
-from ...devices.contract import Device
 from ...peers import missing
-from ...spec.lab import Case, Lab, Measured, Pairs, Series, Sweep, Variant, Work
+from ...spec.lab import Case, Lab, Series, Sweep, Variant, Work
 from ...spec.source import Source
 from . import peers, plans, tensor
 from .initialise import Initialisation
-from .problem import PUBLISHED, PUBLISHED_CASES, check, inputs, named, reference
-
-if TYPE_CHECKING:
-    from ...report.html import Table
+from .problem import PUBLISHED, check, inputs, named, reference
 
 HERE = Path(__file__).parent
 CLUSTERS = frozenset({"wgmma", "clusters"})
 LAYER = {"DEPTH": 512, "FILTERS": 512, "SIZE": 32, "TAPS": 3}
 """The published layer: what a kernel's text shows; a plan sets the case's own."""
-ROWS = Source.of(
-    HERE / "dense.k", GRID="ROW_GROUPS", POOL="SEPARATE", UNROLL="ROLLED", INDEX="OWN", **LAYER,
-)  # fmt: skip
+ROWS = Source.of(HERE / "dense.k", **LAYER)
 PIXELS = ROWS.with_knobs(GRID="FILTER_GROUPS")
 UNROLLED = PIXELS.with_knobs(UNROLL="UNROLLED")
 SHARED = UNROLLED.with_knobs(INDEX="SHARED")
-STRIPS = Source.of(HERE / "strips.k", TOGETHER=8, PARTS=4, CHUNK=48, **LAYER)
-BOTH = Source.of(HERE / "both.k", PARTS=8, **LAYER)
+STRIPS = Source.of(HERE / "strips.k", **LAYER)
+BOTH = Source.of(HERE / "both.k", **LAYER)
 TENSOR = Source.of(HERE / "tensor.cu", **LAYER)
 WINDOW = Source.of(HERE / "tensor_window.cu", **LAYER)
 SPLIT_K = Source.of(HERE / "tensor_split_k.cu", **LAYER)
 POOL = Source.of(HERE / "pool.k", FILTERS=512, SIZE=32)
-LISTS = Source.of(HERE / "lists.k", LAYERS=128, STAGING="DIRECT", **LAYER)
+LISTS = Source.of(HERE / "lists.k", **LAYER)
 
 LADDER = (
     Variant(
         "sequential", None, Source.of(HERE / "sequential.k", **LAYER), plans.Sequential,
-        "One work-item does the whole layer, zeros and all.",
-        "The base: one core, eight of nine products by zero.",
+        "One work-item computes the whole layer, zeros included.",
+        "The baseline: one core, and eight of nine products are by zero.",
         frozenset({"cpu"}), options={"device": "host"}, dtype="int32",
     ),
     Variant(
         "row-groups", "sequential", ROWS, plans.Pooled,
-        "A group a row of a filter, a work-item a column; pooling is a second kernel.",
-        "Groups of 32 fill a quarter of a multiprocessor's places: too few to hide its memory.",
+        "One group per row of a filter's map, one work-item per column; pooling is a second kernel.",
+        "Groups of 32 give a quarter of the full occupancy: too few work-items to hide memory latency.",
         differs=("source", "plan", "options"), dtype="int32",
     ),
     Variant(
         "filter-groups", "row-groups", PIXELS, plans.Pooled,
-        "A group a filter, a work-item a pixel.",
-        "Groups of 1024 fill every place; each input that a group loads serves a whole map.",
+        "One group per filter, one work-item per pixel.",
+        "Groups of 1024 give full occupancy, and each input that a group loads serves a whole map.",
         dtype="int32",
     ),
     Variant(
         "atomic-pool", "filter-groups", PIXELS.with_knobs(POOL="ATOMIC"), plans.Pooled,
-        "Pooling inside the kernel, by atomic maximum: a failed attempt of the report.",
-        "Saves a map written and read again, costs four atomic operations an output: a millisecond or two more, it says.",
+        "Pooling inside the kernel by atomic maximum: a failed attempt of the report.",
+        "Saves writing and reading a map, costs four atomic operations per output: one or two milliseconds more, it says.",
         shows={"dense": r"red\.(global\.)?max|atom\.(global\.)?max"}, dtype="int32",
     ),
     Variant(
         "uncached", "filter-groups", PIXELS, plans.Pooled,
-        "Global loads pass the first cache by, as on the report's GPU before it set the architecture flag.",
-        "Every work-item of a group reads the same weight and its neighbours' inputs: the first cache serves most of them.",
+        "Global loads bypass the L1 cache, as on the report's GPU before it set the architecture flag.",
+        "Every work-item of a group reads the same weight and its neighbours' inputs: the L1 cache serves most of them.",
         frozenset({"ptxas"}), options={"build": ("--ptxas-options=-dlcm=cg",)}, differs=("options",), dtype="int32",
     ),
     Variant(
         "fast-math", "filter-groups", PIXELS, plans.Pooled,
         "Compiled for fast arithmetic.",
-        "Nothing: there is no floating point in it.",
+        "No effect: the kernel has no floating point.",
         options={"fast_math": True}, differs=("options",), dtype="int32",
     ),
     Variant(
@@ -89,81 +83,81 @@ LADDER = (
     Variant(
         "shared-index", "unrolled", SHARED, plans.Pooled,
         "The first work-item computes where the filter begins, for the whole group.",
-        "Compilers keep what is the same for a group in one place anyway; a barrier is new.",
+        "Compilers already compute group-uniform values once. The barrier is new.",
         shows={"dense": r"bar\.sync|barrier\.sync"}, dtype="int32",
     ),
     Variant(
         "lists", "filter-groups", LISTS, plans.Lists,
-        "The group turns 128 channels of its filter into sparse lists in local memory, and walks those.",
+        "The group turns 128 channels of its filter into sparse lists in local memory, then walks the lists.",
         "One product in nine is left: several times as fast.",
         differs=("source", "plan"), dtype="int32",
     ),
     Variant(
         "input-in-local", "lists", LISTS.with_knobs(STAGING="LOCAL_COPY"), plans.Lists,
-        "The input comes to local memory as well, a channel at a time: a failed attempt of the report.",
-        "With one product a pixel and channel there is nothing to share: two barriers a channel, slower.",
+        "The input is copied to local memory too, one channel at a time: a failed attempt of the report.",
+        "With one product per pixel and channel there is nothing to share. Two barriers per channel make it slower.",
         dtype="int32",
     ),
     Variant(
         "images", "lists", LISTS.with_knobs(STAGING="IMAGE_READS"), plans.Lists,
         "The input is an image, read through the texture units: a failed attempt of the report.",
-        "Texture units bring neighbours and their own cache; the input sits in a cache already.",
+        "Texture units have a cache of their own for neighbours, but a cache already holds the input.",
         needs=frozenset({"images"}), shows={"lists": r"tex\.2d"}, dtype="int32",
     ),
     Variant(
         "built-lists", "lists", Source.of(HERE / "built.k", **LAYER), plans.Built,
-        "Lists are built once by a kernel of its own; a work-item owns a window of the pool.",
-        "Each entry serves four products, pooling needs no memory, and no group looks for zeros again.",
+        "A separate kernel builds the lists once; each work-item owns a pooling window.",
+        "Each entry serves four products, pooling needs no memory, and no group searches for zeros again.",
         differs=("source", "plan"), dtype="int32",
     ),
     Variant(
         "strips", "built-lists", STRIPS, plans.Strips,
-        "Sixteen outputs of a work-item in registers; the input lies in local memory as bytes, eight filters use it.",
-        "An entry is read once for sixteen products, four inputs come in one word: arithmetic bounds it at last.",
+        "Sixteen outputs per work-item in registers; the input is in local memory as bytes, shared by eight filters.",
+        "An entry is read once for sixteen products, and one word loads four inputs: now arithmetic bounds it.",
         differs=("source", "plan"), shows={"strips": r"dp4a"}, dtype="int32",
     ),
     Variant(
         "both-sparse", "built-lists", BOTH, plans.Both,
-        "Inputs as lists too: only what is not zero on both sides is multiplied, and added to a map in local memory.",
-        "A fifth of the products is left. Each reads and writes memory, at places that do not lie side by side.",
+        "Inputs as lists too: only pairs of non-zeros are multiplied, and added to a map in local memory.",
+        "A fifth of the products is left. Each reads and writes memory at scattered addresses.",
         differs=("source", "plan"), dtype="int32",
     ),
     Variant(
         "tiles", "shared-index", Source.of(HERE / "tiles.k", **LAYER), plans.Tiles,
-        "Dense again, in fp32, and from registers: 32 filters by 8 x 16 outputs a group, 4 by 2 x 4 a work-item.",
-        "Nine times the products of the lists, without a single place to look up: each load serves four to eight.",
+        "Dense again, in fp32 and from registers: 32 filters by 8 x 16 outputs per group, 4 by 2 x 4 per work-item.",
+        "Nine times the products of the lists, but nothing to look up: each load serves four to eight products.",
         differs=("source", "plan"),
     ),
     Variant(
         "tensor-int8", "tiles", TENSOR, plans.Tensor,
         "Tensor cores: values as bytes, exact sums in int32; a tile of input in shared memory serves all taps.",
-        "Some twenty times the arithmetic of multiply-adds: then even nine times the products cost less than lists.",
+        "About twenty times the rate of multiply-adds: even nine times the products then cost less than lists.",
         frozenset({"mma"}), differs=("source", "plan"), dtype="int8", shows={"tensor": r"mma\.sync.*s8"},
     ),
     Variant(
         "tensor-prepared", "tensor-int8", TENSOR, plans.Tensor,
         "Input and weights are laid out beforehand, as a library's user would keep them.",
-        "What laying out costs: two launches, once through input and weights.",
+        "Shows the cost of the layout: two launches, one pass over input and weights.",
         frozenset({"mma"}), options={"prepared": True}, differs=("options",), dtype="int8",
     ),
     Variant(
         "tensor-window", "tensor-prepared", WINDOW, tensor.Window,
-        "Products of a warpgroup from shared memory; clusters of eight blocks fetch each weight once for all of them.",
-        "Two times: what bounds it is latency, and products and copies that nobody waits for hide it.",
+        "Warpgroup products from shared memory; clusters of eight blocks load each weight once for all of them.",
+        "Twice as fast: latency bounds it, and asynchronous products and copies hide latency.",
         CLUSTERS, options={"prepared": True, "build": ("-arch=sm_90a",)}, differs=("source", "plan", "options"),
         dtype="int8", architectures=hopper.ARCHITECTURES, shows={"tensor": r"wgmma\.mma_async.*s8"},
     ),
     Variant(
         "tensor-split-k", "tensor-window", SPLIT_K, tensor.SplitK,
-        "Two blocks share the products of a tile: all weights of each fit its shared memory; at the end they exchange sums.",
-        "No copy waits for a product, and clusters of two find a place on every multiprocessor.",
+        "Two blocks split the products of a tile, so each one's weights fit its shared memory; at the end they exchange sums.",
+        "No copy waits for a product, and clusters of two fit on every multiprocessor.",
         CLUSTERS, options={"prepared": True, "build": ("-arch=sm_90a",)}, differs=("source", "plan"),
         dtype="int8", architectures=hopper.ARCHITECTURES, shows={"tensor": r"wgmma\.mma_async.*m64n128k32.*s8"},
     ),
     Variant(
         "initialisation", "sequential", POOL, Initialisation,
         "No layer at all: a new process opens the device and runs one small kernel.",
-        "What a program pays before its first result, however fast its kernels are.",
+        "The time before a program's first result, however fast its kernels are.",
         role="probe", differs=("source", "plan", "options"), dtype="int32",
     ),
 )  # fmt: skip
@@ -174,8 +168,8 @@ PEERS = (
         needs=frozenset({"host"}), role="peer", options={"precision": "fp32", "channels_last": True},
     ),
     Variant(
-        "openmp", None, None, peers.OpenMP, "A page of C + OpenMP: lists of what is not zero, sums in registers, all cores.",
-        "What a CPU can do without a library that multiplies by zeros.", needs=frozenset({"host"}), role="peer",
+        "openmp", None, None, peers.OpenMP, "A page of C + OpenMP: lists of non-zeros, sums in registers, all cores.",
+        "What a CPU can do when it skips the zeros.", needs=frozenset({"host"}), role="peer",
     ),
     Variant(
         "torch-fp32", None, None, peers.Convolution, "PyTorch and cuDNN, fp32, TF32 off.", "All products, in fp32.",
@@ -194,7 +188,7 @@ PEERS = (
     ),
     Variant(
         "torch-bf16", None, None, peers.Convolution, "PyTorch and cuDNN, bf16, channels last.",
-        "Operands are exact, results are rounded to bf16, which holds any size.",
+        "Operands are exact, results are rounded to bf16, which has the range for any sum.",
         needs=frozenset({"pytorch"}), role="peer", dtype="bfloat16",
         options={"precision": "bf16", "channels_last": True, "result_roundoff": 2.0**-8},
     ),
@@ -206,7 +200,7 @@ PEERS = (
     ),
     Variant(
         "cublas", None, None, peers.Product, "The input unfolded to a matrix, 9 times as large, and cuBLAS; fp32, TF32 off.",
-        "All products, and the matrix written and read first.",
+        "All products, and the matrix is written and read first.",
         needs=frozenset({"pytorch"}), role="peer", options={"precision": "fp32"},
     ),
 )  # fmt: skip
@@ -237,7 +231,6 @@ class SparseConvolution(Lab):
     ladder = LADDER
     peers = PEERS
     parts = ("kernels", "pooling", "copies in", "copy out", "copies", "context", "first kernel")
-    published_cases = PUBLISHED_CASES
     other_sizes = (
         "any layer such as 64x64x32x32-k3, or 64x64x32x32-k3-w50-x80: 50 % of its weights and 80 % of its input zero"
     )
@@ -247,13 +240,13 @@ class SparseConvolution(Lab):
         self.sweeps = (
             Sweep("layers", "How many channels of lists at a time (TILING_FACTOR)?",
                   tuple(best.at("layers", layers, LISTS.with_knobs(LAYERS=layers)) for layers in (16, 32, 64, 128, 256))),
-            Sweep("together", "How many filters a group, from registers?",
+            Sweep("together", "How many filters per group, from registers?",
                   tuple(strips.at("together", many, STRIPS.with_knobs(TOGETHER=many)) for many in (1, 2, 4, 8))),
             Sweep("list parts", "How many work-items share a list, from registers?",
                   tuple(strips.at("list parts", many, STRIPS.with_knobs(PARTS=many)) for many in (1, 2, 4))),
             Sweep("chunk", "How many channels at a time, from registers?",
                   tuple(strips.at("chunk", many, STRIPS.with_knobs(CHUNK=many)) for many in (16, 32, 48, 64))),
-            Sweep("parts", "How many maps a filter, both sides sparse?",
+            Sweep("parts", "How many maps per filter, both sides sparse?",
                   tuple(both.at("parts", many, BOTH.with_knobs(PARTS=many)) for many in (1, 2, 4, 8, 16))),
         )  # fmt: skip
 
@@ -305,42 +298,6 @@ class SparseConvolution(Lab):
                    ("built-lists", "strips", "both-sparse"), (("both-sparse", "strips"), ("both-sparse", "built-lists"))),
         )  # fmt: skip
 
-    def published_mapping(self, device: Device) -> Mapping[str, str | tuple[str, str]]:
-        rows, groups, both = "grid one block per filter row", "grid one block per filter", "lists"
-        return {
-            "sequential CPU": "sequential",
-            "conv+ReLU kernel and pool kernel": both,
-            "both kernels, profiler": both,
-            "speedup over CPU": (both, "sequential"),
-            "host-device copies, profiler": both,
-            "2x2 max pool kernel": both,
-            "sparse filter lists in shared memory vs dense (at least)": (both, "filter-groups"),
-            f"{rows}: occupancy": "row-groups",
-            f"{groups}: occupancy": "filter-groups",
-            f"{rows}: speedup over CPU": ("row-groups", "sequential"),
-            f"{groups}: speedup over CPU": ("filter-groups", "sequential"),
-            "CUDA initialisation": "initialisation",
-        }
-
-    def published_part(self, variant: str, case: str, metric: str) -> str | None:
-        return {"host-device copies, profiler": "copies", "2x2 max pool kernel": "pooling"}.get(variant)
-
-    def published_fact(self, variant: str, case: str, metric: str) -> str | None:
-        return "occupancy" if metric == "occupancy" else None
-
-    def counted(self, experiment: Measured) -> Mapping[tuple[str, str, str], str]:
-        """The best TILING_FACTOR, and what atomic pooling takes longer: differences of times, not times."""
-        theirs, ours = next(iter(PUBLISHED_CASES.items()))
-        found = {}
-        if best := experiment.fastest_point("layers", ours):
-            found["TILING_FACTOR found best", theirs, "parameter"] = f"{best} layers"
-        with_atomics, without = (experiment.seconds(name, ours) for name in ("atomic-pool", "filter-groups"))
-        if with_atomics and without:
-            for end in ("low", "high"):
-                name = f"one kernel with atomic max pooling: extra time ({end} end)"
-                found[name, theirs, "time"] = f"{(with_atomics - without) * 1e3:.3g} ms"
-        return found
-
     def work(self, case: Case) -> Work:
         """The products of the weights that are not zero; each byte of the layer once."""
         layer, zeros = plans.layer(case), case.params["weight_zeros"]
@@ -350,7 +307,7 @@ class SparseConvolution(Lab):
     def traffic(self, case: Case, variant: Variant) -> float:
         """Input, weights and output once, in the type that is multiplied; what lies between launches is written and read."""
         layer, plan = plans.layer(case), variant.plan
-        knobs = dict(variant.source.knobs) if variant.source else {}
+        knobs = variant.source.settings if variant.source else {}
         x, weight, out = 2 * prod(layer.x_shape), 2 * prod(layer.weight_shape), 4 * prod(layer.out_shape)
         kept = self.work(case).flops / 2 / layer.size**2  # weights that are not zero
         between = 0.0
@@ -373,22 +330,6 @@ class SparseConvolution(Lab):
         precision = variant.options.get("precision")
         wide, narrow = (2 if precision in ("fp32", "tf32") else 1), (2 if precision in ("fp16", "bf16") else 1)
         return wide * (x + weight) + out / narrow + 2 * between
-
-    def summary(self, experiment: Measured) -> str:
-        from .story import summary
-
-        return summary(experiment)
-
-    @property
-    def pairs(self) -> Pairs:
-        from .story import PAIRS
-
-        return PAIRS
-
-    def demonstration(self, device: Device) -> "Table":
-        from .story import demonstration
-
-        return demonstration(device)
 
 
 def _case(name: str, scale: str) -> Case:

@@ -127,14 +127,14 @@ class Pooled(Convolution):
         assert variant.source is not None
         self.kernel_name = variant.source.path.stem
         super().__init__(device, variant, case, inputs)
-        self.atomic = dict(self.source.knobs).get("POOL") == "ATOMIC"
+        self.atomic = self.source.settings.get("POOL") == "ATOMIC"
         ending = Source.of(HERE / "pool.k", FILTERS=self.layer.filters, SIZE=self.layer.size)
         program = device.build(ending.render(device.backend))
         self.pool, self.clear = program.kernel("pool"), program.kernel("clear")
 
     def lay_out(self) -> tuple[int, ...]:
         one = self.layer
-        rows = self.variant.source is not None and dict(self.variant.source.knobs).get("GRID") == "ROW_GROUPS"
+        rows = self.variant.source is not None and self.variant.source.settings.get("GRID") == "ROW_GROUPS"
         self.group = (one.size,) if rows else (one.size**2,)
         return (one.filters * one.size**2,)
 
@@ -160,7 +160,7 @@ class Lists(Pooled):
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         assert variant.source is not None
-        layers, taps = int(dict(variant.source.knobs)["LAYERS"]), layer(case).kernel ** 2
+        layers, taps = int(variant.source.settings["LAYERS"]), layer(case).kernel ** 2
         needed = 4 * layers * (2 * taps + 1)
         if needed > device.local_bytes:
             raise Unsupported(
@@ -169,7 +169,7 @@ class Lists(Pooled):
         super().__init__(device, variant, case, inputs)
 
     def place(self, padded: np.ndarray) -> Buffer:
-        if dict(self.source.knobs)["STAGING"] == "IMAGE_READS":
+        if self.source.settings["STAGING"] == "IMAGE_READS":
             return self.device.image(padded.reshape(len(padded), -1))
         return super().place(padded)
 
@@ -218,7 +218,7 @@ class Both(Built):
 
     def lay_out(self) -> tuple[int, ...]:
         assert self.variant.source is not None
-        return (32 * self.layer.filters * int(dict(self.variant.source.knobs)["PARTS"]),)
+        return (32 * self.layer.filters * int(self.variant.source.settings["PARTS"]),)
 
     def submit(self) -> None:
         self.submit_build()
@@ -237,7 +237,7 @@ class Strips(Convolution):
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         must_fit_a_byte(inputs)
         super().__init__(device, variant, case, inputs)
-        one, knobs = self.layer, dict(self.source.knobs)
+        one, knobs = self.layer, self.source.settings
         chunk = int(knobs["CHUNK"])
         self.words = self.tiles * ceiling(one.depth, chunk) * chunk * (16 + one.kernel - 1) * 10
         self.slices = one.filters * ceiling(one.depth, chunk)
@@ -248,7 +248,7 @@ class Strips(Convolution):
 
     def lay_out(self) -> tuple[int, ...]:
         assert self.variant.source is not None
-        knobs = dict(self.variant.source.knobs)
+        knobs = self.variant.source.settings
         together = int(knobs["TOGETHER"])
         items = 32 * together * int(knobs["PARTS"])
         needed = max(int(knobs["CHUNK"]) * (16 + self.layer.kernel - 1) * 40, 2048 * together)

@@ -2,12 +2,8 @@
 // of the input, border included, comes to shared memory once and serves all taps; weights come straight to registers, laid out
 // as the tensor cores want them, two products ahead. Four parts of the block, of four warps each, take every fourth tap, and add up
 // at the end.
-//
-// Knob DEPTH:   channels of the input
-// Knob FILTERS: filters
-// Knob SIZE:    side of the map
-// Knob TAPS:    side of a filter
-#include "layer.k"
+#include "layer.h"
+#include "mma.h"
 #define TILE_I 32
 #define TILE_H 4
 #define TILE_W 32
@@ -31,13 +27,13 @@
 // x (channel, row, column) -> pixels (row, column, channel) as bytes, filled up with zeros; a block turns 32 columns of 64 channels.
 KERNEL_OF(256, 4) void to_pixels(const short *RESTRICT x, unsigned int *RESTRICT pixels) {
   __shared__ short tile[SLICE][34];
-  const int lane = threadIdx.x, row = blockIdx.y, first = blockIdx.z * SLICE, w0 = blockIdx.x * 32;
-  for (int k = lane; k < SLICE * 32; k += 256) {
+  const int tid = threadIdx.x, row = blockIdx.y, first = blockIdx.z * SLICE, w0 = blockIdx.x * 32;
+  for (int k = tid; k < SLICE * 32; k += 256) {
     const int j = first + k / 32, column = w0 + k % 32;
     tile[k / 32][k % 32] = j < DEPTH && row < X_ROW && column < X_ROW ? x[X_AT(j, row, column)] : 0;
   }
   __syncthreads();
-  for (int k = lane; k < 32 * SLICE / 4; k += 256) {
+  for (int k = tid; k < 32 * SLICE / 4; k += 256) {
     const int column = k / (SLICE / 4), j = k % (SLICE / 4) * 4;
     if (w0 + column < COLUMNS) {
       unsigned int word = 0;
@@ -47,8 +43,19 @@ KERNEL_OF(256, 4) void to_pixels(const short *RESTRICT x, unsigned int *RESTRICT
   }
 }
 
-// weight (filter, channel, tap) -> packed (tile of filters, slice, tap, upper or lower 16 filters, half of the slice, lane, word):
-// each lane of a warp finds its four words of a product side by side. A block turns a slice of a filter.
+// Which channels the words of a product are is free, as long as both operands agree (picture in mma.h). Here MEMBER(lane) = n takes
+// the 16 channels from 16 n on, so that one load of 16 bytes serves two products of 32 channels:
+//
+//   of the 64 channels of a slice:   n = 0           n = 1           n = 2           n = 3
+//   words                            0  1 | 2  3     4  5 | 6  7     8  9 |10 11    12 13 |14 15
+//   product                          first second    first second    first second    first second
+//
+#define MEMBER_WITH(word) (word / 4)
+#define PRODUCT_WITH(word) (word / 2 % 2)
+#define RIGHT_WITH(word) (word % 2)
+
+// weight (filter, channel, tap) -> packed (tile of filters, slice, tap, upper or lower 16 filters, product, lane, word):
+// each lane of a warp finds its four words a[0] to a[3] side by side. A block turns a slice of a filter.
 KERNEL_OF(128, 4) void to_taps(const short *RESTRICT weight, unsigned int *RESTRICT packed) {
   __shared__ short tile[SLICE * TAPS_2];
   const int i = blockIdx.x, slice = blockIdx.y, first = slice * SLICE;
@@ -61,8 +68,8 @@ KERNEL_OF(128, 4) void to_taps(const short *RESTRICT weight, unsigned int *RESTR
     const int tap = k / (SLICE / 4), place = k % (SLICE / 4), within = i % TILE_I;
     unsigned int word = 0;
     for (int b = 0; b < 4; b++) word |= (tile[(place * 4 + b) * TAPS_2 + tap] & 255u) << 8 * b;
-    const int lane = within % 8 * 4 + place / 4, block = (i / TILE_I * SLICES + slice) * TAPS_2 + tap;
-    packed[(((block * 2 + within / 16) * 2 + place / 2 % 2) * 32 + lane) * 4 + place % 2 * 2 + within / 8 % 2] = word;
+    const int lane = within % 8 * 4 + MEMBER_WITH(place), block = (i / TILE_I * SLICES + slice) * TAPS_2 + tap;
+    packed[(((block * 2 + within / 16) * 2 + PRODUCT_WITH(place)) * 32 + lane) * 4 + RIGHT_WITH(place) * 2 + within / 8 % 2] = word;
   }
 }
 
@@ -114,7 +121,8 @@ KERNEL_OF(ITEMS, 1) void tensor(const char *RESTRICT pixels, const uint4 *RESTRI
       __syncthreads();
       for (; step < (stage + slice + 1) * TAPS_2 && step < STEPS; step += PARTS) {
         const int tap = step - (stage + slice) * TAPS_2;
-        const char *own = staged + ((h + tap / TAPS) * LINE + w + tap % TAPS + lane / 4) * PIXEL_BYTES + slice * SLICE + lane % 4 * 16;
+        const char *own = staged + ((h + tap / TAPS) * LINE + w + tap % TAPS + GROUP(lane)) * PIXEL_BYTES + slice * SLICE +
+                          MEMBER(lane) * 16;
         uint4 a[4], b[4];
 #pragma unroll
         for (int k = 0; k < 4; k++) a[k] = next[0][k];
@@ -152,8 +160,8 @@ KERNEL_OF(ITEMS, 1) void tensor(const char *RESTRICT pixels, const uint4 *RESTRI
       const int m = k / 4, across = k / 2 % 2, pair = k % 2 * 2;
       const int upper = LARGER(c[m][across][pair], c[m][across][pair + 1]);
       const int lower = LARGER(c[m][across + 2][pair], c[m][across + 2][pair + 1]);
-      const int i = blockIdx.y * TILE_I + m * 16 + pair * 4 + lane / 4;
-      const int row = (h0 + h) / 2, column = (w0 + w + across * 8) / 2 + lane % 4;
+      const int i = blockIdx.y * TILE_I + m * 16 + pair * 4 + GROUP(lane);
+      const int row = (h0 + h) / 2, column = (w0 + w + across * 8) / 2 + MEMBER(lane);
       if (i < FILTERS && row < SIZE / 2 && column < SIZE / 2) out[OUT_AT(i, row, column)] = LARGER(LARGER(upper, lower), 0);
     }
   }

@@ -1,4 +1,4 @@
-"""The rungs on Hopper's own tensor instructions: operands laid out for the copy engine, then one kernel in clusters."""
+"""The rungs on Hopper's own tensor instructions: operands laid out for TMA, then one kernel in clusters."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -49,7 +49,7 @@ class Boxes(Convolution):
         """What tells the kernel where the weights are."""
 
     def map(self, buffer: Buffer, sizes: tuple[int, int], box: tuple[int, int, int]) -> Buffer:
-        """Channels by `sizes` to the copy engine, which takes two channels for one value, and what it fetches at once."""
+        """Channels by `sizes` to TMA, which takes two channels for one value, and what it fetches at once."""
         described = tensor_map(buffer, (self.slices * SLICE // 2, *sizes), box, True)
         self.buffers.append(on_device := self.device.upload(np.frombuffer(described, np.uint8)))
         return on_device

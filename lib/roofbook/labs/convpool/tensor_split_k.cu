@@ -2,20 +2,13 @@
 // outputs and one half of the steps, a slice of the channels at a tap each: few enough that shared memory has room for all their
 // weights, and no copy waits for a product. Two blocks form a cluster; each sends the other the sums of half of the rows, and
 // finishes its own half.
-//
-// Knob DEPTH:   channels of the input
-// Knob FILTERS: filters
-// Knob SIZE:    side of the map
-// Knob TAPS:    side of a filter
-#include "layer.k"
+#include "layer.h"
 #define TILE_I 64
 #define TILE_H 16
 #define TILE_W 8
 #define SLICE 128
 #define HALVES 2
 #define BARRIERS RELAXED
-#define MULTICAST ""
-#define MASK(operand) ""
 #include "hopper.h"
 #define TAPS_2 (TAPS * TAPS)
 #define SLICES ((DEPTH + SLICE - 1) / SLICE)
@@ -24,7 +17,7 @@
 #define MOST_SLICES (SLICES - STEPS / HALVES / TAPS_2)
 #define SIDE_W (TILE_W + TAPS - 1)
 #define BOX_BYTES ((TILE_H + TAPS - 1) * SIDE_W * SLICE)
-#define BOX_STRIDE ((BOX_BYTES + 1023) / 1024 * 1024)
+#define BOX_STRIDE ((BOX_BYTES + SWIZZLE_BLOCK - 1) / SWIZZLE_BLOCK * SWIZZLE_BLOCK)
 #define BOXES (MOST_SLICES < 2 ? MOST_SLICES : 2)
 #define WEIGHT_BYTES (TILE_I * SLICE)
 #define SUMS (TILE_H * TILE_W / 2)
@@ -33,10 +26,10 @@
 #define TILES_THAT_FIT ((SHARED_BYTES - BOXES * BOX_STRIDE - SENT * 128 * 4) / WEIGHT_BYTES)
 #define STAGES (MOST_STEPS < TILES_THAT_FIT ? MOST_STEPS : TILES_THAT_FIT)
 #define TILES_ACROSS ((SIZE + TILE_W - 1) / TILE_W)
-#include "bytes.h"
+#include "bytes.inc"
 
-// weight (filter, channel, tap) -> taps (64 filters, slice, tap, filter, channel) as bytes, filled up with zeros: tiles as the
-// matrix products want them in shared memory, swizzled. A block turns a slice of a filter.
+// weight (filter, channel, tap) -> taps (64 filters, slice, tap, filter, channel) as bytes, filled up with zeros: tiles as wgmma wants
+// them in shared memory, a filter a line of 128 bytes, swizzled here since tma_load_bytes does not. A block turns a slice of a filter.
 KERNEL_OF(128, 4) void to_taps(const short *RESTRICT weight, unsigned int *RESTRICT taps) {
   __shared__ short tile[SLICE * TAPS_2];
   const int i = blockIdx.x, first = blockIdx.y * SLICE, line = i % TILE_I;
@@ -49,14 +42,9 @@ KERNEL_OF(128, 4) void to_taps(const short *RESTRICT weight, unsigned int *RESTR
     const int tap = k / (SLICE / 4), j = k % (SLICE / 4) * 4;
     unsigned int word = 0;
     for (int b = 0; b < 4; b++) word |= (tile[(j + b) * TAPS_2 + tap] & 255u) << 8 * b;
-    const int at = ((i / TILE_I * SLICES + blockIdx.y) * TAPS_2 + tap) * WEIGHT_BYTES + line * SLICE + ((j / 16 ^ line % 8) * 16 + j % 16);
+    const int at = ((i / TILE_I * SLICES + blockIdx.y) * TAPS_2 + tap) * WEIGHT_BYTES + line * SLICE + swizzled_128b(line, j);
     taps[at / 4] = word;
   }
-}
-
-DEVICE void copy_bytes(void *to, const void *from, int bytes, unsigned long long *barrier) {
-  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(address(to)),
-               "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"(address(barrier)) : "memory");
 }
 
 DEVICE void arrive_in_cluster() { asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory"); }
@@ -70,9 +58,6 @@ DEVICE void send(int4 *shared, int rank, int a, int b, int c, int d) {
       : "memory");
 }
 
-#define R4(i) "+r"(c[i]), "+r"(c[i + 1]), "+r"(c[i + 2]), "+r"(c[i + 3])
-#define R16(i) R4(i), R4(i + 4), R4(i + 8), R4(i + 12)
-
 // c (64 x 128, int32, spread over a warpgroup) += a (64 x 32) b (128 x 32) transposed; a and b lie in shared memory.
 DEVICE void product(int (&c)[SUMS], unsigned long long a, unsigned long long b) {
   asm volatile(
@@ -80,33 +65,35 @@ DEVICE void product(int (&c)[SUMS], unsigned long long a, unsigned long long b) 
       "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31,"
       "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47,%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,"
       "%61,%62,%63}, %64, %65, 1;"
-      : R16(0), R16(16), R16(32), R16(48)
+      : SUMS_16(IN_INTS, 0), SUMS_16(IN_INTS, 16), SUMS_16(IN_INTS, 32), SUMS_16(IN_INTS, 48)
       : "l"(a), "l"(b));
 }
 
+// Of the sums (picture in hopper.h) a row is a filter, and column 8 j + n is pixel (row j, column n) of the tile:
+//
+//   thread's c    row 0: c[0] c[1] | row 1: c[4] c[5] | ...  | row 15: c[60] c[61]    of filter i
+//                        c[2] c[3] |        c[6] c[7] | ...  |         c[62] c[63]    of filter i + 8
+//                 `-------- block 0 finishes rows 0 to 7, block 1 rows 8 to 15 ------'
+//
+// so that c[0], c[1], c[4] and c[5] are a window of the pool. A block sends the SENT sums of the other's rows, four in a store, thread
+// to thread: received[n * 128 + tid] are c[4 n] to c[4 n + 3] of the half that this block finishes.
 KERNEL_OF(160, 1) __cluster_dims__(HALVES) void tensor(const char *RESTRICT taps, const void *pixel_map, int *RESTRICT out) {
   extern __shared__ char whole[];
   __shared__ unsigned long long weights_full[STAGES], weights_empty[STAGES], box_full[BOXES], box_empty[BOXES];
-  char *weights = (char *)(((unsigned long long)whole + 1023) / 1024 * 1024), *boxes = weights + STAGES * WEIGHT_BYTES;
+  char *weights = aligned_for_swizzle(whole), *boxes = weights + STAGES * WEIGHT_BYTES;
   int4 *received = (int4 *)(boxes + BOXES * BOX_STRIDE);
-  const int lane = threadIdx.x, rank = rank_in_cluster(), place = blockIdx.x / HALVES;
+  const int tid = threadIdx.x, rank = rank_in_cluster(), place = blockIdx.x / HALVES;
   const int h0 = place / TILES_ACROSS * TILE_H, w0 = place % TILES_ACROSS * TILE_W;
   const int first = rank * STEPS / HALVES, steps = (rank + 1) * STEPS / HALVES - first, first_slice = first / TAPS_2;
-  if (lane == 128) {
-    for (int stage = 0; stage < BOXES; stage++) {
-      init_barrier(&box_full[stage], 1);
-      init_barrier(&box_empty[stage], 1);
-    }
-    for (int stage = 0; stage < STAGES; stage++) {
-      init_barrier(&weights_full[stage], 1);
-      init_barrier(&weights_empty[stage], 1);
-    }
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  if (tid == 128) {
+    INIT_RING(box_full, box_empty, BOXES, 1)
+    INIT_RING(weights_full, weights_empty, STAGES, 1)
+    publish_barriers();
   }
   __syncthreads();
   arrive_in_cluster();
-  if (lane >= 128) {
-    if (lane == 128) {
+  if (tid >= 128) {
+    if (tid == 128) {
       const char *from = taps + (blockIdx.y * STEPS + first) * WEIGHT_BYTES;
       for (int step = 0; step < steps; step++) {
         const int slice = (first + step) / TAPS_2 - first_slice, tap = (first + step) % TAPS_2, stage = step % STAGES;
@@ -114,11 +101,11 @@ KERNEL_OF(160, 1) __cluster_dims__(HALVES) void tensor(const char *RESTRICT taps
           const int box = slice % BOXES;
           if (slice >= BOXES) wait_for(&box_empty[box], (slice / BOXES - 1) % 2);
           expect_bytes(&box_full[box], BOX_BYTES);
-          copy_box_3d(boxes + box * BOX_STRIDE, pixel_map, &box_full[box], (first_slice + slice) * SLICE / 2, w0, h0, 0);
+          tma_load_3d(boxes + box * BOX_STRIDE, pixel_map, &box_full[box], (first_slice + slice) * SLICE / 2, w0, h0, 0);
         }
         if (step >= STAGES) wait_for(&weights_empty[stage], (step / STAGES - 1) % 2);
         expect_bytes(&weights_full[stage], WEIGHT_BYTES);
-        copy_bytes(weights + stage * WEIGHT_BYTES, from + step * WEIGHT_BYTES, WEIGHT_BYTES, &weights_full[stage]);
+        tma_load_bytes(weights + stage * WEIGHT_BYTES, from + step * WEIGHT_BYTES, WEIGHT_BYTES, &weights_full[stage]);
       }
     }
     __syncwarp();
@@ -131,34 +118,34 @@ KERNEL_OF(160, 1) __cluster_dims__(HALVES) void tensor(const char *RESTRICT taps
       if (step == 0 || tap == 0) wait_for(&box_full[slice % BOXES], slice / BOXES % 2);
       wait_for(&weights_full[stage], step / STAGES % 2);
       const char *box = boxes + slice % BOXES * BOX_STRIDE + (tap / TAPS * SIDE_W + tap % TAPS) * SLICE;
-      const unsigned long long a = tile_at(weights + stage * WEIGHT_BYTES), b = tile_at(box, SIDE_W * SLICE);
-      matrix_begin();
+      const unsigned long long a = descriptor(weights + stage * WEIGHT_BYTES), b = descriptor(box, SIDE_W * SLICE);
+      wgmma_begin();
 #pragma unroll
-      for (int k = 0; k < SLICE / 32; k++) product(c, a + 2 * k, b + 2 * k);
-      matrix_commit();
+      for (int k = 0; k < SLICE / 32; k++) product(c, along_lines(a, k), along_lines(b, k));
+      wgmma_commit();
       if (step > 0) {
-        matrix_wait_but_one();
-        if (lane == 0 && step - 1 + STAGES < steps) arrive_at(&weights_empty[(step - 1) % STAGES], rank);
-        if (lane == 0 && tap == 0) arrive_at(&box_empty[(slice - 1) % BOXES], rank);
+        wgmma_wait_but_one();
+        if (tid == 0 && step - 1 + STAGES < steps) arrive_at(&weights_empty[(step - 1) % STAGES], rank);
+        if (tid == 0 && tap == 0) arrive_at(&box_empty[(slice - 1) % BOXES], rank);
       }
     }
-    matrix_wait_all();
+    wgmma_wait_all();
     wait_for_cluster();
 #pragma unroll
     for (int k = 0; k < SENT; k += 4) {
       const int r = rank == 0, *theirs = c + k;
-      send(received + k / 4 * 128 + lane, rank ^ 1, r ? theirs[SENT] : theirs[0], r ? theirs[SENT + 1] : theirs[1],
+      send(received + k / 4 * 128 + tid, rank ^ 1, r ? theirs[SENT] : theirs[0], r ? theirs[SENT + 1] : theirs[1],
            r ? theirs[SENT + 2] : theirs[2], r ? theirs[SENT + 3] : theirs[3]);
     }
     sync_cluster();
-    const int column = w0 / 2 + lane % 4;
+    const int column = w0 / 2 + tid % 4;
 #pragma unroll
     for (int k = 0; k < SENT; k += 8) {
-      const int4 upper = received[k / 4 * 128 + lane], lower = received[(k / 4 + 1) * 128 + lane];
+      const int4 upper = received[k / 4 * 128 + tid], lower = received[(k / 4 + 1) * 128 + tid];
       int own[8];
 #pragma unroll
       for (int n = 0; n < 8; n++) own[n] = rank == 0 ? c[k + n] : c[SENT + k + n];
-      const int i = blockIdx.y * TILE_I + lane / 32 * 16 + lane % 32 / 4, row = h0 / 2 + rank * (TILE_H / 4) + k / 8;
+      const int i = SUM_ROW(blockIdx.y * TILE_I, tid), row = h0 / 2 + rank * (TILE_H / 4) + k / 8;
       const int left = LARGER(LARGER(own[0] + upper.x, own[1] + upper.y), LARGER(own[4] + lower.x, own[5] + lower.y));
       const int right = LARGER(LARGER(own[2] + upper.z, own[3] + upper.w), LARGER(own[6] + lower.z, own[7] + lower.w));
       if (row < SIZE / 2 && column < SIZE / 2) {

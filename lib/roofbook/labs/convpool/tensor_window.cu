@@ -3,19 +3,13 @@
 // block fetches of the input is a box of 128 channels with rows and columns enough for all taps; a tap reads it from an offset
 // on, the eight pixels of a row being the eight lines of 128 bytes that the matrix product takes together. A thread's sums are
 // whole windows of the pool.
-//
-// Knob DEPTH:   channels of the input
-// Knob FILTERS: filters
-// Knob SIZE:    side of the map
-// Knob TAPS:    side of a filter
-#include "layer.k"
+#include "layer.h"
 #define TILE_I 64
 #define TILE 8
 #define SLICE 128
 #define BLOCKS 8
 #define BARRIERS RELAXED
-#define MULTICAST ".multicast::cluster"
-#define MASK(operand) ", %" #operand
+#define MULTICAST 1
 #include "hopper.h"
 #define TAPS_2 (TAPS * TAPS)
 #define SLICES ((DEPTH + SLICE - 1) / SLICE)
@@ -23,13 +17,13 @@
 #define SIDE (TILE + TAPS - 1)
 #define PADDED_FILTERS ((FILTERS + TILE_I - 1) / TILE_I * TILE_I)
 #define BOX_BYTES (SIDE * SIDE * SLICE)
-#define BOX_STRIDE ((BOX_BYTES + 1023) / 1024 * 1024)
+#define BOX_STRIDE ((BOX_BYTES + SWIZZLE_BLOCK - 1) / SWIZZLE_BLOCK * SWIZZLE_BLOCK)
 #define WEIGHT_BYTES (TILE_I * SLICE)
 #define SHARED_BYTES 230400
 #define BOXES_THAT_FIT ((SHARED_BYTES - BLOCKS * WEIGHT_BYTES) / BOX_STRIDE)
 #define BOXES (SLICES < BOXES_THAT_FIT ? SLICES : BOXES_THAT_FIT)
 #define TILES_ACROSS ((SIZE + TILE - 1) / TILE)
-#include "bytes.h"
+#include "bytes.inc"
 
 // weight (filter, channel, tap) -> taps (tap, filter, channel) as bytes, filled up with zeros; a block turns a slice of a filter.
 KERNEL_OF(128, 4) void to_taps(const short *RESTRICT weight, unsigned int *RESTRICT taps) {
@@ -48,80 +42,77 @@ KERNEL_OF(128, 4) void to_taps(const short *RESTRICT weight, unsigned int *RESTR
   }
 }
 
-#define R4(i) "+r"(c[i]), "+r"(c[i + 1]), "+r"(c[i + 2]), "+r"(c[i + 3])
-
 // c (64 x 64, int32, spread over a warpgroup) += a (64 x 32) b (64 x 32) transposed; a and b lie in shared memory.
 DEVICE void product(int (&c)[32], unsigned long long a, unsigned long long b) {
   asm volatile(
       "wgmma.mma_async.sync.aligned.m64n64k32.s32.s8.s8 {"
       "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}, "
       "%32, %33, 1;"
-      : R4(0), R4(4), R4(8), R4(12), R4(16), R4(20), R4(24), R4(28)
+      : SUMS_16(IN_INTS, 0), SUMS_16(IN_INTS, 16)
       : "l"(a), "l"(b));
 }
 
+// Of the sums (picture in hopper.h) a row is a filter, and column 8 j + n is pixel (row j, column n) of the tile, so that
+// c[8 r], c[8 r + 1], c[8 r + 4] and c[8 r + 5] are a window of the pool, two further on that of the filter eight further down.
 KERNEL_OF(192, 1) __cluster_dims__(BLOCKS) void tensor(const void *weight_map, const void *pixel_map, int *RESTRICT out) {
   extern __shared__ char whole[];
   __shared__ unsigned long long weights_full[BLOCKS], own_empty, box_full[BOXES], box_empty[BOXES];
-  char *weights = (char *)(((unsigned long long)whole + 1023) / 1024 * 1024), *boxes = weights + BLOCKS * WEIGHT_BYTES;
-  const int lane = threadIdx.x, rank = rank_in_cluster(), i0 = blockIdx.y * TILE_I;
+  char *weights = aligned_for_swizzle(whole), *boxes = weights + BLOCKS * WEIGHT_BYTES;
+  const int tid = threadIdx.x, rank = rank_in_cluster(), i0 = blockIdx.y * TILE_I;
   const int h0 = blockIdx.x / TILES_ACROSS * TILE, w0 = blockIdx.x % TILES_ACROSS * TILE;
-  if (lane == 0) {
+  if (tid == 0) {
     for (int stage = 0; stage < BLOCKS; stage++) {
       init_barrier(&weights_full[stage], 1);
       if (stage < STEPS) expect_bytes(&weights_full[stage], WEIGHT_BYTES);
     }
     init_barrier(&own_empty, BLOCKS);
-    for (int stage = 0; stage < BOXES; stage++) {
-      init_barrier(&box_full[stage], 1);
-      init_barrier(&box_empty[stage], 1);
-    }
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    INIT_RING(box_full, box_empty, BOXES, 1)
+    publish_barriers();
   }
   __syncthreads();
   sync_cluster();
-  if (lane == 128) {
+  if (tid == 128) {
     for (int step = rank; step < STEPS; step += BLOCKS) {
       if (step >= BLOCKS) wait_for(&own_empty, (step / BLOCKS - 1) % 2);
-      copy_box_3d(weights + rank * WEIGHT_BYTES, weight_map, &weights_full[rank], step / TAPS_2 * SLICE / 2, i0, step % TAPS_2,
+      tma_load_3d(weights + rank * WEIGHT_BYTES, weight_map, &weights_full[rank], step / TAPS_2 * SLICE / 2, i0, step % TAPS_2,
                   (1 << BLOCKS) - 1);
     }
-  } else if (lane == 160) {
+  } else if (tid == 160) {
     for (int slice = 0; slice < SLICES; slice++) {
       const int stage = slice % BOXES;
       if (slice >= BOXES) wait_for(&box_empty[stage], (slice / BOXES - 1) % 2);
       expect_bytes(&box_full[stage], BOX_BYTES);
-      copy_box_3d(boxes + stage * BOX_STRIDE, pixel_map, &box_full[stage], slice * SLICE / 2, w0, h0, 1 << rank);
+      tma_load_3d(boxes + stage * BOX_STRIDE, pixel_map, &box_full[stage], slice * SLICE / 2, w0, h0, 1 << rank);
     }
-  } else if (lane < 128) {
+  } else if (tid < 128) {
     int c[32] = {}, step = 0;
     for (int slice = 0; slice < SLICES; slice++) {
       wait_for(&box_full[slice % BOXES], slice / BOXES % 2);
       for (int tap = 0; tap < TAPS_2; tap++, step++) {
         const int offset = (tap / TAPS * SIDE + tap % TAPS) * SLICE;
         wait_for(&weights_full[step % BLOCKS], step / BLOCKS % 2);
-        const unsigned long long a = tile_at(weights + step % BLOCKS * WEIGHT_BYTES);
-        const unsigned long long b = tile_at(boxes + slice % BOXES * BOX_STRIDE + offset, SIDE * SLICE);
-        matrix_begin();
+        const unsigned long long a = descriptor(weights + step % BLOCKS * WEIGHT_BYTES);
+        const unsigned long long b = descriptor(boxes + slice % BOXES * BOX_STRIDE + offset, SIDE * SLICE);
+        wgmma_begin();
 #pragma unroll
-        for (int k = 0; k < SLICE / 32; k++) product(c, a + 2 * k, b + 2 * k);
-        matrix_commit();
+        for (int k = 0; k < SLICE / 32; k++) product(c, along_lines(a, k), along_lines(b, k));
+        wgmma_commit();
         if (step > 0) {
-          matrix_wait_but_one();
-          if (lane == 0 && step - 1 + BLOCKS < STEPS) {
+          wgmma_wait_but_one();
+          if (tid == 0 && step - 1 + BLOCKS < STEPS) {
             expect_bytes(&weights_full[(step - 1) % BLOCKS], WEIGHT_BYTES);
             arrive_at(&own_empty, (step - 1) % BLOCKS);
           }
-          if (lane == 0 && tap == 0) arrive_at(&box_empty[(slice - 1) % BOXES], rank);
+          if (tid == 0 && tap == 0) arrive_at(&box_empty[(slice - 1) % BOXES], rank);
         }
       }
     }
-    matrix_wait_all();
-    const int column = w0 / 2 + lane % 4;
+    wgmma_wait_all();
+    const int column = w0 / 2 + tid % 4;
 #pragma unroll
     for (int k = 0; k < 8; k++) {
       const int *sums = c + k / 2 * 8 + k % 2 * 2, row = h0 / 2 + k / 2;
-      const int i = i0 + lane / 32 * 16 + k % 2 * 8 + lane % 32 / 4;
+      const int i = i0 + tid / 32 * 16 + k % 2 * 8 + tid % 32 / 4;
       const int best = LARGER(LARGER(sums[0], sums[1]), LARGER(sums[4], sums[5]));
       if (i < FILTERS && row < SIZE / 2 && column < SIZE / 2) out[OUT_AT(i, row, column)] = LARGER(best, 0);
     }

@@ -3,7 +3,8 @@
 The ladder follows the published report; past its end stand the fields' own next steps: bytes, one grid, half precision.
 """
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from functools import lru_cache
 from pathlib import Path
@@ -12,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...devices.backends import OPENCL
-from ...devices.contract import Device
+from ...devices.contract import BuildFailed, Device, DriverFailed, OutOfMemory, Unsupported
 from ...devices.find import open_device
 from ...errors import UsageError
 from ...peers import missing
-from ...spec.lab import Case, Lab, Measured, Sweep, Variant, Work
+from ...spec.lab import Case, Lab, Sweep, Variant, Work
 from ...spec.source import Source
 from . import peers, plans
 from .problem import (
@@ -33,20 +34,14 @@ from .problem import (
 )
 
 if TYPE_CHECKING:
-    from ...report.html import Table
+    from ...analysis.quickest import Choice
 
 HERE = Path(__file__).parent
 
-SEPARATE = Source.of(
-    HERE / "separate.k", LAYOUT="AOS", GRID="ONE", REDUCE="SERIAL", COUNT_CELLS=1, PARTIALS="READ", CONSTANTS="DIVIDED",
-    SOLID="int", GROUP_SIZE=64,
-)  # fmt: skip
+SEPARATE = Source.of(HERE / "separate.k")
 """Five kernels over an array of structures, as the course's program is written."""
 
-FUSED = Source.of(
-    HERE / "fused.k", LAYOUT="AOS", GRID="ONE", REDUCE="SERIAL", COUNT_CELLS=1, PARTIALS="READ", CONSTANTS="DIVIDED",
-    SOLID="int", GROUP_SIZE=64, OBSTACLE="BRANCH", ACCELERATE="SEPARATE", NEIGHBOUR="WRAP", PROBE=0,
-)  # fmt: skip
+FUSED = Source.of(HERE / "fused.k")
 """The same arithmetic in one kernel, every knob where the course has it."""
 
 SOA = FUSED.with_knobs(LAYOUT="SOA", GRID="NINE")
@@ -60,11 +55,10 @@ HOISTED = ACCELERATED.with_knobs(CONSTANTS="HOISTED")
 BYTES = HOISTED.with_knobs(SOLID="char")
 FLAT = BYTES.with_knobs(GRID="ONE")
 IN_PLACE = Source.of(
-    HERE / "in_place.k", LAYOUT="SOA", GRID="ONE", REDUCE="TREE", COUNT_CELLS=0, PARTIALS="KEPT", CONSTANTS="HOISTED",
-    SOLID="char", GROUP_SIZE=64,
+    HERE / "in_place.k", LAYOUT="SOA", REDUCE="TREE", COUNT_CELLS=0, PARTIALS="KEPT", CONSTANTS="HOISTED", SOLID="char",
 )  # fmt: skip
 """One grid, what is left of the knobs at their best."""
-VECTORS = Source.of(HERE / "vectors.k", LAYOUT="SOA", GRID="ONE", PARTIALS="KEPT", CONSTANTS="HOISTED", SOLID="char")
+VECTORS = Source.of(HERE / "vectors.k", LAYOUT="SOA", PARTIALS="KEPT", CONSTANTS="HOISTED", SOLID="char")
 """The same step on explicit vectors."""
 
 WITHOUT = r"\A(?![\s\S]*{})"
@@ -78,38 +72,38 @@ PERSISTENT = Source.of(
 
 LADDER = (
     Variant(
-        "sequential", None, Source.of(HERE / "sequential.k", CONSTANTS="DIVIDED"), plans.Sequential,
-        "One work-item walks the grid five times.",
-        "The base: one core, no vector units, every population read and written three times a step.",
+        "sequential", None, Source.of(HERE / "sequential.k"), plans.Sequential,
+        "One work-item walks the grid five times per time step.",
+        "The baseline: one core, no vector units, and every population read and written three times per time step.",
         frozenset({"cpu"}), options={"group": (1, 1), "device": "host"}, published="unoptimised (serial)",
     ),
     Variant(
         "ported", "sequential", SEPARATE, plans.SeparateKernels,
-        "Five kernels, one work-item a cell; the host waits after each.",
-        "All cores at work: many times faster on the large grid, less on the small one, where five waits a step remain.",
+        "Five kernels, one work-item per cell; the host waits after each.",
+        "All cores work: many times faster on the large grid, less on the small one, where five waits per time step remain.",
         options={"finish": True}, differs=("source", "plan", "options"), published="all kernels in OpenCL",
     ),
     Variant(
         "no-finish", "ported", SEPARATE, plans.SeparateKernels,
         "No clFinish between the kernels: the queue is in order anyway.",
-        "Saves four waits a step, a fixed cost: it matters on the small grid only.",
+        "Saves four waits per time step, a fixed cost: it matters on the small grid only.",
         differs=("options",), published="no clFinish between kernels",
     ),
     Variant(
         "fused", "no-finish", FUSED, plans.Fused,
         "Propagate, rebound, collision and av_velocity in one kernel.",
-        "Reads and writes each population once a step, not three times: up to 3x where memory bounds it.",
+        "Reads and writes each population once per time step, not three times: up to 3x where memory bounds it.",
         differs=("source", "plan"), published="propagate, rebound, collision, av_velocity fused",
     ),
     Variant(
         "soa", "fused", SOA, plans.Fused,
-        "Structure of arrays: nine buffers, one a direction.",
+        "Structure of arrays: nine buffers, one per direction.",
         "Neighbouring work-items read neighbouring addresses: a GPU uses whole cache lines, a CPU whole vectors.",
         published="coalesced access (structure of arrays)",
     ),
     Variant(
         "no-compute", "soa", SOA.with_knobs(PROBE=1), plans.Fused,
-        "The kernel returns at once: what the host alone costs.",
+        "The kernel returns at once: the cost of the host alone.",
         "On the small grid it takes as long as with the computation: there the host is the bottleneck.",
         role="probe", published="kernels with the computation removed", shows={"fused": WITHOUT.format(r"\w\.global")},
     ),
@@ -122,137 +116,137 @@ LADDER = (
     Variant(
         "device-struct", "soa", STRUCT, plans.Fused,
         "Nine pointers in a structure in device memory: 2 grid arguments.",
-        "As few arguments as one buffer, no index arithmetic, one more load a work-item.",
+        "As few arguments as with one buffer, no index arithmetic, one more load per work-item.",
         published="struct of pointers built on the device", shows={"fused": r"ld\.global(\.nc)?\.[bu]64"},
     ),
     Variant(
         "no-count", "device-struct", NO_COUNT, plans.Fused,
         "The number of fluid cells is known: only |u| is reduced.",
-        "One local array, one buffer and one read a step less.",
+        "Saves one local array, one buffer and one read per time step.",
         published="reduction in local memory by one work-item, without tot_cells",
     ),
     Variant(
         "tree", "no-count", TREE, plans.Fused,
         "The work-group reduces by halving instead of by one work-item.",
-        "6 steps instead of 64 additions in a row: a little, where the reduction shows at all.",
+        "6 levels instead of 64 additions in a row: a small gain, where the reduction shows at all.",
         published="binary-tree reduction, without tot_cells",
     ),
     Variant(
         "kept-partials", "tree", KEPT, plans.KeptPartials,
-        "Partial sums stay on the device and are added up there at the end.",
-        "No read a step, so the host never waits: about twice as fast where the host was the bottleneck.",
+        "Partial sums stay on the device and are reduced there at the end.",
+        "No read per time step, so the host never waits: about twice as fast where the host was the bottleneck.",
         differs=("source", "plan"), published="partial sums kept on the device until the end",
     ),
     Variant(
         "chunks-1792", "kept-partials", KEPT, plans.KeptPartials,
-        "Partial sums are added up every 1792 steps.",
-        "Less memory and no more time: the buffer of partial sums is reused.",
+        "Partial sums are reduced every 1792 time steps.",
+        "Less memory, no extra time: the buffer of partial sums is reused.",
         options={"chunk": 1792}, differs=("options",), published="reduction in chunks of 1792 iterations",
     ),
     Variant(
         "chunks-3584", "kept-partials", KEPT, plans.KeptPartials,
-        "Partial sums are added up every 3584 steps.",
+        "Partial sums are reduced every 3584 time steps.",
         "As with 1792.",
         options={"chunk": 3584}, differs=("options",), published="reduction in chunks of 3584 iterations",
     ),
     Variant(
         "select", "kept-partials", SELECTED, plans.KeptPartials,
-        "Both results for every cell, and a select by the obstacle map.",
-        "Obstacles are few and lie together: hardly any lane diverges, so little to gain.",
+        "Computes both results for every cell and selects by the obstacle map.",
+        "Obstacles are few and clustered, so hardly any lane diverges: little to gain.",
         published="branch-free obstacle handling (mask and select)",
     ),
     Variant(
         "accelerate-fused", "select", ACCELERATED, plans.KeptPartials,
-        "A cell of row ny-2 accelerates its own result for the next step.",
-        "One launch a step instead of two: about twice as fast where launches bound it.",
+        "Each cell of row ny-2 accelerates its own result for the next time step.",
+        "One launch per time step instead of two: about twice as fast where launches bound it.",
         published="accelerate_flow fused by masking",
     ),
     Variant(
         "bit-neighbours", "accelerate-fused", ACCELERATED.with_knobs(NEIGHBOUR="BITS"), plans.KeptPartials,
-        "Neighbours by and-masks: sides are powers of two.",
-        "An integer remainder a cell less, behind memory time: nothing to see.",
+        "Neighbours by bit masks: sides are powers of two.",
+        "Saves one integer remainder per cell, which memory time hides: no effect.",
         options={"powers_of_two": True}, differs=("source", "options"),
         published="power-of-two neighbours by bit operations", shows={"fused": WITHOUT.format(r"rem\.")},
     ),
     Variant(
         "hoisted", "accelerate-fused", HOISTED, plans.KeptPartials,
-        "The equilibrium multiplies by constants where it divided.",
-        "More than a dozen divisions a cell less: nothing where memory bounds it, much where it does not.",
+        "The equilibrium multiplies by precomputed constants instead of dividing.",
+        "Saves more than a dozen divisions per cell: no effect where memory bounds it, a large one where it does not.",
         published="constants hoisted out of the kernel",
     ),
     Variant(
         "byte-obstacles", "hoisted", BYTES, plans.KeptPartials,
         "The obstacle map holds bytes, not words.",
-        "Three bytes of seventy-six a cell less: a few percent where memory bounds it.",
+        "Saves three of seventy-six bytes per cell: a few per cent where memory bounds it.",
         shows={"fused": r"ld\.global(\.nc)?\.[bsu]8"},
     ),
     Variant(
         "flat-grid", "byte-obstacles", FLAT, plans.KeptPartials,
-        "One buffer for the grid again, now that little else is left.",
-        "No pointers to load before the populations: a GPU starts its loads earlier.",
+        "One buffer for the grid again, now that little other overhead is left.",
+        "No pointers to load before the populations, so a GPU starts its loads earlier.",
     ),
     Variant(
         "vectors", "flat-grid", VECTORS, plans.Vectors,
-        "Explicit vectors: a work-item takes sixteen cells of a row.",
-        "A CPU's compiler that forms no vectors by itself leaves most of the core idle: many times faster there.",
+        "Explicit vectors: each work-item computes sixteen cells of a row.",
+        "Without vectorisation by the compiler, most of a CPU core is idle: many times faster there.",
         needs=frozenset({"vector-types"}), options={"group": (8, 1), "narrowest": 16},
         differs=("source", "plan", "options"),
     ),
     Variant(
         "c-host", "flat-grid", FLAT, plans.CHost,
-        "The same launches from a loop in C, which on OpenCL sets only the argument that changes.",
-        "Shows what Python costs a launch: all of it on the small grid, nothing on the large.",
+        "The same launches from a loop in C; on OpenCL it sets only the argument that changes.",
+        "Shows the cost of Python per launch: all of the time on the small grid, none on the large.",
         differs=("plan",), published="C host",
     ),
     Variant(
         "graph", "flat-grid", FLAT.with_knobs(PARTIALS="GRAPH"), plans.Graph,
-        "256 steps recorded once, submitted as one CUDA graph.",
-        "The host leaves the loop: about half a microsecond a launch is left.",
+        "256 time steps are recorded once and submitted as one CUDA graph.",
+        "The host leaves the loop: about half a microsecond per launch remains.",
         needs=frozenset({"graphs"}), differs=("source", "plan"),
     ),
     Variant(
         "in-place", "flat-grid", IN_PLACE, plans.InPlace,
-        "One grid instead of two: each population goes where one was taken (AA pattern).",
-        "Half the memory; writes hit lines just read, so no line is fetched only to be overwritten.",
+        "One grid instead of two: each population is written where one was read (AA pattern).",
+        "Half the memory. Writes hit lines that were just read, so no line is loaded only to be overwritten.",
         differs=("source", "plan"),
     ),
     Variant(
         "half-storage", "in-place", IN_PLACE.with_knobs(GRID="SIXTEEN", REST="0.1f"), plans.InPlace,
-        "Populations are kept in fp16, as what they lie above rest; arithmetic stays fp32.",
-        "37 bytes a cell instead of 73: twice as fast where memory bounds it, at a larger error.",
+        "Populations are stored in fp16, as differences from rest; arithmetic stays in fp32.",
+        "37 bytes per cell instead of 73: twice as fast where memory bounds it, with a larger error.",
         options={"unit_roundoff": 2.0**-14}, shows=dict.fromkeys(("from_neighbours", "in_the_cell"), HALVES),
         differs=("source", "options"),
     ),
     Variant(
         "half-storage-graph", "half-storage", IN_PLACE.with_knobs(GRID="SIXTEEN", PARTIALS="GRAPH", REST="0.1f"),
         plans.InPlaceGraph,
-        "The steps on fp16 storage as a CUDA graph.",
-        "The kernel without the host: half the bytes, half the time where memory bounds it.",
+        "The time steps on fp16 storage as a CUDA graph.",
+        "Shows the kernel without the host: half the bytes, half the time where memory bounds it.",
         needs=frozenset({"graphs"}), options={"unit_roundoff": 2.0**-14}, differs=("source", "plan"),
     ),
     Variant(
         "fast-math", "half-storage-graph", IN_PLACE.with_knobs(GRID="SIXTEEN", PARTIALS="GRAPH", REST="0.1f"),
         plans.InPlaceGraph,
         "Approximate division and square root (a compiler option).",
-        "With half the bytes, arithmetic begins to show: two divisions and a root a cell are dozens of instructions.",
+        "With half the bytes, arithmetic begins to show: two divisions and a root per cell are dozens of instructions.",
         needs=frozenset({"graphs"}), options={"unit_roundoff": 2.0**-14, "fast_math": True}, differs=("options",),
     ),
     Variant(
         "in-place-graph", "in-place", IN_PLACE.with_knobs(PARTIALS="GRAPH"), plans.InPlaceGraph,
-        "The in-place steps as a CUDA graph.",
-        "What the kernel costs when the host is out of the way: one grid of a middling size then lives in the L2.",
+        "The in-place time steps as a CUDA graph.",
+        "Shows the kernel without the host. One grid of medium size then stays in the L2.",
         needs=frozenset({"graphs"}), differs=("source", "plan"),
     ),
     Variant(
         "persistent", "in-place-graph", PERSISTENT, plans.Persistent,
-        "One launch: every block keeps its rows in registers; neighbours exchange rows and flags through the L2.",
-        "Even a graph's node costs half a microsecond, and a small grid is read and written each step. Neither is needed.",
+        "One launch: each block keeps its rows in registers; neighbours exchange rows and flags through the L2.",
+        "Saves the half microsecond of a graph node, and reading and writing a small grid in each time step.",
         needs=frozenset({"cooperative"}), differs=("source", "plan"),
     ),
     Variant(
         "tagged-halo", "persistent", PERSISTENT.with_knobs(EXCHANGE="TAGS"), plans.Persistent,
-        "Each exchanged value carries its step's number in the same 8 bytes: no flag, no fence.",
-        "The flag costs a trip to the L2 and back before the row can be read; the value itself can be waited for.",
+        "Each exchanged value carries the number of its time step in the same 8 bytes: no flag, no fence.",
+        "A flag costs a round trip to the L2 before the row can be read. Here the reader waits for the value itself.",
         needs=frozenset({"cooperative"}),
     ),
 )  # fmt: skip
@@ -303,23 +297,23 @@ PEERS = (
         needs=frozenset({"host"}), role="peer", options={"program": "OpenMP"}, published="OpenMP on CPU",
     ),
     Variant(
-        "given-c", None, None, plans.Native, "The course's own program in C, one thread.", "What the students started from.",
+        "given-c", None, None, plans.Native, "The course's own program in C, one thread.", "Where the students started.",
         needs=frozenset({"host"}), role="peer", options={"program": "Given"}, published="unoptimised (serial)",
     ),
     Variant(
         "lbmpy-cpu", None, None, peers.OnCpu, "lbmpy on the CPU: two grids, explicit vectors, all cores.",
-        "What a generator of lattice Boltzmann kernels makes of the same step.",
+        "The same time step from a generator of lattice Boltzmann kernels.",
         needs=frozenset({"host"}), role="peer",
     ),
     Variant(
-        "lbmpy", None, None, peers.OnGpu, "lbmpy: one grid (esoteric push), all steps as one CUDA graph.",
-        "What a generator of lattice Boltzmann kernels makes of the same step.",
+        "lbmpy", None, None, peers.OnGpu, "lbmpy: one grid (esoteric push), all time steps as one CUDA graph.",
+        "The same time step from a generator of lattice Boltzmann kernels.",
         needs=frozenset({"cupy"}), role="peer", options={"pattern": "esopush", "block": (64, 4)},
     ),
     Variant(
         "lbmpy-bare", None, None, peers.OnGpu,
-        "lbmpy, one grid (AA pattern), a CUDA graph: stream and collide alone, no obstacles, no drive, no mean speeds.",
-        "Less than the problem: what such libraries are usually timed at.",
+        "lbmpy, one grid (AA pattern), a CUDA graph: stream and collide only, no obstacles, no drive, no mean speeds.",
+        "Less than the problem, but what such libraries are usually timed on.",
         needs=frozenset({"cupy"}), role="peer", options={"pattern": "aa", "block": (512, 1), "bare": True},
     ),
 )  # fmt: skip
@@ -345,7 +339,7 @@ class Lattice(Lab):
     def __init__(self) -> None:
         best = next(variant for variant in LADDER if variant.name == self.best)
         self.sweeps = (
-            Sweep("without", "What is each optimisation worth in the best rung?", _without(best)),
+            Sweep("without", "What is each optimisation worth in the best kernel?", _without(best)),
             Sweep("wg", "Which shape of work-group?", tuple(best.at("wg", text, group=shape(text)) for text in SHAPES)),
             Sweep("buffers", "What does a buffer argument cost?", tuple(_queued("buffer", count) for count in COUNTS)),
             Sweep(
@@ -382,17 +376,17 @@ class Lattice(Lab):
             return float(abs(outputs["arguments"] - variant.options["count"]).max()), 0.0, "arguments counted"
         if variant.role == "probe":
             changed = float(np.abs(outputs["f"] - reference["start"]).max())
-            return changed, 0.0, "change of a population, where none is right"
+            return changed, 0.0, "change of a population, where none should change"
         if variant.options.get("bare"):
             f = _open_and_undriven(case, reference["start"])
-            said = "largest error of a population where nothing stands or drives, over its bound"
+            said = "largest error of a population without obstacles or drive, over its tolerance"
             return error(outputs["f"], f) / bound(case.units), 1.0, said
         roundoff = variant.options.get("unit_roundoff", UNIT_ROUNDOFF)
         state = error(outputs["f"], reference["f"]) / bound(case.units, roundoff)
         speeds = error_av_vels(outputs["av_vels"], reference["av_vels"])
         speeds /= bound_av_vels(reference["av_vels"], reference["fluid_cells"], roundoff)
         worse = "mean speed" if speeds > state or np.isnan(speeds) else "population"
-        return float(np.maximum(state, speeds)), 1.0, f"largest error of a {worse}, over its bound"
+        return float(np.maximum(state, speeds)), 1.0, f"largest error of a {worse}, over its tolerance"
 
     def work(self, case: Case) -> Work:
         """Per step. Bytes: nine populations read and written and a byte of obstacle map, a cell. FLOPs as in fused.k."""
@@ -403,7 +397,7 @@ class Lattice(Lab):
         """What a step moves between kernels: populations in the format that keeps them, each time a kernel has all of them, and
         the obstacle map each time it is asked. In one launch for all steps only what neighbouring blocks exchange."""
         nx, ny = case.params["nx"], case.params["ny"]
-        knobs = dict(variant.source.knobs) if variant.source else {}
+        knobs = variant.source.settings if variant.source else {}
         if variant.plan is plans.Persistent:
             rows = plans.rows_of_a_block(nx, ny, plans.Persistent.blocks_at_most)
             word = 8 if knobs["EXCHANGE"] == "TAGS" else 4
@@ -427,47 +421,17 @@ class Lattice(Lab):
     def rate(self, case: Case) -> tuple[float, str]:
         return case.params["nx"] * case.params["ny"] / 1e6, "MLUPS"
 
-    def published_mapping(self, device: Device) -> Mapping[str, str | tuple[str, str]]:
-        best = self.best
-        return {
-            **super().published_mapping(device),
-            "unoptimised (serial)": "given-c",
-            "all kernels in OpenCL": ("ported", "given-c"),
-            "optimised, work-group 32x1": f"{best}@wg=32x1",
-            "optimised vs given program": (best, "given-c"),
-            "Python host": best,
-            **({"optimised OpenCL on CPU": best} if device.kind == "cpu" else {}),
-        }
-
-    def counted(self, experiment: Measured) -> Mapping[tuple[str, str, str], str]:
-        small = self.work(self.cases("published")[0])
-        return {
-            ("bytes per iteration", "128x128", "bytes"): f"{small.bytes} B",
-            ("operations per iteration", "128x128", "flop"): f"{small.flops} FLOP",
-            ("operational intensity", "128x128", "intensity"): f"{small.flops / small.bytes:.2f} FLOP/B",
-        }
-
-    def summary(self, experiment: Measured) -> str:
-        from .story import summary
-
-        return summary(experiment)
-
-    def demonstration(self, device: Device) -> "Table":
-        from .story import demonstration
-
-        return demonstration(device)
-
     def skip_reason(self, variant: Variant, case: Case) -> str | None:
         params = case.params
         cells = params["nx"] * params["ny"]
         if variant.options.get("powers_of_two") and any(side & (side - 1) for side in (params["nx"], params["ny"])):
-            return "not on this case: a side is no power of two"
+            return "not on this case: a side is not a power of two"
         if variant.plan is plans.Persistent and not plans.rows_of_a_block(params["nx"], params["ny"], 128):
-            return "not on this case: the grid does not fit the registers of one block a multiprocessor"
+            return "not on this case: the grid does not fit the registers of one block per multiprocessor"
         if variant.options.get("narrowest", 0) > params["nx"]:
             return f"not on this case: narrower than {variant.options['narrowest']} cells"
         if variant.options.get("chunk", 0) > case.units and cells > 1 << 17 and case.scale in ("quick", "test"):
-            return "not on this case at this scale: a sample has fewer steps than a chunk"
+            return "not on this case at this scale: a sample has fewer time steps than a chunk"
         if variant.plan is plans.QueueOnly and case.name != self.cases(case.scale)[0].name:
             return "not on this case: queue time does not depend on the grid"
         return missing(variant)
@@ -503,38 +467,90 @@ def _open_and_undriven(case: Case, start: np.ndarray) -> np.ndarray:
 
 
 def simulate(
-    device_spec: str, variant: str | None, params: Params, obstacles: np.ndarray
+    device_spec: str,
+    variant: str | None,
+    params: Params,
+    obstacles: np.ndarray,
+    tell: Callable[[str], None] = lambda line: None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Run a whole case as the course's program does, from fluid at rest.
+    """Run a whole case as the course's program does, from fluid at rest. `tell` gets a line: which variant runs, and why.
 
     Returns f (9, ny, nx) and av_vels (iterations,), float32. Raises UsageError for an unknown device or variant, or one
     that is not for this device or case.
     """
-    lab = LAB
-    device = open_device(device_spec, lab.preferred_backend)
+    device = open_device(device_spec, LAB.preferred_backend)
     case = Case(f"{params.nx}x{params.ny}", "course", asdict(params), params.iterations)
-    chosen = lab.variant(variant) if variant else _quickest(device, case)
-    why = lab.skip_reason(chosen, case) or (None if device.backend in chosen.backends else f"not on {device.spec}")
-    if why or chosen not in lab.ladder or chosen.role == "probe":
-        raise UsageError(f"variant {chosen.name!r} cannot run this: {why or 'it simulates nothing'}")
-    if chosen.plan in (plans.KeptPartials, plans.Vectors, plans.InPlace):
+    candidates = [_named(variant, device, case)] if variant else _quickest(device, case)
+    for choice in candidates:
+        try:
+            done = _simulated(choice.variant, device, case, params, obstacles)
+        except (BuildFailed, DriverFailed, OutOfMemory, Unsupported) as error:
+            why = str(error).splitlines()[0]
+            if choice is candidates[-1]:
+                raise UsageError(f"variant {choice.variant.name!r} cannot run this: {why}") from error
+            tell(f"{choice.variant.name} cannot run this: {why}")
+        else:
+            tell(f"{choice}")
+            return done
+    raise AssertionError("there is one candidate at least")
+
+
+def _simulated(
+    chosen: Variant, device: Device, case: Case, params: Params, obstacles: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    if chosen.plan in _IN_CHUNKS:
         # A whole run's partial sums may not fit the device: add them up as often as 64 MiB of them fill.
         slots = params.nx * params.ny // 16
         chosen = replace(chosen, options={"chunk": max(2, (16 << 20) // slots), **chosen.options})
     run = chosen.plan(
         device, chosen, case, {"params": params, "obstacles": obstacles, "f": initial(params, np.float32)}
     )
-    run.reset()
-    run.run()
-    outputs = run.outputs()
-    run.close()
+    assert isinstance(run, plans.Simulation)
+    try:
+        plans.Simulation.reset(run)  # the state alone: that no partial sum is left unwritten is for `measure` to check
+        run.run()
+        outputs = run.outputs()
+    finally:
+        run.close()
     return outputs["f"].astype(np.float32), outputs["av_vels"].astype(np.float32)
 
 
-def _quickest(device: Device, case: Case) -> Variant:
-    """The rung for a user who names none."""
-    candidates = [LAB.variant(name) for name in ("vectors" if device.kind == "cpu" else "in-place", LAB.best)]
-    return next(variant for variant in candidates if not LAB.skip_reason(variant, case))
+_IN_CHUNKS = (plans.KeptPartials, plans.Vectors, plans.InPlace)
+
+
+def _named(name: str, device: Device, case: Case) -> "Choice":
+    """The variant that a user names. UsageError where it cannot run."""
+    from ...analysis.quickest import Choice
+
+    chosen = LAB.variant(name)
+    why = LAB.skip_reason(chosen, case) or (None if device.backend in chosen.backends else f"not on {device.spec}")
+    if why or chosen not in LAB.ladder or chosen.role == "probe":
+        raise UsageError(f"variant {name!r} cannot run this: {why or 'it simulates nothing'}")
+    return Choice(chosen, "as asked for")
+
+
+def _quickest(device: Device, case: Case) -> "list[Choice]":
+    """The rungs for a user who names none, the fastest first, of those that keep the course's single precision."""
+    from ...analysis.quickest import choices, here
+
+    def cells(name: str) -> float:
+        return math.prod(shape(name))
+
+    def fits(variant: Variant) -> bool:
+        """Whether all blocks of a persistent kernel can run at once, and 32 bits number the partial sums that a plan keeps."""
+        if variant.plan is plans.Persistent:
+            rows = plans.rows_of_a_block(case.params["nx"], case.params["ny"], plans.Persistent.blocks_at_most)
+            if case.params["ny"] // rows > device.compute_units:
+                return False
+        return variant.plan in _IN_CHUNKS or cells(case.name) / 16 * case.units < 2**31
+
+    runnable = [
+        variant
+        for variant in LAB.ladder
+        if variant.role == "step" and device.backend in variant.backends and "unit_roundoff" not in variant.options
+        and not LAB.skip_reason(variant, case) and fits(variant)
+    ]  # fmt: skip
+    return choices(LAB, device, case.name, cells, runnable, here())
 
 
 LAB = Lattice()

@@ -30,7 +30,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("obstacles", metavar="OBSTACLES", help="a line 'x y 1' for each blocked cell")
     parser.add_argument("--device", default="auto", help="auto, opencl:0, cuda:0, ... (default: %(default)s)")
-    parser.add_argument("--variant", help="a variant of the lab's ladder (default: the fastest known for the device)")
+    parser.add_argument(
+        "--variant",
+        help="a variant of the lab's ladder (default: the fastest in the store)",
+    )
     parser.add_argument("--out", default=".", metavar="DIR", help="where both files go (default: here)")
     return parser
 
@@ -66,9 +69,12 @@ def _run(given: argparse.Namespace) -> None:
     from . import simulate
 
     start = time.perf_counter()
-    f, av_vels = simulate(given.device, given.variant, params, obstacles)
+    told: list[str] = []
+    f, av_vels = simulate(given.device, given.variant, params, obstacles, told.append)
     elapsed = time.perf_counter() - start
     print("==done==")
+    for line in told:
+        print(f"Variant:\t\t\t{line}")
     print(f"Reynolds number:\t\t{reynolds(av_vels[-1], params):.12E}")
     print(f"Elapsed time:\t\t\t{elapsed:.6f} (s)")
     course.write_final_state(folder / "final_state.dat", f, params, obstacles)

@@ -2,11 +2,15 @@
 // chip are read through shared memory, rows of the blocks above and below through the L2. No launch and no barrier over the
 // grid is left: a step costs one exchange between neighbours. All blocks must run at once.
 //
-// Knob NX:       columns, a multiple of 32;  ROWS: rows of a block, NX * ROWS threads, one a cell
+// Knob NX:       columns, a multiple of 32
+// Knob ROWS:     rows of a block, NX * ROWS threads, one a cell
 // Knob EXCHANGE: FLAGS  a block writes its rows, then raises a flag; neighbours wait for the flag, then read the rows
 //                TAGS   each value carries the number of its step in the same 8 bytes; neighbours read until it is there
 // Knob LAYOUT, GRID, SOLID: as in grid.k, here SOA, ONE and char
-#include "d2q9.k"
+#ifndef EXCHANGE
+#define EXCHANGE FLAGS
+#endif
+#include "d2q9.h"
 #define FLAGS 1
 #define TAGS 2
 #if EXCHANGE == TAGS
@@ -33,7 +37,7 @@ static __device__ __forceinline__ void receive(const WORD *rows, float &a, float
 #else
 #define WORD float
 #define SEND(slot, value) __stcg(halo + slot, value)
-#define MEET meet(flags, block, below, above, lane, tag);
+#define MEET meet(flags, block, below, above, tid, tag);
 #define RECEIVE(slot, a, b, c, at_a, at_b, at_c) receive(halo + slot, a, b, c, at_a, at_b, at_c)
 static __device__ __forceinline__ void wait_for(const int *flag, int tag) {
   int seen;
@@ -41,12 +45,12 @@ static __device__ __forceinline__ void wait_for(const int *flag, int tag) {
     asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(seen) : "l"(flag) : "memory");
   } while (seen < tag);
 }
-static __device__ __forceinline__ void meet(int *flags, int block, int below, int above, int lane, int tag) {
-  if (lane == 0) {
+static __device__ __forceinline__ void meet(int *flags, int block, int below, int above, int tid, int tag) {
+  if (tid == 0) {
     asm volatile("st.release.gpu.global.s32 [%0], %1;" ::"l"(flags + block), "r"(tag) : "memory");
     wait_for(flags + below, tag);
   }
-  if (lane == NX * ROWS - 1) {
+  if (tid == NX * ROWS - 1) {
     wait_for(flags + above, tag);
   }
   __syncthreads();
@@ -64,7 +68,7 @@ extern "C" __global__ void __launch_bounds__(NX * ROWS, 1)
                float omega, float w1, float w2) {
   __shared__ float near[2][8][ROWS][NX];
   const int x = threadIdx.x, row = threadIdx.y, block = blockIdx.x, blocks = gridDim.x;
-  const int y = block * ROWS + row, i = y * NX + x, cells = NX * ny, lane = row * NX + x;
+  const int y = block * ROWS + row, i = y * NX + x, cells = NX * ny, tid = row * NX + x;
   const int east = x + 1 == NX ? 0 : x + 1, west = x == 0 ? NX - 1 : x - 1;
   const int above = block + 1 == blocks ? 0 : block + 1, below = block == 0 ? blocks - 1 : block - 1;
   const int solid = obstacles[i];
@@ -116,8 +120,8 @@ extern "C" __global__ void __launch_bounds__(NX * ROWS, 1)
     w1 = step + 1 == steps ? 0.0f : a1;
     w2 = step + 1 == steps ? 0.0f : a2;
     {
-#include "cell_select.k"
-#include "accelerate_cell.k"
+#include "cell_select.inc"
+#include "accelerate_cell.inc"
       h0 = g0;
       h1 = g1;
       h2 = g2;
@@ -131,8 +135,8 @@ extern "C" __global__ void __launch_bounds__(NX * ROWS, 1)
     for (int reach = 16; reach > 0; reach /= 2) {
       speed += __shfl_down_sync(0xffffffff, speed, reach);
     }
-    if (lane % 32 == 0) {
-      sums[(step * blocks + block) * (NX * ROWS / 32) + lane / 32] = speed;
+    if (tid % 32 == 0) {
+      sums[(step * blocks + block) * (NX * ROWS / 32) + tid / 32] = speed;
     }
   }
   grid[i] = h0;

@@ -24,7 +24,7 @@ FAST_MATH = {"opencl": "-cl-fast-relaxed-math", "cuda": "--use_fast_math"}
 def knob(variant: Variant, name: str, otherwise: str = "") -> str:
     """The value of a knob as the ladder sets it."""
     assert variant.source is not None
-    return str(dict(variant.source.knobs).get(name, otherwise))
+    return str(variant.source.settings.get(name, otherwise))
 
 
 class Grid:
@@ -252,7 +252,7 @@ class KeptPartials(Simulation):
         super().__init__(device, variant, case, inputs)
         self.chunk = min(variant.options.get("chunk", self.units), self.units)
         self.sums, self.totals = device.empty(4 * self.groups * self.chunk), device.empty(4 * self.units)
-        ending = device.build(Source.of(HERE / "total.k", GROUP_SIZE=64).render(device.backend))
+        ending = device.build(Source.of(HERE / "total.k").render(device.backend))
         self.total, self.count_steps = ending.kernel("total"), ending.kernel("count_steps")
         self.separate = knob(variant, "ACCELERATE") == "SEPARATE"
         self.accelerate = device.build(self.accelerator().render(device.backend)).kernel("accelerate_flow")
@@ -391,7 +391,7 @@ class Persistent(KeptPartials):
         self.group_size = 64
 
     def accelerator(self) -> Source:
-        return Source.of(HERE / "in_place.k", LAYOUT="SOA", GRID="ONE", PARTIALS="KEPT", SOLID="char", GROUP_SIZE=64)
+        return Source.of(HERE / "in_place.k", LAYOUT="SOA", COUNT_CELLS=0, PARTIALS="KEPT", SOLID="char")
 
     def kernel_names(self) -> tuple[str, ...]:
         return ("persistent",)

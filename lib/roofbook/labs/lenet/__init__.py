@@ -7,166 +7,159 @@ cores and the whole forward pass.
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ...devices.backends import CUDA
-from ...devices.contract import Device
 from ...peers import missing
-from ...spec.lab import Case, Lab, Measured, Pairs, Sweep, Variant, Work
+from ...spec.lab import Case, Lab, Sweep, Variant, Work
 from ...spec.source import Source
 from . import data, forward, peers, problem, registers, streams, whole
 from .problem import CONV2
 
-if TYPE_CHECKING:
-    from ...report.html import Table
-
 HERE = Path(__file__).parent
 LAYER = {"CHANNELS": CONV2.channels, "FILTERS": CONV2.filters, "SIZE": CONV2.size}
 """The second convolution: what a kernel's text shows; a plan sets each layer's own."""
-DIRECT = Source.of(HERE / "direct.k", WEIGHTS="GLOBAL_MEMORY", CHANNELS_BY="LOOP", **LAYER)
+DIRECT = Source.of(HERE / "direct.k", **LAYER)
 DIRECT_CONSTANT = DIRECT.with_knobs(WEIGHTS="CONSTANT_MEMORY")
-TILED = Source.of(HERE / "tiled.k", TILE_WIDTH=17, WEIGHTS="GLOBAL_MEMORY", CHANNELS_BY="LOOP", **LAYER)
+TILED = Source.of(HERE / "tiled.k", **LAYER)
 TILED_CONSTANT = TILED.with_knobs(WEIGHTS="CONSTANT_MEMORY")
-MULTIPLY = Source.of(HERE / "multiply.k", WEIGHTS="GLOBAL_MEMORY", **LAYER)
+MULTIPLY = Source.of(HERE / "multiply.k", **LAYER)
 MULTIPLY_CONSTANT = MULTIPLY.with_knobs(WEIGHTS="CONSTANT_MEMORY")
 JOINT = Source.of(HERE / "joint.k", WEIGHTS="CONSTANT_MEMORY", **LAYER)
-REGISTERS = Source.of(
-    HERE / "registers.k", EACH_FILTERS=4, EACH_ROWS=4, EACH_COLUMNS=4, BANDS=1, GROUPS_AT_ONCE=1, ARITHMETIC="SINGLE",
-    ENDING="MAPS", POOL=CONV2.pool, WEIGHTS="GLOBAL_MEMORY", **LAYER,
-)  # fmt: skip
+REGISTERS = Source.of(HERE / "registers.k", POOL=CONV2.pool, **LAYER)
 FUSED_POOL = REGISTERS.with_knobs(ENDING="POOLED")
-TENSOR = Source.of(HERE / "tensor.cu", WEIGHTS="GLOBAL_MEMORY", **LAYER)
+TENSOR = Source.of(HERE / "tensor.cu", **LAYER)
 
 LADDER = (
     Variant(
         "baseline", None, DIRECT, forward.Direct,
-        "A work-item an output; input and weights come from global memory.",
-        "The base: two loads a multiply-add, most of them from the first cache.",
+        "One work-item per output; input and weights come from global memory.",
+        "The baseline: two loads per multiply-add, most of them from the L1 cache.",
         published="baseline (milestone 2)",
     ),
     Variant(
         "constant", "baseline", DIRECT_CONSTANT, forward.Direct,
-        "The weights lie in constant memory (#4).",
-        "A group reads the same weight at a time, which a constant cache serves by one broadcast: half of the loads are gone.",
+        "The weights are in constant memory (#4).",
+        "A group reads the same weight at the same time, and a constant cache serves that by one broadcast: half the loads.",
         published="#4 constant memory", shows={"direct": r"ld\.const"},
     ),
     Variant(
         "tiled", "baseline", TILED, forward.Tiled,
-        "The input comes to local memory, channel by channel, and a work-item has 2 x 2 outputs (#1).",
-        "A weight serves four outputs. Local memory replaces the cache, which had the input already: a gain in layer 2 only.",
+        "The input is copied to local memory, channel by channel, and a work-item has 2 x 2 outputs (#1).",
+        "A weight serves four outputs. Local memory replaces a cache that already held the input: a gain in layer 2 only.",
         differs=("source", "plan"), published="#1 tiled shared memory", shows={"tiled": r"bar\.sync|barrier\.sync"},
     ),
     Variant(
         "tiled-constant", "tiled", TILED_CONSTANT, forward.Tiled,
-        "Tiled, and the weights lie in constant memory (#1 and #4).",
-        "As much as constant memory gave the baseline: some ten per cent.",
+        "Tiled, with the weights in constant memory (#1 and #4).",
+        "As much as constant memory gave the baseline: about ten per cent.",
         published="#1+#4", shows={"tiled": r"ld\.const"},
     ),
     Variant(
         "unrolled", "baseline", MULTIPLY, forward.Unrolled,
         "The input is unrolled into a matrix in memory, 1000 images at a time, and multiplied by the weights in tiles (#2).",
-        "The matrix is 49 times the input, written and read once: slower, whatever the product gains.",
+        "The matrix is 49 times the input, and is written and read once: slower, whatever the product gains.",
         differs=("source", "plan"), shows={"multiply": r"bar\.sync|barrier\.sync"},
     ),
     Variant(
         "unrolled-constant", "unrolled", MULTIPLY_CONSTANT, forward.Unrolled,
-        "Unrolled, and the weights lie in constant memory (#2 and #4).",
-        "Nothing: the product reads each weight once a tile, and its neighbours read others, which costs a broadcast each.",
+        "Unrolled, with the weights in constant memory (#2 and #4).",
+        "No gain: the product reads each weight once per tile, and neighbours read different ones: one broadcast for each.",
         published="#2+#4 unroll + tiled matrix multiply", shows={"multiply": r"ld\.const"},
     ),
     Variant(
         "fused-constant", "unrolled-constant",
         Source.of(HERE / "fused.k", WEIGHTS="CONSTANT_MEMORY", **LAYER), forward.Fused,
-        "One kernel unrolls while it loads its tile; no matrix in memory (#2, #3 and #4).",
-        "No matrix to wait for; but a multiply-add takes two loads from local memory, and layer 1 fills 4 rows of 16.",
+        "One kernel unrolls while it loads its tile: no matrix in memory (#2, #3 and #4).",
+        "No matrix to wait for. But a multiply-add takes two loads from local memory, and layer 1 fills only 4 of 16 rows.",
         differs=("source", "plan"), published="#2+#3+#4 fused unroll and multiply",
     ),
     Variant(
         "atomic-channels", "constant", DIRECT_CONSTANT.with_knobs(CHANNELS_BY="ATOMIC"), forward.Direct,
         "A group has one input channel and adds to the output by atomic operations (#9 and #4).",
-        "There are more than enough groups already; layer 2 pays for four atomic additions an output.",
+        "There are more than enough groups already, and layer 2 pays for four atomic additions per output.",
         published="#9+#4 channel-parallel atomics", shows={"direct": r"(red|atom)\.(relaxed\.\w+\.)?global\.add\.f32"},
     ),
     Variant(
         "tiled-atomic", "tiled-constant", TILED_CONSTANT.with_knobs(CHANNELS_BY="ATOMIC"), forward.Tiled,
-        "Tiled, with one input channel a group and atomic additions (#1, #4 and #9).",
-        "As without tiles: the additions cost more in layer 2 than the channels side by side can save.",
+        "Tiled, with one input channel per group and atomic additions (#1, #4 and #9).",
+        "As without tiles: in layer 2 the additions cost more than parallel channels can save.",
         published="#1+#4+#9", shows={"tiled": r"(red|atom)\.(relaxed\.\w+\.)?global\.add\.f32"},
     ),
     Variant(
         "joint", "fused-constant", JOINT, forward.Joint,
-        "A work-item keeps 16 filters of one pixel in registers; weights come through local memory (#2, #3, #4 and #12).",
+        "A work-item keeps 16 filters of one pixel in registers; weights go through local memory (#2, #3, #4 and #12).",
         "An input serves 16 filters from a register, a weight 128 pixels: twice as fast where there are 16 filters.",
         differs=("source", "plan"), published="#2+#3+#4+#12 joint register and shared tiling",
     ),
     Variant(
         "streams", "constant", DIRECT_CONSTANT, streams.StreamsDirect,
-        "Segments of at most 100 images on three queues: copies of some overlap kernels of others (#0 and #4).",
-        "The op time grows, for kernels wait for their copies; the layer time falls, as far as copies can be hidden.",
+        "Segments of at most 100 images on three queues: copies of one overlap kernels of another (#0 and #4).",
+        "The op time grows, because kernels wait for copies. The layer time falls as far as copies can be hidden.",
         needs=frozenset({"streams"}), differs=("plan",), published="#0 streams (with #4; op time does not cover the work)",
     ),
     Variant(
         "streams-tiled", "tiled-atomic", TILED_CONSTANT.with_knobs(CHANNELS_BY="ATOMIC"), streams.StreamsTiled,
         "The tiled and atomic kernels in segments (#0, #1, #4 and #9).",
-        "As before: the copies are what a layer waits for, whichever kernel runs beside them.",
+        "As before: a layer waits for the copies, whichever kernel runs beside them.",
         needs=frozenset({"streams"}), differs=("plan",), published="#0+#1+#4+#9",
     ),
     Variant(
         "streams-joint", "joint", JOINT, streams.StreamsJoint,
         "The joint product in segments (#0, #2, #3, #4 and #12).",
-        "The fastest of the published kernels, and hardly a faster layer.",
+        "The fastest of the published kernels, but hardly a faster layer.",
         needs=frozenset({"streams"}), differs=("plan",), published="#0+#2+#3+#4+#12",
     ),
     Variant(
         "pinned", "streams", DIRECT_CONSTANT, streams.StreamsDirect,
-        "Page-locked memory on the host: the device copies by itself, in both directions at a time.",
-        "From pageable memory a copy passes through a buffer of the driver, and keeps the host waiting: nothing overlapped.",
+        "Page-locked memory on the host: the device copies by itself, in both directions at once.",
+        "From pageable memory a copy passes through a driver buffer while the host waits, so nothing overlapped.",
         needs=frozenset({"streams", "pinned"}), options={"pinned": True}, differs=("options",),
     ),
     Variant(
         "registers", "joint", REGISTERS, registers.Registers,
-        "A work-item keeps 32 to 40 outputs in registers, in a shape of its layer's own; inputs come to local memory once.",
-        "An input serves 4 filters from a register, a weight 8 pixels, and there is one barrier: arithmetic bounds it.",
+        "A work-item keeps 32 to 40 outputs in registers, in a shape for each layer; inputs are copied to local memory once.",
+        "From registers an input serves 4 filters and a weight 8 pixels, with one barrier: arithmetic bounds it.",
         differs=("source", "plan"),
     ),
     Variant(
         "fused-pool", "registers", FUSED_POOL, registers.Pooled,
-        "ReLU and pool in registers: a work-item's shape holds whole windows.",
-        "A quarter of layer 1's output leaves, a fourteenth of layer 2's; and ReLU and pool cost nothing more.",
+        "ReLU and pooling in registers: each work-item owns whole pooling windows.",
+        "Writes a quarter of layer 1's output and a fourteenth of layer 2's. ReLU and pooling then cost nothing.",
         differs=("source", "plan"),
     ),
     Variant(
         "halves", "fused-pool", FUSED_POOL.with_knobs(ARITHMETIC="HALVES"), registers.Pooled,
-        "Operands in fp16, two filters a product; a row of seven products is summed in fp16, all else in fp32.",
-        "Twice the products an instruction, but every seventh pays for joining the sums: not twice as fast.",
+        "Operands in fp16, two filters per product; a row of seven products is summed in fp16, all else in fp32.",
+        "Twice the products per instruction, but every seventh pays for adding to the fp32 sums: less than twice as fast.",
         frozenset({"half2"}), options={"operand_roundoff": 2.0**-11, "rounded_sums": 7, "conv1": "4x2x4/2x1"},
         differs=("source", "options"), dtype="float16", shows={"registers": r"fma\.rn\.f16x2"},
     ),
     Variant(
         "tensor", "fused-pool", TENSOR, registers.Tensor,
-        "Tensor cores, fp16 operands and sums in fp32: weights stay in registers, a block takes image after image.",
-        "The arithmetic vanishes behind the memory: what is left is reading the input once.",
+        "Tensor cores, fp16 operands and sums in fp32: weights stay in registers, a block computes image after image.",
+        "Memory hides the arithmetic: the time left is that of reading the input once.",
         frozenset({"mma"}), options={"operand_roundoff": 2.0**-11}, differs=("source", "plan", "options"), dtype="float16",
         shows={"tensor": r"mma\.sync"},
     ),
     Variant(
         "whole", "fused-pool", FUSED_POOL, whole.WholePooled,
         "The whole forward pass on the device, dense layers included; maps never return to the host.",
-        "A few per cent more work; no copies but the input's and the scores'.",
+        "A few per cent more work, and only the input and the scores are copied.",
         differs=("plan",),
     ),
     Variant(
         "whole-tensor", "tensor", TENSOR, whole.WholeTensor,
         "The whole forward pass, convolutions on tensor cores.",
-        "The same on the faster convolutions.",
+        "The same, with the faster convolutions.",
         frozenset({"mma"}), options={"operand_roundoff": 2.0**-11}, differs=("plan",), dtype="float16",
     ),
     Variant(
         "graph", "whole-tensor", TENSOR, whole.WholeTensor,
         "The three launches recorded as a CUDA graph.",
-        "Gaps between kernels close: to be seen where kernels are short, with few images.",
+        "Gaps between kernels close. This shows where kernels are short, with few images.",
         frozenset({"mma", "graphs"}), options={"operand_roundoff": 2.0**-11, "graph": True}, differs=("options",),
         dtype="float16",
     ),
@@ -182,7 +175,7 @@ PEERS = (
         "What a CPU can do without a library.", needs=frozenset({"host"}), role="peer",
     ),
     Variant(
-        "torch-fp32", None, None, peers.Convolutions, "PyTorch and cuDNN, fp32, TF32 off.", "What a user gets who needs fp32.",
+        "torch-fp32", None, None, peers.Convolutions, "PyTorch and cuDNN, fp32, TF32 off.", "What a user of fp32 gets.",
         needs=frozenset({"pytorch"}), role="peer", options={"precision": "fp32"},
     ),
     Variant(
@@ -202,18 +195,18 @@ PEERS = (
     ),
     Variant(
         "cublas", None, None, peers.Products, "1000 images at a time unfolded to matrices, and cuBLAS; fp32, TF32 off.",
-        "As the unrolled rung, by a library: the matrix is 49 times the input, whoever multiplies it.",
+        "As the step `unrolled`, by a library: the matrix is 49 times the input, whoever multiplies it.",
         needs=frozenset({"pytorch"}), role="peer", options={"precision": "fp32"},
     ),
     Variant(
         "torch-whole", None, None, peers.Whole, "PyTorch and cuDNN, the whole forward pass, convolutions in fp16.",
-        "Each layer writes what the next one reads, ReLU and pool as well.",
+        "Each layer, ReLU and pooling included, writes what the next one reads.",
         needs=frozenset({"pytorch"}), role="peer", dtype="float16",
         options={"precision": "fp16", "channels_last": True, "operand_roundoff": 2.0**-11},
     ),
     Variant(
         "torch-whole-compiled", None, None, peers.Whole, "The same by torch.compile.",
-        "ReLU and pool become one kernel, the convolutions stay the library's.",
+        "ReLU and pool become one kernel; the convolutions stay the library's.",
         needs=frozenset({"pytorch"}), role="peer", dtype="float16",
         options={"precision": "fp16", "channels_last": True, "operand_roundoff": 2.0**-11, "compile": True},
     ),
@@ -225,29 +218,6 @@ CASES = {
     "large": ("batch-20000",),
     "test": ("batch-3",),
 }
-PUBLISHED_CASES = {
-    **{f"batch {images}": f"batch-{images}" for images in (100, 1000, 10000)},
-    **dict.fromkeys(("batch 10000 layer 1", "batch 10000 layer 2", ""), "batch-10000"),
-}
-"""Case name in results/published -> ours. Figures of API time name no batch: the report profiles its largest."""
-PUBLISHED_TIMES = {
-    "op time 1": ("op 1",), "op time 2": ("op 2",), "op time 1+2": ("op 1", "op 2"),
-    "layer time 1": ("layer 1",), "layer time 2": ("layer 2",), "layer time sum": ("layer 1", "layer 2"),
-    "layer 1 duration": ("op 1",), "layer 2 duration": ("op 2",), "API time: memcpy": ("copy",),
-    "API time: malloc": ("allocate",), "API time: free": ("free",),
-    "API time: memcpy to symbol": ("copy to constant memory",),
-}  # fmt: skip
-"""What is published -> the parts of our run whose sum it is. API times are those of both layers together."""
-PUBLISHED_FACTS = {
-    "accuracy": "accuracy",
-    "registers per thread": "registers",
-    "shared memory per block": "local_bytes",
-    "block limit by registers": "groups_by_registers",
-    "block limit by shared memory": "groups_by_local_memory",
-}
-PUBLISHED_COUNTERS = {"throughput": ("baseline", "tiled"), "memory throughput": ("baseline", "atomic-channels")}
-"""What was read from hardware counters, of each layer -> our rungs. The baseline's figures are the same in both tables."""
-
 SHAPES = {
     "conv1": ("1x4x4/2x1", "2x4x4/2x1", "4x4x4/2x1", "4x2x8", "4x2x4/5x3", "4x2x5/4x3", "4x1x10/2x2"),
     "conv2": ("2x4x4", "4x4x4", "4x2x4", "8x2x4", "8x1x5", "16x1x4", "16x1x5"),
@@ -273,7 +243,6 @@ class LeNet(Lab):
     )  # fmt: skip
     facts_shown = MappingProxyType({"accuracy": "Accuracy"})
     other_sizes = f"any batch from batch-1 to batch-{problem.MOST_IMAGES}"
-    published_cases = PUBLISHED_CASES
 
     def __init__(self) -> None:
         unrolled, tiled = self.variant("unrolled-constant"), self.variant("tiled-constant")
@@ -283,7 +252,7 @@ class LeNet(Lab):
                   tuple(unrolled.at("minibatch", images, minibatch=images) for images in (100, 250, 500, 1000))),
             Sweep("tile", "How wide a tile (TILE_WIDTH)?",
                   tuple(tiled.at("tile", width, TILED_CONSTANT.with_knobs(TILE_WIDTH=width)) for width in (8, 10, 14, 17, 20))),
-            Sweep("segment", "How many images a segment?",
+            Sweep("segment", "How many images per segment?",
                   tuple(segments.at("segment", images, segment=images) for images in (60, 100, 125))),
             Sweep("queues", "How many queues?",
                   tuple(overlapped.at("queues", queues, queues=queues) for queues in (1, 2, 3, 4))),
@@ -316,7 +285,7 @@ class LeNet(Lab):
         names = sorted({"scores", *outputs})
         spread = variant.role == "peer"
         over = [problem.error_over_bound(outputs[name], reference[name], roundoff, spread) for name in names]
-        return float(np.max(over)), 1.0, f"largest error over its bound, of {', '.join(names)}"
+        return float(np.max(over)), 1.0, f"largest error over its tolerance, of {', '.join(names)}"
 
     def skip_reason(self, variant: Variant, case: Case) -> str | None:
         if variant.role == "peer":
@@ -325,45 +294,6 @@ class LeNet(Lab):
             if images and images > case.params["batch"]:
                 return f"not on this case: fewer than {images} images"
         return None
-
-    def published_mapping(self, device: Device) -> Mapping[str, str | tuple[str, str]]:
-        shares = {f"#0 streams, stream {queue + 1}": "streams" for queue in range(streams.QUEUES)}
-        unrolling = {"#2 unroll kernel share of device time": "unrolled-constant"}
-        return {**super().published_mapping(device), **shares, **unrolling}
-
-    def published_part(self, variant: str, case: str, metric: str) -> str | tuple[str, ...] | None:
-        if metric == "API time: total":
-            return ("copy", "allocate", "free") + ("copy to constant memory",) * (variant == "#4 constant memory")
-        parts = PUBLISHED_TIMES.get(metric)
-        if parts and variant.startswith("#0") and metric.startswith("op time"):
-            return tuple(f"{op} as published" for op in parts)
-        return parts
-
-    def published_fact(self, variant: str, case: str, metric: str) -> str | None:
-        if metric != "share of device time":
-            return PUBLISHED_FACTS.get(metric)
-        *_, stream = variant.partition(", ")
-        return f"share of {stream}, {case.removeprefix('batch 10000 ')}" if stream else "share of unroll"
-
-    def published_lack(self, variant: str, case: str, metric: str) -> str | None:
-        return "needs hardware counters" if metric.endswith("throughput") else None
-
-    def counted(self, experiment: Measured) -> Mapping[tuple[str, str, str], str]:
-        """Memory Throughput of each layer's main kernel, as ncu reports it."""
-        from ...measure.counters import of_kernel
-        from ...report import format as show
-
-        theirs, found = "batch 10000", {}
-        for metric, names in PUBLISHED_COUNTERS.items():
-            for variant in map(self.variant, names):
-                told = experiment.counted(variant.name, PUBLISHED_CASES[theirs])
-                if told is None or variant.source is None:
-                    continue
-                for number in (1, 2):
-                    share = of_kernel(told, variant.source.path.stem, number, "memory")
-                    if share is not None:
-                        found[str(variant.published), theirs, f"layer {number} {metric}"] = show.percent(share)
-        return found
 
     def work(self, case: Case) -> Work:
         """The multiply-adds of both convolutions; the batch in, its last pooled maps out, weights: the least of any rung."""
@@ -380,22 +310,6 @@ class LeNet(Lab):
             matrix = layer.terms * layer.side**2 if variant.plan is forward.Unrolled else 0
             moved += 4.0 * (batch * (layer.x_values + out + 2 * matrix) + layer.weights)
         return moved
-
-    def summary(self, experiment: Measured) -> str:
-        from .story import summary
-
-        return summary(experiment)
-
-    @property
-    def pairs(self) -> Pairs:
-        from .story import PAIRS
-
-        return PAIRS
-
-    def demonstration(self, device: Device) -> "Table":
-        from .story import demonstration
-
-        return demonstration(device)
 
 
 def _case(name: str, scale: str, images: str) -> Case:

@@ -98,13 +98,13 @@ def read(images: Path, labels: Path, split: str) -> Data:
     """The images and the labels of two IDX files that belong together."""
     x, y = parse(images), parse(labels)
     if x.ndim != 3 or x.shape[1:] != (SIZE, SIZE):
-        raise UsageError(f"{images} holds an array of {_text(x.shape)}; right are images, N x {SIZE} x {SIZE}")
+        raise UsageError(f"{images} holds an array of {_text(x.shape)}; expected images, N x {SIZE} x {SIZE}")
     if y.ndim != 1:
-        raise UsageError(f"{labels} holds an array of {_text(y.shape)}; right is one label for each image, N")
+        raise UsageError(f"{labels} holds an array of {_text(y.shape)}; expected one label for each image, N")
     if len(x) != len(y):
-        raise UsageError(f"{labels} holds {len(y)} labels; right are {len(x)}, one for each image of {images.name}")
+        raise UsageError(f"{labels} holds {len(y)} labels; expected {len(x)}, one for each image of {images.name}")
     if y.max() >= network.CLASSES:
-        raise UsageError(f"{labels} holds the label {y.max()}; right are 0 to {network.CLASSES - 1}")
+        raise UsageError(f"{labels} holds the label {y.max()}; expected 0 to {network.CLASSES - 1}")
     return Data(x, y, f"Fashion-MNIST, {len(x)} images of its {split} set", "fashion-mnist")
 
 
@@ -118,21 +118,21 @@ def parse(file: Path) -> Bytes:
         if raw[:2] == b"\x1f\x8b":
             raw = gzip.decompress(raw)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise UsageError(f"{file} is no whole gzip file ({error}); right is a complete copy of it") from None
+        raise UsageError(f"{file} is not a complete gzip file ({error}); copy it again") from None
     except OSError as error:
-        raise UsageError(f"{file} cannot be read ({error.strerror}); right is an IDX file") from None
+        raise UsageError(f"{file} cannot be read ({error.strerror}); expected an IDX file") from None
     if raw[:3] != b"\0\0\x08" or len(raw) < 4 or not 1 <= raw[3] <= 3:
         magic = raw[:4].hex(" ") or "nothing"
         raise UsageError(f"{file} begins with {magic}; an IDX file of bytes begins with 00 00 08 01 to 03")
     start = 4 + 4 * raw[3]
     if len(raw) < start:
-        raise UsageError(f"{file} ends within its header, after {len(raw)} bytes; right is a complete copy of it")
+        raise UsageError(f"{file} ends within its header, after {len(raw)} bytes; expected a complete copy of it")
     shape = [int.from_bytes(raw[at : at + 4], "big") for at in range(4, start, 4)]
     expected = start + math.prod(shape)
     if 0 in shape:
-        raise UsageError(f"{file} holds an array of {_text(shape)}, no value at all; right is one image or more")
+        raise UsageError(f"{file} holds an array of {_text(shape)}, no value at all; expected one image or more")
     if len(raw) != expected:
-        raise UsageError(f"{file} holds {len(raw)} bytes; right are {expected}, as its header says {_text(shape)}")
+        raise UsageError(f"{file} holds {len(raw)} bytes; expected {expected}, as its header says {_text(shape)}")
     return np.frombuffer(raw, np.uint8, offset=start).reshape(shape)
 
 
@@ -143,10 +143,10 @@ def _text(shape: Sequence[int]) -> str:
 def _find(folder: Path, prefix: str, kind: str) -> Path:
     """The file of that kind; the official name, being shorter, comes before one that says which part it holds."""
     if not folder.is_dir():
-        raise UsageError(f"there is no folder {folder}; right is one with the IDX files of Fashion-MNIST")
+        raise UsageError(f"there is no folder {folder}; expected one with the IDX files of Fashion-MNIST")
     found = [file for end in ("", ".gz") for file in folder.glob(f"{prefix}-*{kind}{end}")]
     if not found:
-        raise UsageError(f"{folder} holds no {prefix}-{kind}, .gz or not; right is a folder with Fashion-MNIST")
+        raise UsageError(f"{folder} holds no {prefix}-{kind}, .gz or not; expected a folder with Fashion-MNIST")
     return min(found, key=lambda file: (len(file.name), file.name))
 
 

@@ -67,7 +67,7 @@ class Forward(Runnable):
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         assert variant.source is not None
         self.device, self.variant, self.source, self.units = device, variant, variant.source, case.units
-        self.knobs = dict(variant.source.knobs)
+        self.knobs = variant.source.settings
         self.constant = self.knobs.get("WEIGHTS") == "CONSTANT_MEMORY"
         self.queue = device.queue(profiling=True)
         self.x, self.labels, self.weights = inputs["x"], inputs["labels"], inputs["weights"]

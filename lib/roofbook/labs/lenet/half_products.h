@@ -1,4 +1,5 @@
 // Two numbers of fp16 in a word, on CUDA.
+#pragma once
 DEVICE unsigned int two_halves(float first, float second) {
   unsigned int word;
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(second), "f"(first));

@@ -1,12 +1,8 @@
 // The convolution, ReLU and pool on tensor cores: operands rounded to fp16, sums in fp32. A block takes one image after another;
 // weights stay in registers all the while, as the tensor cores want them, and an image lies in shared memory once.
-//
-// Knob WEIGHTS:  GLOBAL_MEMORY
-// Knob CHANNELS: channels of the input
-// Knob FILTERS:  filters
-// Knob SIZE:     side of the input
-#include "layer.k"
+#include "layer.h"
 #include "half_products.h"
+#include "mma.h"
 #define ITEMS 128
 #define WARPS (ITEMS / 32)
 #define AT_ONCE 2
@@ -23,7 +19,7 @@ DEVICE float larger_of_lanes(float value, int apart) {
 }
 
 #if CHANNELS == 1
-#include "tensor_one_channel.h"
+#include "tensor_one_channel.inc"
 #else
-#include "tensor_four_channels.h"
+#include "tensor_four_channels.inc"
 #endif

@@ -33,7 +33,7 @@ def make(data_dir: str | None, seed: int, epochs: int, out: Path | None, tell: C
     training, test = load(data_dir, "train"), load(data_dir, "test")
     out = out or FILES[training.name]
     if out.is_dir() or not os.access(out.parent, os.W_OK):
-        raise UsageError(f"{out} cannot be written; right is a file in a folder that exists")
+        raise UsageError(f"{out} cannot be written; expected a file in a folder that exists")
     tell(f"training on {training.source}")
     weights = train(training, seed, epochs, lambda epoch, loss: tell(f"epoch {epoch} of {epochs}: loss {loss:.4f}"))
     reached = accuracy(weights, resized(test.images)[:, None], test.labels)

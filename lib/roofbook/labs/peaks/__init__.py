@@ -5,25 +5,21 @@ Measured, verified and kept like any lab's cells, so that a share of a bound com
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from ...analysis.roofline import ARITHMETIC, MEMORY
 from ...devices.backends import CUDA
 from ...spec.lab import Case, Lab, Runnable, Variant, Work
 from ...spec.source import Source
 from . import plans
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from ...analysis.roofline import Peaks
-
 HERE = Path(__file__).parent
 HOPPER = range(90, 91)
 KIB = plans.KIB
-MEMORY, REGISTERS, COSTS, TRANSFER = "memory", "registers", "costs", "transfer"
-"""Groups of ceilings: each has cases of its own."""
+COSTS, TRANSFER = "costs", "transfer"
+"""Groups of peaks beside MEMORY and ARITHMETIC: each has cases of its own."""
 
 TENSOR_TYPES = {"f16": "float16", "bf16": "bfloat16", "tf32": "tfloat32", "s8": "int8", "e4m3": "float8"}
 
@@ -39,22 +35,22 @@ def _peak(
 
 
 def _stream(action: str, change: str) -> Variant:
-    source = Source.of(HERE / "memory.k", ACTION=action.upper(), WALK="STRIDED", VECTOR="float4")
+    source = Source.of(HERE / "memory.k", ACTION=action.upper())
     return _peak(action, MEMORY, source, plans.Stream, change, action=action)
 
 
 def _chains(kind: str, scalar: str, change: str, *needs: str) -> Variant:
     operation = {"root": "ROOT", "float16": "PAIRS"}.get(kind, "MULTIPLY_ADD")
-    source = Source.of(HERE / "chains.k", OPERATION=operation, SCALAR=scalar, VECTOR=scalar)
+    source = Source.of(HERE / "chains.k", OPERATION=operation, SCALAR=scalar)
     name = "root" if kind == "root" else f"fma-{kind}"
     dtype = "root" if kind == "root" else kind
-    return _peak(name, REGISTERS, source, plans.Chains, change, dtype=dtype, needs=frozenset(needs), kind=kind)
+    return _peak(name, ARITHMETIC, source, plans.Chains, change, dtype=dtype, needs=frozenset(needs), kind=kind)
 
 
 def _mma(element: str) -> Variant:
     source = Source.of(HERE / "mma.cu", ELEMENT=element.upper())
     return _peak(
-        f"mma-{element}", REGISTERS, source, plans.Tensor, f"Tensor cores by mma.sync, {element}.",
+        f"mma-{element}", ARITHMETIC, source, plans.Tensor, f"Tensor cores by mma.sync, {element}.",
         dtype=TENSOR_TYPES[element], needs=frozenset({"mma"}), element=element, rows=16, columns=8, bytes=32, times=1,
         sums=8 * 16, work_items=512, swizzled=False,
     )  # fmt: skip
@@ -63,7 +59,7 @@ def _mma(element: str) -> Variant:
 def _wgmma(element: str) -> Variant:
     source = Source.of(HERE / "wgmma.cu", ELEMENT=element.upper())
     return _peak(
-        f"wgmma-{element}", REGISTERS, source, plans.Tensor, f"Hopper's tensor cores by wgmma, {element}.",
+        f"wgmma-{element}", ARITHMETIC, source, plans.Tensor, f"Hopper's tensor cores by wgmma, {element}.",
         dtype=TENSOR_TYPES[element], needs=frozenset({"wgmma"}), architectures=HOPPER, element=element, rows=64,
         columns=256, bytes=128, times=2, sums=2, work_items=256, swizzled=True,
     )  # fmt: skip
@@ -72,24 +68,24 @@ def _wgmma(element: str) -> Variant:
 COUNT = Source.of(HERE / "count.k")
 LADDER = (
     _stream("copy", "Copies float32; the working set is both buffers."),
-    _stream("read", "Adds up float32."),
+    _stream("read", "Sums float32."),
     _stream("write", "Writes float32."),
     _chains("float32", "float", "Multiply-adds in fp32."),
     _chains("float64", "double", "Multiply-adds in fp64."),
-    _chains("float16", "int", "Multiply-adds in fp16, two a register.", "half2"),
+    _chains("float16", "int", "Multiply-adds in fp16, two per register.", "half2"),
     _chains("int32", "int", "Multiply-adds of 32-bit integers."),
-    _chains("root", "float", "Reciprocal square roots in fp32, as exact as the device likes."),
+    _chains("root", "float", "Reciprocal square roots in fp32, with the device's own accuracy."),
     *(_mma(element) for element in TENSOR_TYPES if element != "e4m3"),
     *(_wgmma(element) for element in TENSOR_TYPES),
-    _peak("launch", COSTS, COUNT, plans.Launches, "A kernel that does nothing, until it has run.", how="wait"),
-    _peak("queue", COSTS, COUNT, plans.Launches, "A kernel that does nothing, until it is in the queue.", how="submit"),
+    _peak("launch", COSTS, COUNT, plans.Launches, "An empty kernel, until it has run.", how="wait"),
+    _peak("queue", COSTS, COUNT, plans.Launches, "An empty kernel, until it is in the queue.", how="submit"),
     _peak(
-        "graph-node", COSTS, COUNT, plans.Launches, "A kernel that does nothing, as a node of a graph.",
+        "graph-node", COSTS, COUNT, plans.Launches, "An empty kernel, as a node of a graph.",
         needs=frozenset({"graphs"}), how="graph",
     ),
     _peak(
         "grid-barrier", COSTS, Source.of(HERE / "barrier.cu", OVER="GRID"), plans.Barriers,
-        "A block on every multiprocessor; all wait for all.", needs=frozenset({"cooperative"}),
+        "One block on every multiprocessor; all wait for all.", needs=frozenset({"cooperative"}),
     ),
     _peak(
         "cluster-barrier", COSTS, Source.of(HERE / "barrier.cu", OVER="CLUSTER"), plans.Barriers,
@@ -118,7 +114,7 @@ class PeaksLab(Lab):
     """Cases are working sets for the streams, and one each for arithmetic, costs and transfers. Caches are left as they are."""
 
     name = "peaks"
-    title = "Ceilings of a device"
+    title = "Measured peaks of a device"
     preferred_backend = CUDA.name
     unit = "pass"
     timed = "kernel, launches or copies"
@@ -130,7 +126,7 @@ class PeaksLab(Lab):
         sizes = SIZES["published" if scale == "large" else scale]
         small = scale in ("quick", "test")
         others = (
-            Case("registers", scale, {"kib": 0, "group": REGISTERS}, 2000 if small else 20000),
+            Case("registers", scale, {"kib": 0, "group": ARITHMETIC}, 2000 if small else 20000),
             Case("costs", scale, {"kib": 0, "group": COSTS}, 200 if small else 2000),
             Case("transfer", scale, {"kib": KIB if scale == "test" else 64 * KIB, "group": TRANSFER}, 1),
         )
@@ -143,7 +139,7 @@ class PeaksLab(Lab):
         return Case(label, scale, {"kib": kib, "group": MEMORY}, max(1, moved // kib))
 
     def skip_reason(self, variant: Variant, case: Case) -> str | None:
-        return None if variant.options["group"] == case.params["group"] else "another ceiling's case"
+        return None if variant.options["group"] == case.params["group"] else "a case of another peak"
 
     def inputs(self, case: Case, seed: int) -> Mapping[str, Any]:
         draw = np.random.default_rng(seed)
@@ -158,7 +154,7 @@ class PeaksLab(Lab):
 
     def verification_case(self, case: Case, variant: Variant) -> Case:
         """Fewer rounds, but for what counts them; on tensor cores so few that one more or less is no rounding."""
-        most = 100 if case.params["group"] in (MEMORY, REGISTERS) else case.units
+        most = 100 if case.params["group"] in (MEMORY, ARITHMETIC) else case.units
         most = 4 if variant.plan is plans.Tensor else most
         return Case(case.name, case.scale, case.params, min(case.units, most))
 
@@ -176,37 +172,5 @@ class PeaksLab(Lab):
         nbytes = case.params["kib"] * KIB
         return Work(flops=0, bytes=nbytes, footprint=nbytes)
 
-    def needed(self, lab: Lab) -> tuple[Variant, ...]:
-        """The ceilings that the bounds and rooflines of `lab` are held against: streams, and the arithmetic of its variants."""
-        dtypes = {"float32", *(variant.dtype for variant in lab.all_variants())}
-        return tuple(
-            peak for peak in self.ladder
-            if peak.options["group"] == MEMORY or (peak.options["group"] == REGISTERS and peak.dtype in dtypes)
-        )  # fmt: skip
-
 
 LAB = PeaksLab()
-
-
-def read(rows: "pd.DataFrame") -> "Peaks":
-    """The ceilings in the store's rows of lab `peaks` for one device and backend. ValueError where one is missing.
-
-    A ceiling is what the device can do, so the fastest sample counts: what disturbs a sample only makes it slower. Of
-    several streams through one working set, and of several ways to compute in one dtype, the fastest is the ceiling.
-    """
-    import json
-
-    from ...analysis.roofline import Peaks
-
-    good = rows[rows["status"] == "ok"]
-    group = {variant.name: variant.options["group"] for variant in LADDER}
-    streams, flops = dict[float, float](), dict[str, float]()
-    for row in good.itertuples():
-        rate = json.loads(row.extra)["amount"] * row.units / min(row.samples_s)
-        if group.get(row.variant) == MEMORY:
-            streams[row.bytes] = max(rate, streams.get(row.bytes, 0))
-        elif group.get(row.variant) == REGISTERS and row.dtype != "root":
-            flops[row.dtype] = max(rate, flops.get(row.dtype, 0))
-    if not streams or "float32" not in flops:
-        raise ValueError("no ceilings of this device in the store yet")
-    return Peaks(bandwidth=sorted(streams.items()), flops=flops)

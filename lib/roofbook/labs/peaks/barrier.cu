@@ -3,6 +3,9 @@
 //
 // Knob OVER: GRID     all blocks of the device, by a counter in global memory
 //            CLUSTER  the 8 blocks of a cluster, by Hopper's own barrier
+#ifndef OVER
+#define OVER GRID
+#endif
 #define GRID 1
 #define CLUSTER 2
 #define WATCHED 64

@@ -2,6 +2,10 @@
 // NVIDIA GPU since Ampere has them. A warp has eight sums, so that no product waits for another.
 //
 // Knob ELEMENT: F16, BF16, TF32, S8: what is multiplied; sums are fp32, of s8 int32
+#ifndef ELEMENT
+#define ELEMENT F16
+#endif
+#include "mma.h"
 #define F16 1
 #define BF16 2
 #define TF32 3
@@ -28,7 +32,7 @@
 // rows (16, 8 words) and columns (8, 8 words): the operands, the same for all; ends (block, thread): its part of all sums.
 KERNEL_OF(512, 1) void tensor(const unsigned *RESTRICT rows, const unsigned *RESTRICT columns, float *RESTRICT ends,
                               int rounds) {
-  const int lane = threadIdx.x % 32, row = lane / 4 * 8, word = lane % 4;
+  const int lane = threadIdx.x % 32, row = GROUP(lane) * 8, word = MEMBER(lane);
   const unsigned a0 = rows[row + word], a1 = rows[row + 64 + word], a2 = rows[row + word + 4];
   const unsigned a3 = rows[row + 64 + word + 4], b0 = columns[row + word], b1 = columns[row + word + 4];
   SUM c[SUMS][4];

@@ -46,13 +46,13 @@ class Card:
 
 
 @lru_cache
-def card(index: int) -> Card | None:
-    """NVML's figures of the GPU of that number; None where there is no NVML."""
+def card(pci_bus_id: str) -> Card | None:
+    """NVML's figures of the GPU with that PCI bus id; None where there is no NVML, or no such GPU in it."""
     try:
         import pynvml as nvml
 
         nvml.nvmlInit()
-        handle = nvml.nvmlDeviceGetHandleByIndex(index)
+        handle = nvml.nvmlDeviceGetHandleByPciBusId(pci_bus_id)
     except Exception as error:  # NVML's own error type is not to be had where it is not installed
         if type(error).__module__.startswith("pynvml") or isinstance(error, ImportError):
             return None
@@ -82,7 +82,7 @@ def theory(device: Device, ceiling: str) -> Theory | None:
     """The ceiling of that name (a variant of the lab `peaks`) on paper; None where no property tells of it."""
     if device.kind == "cpu":
         return _of_cpu(device, ceiling)
-    found = card(device.nvml_index) if device.nvml_index is not None else None
+    found = card(device.pci_bus_id) if device.pci_bus_id is not None else None
     return _of_card(device, found, ceiling) if found else None
 
 
@@ -92,7 +92,7 @@ def _of_card(device: Device, found: Card, ceiling: str) -> Theory | None:
         if not (found.memory_mhz and found.bus_bits):
             return None
         value = 2e6 * found.memory_mhz * found.bus_bits / 8
-        return Theory(value, f"memory: {found.bus_bits} bits, twice a clock of {found.memory_mhz} MHz")
+        return Theory(value, f"memory: {found.bus_bits} bits, two transfers per clock at {found.memory_mhz} MHz")
     if kind == "to":
         if not found.link or found.link[0] not in LINK:
             return None
@@ -107,7 +107,7 @@ def _of_card(device: Device, found: Card, ceiling: str) -> Theory | None:
     what, operations = ("roots", 1) if name == "root" else ("multiply-adds", 2)
     value = 1e6 * operations * lanes_of[name] * found.clock_mhz * device.compute_units
     return Theory(
-        value, f"{device.compute_units} multiprocessors, {lanes_of[name]} {what} a clock, {found.clock_mhz} MHz"
+        value, f"{device.compute_units} multiprocessors, {lanes_of[name]} {what} per clock, {found.clock_mhz} MHz"
     )
 
 
@@ -118,7 +118,9 @@ def _of_cpu(device: Device, ceiling: str) -> Theory | None:
         return None
     value = 1e6 * device.max_clock_mhz * device.compute_units * 2 * 2 * bits / lanes
     threads, clock = device.compute_units, device.max_clock_mhz
-    return Theory(value, f"{threads} threads, two multiply-adds of {bits} bits a clock each, {clock} MHz without turbo")
+    return Theory(
+        value, f"{threads} threads, two multiply-adds of {bits} bits per clock each, {clock} MHz without turbo"
+    )
 
 
 @lru_cache

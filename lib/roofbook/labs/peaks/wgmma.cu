@@ -1,7 +1,11 @@
 // Products of 64 rows by 256 columns, both in shared memory, one after the other and nothing else: the ceiling of Hopper's
-// tensor cores. A row and a column are 128 bytes, laid out as the copy engine would with its 128-byte swizzle.
+// tensor cores. A row and a column are 128 bytes, laid out as TMA would with its 128-byte swizzle.
 //
 // Knob ELEMENT: F16, BF16, TF32, S8, E4M3: what is multiplied; sums are fp32, of s8 int32
+#ifndef ELEMENT
+#define ELEMENT F16
+#endif
+#include "hopper.h"
 #define F16 1
 #define BF16 2
 #define TF32 3
@@ -31,18 +35,11 @@
 #undef TAIL
 #define TAIL "1, 1, 1, 0, 0;"
 #endif
-#define FOUR(i) KEPT(c[i]), KEPT(c[i + 1]), KEPT(c[i + 2]), KEPT(c[i + 3])
-#define SIXTEEN(i) FOUR(i), FOUR(i + 4), FOUR(i + 8), FOUR(i + 12)
 #define ROWS 64
 #define COLUMNS 256
 #define WORDS 32
 #define SLICES 4
 #define TIMES 2
-
-DEVICE unsigned long long tile_at(const void *shared) {
-  const unsigned address = (unsigned)__cvta_generic_to_shared(shared);
-  return (unsigned long long)((address & 0x3FFFF) >> 4) | 1ull << 16 | 64ull << 32 | 1ull << 62;
-}
 
 DEVICE void product(SUM (&c)[128], unsigned long long a, unsigned long long b) {
   asm volatile(
@@ -52,7 +49,8 @@ DEVICE void product(SUM (&c)[128], unsigned long long a, unsigned long long b) {
       "%58,%59,%60,%61,%62,%63,%64,%65,%66,%67,%68,%69,%70,%71,%72,%73,%74,%75,%76,%77,%78,%79,%80,%81,%82,%83,%84,%85,"
       "%86,%87,%88,%89,%90,%91,%92,%93,%94,%95,%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,"
       "%111,%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127}, %128, %129, " TAIL
-      : SIXTEEN(0), SIXTEEN(16), SIXTEEN(32), SIXTEEN(48), SIXTEEN(64), SIXTEEN(80), SIXTEEN(96), SIXTEEN(112)
+      : SUMS_16(KEPT, 0), SUMS_16(KEPT, 16), SUMS_16(KEPT, 32), SUMS_16(KEPT, 48), SUMS_16(KEPT, 64), SUMS_16(KEPT, 80),
+        SUMS_16(KEPT, 96), SUMS_16(KEPT, 112)
       : "l"(a), "l"(b));
 }
 
@@ -66,20 +64,20 @@ KERNEL_OF(256, 1) void tensor(const unsigned *RESTRICT rows, const unsigned *RES
   }
   asm volatile("fence.proxy.async;" ::: "memory");
   __syncthreads();
-  const unsigned long long a = tile_at(operands), b = tile_at(operands + ROWS * WORDS);
+  const unsigned long long a = descriptor(operands), b = descriptor(operands + ROWS * WORDS);
   SUM c[128];
 #pragma unroll
   for (int k = 0; k < 128; k++) {
     c[k] = 0;
   }
   for (int round = 0; round < rounds; round++) {
-    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+    wgmma_begin();
 #pragma unroll
     for (int k = 0; k < SLICES * TIMES; k++) {
-      product(c, a + 2 * (k % SLICES), b + 2 * (k % SLICES));
+      product(c, along_lines(a, k % SLICES), along_lines(b, k % SLICES));
     }
-    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+    wgmma_commit();
+    wgmma_wait_all();
   }
   float end = 0.0f;
 #pragma unroll

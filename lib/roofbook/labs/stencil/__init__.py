@@ -6,7 +6,7 @@ The ladder follows the report's hints; past its end stand one flat range, wide t
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -14,27 +14,21 @@ from ...devices.backends import OPENCL
 from ...devices.contract import Device
 from ...errors import UsageError
 from ...peers import missing
-from ...spec.lab import Case, Lab, Measured, Pairs, Sweep, Variant, Work
+from ...spec.lab import Case, Lab, Sweep, Variant, Work
 from ...spec.source import Source
 from . import peers, plans
 from .problem import bound, error_over_bound, inputs, reference
 
-if TYPE_CHECKING:
-    from ...report.html import Table
-
 HERE = Path(__file__).parent
 
-CHECKED = Source.of(
-    HERE / "passes.k", BOUNDS="CHECKED", SIZES="ARGUMENTS", ROOT="DIVIDED", WALK="ROWS", TASKS=1, STAGING="DIRECT",
-    OFFSET=0,
-)  # fmt: skip
+CHECKED = Source.of(HERE / "passes.k")
 """The straight port: a work-item an element, and every one asks where it is."""
 NO_IFS = CHECKED.with_knobs(BOUNDS="NONE")
 COMPILED = NO_IFS.with_knobs(SIZES="COMPILED", HEIGHT=8192, WIDTH=8192)
 """The sizes that a text shows are the published ones; a plan sets the case's own."""
 ACCURATE = COMPILED.with_knobs(ROOT="ACCURATE")
 NATIVE = ACCURATE.with_knobs(ROOT="NATIVE")
-FLAT = Source.of(HERE / "flat.k", VECTOR="float", LANES=1, PASSES=1, WIDTH=8192, COUNT=8190 * 8192)
+FLAT = Source.of(HERE / "flat.k", WIDTH=8192, COUNT=8190 * 8192)
 
 
 def wide(lanes: int, source: Source = FLAT) -> Source:
@@ -49,75 +43,75 @@ LADDER = (
     Variant(
         "sequential", None, Source.of(HERE / "sequential.k"), plans.Sequential,
         "One work-item walks all passes, rows and columns.",
-        "The base: one core and one element at a time.",
+        "The baseline: one core, one element at a time.",
         frozenset({"cpu"}), options={"device": "host"},
     ),
     Variant(
         "checked", "sequential", CHECKED, plans.Passes,
-        "A work-item an element; each asks whether it lies inside.",
-        "All cores at work. A pass reads three floats and writes one: memory bounds it, not the roots.",
+        "One work-item per element; each checks whether it lies inside.",
+        "All cores work. A pass reads three floats and writes one: memory bounds it, not the roots.",
         differs=("source", "plan", "options"),
     ),
     Variant(
         "no-ifs", "checked", NO_IFS, plans.Passes,
-        "No bounds check: the range is the inner rows, the width a multiple of the work-group's.",
-        "The report calls it one of the most effective steps. Two comparisons beside three loads should hardly show on a GPU.",
+        "No bounds check: the range covers the inner rows, and the width is a multiple of the work-group's.",
+        "One of the most effective steps, says the report. Two comparisons beside three loads should hardly show on a GPU.",
     ),
     Variant(
         "compiled-sizes", "no-ifs", COMPILED, plans.Passes,
         "Height and width are constants of the kernel, not arguments.",
-        "Saves an integer multiplication or two; nothing where memory bounds.",
+        "Saves an integer multiplication or two: no effect where memory bounds it.",
     ),
     Variant(
         "rsqrt", "compiled-sizes", ACCURATE, plans.Passes,
-        "rsqrt(x) in place of 1/sqrt(x).",
-        "One special-function instruction in place of a root and a division: helps where arithmetic shows at all.",
+        "rsqrt(x) instead of 1/sqrt(x).",
+        "One special-function instruction instead of a root and a division: helps where arithmetic shows at all.",
         shows={"one_pass": r"\A(?![\s\S]*(sqrt\.rn|div\.rn))[\s\S]*rsqrt\.approx"},
     ),
     Variant(
         "native-rsqrt", "rsqrt", NATIVE, plans.Passes,
-        "native_rsqrt(x): as exact as the device likes.",
-        "On NVIDIA both are the same instruction: no difference. The table of errors shows what is given away.",
+        "native_rsqrt(x): its accuracy is up to the device.",
+        "On NVIDIA both are the same instruction: no difference. The table of errors shows the loss of accuracy.",
         shows={"one_pass": r"rsqrt\.approx\.ftz\.f32"}, published="work-group 128x1, 1 task per work-item",
     ),
     Variant(
         "local-memory", "native-rsqrt", NATIVE.with_knobs(STAGING="LOCAL_COPY", GROUP_SIZE=128), plans.Passes,
         "r, g and b go through local memory.",
-        "No element is read twice, so there is nothing to share: a barrier and two more copies, slower.",
+        "No element is read twice, so there is nothing to share. A barrier and two more copies make it slower.",
         shows={"one_pass": r"bar\.sync|barrier\.sync"},
     ),
     Variant(
         "tasks-2", "native-rsqrt", NATIVE.with_knobs(TASKS=2), plans.Passes,
-        "Two elements a work-item: column j and column j + width/2.",
-        "Half the work-items, twice the loads in flight for each: as fast, the report says.",
+        "Two elements per work-item: column j and column j + width/2.",
+        "Half the work-items, twice the loads in flight for each: as fast, says the report.",
         published="work-group 128x1, 2 tasks per work-item",
     ),
     Variant(
         "tasks-4", "tasks-2", NATIVE.with_knobs(TASKS=4), plans.Passes,
-        "Four elements a work-item.", "As before: enough loads are in flight already.",
+        "Four elements per work-item.", "As before: enough loads are in flight already.",
     ),
     Variant(
         "tasks-8", "tasks-4", NATIVE.with_knobs(TASKS=8), plans.Passes,
-        "Eight elements a work-item.", "No gain, and fewer work-items to hide latency with.",
+        "Eight elements per work-item.", "No gain, and fewer work-items to hide latency with.",
     ),
     Variant(
         "tasks-16", "tasks-8", NATIVE.with_knobs(TASKS=16), plans.Passes,
-        "Sixteen elements a work-item.", "Nothing more to win: the loads of eight fill the memory's queue.",
+        "Sixteen elements per work-item.", "No gain: the loads of eight elements already fill the memory's queue.",
     ),
     Variant(
         "flat", "native-rsqrt", FLAT, plans.Flat,
         "The inner rows are one range: one index, one comparison, any width.",
-        "Nothing to gain on a GPU; and no rule about widths any more.",
+        "Nothing to gain on a GPU, but any width works.",
         differs=("source", "plan"),
     ),
     Variant(
         "float2", "flat", wide(2), plans.Flat,
-        "Two neighbouring elements a work-item, as one float2.", "Half the load instructions.",
+        "Two neighbouring elements per work-item, as one float2.", "Half the load instructions.",
         shows={"flat": r"ld\.global\.(nc\.)?v2\.(f32|b32|u32)"},
     ),
     Variant(
         "float4", "float2", wide(4), plans.Flat,
-        "float4: 16 bytes a load.", "The widest load of a GPU thread: fewest instructions for the same bytes.",
+        "float4: 16 bytes per load.", "The widest load of a GPU thread: the fewest instructions for the same bytes.",
         shows={"flat": r"ld\.global\.(nc\.)?v4\.(f32|b32|u32)"},
     ),
     Variant(
@@ -127,16 +121,16 @@ LADDER = (
     Variant(
         "float16", "float8", wide(16), plans.Flat,
         "float16: a whole vector register of a CPU, a whole cache line.",
-        "For a CPU whose compiler forms no vectors by itself this is the step that counts.",
+        "For a CPU whose compiler does not vectorise by itself, this step counts most.",
     ),
     Variant(
         "fused", "float4", wide(4, FUSED), plans.Flat,
-        "All iterations in one kernel: r and b do not change, so the root is taken once and added 23 times in order.",
-        "One pass over memory in place of 23, and not one bit of the result differs.",
+        "All passes in one kernel: r and b do not change, so the root is computed once and added 23 times in order.",
+        "One pass over memory instead of 23, and no bit of the result differs.",
     ),
     Variant(
         "fused-float16", "fused", wide(16, FUSED), plans.Flat,
-        "The same on float16.", "The best of both for a CPU.",
+        "The same, on float16.", "The best of both for a CPU.",
     ),
 )  # fmt: skip
 
@@ -155,14 +149,14 @@ def torch_peer(
 
 PEERS = (
     torch_peer("torch-cpu", "PyTorch on the CPU, eager.", "host", compile=False),
-    torch_peer("torch-cpu-compiled", "PyTorch on the CPU, torch.compile of a pass.", "host", compile=True),
+    torch_peer("torch-cpu-compiled", "PyTorch on the CPU, torch.compile of one pass.", "host", compile=True),
     torch_peer("torch-cpu-fused", "PyTorch on the CPU, torch.compile of all passes.", "host", peers.Fused, compile=True),
     Variant(
-        "openmp", None, None, peers.OpenMP, "A page of C + OpenMP, all passes while an element is in a register, all cores.",
+        "openmp", None, None, peers.OpenMP, "A page of C + OpenMP: all passes while an element is in a register, all cores.",
         "What a CPU can do without OpenCL.", needs=frozenset({"host"}), role="peer",
     ),
     torch_peer("torch", "PyTorch, eager.", "pytorch", compile=False),
-    torch_peer("torch-compiled", "PyTorch, torch.compile of a pass.", "pytorch", compile=True),
+    torch_peer("torch-compiled", "PyTorch, torch.compile of one pass.", "pytorch", compile=True),
     torch_peer("torch-fused", "PyTorch, torch.compile of all passes.", "pytorch", peers.Fused, compile=True),
 )  # fmt: skip
 
@@ -192,20 +186,19 @@ class RsqrtStencil(Lab):
     ladder = LADDER
     peers = PEERS
     other_sizes = "any HEIGHTxWIDTH from 3x3 on"
-    published_cases: Mapping[str, str] = {"size not stated, 23 iterations": "8192x8192"}
 
     def __init__(self) -> None:
         scalar, two, checked, fused = (self.variant(name) for name in ("native-rsqrt", "tasks-2", "checked", "fused"))
         walks = {"rows": CHECKED, "columns": CHECKED.with_knobs(WALK="COLUMNS")}
         self.sweeps = (
-            Sweep("without", "What is each optimisation worth in the best rung?", _without(fused)),
+            Sweep("without", "What is each optimisation worth in the best kernel?", _without(fused)),
             Sweep("wg", "Which shape of work-group?",
                   tuple(scalar.at("wg", shape, NATIVE.with_knobs(BOUNDS="CHECKED"), group=_sides(shape)) for shape in SHAPES)),
-            Sweep("wg2", "Which length of work-group, with two elements a work-item?",
+            Sweep("wg2", "Which length of work-group, with two elements per work-item?",
                   tuple(two.at("wg2", shape, group=_sides(shape)) for shape in ("64x1", "128x1", "256x1"))),
-            Sweep("lanes", "What does a work-group cost that is no multiple of 32?",
+            Sweep("lanes", "What does a work-group cost that is not a multiple of 32?",
                   tuple(checked.at("lanes", lanes, group=(lanes, 1)) for lanes in (96, 100, 128))),
-            Sweep("misaligned", "What do rows cost that start so many floats off the alignment?",
+            Sweep("misaligned", "What does it cost to start rows so many floats off the alignment?",
                   tuple(scalar.at("misaligned", floats, NATIVE.with_knobs(OFFSET=floats)) for floats in range(32))),
             Sweep("walk", "Neighbouring work-items along rows or along columns?",
                   tuple(checked.at("walk", walk, source) for walk, source in walks.items())),
@@ -235,7 +228,7 @@ class RsqrtStencil(Lab):
         self, case: Case, variant: Variant, outputs: Mapping[str, np.ndarray], reference: Mapping[str, Any]
     ) -> tuple[float, float, str]:
         over = error_over_bound(outputs["g"], dict(reference), reference["bound"])
-        return over, 1.0, "largest error of an element of g, over its bound"
+        return over, 1.0, "largest error of an element of g, over its tolerance"
 
     def work(self, case: Case) -> Work:
         """Per pass: what all passes together need at least, one sweep over memory and a root an element, over their number."""
@@ -246,7 +239,7 @@ class RsqrtStencil(Lab):
     def traffic(self, case: Case, variant: Variant) -> float:
         """16 B an element and pass; once for all passes where they are fused, twice where PyTorch keeps what lies between."""
         fused = PUBLISHED_PASSES if variant.plan in (peers.Fused, peers.OpenMP) else 1
-        passes = dict(variant.source.knobs).get("PASSES", 1) if variant.source else fused
+        passes = variant.source.settings.get("PASSES", 1) if variant.source else fused
         kept = variant.plan is peers.Stencil and not variant.options["compile"]
         return self.work(case).bytes * PUBLISHED_PASSES / int(passes) * (2 if kept else 1)
 
@@ -261,38 +254,17 @@ class RsqrtStencil(Lab):
     def skip_reason(self, variant: Variant, case: Case) -> str | None:
         if variant.role == "peer":
             return missing(variant)
-        width, knobs = case.params["width"], dict(variant.source.knobs) if variant.source else {}
+        width, knobs = case.params["width"], variant.source.settings if variant.source else {}
         if variant.plan is plans.Flat and width % int(knobs["LANES"]):
-            return f"not on this case: the width is no multiple of {knobs['LANES']}"
+            return f"not on this case: the width is not a multiple of {knobs['LANES']}"
         if variant.plan is plans.Passes and knobs["BOUNDS"] == "NONE":
             group = variant.options.get("group", (128, 1))
             across, down = group[0] * int(knobs["TASKS"]), group[1]
             if width % across:
-                return f"not on this case: the width is no multiple of {across}"
+                return f"not on this case: the width is not a multiple of {across}"
             if (case.params["height"] - 2) % down:
-                return f"not on this case: the inner rows are no multiple of {down}"
+                return f"not on this case: the inner rows are not a multiple of {down}"
         return None
-
-    def published_mapping(self, device: Device) -> Mapping[Any, str | tuple[str, str]]:
-        """The report prints the time of its sequential program, `host CPU`, beside each run of its kernel."""
-        ours = {**super().published_mapping(device), "work-group 64x1, 2 tasks per work-item": "tasks-2@wg2=64x1"}
-        return {**ours, **{(name, "host CPU"): self.base for name in ours}}
-
-    def summary(self, experiment: Measured) -> str:
-        from .story import summary
-
-        return summary(experiment)
-
-    @property
-    def pairs(self) -> Pairs:
-        from .story import PAIRS
-
-        return PAIRS
-
-    def demonstration(self, device: Device) -> "Table":
-        from .story import demonstration
-
-        return demonstration(device)
 
 
 def _case(name: str, scale: str) -> Case:

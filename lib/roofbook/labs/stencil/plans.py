@@ -26,7 +26,7 @@ class Stencil(KernelRun):
         super().__init__(device, case.units)
         self.g_start = inputs["g"]
         self.height, self.width = self.g_start.shape
-        self.knobs = dict(variant.source.knobs)
+        self.knobs = variant.source.settings
         self.group: tuple[int, ...] = variant.options.get("group", (128, 1))
         self.size = self.lay_out()
         fit(device, self.group)

@@ -1,0 +1,73 @@
+"""One case of a lab on one device, as every table and figure of it takes it."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from .readings import Reading, fastest, newest
+from .roofline import Bound, Peaks
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class CaseData:
+    """Rows of one lab, those of other cases too, and what a report needs to know of the lab and the device beside them."""
+
+    rows: "pd.DataFrame"
+    order: Sequence[str]
+    """Names of the ladder in its order, libraries behind it."""
+    case: str
+    base: str = "sequential"
+    """The variant that every speedup is over."""
+    bounds: Mapping[str, Bound] | None = None
+    """The least seconds per unit by dtype, and by the name of a variant with a bound of its own; None: no such column."""
+    changes: Mapping[str, str] = field(default_factory=dict)
+    """Variant -> what it changes, in words."""
+    rate: tuple[float, str] | None = None
+    """(amount of one unit, name of the rate): the rate is amount / seconds."""
+    skip_reasons: Mapping[str, str] = field(default_factory=dict)
+    """Variant -> why it is not measured here."""
+    probes: frozenset[str] = frozenset()
+    """Variants that show a cost and compute nothing: figures leave them out."""
+    peers: Sequence[str] = ()
+    """Names of the libraries among `order`."""
+    peaks: Peaks | None = None
+    """The device's measured peaks; None where one has no verified time."""
+    working_set: float = math.nan
+    """Bytes that the case keeps in use: they pick the level of the memory."""
+    roles: tuple[str, ...] | None = None
+    """Of the rows that count; None: all but those of hardware counters."""
+    counted_bytes: Mapping[str, float] = field(default_factory=dict)
+    """Variant -> bytes per unit that hardware counters saw at the device's memory."""
+
+    @cached_property
+    def found(self) -> dict[str, Reading]:
+        """The newest reading of each variant. Errors: UsageError for an unknown case or a sample that is no time."""
+        return newest(self.rows, self.case, self.roles)
+
+    @property
+    def drawn(self) -> list[str]:
+        """The variants that figures show."""
+        return [name for name in self.order if name not in self.probes]
+
+    def verified(self, names: Sequence[str]) -> list[Reading]:
+        """Those of `names` that have a verified time, in their order."""
+        return [self.found[name] for name in names if name in self.found and self.found[name].ok]
+
+    def unit(self, names: Sequence[str]) -> str:
+        """What a time is per, such as `step`, by the rows of `names`."""
+        return next((str(self.found[name].row["unit"]) for name in names if name in self.found), "unit")
+
+    def ranked(self) -> tuple[list[Reading], Reading | None, Reading | None]:
+        """The verified steps in ladder order, the fastest of them, and the fastest library."""
+        good = self.verified(self.order)
+        steps = [each for each in good if each.role == "step"]
+        return steps, fastest(steps), fastest(each for each in good if each.role == "peer")
+
+    def with_order(self, order: Sequence[str]) -> "CaseData":
+        """The same with other variants, or the same in another order."""
+        return replace(self, order=order)

@@ -1,0 +1,202 @@
+"""A lab on a device at a scale, as its rows have it: peaks, bounds and, case by case, what reports and sentences need."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from ..devices.contract import Device
+from ..errors import one_of
+from ..measure.placement import target_of
+from ..spec.lab import Case, Lab, Series, Sweep, Variant
+from ..store.schema import PROFILE
+from .case_data import CaseData
+from .readings import Reading, fastest, newest
+from .roofline import Bound, Peaks, bound, read_peaks
+from .sentences import ratio_text, time_text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class LabData(ABC):
+    """What is known of a lab on one device, from whichever rows count: those that fit today's code, or recorded ones."""
+
+    lab: Lab
+    device: Device
+    scale: str
+    cases: Sequence[Case]
+
+    @property
+    @abstractmethod
+    def rows(self) -> "pd.DataFrame":
+        """The rows of the lab on this device and its host that count."""
+
+    @property
+    @abstractmethod
+    def peak_rows(self) -> "pd.DataFrame":
+        """The device's rows of the lab `peaks`: the newest of each variant and case, in their order."""
+
+    @property
+    @abstractmethod
+    def profiles(self) -> "pd.DataFrame":
+        """What hardware counters counted on this device, at any scale, of kernels as they are today."""
+
+    @property
+    def peaks(self) -> Peaks | None:
+        """None where a peak has no verified time."""
+        try:
+            return read_peaks(self.peak_rows)
+        except ValueError:
+            return None
+
+    def bounds(self, case: Case) -> dict[str, Bound]:
+        """The least time of a unit by dtype of the lab's variants, those dtypes whose peak was measured on this device.
+
+        By its name also that of a variant that moves less than the problem needs in fp32, such as one that keeps fp16.
+        """
+        peaks, work = self.peaks, self.lab.work(case)
+        if peaks is None:
+            return {}
+        known = [variant for variant in self.lab.all_variants() if variant.dtype in peaks.flops]
+        found = {variant.dtype: bound(work, peaks, work.footprint, variant.dtype) for variant in known}
+        for variant in known:
+            part = self.lab.traffic(case, variant) / work.bytes if work.bytes else 1
+            if part < 1 and not self.lab.skip_reason(variant, case):
+                less = replace(work, bytes=part * work.bytes)
+                own = bound(less, peaks, part * work.footprint, variant.dtype)
+                if own.seconds < found[variant.dtype].seconds:
+                    found[variant.name] = own
+        return found
+
+    def case(self, name: str | None = None) -> Case:
+        """The case of that name, those of series included; by default the largest of the others."""
+        if name is None:
+            return max(self.cases, key=lambda case: self.lab.work(case).footprint)
+        known = [*self.cases, *(case for each in self.lab.series(self.scale) for case in self.cases_of(each))]
+        for case in known:
+            if case.name == name:
+                return case
+        raise one_of("case of this experiment", name, list(dict.fromkeys(case.name for case in known)))
+
+    def on(self, name: str | None = None) -> CaseData:
+        """What tables and figures of a case are made from; by default of the largest."""
+        case, lab = self.case(name), self.lab
+        return CaseData(
+            self.rows,
+            [variant.name for variant in (*lab.ladder, *lab.peers)],
+            case.name,
+            lab.base,
+            self.bounds(case) or None,
+            {variant.name: variant.change for variant in lab.all_variants()},
+            lab.rate(case),
+            self.skip_reasons(case),
+            frozenset(variant.name for variant in lab.ladder if variant.role == "probe"),
+            [variant.name for variant in lab.peers],
+            self.peaks,
+            lab.work(case).footprint,
+            counted_bytes=self._counted_bytes(case.name),
+        )
+
+    def skip_reasons(self, case: Case) -> dict[str, str]:
+        """Why variants are not measured here: not on this device, or not on this case."""
+        return {variant.name: why for variant in self.lab.all_variants() if (why := self.skip_reason(variant, case))}
+
+    def skip_reason(self, variant: Variant, case: Case) -> str:
+        """The same of one variant; '' where it is measured."""
+        return (
+            "not on this device"
+            if target_of(variant, self.device) is None
+            else self.lab.skip_reason(variant, case) or ""
+        )
+
+    def sweep(self, axis: str) -> Sweep:
+        """The lab's sweep over `axis`. Errors: UsageError for an axis that it has none over."""
+        for sweep in self.lab.sweeps:
+            if sweep.axis == axis:
+                return sweep
+        raise one_of("sweep", axis, [sweep.axis for sweep in self.lab.sweeps])
+
+    def series(self, axis: str) -> Series:
+        """The lab's series over `axis` at this scale. Errors: UsageError for an axis that it has none over."""
+        known = self.lab.series(self.scale)
+        for series in known:
+            if series.axis == axis:
+                return series
+        raise one_of("series", axis, [series.axis for series in known])
+
+    def cases_of(self, series: Series) -> list[Case]:
+        """Those of a series, in its order."""
+        return [self.lab.case(name, self.scale) for _, name in series.points]
+
+    def _counted_bytes(self, case: str) -> dict[str, float]:
+        """Bytes a unit to and from DRAM that hardware counters counted on a case, by variant; of those that they did."""
+        profiles = self.profiles
+        mine = newest(profiles[profiles["case"] == case], roles=[PROFILE])
+        found = {name: each.facts["counters"]["dram_bytes"] for name, each in mine.items() if each.ok}
+        return {name: moved for name, moved in found.items() if moved is not None}
+
+    @cached_property
+    def measured(self) -> "Measured":
+        """The same, as sentences read it."""
+        return Measured(self)
+
+
+class Measured:
+    """What sentences are written from: times and facts of verified rows, as text or as numbers."""
+
+    def __init__(self, data: LabData) -> None:
+        self._data = data
+
+    @property
+    def cases(self) -> Sequence[Case]:
+        """Those that conclusions are drawn of."""
+        return self._data.cases
+
+    def value(self, variant: str, case: str | None = None) -> str:
+        """Median time per unit with its interval, as text for prose."""
+        return time_text(self._data.rows, variant, self._data.case(case).name)
+
+    def times(self, variant: str, reference: str, case: str | None = None) -> str:
+        """How fast `variant` is compared with `reference`, as text for prose: '3.14 times as fast as'."""
+        return ratio_text(self._data.rows, variant, reference, self._data.case(case).name)
+
+    def fastest(self, case: str) -> str:
+        """The step with the shortest verified median on a case; the lab's best where none was measured."""
+        return self._fastest(case, "step") or self._data.lab.best
+
+    def fastest_peer(self, case: str) -> str | None:
+        """The same of the libraries; None where none was measured."""
+        return self._fastest(case, "peer")
+
+    def seconds(self, variant: str, case: str) -> float | None:
+        """Median time per unit of a variant on any case that has rows; None without a verified one."""
+        reading = self._reading(variant, case)
+        return reading.median if reading and reading.ok else None
+
+    def fact(self, variant: str, case: str, name: str) -> Any:
+        """What a verified run of a variant told besides its time, by its name; None where it told no such thing."""
+        reading = self._reading(variant, case)
+        return reading.facts.get(name) if reading else None
+
+    def counted(self, variant: str, case: str) -> Mapping[str, Any] | None:
+        """What hardware counters counted of a variant, as `counters.counted` has it; None where they did not."""
+        profiles = self._data.profiles
+        mine = profiles[(profiles["case"] == case) & (profiles["variant"] == variant)]
+        reading = newest(mine, roles=[PROFILE]).get(variant)
+        return reading.facts if reading and reading.ok else None
+
+    def fastest_point(self, axis: str, case: str) -> str | None:
+        """The point of a sweep with the shortest verified median on a case; None where none has one."""
+        times = {str(each.point): self.seconds(each.name, case) for each in self._data.sweep(axis).variants}
+        found = {point: seconds for point, seconds in times.items() if seconds is not None}
+        return min(found, key=lambda point: found[point], default=None)
+
+    def _fastest(self, case: str, role: str) -> str | None:
+        found = fastest(newest(self._data.rows, case, roles=(role,)).values())
+        return found.variant if found else None
+
+    def _reading(self, variant: str, case: str) -> Reading | None:
+        rows = self._data.rows
+        return newest(rows[(rows["case"] == case) & (rows["variant"] == variant)]).get(variant)

@@ -1,0 +1,59 @@
+"""The devices that the store knows: which rows are of which, those of the same machine's host among them."""
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..devices.backends import HOST, label
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ..spec.lab import Lab, Variant
+
+
+@dataclass(frozen=True)
+class Place:
+    """A device by a backend, as one column of the verdicts."""
+
+    device: str
+    """Its name in the store."""
+    backend: str
+    name: str
+    kind: str
+
+    @property
+    def id(self) -> str:
+        """How a user and an address name it, such as `nvidia-h200/cuda`."""
+        return f"{self.device}/{self.backend}"
+
+    @property
+    def by(self) -> str:
+        """The backend, as it is written."""
+        return label(self.backend)
+
+    def __str__(self) -> str:
+        return f"{self.name}, {self.by}"
+
+
+def of_host(variant: "Variant") -> bool:
+    """Whether it runs on the host's CPU wherever the lab runs."""
+    return HOST in variant.backends or variant.options.get("device") == "host"
+
+
+def by_place(lab: "Lab", rows: "pd.DataFrame") -> "list[tuple[Place, pd.DataFrame]]":
+    """The rows of a lab by the devices and backends that they are of, each with those that its host measured."""
+    hosted = rows["variant"].isin([variant.name for variant in lab.all_variants() if of_host(variant)])
+    machines = rows["provenance"].map(machine)
+    found = []
+    for (device, backend), own in rows[~hosted].groupby(["device", "backend"]):
+        last = own.iloc[-1]
+        place = Place(device, backend, str(last["device_name"]), str(last["device_kind"]))
+        found.append((place, rows[rows.index.isin(own.index) | (hosted & machines.isin(set(machines[own.index])))]))
+    return found
+
+
+def machine(provenance: str | None) -> str:
+    """What tells the machine of a row from another: its processor, and how many threads of it a program gets."""
+    told = json.loads(provenance or "{}")
+    return f"{told.get('cpu')}, {told.get('threads_usable')}"

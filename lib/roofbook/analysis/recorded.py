@@ -1,0 +1,93 @@
+"""A lab on devices that need not be here: what the store has of it on each, by each backend."""
+
+import json
+import re
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from ..devices.contract import Buffer, Device, Program, Queue, Unsupported
+from ..measure.placement import target_of
+from ..spec import registry
+from ..spec.lab import Case, Lab
+from ..store.current import matching_source
+from ..store.files import Where
+from ..store.parquet import Store
+from ..store.schema import PROFILE
+from .lab_data import LabData
+from .places import Place, by_place
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class RecordedDevice(Device):
+    """A device that is known from its rows alone: it runs nothing."""
+
+    def __init__(self, place: Place, row: "pd.Series[Any]") -> None:
+        self.backend, self.kind, self.name, self.spec = place.backend, place.kind, place.name, f"{place}, recorded"
+        self._identity = json.loads(row["provenance"] or "{}").get("environment", {}).get("device", {})
+        if found := re.search(r"\bsm_(\d+)\b", self._identity.get("device", "")):
+            self.architecture = int(found[1])
+
+    def identity(self) -> dict[str, str]:
+        return dict(self._identity)
+
+    def build(self, text: str, options: Sequence[str] = ()) -> Program:
+        raise Unsupported(f"{self.spec} is not here")
+
+    def empty(self, nbytes: int) -> Buffer:
+        raise Unsupported(f"{self.spec} is not here")
+
+    def queue(self, profiling: bool = False) -> Queue:
+        raise Unsupported(f"{self.spec} is not here")
+
+
+class RecordedData(LabData):
+    """A lab on a recorded device. Rows count whose kernel is that of today's code; the host's code may have changed since."""
+
+    def __init__(
+        self, lab: Lab, place: Place, store: Store, scale: str, rows: "pd.DataFrame", parts: Sequence[Where]
+    ) -> None:
+        self.lab, self.place, self.scale = lab, place, scale
+        self._store, self._rows, self._parts = store, rows, parts
+        self.device = RecordedDevice(place, rows[rows["backend"] == place.backend].iloc[-1])
+        measured = set(rows["case"])
+        self.cases = [case for case in lab.cases(scale) if case.name in measured]
+
+    @property
+    def rows(self) -> "pd.DataFrame":
+        return self._rows
+
+    @cached_property
+    def peak_rows(self) -> "pd.DataFrame":
+        peaks = registry.get(registry.PEAKS)
+        known = {case.name: case.units for case in peaks.cases(self.scale)}
+        only = {"device": self.place.device, "backend": self.place.backend}
+        rows = matching_source(peaks, self._store.rows(registry.PEAKS, where=self._parts, **only))
+        rows = rows[[known.get(row.case) == row.units for row in rows.itertuples()]] if len(rows) else rows
+        return rows.drop_duplicates(["variant", "case"], keep="last")
+
+    @cached_property
+    def profiles(self) -> "pd.DataFrame":
+        rows = self._store.rows(self.lab.name, where=self._parts, role=PROFILE, device=self.place.device)
+        return matching_source(self.lab, rows)
+
+    def skip_reasons(self, case: Case) -> dict[str, str]:
+        """Why a variant was not measured there. What this machine lacks, such as a library, says nothing of that one."""
+        measured = set(self.rows[self.rows["case"] == case.name]["variant"])
+        lacked = {peer.name for peer in self.lab.peers if target_of(peer, self.device)}
+        return {name: why for name, why in super().skip_reasons(case).items() if name not in measured | lacked}
+
+
+def recorded(
+    lab: Lab, store: Store, scale: str = "published", parts: Sequence[Where] = ("recorded",)
+) -> list[RecordedData]:
+    """A lab on each device by each backend of which these parts of the store have measurements, GPUs first."""
+    rows = matching_source(lab, store.rows(lab.name, scale=scale, where=parts))
+
+    def order(each: RecordedData) -> tuple[bool, bool, str]:
+        return each.place.kind != "gpu", each.place.backend != lab.preferred_backend, str(each.place)
+
+    made = [RecordedData(lab, place, store, scale, mine, parts) for place, mine in by_place(lab, rows)]
+    return sorted(made, key=order)

@@ -1,0 +1,75 @@
+"""Numbers inside sentences: medians and ratios as text, read from rows, so that no figure is ever typed."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from . import format as show
+from .readings import TOO_FEW, faster, newest
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ..spec.lab import Lab
+    from .lab_data import Measured
+
+NOT_MEASURED = "(not measured)"
+NOT_COMPARED = "(too few samples to compare)"
+
+
+def time_text(rows: "pd.DataFrame", variant: str, case: str) -> str:
+    """'12.3 µs', the median time per unit of a variant; says so where there is no verified one."""
+    reading = newest(_of(rows, case, variant)).get(variant)
+    return show.duration(reading.median) if reading and reading.ok else NOT_MEASURED
+
+
+def ratio_text(rows: "pd.DataFrame", variant: str, reference: str, case: str) -> str:
+    """'3.14 times as fast as', '1.20 times as slow as'; where the interval includes 1, 'as fast as' or 'within the noise of'.
+
+    The first of these two where it is no wider than the band in which the claims take two times for equal.
+    """
+    found = newest(_of(rows, case, variant, reference))
+    own = found.get(variant)
+    ratio = faster(found.get(reference), own) if own else None
+    if ratio is None:
+        return f"{NOT_MEASURED} against"
+    if TOO_FEW in ratio.how:
+        return f"{NOT_COMPARED} with"
+    if ratio.same:
+        return "within the noise of" if ratio.undecided else "as fast as"
+    if ratio.estimate < 1:
+        return f"{show.factor(1 / ratio.estimate)} times as slow as"
+    return f"{show.factor(ratio.estimate)} times as fast as"
+
+
+def known(parts: Iterable[str], joined: str = ", ") -> str:
+    """Parts of a sentence one after the other, without those whose figure is not there; '' for none."""
+    return joined.join(part for part in parts if NOT_MEASURED not in part and NOT_COMPARED not in part)
+
+
+def _of(rows: "pd.DataFrame", case: str, *variants: str) -> "pd.DataFrame":
+    """Those that a figure needs: to read all of a case takes long, and a page has a hundred figures."""
+    return rows[(rows["case"] == case) & rows["variant"].isin(variants)]
+
+
+def conclusions(lab: "Lab", measured: "Measured") -> str:
+    """One paragraph a case: the fastest rung beside the base and beside the fastest peer. What was not measured is left out."""
+    said = []
+    for case in [each.name for each in measured.cases]:
+        beside = beside_peer(measured, case)
+        sentences = [beside_base(lab, measured, case), *[f"{beside}."] * bool(beside)]
+        said.append(f"**{case}.** " + " ".join(sentences))
+    return "\n\n".join(said)
+
+
+def beside_base(lab: "Lab", measured: "Measured", case: str) -> str:
+    """One sentence: the fastest rung of a case, its time, and how fast it is against the base, as far as that is known."""
+    fastest = measured.fastest(case)
+    against = known([f", which is {measured.times(fastest, lab.base, case)} `{lab.base}`"])
+    return f"The fastest rung here is `{fastest}`: {measured.value(fastest, case)} a {lab.unit}{against}."
+
+
+def beside_peer(measured: "Measured", case: str) -> str:
+    """How fast the fastest rung of a case is against the fastest peer, without a full stop; '' where that is not known."""
+    fastest, peer = measured.fastest(case), measured.fastest_peer(case)
+    told = known([f"`{fastest}` is {measured.times(fastest, peer, case)} it"]) if peer else ""
+    return f"The fastest peer measured is `{peer}`: {told}" if told else ""

@@ -1,0 +1,234 @@
+"""What a notebook shows of a lab: each table and figure of `report` as a method, made from the page's rows.
+
+A figure that cannot be drawn, since part of the ladder was left out or failed, is a note that says why: the rest still shows.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import wraps
+from html import escape
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+from .. import report
+from ..analysis.lab_data import LabData
+from ..analysis.publication import publication
+from ..analysis.published_figures import PublishedFigures
+from ..devices.backends import has
+from ..errors import UsageError, one_of
+from ..paths import project_root
+from ..report.html import Html, Table
+from ..spec import registry
+from ..spec.lab import Series
+from ..store.parquet import Store
+from ..store.published import figures
+
+if TYPE_CHECKING:
+    from IPython.display import Markdown
+
+    from ..analysis.case_data import CaseData
+    from ..report.figure import Figure
+
+More = ParamSpec("More")
+Shown = TypeVar("Shown")
+
+
+class Note:
+    """Why there is no figure or table."""
+
+    def __init__(self, why: str) -> None:
+        self.text = f"{why[:1].upper()}{why[1:]}."
+
+    def _repr_html_(self) -> str:
+        return self.html
+
+    @property
+    def html(self) -> str:
+        return f'<p class="table-note">{escape(self.text)}</p>'
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def noted(draw: Callable[More, Shown]) -> Callable[More, Shown | Note]:
+    """What `draw` gives, or a note that says why it cannot."""
+
+    @wraps(draw)
+    def shown(*given: More.args, **named: More.kwargs) -> Shown | Note:
+        try:
+            return draw(*given, **named)
+        except UsageError as why:
+            return Note(str(why))
+
+    return shown
+
+
+def of_case(draw: "Callable[[CaseData], Shown]") -> Callable[..., Shown | Note]:
+    """A method that draws a case, by default the largest. Errors: UsageError for a case that the page does not have."""
+
+    @wraps(draw)
+    def shown(page: "Page", case: str | None = None) -> Shown | Note:
+        data = page.data.on(case)
+        return noted(draw)(data)
+
+    return shown
+
+
+class Page(ABC):
+    """A lab on a device at a scale, as a notebook shows it."""
+
+    @property
+    @abstractmethod
+    def data(self) -> LabData: ...
+
+    @property
+    @abstractmethod
+    def store(self) -> Store: ...
+
+    def ladder(self, case: str | None = None) -> Table:
+        """The ladder on a case, libraries and controls included."""
+        return report.ladder(self.data.on(case))
+
+    ladder_chart = of_case(report.ladder_chart)
+    descent = of_case(report.descent)
+    peers = of_case(report.peers)
+    resources = of_case(report.resources)
+    roofline = of_case(report.roofline_chart)
+    bandwidth_chart = of_case(report.bandwidth_chart)
+
+    @noted
+    def parts(self, case: str | None = None) -> Table:
+        """The parts of each variant's run on a case, such as copies, and what else the lab shows of it."""
+        lab = self.data.lab
+        return report.parts(self.data.on(case), lab.parts, lab.facts_shown)
+
+    @noted
+    def counters(self, case: str | None = None) -> Table:
+        """What hardware counters counted of each variant on a case, beside the bytes modelled and the measured time."""
+        data, lab, chosen = self.data, self.data.lab, self.data.case(case)
+        counted = set(data.profiles[data.profiles["case"] == chosen.name]["variant"])
+        if not counted:
+            wanted = f"{lab.name} all {chosen.name}{'' if data.scale == 'quick' else f' --scale {data.scale}'}"
+            raise UsageError(f"no counters yet: `roofbook profile {wanted}` reads them if ncu is installed")
+        asked = {
+            each.name
+            for each in (*lab.ladder, *lab.peers)
+            if each.role != "probe" and not lab.skip_reason(each, chosen)
+            if any(has(backend, "counters") for backend in each.backends)
+        }
+        order = [each.name for each in lab.all_variants() if each.name in asked | counted]
+        return report.counters(data.on(case).with_order(order), data.profiles)
+
+    @noted
+    def timeline(self, *variants: str, case: str | None = None) -> "Figure":
+        """What the queues of these variants did when, in one run of each on a case."""
+        return report.timeline(self.data.on(case), [self.data.lab.variant(name).name for name in variants])
+
+    @noted
+    def pairs(self) -> Table:
+        """What the changes of the lab's story are worth: steps compared with each other, all cases side by side."""
+        data = self.data
+        return report.pairs(data.rows, publication(data.lab).pairs, cases=[case.name for case in data.cases])
+
+    def steps(self, *names: str) -> Html:
+        """Each step: what changes, what was expected, its effect on every case, and its diff to open."""
+        return Html("".join(self._step(name) for name in names))
+
+    def _step(self, name: str) -> str:
+        from ..report.steps import step
+
+        data, lab = self.data, self.data.lab
+        variant = lab.variant(name)
+        parent = lab.variant(variant.parent) if variant.parent else None
+        diff = ""
+        if parent and parent.source and variant.source and parent.source != variant.source:
+            diff = variant.source.diff(parent.source, (parent.name, variant.name))
+        return step(variant, data.rows, {case.name: data.skip_reason(variant, case) for case in data.cases}, diff)
+
+    def source(self, variant: str, dialect: str | None = None) -> Html:
+        """A variant's kernel as plain OpenCL C or CUDA C++, by default in the language of this device."""
+        source = self.data.lab.variant(variant).source
+        if source is None:
+            raise UsageError(f"variant {variant!r} has no kernel: it is a program of the host")
+        return report.html_source(source.render(dialect or self.data.device.backend), "c")
+
+    @noted
+    def sweep_table(self, axis: str, case: str | None = None) -> Table:
+        """Time of each point of a sweep, compared with the variant it starts from and with the best point."""
+        return report.sweep(self.data.on(case), self.data.sweep(axis).axis)
+
+    @noted
+    def line_sweep(self, axis: str) -> "Figure":
+        """Time by the point of a sweep, a line for each case."""
+        data, sweep = self.data, self.data.sweep(axis)
+        rows = data.rows[data.rows["case"].isin([case.name for case in data.cases])]
+        return report.line_sweep(rows, sweep.axis, title=sweep.question)
+
+    @noted
+    def heat_map(self, axis: str, case: str | None = None) -> "Figure":
+        """Time by the two numbers of each point of a sweep, such as the two sides of a work-group."""
+        data, sweep, chosen = self.data, self.data.sweep(axis), self.data.case(case)
+        why = {str(point.point): data.skip_reason(point, chosen) for point in sweep.variants}
+        skipped = {point: reason for point, reason in why.items() if reason}
+        grid, reasons = report.sweep_grid(data.on(case), sweep.axis, skipped)
+        across, down = sweep.sides
+        title = f"{sweep.question} On {chosen.name}"
+        return report.heat_map(grid, reasons=reasons, xlabel=across, ylabel=down, title=title)
+
+    def leave_one_out(self, case: str | None = None) -> Table:
+        """What each optimisation is worth in the best step, by leaving it out."""
+        without = {variant.point or "": variant.name for variant in self.data.sweep("without").variants}
+        return report.leave_one_out(self.data.on(case), without, self.data.lab.best)
+
+    @noted
+    def series_chart(self, axis: str) -> "Figure":
+        """Time of some variants over something of the case, such as its sparsity."""
+        series = self.data.series(axis)
+        return report.series(self.data.rows, series, skipped=self._skipped(series))
+
+    def crossings(self, axis: str) -> Table:
+        """From which point of a series on one variant is faster than another."""
+        series = self.data.series(axis)
+        return report.crossings(self.data.rows, series, skipped=self._skipped(series))
+
+    def _skipped(self, series: Series) -> dict[tuple[str, str], str]:
+        """(variant, case) -> why a point of a series cannot be measured here."""
+        data = self.data
+        points = [(data.lab.variant(name), case) for name in series.variants for case in data.cases_of(series)]
+        return {(each.name, case.name): why for each, case in points if (why := data.skip_reason(each, case))}
+
+    def ceilings(self, *groups: str) -> Table:
+        """What the device was measured to do, the figures on paper beside it: of some groups of peaks, or of all."""
+        ladder = registry.get(registry.PEAKS).ladder
+        known = list(dict.fromkeys(variant.options["group"] for variant in ladder))
+        for group in groups:
+            if group not in known:
+                raise one_of("group of peaks", group, known)
+        mine = {each.name for each in ladder if not groups or each.options["group"] in groups}
+        rows, changes = self.data.peak_rows, {variant.name: variant.change for variant in ladder}
+        return report.peaks(rows[rows["variant"].isin(mine)], self.data.device.name, changes)
+
+    @noted
+    def bandwidths(self) -> "Figure":
+        """Bandwidth by working set: each level of the device's memory is a step."""
+        return report.bandwidths(self.data.peak_rows, self.data.device.name)
+
+    def summary(self) -> "Markdown":
+        """The lab's conclusions in sentences, each number read from the store."""
+        from IPython.display import Markdown
+
+        return Markdown(publication(self.data.lab).summary(self.data.measured))
+
+    def published(self) -> Table:
+        """Every published figure of the lab, what was measured beside it."""
+        return published_of(self.data, self.store)
+
+    def failed(self) -> Table:
+        """What failed, and why."""
+        return report.failed(self.data.rows)
+
+
+def published_of(data: LabData, store: Store) -> Table:
+    """Every published figure of a lab beside what these rows have measured of it."""
+    own = (store.root / "published").is_dir()
+    table = figures(data.lab.name, store.root if own else project_root() / "results")
+    return report.published(PublishedFigures.of(data, table), data.rows)

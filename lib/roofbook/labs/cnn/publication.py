@@ -1,0 +1,83 @@
+"""What the lab says of the report that it comes from: evidence for each claim, where its figures belong, and conclusions."""
+
+from collections.abc import Mapping
+
+from ...analysis.evidence import Best, Crowded, Evidence, Extremes, Pair
+from ...analysis.publication import Demonstration, Publication
+from ...devices.contract import Device
+from . import CASES, LAB, SPLITS
+
+(CASE,) = CASES["published"]
+
+
+def without(optimisation: str) -> tuple[Pair]:
+    """What it is worth in the best rung of the report."""
+    return (Pair(f"fissioned@without={optimisation}", "fissioned", CASE),)
+
+
+EVIDENCE: Mapping[str, tuple[Evidence, ...]] = {
+    "parallel": (Pair("sequential", "fissioned", CASE),),
+    "local-maximum": (Best("split", ("1792x64",), CASE),),
+    "first-dimension": (Extremes("split", CASE),),
+    "more-than-cores": (Crowded("space", CASE),),
+    "global-id": without("global number"),
+    "permutation": without("permutation"),
+    "unrolling": without("unrolling"),
+    "fission": without("fission"),
+    "zero-init": without("bias as start value"),
+    "alignment-fused": (Pair("unrolled", "aligned", CASE),),
+    "alignment-fissioned": without("alignment"),
+}
+
+PAIRS = (
+    ("One sub-tile per work-item", [("tiled", "sequential")]),
+    ("One tap at a time for the whole sub-tile", [("permuted", "global-id")]),
+    ("Unrolled", [("unrolled", "permuted")]),
+    ("Separate loops for the last stages", [("fissioned", "aligned")]),
+    ("Through local memory", [("local-tile", "fissioned")]),
+    ("As an implicit matrix product", [("implicit-gemm", "fissioned"), ("double-buffered", "implicit-gemm")]),
+    ("Explicit vectors", [("vectors", "fissioned")]),
+    ("Tensor cores in fp16, conversion included", [("tensor-fp16", "double-buffered"), ("tensor-cluster", "tensor-fp16")]),
+    ("Tensor cores, more taps from each box of pixels",
+     [("tensor-columns", "tensor-prepared"), ("tensor-window", "tensor-wide-stores")]),
+    ("Relaxed barriers", [("tensor-relaxed", "tensor-window")]),
+    ("Tensor cores with split operands", [("tensor-split", "double-buffered")]),
+    ("Compared with PyTorch on the GPU in fp32", [("double-buffered", "torch-fp32"), ("tensor-split", "torch-fp32")]),
+    ("Compared with PyTorch in fp16, both converted beforehand",
+     [("tensor-relaxed", "torch-fp16"), ("tensor-relaxed", "torch-compiled")]),
+    ("Compared with PyTorch on the host's CPU", [("vectors", "torch-cpu")]),
+)  # fmt: skip
+"""What changes, and the pairs (step, compared with) that show it."""
+
+
+class CourseLab(Publication):
+    """Of the lab's report."""
+
+    evidence = EVIDENCE
+    pairs = PAIRS
+
+    def mapping(self, device: Device) -> Mapping[str, str | tuple[str, str]]:
+        best = LAB.best
+        split = {
+            f"{groups} work-groups x {items} work-items": f"{best}@split={groups}x{items}"
+            for groups, items in (name.split("x") for name in SPLITS)
+        }
+        halves = {
+            "get_global_id() for the tile start": (best, f"{best}@without=global number"),
+            "loop permutation (j,p,q outermost)": (best, f"{best}@without=permutation"),
+            "loop unrolling (i loop)": (best, f"{best}@without=unrolling"),
+            "loop fission (bias, ReLU, pool apart; no zero-initialised sub-tile)": (best, f"{best}@without=fission"),
+            "sub-tile aligned to 128 bytes (measured on the fused version)": ("aligned", "unrolled"),
+        }
+        ablation = {
+            f"{name}: {word}": pair[at] for name, pair in halves.items() for at, word in enumerate(("with", "without"))
+        }
+        return {**super().mapping(device), **split, **ablation, "best vs sequential": (best, "sequential")}
+
+    def demonstration(self, device: Device) -> Demonstration:
+        from .demonstration import demonstration
+
+        return demonstration(device)
+
+
+PUBLICATION = CourseLab(LAB)

@@ -1,0 +1,29 @@
+// The sub-tile of the convolution's output that a work-item owns: its sides, where it starts and how it lies.
+//
+// Knob SUB_I: filters of a sub-tile
+// Knob SUB_H: rows of a sub-tile
+// Knob SUB_W: columns of a sub-tile
+// Knob START: GROUP_NUMBER   at get_group_id() times the group's tile, and get_local_id() times the sub-tile within
+//             GLOBAL_NUMBER  at get_global_id() times its size
+// Knob ALIGN: NATURAL  it lies where it falls;  LINE  on 128 bytes
+#pragma once
+#ifndef START
+#define START GROUP_NUMBER
+#endif
+#ifndef ALIGN
+#define ALIGN NATURAL
+#endif
+#define GROUP_NUMBER 1
+#define GLOBAL_NUMBER 2
+#define NATURAL 1
+#define LINE 2
+#if START == GROUP_NUMBER
+#define PLACE(d, sub) GROUP_ID(d) * LOCAL_SIZE(d) * sub + LOCAL_ID(d) * sub
+#else
+#define PLACE(d, sub) GLOBAL_ID(d) * sub
+#endif
+#if ALIGN == LINE
+#define PLACED ALIGNED(128)
+#else
+#define PLACED
+#endif

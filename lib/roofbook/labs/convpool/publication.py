@@ -1,0 +1,110 @@
+"""What the lab says of the report that it comes from: evidence for each claim, where its figures belong, and conclusions."""
+
+from collections.abc import Mapping
+
+from ...analysis.evidence import Best, Counterexample, Evidence, Fact, Pair, Share
+from ...analysis.lab_data import Measured
+from ...analysis.publication import Demonstration, Publication
+from ...devices.contract import Device
+from . import LAB
+from .problem import PUBLISHED_CASES
+
+CASE = next(iter(PUBLISHED_CASES.values()))
+DENSE = ("row-groups", "filter-groups", "unrolled", "shared-index", "tiles")
+"""Rungs that compute the same products."""
+HALF = 0.5
+
+
+def pair(slower: str, faster: str) -> tuple[Pair]:
+    return (Pair(slower, faster, CASE),)
+
+
+EVIDENCE: Mapping[str, tuple[Evidence, ...]] = {
+    "gpu": pair("sequential", "lists"),
+    "grid": pair("row-groups", "filter-groups"),
+    "occupancy": (Fact("occupancy", "row-groups", "filter-groups", CASE),),
+    "occupancy-not-speed": (Counterexample("occupancy", DENSE, CASE),),
+    "atomic-pool": pair("atomic-pool", "filter-groups"),
+    "pool-kernel": (Share("lists", "pooling", ("kernels",), CASE, HALF),),
+    "cached-loads": pair("uncached", "filter-groups"),
+    "fast-math": pair("filter-groups", "fast-math"),
+    "unroll": pair("filter-groups", "unrolled"),
+    "hoist": pair("unrolled", "shared-index"),
+    "sparse": pair("filter-groups", "lists"),
+    "input-shared": pair("input-in-local", "lists"),
+    "tiling-128": (Best("layers", ("128",), CASE),),
+    "textures": pair("lists", "images"),
+    "init": pair("initialisation", "lists"),
+    "copies": (Share("lists", "kernels", ("kernels", "copies"), CASE, HALF),),
+}
+
+PAIRS = (
+    ("One group per filter", [("filter-groups", "row-groups")]),
+    ("Pooled by atomic operations", [("atomic-pool", "filter-groups")]),
+    ("Bypassing the L1 cache", [("uncached", "filter-groups")]),
+    ("Unrolled, and with one index per group", [("unrolled", "filter-groups"), ("shared-index", "unrolled")]),
+    ("With lists in local memory", [("lists", "filter-groups"), ("lists", "unrolled")]),
+    ("With the input in local memory, or as an image", [("input-in-local", "lists"), ("images", "lists")]),
+    ("With lists built once", [("built-lists", "lists")]),
+    ("Sums in registers", [("strips", "built-lists"), ("strips", "unrolled")]),
+    ("Zeros skipped on both sides", [("both-sparse", "built-lists"), ("both-sparse", "strips")]),
+    ("Every product, from registers", [("tiles", "unrolled"), ("tiles", "strips")]),
+    ("Every product, on tensor cores", [("tensor-int8", "tiles"), ("tensor-int8", "strips")]),
+    ("With warpgroup products", [("tensor-window", "tensor-prepared"), ("tensor-split-k", "tensor-window")]),
+    ("Compared with PyTorch on the GPU",
+     [("strips", "torch-fp32"), ("strips", "torch-tf32"), ("tensor-split-k", "torch-tf32")]),
+    ("Compared with PyTorch on the host's CPU", [("built-lists", "torch-cpu"), ("strips", "torch-cpu")]),
+)  # fmt: skip
+"""What changes, and the pairs (step, compared with) that show it."""
+
+
+class FinalProject(Publication):
+    """Of the lab's report."""
+
+    evidence = EVIDENCE
+    pairs = PAIRS
+    cases = PUBLISHED_CASES
+
+    def mapping(self, device: Device) -> Mapping[str, str | tuple[str, str]]:
+        rows, groups, both = "grid one block per filter row", "grid one block per filter", "lists"
+        return {
+            "sequential CPU": "sequential",
+            "conv+ReLU kernel and pool kernel": both,
+            "both kernels, profiler": both,
+            "speedup over CPU": (both, "sequential"),
+            "host-device copies, profiler": both,
+            "2x2 max pool kernel": both,
+            "sparse filter lists in shared memory vs dense (at least)": (both, "filter-groups"),
+            f"{rows}: occupancy": "row-groups",
+            f"{groups}: occupancy": "filter-groups",
+            f"{rows}: speedup over CPU": ("row-groups", "sequential"),
+            f"{groups}: speedup over CPU": ("filter-groups", "sequential"),
+            "CUDA initialisation": "initialisation",
+        }
+
+    def part(self, variant: str, case: str, metric: str) -> str | None:
+        return {"host-device copies, profiler": "copies", "2x2 max pool kernel": "pooling"}.get(variant)
+
+    def fact(self, variant: str, case: str, metric: str) -> str | None:
+        return "occupancy" if metric == "occupancy" else None
+
+    def counted(self, measured: Measured) -> Mapping[tuple[str, str, str], str]:
+        """The best TILING_FACTOR, and what atomic pooling takes longer: differences of times, not times."""
+        theirs, ours = next(iter(PUBLISHED_CASES.items()))
+        found = {}
+        if best := measured.fastest_point("layers", ours):
+            found["TILING_FACTOR found best", theirs, "parameter"] = f"{best} layers"
+        with_atomics, without = (measured.seconds(name, ours) for name in ("atomic-pool", "filter-groups"))
+        if with_atomics and without:
+            for end in ("low", "high"):
+                name = f"one kernel with atomic max pooling: extra time ({end} end)"
+                found[name, theirs, "time"] = f"{(with_atomics - without) * 1e3:.3g} ms"
+        return found
+
+    def demonstration(self, device: Device) -> Demonstration:
+        from .demonstration import demonstration
+
+        return demonstration(device)
+
+
+PUBLICATION = FinalProject(LAB)

@@ -1,0 +1,110 @@
+"""What the lab says of the report that it comes from: evidence for each claim, where its figures belong, and conclusions."""
+
+from collections.abc import Mapping
+
+from ...analysis.evidence import Bandwidth, Best, Evidence, Intensity, Linear, NotTestable, Pair
+from ...analysis.lab_data import Measured
+from ...analysis.publication import Demonstration, Publication
+from ...analysis.sentences import beside_peer, known
+from ...devices.contract import Device
+from . import COUNTS, LAB
+
+SMALL, MIDDLE, LARGE = GRIDS = ("128x128", "256x256", "1024x1024")
+"""Of the four published grids those that the report's tables have."""
+BEST = LAB.best
+REPORTED = f"{BEST}@wg=32x1"
+"""The best rung with the work-group of the report's figures."""
+
+
+def pair(slower: str, faster: str, kind: str | None = None) -> tuple[Pair, ...]:
+    """On each of the three grids."""
+    return tuple(Pair(slower, faster, grid, kind=kind) for grid in GRIDS)
+
+
+EVIDENCE: Mapping[str, tuple[Evidence, ...]] = {
+    "port": pair("given-c", "ported"),
+    "clfinish": pair("ported", "no-finish"),
+    "fusion": pair("no-finish", "fused"),
+    "soa": pair("fused", "soa"),
+    "host-bound": (Pair("soa", "no-compute", SMALL),),
+    "arguments": (
+        Linear("buffers", SMALL),
+        Linear("integers", SMALL),
+        Pair(f"queue@buffers={COUNTS[-1]}", f"queue@integers={COUNTS[-1]}", SMALL),
+    ),
+    "struct-3d": pair("one-buffer", "device-struct"),
+    "tree": pair("no-count", "tree"),
+    "partials": pair("tree", "kept-partials"),
+    "chunks": pair("kept-partials", "chunks-1792"),
+    "branch-free": pair("kept-partials", "select"),
+    "accelerate": pair("select", "accelerate-fused"),
+    "bit-ops": pair("accelerate-fused", "bit-neighbours"),
+    "hoisting": pair("accelerate-fused", "hoisted"),
+    "shape": pair(f"{BEST}@wg=1x16", f"{BEST}@wg=16x1"),
+    "32x1": tuple(Best("wg", ("32x1",), grid) for grid in GRIDS),
+    "memory-bound": (Intensity(REPORTED, SMALL),),
+    "bandwidth": tuple(Bandwidth(REPORTED, grid) for grid in GRIDS),
+    "openmp": pair(BEST, "openmp", kind="cpu"),
+    "consumer-card": (NotTestable("the claim compares two devices, and each verdict here is of one"),),
+    "openacc": (NotTestable("the lab has no OpenACC program"),),
+    "python-host": pair("c-host", BEST),
+    "total": pair("given-c", BEST),
+}
+
+
+class CourseReport(Publication):
+    """Of the lab's report."""
+
+    evidence = EVIDENCE
+
+    def mapping(self, device: Device) -> Mapping[str, str | tuple[str, str]]:
+        best = LAB.best
+        return {
+            **super().mapping(device),
+            "unoptimised (serial)": "given-c",
+            "all kernels in OpenCL": ("ported", "given-c"),
+            "optimised, work-group 32x1": f"{best}@wg=32x1",
+            "optimised vs given program": (best, "given-c"),
+            "Python host": best,
+            **({"optimised OpenCL on CPU": best} if device.kind == "cpu" else {}),
+        }
+
+    def counted(self, measured: Measured) -> Mapping[tuple[str, str, str], str]:
+        small = LAB.work(LAB.cases("published")[0])
+        return {
+            ("bytes per iteration", "128x128", "bytes"): f"{small.bytes} B",
+            ("operations per iteration", "128x128", "flop"): f"{small.flops} FLOP",
+            ("operational intensity", "128x128", "intensity"): f"{small.flops / small.bytes:.2f} FLOP/B",
+        }
+
+    def summary(self, measured: Measured) -> str:
+        """One paragraph a case. What was not measured is left out."""
+        said = []
+        for case in measured.cases:
+            name = case.name
+            fastest = measured.fastest(name)
+            against = [f"{measured.times(fastest, 'sequential', name)} `sequential`"]
+            if measured.fastest_peer(name) != "openmp":
+                against.append(f"{measured.times(fastest, 'openmp', name)} C + OpenMP on the host's cores")
+            which = known(against, " and ")
+            alone = known((
+                f"the host alone (`no-compute`) takes {measured.value('no-compute', name)} a step",
+                f"`soa` takes {measured.value('soa', name)}",
+            ))  # fmt: skip
+            last = known((
+                f"one grid instead of two (`in-place`) is {measured.times('in-place', LAB.best, name)} `{LAB.best}`",
+                f"fp16 storage (`half-storage`) is {measured.times('half-storage', 'in-place', name)} `in-place`",
+            ))  # fmt: skip
+            words = [f"The fastest rung here is `{fastest}`: {measured.value(fastest, name)} a step"]
+            words[0] += f", which is {which}" if which else ""
+            words += [each[:1].upper() + each[1:] for each in (beside_peer(measured, name), alone, last)]
+            said.append(f"**{name}.** " + " ".join(f"{each}." for each in words if each))
+        return "\n\n".join(said)
+
+    def demonstration(self, device: Device) -> Demonstration:
+        from .demonstration import demonstration
+
+        return demonstration(device)
+
+
+PUBLICATION = CourseReport(LAB)

@@ -1,0 +1,131 @@
+"""What it shows of the arithmetic. Every number is computed."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...analysis.publication import Demonstration
+from ...devices.contract import Device
+from ...spec.lab import Case
+from ...spec.source import Source
+from . import HERE, LAB, PUBLISHED_PASSES
+from .problem import inputs
+
+Floats = NDArray[np.float32]
+Problem = dict[str, Floats]
+
+
+class Compared(NamedTuple):
+    """Values held against others: how far apart in ulp, the largest and the mean, and how many differ in any bit."""
+
+    what: str
+    against: str
+    values: int
+    largest: float
+    mean: float
+    differing: int
+
+
+ONE, FOUR = (int(np.float32(end).view(np.uint32)) for end in (1, 4))
+CHUNK, GROUP = 1 << 22, 128
+ULP = 2.0**-24
+"""Of float32 between 0.5 and 1, where the inverse roots of [1, 4) lie."""
+
+
+def roots(device: Device) -> Iterator[Compared]:
+    """The three inverse roots of every float32 in [1, 4) against the exact one: a factor of 4 only shifts the exponent."""
+    kernel = device.build(Source.of(HERE / "roots.k").render(device.backend)).kernel("roots")
+    queue, buffers = device.queue(), [device.empty(4 * CHUNK) for _ in range(4)]
+    names = ("1/sqrt", "rsqrt", "native_rsqrt")
+    largest, total, differing = np.zeros(3), np.zeros(3), np.zeros(3, int)
+    for start in range(ONE, FOUR, CHUNK):
+        x = np.arange(start, start + CHUNK, dtype=np.uint32).view(np.float32)
+        queue.write(buffers[0], x)
+        queue.launch(kernel, (CHUNK,), (GROUP,), *buffers, np.int32(CHUNK))
+        exact = 1 / np.sqrt(x.astype(np.float64))
+        nearest = exact.astype(np.float32)
+        for at, buffer in enumerate(buffers[1:]):
+            root = queue.read(buffer, np.empty_like(x))
+            off = np.abs(root - exact)
+            largest[at] = np.maximum(largest[at], off.max() / ULP)
+            total[at] += off.sum() / ULP
+            differing[at] += np.count_nonzero(root != nearest)
+    for buffer in buffers:
+        buffer.release()
+    count = FOUR - ONE
+    for at, name in enumerate(names):
+        yield Compared(name, "exact", count, largest[at], total[at] / count, int(differing[at]))
+
+
+ODD = (37, 64)
+SPECIAL = (0.0, 2.0**-149, 2.0**-127, 2.0**-126, 1.0, 2.0**127, (2 - 2.0**-23) * 2.0**127, np.inf, -1.0, np.nan)
+"""Sums r + b that are zero, denormal, tiny, huge, infinite, or have no root; and values of g."""
+
+
+def special() -> Problem:
+    """r, b and g in which every special sum meets every special g."""
+    every = np.array(SPECIAL, np.float32)
+    b = np.zeros(ODD, np.float32)
+    return {"r": np.resize(every, ODD), "b": b, "g": np.resize(every.repeat(len(every)), ODD)}
+
+
+def passes(device: Device, name: str, given: Problem) -> Floats:
+    """g after the published number of passes by the rung of that name."""
+    variant = LAB.variant(name)
+    run = variant.plan(device, variant, Case("demonstration", "test", {}, PUBLISHED_PASSES), given)
+    run.reset()
+    run.run()
+    g = run.outputs()["g"]
+    run.close()
+    return g
+
+
+def in_order(values: Floats) -> NDArray[np.int64]:
+    """float32 as whole numbers in the order of their values: neighbours, -0 and 0 too, are 1 apart. All NaN are one."""
+    bits = np.where(np.isnan(values), np.float32(np.nan), values).view(np.int32).astype(np.int64)
+    return np.where(bits < 0, bits ^ 0x7FFFFFFF, bits)
+
+
+def fusions(device: Device) -> Iterator[Compared]:
+    """Pass after pass against all passes in one kernel, on drawn numbers and on special ones."""
+    drawn: Problem = inputs(*ODD, seed=0)
+    for kind, given in (("drawn", drawn), ("special", special())):
+        in_one = passes(device, "fused", given)
+        for name in ("flat", "float4", "float16"):
+            apart = np.abs(in_order(passes(device, name, given)) - in_order(in_one))
+            what, differing = f"{name}, {kind}", int(np.count_nonzero(apart))
+            yield Compared(what, "fused", apart.size, float(apart.max()), float(apart.mean()), differing)
+
+
+def demonstration(device: Device) -> Demonstration:
+    """Errors of the three inverse roots over all of two binades, and bits that differ when the passes are fused."""
+    import pandas as pd
+
+    from ...analysis import format as show
+
+    found = [*roots(device), *fusions(device)]
+    lines = [
+        [
+            each.what,
+            each.against,
+            show.number(each.values, places=0),
+            show.number(each.largest),
+            show.number(each.mean),
+            show.number(each.differing, places=0),
+            show.percent(1 - each.differing / each.values),
+        ]
+        for each in found
+    ]
+    heads = [
+        "Computed",
+        "Compared with",
+        *("Values", "Largest difference (ulp)", "Mean (ulp)", "Differing", "Same"),
+    ]
+    notes = [
+        "Inverse roots of every float32 in [1, 4). Same: the result is the float32 nearest to the exact root.",
+        f"{PUBLISHED_PASSES} passes on a grid of {' x '.join(map(str, ODD))}, one by one and fused. Same: no bit"
+        " differs, or both are NaN. Special: zero, denormal, huge, infinite and NaN, as sums r + b and in g.",
+    ]
+    return Demonstration(f"Arithmetic on {device.name}", heads, lines, frozenset(heads[2:]), pd.DataFrame(found), notes)

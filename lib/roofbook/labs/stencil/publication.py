@@ -1,0 +1,80 @@
+"""What the lab says of the report that it comes from: evidence for each claim, where its figures belong, and conclusions."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ...analysis.evidence import AboveMost, Best, Evidence, Pair
+from ...analysis.publication import Demonstration, Publication
+from ...devices.contract import Device
+from . import CASES, LAB, PUBLISHED_PASSES
+
+(CASE,) = CASES["published"]
+STEPS = (
+    ("no-ifs", "compiled-sizes"),
+    ("compiled-sizes", "rsqrt"),
+    ("rsqrt", "native-rsqrt"),
+    ("native-rsqrt", "local-memory"),
+    ("native-rsqrt", "tasks-2"),
+    ("flat", "float4"),
+)
+"""What the report advises beside the removal of the ifs: each rung after the one it starts from."""
+
+
+NO_GAIN = 1.05
+"""Times as fast: less than that is no gain to speak of."""
+
+
+def pair(slower: str, faster: str) -> tuple[Pair]:
+    return (Pair(slower, faster, CASE),)
+
+
+EVIDENCE: Mapping[str, tuple[Evidence, ...]] = {
+    "gpu": pair("sequential", "tasks-2"),
+    "group-128": pair("tasks-2@wg2=64x1", "tasks-2@wg2=128x1"),
+    "group-128-256": (Best("wg", ("128x1", "256x1"), CASE, others=("32x1", "64x1", "512x1", "1024x1")),),
+    "tasks-1-2": pair("native-rsqrt", "tasks-2"),
+    "tasks-8": (Pair("tasks-8", "tasks-16", CASE, below=NO_GAIN),),
+    "borders": (AboveMost("checked", "no-ifs", STEPS, CASE),),
+    "rows": pair("checked@walk=columns", "checked@walk=rows"),
+    "warp-multiple": pair("checked@lanes=100", "checked@lanes=128"),
+    "alignment": pair("native-rsqrt@misaligned=1", "native-rsqrt@misaligned=0"),
+    "wide-types": pair("flat", "float4"),
+    "invariants": pair("float4", "fused"),
+    "local-memory": pair("native-rsqrt", "local-memory"),
+}
+
+PAIRS = (
+    ("The port alone", [("checked", "sequential")]),
+    ("Without its ifs", [("no-ifs", "checked")]),
+    ("With the cheapest root", [("native-rsqrt", "compiled-sizes")]),
+    ("Through local memory", [("local-memory", "native-rsqrt")]),
+    ("Two elements per work-item", [("tasks-2", "native-rsqrt"), ("float2", "flat")]),
+    (f"All {PUBLISHED_PASSES} passes in one kernel", [("fused", "float4"), ("fused-float16", "float16")]),
+    ("Compared with PyTorch on the GPU", [("float4", "torch-compiled"), ("fused", "torch-fused")]),
+    (
+        "Compared with PyTorch on the host's CPU",
+        [("float16", "torch-cpu-compiled"), ("fused-float16", "torch-cpu-fused")],
+    ),
+)
+"""What changes, and the pairs (step, compared with) that show it."""
+
+
+class Assignment(Publication):
+    """Of the lab's report."""
+
+    evidence = EVIDENCE
+    pairs = PAIRS
+    cases: Mapping[str, str] = {"size not stated, 23 iterations": "8192x8192"}
+
+    def mapping(self, device: Device) -> Mapping[Any, str | tuple[str, str]]:
+        """The report prints the time of its sequential program, `host CPU`, beside each run of its kernel."""
+        ours = {**super().mapping(device), "work-group 64x1, 2 tasks per work-item": "tasks-2@wg2=64x1"}
+        return {**ours, **{(name, "host CPU"): LAB.base for name in ours}}
+
+    def demonstration(self, device: Device) -> Demonstration:
+        from .demonstration import demonstration
+
+        return demonstration(device)
+
+
+PUBLICATION = Assignment(LAB)

@@ -1,0 +1,101 @@
+"""Prose and commands that fit a terminal: they break at spaces. Serves all that a command prints; tables: report/layout.py."""
+
+import re
+import shutil
+from collections.abc import Sequence
+from unicodedata import combining, east_asian_width
+
+_WORD = r"[^ \t\n]+"
+_PIECE = re.compile(rf"(?:✓ )?{_WORD}(?: (?:[×=] {_WORD}|\[[-−+\d.,e∞\u202f ]+\][^ \t\n]*))*")
+"""What no line ends in: a word; a number with its interval, `12.3 [12.1, 12.6]`; `4 × 100`; `n = 3`."""
+_QUOTED = re.compile(rf"[^ \t\n`]*`[^`\n]+`[^ \t\n]*|{_PIECE.pattern}")
+_ARGUMENT = re.compile(r"""(?:[^ \t\n'"]|"[^"]*"|'[^']*'|["'])+""")
+
+
+def terminal_width() -> int:
+    """Columns of the terminal that standard output is; 80 where it is none, such as a pipe."""
+    return shutil.get_terminal_size((80, 24)).columns
+
+
+def width(text: str) -> int:
+    """Columns of a terminal that `text` takes."""
+    return sum(0 if combining(letter) else 2 if east_asian_width(letter) in "WF" else 1 for letter in text)
+
+
+def pieces(text: str) -> list[str]:
+    """The parts of a cell between which a line may end."""
+    return _PIECE.findall(text)
+
+
+def say(text: str, hang: int = 0) -> None:
+    """Print prose at once, each of its lines wrapped to the terminal.
+
+    hang: columns by which the lines that follow are indented; what stands there in the first, such as a name, stays as it is.
+    """
+    print("\n".join(prose(text, terminal_width(), hang)), flush=True)
+
+
+def prose(text: str, most: int, hang: int = 0) -> list[str]:
+    """Lines of at most so many columns. A command in backquotes stays in one piece where a line can hold it."""
+    out = []
+    for line in text.split("\n"):
+        if width(line) <= most:
+            out.append(line)
+            continue
+        at = hang if line[hang - 1 : hang] == " " else len(line) - len(line.lstrip(" "))
+        lead, parts = line[:at], _QUOTED.findall(line[at:])
+        parts = [part for each in parts for part in ([each] if width(each) <= most - hang else pieces(each))]
+        out += filled(parts, most, lead, " " * hang)
+    return out
+
+
+def command(text: str, most: int, indent: int = 0) -> list[str]:
+    """A command of a shell over several lines, each but the last ending in a backslash, fit to paste.
+
+    It breaks before an option, else between arguments. Of a quoted one that no line can hold the quotes are closed at a space
+    and opened again where the next line begins, which to the shell is the same argument.
+    """
+    lead = " " * indent
+    if width(text) + indent <= most:
+        return [lead + text]
+    room = most - len(lead) - 4  # behind the indent of the lines that follow, before the backslash
+    groups: list[list[str]] = [[]]
+    for argument in _ARGUMENT.findall(text):
+        if argument.startswith(("-", "&&")):
+            groups.append([])
+        groups[-1].append(argument)
+    whole = [" ".join(group) for group in groups]
+    parts = [
+        each for group, one in zip(groups, whole, strict=True) for each in ([one] if width(one) <= room else group)
+    ]
+    out: list[str] = []
+    for line in filled(parts, most - 2, lead, lead + "  "):
+        cut = _requoted(line, most) if width(line) > most - 2 else [line]
+        out += [*(f"{each}\\" for each in cut[:-1]), f"{cut[-1]} \\"]
+    return [*out[:-1], out[-1].removesuffix(" \\")]
+
+
+def _requoted(argument: str, most: int) -> list[str]:
+    """A quoted argument as several, to be joined without a space between; itself where it is not quoted as a whole."""
+    quote = argument[:1]
+    if len(argument) < 2 or quote not in "'\"" or argument[-1] != quote or quote in argument[1:-1] or "\\" in argument:
+        return [argument]
+    first, *others = argument[1:-1].split(" ")
+    return [f"{quote}{each}{quote}" for each in filled([first, *(f" {each}" for each in others)], most - 4, joint="")]
+
+
+def filled(parts: Sequence[str], most: int, lead: str = "", hang: str = "", joint: str = " ") -> list[str]:
+    """As few lines as hold the parts; an indent is left out where it would push a part over the edge."""
+    lines: list[str] = []
+    for part in parts:
+        if lines and width(lines[-1]) + len(joint) + width(part) <= most:
+            lines[-1] += joint + part
+        else:
+            before = hang if lines else lead
+            lines.append(before[: max(0, most - width(part))] + part)
+    return lines or [lead]
+
+
+def wrapped(text: str, most: int) -> list[str]:
+    """The lines of a cell."""
+    return [text] if width(text) <= most else filled(pieces(text), most)

@@ -1,0 +1,149 @@
+"""What pages are made from, by name: of code what it does, of kernels the text, of labs those that the page needs."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from roofbook import paths
+from roofbook.book import dependencies
+from roofbook.book.dependencies import Dependencies
+from roofbook.devices import provenance
+from roofbook.devices.find import open_device
+from roofbook.errors import UsageError
+from roofbook.spec import registry
+from roofbook.store.parquet import Store
+
+
+@pytest.fixture
+def library(unmeasured: Callable[[], Path], monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+    """A checkout, and a copy of the library that counts as its own."""
+    root = unmeasured()
+    copy = root / "lib"
+    shutil.copytree(paths.LIBRARY, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(dependencies, "LIBRARY", copy)
+    return root, copy
+
+
+def test_a_page_depends_on_all_that_makes_it_by_name(
+    library: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, code = library
+    notebook = root / "experiments" / "lbm.ipynb"
+    last = Dependencies(root).page(notebook, {})
+
+    def changed(parameters: dict[str, str] | None = None) -> set[str]:
+        """The names of what is another than when this was asked last."""
+        nonlocal last
+        now, before = Dependencies(root).page(notebook, parameters or {}), last
+        last = now
+        return {name for name in now if now[name] != before[name]}
+
+    def append(path: Path, text: str) -> None:
+        path.write_text((path.read_text() if path.exists() else "") + text)
+
+    assert changed() == set()
+    append(code / "report" / "bars.py", "\n# a comment\n")
+    append(code / "labs" / "lbm" / "plans.py", "\n# a comment\n")
+    append(code / "labs" / "cnn" / "plans.py", "\nLIMIT = 3\n")
+    append(code / "labs" / "cnn" / "new.k", "kernel")
+    append(code / ".hidden", "")
+    append(root / "results" / ".hidden", "")
+    assert changed() == set(), "words, and other labs"
+    append(code / "report" / "bars.py", "\nLIMIT = 3\n")
+    assert changed() == {"library"}
+    append(code / "labs" / "lbm" / "plans.py", "\nLIMIT = 3\n")
+    assert changed() == {"lab"}
+    append(code / "labs" / "peaks" / "plans.py", "\nLIMIT = 3\n")
+    assert changed() == {"lab"}, "each page shows the peaks"
+    append(code / "labs" / "lbm" / "fused.k", "// a comment\n")
+    assert changed() == {"kernels"}, "pages show them"
+    append(code / "spec" / "dialect" / "cuda.h", "\n")
+    assert changed() == {"kernels"}
+    append(root / "results" / "published" / "lbm.csv", "\n")
+    assert changed() == {"published"}
+    append(notebook, "\n")
+    assert changed() == {"notebook"}
+    assert changed({"scale": "test"}) == {"parameters"}
+    assert changed({"scale": "test", "remeasure": "yes"}) == set()
+    assert changed() == {"parameters"}
+    run = root / "results" / "recorded" / "lab=lbm" / "device=x" / "20260101T000000Z-000000.parquet"
+    run.parent.mkdir(parents=True)
+    run.touch()
+    assert changed() == {"store"}
+    was = provenance.environment
+    monkeypatch.setattr(provenance, "environment", lambda device: {**was(device), "python": "4.0"})
+    assert changed() == {"device"}
+    assert changed({"device": open_device().spec}) <= {"parameters", "device"}, (
+        "another word, and the lab's own backend"
+    )
+    with pytest.raises(UsageError, match="unknown device"):
+        Dependencies(root).page(notebook, {"device": "cuda:77"})
+
+
+def test_another_notebook_depends_on_every_lab(library: tuple[Path, Path]) -> None:
+    root, code = library
+    demo = root / "experiments" / "demo.ipynb"
+    shutil.copy(demo.with_stem("lbm"), demo)
+    before = Dependencies(root).page(demo, {})
+    (code / "labs" / "cnn" / "new.k").write_text("kernel")
+    now = Dependencies(root).page(demo, {})
+    assert {name for name in now if now[name] != before[name]} == {"kernels"}
+
+
+@pytest.mark.parametrize("lab", [*registry.names(), registry.PEAKS])
+def test_no_lab_imports_another_unseen(lab: str) -> None:
+    """What a syntax tree says of each import, whatever lines it takes, is among what the page depends on."""
+    seen = Dependencies(paths.LIBRARY).with_imported(lab)
+    assert {lab, registry.PEAKS} <= seen <= {*registry.names(), registry.PEAKS}
+    for file in (path for name in seen for path in (paths.LIBRARY / "labs" / name).rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                words = set(re.findall(r"\w+", ast.unparse(node)))
+                assert words & {*registry.names(), registry.PEAKS} <= seen, f"{file}: {ast.unparse(node)}"
+
+
+def test_recorded_sections_and_verdicts_are_of_one_lab_and_comparisons_of_all(library: tuple[Path, Path]) -> None:
+    root, code = library
+
+    def asked() -> dict[str, dict[str, str]]:
+        now = Dependencies(root)
+        return {
+            "recorded": now.recorded("lbm", Store(root / "results")),
+            "verdicts": now.verdicts("lbm"),
+            "comparison": now.comparison(),
+            "ladders": now.ladders(),
+            "ends": now.ends({}),
+        }
+
+    before = asked()
+    (code / "labs" / "stencil" / "new.k").write_text("kernel")
+    now = asked()
+    changed = {name: [each for each in now[name] if now[name][each] != before[name][each]] for name in now}
+    assert changed == {
+        "recorded": [], "verdicts": [], "comparison": ["kernels"], "ladders": ["kernels"], "ends": ["kernels"],
+    }  # fmt: skip
+    assert Dependencies(root).ends({"lbm": {"store": "1"}}) != Dependencies(root).ends({"lbm": {"store": "2"}})
+
+
+def test_the_site_depends_on_what_lies_in_the_book(unmeasured: Callable[[], Path]) -> None:
+    root = unmeasured()
+    before = Dependencies(root).site()
+    for name, file in (
+        ("pages", "method.md"), ("assets", "_assets/roofbook.css"), ("settings", "_toc.yml"), ("settings", "conf.py"),
+        ("fragments", "_generated/new.html"), ("settings", "../_config.yml"), ("pages", "labs/lbm.ipynb"),
+    ):  # fmt: skip
+        path = root / "book" / file
+        path.parent.mkdir(exist_ok=True)
+        path.write_text((path.read_text() if path.exists() else "") + "\n")
+        now = Dependencies(root).site()
+        assert [each for each in now if now[each] != before[each]] == [name], file
+        before = now
+    (root / "book" / ".ipynb_checkpoints").mkdir()
+    (root / "book" / ".ipynb_checkpoints" / "lbm.ipynb").touch()
+    assert Dependencies(root).site() == before

@@ -1,0 +1,212 @@
+"""Machines of several made-up GPUs: each is found by the name that a user gives, and has its own card's clocks."""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from roofbook.devices import cuda, find, opencl, provenance
+from roofbook.devices.contract import Device
+from roofbook.devices.find import open_device
+from roofbook.errors import UsageError
+from roofbook.labs.peaks import theory
+
+
+@dataclass(frozen=True)
+class Card:
+    """One GPU of the machine, and what NVML would read of it."""
+
+    name: str
+    bus_id: str
+    mhz: int
+    celsius: int
+
+
+L4, H200, A100 = (
+    Card("NVIDIA L4", "0000:1B:00.0", 300, 31),
+    Card("NVIDIA H200", "0000:5D:00.0", 1980, 62),
+    Card("NVIDIA A100", "0001:5D:01.3", 1410, 53),
+)
+BY_BUS = [L4, H200, A100]
+"""NVML's order."""
+FASTEST_FIRST = [H200, A100, L4]
+"""CUDA's order."""
+OF_OPENCL = [A100, L4, H200]
+
+
+class NVMLError(Exception):
+    """NVML's refusal."""
+
+
+NVMLError.__module__ = "pynvml"
+
+
+def nvml() -> Any:
+    """All cards of the machine, whatever CUDA may see. A handle is the card."""
+    made: Any = types.ModuleType("pynvml")
+    made.NVMLError, made.NVML_CLOCK_SM, made.NVML_CLOCK_MEM, made.NVML_TEMPERATURE_GPU = NVMLError, 1, 2, 0
+
+    def by_bus_id(text: str) -> Card:
+        for card in BY_BUS:
+            if card.bus_id == text.upper():
+                return card
+        raise NVMLError("Not Found")
+
+    made.nvmlInit = lambda: None
+    made.nvmlDeviceGetHandleByIndex = BY_BUS.__getitem__
+    made.nvmlDeviceGetHandleByPciBusId = by_bus_id
+    made.nvmlDeviceGetClockInfo = made.nvmlDeviceGetMaxClockInfo = lambda card, kind: card.mhz
+    made.nvmlDeviceGetTemperature = lambda card, kind: card.celsius
+    made.nvmlDeviceGetCurrentClocksEventReasons = lambda card: 0
+    made.nvmlDeviceGetCudaComputeCapability = lambda card: (9, 0)
+    for name in ("MemoryBusWidth", "MaxPcieLinkGeneration", "MaxPcieLinkWidth"):
+        setattr(made, f"nvmlDeviceGet{name}", lambda card: 1)
+    return made
+
+
+def cupy(visible: list[Card]) -> Any:
+    """The part of CuPy that tells of devices; it sees those that CUDA_VISIBLE_DEVICES leaves, in its order."""
+    made: Any = types.ModuleType("cupy")
+    made.__version__ = "0"
+    common = {"multiProcessorCount": 1, "major": 9, "minor": 0, "totalGlobalMem": 1, "l2CacheSize": 1}
+    common |= {"sharedMemPerBlock": 1, "maxThreadsPerBlock": 1024}
+    made.cuda = types.SimpleNamespace(
+        runtime=types.SimpleNamespace(
+            getDeviceCount=lambda: len(visible),
+            getDeviceProperties=lambda index: {**common, "name": visible[index].name.encode()},
+            deviceGetAttribute=lambda attribute, index: 65536,
+            deviceGetPCIBusId=lambda index: visible[index].bus_id,
+            runtimeGetVersion=lambda: 0,
+            driverGetVersion=lambda: 0,
+        )
+    )
+    return made
+
+
+class OfOpenCL:
+    """An NVIDIA GPU as PyOpenCL tells of it. Without `tells`, one of a driver that does not tell where it is."""
+
+    vendor, driver_version = "NVIDIA Corporation", "0"
+    max_compute_units = global_mem_size = global_mem_cache_size = local_mem_size = max_work_group_size = 1
+    max_clock_frequency = 1
+    compute_capability_major_nv, compute_capability_minor_nv = 9, 0
+    platform = types.SimpleNamespace(name="NVIDIA CUDA", version="OpenCL 3.0")
+
+    def __init__(self, card: Card, tells: tuple[str, ...] = ("domain", "bus", "slot")) -> None:
+        import pyopencl as cl
+
+        domain, bus, rest = card.bus_id.split(":")
+        device, function = rest.split(".")
+        places = {"domain": int(domain, 16), "bus": int(bus, 16), "slot": int(device, 16) << 3 | int(function, 16)}
+        self.type, self.name = cl.device_type.GPU, card.name
+        self.places = {f"pci_{place}_id_nv": number for place, number in places.items() if place in tells}
+
+    def __getattr__(self, name: str) -> int:
+        import pyopencl as cl
+
+        if name in self.__dict__.get("places", {}):
+            return int(self.places[name])
+        if name.endswith("_id_nv"):
+            raise cl.LogicError("clGetDeviceInfo", -30, "INVALID_VALUE")
+        raise AttributeError(name)
+
+
+class OfAMD(OfOpenCL):
+    vendor = "Advanced Micro Devices, Inc."
+
+
+LISTS = [backend.devices.__wrapped__ for backend in (cuda, opencl)]
+"""What lists the devices of each backend, without its memory of those of this machine."""
+Machine = Callable[..., list[Device]]
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
+    """Makes the machine's devices: those of `visible` by CUDA, then those of `by_opencl` by OpenCL."""
+
+    def make(visible: list[Card], by_opencl: list[Any]) -> list[Device]:
+        import pyopencl as cl
+
+        monkeypatch.setitem(sys.modules, "pynvml", nvml())
+        monkeypatch.setitem(sys.modules, "cupy", cupy(visible))
+        platform = types.SimpleNamespace(get_devices=lambda: by_opencl)
+        monkeypatch.setattr(cl, "get_platforms", lambda: [platform])
+        found = [lists() for lists in LISTS]
+        monkeypatch.setattr(cuda, "devices", lambda: found[0])
+        monkeypatch.setattr(opencl, "devices", lambda: found[1])
+        return find.devices()
+
+    theory.card.cache_clear()
+    yield make
+    theory.card.cache_clear()
+
+
+def read(device: Device) -> dict[str, Any]:
+    clocks = provenance.Clocks(device.kind, device.pci_bus_id)
+    return {**clocks.read(), "reason": clocks.reason}
+
+
+def of(card: Card) -> dict[str, Any]:
+    return {"clock_mhz": float(card.mhz), "temperature_c": float(card.celsius), "throttle": [], "reason": ""}
+
+
+@pytest.mark.parametrize(
+    "visible",
+    [FASTEST_FIRST, FASTEST_FIRST[1:2], [L4, H200], [H200]],
+    ids=["all", "CUDA_VISIBLE_DEVICES=1", "CUDA_VISIBLE_DEVICES=2,0", "CUDA_VISIBLE_DEVICES=0"],
+)
+def test_each_gpu_has_the_clocks_of_its_own_card(machine: Machine, visible: list[Card]) -> None:
+    """NVML numbers all cards by their bus; neither CUDA's numbers nor OpenCL's are its own."""
+    found = machine(visible, [OfOpenCL(card) for card in OF_OPENCL])
+    for device, card in zip(found, [*visible, *OF_OPENCL], strict=True):
+        assert (device.name, device.pci_bus_id) == (card.name, card.bus_id)
+        assert read(device) == of(card)
+        paper = theory.theory(device, "fma-float32")
+        assert paper and f"{card.mhz} MHz" in paper.words
+
+
+@pytest.mark.parametrize("tells", [(), ("bus", "slot"), ("domain", "bus")])
+def test_a_gpu_whose_place_is_not_told_has_no_clocks(machine: Machine, tells: tuple[str, ...]) -> None:
+    """Neither the first card's, nor those of a card in domain 0 on a bus of that number."""
+    (device,) = machine([], [OfOpenCL(A100, tells)])
+    assert device.pci_bus_id is None
+    nothing: dict[str, Any] = {"clock_mhz": None, "temperature_c": None, "throttle": []}
+    assert read(device) == {**nothing, "reason": "the driver does not tell the GPU's PCI bus id"}
+    assert theory.theory(device, "fma-float32") is None
+
+
+def test_a_gpu_of_another_vendor_has_not_the_clock_of_the_cpu(machine: Machine) -> None:
+    (device,) = machine([], [OfAMD(Card("AMD Instinct MI300X", "0000:1B:00.0", 0, 0))])
+    assert device.kind == "gpu" and device.pci_bus_id is None
+    assert read(device)["clock_mhz"] is None and read(device)["reason"]
+
+
+def test_a_gpu_that_nvml_does_not_have_says_so(machine: Machine) -> None:
+    (device,) = machine([Card("NVIDIA Orin", "0000:00:00.0", 1, 1)], [])
+    assert read(device)["reason"] == "no NVML for GPU 0000:00:00.0: Not Found"
+    assert theory.theory(device, "fma-float32") is None
+
+
+def test_several_gpus_go_by_their_numbers_and_names(machine: Machine) -> None:
+    machine(FASTEST_FIRST, [OfOpenCL(card) for card in OF_OPENCL])
+    for spec, card in {
+        "cuda:0": H200, "cuda:1": A100, "cuda:2": L4, "opencl:0": A100, "opencl:1": L4, "opencl:2": H200,
+        "cuda:l4": L4, "cuda:A100": A100, "opencl:h200": H200, "cuda:nvidia": H200, "opencl:nvidia": A100,
+    }.items():  # fmt: skip
+        found = open_device(spec)
+        assert (found.backend, found.pci_bus_id) == (spec.split(":")[0], card.bus_id), spec
+    assert open_device("auto", "cuda").spec == "cuda:0" and open_device("auto", "opencl").spec == "opencl:0"
+
+
+def test_cuda_counts_what_is_visible(machine: Machine) -> None:
+    machine([A100], [OfOpenCL(card) for card in OF_OPENCL])
+    assert open_device("cuda:0").pci_bus_id == A100.bus_id
+    with pytest.raises(UsageError, match="valid: auto, cuda:0, opencl:0, opencl:1, opencl:2"):
+        open_device("cuda:1")
+    machine([], [OfOpenCL(L4)])
+    assert open_device("auto", "cuda").spec == "opencl:0", "no CUDA device is visible"

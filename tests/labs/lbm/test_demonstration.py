@@ -1,0 +1,46 @@
+"""The sentences of the lab's page: what was not measured is left out of them."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from roofbook.analysis.lab_data import Measured
+from roofbook.analysis.publication import publication
+from roofbook.labs.lbm import LAB
+
+from ..known import Known
+
+
+def said(*measured: str) -> list[str]:
+    return publication(LAB).summary(cast(Measured, Known(LAB, *measured))).split("\n\n")
+
+
+def test_the_summary_tells_all_that_was_measured() -> None:
+    case = LAB.cases("test")[0].name
+    peers = [variant.name for variant in LAB.peers if variant.name != "openmp"]
+    told = said("vectors", *(variant.name for variant in LAB.ladder), *peers, "openmp")
+    assert len(told) == len(LAB.cases("test"))
+    assert told[0].endswith(
+        f"The fastest kernel here is `vectors`: the time of vectors on {case} per step, which is so much over on {case}"
+        f" `sequential` and so much over on {case} C + OpenMP on the host's cores. The fastest peer measured is"
+        f" `{peers[0]}`: `vectors` is so much over on {case} it. The host alone (`no-compute`) takes"
+        f" the time of no-compute on {case} per step, `soa` takes the time of soa on {case}. One grid instead of two"
+        f" (`in-place`) is so much over on {case} `{LAB.best}`, fp16 storage (`half-storage`) is so much over on {case}"
+        " `in-place`."
+    )
+
+
+def test_the_summary_leaves_out_what_was_not_measured() -> None:
+    case = LAB.cases("test")[0].name
+    assert said("vectors", "sequential", "soa")[0].endswith(
+        f"`vectors`: the time of vectors on {case} per step, which is so much over on {case} `sequential`."
+        f" `soa` takes the time of soa on {case}."
+    )
+    assert said("vectors")[0].endswith(f"`vectors`: the time of vectors on {case} per step.")
+
+
+def test_a_peer_is_told_once() -> None:
+    case = LAB.cases("test")[0].name
+    assert said("vectors", "sequential", "openmp")[0].endswith(
+        f" `sequential`. The fastest peer measured is `openmp`: `vectors` is so much over on {case} it."
+    )

@@ -1,0 +1,168 @@
+"""What the LeNet page says: sentences without what was not measured, and a table of what the check lets pass."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from roofbook.analysis.lab_data import Measured
+from roofbook.analysis.publication import publication
+from roofbook.analysis.sentences import NOT_MEASURED
+from roofbook.devices.contract import Device
+from roofbook.labs.lenet import LAB, demonstration, network
+from roofbook.labs.lenet.problem import error_over_bound, inputs, reference, sampled
+from roofbook.report.html import Table
+
+from ..known import Known, shown
+
+HOST = cast(Device, None)  # the table is computed without a device
+TOLD: Mapping[str, Any] = {"source": "drawn, 5 images", "images": 5, "accuracy": 0.8}
+
+
+class Told(Known):
+    """Known cells with facts beside their times."""
+
+    def __init__(self, *measured: str, facts: Mapping[str, Any] = TOLD) -> None:
+        super().__init__(LAB, *measured)
+        self.facts = facts
+
+    def fact(self, variant: str, case: str, name: str) -> Any:
+        return self.facts[name] if variant in self.measured else None
+
+
+def summary(*measured: str) -> list[str]:
+    return publication(LAB).summary(cast(Measured, Told(*measured))).split("\n\n")
+
+
+def test_the_summary_tells_the_fastest_rung_beside_the_base_and_the_fastest_peer() -> None:
+    images, *said = summary("joint", *(variant.name for variant in (*LAB.ladder, *LAB.peers)))
+    assert [each.split("**")[1] for each in said] == [f"{case.name}." for case in LAB.cases("test")]
+    for text, case in zip(said, LAB.cases("test"), strict=True):
+        over = f"so much over on {case.name}"
+        assert f"`joint`: the time of joint on {case.name} per batch, which is {over} `baseline`." in text
+        assert f"The fastest peer measured is `torch-cpu`: `joint` is {over} it." in text and NOT_MEASURED not in text
+        assert f"On {case.name}, with 5 different images, `{LAB.base}` classifies 80.0\u202f% correctly." in images
+    assert images.startswith("**Images.** Drawn, 5 images. On ") and images.count("Drawn") == 1
+
+
+def test_the_pairs_reach_every_rung_of_one_kernel() -> None:
+    told = {name for _, pairs in publication(LAB).pairs for pair in pairs for name in pair}
+    assert {variant.name for variant in LAB.ladder} - told <= {"streams-tiled", "streams-joint"}
+
+
+def test_the_summary_leaves_out_what_was_not_measured() -> None:
+    images, *said = summary("joint", "baseline", "constant")
+    assert "80.0" in images
+    assert "so much over" in said[0] and "peer" not in said[0] and NOT_MEASURED not in "".join(said)
+    assert not any("Images" in text for text in summary("joint", "constant")), "the base tells which they are"
+    nothing = "".join(summary())
+    assert nothing.count(NOT_MEASURED) == len(LAB.cases("test")), "once a case the page says that there is none"
+
+
+# -- the table ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def table() -> Table:
+    return shown(LAB, HOST)
+
+
+@pytest.fixture(scope="module")
+def outcomes(table: Table) -> dict[str, demonstration.Outcome]:
+    assert list(table.frame.columns) == list(demonstration.Outcome._fields)
+    return {each.computed: each for each in map(demonstration.Outcome._make, table.frame.itertuples(index=False))}
+
+
+def test_the_ways_are_what_their_names_say() -> None:
+    given = inputs(9, "digits", 3)
+    weights, images = given["weights"], given["x"]
+    found = dict(demonstration.ways(weights, images))
+    right = network.forward(weights, images)
+    plain = found["fp32"]
+    assert {array.dtype for array in plain.values()} == {np.dtype(np.float32)}
+    for name, theirs in (("conv1", "conv1"), ("conv2", "conv2"), ("scores", "fc2")):
+        np.testing.assert_allclose(plain[name], right[theirs], rtol=1e-4, atol=1e-3)
+    for way, changed in {
+        "TF32 operands": {"conv1", "conv2", "scores"},
+        "fp16 operands": {"conv1", "conv2", "scores"},
+        "bf16 operands": {"conv1", "conv2", "scores"},
+        "fp32, one tap of one filter of layer 2 forgotten": {"conv2", "scores"},
+        "fp32, the last row of layer 1's taps forgotten": {"conv1", "conv2", "scores"},
+        "fp32, one input channel of layer 2 forgotten": {"conv2", "scores"},
+        "fp32, the last column of layer 1 left empty": {"conv1", "conv2", "scores"},
+        "fp32, without the pooling windows that the edge cuts off": {"scores"},
+        "fp32, layer 2 a thousandth too large": {"conv2", "scores"},
+        "fp32, one image taken for another": {"scores"},
+        "fp32, one NaN": {"conv2", "scores"},
+    }.items():
+        maps = found.pop(way)
+        assert {name for name in maps if not np.array_equal(maps[name], plain[name])} == changed, way
+    assert list(found) == ["fp32"]
+
+
+def test_one_tap_is_one_and_an_exchange_is_of_one_image() -> None:
+    given = inputs(9, "digits", 3)
+    found = dict(demonstration.ways(given["weights"], given["x"]))
+    plain = found["fp32"]
+    tap = found["fp32, one tap of one filter of layer 2 forgotten"]["conv2"]
+    assert np.flatnonzero((tap != plain["conv2"]).any(axis=(0, 2, 3))).tolist() == [0]
+    moved = found["fp32, one image taken for another"]["scores"]
+    assert np.flatnonzero((moved != plain["scores"]).any(axis=1)).tolist() == [2]
+    empty = found["fp32, one NaN"]
+    assert np.isnan(empty["conv2"]).sum() == 1 and np.isnan(empty["scores"]).all(axis=1).tolist() == [False] * 8 + [
+        True
+    ]
+    edge = demonstration.cut_off(np.ones((2, 16, 9, 9)))
+    assert edge[:, :, :8, :8].all() and edge.sum() == 2 * 16 * 64
+
+
+def test_the_exchanged_image_is_not_compared_value_by_value() -> None:
+    assert 2 not in sampled(demonstration.IMAGES)
+
+
+def test_only_fp32_passes_and_only_what_11_bits_can_be_passes_the_wider_check(
+    outcomes: Mapping[str, demonstration.Outcome],
+) -> None:
+    assert [name for name, each in outcomes.items() if each.passes] == ["fp32"]
+    assert [name for name, each in outcomes.items() if each.passes_rounded] == [
+        "fp32", "TF32 operands", "fp16 operands", "fp32, layer 2 a thousandth too large",
+    ]  # fmt: skip
+
+
+def test_accuracy_alone_would_let_half_of_it_pass(table: Table, outcomes: Mapping[str, demonstration.Outcome]) -> None:
+    right = outcomes["fp32"]
+    assert right.moved == 0 and 0.8 < right.accuracy <= 1
+    wrong = [each for each in outcomes.values() if not each.passes_rounded]
+    unseen = [each for each in wrong if each.moved <= demonstration.IMAGES / 100]
+    assert len(wrong) / 2 <= len(unseen) < len(wrong)
+    assert all(abs(each.accuracy - right.accuracy) <= 0.011 for each in unseen)
+    (note,) = [note for note in table.notes if "both checks refuse" in note]
+    assert note.startswith(
+        f"Of the {len(wrong)} ways that both checks refuse, {len(unseen)} change the class of at most one"
+    )
+
+
+def test_what_the_table_says_is_what_the_labs_check_says(outcomes: Mapping[str, demonstration.Outcome]) -> None:
+    case = LAB.case(f"batch-{demonstration.IMAGES}")
+    given = inputs(demonstration.IMAGES, case.params["data"], 0)
+    right = reference(given)
+    chosen = sampled(demonstration.IMAGES)
+    for computed, maps in demonstration.ways(given["weights"], given["x"]):
+        if computed.startswith(("TF32", "fp32, one NaN", "fp32, the windows")):
+            own = {"conv1": maps["conv1"][chosen], "conv2": maps["conv2"][chosen], "scores": maps["scores"]}
+            error, _, _ = LAB.check(case, LAB.ladder[0], own, right)
+            told = outcomes[computed]
+            assert max(told.conv1, told.conv2, told.scores) == error or math.isnan(error)
+            assert told.conv1 == error_over_bound(own["conv1"], right["conv1"])
+
+
+def test_the_table_shows_each_way(table: Table, outcomes: Mapping[str, demonstration.Outcome]) -> None:
+    for row, each in zip(table.rows, outcomes.values(), strict=True):
+        computed, *over, passes, rounded, moved, accuracy = (cell.text for cell in row.cells)
+        assert (computed, moved) == (each.computed, str(each.moved)) and float(accuracy) == pytest.approx(each.accuracy)
+        assert (passes, rounded) == tuple("passes" if ok else "refused" for ok in (each.passes, each.passes_rounded))
+        assert ["NaN" in text for text in over] == [math.isnan(own) for own in (each.conv1, each.conv2, each.scores)]
