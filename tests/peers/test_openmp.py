@@ -40,8 +40,8 @@ def over(lab: str, program: openmp.Program, case: Case, variant: Variant) -> flo
     found = registry.get(lab)
     reference = found.reference(case, found.inputs(case, seed=5))
     program.run()
-    error, bound, _ = found.check(case, variant, program.outputs(), reference)
-    return error - bound
+    error, tolerance, _ = found.check(case, variant, program.outputs(), reference)
+    return error - tolerance
 
 
 @needs_compiler

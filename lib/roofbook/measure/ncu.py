@@ -29,7 +29,7 @@ from .placement import Setting, keys, target_of
 from .policy import Policy
 from .progress import Progress, silent
 from .row import row
-from .schedule import Planned, Summary, with_states
+from .schedule import Done, Planned, with_states
 
 PLACES = ("/usr/local/cuda*/bin/ncu", "/opt/nvidia/nsight-compute/*/ncu")
 """Where ncu is looked for beside PATH."""
@@ -81,7 +81,7 @@ def bring_up_to_date(
     *,
     remeasure: bool = False,
     progress: Progress = silent,
-) -> Summary:
+) -> Done:
     """Count those cells that are not fresh (with `remeasure`: all), one after the other; each row is kept at once.
 
     Errors: UsageError where there is no ncu, or it may not count.
@@ -89,7 +89,7 @@ def bring_up_to_date(
     due = [cell for cell in cells if remeasure or cell.state != "fresh"]
     run, failed = new_run_id(), 0
     if not due:
-        return Summary(run, 0, len(cells), 0)
+        return Done(run, 0, len(cells), 0)
     ncu = find_ncu()
     tool = _version(ncu)
     with tempfile.TemporaryDirectory(prefix="roofbook-") as scratch:
@@ -98,7 +98,7 @@ def bring_up_to_date(
             made = _row(cell, run, (ncu, tool), policy, Path(scratch))
             store.append([made])
             failed += made["status"] == "failed"
-    return Summary(run, len(due), len(cells) - len(due), failed)
+    return Done(run, len(due), len(cells) - len(due), failed)
 
 
 def _row(cell: Planned, run: str, ncu: tuple[str, str], policy: Policy, scratch: Path) -> dict[str, Any]:
