@@ -1,16 +1,14 @@
 """What a lab is made of: cases, variants in a ladder, sweeps, and the work that the algorithm needs at least."""
 
-import hashlib
-import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ..devices import backends
 from ..errors import one_of
+from .host_code import hash_of_plan
 from .source import Source
 
 if TYPE_CHECKING:
@@ -135,18 +133,9 @@ class Variant:
         return {
             "source": self.source.sha256 if self.source else None,
             "plan": self.plan.__qualname__ if hasattr(self.plan, "__qualname__") else type(self.plan).__qualname__,
-            "host": _hash_of_host_code(self.plan),
+            "host": hash_of_plan(self.plan),
             "options": {name: str(value) for name, value in sorted(self.options.items())},
         }
-
-
-def _hash_of_host_code(plan: Plan) -> str:
-    """sha256 of the files that define a plan: those of its class, of all classes of labs and peers that it is made from, and
-    of its `sources` in another language."""
-    bases = [base for base in getattr(plan, "__mro__", ()) if base.__module__.startswith(f"{__package__}.")]
-    made_from = [base for base in bases if base.__module__ != __name__] or [inspect.unwrap(plan)]
-    files = dict.fromkeys([*(inspect.getfile(each) for each in made_from), *getattr(plan, "sources", ())])
-    return hashlib.sha256(b"".join(Path(file).read_bytes() for file in files)).hexdigest()
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from .. import paths
 from ..devices import backends
+from .host_code import hash_of_text
 
 _DIALECT_FOLDER = paths.LIBRARY / "spec" / "dialect"
 Knob = int | float | str
@@ -81,8 +82,8 @@ class Source:
 
     @property
     def sha256(self) -> str:
-        """Of the resolved text: two sources with the same hash compile to the same code."""
-        return hashlib.sha256(self.resolve().encode()).hexdigest()
+        """Of the resolved text without comments and white space: two sources with the same hash compile to the same code."""
+        return hash_of_text(self.resolve())
 
     def diff(self, parent: "Source", names: tuple[str, str] = ("parent", "variant")) -> str:
         """Unified diff from `parent` to this source, both resolved; empty where nothing differs."""
