@@ -185,7 +185,7 @@ def test_what_fails_is_kept_with_its_reason_and_is_due_again(
     ],
 )
 def test_a_summary_says_what_was_done(counts: tuple[int, ...], text: str) -> None:
-    assert str(schedule.Summary("R", *counts)) == text
+    assert str(schedule.Done("R", *counts)) == text
 
 
 def test_ceilings_are_measured_warm_and_in_bounded_time() -> None:

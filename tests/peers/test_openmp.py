@@ -40,8 +40,8 @@ def over(lab: str, program: openmp.CProgram, case: Case, variant: Variant) -> fl
     found = registry.get(lab)
     reference = found.reference(case, found.inputs(case, seed=5))
     program.run()
-    error, bound, _ = found.check(case, variant, program.outputs(), reference)
-    return error - bound
+    error, tolerance, _ = found.check(case, variant, program.outputs(), reference)
+    return error - tolerance
 
 
 @needs_compiler

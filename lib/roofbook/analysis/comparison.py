@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from ..devices.backends import CUDA, OPENCL
 from ..errors import UsageError, one_of
 from ..paths import project_root
 from ..store.published import figures
@@ -91,9 +92,9 @@ def pairs(places: Sequence[Place]) -> list[PlacePair]:
     """OpenCL against CUDA on each GPU that has both; each GPU against each CPU, by the CPU's backend where it has it."""
     by = {(place.device, place.backend): place for place in places}
     found = [
-        PlacePair(place, by[place.device, "cuda"])
+        PlacePair(place, by[place.device, CUDA.name])
         for place in places
-        if place.backend == "opencl" and (place.device, "cuda") in by
+        if place.backend == OPENCL.name and (place.device, CUDA.name) in by
     ]
     gpus: dict[str, Place] = {}
     for place in places:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from ..devices.backends import has
 from ..measure import stats
 from ..store.schema import PROFILE
 from .places import of_host
@@ -97,7 +98,7 @@ class Cells:
 
     def counted(self, variant: str, case: str) -> Mapping[str, Any]:
         """What counters counted, as `counters.counted` has it. Raises MissingData where they did not."""
-        if self.backend != "cuda":
+        if not has(self.backend, "counters"):
             raise NotApplicable("hardware counters need CUDA")
         reading = newest(self._profiles[self._profiles["case"] == case], roles=[PROFILE]).get(variant)
         if reading is None or not reading.ok:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from ..devices import backends
 from ..errors import one_of
 from .host_code import hash_of_plan
 from .source import Source
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from ..devices.contract import Device
 
 SCALES = ("quick", "published", "large", "test")
-BOTH = frozenset({"opencl", "cuda"})
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,8 @@ class Variant:
     plan: Plan
     change: str
     expect: str
-    backends: frozenset[str] = BOTH
+    needs: frozenset[str] = frozenset()
+    """The features without which a backend cannot run it, beside those that its source needs; `host` for a host's program."""
     role: str = "step"
     options: Mapping[str, Any] = field(default_factory=dict)
     differs: tuple[str, ...] = ("source",)
@@ -98,6 +99,16 @@ class Variant:
     """What is multiplied: it says which roof of the device is the variant's own."""
     architectures: range = range(80, 1000)
     """Compute capabilities of NVIDIA GPUs (10 x major + minor) that the code is for."""
+
+    def __post_init__(self) -> None:
+        backends.check(self.needs)
+
+    @property
+    def backends(self) -> frozenset[str]:
+        """The names of the backends that have what it needs; of a program of the host, `host` alone."""
+        if backends.HOST in self.needs:
+            return frozenset({backends.HOST})
+        return backends.with_features(self.needs | (self.source.needs if self.source else frozenset()))
 
     def at(self, axis: str, point: object, source: Source | None = None, **options: Any) -> "Variant":
         """A point of a sweep: this variant with one thing set otherwise, named `name@axis=point`."""

@@ -76,8 +76,8 @@ def run(device: Device, variant: Variant, name: str, given: Mapping[str, Any] | 
 
 
 def accepted(variant: Variant, name: str, out: Array) -> bool:
-    error, bound, _ = LAB.check(case_of(name), variant, {"out": out}, problem(name)[1])
-    return error <= bound
+    error, tolerance, _ = LAB.check(case_of(name), variant, {"out": out}, problem(name)[1])
+    return error <= tolerance
 
 
 def named(*names: str) -> list[Any]:
@@ -121,8 +121,8 @@ def test_a_variant_lies_within_the_bound(device: Device, variant: Variant, name:
     assert LAB.skip_reason(variant, case_of(name)) == reason
     if reason is None:
         out = run(device, variant, name)
-        error, bound, what = LAB.check(case_of(name), variant, {"out": out}, problem(name)[1])
-        assert error <= bound, f"{what}: {error:.3g}"
+        error, tolerance, what = LAB.check(case_of(name), variant, {"out": out}, problem(name)[1])
+        assert error <= tolerance, f"{what}: {error:.3g}"
         assert course_wrong(out, problem(name)[1]["out"]) == 0 or "operand_roundoff" in variant.options
 
 

@@ -72,8 +72,8 @@ def judged(device: Device, variant: Variant, name: str) -> bool:
     verdicts = []
     for _ in range(2):
         run.run()
-        error, bound, _ = LAB.check(LAB.case(name, "test"), variant, run.outputs(), problem(name)[1])
-        verdicts.append(error <= bound)
+        error, tolerance, _ = LAB.check(LAB.case(name, "test"), variant, run.outputs(), problem(name)[1])
+        verdicts.append(error <= tolerance)
     run.close()
     assert len(set(verdicts)) == 1, "a second run gives the same"
     return verdicts[0]
@@ -206,8 +206,8 @@ def test_nan_and_other_garbage_count_as_wrong() -> None:
     right = problem(case.name)[1]
     for variant in (LAB.ladder[0], LAB.variant("torch-bf16")):
         for garbage in (np.full_like(right["out"], plans.SENTINEL), right["out"].astype(float) * np.nan):
-            error, bound, _ = LAB.check(case, variant, {"out": garbage}, right)
-            assert error == garbage.size and not error <= bound
+            error, tolerance, _ = LAB.check(case, variant, {"out": garbage}, right)
+            assert error == garbage.size and not error <= tolerance
 
 
 # -- what a run tells --------------------------------------------------------------------------------------------------
@@ -277,8 +277,8 @@ def test_a_new_process_opens_the_device_and_leaves_nothing_unset(device: Device)
     seconds = run.run()
     assert seconds == sum(run.parts.values()) and set(run.parts) == {"context", "first kernel"} <= set(LAB.parts)
     assert all(0 < each < 60 for each in run.parts.values())
-    error, bound, _ = LAB.check(case, variant, run.outputs(), {})
-    assert error == bound == 0
+    error, tolerance, _ = LAB.check(case, variant, run.outputs(), {})
+    assert error == tolerance == 0
     run.close()
 
 

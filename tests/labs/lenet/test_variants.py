@@ -82,8 +82,8 @@ def run(device: Device, variant: Variant, batch: int) -> dict[str, NDArray[Any]]
 
 
 def accepted(variant: Variant, batch: int, out: Mapping[str, NDArray[Any]]) -> bool:
-    error, bound, _ = LAB.check(case_of(batch), variant, out, problem(batch)[1])
-    return error <= bound
+    error, tolerance, _ = LAB.check(case_of(batch), variant, out, problem(batch)[1])
+    return error <= tolerance
 
 
 # -- against the reference ---------------------------------------------------------------------------------------------

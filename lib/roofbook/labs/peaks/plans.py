@@ -39,7 +39,7 @@ class Ceiling(Runnable):
     def judge(
         cls, case: Case, variant: Variant, outputs: Outputs, inputs: Mapping[str, Any]
     ) -> tuple[float, float, str]:
-        """(error, bound, what the error is) of a run's outputs."""
+        """(error, tolerance, what the error is) of a run's outputs."""
 
     def theory(self) -> Theory | None:
         """What the device's own properties promise of this ceiling."""
