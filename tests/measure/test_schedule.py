@@ -36,7 +36,7 @@ def store(tmp_path: Path) -> Store:
 
 
 def lbm() -> tuple[Lattice, list[Case], list[Variant]]:
-    """The lab with two small cases, and three of its rungs."""
+    """The lab with two small cases, and three of its steps."""
     lab = registry.get("lbm")
     assert isinstance(lab, Lattice)
     (case,) = lab.cases("test")
@@ -218,7 +218,7 @@ def test_modelled_bytes_are_those_of_todays_model(auto: Device, store: Store) ->
     foreign = old.assign(case="a case of another day")
     assert set(current.with_current_traffic(lab, foreign)["bytes"]) == {1.0}
     assert set(current.with_current_traffic(lab, old.iloc[:0])) == set(old)
-    kept = old.assign(variant="a rung of another day")
+    kept = old.assign(variant="a step of another day")
     assert set(current.with_current_traffic(lab, kept)["bytes"]) == {1.0} and set(old["bytes"]) == {1.0}
 
 

@@ -57,7 +57,7 @@ def choices(
 ) -> list[Choice]:
     """The variants that the store has a time of, the fastest first, and last `lab.best`, which runs anywhere.
 
-    Of this device at this case; else at the nearest size that was measured on it; else of a device on record that is of the
+    Of this device at this case; else at the nearest size that was measured on it; else of a recorded device that is of the
     same kind and backend. size: of a case by its name, such as its cells. variants: those that can run the case.
     """
     known = [each for each in (timed(lab, store) if store else ()) if each.backend == device.backend]

@@ -196,7 +196,7 @@ class Page(ABC):
         points = [(data.lab.variant(name), case) for name in series.variants for case in data.cases_of(series)]
         return {(each.name, case.name): why for each, case in points if (why := data.skip_reason(each, case))}
 
-    def ceilings(self, *groups: str) -> Table:
+    def peak_table(self, *groups: str) -> Table:
         """What the device was measured to do, the figures on paper beside it: of some groups of peaks, or of all."""
         ladder = registry.get(registry.PEAKS).ladder
         known = list(dict.fromkeys(variant.options["group"] for variant in ladder))

@@ -87,7 +87,7 @@ def _measure(experiment: Experiment, *, sweeps: bool, host: bool, limit_s: float
         cells, device, store, policy, remeasure=remeasure, where="recorded", progress=CasePrinter()
     )
     if experiment.lab.name == registry.PEAKS:
-        print(experiment.ceilings().text, end="\n\n")
+        print(experiment.peak_table().text, end="\n\n")
         return summary
     for case in (case for case in experiment.cases if case.name in set(experiment.data.rows["case"])):
         print(experiment.ladder(case.name).text, end="\n\n")

@@ -149,7 +149,7 @@ class Sweep:
     """What the two parts of a point such as `16x4` or `64x112x16/4x8x2` are."""
 
     def at_scale(self, scale: str) -> tuple[Variant, ...]:
-        """The points that are measured: at the scale `test` the first and the last, but all that leave out part of a rung."""
+        """The points that are measured: at the scale `test` the first and the last, but all that leave out part of a step."""
         if scale != "test" or self.axis == "without":
             return self.variants
         return self.variants[:: max(1, len(self.variants) - 1)]
@@ -188,9 +188,9 @@ class Lab(ABC):
     timed: str
     """What a time covers, such as `loop: launches, kernels and reads` or `kernel`."""
     base: str
-    """The variant that every speedup is held against."""
+    """The variant that every speedup is compared with."""
     best: str
-    """The rung that sweeps, leave-one-out and comparisons start from."""
+    """The step that sweeps, leave-one-out and comparisons start from."""
     ladder: tuple[Variant, ...]
     sweeps: tuple[Sweep, ...] = ()
     peers: tuple[Variant, ...] = ()

@@ -1,4 +1,4 @@
-"""The CNN ladder: which knob each rung turns, sweeps, published figures, cases. What all labs share: test_ladders.py."""
+"""The CNN ladder: which knob each step turns, sweeps, published figures, cases. What all labs share: test_ladders.py."""
 
 from __future__ import annotations
 

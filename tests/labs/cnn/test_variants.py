@@ -96,7 +96,7 @@ TILED = (plans.Tiled, plans.LocalTile)
 
 
 def why_not(variant: Variant, layer: Layer) -> str | None:
-    """The reason that a variant must have to be excused from a layer; the lab's own words are held against it."""
+    """The reason that a variant must have to be excused from a layer; the lab's own words are compared with it."""
     if variant.role == "peer":
         return cc.missing() if variant.plan is peers.OpenMP else pytorch.missing()
     if variant.plan in TILED:

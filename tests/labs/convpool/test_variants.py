@@ -1,4 +1,4 @@
-"""Every rung, sweep point and peer of the sparse convolution equals the reference, on each device that is there.
+"""Every step, sweep point and peer of the sparse convolution equals the reference, on each device that is there.
 
 Layers are small and odd: one channel, one filter, an odd last row and column, sizes that divide no tile, chunk or turn.
 """

@@ -1,4 +1,4 @@
-"""The LeNet ladder: which numbers of the report a rung has, sweeps, published figures. What all labs share: test_ladders.py."""
+"""The LeNet ladder: which numbers of the report a step has, sweeps, published figures. What all labs share: test_ladders.py."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def changed_knobs(variant: Variant) -> set[str]:
     return {name for name, value in knobs(variant).items() if parent.get(name) != value}
 
 
-# -- rungs -------------------------------------------------------------------------------------------------------------
+# -- steps -------------------------------------------------------------------------------------------------------------
 
 NUMBERS = {
     "0": lambda variant: issubclass(cast(type, variant.plan), streams.Streams),

@@ -1,4 +1,4 @@
-"""Every rung and sweep point of the LeNet lab against the float64 reference, on every device that is present."""
+"""Every step and sweep point of the LeNet lab against the float64 reference, on every device that is present."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ... import mutants
 
 BATCHES = (1, 3, 40)
 """In the last not every image is sampled."""
-RUNGS = [pytest.param(each, id=each.name) for each in LAB.ladder]
+STEPS = [pytest.param(each, id=each.name) for each in LAB.ladder]
 POOLED = ("fused-pool", "halves", "tensor", "whole", "whole-tensor", "graph")
 WHOLE = ("whole", "whole-tensor", "graph")
 STREAMS = ("streams", "streams-tiled", "streams-joint", "pinned")
@@ -115,7 +115,7 @@ def test_mini_batches_that_do_not_divide_the_batch(device: Device, minibatch: in
     assert accepted(swept, 5, run(device, swept, 5))
 
 
-@pytest.mark.parametrize("variant", RUNGS)
+@pytest.mark.parametrize("variant", STEPS)
 def test_a_part_of_a_batch_is_computed_and_nothing_else(device: Device, variant: Variant) -> None:
     """What streams rely on: any run of images, by its first and its number."""
     given, right = problem(5)[0], problem(5)[1]
@@ -214,7 +214,7 @@ def test_a_timeline_tells_what_each_queue_did_in_its_order(device: Device, name:
 # -- times and facts ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("variant", RUNGS)
+@pytest.mark.parametrize("variant", STEPS)
 def test_a_run_tells_its_parts(device: Device, variant: Variant) -> None:
     runnable = make(device, variant, 3)
     runnable.reset()

@@ -369,7 +369,7 @@ def _sizes(sub: tuple[int, ...]) -> str:
 
 
 def _without(best: Variant) -> tuple[Variant, ...]:
-    """The best rung with each of its optimisations undone."""
+    """The best step with each of its optimisations undone."""
     assert best.source is not None
     undone = {
         "global number": {"START": "GROUP_NUMBER"},
@@ -404,7 +404,7 @@ def forward(
 
 
 def _quickest(device: Device, case: Case) -> Variant:
-    """The rung for a user who names none."""
+    """The step for a user who names none."""
     names = ("vectors", "implicit-gemm") if device.kind == "cpu" else ("implicit-gemm",)
     candidates = [LAB.variant(name) for name in (*names, "sequential")]
     return next(variant for variant in candidates if not LAB.skip_reason(variant, case))

@@ -206,7 +206,7 @@ PEERS = (
 )  # fmt: skip
 
 DENSE = ("unrolled", "tiles", "tensor-int8")
-"""Rungs that compute every product, from what the report had to the best."""
+"""Steps that compute every product, from what the report had to the best."""
 ZEROS = (0, 25, 50, 75, 90, 95, 98)
 """Shares of zeros of the series, in %."""
 

@@ -273,7 +273,7 @@ def _queued(kind: str, count: int) -> Variant:
 
 
 def _without(best: Variant) -> tuple[Variant, ...]:
-    """The best rung with one of its optimisations taken back."""
+    """The best step with one of its optimisations taken back."""
     assert best.source is not None
     undone: dict[str, dict[str, int | str]] = {
         "structure of arrays": {"LAYOUT": "AOS"},
@@ -530,7 +530,7 @@ def _named(name: str, device: Device, case: Case) -> "Choice":
 
 
 def _quickest(device: Device, case: Case) -> "list[Choice]":
-    """The rungs for a user who names none, the fastest first, of those that keep the course's single precision."""
+    """The steps for a user who names none, the fastest first, of those that keep the course's single precision."""
     from ...analysis.quickest import choices, here
 
     def cells(name: str) -> float:

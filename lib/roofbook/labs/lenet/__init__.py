@@ -296,7 +296,7 @@ class LeNet(Lab):
         return None
 
     def work(self, case: Case) -> Work:
-        """The multiply-adds of both convolutions; the batch in, its last pooled maps out, weights: the least of any rung."""
+        """The multiply-adds of both convolutions; the batch in, its last pooled maps out, weights: the least of any step."""
         batch, (first, last) = int(case.params["batch"]), problem.LAYERS
         least = 4.0 * (batch * (first.x_values + last.pooled_values) + first.weights + last.weights)
         return Work(batch * sum(layer.flops for layer in problem.LAYERS), least, least)

@@ -1,4 +1,4 @@
-"""Measured ceilings of a device: memory by working set, arithmetic by precision, what a launch, a barrier and a copy cost.
+"""Measured peaks of a device: memory by working set, arithmetic by precision, what a launch, a barrier and a copy cost.
 
 Measured, verified and kept like any lab's cells, so that a share of a bound compares like with like.
 """
@@ -165,7 +165,7 @@ class PeaksLab(Lab):
         self, case: Case, variant: Variant, outputs: Mapping[str, np.ndarray], reference: Mapping[str, Any]
     ) -> tuple[float, float, str]:
         plan = variant.plan
-        assert isinstance(plan, type) and issubclass(plan, plans.Ceiling)
+        assert isinstance(plan, type) and issubclass(plan, plans.Peak)
         return plan.judge(case, variant, outputs, reference)
 
     def work(self, case: Case) -> Work:

@@ -279,7 +279,7 @@ def _sides(name: str) -> tuple[int, int]:
 
 
 def _without(best: Variant) -> tuple[Variant, ...]:
-    """The best rung with each of its optimisations undone."""
+    """The best step with each of its optimisations undone."""
     assert best.source is not None
     return (
         best.at("without", "one launch", wide(4)),
