@@ -32,7 +32,7 @@ from roofbook.store import published
 from roofbook.store.parquet import Store
 
 RESULTS = Path(__file__).parents[2] / "results"
-LABS = sorted(path.stem for path in (RESULTS / "published").glob("*.csv") if path.stem != "claims")
+LABS = published.labs_with_claims(RESULTS)
 
 
 # -- the rule ----------------------------------------------------------------------------------------------------------
