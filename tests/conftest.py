@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import os
+
+# Before NumPy is there, and for each process that a test starts. The processes of pytest-xdist keep all cores at work; with
+# more threads than cores a matrix product, and a loop of OpenMP, mostly waits in a loop for a thread that is not running.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
 import shutil
 import sys
 from collections.abc import Callable, Iterator

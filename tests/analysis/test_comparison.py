@@ -19,9 +19,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofbook.analysis import comparison, verdicts
-from roofbook.analysis.comparison import Comparison, Pair
+from roofbook.analysis.comparison import Comparison, PlacePair
 from roofbook.analysis.places import Place, of_host
-from roofbook.analysis.readings import Ratio
+from roofbook.analysis.readings import Speedup
 from roofbook.book import fragments, site
 from roofbook.errors import UsageError
 from roofbook.measure import stats
@@ -94,9 +94,9 @@ def test_each_place_has_its_time_with_its_interval_and_each_pair_its_ratio(tmp_p
     against = found.ratios[processors]["soa"]
     assert against.estimate == pytest.approx(10) and against.how == "across devices"
     (turned,) = [
-        each.ratios[Pair(CUDA, OPENCL)]["fused"]
+        each.ratios[PlacePair(CUDA, OPENCL)]["fused"]
         for each in comparison.compared(
-            registry.get("lbm"), Store(tmp_path), "published", lambda _: [Pair(CUDA, OPENCL)]
+            registry.get("lbm"), Store(tmp_path), "published", lambda _: [PlacePair(CUDA, OPENCL)]
         )
     ]
     assert comparison.verdict(turned) == "slower" and turned.estimate == pytest.approx(0.5)
@@ -118,7 +118,7 @@ def test_a_cell_without_a_verified_time_of_todays_kernel_says_why(
     rows = [row("fused", 1e-5), row("fused", 1e-5, OPENCL) | broken, row("soa", 1e-5), row("soa", 1e-5, OPENCL)]
     found = only(tmp_path, *rows, row("graph", 1e-5))
     assert OPENCL not in found.times["fused"] and found.lacks["fused"][OPENCL] == why
-    assert list(found.ratios[Pair(OPENCL, CUDA)]) == ["soa"]
+    assert list(found.ratios[PlacePair(OPENCL, CUDA)]) == ["soa"]
     assert found.lacks["graph"][OPENCL] == "not on this device"
     assert found.lacks["ported"] == {CUDA: "not measured", OPENCL: "not measured"}, "shown for its published time"
     assert "half-storage" not in found.times, "measured nowhere, published nowhere"
@@ -144,9 +144,10 @@ def test_what_runs_on_the_host_is_marked_and_in_no_ratio_of_a_gpu(tmp_path: Path
 def test_pairs_are_the_backends_of_a_gpu_and_each_gpu_against_each_cpu() -> None:
     other, another = Place("a100", "cuda", "A100", "gpu"), Place("b-cpu", "opencl", "B CPU", "cpu")
     assert comparison.pairs([CUDA]) == comparison.pairs([POCL]) == comparison.pairs([]) == []
-    assert comparison.pairs([CUDA, OPENCL]) == [Pair(OPENCL, CUDA)]
+    assert comparison.pairs([CUDA, OPENCL]) == [PlacePair(OPENCL, CUDA)]
     assert comparison.pairs([OPENCL, CUDA, other, POCL, another]) == [
-        Pair(OPENCL, CUDA), Pair(OPENCL, POCL), Pair(OPENCL, another), Pair(other, POCL), Pair(other, another),
+        PlacePair(OPENCL, CUDA), PlacePair(OPENCL, POCL), PlacePair(OPENCL, another), PlacePair(other, POCL),
+        PlacePair(other, another),
     ]  # fmt: skip
 
 
@@ -162,7 +163,7 @@ def test_pairs_are_the_backends_of_a_gpu_and_each_gpu_against_each_cpu() -> None
     ],
 )
 def test_the_verdict_on_a_ratio(low: float, high: float, right: str) -> None:
-    assert comparison.verdict(Ratio(1.0, low, high, low <= 1 <= high, "")) == right
+    assert comparison.verdict(Speedup(1.0, low, high, low <= 1 <= high, "")) == right
 
 
 samples = st.lists(st.floats(1e-7, 1e3), min_size=1, max_size=30)
@@ -174,7 +175,7 @@ def test_a_place_is_the_same_as_itself_and_two_turned_round_have_the_opposite_ve
 ) -> None:
     def said(a: list[float], b: list[float]) -> str:
         found = stats.unpaired_ratio(a, b)
-        return comparison.verdict(Ratio(found.estimate, found.low, found.high, found.same, "across runs"))
+        return comparison.verdict(Speedup(found.estimate, found.low, found.high, found.same, "across runs"))
 
     assert said(one, one) == "same"
     opposite = {"faster": "slower", "slower": "faster", "same": "same"}
@@ -183,8 +184,8 @@ def test_a_place_is_the_same_as_itself_and_two_turned_round_have_the_opposite_ve
 
 def test_a_place_held_against_itself_is_the_same_in_every_cell(tmp_path: Path) -> None:
     kept = store(tmp_path, row("fused", 1e-5), row("soa", 2e-5))
-    (found,) = comparison.compared(registry.get("lbm"), kept, "published", lambda places: [Pair(CUDA, CUDA)])
-    assert [comparison.verdict(each) for each in found.ratios[Pair(CUDA, CUDA)].values()] == ["same", "same"]
+    (found,) = comparison.compared(registry.get("lbm"), kept, "published", lambda places: [PlacePair(CUDA, CUDA)])
+    assert [comparison.verdict(each) for each in found.ratios[PlacePair(CUDA, CUDA)].values()] == ["same", "same"]
 
 
 def test_the_summary_is_the_geometric_mean_over_the_ladder_and_the_peers_of_all_cases(tmp_path: Path) -> None:
@@ -192,10 +193,10 @@ def test_the_summary_is_the_geometric_mean_over_the_ladder_and_the_peers_of_all_
     rows += everywhere("soa", 1e-5, 2e-5, 1e-3, case="256x256")
     rows += everywhere("flat-grid@wg=32x1", 9e-5, 1e-5, 1e-3)
     made = comparison.compared(registry.get("lbm"), store(tmp_path, *rows), "published")
-    assert "flat-grid@wg=32x1" in made[0].ratios[Pair(OPENCL, CUDA)]
+    assert "flat-grid@wg=32x1" in made[0].ratios[PlacePair(OPENCL, CUDA)]
     found = comparison.summaries(made)
-    assert list(found) == [Pair(OPENCL, CUDA), Pair(OPENCL, POCL)]
-    (line,) = found[Pair(OPENCL, CUDA)]
+    assert list(found) == [PlacePair(OPENCL, CUDA), PlacePair(OPENCL, POCL)]
+    (line,) = found[PlacePair(OPENCL, CUDA)]
     assert (line.cells, line.verdicts) == (3, {"faster": 1, "same": 1, "slower": 1})
     assert line.mean == pytest.approx(2 ** (1 / 3)) and (line.least, line.greatest) == pytest.approx((0.5, 4))
     (table, _) = report.overview(made)

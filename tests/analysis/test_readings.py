@@ -8,7 +8,7 @@ import pytest
 
 from roofbook import report
 from roofbook.analysis.case_data import CaseData
-from roofbook.analysis.readings import Ratio, newest
+from roofbook.analysis.readings import Speedup, newest
 from roofbook.errors import UsageError
 from roofbook.report.cells import ratio_cell
 
@@ -79,5 +79,5 @@ def test_rows_read_the_same_after_parquet(tmp_path: Path) -> None:
     ],
 )
 def test_an_interval_around_1_is_the_same_where_it_is_narrow_else_undecided(low: float, high: float, word: str) -> None:
-    cell = ratio_cell(Ratio(1.0, low, high, True, ""))
+    cell = ratio_cell(Speedup(1.0, low, high, True, ""))
     assert cell.text == word and cell.small.startswith("[") and cell.css == "num same"

@@ -313,7 +313,7 @@ def judge(folder: Path, *rows: dict[str, Any], lab: str = "convpool") -> dict[st
     return found
 
 
-def outcome(line: verdicts.Judged, backend: str = "cuda") -> verdicts.Outcome:
+def outcome(line: verdicts.Judged, backend: str = "cuda") -> verdicts.Verdict:
     (found,) = [each for place, each in line.outcomes.items() if place.backend == backend]
     return found
 
@@ -332,7 +332,7 @@ def test_a_claim_is_judged_by_its_cells(tmp_path: Path) -> None:
     assert grid.variants == ("row-groups", "filter-groups") and list(map(str, grid.outcomes)) == ["NVIDIA H200, CUDA"]
     assert outcome(grid).verdict == "holds" and outcome(grid).found is not None
     assert outcome(found["sparse"][0]).verdict == "no difference"
-    assert outcome(found["atomic-pool"][0]) == verdicts.Outcome("not measured", why="atomic-pool")
+    assert outcome(found["atomic-pool"][0]) == verdicts.Verdict("not measured", why="atomic-pool")
     assert outcome(found["tiling-128"][0]).verdict == "not measured"
 
 
@@ -350,7 +350,7 @@ def test_what_failed_was_not_verified_or_is_of_another_kernel_gives_no_number(
 ) -> None:
     kept = row("lists", 1e-3), row("input-in-local", 2e-3)
     found = judge(tmp_path, *kept, row("row-groups", 4.4e-3), row("filter-groups", 1e-3) | broken)
-    assert outcome(found["grid"][0]) == verdicts.Outcome("not measured", why=why)
+    assert outcome(found["grid"][0]) == verdicts.Verdict("not measured", why=why)
     assert outcome(found["input-shared"][0]).verdict == "holds"
 
 
@@ -376,7 +376,7 @@ def test_a_device_by_two_backends_is_two_columns_and_what_is_not_for_one_is_not_
     assert list(map(str, found["sparse"][0].outcomes)) == ["NVIDIA H200, CUDA", "NVIDIA H200, OpenCL"]
     cached = found["cached-loads"][0]
     assert outcome(cached).verdict == "no difference"
-    assert outcome(cached, "opencl") == verdicts.Outcome("not testable", why="uncached is not for opencl")
+    assert outcome(cached, "opencl") == verdicts.Verdict("not testable", why="uncached is not for opencl")
 
 
 def test_the_host_of_a_device_is_that_of_its_machine_and_no_column_of_its_own(tmp_path: Path) -> None:
@@ -388,7 +388,7 @@ def test_the_host_of_a_device_is_that_of_its_machine_and_no_column_of_its_own(tm
     assert [place.device for place in mine.outcomes] == ["nvidia-h200"]
     assert outcome(mine).verdict == "holds"
     other = judge(tmp_path / "other", *rows, row("sequential", 1.6, cpu="Another", **other_run))["gpu"][0]
-    assert outcome(other) == verdicts.Outcome("not measured", why="sequential")
+    assert outcome(other) == verdicts.Verdict("not measured", why="sequential")
 
 
 def test_a_claim_with_several_numbers_has_a_verdict_on_each(tmp_path: Path) -> None:
@@ -407,7 +407,7 @@ def test_a_claim_with_several_numbers_has_a_verdict_on_each(tmp_path: Path) -> N
     assert [line.effects for line in found["bit-ops"]] == [(1.01,)] * 3
     (openacc,) = found["openacc"]
     assert openacc.effects == (0.098, 0.229, 0.591) and outcome(openacc).verdict == "not testable"
-    assert outcome(found["openmp"][0]) == verdicts.Outcome("not testable", why="the claim is about a CPU")
+    assert outcome(found["openmp"][0]) == verdicts.Verdict("not testable", why="the claim is about a CPU")
 
 
 # -- the tables, the command and the page ------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from roofbook import cli
 from roofbook.analysis.recorded import recorded as records
 from roofbook.book import record_device
 from roofbook.book.experiment import Experiment
-from roofbook.book.recorded import RecordedPage, sections
+from roofbook.book.recorded_page import RecordedPage, sections
 from roofbook.devices.contract import Unsupported
 from roofbook.measure.policy import Policy
 from roofbook.spec import registry

@@ -22,6 +22,8 @@ from roofbook.labs.lbm import native
 from roofbook.spec import registry
 from roofbook.spec.lab import Case, Lab, Variant
 
+from ..labs.sampled import variants
+
 ARCHITECTURES = (80, 90)
 LABS: dict[str, Lab] = {**{name: registry.get(name) for name in registry.names()}, "peaks": peaks.LAB}
 KINDS = {"u64": contract.Buffer, "u32": np.int32, "s32": np.int32, "f32": np.float32, "f64": np.float64}
@@ -194,8 +196,9 @@ class Paper(contract.Device):
 
 
 def cuda_variants() -> Iterator[Any]:
+    """Every rung; of a sweep in two directions the points that stand for it."""
     for name, lab in LABS.items():
-        for variant in lab.all_variants():
+        for variant in variants(lab):
             if "cuda" in variant.backends and variant.source and variant.plan is not Initialisation:
                 yield pytest.param(lab, variant, id=f"{name}-{variant.name}")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from roofbook.measure import progress
-from roofbook.measure.progress import Line, Reporter
+from roofbook.measure.progress import ProgressLine, Reporter
 
 
 class Terminal(io.StringIO):
@@ -20,7 +20,7 @@ class Terminal(io.StringIO):
 def test_a_line_is_renewed_in_place_fits_the_terminal_and_goes_away(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "30")
     screen = Terminal()
-    line = Line("lbm", screen)
+    line = ProgressLine("lbm", screen)
     line.start -= 61
     line("fused: sample 1")
     line("a variant with a very long name: sample 1")
@@ -30,7 +30,7 @@ def test_a_line_is_renewed_in_place_fits_the_terminal_and_goes_away(monkeypatch:
 
 def test_a_line_says_nothing_where_nobody_sees_it() -> None:
     pipe = io.StringIO()
-    line = Line("lbm", pipe)
+    line = ProgressLine("lbm", pipe)
     line("fused")
     line.end()
     assert pipe.getvalue() == ""

@@ -25,17 +25,17 @@ CASES = {
 EACH = [pytest.param(lab, name, id=f"{lab}-{name}") for lab, names in CASES.items() for name in names]
 
 
-def made(lab: str, name: str, plan: Any = None) -> tuple[openmp.Program, Case, Variant]:
+def made(lab: str, name: str, plan: Any = None) -> tuple[openmp.CProgram, Case, Variant]:
     """The lab's C peer on a case, or another plan in its place."""
     found = registry.get(lab)
     variant, case = found.variant("openmp"), found.case(name)
     program = (plan or variant.plan)(host_cpu(), variant, case, found.inputs(case, seed=5))
-    assert isinstance(program, openmp.Program)
+    assert isinstance(program, openmp.CProgram)
     program.reset()
     return program, case, variant
 
 
-def over(lab: str, program: openmp.Program, case: Case, variant: Variant) -> float:
+def over(lab: str, program: openmp.CProgram, case: Case, variant: Variant) -> float:
     """The error of one run beyond what is allowed: at most 0 where it is right."""
     found = registry.get(lab)
     reference = found.reference(case, found.inputs(case, seed=5))

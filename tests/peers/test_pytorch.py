@@ -20,9 +20,9 @@ from roofbook.devices.contract import BuildFailed, DriverFailed, OutOfMemory, Un
 from roofbook.devices.find import host_cpu
 from roofbook.devices.host import processors
 from roofbook.labs.cnn import problem as cnn
-from roofbook.labs.cnn.peers import Convolution, Product
+from roofbook.labs.cnn.peers import Product, TorchConvolution
 from roofbook.labs.stencil import problem as stencil
-from roofbook.labs.stencil.peers import Fused, Stencil
+from roofbook.labs.stencil.peers import Fused, TorchStencil
 from roofbook.peers import pytorch
 from roofbook.spec.lab import Case, Variant
 
@@ -39,7 +39,7 @@ def made(plan: Any, device: Any, inputs: Any, units: int = 1, **options: Any) ->
 
 def convolution(device: Any, inputs: Any, precision: str = "fp32", layout: str = "NCHW", mode: str = "eager") -> Any:
     options: dict[str, Any] = {"precision": precision, "channels_last": layout == "NHWC", "compile": mode == "compiled"}
-    return made(Convolution, device, inputs, **options)
+    return made(TorchConvolution, device, inputs, **options)
 
 
 def run(peer: Any) -> Any:
@@ -79,7 +79,7 @@ class Probe(pytorch.Call):
 
 
 @needs_torch
-@pytest.mark.parametrize(("plan", "mode"), [(Stencil, "eager"), (Stencil, "compiled"), (Fused, "compiled")])
+@pytest.mark.parametrize(("plan", "mode"), [(TorchStencil, "eager"), (TorchStencil, "compiled"), (Fused, "compiled")])
 def test_the_stencil_adds_its_passes_to_g_and_starts_anew_after_reset(place: Any, plan: Any, mode: str) -> None:
     given = stencil.inputs(37, 53, seed=1)
     peer = made(plan, place, given, units=23, compile=mode == "compiled")
@@ -187,7 +187,7 @@ def test_settings_hold_while_a_call_runs_and_are_put_back(precision: str, allowe
 
 @needs_torch
 def test_no_options_mean_eager_fp32_as_the_lab_lays_it_out(place: Any) -> None:
-    peer = made(Convolution, place, cnn.inputs(cnn.Layer.named(LAYERS[0]), seed=10))
+    peer = made(TorchConvolution, place, cnn.inputs(cnn.Layer.named(LAYERS[0]), seed=10))
     assert (peer.mode, peer.x.dtype, peer.x.is_contiguous()) == ("eager", peer.torch.float32, True)
 
 
@@ -208,7 +208,7 @@ def test_inputs_are_copied() -> None:
     kept = {name: array.copy() for name, array in given.items()}
     for array in given.values():
         array.flags.writeable = False
-    peer = made(Stencil, host_cpu(), given, compile=False)
+    peer = made(TorchStencil, host_cpu(), given, compile=False)
     run(peer)["g"][:] = 0
     assert peer.outputs()["g"].any()
     assert all((given[name] == kept[name]).all() for name in given)
@@ -221,7 +221,7 @@ def test_many_shapes_are_compiled_each_for_itself(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))  # what is traced is run as it is
     for height in range(5, 17):
         given = stencil.inputs(height, 6, seed=7)
-        peer = made(Stencil, host_cpu(), given, compile=True)
+        peer = made(TorchStencil, host_cpu(), given, compile=True)
         assert run(peer)["g"] == pytest.approx(stencil.reference(**given, passes=1)["g"], rel=1e-5)
 
 
@@ -269,7 +269,7 @@ def test_a_missing_compiler_is_said() -> None:
     config = importlib.import_module("torch._inductor.config")
     given = stencil.inputs(9, 11, seed=9)
     with config.patch({"cpp.cxx": (None, "no-such-compiler"), "force_disable_caches": True}):
-        peer = made(Stencil, host_cpu(), given, compile=True)
+        peer = made(TorchStencil, host_cpu(), given, compile=True)
         with pytest.raises(Unsupported, match=r"^torch.compile finds no C\+\+ compiler: install g\+\+ or set CXX$"):
             peer.run()
 

@@ -2,8 +2,12 @@
 
 import xml.etree.ElementTree as ElementTree
 
+import pandas as pd
+import pytest
+
 from roofbook import report
 from roofbook.analysis.case_data import CaseData
+from roofbook.report.html import Cell, Row, Table
 
 from .rows import ORDER, frame, lab_rows, row
 
@@ -23,6 +27,18 @@ def test_html_is_escaped_and_semantic() -> None:
             assert sum(int(cell.get("colspan", 1)) for cell in each) == width
     chart = report.ladder_chart(CaseData(rows, [nasty, "b"], "256x256", base=nasty), title='a "title" <b>')
     ElementTree.fromstring(chart.html)
+
+
+@pytest.mark.parametrize("cells", [["a"], ["a", "b"], ["a", "b", "c", "d"], []])
+def test_a_row_has_as_many_cells_as_the_table_has_columns(cells: list[str]) -> None:
+    """The check is the table's own, so that each table of each test of the report, of a lab and of the book is held to it."""
+    heads, whole = [Cell(name) for name in "xyz"], Row([Cell("a"), Cell("why not", span=2)])
+    with pytest.raises(ValueError, match=rf"^table 'T': a row of {len(cells)} columns under 3 heads: "):
+        Table("T", heads, [whole, Row([Cell(text) for text in cells])], pd.DataFrame())
+    wide = Row([Cell("a"), Cell("b", span=3)])
+    with pytest.raises(ValueError, match=r"a row of 4 columns under 3 heads: \['a', 'b'\]$"):
+        Table("T", heads, [wide], pd.DataFrame())
+    assert "why not" in Table("T", heads, [whole, Row([Cell("a")] * 3)], pd.DataFrame()).html
 
 
 def test_text_is_aligned() -> None:

@@ -14,7 +14,7 @@ from ..paths import project_root
 from ..store.published import figures
 from .places import Place
 from .publication import publication
-from .readings import Ratio, Reading, faster, newest
+from .readings import Reading, Speedup, faster, newest
 from .recorded import RecordedData, recorded
 from .verdicts import SMALL
 
@@ -38,7 +38,7 @@ class Time:
 
 
 @dataclass(frozen=True)
-class Pair:
+class PlacePair:
     """Two places whose times are held against each other: how many times as fast is `own` as `reference`?"""
 
     own: Place
@@ -64,15 +64,15 @@ class Comparison:
     """By variant, why a place has no time of it."""
     published: Mapping[str, Mapping[str, Time]]
     """By variant and device, the shortest published time that covers what the lab times."""
-    ratios: Mapping[Pair, Mapping[str, Ratio]]
+    ratios: Mapping[PlacePair, Mapping[str, Speedup]]
     """By variant. None of a variant that runs on the host for both."""
 
 
 @dataclass(frozen=True)
-class Summary:
+class PairSummary:
     """The ratios of a pair over the ladder and the peers of a lab, on all of its cases."""
 
-    pair: Pair
+    pair: PlacePair
     lab: "Lab"
     cells: int
     mean: float
@@ -82,16 +82,16 @@ class Summary:
     verdicts: Mapping[str, int]
 
 
-def verdict(ratio: Ratio) -> str:
+def verdict(ratio: Speedup) -> str:
     """'faster', 'slower', or 'same' where the interval reaches to within 1 % of 1: another run may differ as much."""
     return "faster" if ratio.low > SMALL else "slower" if ratio.high * SMALL < 1 else "same"
 
 
-def pairs(places: Sequence[Place]) -> list[Pair]:
+def pairs(places: Sequence[Place]) -> list[PlacePair]:
     """OpenCL against CUDA on each GPU that has both; each GPU against each CPU, by the CPU's backend where it has it."""
     by = {(place.device, place.backend): place for place in places}
     found = [
-        Pair(place, by[place.device, "cuda"])
+        PlacePair(place, by[place.device, "cuda"])
         for place in places
         if place.backend == "opencl" and (place.device, "cuda") in by
     ]
@@ -100,11 +100,11 @@ def pairs(places: Sequence[Place]) -> list[Pair]:
         if place.kind == "gpu":
             gpus.setdefault(place.device, place)
     cpus = [place for place in places if place.kind == "cpu"]
-    return found + [Pair(by.get((gpu.device, cpu.backend), gpu), cpu) for gpu in gpus.values() for cpu in cpus]
+    return found + [PlacePair(by.get((gpu.device, cpu.backend), gpu), cpu) for gpu in gpus.values() for cpu in cpus]
 
 
 def compared(
-    lab: "Lab", store: "Store", scale: str, choose: Callable[[Sequence[Place]], Sequence[Pair]] = pairs
+    lab: "Lab", store: "Store", scale: str, choose: Callable[[Sequence[Place]], Sequence[PlacePair]] = pairs
 ) -> list[Comparison]:
     """Every case of the lab at that scale of which the store has cells, with the ratios of the pairs that `choose` gives.
 
@@ -131,9 +131,9 @@ def on_case(lab: "Lab", store: "Store", case: str, on: Sequence[str] = ()) -> Co
     def chosen(places: Sequence[Place]) -> list[Place]:
         return list(dict.fromkeys(place for name in on for place in places if name in (place.device, place.id)))
 
-    def choose(places: Sequence[Place]) -> list[Pair]:
+    def choose(places: Sequence[Place]) -> list[PlacePair]:
         mine = chosen(places)
-        return [Pair(mine[0], other) for other in mine[1:]]
+        return [PlacePair(mine[0], other) for other in mine[1:]]
 
     made: dict[str, Comparison] = {}
     for each in (each for scale in SCALES for each in compared(lab, store, scale, choose if on else pairs)):
@@ -156,7 +156,7 @@ def _compared(
     case: "Case",
     here: Sequence[RecordedData],
     theirs: Mapping[str, Mapping[str, Time]],
-    choose: Callable[[Sequence[Place]], Sequence[Pair]],
+    choose: Callable[[Sequence[Place]], Sequence[PlacePair]],
 ) -> Comparison:
     swept = [each.name for each in lab.all_variants() if each.role == "sweep" and each.name in theirs]
     known = [each.name for each in lab.all_variants() if each.role in ROLES] + swept
@@ -190,8 +190,8 @@ def _hosted(reading: Reading, place: Place) -> bool:
 
 
 def _ratios(
-    names: Iterable[str], pair: Pair, readings: Mapping[Place, Mapping[str, Reading]]
-) -> Iterable[tuple[str, Ratio]]:
+    names: Iterable[str], pair: PlacePair, readings: Mapping[Place, Mapping[str, Reading]]
+) -> Iterable[tuple[str, Speedup]]:
     for name in names:
         own, reference = (readings[place].get(name) for place in (pair.own, pair.reference))
         if own is None or reference is None or _hosted(own, pair.own) or _hosted(reference, pair.reference):
@@ -231,9 +231,9 @@ def _published(lab: "Lab", store: "Store", found: Sequence[RecordedData]) -> dic
     return shortest
 
 
-def summaries(made: Sequence[Comparison]) -> dict[Pair, list[Summary]]:
+def summaries(made: Sequence[Comparison]) -> dict[PlacePair, list[PairSummary]]:
     """What the ratios come to, by pair and lab, in the order of the comparisons. Points of sweeps do not count."""
-    found: dict[Pair, dict[str, list[Ratio]]] = {}
+    found: dict[PlacePair, dict[str, list[Speedup]]] = {}
     labs = {each.lab.name: each.lab for each in made}
     for each in made:
         rungs = {variant.name for variant in (*each.lab.ladder, *each.lab.peers)}
@@ -244,9 +244,9 @@ def summaries(made: Sequence[Comparison]) -> dict[Pair, list[Summary]]:
     return {pair: [_summary(pair, labs[lab], own) for lab, own in by.items()] for pair, by in found.items()}
 
 
-def _summary(pair: Pair, lab: "Lab", ratios: Sequence[Ratio]) -> Summary:
+def _summary(pair: PlacePair, lab: "Lab", ratios: Sequence[Speedup]) -> PairSummary:
     estimates = [ratio.estimate for ratio in ratios]
     mean = math.exp(sum(map(math.log, estimates)) / len(estimates))
     said = [verdict(ratio) for ratio in ratios]
     counts = {word: said.count(word) for word in ("faster", "same", "slower")}
-    return Summary(pair, lab, len(ratios), mean, min(estimates), max(estimates), counts)
+    return PairSummary(pair, lab, len(ratios), mean, min(estimates), max(estimates), counts)

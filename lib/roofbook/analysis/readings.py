@@ -78,7 +78,7 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Ratio:
+class Speedup:
     """How many times faster than the reference: reference / own, so above 1 is faster. `how` is empty when paired."""
 
     estimate: float
@@ -168,7 +168,7 @@ def fastest(readings: Iterable[Reading]) -> Reading | None:
     return min((each for each in readings if each.ok), key=lambda each: each.median, default=None)
 
 
-def faster(reference: Reading | None, own: Reading) -> Ratio | None:
+def faster(reference: Reading | None, own: Reading) -> Speedup | None:
     """reference / own with its interval: by pairs of the same run and round, else across runs; None without both."""
     if reference is None or not (reference.ok and own.ok):
         return None
@@ -179,7 +179,7 @@ def faster(reference: Reading | None, own: Reading) -> Ratio | None:
     if not pairs:
         notes.append("across runs" if at_home else "across devices")
     notes += [f"other {what}" for what in ("policy", "timed") if said(reference.row, what) != said(own.row, what)]
-    return Ratio(found.estimate, found.low, found.high, found.same, ", ".join(notes))
+    return Speedup(found.estimate, found.low, found.high, found.same, ", ".join(notes))
 
 
 def _side_by_side(one: Reading, other: Reading) -> "tuple[NDArray[np.float64], NDArray[np.float64]] | None":

@@ -86,7 +86,7 @@ def _inverse(value: float) -> float:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Verdict:
     """A verdict on one device, with the number that it rests on, or why there is none."""
 
     verdict: str
@@ -106,7 +106,7 @@ class Judged:
     evidence: Evidence
     variants: tuple[str, ...]
     """Those whose cells the evidence needs."""
-    outcomes: Mapping[Place, Outcome]
+    outcomes: Mapping[Place, Verdict]
 
 
 def judged(lab: "Lab", store: "Store") -> list[Judged]:
@@ -144,14 +144,14 @@ def only(lines: Sequence[Judged], device: str) -> list[Judged]:
     ]
 
 
-def _outcome(effects: tuple[float, ...], evidence: Evidence, cells: Cells) -> Outcome:
+def _outcome(effects: tuple[float, ...], evidence: Evidence, cells: Cells) -> Verdict:
     try:
         found = evidence.find(cells)
     except NotApplicable as why:
-        return Outcome("not testable", why=str(why))
+        return Verdict("not testable", why=str(why))
     except MissingData as why:
-        return Outcome("not measured", why=str(why))
-    return Outcome(verdict(effects[0] if effects else evidence.effect, found), found)
+        return Verdict("not measured", why=str(why))
+    return Verdict(verdict(effects[0] if effects else evidence.effect, found), found)
 
 
 def _devices(lab: "Lab", store: "Store") -> dict[Place, Cells]:

@@ -57,7 +57,7 @@ def execute(
     with tempfile.TemporaryDirectory(prefix="roofbook-", ignore_cleanup_errors=True) as scratch:
         told, log = Path(scratch, "progress"), Path(scratch, "log")
         try:
-            with log.open("wb") as complaints, progress.follow(told, progress.Line(notebook.stem)):
+            with log.open("wb") as complaints, progress.follow(told, progress.ProgressLine(notebook.stem)):
                 papermill.execute_notebook(
                     notebook,
                     partial,

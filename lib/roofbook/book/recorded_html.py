@@ -13,7 +13,7 @@ from ..spec.lab import Lab
 from ..store.parquet import Store
 from .dependencies import Dependencies
 from .manifest import Manifest
-from .recorded import sections
+from .recorded_page import sections
 
 FOLDER = Path("_build", "recorded")
 

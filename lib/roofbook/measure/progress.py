@@ -26,7 +26,7 @@ EVERY_S = 0.2
 """A line is not renewed more often: whoever shows it needs a core, and the cores are what is measured."""
 
 
-class Line:
+class ProgressLine:
     """One line of a terminal, renewed in place: what runs, since when, what it does now. Silent in a pipe."""
 
     def __init__(self, name: str, stream: TextIO | None = None) -> None:
@@ -53,8 +53,8 @@ class Reporter:
 
     def __init__(self) -> None:
         path = os.environ.get(VARIABLE)
-        self.show: _File | _Output | Line
-        self.show = _File(Path(path)) if path else _Output() if _in_a_notebook() else Line("measuring")
+        self.show: _File | _Output | ProgressLine
+        self.show = _File(Path(path)) if path else _Output() if _in_a_notebook() else ProgressLine("measuring")
         self.due = -1.0
 
     def __call__(self, what: str, now: str) -> None:
@@ -70,7 +70,7 @@ class Reporter:
 
 
 @contextlib.contextmanager
-def follow(path: Path, line: Line) -> Iterator[None]:
+def follow(path: Path, line: ProgressLine) -> Iterator[None]:
     """While the block runs, show what another process keeps in the file `path`, a few times a second."""
     done = threading.Event()
 

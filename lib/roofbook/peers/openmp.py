@@ -20,7 +20,7 @@ SLACK = 128
 """Zeros behind an array: more than the vectors that a thread of any program keeps together have values."""
 
 
-class Program(Runnable):
+class CProgram(Runnable):
     """What the C peers share: the first of `sources`, one function of which is the work. The time is that of the whole call.
 
     Raises cc.NoCompiler or cc.BuildFailed.

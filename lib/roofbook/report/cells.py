@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..analysis import format as show
-from ..analysis.readings import TOO_FEW, Ratio, Reading, said, value
+from ..analysis.readings import TOO_FEW, Reading, Speedup, said, value
 from ..analysis.roofline import Bound
 from ..measure import stats
 from .html import Cell, Row
@@ -52,7 +52,7 @@ def samples_cell(reading: Reading) -> Cell:
     return Cell(f"{len(reading.times)} \u00d7 {show.number(reading.units, places=0)}", "num", title)
 
 
-def ratio_cell(ratio: Ratio | None, lack: str = "not both were measured", known: str = "") -> Cell:
+def ratio_cell(ratio: Speedup | None, lack: str = "not both were measured", known: str = "") -> Cell:
     """A ratio with its interval, or 'same' or 'undecided', or a dash whose tooltip says what is missing.
 
     known: how the ratio was taken, where the column's head says so already.

@@ -9,7 +9,7 @@ from ..analysis import format as show
 from .html import Cell, Row, Table
 
 if TYPE_CHECKING:
-    from ..analysis.verdicts import Judged, Outcome
+    from ..analysis.verdicts import Judged, Verdict
 
 COLUMNS = (
     *("id", "claim", "case", "variants", "published", "device", "backend", "verdict"),
@@ -80,7 +80,7 @@ def _printed(effect: float, unit: str) -> str:
     return f"{size * effect:.10g}{ending}"
 
 
-def _outcome(outcome: "Outcome", unit: str) -> Cell:
+def _outcome(outcome: "Verdict", unit: str) -> Cell:
     """A verdict, and in small print our number or why there is none."""
     found, (size, ending) = outcome.found, _units(unit)
     if found is None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..analysis.readings import Ratio, Reading
+from ..analysis.readings import Reading, Speedup
 from .cells import no_time
 from .html import Cell, Row, Table
 
@@ -85,7 +85,7 @@ RATIO_FIELDS = ("", "_low", "_high", "_same", "_how")
 
 
 def ratio_column(
-    name: str, head: Cell, cell: Callable[[Reading], Cell], ratio: Callable[[Reading], Ratio | None]
+    name: str, head: Cell, cell: Callable[[Reading], Cell], ratio: Callable[[Reading], Speedup | None]
 ) -> Column:
     """A column of ratios: the estimate as `name`, its interval, whether it counts as none, and how it was taken."""
 

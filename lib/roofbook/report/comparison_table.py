@@ -9,9 +9,9 @@ from html import escape
 from typing import Any
 
 from ..analysis import format as show
-from ..analysis.comparison import Comparison, Pair, Summary, Time, summaries, verdict
+from ..analysis.comparison import Comparison, PairSummary, PlacePair, Time, summaries, verdict
 from ..analysis.places import Place
-from ..analysis.readings import TOO_FEW, Ratio
+from ..analysis.readings import TOO_FEW, Speedup
 from .html import Cell, Html, Row, Table
 
 COLUMNS = ("variant", "device", "backend", "seconds", "low", "high", "note")
@@ -49,7 +49,7 @@ def overview(made: Sequence[Comparison]) -> list[Table]:
     return [_overview(pair, lines) for pair, lines in summaries(made).items()]
 
 
-def _overview(pair: Pair, lines: Sequence[Summary]) -> Table:
+def _overview(pair: PlacePair, lines: Sequence[PairSummary]) -> Table:
     import pandas as pd
 
     columns = [
@@ -192,14 +192,14 @@ def _published(times: Mapping[str, Time], size: float) -> Cell:
     )  # fmt: skip
 
 
-def _factor(ratio: Ratio) -> str:
+def _factor(ratio: Speedup) -> str:
     text = show.number(ratio.estimate) if TOO_FEW in ratio.how else show.factor(ratio.estimate, ratio.low, ratio.high)
     return (
         f"{text} ({ratio.how})" if "," in ratio.how else text
     )  # that it is across runs or devices, the note says of all
 
 
-def _ratio(ratio: Ratio | None) -> Cell:
+def _ratio(ratio: Speedup | None) -> Cell:
     if ratio is None:
         return Cell(show.DASH, "num", "not both were measured there")
     word = verdict(ratio)

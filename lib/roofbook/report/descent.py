@@ -6,7 +6,7 @@ from itertools import accumulate
 
 from ..analysis import format as show
 from ..analysis.case_data import CaseData
-from ..analysis.readings import Ratio, Reading, faster, home_device
+from ..analysis.readings import Reading, Speedup, faster, home_device
 from ..errors import UsageError
 from .cells import SAME, floor_of, ratio_cell, share_cell, where
 from .figure import COLOURS, INK, Figure, finish, style
@@ -112,7 +112,7 @@ def _ranked(data: CaseData) -> tuple[list[Reading], Reading, Reading | None]:
     return steps, best, peer
 
 
-def _short(ratio: Ratio | None, lack: str) -> Cell:
+def _short(ratio: Speedup | None, lack: str) -> Cell:
     """A ratio without its interval, which the tooltip has."""
     whole = ratio_cell(ratio, lack)
     told = " ".join(filter(None, (whole.text, whole.small, whole.title)))

@@ -66,6 +66,15 @@ class Table:
     notes: Sequence[str] = ()
     css: str = ""
 
+    def __post_init__(self) -> None:
+        """A row that is too short or too long is a mistake of who made it; a browser would show it under wrong heads."""
+        width = sum(column.span for column in self.columns)
+        for row in self.rows:
+            found = sum(cell.span for cell in row.cells)
+            if found != width:
+                said = [cell.text for cell in row.cells]
+                raise ValueError(f"table '{self.caption}': a row of {found} columns under {width} heads: {said}")
+
     @property
     def html(self) -> Html:
         """A focusable region that scrolls by itself on a narrow screen, with a semantic table inside."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ..analysis import format as show
 from ..analysis.case_data import CaseData
-from ..analysis.readings import Ratio, Reading, faster, fastest, home_device, newest, points_in_order, said, value
+from ..analysis.readings import Reading, Speedup, faster, fastest, home_device, newest, points_in_order, said, value
 from ..analysis.roofline import Bound, work_unit
 from ..errors import UsageError
 from .cells import SAME, absence, check_cell, floor_of, hosts, ratio_cell, samples_cell, share_cell, time_cell, where
@@ -40,7 +40,7 @@ def ladder(data: CaseData, caption: str = "") -> Table:
     how = {ratio.how for ratio in to_base.values() if ratio}
     base_how = how.pop() if len(how) == 1 else ""  # said once in the head where it holds for every line
 
-    def beside_parent(reading: Reading) -> Ratio | None:
+    def beside_parent(reading: Reading) -> Speedup | None:
         return faster(found.get(reading.parent or ""), reading)
 
     def over_base(reading: Reading) -> Cell:
@@ -138,7 +138,7 @@ def sweep(data: CaseData, axis: str, variant: str | None = None, caption: str = 
     first = fastest(good)
     unit = next((str(reading.row["unit"]) for reading in readings.values()), "unit")
 
-    def over(reference: Reading | None) -> Callable[[Reading], Ratio | None]:
+    def over(reference: Reading | None) -> Callable[[Reading], Speedup | None]:
         return lambda each: faster(reference, each)
 
     def over_fastest(reading: Reading) -> Cell:
@@ -192,7 +192,7 @@ def leave_one_out(data: CaseData, without: Mapping[str, str], best: str, caption
     unit = next((str(reading.row["unit"]) for reading in found.values()), "unit")
     with_it = [time_cell(whole, scale[1])] if whole and whole.ok else []
 
-    def worth(reading: Reading) -> Ratio | None:
+    def worth(reading: Reading) -> Speedup | None:
         return faster(reading, whole) if whole else None
 
     columns = [

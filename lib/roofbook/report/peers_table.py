@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 from ..analysis import format as show
 from ..analysis.case_data import CaseData
-from ..analysis.readings import Ratio, Reading, faster, fastest, said
+from ..analysis.readings import Reading, Speedup, faster, fastest, said
 from .cells import SAME, ratio_cell
 from .columns import Column
 from .html import Cell, Table
@@ -46,7 +46,7 @@ def _beside(of: Mapping[str, Reading | None], name: str, ratio: str, head: str, 
         chosen = of[_dtype(peer)]
         return Cell(chosen.variant) if chosen else Cell(show.DASH, title=lack)
 
-    def times(peer: Reading) -> Ratio | None:
+    def times(peer: Reading) -> Speedup | None:
         chosen = of[_dtype(peer)]
         return faster(peer, chosen) if chosen else None
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from ..analysis import format as show
-from ..analysis.readings import Ratio, Reading, faster, newest
+from ..analysis.readings import Reading, Speedup, faster, newest
 from ..errors import UsageError
 from .bars import absences
 from .cells import ratio_cell
@@ -132,7 +132,7 @@ def crossings(rows: "pd.DataFrame", series: "Series", *, skipped: Skipped | None
 ENDS = ("start", "end")
 
 
-def cross(xs: Sequence[float], ratios: Sequence[Ratio], log: bool = False) -> list[float]:
+def cross(xs: Sequence[float], ratios: Sequence[Speedup], log: bool = False) -> list[float]:
     """The x at which the logarithm of a ratio, straight between the points over x (`log`: over its logarithm), passes 0.
 
     xs: increasing. Points at which the ratio is the `same` as 1 bend the line, but are no proof of a side: a crossing
@@ -150,7 +150,7 @@ def cross(xs: Sequence[float], ratios: Sequence[Ratio], log: bool = False) -> li
     return at
 
 
-def _said(at: Sequence[float], ratios: Sequence[Ratio]) -> str:
+def _said(at: Sequence[float], ratios: Sequence[Speedup]) -> str:
     """What the first of a pair is; the ratios are those of all points at which both have a time."""
     sure = ["faster" if ratio.estimate > 1 else "slower" for ratio in ratios if not ratio.same]
     same = len(ratios) - len(sure)
@@ -168,7 +168,7 @@ def _said(at: Sequence[float], ratios: Sequence[Ratio]) -> str:
     return f"{said}; the same at {same}" if same else said
 
 
-def _compared(found: Found, series: "Series", one: str, other: str) -> tuple[list[tuple[float, str]], list[Ratio]]:
+def _compared(found: Found, series: "Series", one: str, other: str) -> tuple[list[tuple[float, str]], list[Speedup]]:
     """The points at which both have a verified time, and how many times as fast as the other the one is there."""
     pairs = [(point, found.get((other, point[1])), found.get((one, point[1]))) for point in series.points]
     ratios = [(point, faster(reference, own)) for point, reference, own in pairs if own]

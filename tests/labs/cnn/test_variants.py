@@ -6,10 +6,9 @@ Layers are small and odd: sizes that divide no tile, one channel, one filter, an
 from __future__ import annotations
 
 import math
-import shutil
 from collections.abc import Mapping
-from dataclasses import asdict, replace
-from functools import cache
+from dataclasses import asdict
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,9 @@ from roofbook.labs.cnn.problem import Array, Layer, course_wrong, error_over_bou
 from roofbook.measure.placement import target_of
 from roofbook.peers import cc, pytorch
 from roofbook.spec.lab import Case, Runnable, Variant
-from roofbook.spec.source import Source
+
+from ... import mutants
+from ..sampled import points
 
 LAYERS = [
     "1to1ch-2x2-k1",
@@ -140,10 +141,10 @@ def test_the_layers_reach_every_variant_and_every_reason() -> None:
 
 
 def shapes() -> list[Any]:
-    """All of `split`; of `space` each sub-tile with the report's group and each group with the report's sub-tile."""
-    best = {"sub": plans.PUBLISHED_SUB, "group": plans.PUBLISHED_GROUP}
-    return [param for param in swept("split", "space") for variant in [param.values[0]]
-            if variant.axis == "split" or best.items() & variant.options.items()]  # fmt: skip
+    """All of `split`; of `space` points that have each sub-tile and each group."""
+    return [
+        pytest.param(each, id=each.name) for sweep in LAB.sweeps if sweep.axis != "without" for each in points(sweep)
+    ]
 
 
 @pytest.mark.parametrize("variant", shapes())
@@ -246,28 +247,21 @@ def test_a_kernel_that_forgets_something_is_found_out(
     device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, file: str, text: str, wrong: str
 ) -> None:
     variant, layer = LAB.variant(name), "3to32ch-32x56-k2"
-    assert variant.source
-    for kernel in [each for end in ("k", "cu", "h", "inc") for each in HERE.glob(f"*.{end}")]:
-        shutil.copy(kernel, tmp_path)
+    copied = mutants.copied(variant, HERE, tmp_path)
     monkeypatch.setattr(plans, "HERE", tmp_path)
-    copied = replace(variant, source=Source.of(tmp_path / variant.source.path.name, **dict(variant.source.knobs)))
     assert accepted(variant, layer, run(device, copied, layer)), "the copy is right until it is changed"
-    (tmp_path / file).write_text((tmp_path / file).read_text().replace(text, wrong))
+    mutants.change(tmp_path, file, text, wrong)
     assert not accepted(variant, layer, run(device, copied, layer))
 
 
 def test_the_check_refuses_what_is_wrong() -> None:
     name = "5to130ch-9x33-k5"
     variant, right = LAB.variant(LAB.best), problem(name)[1]["out"]
-    assert accepted(variant, name, right)
-    for value in (np.nan, np.inf, -np.inf, -1e-3):
-        broken = right.copy()
-        broken[-1, -1, -1] = value
-        assert not accepted(variant, name, broken)
-    for moved in (np.roll(right, 1, axis=2), np.roll(right, 1, axis=0), right[:, ::-1], right * (1 + 1e-4)):
-        assert not accepted(variant, name, moved)
-    with pytest.raises(ValueError, match="shapes differ"):
-        accepted(variant, name, right[:, :, :-1])
+    negative = right.copy()
+    negative[-1, -1, -1] = -1e-3
+    own = [("negative, though it is small", {"out": negative}), ("1e-4 too large", {"out": right * (1 + 1e-4)})]
+    check = partial(LAB.check, case_of(name), variant, reference=problem(name)[1])
+    mutants.all_refused(lambda outputs: check(outputs=outputs), {"out": right}, 0.01, own)
     *_, said = LAB.check(case_of(name), variant, {"out": 1.1 * right}, problem(name)[1])
     assert said.endswith(f"by the course's check {course_wrong(1.1 * right, right)} are wrong") and " 0 are" not in said
 

@@ -18,7 +18,7 @@ from roofbook.analysis.publication import publication
 from roofbook.analysis.published_figures import PublishedFigures
 from roofbook.devices.contract import Device
 from roofbook.labs.convpool import DENSE, LAB, LADDER, ZEROS, plans
-from roofbook.labs.convpool.peers import Convolution
+from roofbook.labs.convpool.peers import TorchConvolution
 from roofbook.labs.convpool.problem import NEURON_DENSITY, PUBLISHED, PUBLISHED_CASES
 from roofbook.spec.lab import SCALES, Variant
 from roofbook.store import published
@@ -141,7 +141,7 @@ def test_the_points_of_a_series_have_just_these_zeros(scale: str) -> None:
 def test_the_series_ask_the_labs_question() -> None:
     """Lists against every way to compute all products, libraries included; fp16 holds too few integers for it."""
     weight_zeros, input_zeros = LAB.series("quick")
-    peers = {peer.name for peer in LAB.peers if peer.plan is Convolution and peer.dtype != "float16"}
+    peers = {peer.name for peer in LAB.peers if peer.plan is TorchConvolution and peer.dtype != "float16"}
     assert {other for one, other in weight_zeros.against if one == "strips"} == {*DENSE, *peers}
     assert {one for one, _ in input_zeros.against} == {"both-sparse"}
 

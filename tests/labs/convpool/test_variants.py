@@ -6,7 +6,6 @@ Layers are small and odd: one channel, one filter, an odd last row and column, s
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -29,7 +28,8 @@ from roofbook.labs.convpool.problem import Layer, named
 from roofbook.measure.placement import target_of
 from roofbook.peers import cc, pytorch
 from roofbook.spec.lab import Runnable, Variant
-from roofbook.spec.source import Source
+
+from ... import mutants
 
 LAYERS = ["1x1x2x2-k1", "3x2x7x7-k5", "2x130x31x31-k3", "9x70x34x34-k3"]
 """The third takes a second turn of lists; the last is larger than each tile and chunk, and than a group's filters."""
@@ -177,13 +177,9 @@ def test_a_kernel_that_errs_is_refused(
     device: Device, tmp_path: Path, name: str, file: str, words: str, instead: str, what: str
 ) -> None:
     variant = LAB.variant(name)
-    assert variant.source
-    for each in [each for end in ("k", "cu", "h", "inc") for each in HERE.glob(f"*.{end}")]:
-        shutil.copy(each, tmp_path)
-    text = (tmp_path / file).read_text()
-    assert text.count(words) >= 1, words
-    (tmp_path / file).write_text(text.replace(words, instead))
-    broken = replace(variant, source=Source.of(tmp_path / variant.source.path.name, **dict(variant.source.knobs)))
+    mutants.copied(variant, HERE, tmp_path)
+    mutants.change(tmp_path, file, words, instead, once=False)
+    broken = mutants.of_folder(variant, tmp_path)
     assert not judged(device, broken, "4x5x10x10-k3-w0-x0"), what
 
 
@@ -194,6 +190,14 @@ def test_every_kernel_file_has_a_mistake() -> None:
         "pool.k",
         "bytes.inc",
     }
+
+
+@pytest.mark.parametrize("variant", variants([LAB.ladder[0], LAB.variant("torch-bf16")]))
+def test_the_check_refuses_what_is_wrong(variant: Variant) -> None:
+    case, right = LAB.case(SMALL, "test"), problem(SMALL)[1]
+    own = [("as no kernel has left it", {"out": np.full_like(right["out"], plans.SENTINEL)})]
+    off_by = 1 + round(0.05 * float(np.abs(right["out"]).max()))  # beyond what bf16 may be off by
+    mutants.all_refused(lambda outputs: LAB.check(case, variant, outputs, right), right, off_by, own)
 
 
 def test_nan_and_other_garbage_count_as_wrong() -> None:
@@ -300,7 +304,7 @@ def test_a_device_that_does_not_open_is_one_line() -> None:
 needs_torch = pytest.mark.skipif(pytorch.missing() is not None, reason=str(pytorch.missing()))
 
 
-def called(precision: str, name: str, plan: Any = peers.Convolution, **options: Any) -> np.ndarray:
+def called(precision: str, name: str, plan: Any = peers.TorchConvolution, **options: Any) -> np.ndarray:
     """`out` of PyTorch on the host's CPU."""
     variant = replace(LAB.variant("torch-cpu"), plan=plan, options={"precision": precision, **options})
     run = variant.plan(host_cpu(), variant, LAB.case(name), problem(name)[0])

@@ -37,6 +37,8 @@ from roofbook.measure.placement import target_of
 from roofbook.peers import cc
 from roofbook.spec.lab import Case, Runnable, Variant
 
+from ... import mutants
+
 SIZES = ["1x2", "5x4", "16x3", "17x9", "16x4", "40x24", "63x31", "64x64", "33x130", "64x32", "32x130"]
 WALLS = {"5x4": "box", "40x24": "box", "63x31": "open", "64x64": "open"}
 """The rest has obstacles at random, a third of row ny-2 among them."""
@@ -140,7 +142,7 @@ def test_variant_lies_within_the_bound(device: Device, variant: Variant, size: s
     assert LAB.skip_reason(variant, case_of(size, 7)) == reason
     if reason:
         return
-    even_only = isinstance(variant.plan, type) and issubclass(variant.plan, (plans.InPlace, plans.Graph))
+    even_only = isinstance(variant.plan, type) and issubclass(variant.plan, (plans.InPlace, plans.GraphedSteps))
     for steps, times in ((7, 1), (4, 2), (1, 1) if even_only else (3, 2)):
         outputs = run(device, variant, case_of(size, steps), inputs_of(size), times)
         wanted = dict(right(size, steps * times))
@@ -161,7 +163,7 @@ def test_a_variant_is_kept_from_a_backend_for_a_reason(variant: Variant) -> None
         reason_against_opencl = reason_against_cuda = variant.plan is plans.Native
     else:
         cuda_only = variant.source.path.suffix == ".cu"
-        reason_against_opencl = cuda_only or issubclass(variant.plan, plans.Graph)
+        reason_against_opencl = cuda_only or issubclass(variant.plan, plans.GraphedSteps)
         reason_against_cuda = variant.options.get("device") == "host" or "vload16" in variant.source.resolve()
     assert ("opencl" not in variant.backends) == reason_against_opencl
     assert ("cuda" not in variant.backends) == reason_against_cuda
@@ -262,22 +264,18 @@ def test_the_check_refuses_what_is_wrong() -> None:
         return not measured <= allowed
 
     f, av_vels = wanted["f"], wanted["av_vels"]
-    assert not refused(f, av_vels)
-    for value in (np.nan, np.inf, -np.inf):
-        broken = f.copy()
-        broken[8, -1, -1] = value
-        assert refused(broken, av_vels)
-        assert refused(f, np.append(av_vels[:-1], value))
-    later = right(size, steps + 1)
-    assert refused(later["f"], av_vels) and refused(f, later["av_vels"][1:])
-    assert refused(np.roll(f, 1, axis=2), av_vels) and refused(f[[0, 2, 1, 3, 4, 5, 6, 7, 8]], av_vels)
-    assert refused(f, av_vels * (1 + 1e-4))
-    one = f.copy()
+    later, one = right(size, steps + 1), f.copy()
     one[3, 11, 7] *= 1 + 1e-4
-    assert refused(one, av_vels)
-    for f_wrong, av_wrong in ((f[:, :-1], av_vels), (f, av_vels[:-1]), (f.transpose(1, 2, 0), av_vels)):
-        with pytest.raises(ValueError, match="shapes differ"):
-            refused(f_wrong, av_wrong)
+    own = [
+        ("a step more", {"f": later["f"], "av_vels": av_vels}),
+        ("the speeds of a step later", {"f": f, "av_vels": later["av_vels"][1:]}),
+        ("two directions exchanged", {"f": f[[0, 2, 1, 3, 4, 5, 6, 7, 8]], "av_vels": av_vels}),
+        ("speeds 1e-4 too large", {"f": f, "av_vels": av_vels * (1 + 1e-4)}),
+        ("a population 1e-4 too large", {"f": one, "av_vels": av_vels}),
+        ("directions last", {"f": f.transpose(1, 2, 0), "av_vels": av_vels}),
+    ]
+    given = {"f": f, "av_vels": av_vels}
+    mutants.all_refused(lambda outputs: LAB.check(case, variant, outputs, wanted), given, 1e-3, own)
     half = LAB.variant("half-storage")
     assert refused(later["f"], av_vels, half) and refused(f, later["av_vels"][1:], half)
 
@@ -364,7 +362,7 @@ def only_scheduled_otherwise() -> list[Any]:
         if other is not variant:
             pairs.append(pytest.param(other, variant, id=f"{other.name}, {variant.name}"))
     for variant in simulating():
-        if isinstance(variant.plan, type) and issubclass(variant.plan, plans.Graph):
+        if isinstance(variant.plan, type) and issubclass(variant.plan, plans.GraphedSteps):
             assert variant.parent  # the same arithmetic; only where the step's number comes from differs
             pairs.append(pytest.param(LAB.variant(variant.parent), variant, id=f"{variant.parent}, {variant.name}"))
     return pairs
@@ -423,5 +421,5 @@ def test_what_goes_on_from_even_steps_only_is_timed_on_even_steps(device: Device
         for case in LAB.cases(scale):
             for variant in LAB.ladder:
                 assert isinstance(variant.plan, type)
-                if issubclass(variant.plan, (plans.InPlace, plans.Graph)):
+                if issubclass(variant.plan, (plans.InPlace, plans.GraphedSteps)):
                     assert LAB.units(case, variant, device) % 2 == 0, (scale, case.name, variant.name)

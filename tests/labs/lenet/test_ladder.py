@@ -280,7 +280,7 @@ def test_peers_are_others_with_precisions_of_their_own() -> None:
     assert single == {
         "torch-cpu": "fp32", "torch-fp32": "fp32", "torch-tf32": "tf32", "torch-fp16": "fp16", "torch-bf16": "bf16",
     }  # fmt: skip
-    assert {each.name for each in LAB.peers if each.plan is peers.Whole} == {"torch-whole", "torch-whole-compiled"}
+    assert {each.name for each in LAB.peers if each.plan is peers.TorchWhole} == {"torch-whole", "torch-whole-compiled"}
     assert {each.name for each in LAB.peers if each.options.get("compile")} == {"torch-whole-compiled"}
     assert {each.name for each in LAB.peers if each.backends != {"cuda"}} == {"torch-cpu", "openmp"}
     assert {each.name for each in LAB.peers if each.plan is peers.OpenMP} == {"openmp"}

@@ -44,7 +44,7 @@ def made(plan: Any, place: Device, given: dict[str, Any], **options: Any) -> Any
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
 @pytest.mark.parametrize("precision", ROUNDOFF)
-@pytest.mark.parametrize("plan", [peers.Convolutions, peers.Whole], ids=lambda plan: plan.__name__)
+@pytest.mark.parametrize("plan", [peers.Convolutions, peers.TorchWhole], ids=lambda plan: plan.__name__)
 def test_a_peer_lies_within_the_bound_of_its_precision(
     place: Device, given: dict[str, Any], right: dict[str, Bounded], plan: Any, precision: str, layout: str
 ) -> None:
@@ -58,7 +58,7 @@ def test_a_peer_lies_within_the_bound_of_its_precision(
     assert peer.conv2.is_contiguous(memory_format=order) and peer.fc1.dtype == peer.torch.float32
     peer.reset()
     assert all(np.isnan(array).all() for array in peer.outputs().values())
-    assert set(peer.outputs()) == ({"scores"} if plan is peers.Whole else {"conv1", "conv2", "scores"})
+    assert set(peer.outputs()) == ({"scores"} if plan is peers.TorchWhole else {"conv1", "conv2", "scores"})
     peer.run()
     out = peer.outputs()
     assert {array.dtype for array in out.values()} == {np.dtype(np.float64)}
@@ -131,7 +131,7 @@ def test_each_convolution_is_timed_when_it_is_called_again(
 
 
 def test_the_pass_has_the_copies_and_the_time_has_not(place: Device, given: dict[str, Any]) -> None:
-    peer = made(peers.Whole, place, given, precision="fp32")
+    peer = made(peers.TorchWhole, place, given, precision="fp32")
     peer.reset()
     start = time.perf_counter()
     told = peer.run()
@@ -139,7 +139,7 @@ def test_the_pass_has_the_copies_and_the_time_has_not(place: Device, given: dict
     peer.close()
 
 
-@pytest.mark.parametrize("plan", [peers.Convolutions, peers.Whole], ids=lambda plan: plan.__name__)
+@pytest.mark.parametrize("plan", [peers.Convolutions, peers.TorchWhole], ids=lambda plan: plan.__name__)
 def test_it_tells_of_its_accuracy_and_images(place: Device, given: dict[str, Any], plan: Any) -> None:
     peer = made(plan, place, given)
     peer.reset()

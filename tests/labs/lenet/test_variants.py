@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-import shutil
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cache
 from itertools import pairwise, product
 from pathlib import Path
@@ -22,7 +20,8 @@ from roofbook.labs.lenet.forward import Forward
 from roofbook.labs.lenet.problem import CONV1, CONV2, LAYERS, Bounded, Layer, error_over_bound, roundoff, sampled
 from roofbook.measure.placement import target_of
 from roofbook.spec.lab import Case, Runnable, Variant
-from roofbook.spec.source import Source
+
+from ... import mutants
 
 BATCHES = (1, 3, 40)
 """In the last not every image is sampled."""
@@ -103,7 +102,7 @@ def test_every_variant_is_right(device: Device, variant: Variant, batch: int) ->
     maps = {"conv1": (few, 4, 80, 80), "conv2": (few, 16, 34, 34)}
     if variant.name in POOLED:
         maps = {"pool1": (few, 4, 40, 40), "pool2": (few, 16, 9, 9)}
-    elif variant.plan is peers.Whole:
+    elif variant.plan is peers.TorchWhole:
         maps = {}
     assert {name: array.shape for name, array in out.items()} == {**maps, "scores": (batch, 10)}
     assert accepted(variant, batch, out)
@@ -396,14 +395,11 @@ def test_a_kernel_that_forgets_something_is_refused(
     variant, batch = LAB.variant(name), 40 if "17" in instead else 3
     if variant.name.startswith("unrolled"):
         variant = variant.at("minibatch", 2, minibatch=2)
-    for kernel in [each for end in ("k", "cu", "h", "inc") for each in HERE.glob(f"*.{end}")]:
-        shutil.copy(kernel, tmp_path)
+    copied = mutants.copied(variant, HERE, tmp_path)
     for module in (forward, whole):
         monkeypatch.setattr(module, "HERE", tmp_path)
-    assert variant.source
-    copied = replace(variant, source=Source.of(tmp_path / variant.source.path.name, **dict(variant.source.knobs)))
     assert accepted(variant, batch, run(device, copied, batch)), "the copy is right until it is changed"
-    (tmp_path / file).write_text((tmp_path / file).read_text().replace(words, instead))
+    mutants.change(tmp_path, file, words, instead)
     assert not accepted(variant, batch, run(device, copied, batch))
 
 

@@ -6,7 +6,6 @@ Grids are small, with sides that no work-group and no vector divides where the v
 from __future__ import annotations
 
 import math
-import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
@@ -20,7 +19,8 @@ from roofbook.devices.contract import Device, Unsupported
 from roofbook.labs.stencil import HERE, LAB
 from roofbook.measure.placement import target_of
 from roofbook.spec.lab import Case, Runnable, Variant
-from roofbook.spec.source import Source
+
+from ... import mutants
 
 SIZES = ["3x3", "5x13", "7x48", "3x128", "34x128", "6x1024", "130x1024", "5x2048"]
 RUNGS = [pytest.param(each, id=each.name) for each in LAB.ladder]
@@ -184,6 +184,14 @@ def test_a_run_again_from_a_reset_gives_the_same_bits(device: Device) -> None:
 
 # -- the check sees what a kernel does wrong ---------------------------------------------------------------------------
 
+
+def test_the_check_refuses_what_is_wrong() -> None:
+    case, wanted = case_of("34x128", 23), right("34x128", 23)
+    given = {"g": wanted["g"].astype(np.float32)}
+    own = [("a pass more", {"g": right("34x128", 24)["g"]}), ("as it began", {"g": inputs_of("34x128")["g"]})]
+    mutants.all_refused(lambda outputs: LAB.check(case, LAB.ladder[0], outputs, wanted), given, 1e-3, own)
+
+
 MISTAKES = [
     ("checked", "pass_element.inc", "INSIDE", "if (0)", "no element at all"),
     ("checked", "passes.k", "j < ROW_LENGTH)", "j < ROW_LENGTH - 1)", "the last column"),
@@ -213,12 +221,9 @@ def test_a_kernel_that_errs_is_refused(
 ) -> None:
     variant = LAB.variant(name)
     assert variant.source and accepted(variant, "34x256", 23, run(device, variant, "34x256", 23))
-    for each in [path for end in ("k", "h", "inc") for path in HERE.glob(f"*.{end}")]:
-        shutil.copy(each, tmp_path)
-    text = (tmp_path / file).read_text()
-    assert text.count(words) == 1, words
-    (tmp_path / file).write_text(text.replace(words, instead))
-    broken = replace(variant, source=Source.of(tmp_path / variant.source.path.name, **dict(variant.source.knobs)))
+    mutants.copied(variant, HERE, tmp_path)
+    mutants.change(tmp_path, file, words, instead)
+    broken = mutants.of_folder(variant, tmp_path)
     g = run(device, broken, "34x256", 23)
     assert not accepted(variant, "34x256", 23, g), what
     assert np.isnan(g).any() == (what == "NaN")

@@ -194,7 +194,7 @@ LADDER = (
 
 PEERS = (
     Variant(
-        "torch-cpu", None, None, peers.Convolution, "PyTorch on the CPU, fp32, channels last.", "oneDNN, at its best.",
+        "torch-cpu", None, None, peers.TorchConvolution, "PyTorch on the CPU, fp32, channels last.", "oneDNN, at its best.",
         backends=frozenset({"host"}), role="peer", options={"precision": "fp32", "channels_last": True},
     ),
     Variant(
@@ -202,26 +202,29 @@ PEERS = (
         "What a CPU can do without a library.", backends=frozenset({"host"}), role="peer",
     ),
     Variant(
-        "torch-fp32", None, None, peers.Convolution, "PyTorch and cuDNN, fp32, TF32 off.", "What a user of fp32 gets.",
+        "torch-fp32", None, None, peers.TorchConvolution, "PyTorch and cuDNN, fp32, TF32 off.", "What a user of fp32 gets.",
         backends=frozenset({"cuda"}), role="peer", options={"precision": "fp32"},
     ),
     Variant(
-        "torch-tf32", None, None, peers.Convolution, "PyTorch and cuDNN, TF32, channels last.", "Its default, at its best.",
+        "torch-tf32", None, None, peers.TorchConvolution,
+        "PyTorch and cuDNN, TF32, channels last.", "Its default, at its best.",
         backends=frozenset({"cuda"}), role="peer", dtype="tfloat32",
         options={"precision": "tf32", "channels_last": True, "operand_roundoff": 2.0**-11},
     ),
     Variant(
-        "torch-fp16", None, None, peers.Convolution, "PyTorch and cuDNN, fp16, channels last.", "Half precision, at its best.",
+        "torch-fp16", None, None, peers.TorchConvolution,
+        "PyTorch and cuDNN, fp16, channels last.", "Half precision, at its best.",
         backends=frozenset({"cuda"}), role="peer", dtype="float16",
         options={"precision": "fp16", "channels_last": True, "operand_roundoff": 2.0**-11},
     ),
     Variant(
-        "torch-bf16", None, None, peers.Convolution, "PyTorch and cuDNN, bf16, channels last.", "The same bytes, fewer digits.",
+        "torch-bf16", None, None, peers.TorchConvolution,
+        "PyTorch and cuDNN, bf16, channels last.", "The same bytes, fewer digits.",
         backends=frozenset({"cuda"}), role="peer", dtype="bfloat16",
         options={"precision": "bf16", "channels_last": True, "operand_roundoff": 2.0**-8},
     ),
     Variant(
-        "torch-compiled", None, None, peers.Convolution, "PyTorch and cuDNN, fp16, channels last, by torch.compile.",
+        "torch-compiled", None, None, peers.TorchConvolution, "PyTorch and cuDNN, fp16, channels last, by torch.compile.",
         "Bias, ReLU and pool become one kernel; the convolution stays the library's.",
         backends=frozenset({"cuda"}), role="peer", dtype="float16",
         options={"precision": "fp16", "channels_last": True, "operand_roundoff": 2.0**-11, "compile": True},

@@ -11,8 +11,8 @@ from ...peers.pytorch import Call
 from .problem import Layer
 
 
-class Convolution(Call):
-    """Convolution, bias, ReLU and pool of x (C, H+k-1, W+k-1) -> out (O, H//2, W//2). A unit is a call.
+class TorchConvolution(Call):
+    """TorchConvolution, bias, ReLU and pool of x (C, H+k-1, W+k-1) -> out (O, H//2, W//2). A unit is a call.
 
     Options are those of every Call; the inputs lie in their type and layout before a run.
     """
@@ -35,7 +35,7 @@ class Convolution(Call):
         return {"out": self.array(self.out[0])}
 
 
-class Product(Convolution):
+class Product(TorchConvolution):
     """The same as one matrix product: by cuBLAS, or by MKL on a CPU.
 
     Option `prepared`: the unfolded input, k*k times as large, lies in memory before a run, which begins with the product.
@@ -50,7 +50,7 @@ class Product(Convolution):
         self.out = product(columns, self.weight, self.bias, 1 + self.x.shape[2] - self.weight.shape[2])
 
 
-class OpenMP(openmp.Program):
+class OpenMP(openmp.CProgram):
     """The same in C (openmp.c)."""
 
     sources = (Path(__file__).with_name("openmp.c"), cc.HEADER)

@@ -162,7 +162,7 @@ LADDER = (
 
 PEERS = (
     Variant(
-        "torch-cpu", None, None, peers.Convolution, "PyTorch on the CPU, fp32, channels last.", "oneDNN, at its best.",
+        "torch-cpu", None, None, peers.TorchConvolution, "PyTorch on the CPU, fp32, channels last.", "oneDNN, at its best.",
         backends=frozenset({"host"}), role="peer", options={"precision": "fp32", "channels_last": True},
     ),
     Variant(
@@ -170,28 +170,28 @@ PEERS = (
         "What a CPU can do when it skips the zeros.", backends=frozenset({"host"}), role="peer",
     ),
     Variant(
-        "torch-fp32", None, None, peers.Convolution, "PyTorch and cuDNN, fp32, TF32 off.", "All products, in fp32.",
+        "torch-fp32", None, None, peers.TorchConvolution, "PyTorch and cuDNN, fp32, TF32 off.", "All products, in fp32.",
         backends=frozenset({"cuda"}), role="peer", options={"precision": "fp32"},
     ),
     Variant(
-        "torch-tf32", None, None, peers.Convolution, "PyTorch and cuDNN, TF32, channels last.",
+        "torch-tf32", None, None, peers.TorchConvolution, "PyTorch and cuDNN, TF32, channels last.",
         "These integers fit TF32: exact, on tensor cores.",
         backends=frozenset({"cuda"}), role="peer", dtype="tfloat32", options={"precision": "tf32", "channels_last": True},
     ),
     Variant(
-        "torch-fp16", None, None, peers.Convolution, "PyTorch and cuDNN, fp16, channels last.",
+        "torch-fp16", None, None, peers.TorchConvolution, "PyTorch and cuDNN, fp16, channels last.",
         "Operands are exact, results are rounded to fp16.",
         backends=frozenset({"cuda"}), role="peer", dtype="float16",
         options={"precision": "fp16", "channels_last": True, "result_roundoff": 2.0**-11},
     ),
     Variant(
-        "torch-bf16", None, None, peers.Convolution, "PyTorch and cuDNN, bf16, channels last.",
+        "torch-bf16", None, None, peers.TorchConvolution, "PyTorch and cuDNN, bf16, channels last.",
         "Operands are exact, results are rounded to bf16, which has the range for any sum.",
         backends=frozenset({"cuda"}), role="peer", dtype="bfloat16",
         options={"precision": "bf16", "channels_last": True, "result_roundoff": 2.0**-8},
     ),
     Variant(
-        "torch-compiled", None, None, peers.Convolution, "PyTorch and cuDNN, fp16, channels last, by torch.compile.",
+        "torch-compiled", None, None, peers.TorchConvolution, "PyTorch and cuDNN, fp16, channels last, by torch.compile.",
         "ReLU and pool become one kernel; the convolution stays the library's.",
         backends=frozenset({"cuda"}), role="peer", dtype="float16",
         options={"precision": "fp16", "channels_last": True, "result_roundoff": 2.0**-11, "compile": True},

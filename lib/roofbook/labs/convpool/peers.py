@@ -13,8 +13,8 @@ from .plans import SENTINEL
 from .problem import Layer
 
 
-class Convolution(Call):
-    """Convolution, ReLU and pool of x (C, S, S) -> out (O, S//2, S//2), in floating point. A unit is a call.
+class TorchConvolution(Call):
+    """TorchConvolution, ReLU and pool of x (C, S, S) -> out (O, S//2, S//2), in floating point. A unit is a call.
 
     Options are those of every Call; the inputs lie in their type and layout before a run. Results are rounded to
     integers: libraries may transform the operands, and then sums of integers are none.
@@ -36,14 +36,14 @@ class Convolution(Call):
         return {"out": np.rint(self.array(self.out[0]))}
 
 
-class Product(Convolution):
+class Product(TorchConvolution):
     """The same as one matrix product: by cuBLAS, or by MKL on a CPU. Unfolding the input, k*k times as large, is timed."""
 
     def compute(self) -> None:
         self.out = product(self.x, self.weight)
 
 
-class OpenMP(openmp.Program):
+class OpenMP(openmp.CProgram):
     """The same in C, in integers, by lists of the weights that are not zero (openmp.c). Building them is timed."""
 
     sources = (Path(__file__).with_name("openmp.c"), cc.HEADER)

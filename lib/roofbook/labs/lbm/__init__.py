@@ -198,7 +198,7 @@ LADDER = (
         differs=("plan",), published="C host",
     ),
     Variant(
-        "graph", "flat-grid", FLAT.with_knobs(PARTIALS="GRAPH"), plans.Graph,
+        "graph", "flat-grid", FLAT.with_knobs(PARTIALS="GRAPH"), plans.GraphedSteps,
         "256 time steps are recorded once and submitted as one CUDA graph.",
         "The host leaves the loop: about half a microsecond per launch remains.",
         backends=frozenset({"cuda"}), differs=("source", "plan"),

@@ -444,7 +444,7 @@ class CHost(KeptPartials):
         self.add_up(0, self.units)
 
 
-class Graph(KeptPartials):
+class GraphedSteps(KeptPartials):
     """The launches of many steps recorded once and submitted as one: the host leaves the loop."""
 
     recorded = 256
@@ -534,5 +534,5 @@ class Native(Runnable):
         return {"threads": self.program.threads, "flags": " ".join(self.program.flags), "note": self.program.reason}
 
 
-class InPlaceGraph(Graph, InPlace):
+class InPlaceGraph(GraphedSteps, InPlace):
     """The in-place steps as a graph."""

@@ -197,13 +197,13 @@ PEERS = (
         backends=frozenset({"cuda"}), role="peer", options={"precision": "fp32"},
     ),
     Variant(
-        "torch-whole", None, None, peers.Whole, "PyTorch and cuDNN, the whole forward pass, convolutions in fp16.",
+        "torch-whole", None, None, peers.TorchWhole, "PyTorch and cuDNN, the whole forward pass, convolutions in fp16.",
         "Each layer, ReLU and pooling included, writes what the next one reads.",
         backends=frozenset({"cuda"}), role="peer", dtype="float16",
         options={"precision": "fp16", "channels_last": True, "operand_roundoff": 2.0**-11},
     ),
     Variant(
-        "torch-whole-compiled", None, None, peers.Whole, "The same by torch.compile.",
+        "torch-whole-compiled", None, None, peers.TorchWhole, "The same by torch.compile.",
         "ReLU and pool become one kernel; the convolutions stay the library's.",
         backends=frozenset({"cuda"}), role="peer", dtype="float16",
         options={"precision": "fp16", "channels_last": True, "operand_roundoff": 2.0**-11, "compile": True},

@@ -60,8 +60,11 @@ def columns(images: Array) -> Array:
 def convolve(images: Array, weights: Array) -> Array:
     """Valid cross-correlation of (N, C, H, W) with (M, C, 7, 7): (N, M, H-6, W-6)."""
     n, _, h, w = images.shape
-    out: Array = weights.reshape(len(weights), -1) @ columns(images)
-    return out.reshape(n, len(weights), h - KERNEL + 1, w - KERNEL + 1)
+    height, width, matrix = h - KERNEL + 1, w - KERNEL + 1, weights.reshape(len(weights), -1)
+    out: Array = np.empty((n, len(weights), height * width), np.result_type(images, weights))
+    for image, maps in zip(images, out, strict=True):  # one by one: the windows of all are gigabytes of new memory
+        np.matmul(matrix, columns(image[None])[0], out=maps)
+    return out.reshape(n, len(weights), height, width)
 
 
 def pool(images: Array, size: int) -> Array:

@@ -107,7 +107,7 @@ class Products(Convolutions):
         return y
 
 
-class Whole(Network):
+class TorchWhole(Network):
     """The whole forward pass as one function. `run` tells its seconds; the part `pass` has the copies in and out as well."""
 
     def prepare(self, inputs: Mapping[str, Any]) -> None:
@@ -129,7 +129,7 @@ class Whole(Network):
         self.seconds, _ = self.timed(partial(self.forward, self.x))
 
 
-class OpenMP(openmp.Program):
+class OpenMP(openmp.CProgram):
     """Each convolution in C (openmp.c), timed as `Convolutions` does; what lies between and behind them is NumPy's."""
 
     sources = (Path(__file__).with_name("openmp.c"), cc.HEADER)

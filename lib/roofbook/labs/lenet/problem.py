@@ -26,7 +26,7 @@ SAMPLED = 32  # images of a batch whose convolutions are compared value by value
 UNIT_ROUNDOFF = 2.0**-24  # of float32
 SMALLEST_NORMAL = 2.0**-14  # of fp16: a smaller number's error is no share of it, but at most d times this
 DEVIATIONS = 8  # from the right result to its bound, of a random walk whose steps are the largest possible
-PART = 50  # images at a time: what the reference needs of memory
+PART = 10  # images at a time: what the reference needs of memory, and more would not stay in a cache
 
 _NAME = re.compile(r"batch-(0|[1-9][0-9]{0,17})")
 

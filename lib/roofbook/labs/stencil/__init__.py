@@ -137,7 +137,7 @@ SHAPES = ("32x1", "64x1", "128x1", "256x1", "512x1", "1024x1", "64x2", "32x4", "
 
 
 def torch_peer(
-    name: str, change: str, backend: str, plan: type[peers.Stencil] = peers.Stencil, **options: Any
+    name: str, change: str, backend: str, plan: type[peers.TorchStencil] = peers.TorchStencil, **options: Any
 ) -> Variant:
     """PyTorch on the host's CPU or on the GPU of the CUDA backend."""
     return Variant(
@@ -239,7 +239,7 @@ class RsqrtStencil(Lab):
         """16 B an element and pass; once for all passes where they are fused, twice where PyTorch keeps what lies between."""
         fused = PUBLISHED_PASSES if variant.plan in (peers.Fused, peers.OpenMP) else 1
         passes = variant.source.settings.get("PASSES", 1) if variant.source else fused
-        kept = variant.plan is peers.Stencil and not variant.options["compile"]
+        kept = variant.plan is peers.TorchStencil and not variant.options["compile"]
         return self.work(case).bytes * PUBLISHED_PASSES / int(passes) * (2 if kept else 1)
 
     def units(self, case: Case, variant: Variant, device: Device) -> int:

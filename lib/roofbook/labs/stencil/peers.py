@@ -10,7 +10,7 @@ from ...peers import openmp
 from ...peers.pytorch import Call
 
 
-class Stencil(Call):
+class TorchStencil(Call):
     """A unit is a pass over g (H, W), in place. `run` adds `units` passes to g as it was after `reset`."""
 
     def prepare(self, inputs: Mapping[str, Any]) -> None:
@@ -28,7 +28,7 @@ class Stencil(Call):
         return {"g": self.array(self.g)}
 
 
-class Fused(Stencil):
+class Fused(TorchStencil):
     """All passes of a run as one function."""
 
     def prepare(self, inputs: Mapping[str, Any]) -> None:
@@ -39,7 +39,7 @@ class Fused(Stencil):
         self.all_passes(self.r, self.b, self.g, self.units)
 
 
-class OpenMP(openmp.Program):
+class OpenMP(openmp.CProgram):
     """The same in C, all passes of a run at once (openmp.c)."""
 
     sources = (Path(__file__).with_name("openmp.c"),)

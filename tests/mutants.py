@@ -1,0 +1,112 @@
+"""Wrong outputs that every lab's check must refuse, and kernels that are made to err: one harness for all labs.
+
+A lab hands over a right output and its check; what only this lab can get wrong it adds as mutants of its own.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roofbook.spec.lab import Variant
+from roofbook.spec.source import Source
+
+Array = NDArray[Any]
+Outputs = Mapping[str, Array]
+Check = Callable[[Outputs], tuple[float, float, str]]
+STALE = -1.0
+"""What stays where no kernel has written, in outputs that are not poisoned by NaN."""
+
+
+def refused(check: Check, outputs: Outputs) -> bool:
+    """Whether `check` lets these outputs not pass: by its error, which may be NaN, or by refusing their shape."""
+    try:
+        error, bound, _ = check(outputs)
+    except ValueError as wrong:
+        assert re.search(r"shapes differ|must be \(", str(wrong)), wrong
+        return True
+    return not error <= bound
+
+
+def of_an_array(right: Array, off_by: float) -> Iterator[tuple[str, Array]]:
+    """Standard mutants of one array by name; where one is the same as what is right it is no mutant and left out."""
+    floating = right if right.dtype.kind == "f" else right.astype(np.float64)
+    for place in dict.fromkeys((0, right.size // 2, right.size - 1)):
+        for value in (np.nan, np.inf, -np.inf):
+            wrong = floating.copy()
+            wrong.flat[place] = value
+            yield f"{value} at {place}", wrong
+        for sign in (1, -1):
+            wrong = right.copy()
+            wrong.flat[place] = wrong.flat[place] + sign * off_by
+            yield f"off by {sign * off_by} at {place}", wrong
+    yield "all NaN", np.full_like(floating, np.nan)
+    yield "zeros", np.zeros_like(right)
+    yield "stale", np.full_like(right, STALE)
+    last = floating.copy()
+    last[..., -1] = np.nan
+    yield "the last column not written", last
+    for axis in range(right.ndim):
+        yield f"one off along axis {axis}", np.roll(right, 1, axis)
+        yield f"backwards along axis {axis}", np.flip(right, axis)
+        yield f"short along axis {axis}", np.delete(right, -1, axis)
+        yield (
+            f"long along axis {axis}",
+            np.concatenate([right, right[(slice(None),) * axis + (slice(-1, None),)]], axis),
+        )
+    for one, other in pairwise(range(right.ndim)):
+        yield f"axes {one} and {other} exchanged", right.swapaxes(one, other)
+    yield "one axis more", right[None]
+    if right.ndim > 1:
+        yield "flat", right.ravel()
+
+
+def standard(right: Outputs, off_by: float) -> Iterator[tuple[str, Outputs]]:
+    """Each output of a run in turn, wrong in each standard way, the others right."""
+    for name, array in right.items():
+        for how, wrong in of_an_array(array, off_by):
+            if not np.array_equal(wrong, array):
+                yield f"{name}: {how}", {**right, name: wrong}
+
+
+def all_refused(check: Check, right: Outputs, off_by: float, own: Iterable[tuple[str, Outputs]] = ()) -> None:
+    """Holds `check` to it that it accepts `right`, refuses each standard mutant, and each of the lab's own.
+
+    off_by: an error of one element that is wrong anywhere, in the outputs' unit.
+    """
+    assert not refused(check, right), "what is right is accepted"
+    passed = [how for how, wrong in (*standard(right, off_by), *own) if not refused(check, wrong)]
+    assert not passed, f"accepted, though wrong: {'; '.join(passed)}"
+
+
+# -- kernels -----------------------------------------------------------------------------------------------------------
+
+
+def copied(variant: Variant, kernels: Path, folder: Path) -> Variant:
+    """The variant with the text of its kernel in `folder`, where all kernels of its lab are laid."""
+    for pattern in ("*.k", "*.cu", "*.h", "*.inc"):
+        for path in kernels.glob(pattern):
+            shutil.copy(path, folder)
+    return of_folder(variant, folder)
+
+
+def of_folder(variant: Variant, folder: Path) -> Variant:
+    """The same, read again: a text that was changed is another source."""
+    assert variant.source
+    source = Source.of(folder / variant.source.path.name, **dict(variant.source.knobs))
+    return replace(variant, source=source)
+
+
+def change(folder: Path, file: str, words: str, instead: str, *, once: bool = True) -> None:
+    """Other words in a kernel's text; they must be there, and `once` where the mistake is to be one place alone."""
+    text = (folder / file).read_text()
+    assert text.count(words) == 1 if once else words in text, f"{file} has {words!r} {text.count(words)} times"
+    (folder / file).write_text(text.replace(words, instead))
