@@ -116,12 +116,15 @@ class Dependencies:
 
     @cached_property
     def _library(self) -> dict[str, dict[str, bytes]]:
-        """The library's files by name: those of each lab, and under '' those of no lab."""
+        """Files by name: those of each lab, wherever it lies, and under '' the library's others."""
         found: dict[str, dict[str, bytes]] = {"": {}}
         for path in _files(LIBRARY):
             place = path.relative_to(LIBRARY)
             lab = place.parts[1] if place.parts[0] == "labs" and len(place.parts) > 2 else ""
             found.setdefault(lab, {})[place.as_posix()] = path.read_bytes()
+        for lab, folder in registry.folders().items():
+            if lab not in found:  # a lab that lies elsewhere
+                found[lab] = {f"labs/{lab}/{path.relative_to(folder)}": path.read_bytes() for path in _files(folder)}
         return found
 
     def _code(self, lab: str | None = None) -> dict[str, str]:
