@@ -75,13 +75,14 @@ def devices() -> None:
 
 @app.command()
 def labs() -> None:
-    """List the labs, with their cases at each scale."""
+    """List the labs: what each is, and its cases at each scale."""
     from .spec import registry as all_labs
     from .spec.lab import SCALES
 
     for name in all_labs.names():
         lab = all_labs.get(name)
         say(f"{name:10} {lab.title}: {len(lab.ladder)} variants, {len(lab.peers)} peers", hang=11)
+        say(f"           {lab.about}", hang=11)
         for scale in SCALES:
             say(f"           {scale:10} {', '.join(case.name for case in lab.cases(scale))}", hang=22)
 
@@ -485,8 +486,9 @@ def train(lab: str, data_dir: str | None, seed: int, epochs: int, out: Path | No
     import importlib
 
     from .errors import one_of
+    from .spec import registry as all_labs
 
-    trainable = sorted(file.parent.name for file in Path(__file__).parent.glob("labs/*/train.py"))
+    trainable = sorted(name for name, folder in all_labs.folders().items() if (folder / "train.py").is_file())
     if lab not in trainable:
         raise one_of("lab with weights", lab, trainable)
     made = importlib.import_module(f".labs.{lab}.train", __package__)

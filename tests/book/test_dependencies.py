@@ -52,6 +52,7 @@ def test_a_page_depends_on_all_that_makes_it_by_name(
     append(code / "labs" / "lbm" / "plans.py", "\n# a comment\n")
     append(code / "labs" / "cnn" / "plans.py", "\nLIMIT = 3\n")
     append(code / "labs" / "cnn" / "new.k", "kernel")
+    append(root / "results" / "published" / "cnn.csv", "\n")
     append(code / ".hidden", "")
     append(root / "results" / ".hidden", "")
     assert changed() == set(), "words, and other labs"
@@ -66,6 +67,8 @@ def test_a_page_depends_on_all_that_makes_it_by_name(
     append(code / "spec" / "dialect" / "cuda.h", "\n")
     assert changed() == {"kernels"}
     append(root / "results" / "published" / "lbm.csv", "\n")
+    assert changed() == {"published"}
+    append(root / "results" / "published" / "claims" / "lbm.csv", "\n")
     assert changed() == {"published"}
     append(notebook, "\n")
     assert changed() == {"notebook"}

@@ -41,7 +41,7 @@ class Publication:
     """What a lab says of its report, beside what the lab measures. What is not overridden says nothing."""
 
     evidence: Mapping[str, tuple[Evidence, ...]] = {}
-    """What tells of each claim, by its id in results/published/claims.csv."""
+    """What tells of each claim, by its id in results/published/claims/NAME.csv."""
     cases: Mapping[str, str] = {}
     """Case name in results/published -> case name of the lab, where they differ."""
     pairs: Pairs = ()

@@ -38,7 +38,7 @@ class Dependencies:
             "notebook": _hash(notebook.read_bytes()),
             "parameters": _hash_of(lasting(parameters)),
             **self._code(notebook.stem),
-            "published": self.published,
+            "published": self._published(notebook.stem),
             "device": _hash_of(_environment(notebook.stem, device)),
             "store": self.runs_of_page(notebook.stem, parameters),
         }
@@ -57,26 +57,26 @@ class Dependencies:
     def recorded(self, lab: str, store: Store) -> dict[str, str]:
         """Of a lab's sections of recorded devices."""
         runs = _runs(store.root, *(f"recorded/lab={each}" for each in (lab, registry.PEAKS)))
-        return {**self._code(lab), "published": self.published, "store": _hash_of(runs)}
+        return {**self._code(lab), "published": self._published(lab), "store": _hash_of(runs)}
 
     def verdicts(self, lab: str) -> dict[str, str]:
         """Of the fragment with the verdicts on a lab's claims: of the store, its runs and those of peaks at these scales."""
         runs = [run for run in self._compared_runs if run[0] in (lab, registry.PEAKS)]
-        return {**self._code(lab), "published": self.published, "store": _hash_of(runs)}
+        return {**self._code(lab), "published": self._published(lab), "store": _hash_of(runs)}
 
     def comparison(self) -> dict[str, str]:
         """Of the fragments that set devices side by side: of the store, the runs at the scales that are compared."""
-        return {**self._code(), "published": self.published, "store": _hash_of(self._compared_runs)}
+        return {**self._code(), "published": self._published(), "store": _hash_of(self._compared_runs)}
 
     def ladders(self) -> dict[str, str]:
         """Of the first page's ladders: of the store, what is recorded."""
         runs = _runs(self.root / "results", "recorded/lab=*")
-        return {**self._code(), "published": self.published, "store": _hash_of(runs)}
+        return {**self._code(), "published": self._published(), "store": _hash_of(runs)}
 
     def ends(self, pages: Mapping[str, Any]) -> dict[str, str]:
         """Of the first page's table: of the store, all; and what the executed pages were made from."""
         runs = _runs(self.root / "results", "*/lab=*")
-        return {**self._code(), "published": self.published, "store": _hash_of(runs), "pages": _hash_of(pages)}
+        return {**self._code(), "published": self._published(), "store": _hash_of(runs), "pages": _hash_of(pages)}
 
     def site(self) -> dict[str, str]:
         """Of the site: pages, executed notebooks, generated fragments, settings, the extension and the builder."""
@@ -98,11 +98,12 @@ class Dependencies:
             "builder": _hash_of(builder),
         }
 
-    @cached_property
-    def published(self) -> str:
-        """Of the published figures and claims."""
+    def _published(self, lab: str | None = None) -> str:
+        """Of the published figures and claims: a lab's own, or all of them without one."""
         folder = self.root / "results" / "published"
-        return _hash_of_files((path.name, path.read_bytes()) for path in _files(folder))
+        own = [folder / f"{lab}.csv", folder / "claims" / f"{lab}.csv"]
+        files = [path for path in own if path.is_file()] if _is_lab(lab) else folder.rglob("*.csv")
+        return _hash_of_files((path.relative_to(folder).as_posix(), path.read_bytes()) for path in files)
 
     @cached_property
     def _compared_runs(self) -> list[Any]:
@@ -115,12 +116,15 @@ class Dependencies:
 
     @cached_property
     def _library(self) -> dict[str, dict[str, bytes]]:
-        """The library's files by name: those of each lab, and under '' those of no lab."""
+        """Files by name: those of each lab, wherever it lies, and under '' the library's others."""
         found: dict[str, dict[str, bytes]] = {"": {}}
         for path in _files(LIBRARY):
             place = path.relative_to(LIBRARY)
             lab = place.parts[1] if place.parts[0] == "labs" and len(place.parts) > 2 else ""
             found.setdefault(lab, {})[place.as_posix()] = path.read_bytes()
+        for lab, folder in registry.folders().items():
+            if lab not in found:  # a lab that lies elsewhere
+                found[lab] = {f"labs/{lab}/{path.relative_to(folder)}": path.read_bytes() for path in _files(folder)}
         return found
 
     def _code(self, lab: str | None = None) -> dict[str, str]:
@@ -159,7 +163,7 @@ def lasting(parameters: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in parameters.items() if name != "remeasure"}
 
 
-def _is_lab(name: str) -> bool:
+def _is_lab(name: str | None) -> bool:
     return name in (*registry.names(), registry.PEAKS)
 
 

@@ -67,7 +67,9 @@ def execute(
                     cwd=root,
                     progress_bar=False,
                     kernel_manager_class=_kernel_manager_class(
-                        Path(scratch), stderr=complaints, env={**os.environ, progress.VARIABLE: str(told)}
+                        Path(scratch),
+                        stderr=complaints,
+                        env={**os.environ, **registry.environment(), progress.VARIABLE: str(told)},
                     ),
                 )
         except KeyboardInterrupt:

@@ -5,4 +5,4 @@ Labs of your own may lie elsewhere: ROOFBOOK_LABS names folders to look in as we
 
 import os
 
-__path__ = [*__path__, *filter(None, os.environ.get("ROOFBOOK_LABS", "").split(os.pathsep))]
+__path__ = [*__path__, *map(os.path.abspath, filter(None, os.environ.get("ROOFBOOK_LABS", "").split(os.pathsep)))]

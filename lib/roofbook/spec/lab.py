@@ -1,5 +1,6 @@
 """What a lab is made of: cases, variants in a ladder, sweeps, and the work that the algorithm needs at least."""
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -202,6 +203,11 @@ class Lab(ABC):
     """Parts of a run, by their names in `Runnable.parts`, that the table of parts shows, in its order."""
     facts_shown: Mapping[str, str] = {}
     """Facts of a run -> the heads of their columns in the table of parts, such as `accuracy` -> `Accuracy`."""
+
+    @property
+    def about(self) -> str:
+        """What it computes and where it comes from: the first line of its module."""
+        return (sys.modules[type(self).__module__].__doc__ or self.title).partition("\n")[0]
 
     def prepare(self) -> None:
         """Fetch what the lab needs from elsewhere, such as data, before its cells are planned."""

@@ -1,6 +1,7 @@
 """What was published: the figures and statements of the original reports, read from results/published and checked.
 
-The one reader of these files: of the tables that set them beside our own cells, and of the views that SQL asks. A file with
+Figures are in published/LAB.csv, statements in published/claims/LAB.csv. This is
+the one reader of these files: of the tables that set them beside our own cells, and of the views that SQL asks. A file with
 a broken row is refused with its line number.
 """
 
@@ -17,14 +18,22 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 FIGURES = ("table", "variant", "case", "device", "metric", "unit", "trial", "value")
-CLAIMS = ("lab", "id", "claim", "published_effect", "shown_by")
+CLAIMS = ("id", "claim", "published_effect", "shown_by")
 SECONDS: Mapping[str, float] = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
-_CLAIMS_FILE = "claims.csv"
 
 
 def labs(results: str | Path) -> list[str]:
     """The labs with a file of figures under results/published, in alphabetical order."""
-    return sorted(file.stem for file in Path(results).glob("published/*.csv") if file.name != _CLAIMS_FILE)
+    return _labs(Path(results) / "published")
+
+
+def labs_with_claims(results: str | Path) -> list[str]:
+    """The labs with a file of statements, in alphabetical order."""
+    return _labs(Path(results) / "published" / "claims")
+
+
+def _labs(folder: Path) -> list[str]:
+    return sorted(file.stem for file in folder.glob("*.csv"))
 
 
 def figures(lab: str, results: str | Path) -> "pd.DataFrame":
@@ -37,11 +46,7 @@ def figures(lab: str, results: str | Path) -> "pd.DataFrame":
     """
     import pandas as pd
 
-    path, known = Path(results) / "published" / f"{lab}.csv", labs(results)
-    if lab not in known:
-        raise (
-            one_of("lab with published figures", lab, known) if known else UsageError(f"no CSV files in {path.parent}")
-        )
+    path = _file(Path(results) / "published", lab, "lab with published figures")
     rows = _read(path, FIGURES, needed=("table", "variant", "device", "metric", "value"))
     for row in rows:
         row["printed"] = row["value"]
@@ -51,23 +56,27 @@ def figures(lab: str, results: str | Path) -> "pd.DataFrame":
 
 
 def claims(lab: str, results: str | Path) -> "pd.DataFrame":
-    """The statements of the lab's report: lab, id, claim, published_effect, shown_by, and `effects`, the tuple of
-    factors that published_effect names (one, or one a case; empty for a statement without a number)."""
-    found = _claims(Path(results) / "published" / _CLAIMS_FILE)
-    mine = found[found["lab"] == lab].reset_index(drop=True)
-    if mine.empty:
-        raise one_of("lab with claims", lab, sorted(set(found["lab"])))
-    return mine
+    """The statements of the lab's report, in the order of the file.
 
-
-def _claims(path: Path) -> "pd.DataFrame":
+    results: the folder that holds published/claims/LAB.csv. Returns CLAIMS, and `effects`, the tuple of factors that
+    published_effect names (one, or one a case; empty for a statement without a number). Errors: as of `figures`.
+    """
     import pandas as pd
 
+    path = _file(Path(results) / "published" / "claims", lab, "lab with claims")
     rows = _read(path, CLAIMS, needed=CLAIMS)
     for row in rows:
         text = row["published_effect"].split(" ")[0]
         row["effects"] = () if text == "true" else tuple(_number(part, path, row["line"]) for part in text.split(";"))
     return pd.DataFrame(rows, columns=[*CLAIMS, "effects", "line"])
+
+
+def _file(folder: Path, lab: str, what: str) -> Path:
+    """The file of a lab. UsageError where there is none, with the labs that have one."""
+    known = _labs(folder)
+    if lab not in known:
+        raise one_of(what, lab, known) if known else UsageError(f"no CSV files in {folder}")
+    return folder / f"{lab}.csv"
 
 
 def view_of_figures(results: Path) -> "pa.Table":
@@ -90,12 +99,13 @@ def view_of_figures(results: Path) -> "pa.Table":
 
 
 def view_of_claims(results: Path) -> "pa.Table":
-    """What SQL sees as `claims`: CLAIMS, all text. Empty where there is no such file."""
-    path = results / "published" / _CLAIMS_FILE
-    if not path.is_file():
-        return _table({name: [] for name in CLAIMS})
-    found = _claims(path)
-    return _table({name: list(found[name]) for name in CLAIMS})
+    """What SQL sees as `claims`: lab and CLAIMS, all text. Empty where there is no such file."""
+    import pandas as pd
+
+    names = ("lab", *CLAIMS)
+    frames = [claims(lab, results).assign(lab=lab) for lab in labs_with_claims(results)]
+    found = pd.concat(frames, ignore_index=True) if frames else {name: [] for name in names}
+    return _table({name: list(found[name]) for name in names})
 
 
 def _table(columns: Mapping[str, list[Any]], **types: Any) -> "pa.Table":
@@ -107,8 +117,6 @@ def _table(columns: Mapping[str, list[Any]], **types: Any) -> "pa.Table":
 
 def _read(path: Path, columns: tuple[str, ...], needed: tuple[str, ...]) -> list[dict[str, Any]]:
     """Rows of a CSV file as text, each with its `line`; the header must be `columns` and `needed` fields not empty."""
-    if not path.is_file():
-        raise UsageError(f"{path}: no such file; it should hold the columns {', '.join(columns)}")
     rows: list[dict[str, Any]] = []
     with path.open(newline="", encoding="utf-8") as file:
         lines = csv.reader(file)

@@ -1,4 +1,7 @@
-"""What the lab says of the report that it comes from: evidence for each claim, where its figures belong, and conclusions."""
+"""What the lab says of the report that it comes from: evidence for each claim, where its figures belong, and conclusions.
+
+The report: a convolution layer in OpenCL: UCLA CS133 (Parallel and Distributed Computing), lab 4.
+"""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,7 @@
-"""What the lab says of the report that it comes from: evidence for each claim, where its figures belong, and conclusions."""
+"""What the lab says of the report that it comes from: evidence for each claim, where its figures belong, and conclusions.
+
+The report: sparse convolution and pooling in CUDA: NCTU computer architecture, final project.
+"""
 
 from collections.abc import Mapping
 

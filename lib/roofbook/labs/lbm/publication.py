@@ -1,4 +1,7 @@
-"""What the lab says of the report that it comes from: evidence for each claim, where its figures belong, and conclusions."""
+"""What the lab says of the report that it comes from: evidence for each claim, where its figures belong, and conclusions.
+
+The report: D2Q9 lattice Boltzmann in OpenCL: University of Bristol, Advanced High Performance Computing.
+"""
 
 from collections.abc import Mapping
 

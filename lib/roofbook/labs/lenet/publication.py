@@ -1,4 +1,7 @@
-"""What the lab says of the report that it comes from: evidence for each claim, where its figures belong, and conclusions."""
+"""What the lab says of the report that it comes from: evidence for each claim, where its figures belong, and conclusions.
+
+The report: milestone optimisations in CUDA: UIUC ECE408, milestone 3.
+"""
 
 from collections.abc import Mapping
 
