@@ -16,7 +16,7 @@ from roofbook.labs.lbm import _quickest
 from roofbook.spec import registry
 from roofbook.store.parquet import Store
 
-RESULTS = Path(__file__).parents[1] / "results"
+RESULTS = Path(__file__).parents[2] / "results"
 LBM = registry.get("lbm")
 
 

@@ -24,11 +24,11 @@ def figures() -> dict[str, report.Figure]:
         "bandwidth": bandwidths(),
         "heat of 81": report.heat_map(many, reasons=why),
         "ladder": report.ladder_chart(CaseData(rows, ORDER, "256x256"), published=(6.5e-6, "Tesla V100")),
-        "roofline": report.roofline_chart(CaseData(rows, [], "256x256", peaks=PEAKS, working_set=4.7e6)),
+        "roofline": report.roofline_chart(CaseData(rows, ORDER, "256x256", peaks=PEAKS, working_set=4.7e6)),
         "roofs": report.roofline_chart(
             CaseData(
                 rows.assign(dtype=["float32", "tfloat32", "float16", "int8", "float16", "bfloat16"]),
-                [],
+                ORDER,
                 "256x256",
                 peaks=ROOFS,
                 working_set=4.7e6,

@@ -60,7 +60,7 @@ def test_failed_and_unverified_rows_never_show_a_number() -> None:
     for name, why in [("b", "out of memory"), ("c", "allowed 1e-06"), ("d", "error nan"), ("e", "allowed nan")]:
         assert why in line(table, name) and "failed" in line(table, name)
         assert "777" not in line(table, name) and "\u00b5s" not in line(table, name)
-    numbers = table.frame.set_index("variant")[["seconds", "low", "high", "vs_parent", "vs_base", "share", "error"]]
+    numbers = table.frame.set_index("variant")[["seconds", "low", "high", "vs_parent", "vs_base", "error"]]
     assert numbers.loc[["b", "c", "d", "e"]].isna().all(axis=None)
     assert "777" not in table.text
     assert "out of memory" in report.failed(rows).html and len(report.failed(rows).frame) == 4

@@ -33,7 +33,7 @@ def test_each_pair_has_a_ratio_on_every_case_that_has_both() -> None:
         "unmeasured",
         "What changes",
     ]
-    found = table.frame.set_index(["step", "against", "case"])
+    found = table.frame.set_index(["step", "reference", "case"])
     assert found.ratio.to_dict() == {
         ("fused", "port", "256x256"): pytest.approx(2, rel=0.02),
         ("fused", "port", "small"): pytest.approx(0.5, rel=0.02),

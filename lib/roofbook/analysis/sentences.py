@@ -65,7 +65,7 @@ def beside_base(lab: "Lab", measured: "Measured", case: str) -> str:
     """One sentence: the fastest step of a case, its time, and how fast it is against the base, as far as that is known."""
     fastest = measured.fastest(case)
     against = known([f", which is {measured.times(fastest, lab.base, case)} `{lab.base}`"])
-    return f"The fastest step here is `{fastest}`: {measured.value(fastest, case)} a {lab.unit}{against}."
+    return f"The fastest kernel here is `{fastest}`: {measured.value(fastest, case)} per {lab.unit}{against}."
 
 
 def beside_peer(measured: "Measured", case: str) -> str:

@@ -79,7 +79,7 @@ def share_cell(floor: Bound | None, reading: Reading) -> Cell:
     if reading.role == "probe":
         return Cell(show.DASH, "num", "no bound for this variant")
     if floor is None:
-        return Cell(show.DASH, "num", f"it multiplies {said(reading.row, 'dtype')}, whose peak was not measured")
+        return Cell(show.DASH, "num", f"the peak in {said(reading.row, 'dtype')} was not measured")
     share = floor.seconds / reading.median
     title = f"bound {show.duration(floor.seconds)} by {floor.roof}"
     return Cell(

@@ -257,5 +257,5 @@ def _bound_notes(bounds: Mapping[str, Bound], readings: Sequence[Reading], unit:
     return [
         *[f"Bound per {unit}: {'; '.join(known)}."] * bool(known),
         *[f"Bound of variants that move fewer bytes: {'; '.join(fewer)}."] * bool(fewer),
-        *[f"No bound, for its peak was not measured: {', '.join(lacking)}."] * bool(lacking),
+        *[f"No bound, because the peak was not measured: {', '.join(lacking)}."] * bool(lacking),
     ]

@@ -37,5 +37,5 @@ def pairs(rows: "pd.DataFrame", told: "Pairs", *, cases: Sequence[str], caption:
     if not lines:
         raise UsageError("no two steps that the page compares have a time here")
     columns = [Cell("Step"), Cell("Compared with"), *(Cell(case, "num") for case in cases), Cell("What changes")]
-    frame = pd.DataFrame(records, columns=["what", "step", " vs ", "case", "ratio", "low", "high", "same"])
+    frame = pd.DataFrame(records, columns=["what", "step", "reference", "case", "ratio", "low", "high", "same"])
     return Table(caption or "Steps compared", columns, lines, frame, [RATIO_NOTE, ROUND_NOTE], "pairs")

@@ -58,7 +58,7 @@ def resources(data: CaseData, caption: str = "") -> Table:
     mine = data.verified(data.order)
     columns = [_fact(fact, head, mine) for fact, head in RESOURCES if any(fact in each.facts for each in mine)]
     if not columns:
-        raise UsageError(f"no verified variant on {data.case} tells what its kernel takes")
+        raise UsageError(f"no verified variant on {data.case} reports the resources of its kernel")
     backends = dict.fromkeys(str(each.row["backend"]) for each in mine)
     notes = [RESOURCES_NOTE] + [each.reports for name, each in BACKENDS.items() if name in backends]
     older = [each.variant for each in mine if "occupancy" in each.facts and "occupancy_by" not in each.facts]

@@ -27,7 +27,7 @@ def peers(data: CaseData, caption: str = "") -> Table:
     columns = [
         time_column(data.unit([each.variant for each in mine]), scale),
         Column.of("dtype", Cell("Precision"), lambda peer: Cell(_dtype(peer)), _dtype),
-        *_beside(alike, "step", "ratio", "Best step in it", "no step of this precision has a time here"),
+        *_beside(alike, "step", "ratio", "Best step in it", "no step in this precision has a time here"),
         *_beside(
             dict.fromkeys(alike, fastest(steps)), "fastest", "ratio_of_fastest", "Fastest step",
             "no step has a time here",

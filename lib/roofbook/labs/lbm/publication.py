@@ -91,14 +91,14 @@ class CourseReport(Publication):
                 against.append(f"{measured.times(fastest, 'openmp', name)} C + OpenMP on the host's cores")
             which = known(against, " and ")
             alone = known((
-                f"the host alone (`no-compute`) takes {measured.value('no-compute', name)} a step",
+                f"the host alone (`no-compute`) takes {measured.value('no-compute', name)} per step",
                 f"`soa` takes {measured.value('soa', name)}",
             ))  # fmt: skip
             last = known((
                 f"one grid instead of two (`in-place`) is {measured.times('in-place', LAB.best, name)} `{LAB.best}`",
                 f"fp16 storage (`half-storage`) is {measured.times('half-storage', 'in-place', name)} `in-place`",
             ))  # fmt: skip
-            words = [f"The fastest step here is `{fastest}`: {measured.value(fastest, name)} a step"]
+            words = [f"The fastest kernel here is `{fastest}`: {measured.value(fastest, name)} per step"]
             words[0] += f", which is {which}" if which else ""
             words += [each[:1].upper() + each[1:] for each in (beside_peer(measured, name), alone, last)]
             said.append(f"**{name}.** " + " ".join(f"{each}." for each in words if each))
