@@ -16,6 +16,7 @@ from roofbook.devices.contract import Device
 from roofbook.labs.lbm import LAB, LADDER, SHAPES, plans, shape
 from roofbook.spec.lab import SCALES, Variant
 
+from .. import banded
 from .. import sizes as sizes_of
 
 PUBLISHED = Path(__file__).parents[3] / "results" / "published" / "lbm.csv"
@@ -160,3 +161,7 @@ def test_a_start_is_noisy_and_seeded() -> None:
 
 def test_these_rungs_move_less_than_the_problem_needs() -> None:
     assert sizes_of.moving_less(LAB) == {"fast-math", "half-storage", "half-storage-graph", "persistent", "tagged-halo"}
+
+
+def test_the_reference_does_not_depend_on_its_bands(monkeypatch: pytest.MonkeyPatch) -> None:
+    banded.same_by_bands(LAB, "40x24", "f", {"f", "av_vels"}, monkeypatch)

@@ -15,6 +15,7 @@ from roofbook.labs.stencil import LAB, PUBLISHED_PASSES, SHAPES
 from roofbook.peers import missing
 from roofbook.spec.lab import SCALES, Case
 
+from .. import banded
 from .. import sizes as sizes_of
 
 PUBLISHED = Path(__file__).parents[3] / "results" / "published" / "stencil.csv"
@@ -189,3 +190,7 @@ def test_these_rungs_move_less_than_the_problem_needs() -> None:
 
 def test_it_takes_sizes_that_no_scale_lists(tmp_path: Path) -> None:
     sizes_of.unlisted(LAB, "7x1000", "7x2", tmp_path)
+
+
+def test_the_reference_does_not_depend_on_its_bands(monkeypatch: pytest.MonkeyPatch) -> None:
+    banded.same_by_bands(LAB, "37x64", "g", {"g"}, monkeypatch)
