@@ -19,6 +19,7 @@ import pytest
 from xdist.scheduler.loadscope import LoadScopeScheduling
 
 from roofbook import cli
+from roofbook.devices.backends import BACKENDS
 from roofbook.devices.find import devices
 
 ROOT = Path(__file__).parents[1]
@@ -37,12 +38,11 @@ def every_device() -> list[Any]:
         pytest.param(each, id=each.spec.replace(":", ""), marks=[pytest.mark.gpu] if each.kind == "gpu" else [])
         for each in found
     ]
-    for backend, reason, marks in (
-        ("cuda", "no CUDA device: it takes an NVIDIA driver and CuPy", [pytest.mark.gpu]),
-        ("opencl", "no OpenCL device: `pip install 'pyopencl[pocl]'` brings one for the CPU", []),
-    ):
-        if not any(each.backend == backend for each in found):
-            params.append(pytest.param(None, id=backend, marks=[*marks, pytest.mark.skip(reason=reason)]))
+    for backend in BACKENDS.values():
+        if not any(each.backend == backend.name for each in found):
+            marks = [] if "cpu" in backend.features else [pytest.mark.gpu]
+            skip = pytest.mark.skip(reason=backend.absent)
+            params.append(pytest.param(None, id=backend.name, marks=[*marks, skip]))
     return params
 
 

@@ -149,15 +149,17 @@ def test_a_process_that_finds_all_kernels_expanded_does_not_load_the_preprocesso
     assert variant.source.resolve() == text
 
 
-@pytest.mark.parametrize("content", ["text — µ\n", b"\x00\xff"])
+@pytest.mark.parametrize("content", ["text — µ\n", b"\x00\xff", [b"in ", b"pieces"]])
 @pytest.mark.parametrize("durable", [False, True])
 def test_a_file_is_written_whole_or_not_at_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str | bytes, durable: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str | bytes | list[bytes], durable: bool
 ) -> None:
     file = tmp_path / "folder" / "file"
     paths.write_whole(file, "old")
     paths.write_whole(file, content, durable=durable)
-    whole = content.encode() if isinstance(content, str) else content
+    whole = (
+        content.encode() if isinstance(content, str) else b"".join([content] if isinstance(content, bytes) else content)
+    )
     assert file.read_bytes() == whole
 
     def killed(*_: object) -> None:

@@ -153,9 +153,9 @@ def test_what_a_command_prints_fits(
 
 @pytest.mark.parametrize("name", [*registry.names(), registry.PEAKS])
 def test_the_tables_of_a_record_fit(name: str) -> None:
-    """Those that `roofbook run` and `python -m roofbook.record` print, of what is on record; on any device."""
+    """Those that `roofbook run` and `roofbook record` print, of what is recorded; on any device."""
     experiment = Experiment(name, {"scale": "published", "results": str(RESULTS)}, RESULTS.parent)
-    made: list[Any] = [experiment.ceilings()] if name == registry.PEAKS else [
+    made: list[Any] = [experiment.peak_table()] if name == registry.PEAKS else [
         experiment.ladder(case.name) for case in experiment.cases
     ]  # fmt: skip
     for table in made:

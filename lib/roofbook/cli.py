@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from .devices.backends import BACKENDS, OPENCL
 from .errors import Failed, UsageError, plain_ctrl_c
 from .terminal import say
 
@@ -309,7 +310,9 @@ def diff(lab: str, variant: str) -> None:
 @app.command()
 @LAB
 @VARIANT
-@click.option("--as", "dialect", type=click.Choice(["opencl", "cuda"]), help="[default: opencl, if the variant has it]")
+@click.option(
+    "--as", "dialect", type=click.Choice(sorted(BACKENDS)), help=f"[default: {OPENCL.name}, if the variant has it]"
+)
 def show(lab: str, variant: str, dialect: str | None) -> None:
     """Print a kernel as plain OpenCL C or CUDA C++.
 
@@ -323,7 +326,7 @@ def show(lab: str, variant: str, dialect: str | None) -> None:
     chosen = all_labs.get(lab).variant(variant)
     if chosen.source is None:
         raise UsageError(f"{variant} has no kernel: it is a program of the host")
-    dialect = dialect or max(chosen.backends)
+    dialect = dialect or next(name for name in (OPENCL.name, *BACKENDS) if name in chosen.backends)
     if dialect not in chosen.backends:
         raise UsageError(f"{variant} has no {dialect} form; it has --as {', '.join(sorted(chosen.backends))}")
     print(chosen.source.render(dialect), end="")

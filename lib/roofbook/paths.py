@@ -4,7 +4,7 @@ import contextlib
 import hashlib
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from .errors import UsageError
@@ -22,18 +22,19 @@ def project_root(start: Path | None = None) -> Path:
     raise UsageError(f"{here} is not in a checkout of Roofbook: no folder with experiments/ and _config.yml above it")
 
 
-def write_whole(path: Path, content: str | bytes, *, durable: bool = False) -> None:
+def write_whole(path: Path, content: str | bytes | Iterable[bytes], *, durable: bool = False) -> None:
     """Write a file so that whoever reads it, now or after a process died, finds the old content or the new one, never a part.
 
     Folders that are missing are made. The content is aside until it is complete, then takes the name in one step. Text is
-    UTF-8. durable: it is on the disk before it takes the name, so that this holds after a crash of the machine too; it takes
-    some milliseconds.
+    UTF-8, and what is large may come in pieces. durable: it is on the disk before it takes the name, so that this holds after
+    a crash of the machine too; it takes some milliseconds.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
     try:
         with part.open("wb") as file:
-            file.write(content.encode() if isinstance(content, str) else content)
+            whole = content.encode() if isinstance(content, str) else content
+            file.writelines([whole] if isinstance(whole, bytes) else whole)
             if durable:
                 file.flush()
                 os.fsync(file.fileno())

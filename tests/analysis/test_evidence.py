@@ -46,9 +46,9 @@ class MadeUp(Lab):
     name = "made-up"
     ladder = (
         *(variant(name) for name in ("slow", "quick", "quicker", "other")),
-        variant("cuda-only", backends=frozenset({"cuda"})),
-        variant("on-host", backends=frozenset({"host"})),
-        variant("sequential", backends=frozenset({"opencl"}), options={"device": "host"}),
+        variant("cuda-only", needs=frozenset({"cuda-c++"})),
+        variant("on-host", needs=frozenset({"host"})),
+        variant("sequential", needs=frozenset({"cpu"}), options={"device": "host"}),
     )
 
     def __init__(self) -> None:

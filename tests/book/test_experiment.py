@@ -51,7 +51,7 @@ def states(experiment: Experiment) -> dict[str, str]:
 
 
 def change(lab: Lab, name: str, **fields: Any) -> None:
-    """Replace a rung of the ladder by another of the same name."""
+    """Replace a step of the ladder by another of the same name."""
     lab.ladder = tuple(replace(each, **fields) if each.name == name else each for each in lab.ladder)
 
 
@@ -287,7 +287,7 @@ def test_a_kernel_that_does_not_build_or_is_wrong_is_shown_with_its_reason_and_n
             "failed" in figure.html
             and "bit-neighbours – not on this case: a side is not a power of two." in figure.html
         )
-        assert "no-compute" not in figure.html, "a probe is no rung"
+        assert "no-compute" not in figure.html, "a probe is no step"
     assert "(not measured)" in experiment.data.measured.value(
         "fused"
     ) and "(not measured)" in experiment.data.measured.times("soa", "sequential")
@@ -315,7 +315,7 @@ def test_a_page_stands_without_ceilings(opened: Open, monkeypatch: pytest.Monkey
     experiment.measure()
     assert experiment.data.peaks is None and experiment.data.bounds(experiment.data.case()).get("float32") is None
     assert "Of the bound" not in experiment.ladder().html
-    assert experiment.ceilings().html.count("failed: wrong result") == 4
+    assert experiment.peak_table().html.count("failed: wrong result") == 4
     assert "No roofline: a peak of this device has no verified time." in experiment.roofline().html
     assert "No bandwidths: a peak of this device has no verified time." in experiment.bandwidth_chart().html
 
@@ -332,7 +332,7 @@ def test_a_page_stands_with_nothing_measured(opened: Open, monkeypatch: pytest.M
     experiment = opened()
     experiment.measure()
     shown: list[Any] = [
-        *(experiment.ceilings(), experiment.steps("fused"), experiment.ladder(), experiment.leave_one_out()),
+        *(experiment.peak_table(), experiment.steps("fused"), experiment.ladder(), experiment.leave_one_out()),
         *(experiment.ladder_chart(), experiment.roofline(), experiment.heat_map("wg"), experiment.sweep_table("wg")),
         *(experiment.line_sweep("buffers"), experiment.bandwidth_chart()),
         *(experiment.parts(), experiment.resources(), experiment.timeline("fused")),

@@ -1,4 +1,4 @@
-"""The first page: all labs on one device on record, and the ends of their ladders on every device and here."""
+"""The first page: all labs on one recorded device, and the ends of their ladders on every device and here."""
 
 from __future__ import annotations
 

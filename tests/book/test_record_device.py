@@ -39,7 +39,7 @@ def variants(*names: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the ceilings and a ladder on record."""
+    """A folder with the ceilings and a ladder recorded."""
     folder = tmp_path_factory.mktemp("out")
     for each in (recorded(folder, labs=("peaks",)), recorded(folder, *variants(*VARIANTS), labs=("stencil",))):
         assert each.exit_code == 0, each.output
@@ -247,7 +247,7 @@ def test_all_that_the_book_keeps_can_be_drawn(name: str) -> None:
 
 @pytest.mark.parametrize("role", ["step", "peer"])
 def test_the_fastest_of_a_role_has_the_shortest_median_of_its_newest_cells(role: str) -> None:
-    """Of what is on record; independently of the readings from which tables and sentences are written."""
+    """Of what is recorded; independently of the readings from which tables and sentences are written."""
     kept = records(registry.get("convpool"), Store(ROOT / "results"))
     assert kept
     for each in kept:

@@ -1,4 +1,4 @@
-"""What pages show of the devices on record: drawn again where code or records changed, by several processes; else kept."""
+"""What pages show of the recorded devices: drawn again where code or records changed, by several processes; else kept."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LAB = "lbm"
 
 
 def add(root: Path, run: str, lab: str = LAB, where: Where = "recorded") -> None:
-    """One more run, of a rung as it is today."""
+    """One more run, of a step as it is today."""
     source = registry.get(LAB).variant("fused").source
     assert source is not None
     made = row(
@@ -83,7 +83,7 @@ def test_processes_draw_all_labs_and_a_notebook_finds_the_same(tmp_path: Path, d
     assert set(found) == {*registry.names(), registry.PEAKS}
     text = recorded_html.shown(registry.get(LAB), Store(tmp_path / "results"), tmp_path)
     assert drawn == [], "the processes drew, with no stand-in"
-    assert '<details class="recorded" open>' in text and "no device is on record" not in text
+    assert '<details class="recorded" open>' in text and "no device is recorded" not in text
     before = {name: path.stat().st_mtime_ns for name, path in found.items()}
     recorded_html.draw(tmp_path)
     assert {name: path.stat().st_mtime_ns for name, path in found.items()} == before

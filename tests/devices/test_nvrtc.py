@@ -1,7 +1,7 @@
 """Every CUDA kernel of the book through its compiler, with no GPU: it compiles, spills nothing, shows what it claims.
 
 A device on paper takes the place of the GPU: plans build, allocate and launch on it as they would, and each launch is
-held against what the compiler says of the kernel: number and kind of its arguments, registers, size of the group.
+compared with what the compiler says of the kernel: number and kind of its arguments, registers, size of the group.
 """
 
 from __future__ import annotations
@@ -196,7 +196,7 @@ class Paper(contract.Device):
 
 
 def cuda_variants() -> Iterator[Any]:
-    """Every rung; of a sweep in two directions the points that stand for it."""
+    """Every step; of a sweep in two directions the points that stand for it."""
     for name, lab in LABS.items():
         for variant in variants(lab):
             if "cuda" in variant.backends and variant.source and variant.plan is not Initialisation:
@@ -322,7 +322,7 @@ def test_a_text_with_an_error_fails_in_one_line(architecture: int) -> None:
 
 
 def test_a_spill_would_be_seen() -> None:
-    """Held against a kernel that must spill: 64 registers' worth of values that live at once, in a block of 1024."""
+    """Compared with a kernel that must spill: 64 registers' worth of values that live at once, in a block of 1024."""
     values = "\n".join(f"  float v{i} = x[i + {i}];" for i in range(160))
     uses = "\n".join(f"  x[i + {1000 + i}] = v{i} * v{(i * 7) % 160};" for i in range(160))
     head = 'extern "C" __global__ void __launch_bounds__(1024) k(float *x) {\n  int i = threadIdx.x;\n'

@@ -1,4 +1,4 @@
-"""Groups on a multiprocessor, held against figures of NVIDIA's own occupancy calculator, and where a GPU is, its driver's."""
+"""Groups on a multiprocessor, compared with figures of NVIDIA's own occupancy calculator, and where a GPU is, its driver's."""
 
 from __future__ import annotations
 

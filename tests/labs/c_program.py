@@ -39,8 +39,8 @@ def over(lab: Lab, program: openmp.CProgram, case: Case, variant: Variant) -> fl
     """The error of one run beyond what is allowed: at most 0 where it is right."""
     reference = lab.reference(case, lab.inputs(case, seed=5))
     program.run()
-    error, bound, _ = lab.check(case, variant, program.outputs(), reference)
-    return error - bound
+    error, tolerance, _ = lab.check(case, variant, program.outputs(), reference)
+    return error - tolerance
 
 
 def right(lab: Lab, name: str) -> bool:

@@ -31,7 +31,7 @@ def points(sweep: Sweep) -> list[Variant]:
 
 
 def variants(lab: Lab) -> Iterator[Variant]:
-    """Every rung and peer, and the points of the sweeps that stand for them, each once."""
+    """Every step and peer, and the points of the sweeps that stand for them, each once."""
     swept = {variant.name: variant for sweep in lab.sweeps for variant in sweep.variants}
     taken = {variant.name for sweep in lab.sweeps for variant in points(sweep)}
     yield from (variant for variant in lab.all_variants() if variant.name not in swept or variant.name in taken)

@@ -1,4 +1,4 @@
-"""Sizes that no scale of a lab lists, as tests of one lab ask for them; and which rungs move less than a problem needs."""
+"""Sizes that no scale of a lab lists, as tests of one lab ask for them; and which steps move less than a problem needs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def unlisted(lab: Lab, name: str, impossible: str, results: Path) -> None:
 
 
 def moving_less(lab: Lab) -> set[str]:
-    """Rungs that move less than the problem needs in its own type from memory, once a unit.
+    """Steps that move less than the problem needs in its own type from memory, once a unit.
 
     They keep it narrower, or all of it on the chip.
     """

@@ -1,4 +1,4 @@
-"""Every lab's ladder is well-formed: names, parents, sweeps, cases; a rung differs in what it names, nothing else."""
+"""Every lab's ladder is well-formed: names, parents, sweeps, cases; a step differs in what it names, nothing else."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_lookup_by_name(lab: Lab) -> None:
         lab.case("none")
 
 
-# -- a rung differs from its parent in what it names -------------------------------------------------------------------
+# -- a step differs from its parent in what it names -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("lab", "variant"), variants("step", "probe", "sweep"))
@@ -157,7 +157,7 @@ def test_sweeps_ask_a_question_and_vary_one_thing(lab: Lab) -> None:
             assert variant.name == f"{swept}@{sweep.axis}={variant.point}"
             first = sweep.variants[0]
             assert variant.parent in (swept, None if variant is first else first.name)
-            assert not variant.shows and variant.published is None, "what the swept rung shows need not be there"
+            assert not variant.shows and variant.published is None, "what the swept step shows need not be there"
 
 
 @pytest.mark.parametrize("lab", LABS)

@@ -191,9 +191,9 @@ class Toy(Lab):
 
 
 def made(
-    name: str, parent: str | None = None, role: str = "step", backends: Sequence[str] = ("opencl",), **options: Any
+    name: str, parent: str | None = None, role: str = "step", needs: Sequence[str] = (), **options: Any
 ) -> Variant:
-    return Variant(name, parent, None, Made, "", "", frozenset(backends), role, options)
+    return Variant(name, parent, None, Made, "", "", frozenset(needs), role, options)
 
 
 class Bench:

@@ -89,7 +89,7 @@ def test_progress_is_told_for_each_variant(bench: Bench) -> None:
 
 
 def test_variants_that_are_not_for_here_leave_no_row(bench: Bench) -> None:
-    bench(made("a"), made("b", "a", skipped=True), made("c", "a", backends=["cuda"]))
+    bench(made("a"), made("b", "a", skipped=True), made("c", "a", needs=["cuda-c++"]))
     assert {row["variant"] for row in bench.rows} == {"a"}
     bench(made("b", skipped=True))
     assert bench.rows == []

@@ -62,7 +62,7 @@ def test_the_hosts_variants_run_on_its_cpu_in_a_row_of_their_own(bench: Bench, m
     host = Device(bench.log, bench.clock, "Host CPU")
     monkeypatch.setattr(all_devices, "host_cpu", lambda: host)
     bench.device.kind = "gpu"
-    bench(made("a", device="host"), made("b", "a"), made("c", "b"), made("peer", role="peer", backends=["host"]))
+    bench(made("a", device="host"), made("b", "a"), made("c", "b"), made("peer", role="peer", needs=["host"]))
     assert {row["variant"]: (row["device"], row["backend"]) for row in bench.rows} == {
         "a": ("host-cpu", "opencl"), "b": ("made-up-1000", "opencl"), "c": ("made-up-1000", "opencl"),
         "peer": ("host-cpu", "host"),
@@ -75,7 +75,7 @@ def test_the_hosts_variants_run_on_its_cpu_in_a_row_of_their_own(bench: Bench, m
         raise Unsupported("no OpenCL device for the CPU")
 
     monkeypatch.setattr(all_devices, "host_cpu", none)
-    bench(made("a", device="host"), made("b"), made("peer", role="peer", backends=["host"]))
+    bench(made("a", device="host"), made("b"), made("peer", role="peer", needs=["host"]))
     assert [row["variant"] for row in bench.rows] == ["b"]
 
 

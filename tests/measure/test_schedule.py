@@ -36,7 +36,7 @@ def store(tmp_path: Path) -> Store:
 
 
 def lbm() -> tuple[Lattice, list[Case], list[Variant]]:
-    """The lab with two small cases, and three of its rungs."""
+    """The lab with two small cases, and three of its steps."""
     lab = registry.get("lbm")
     assert isinstance(lab, Lattice)
     (case,) = lab.cases("test")
@@ -185,7 +185,7 @@ def test_what_fails_is_kept_with_its_reason_and_is_due_again(
     ],
 )
 def test_a_summary_says_what_was_done(counts: tuple[int, ...], text: str) -> None:
-    assert str(schedule.Summary("R", *counts)) == text
+    assert str(schedule.Done("R", *counts)) == text
 
 
 def test_ceilings_are_measured_warm_and_in_bounded_time() -> None:
@@ -218,7 +218,7 @@ def test_modelled_bytes_are_those_of_todays_model(auto: Device, store: Store) ->
     foreign = old.assign(case="a case of another day")
     assert set(current.with_current_traffic(lab, foreign)["bytes"]) == {1.0}
     assert set(current.with_current_traffic(lab, old.iloc[:0])) == set(old)
-    kept = old.assign(variant="a rung of another day")
+    kept = old.assign(variant="a step of another day")
     assert set(current.with_current_traffic(lab, kept)["bytes"]) == {1.0} and set(old["bytes"]) == {1.0}
 
 

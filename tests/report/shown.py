@@ -23,13 +23,13 @@ def axes(figure: report.Figure) -> Any:
 
 
 COPY = Peaks([(2**20, 9e12), (2**23, 8.7e12), (2**27, 4e12), (2**15, 90e12)], {"float32": 6e13})
-RUNGS = ["cpu", "plain", "wide", "cached", "broken", "idle", "elsewhere", "missing", "library"]
+STEPS = ["cpu", "plain", "wide", "cached", "broken", "idle", "elsewhere", "missing", "library"]
 
 
 def bandwidths(**other: Any) -> report.Figure:
     given: dict[str, Any] = {
         "rows": bandwidth_rows(),
-        "order": RUNGS,
+        "order": STEPS,
         "case": "256x256",
         "peaks": COPY,
         "working_set": 1e9,

@@ -1,4 +1,4 @@
-"""Achieved bandwidth as bars: bytes over time, the stream that it is held against, and what is left out."""
+"""Achieved bandwidth as bars: bytes over time, the stream that it is compared with, and what is left out."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Ladders at a glance: what stands in a descent and in the table of ends, also where rungs or peers are missing."""
+"""Ladders at a glance: what stands in a descent and in the table of ends, also where steps or peers are missing."""
 
 import re
 

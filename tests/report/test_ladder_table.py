@@ -110,7 +110,7 @@ def test_leave_one_out_gives_the_worth_of_each_optimisation() -> None:
 
 
 def test_each_row_is_held_against_the_bound_of_its_own_dtype() -> None:
-    """Tensor cores in fp16 would be far above fp32's roof, and right all the same; an fp32 rung there would be wrong."""
+    """Tensor cores in fp16 would be far above fp32's roof, and right all the same; an fp32 step there would be wrong."""
     rows = lab_rows().assign(
         dtype=lambda all: all["variant"].map({"fused": "float16", "peer": "int8"}).fillna("float32")
     )

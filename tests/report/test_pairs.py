@@ -1,4 +1,4 @@
-"""Rungs against each other: every pair that some case has both of, on all cases, and nothing from a failed row."""
+"""Steps against each other: every pair that some case has both of, on all cases, and nothing from a failed row."""
 
 import pytest
 
@@ -33,7 +33,7 @@ def test_each_pair_has_a_ratio_on_every_case_that_has_both() -> None:
         "unmeasured",
         "What changes",
     ]
-    found = table.frame.set_index(["rung", "against", "case"])
+    found = table.frame.set_index(["step", "against", "case"])
     assert found.ratio.to_dict() == {
         ("fused", "port", "256x256"): pytest.approx(2, rel=0.02),
         ("fused", "port", "small"): pytest.approx(0.5, rel=0.02),

@@ -1,4 +1,4 @@
-"""Peers beside the ladder: each is held against the best rung of its dtype and of all, also where there is none."""
+"""Peers beside the ladder: each is compared with the best step of its dtype and of all, also where there is none."""
 
 import pandas as pd
 import pytest
@@ -31,8 +31,8 @@ def test_each_peer_is_held_against_the_best_rung_of_its_dtype_and_of_all() -> No
         CaseData(peer_rows(), [], "256x256", peers=PEERS, skip_reasons={"absent": "PyTorch is not installed"})
     )
     found = table.frame.set_index("variant")
-    assert found.rung[:5].fillna("").tolist() == ["fused", "tensor", "fused", "", "fused"]
-    assert found.fastest[:5].tolist() == ["tensor"] * 5, "sweeps, probes and what is wrong are no rungs"
+    assert found.step[:5].fillna("").tolist() == ["fused", "tensor", "fused", "", "fused"]
+    assert found.fastest[:5].tolist() == ["tensor"] * 5, "sweeps, probes and what is wrong are no steps"
     assert found.ratio[["library", "half", "even", "c"]].tolist() == pytest.approx([0.5, 2, 1, 4], rel=0.02)
     assert found.ratio_of_fastest[:5].tolist() == pytest.approx([2, 2, 4, 2, 16], rel=0.02)
     assert found.seconds["library"] == pytest.approx(1e-4, rel=0.06) and found.dtype["half"] == "float16"

@@ -1,4 +1,4 @@
-"""Published figures beside ours: each is held against what it was taken of, in its own unit, and is marked for what it is."""
+"""Published figures beside ours: each is compared with what it was taken of, in its own unit, and is marked for what it is."""
 
 import json
 import math
@@ -75,7 +75,7 @@ def test_trials_of_one_measurement_share_a_row_and_ours_is_held_against_their_me
 
 
 def test_a_published_device_may_have_run_something_else() -> None:
-    """A report may print its sequential program's time beside each run: that row is held against our sequential one."""
+    """A report may print its sequential program's time beside each run: that row is compared with our sequential one."""
     published = pd.DataFrame(
         [
             {"table": "1", "variant": "best", "case": "square", "device": device, "metric": "time", "unit": "s",

@@ -118,7 +118,7 @@ def test_a_dtype_without_a_measured_roof_is_bounded_by_memory_alone() -> None:
 
 
 def test_a_point_is_held_against_the_roof_of_its_dtype_and_against_its_memory() -> None:
-    """Tensor cores in fp16 are far above fp32's roof, and right all the same; an fp32 rung there is wrong."""
+    """Tensor cores in fp16 are far above fp32's roof, and right all the same; an fp32 step there is wrong."""
     spots = {"low": (50.0, 6e13, "float32"), "high": (50.0, 1e14, "float32"), "half": (50.0, 1e14, "float16")}
     figure = chart(rows(**spots))
     thin = format.THIN

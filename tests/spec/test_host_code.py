@@ -1,17 +1,19 @@
-"""The identity of Python code: what it does."""
+"""The identity of code, of pages and of plans: what it does."""
 
 from __future__ import annotations
 
-import inspect
+import importlib
+import sys
+from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from roofbook.labs.lenet.forward import Forward
-from roofbook.labs.lenet.whole import Whole
-from roofbook.spec.host_code import hash_of_code
-from roofbook.spec.lab import Variant
+from roofbook.errors import UsageError
+from roofbook.spec import registry
+from roofbook.spec.host_code import hash_of_code, hash_of_plan, hash_of_text
 
 CODE = '''"""A module."""
 import os
@@ -58,21 +60,156 @@ def test_code_that_is_half_written_counts_as_its_text() -> None:
     assert hash_of_code([("a.py", b"1")]) != hash_of_code([("c.py", b"1")])
 
 
-@pytest.mark.parametrize(("added", "another"), [("\nLIMIT = 3\n", True), ("\n# a comment\n", False)])
-def test_a_variant_is_another_where_a_class_does_something_else_that_its_plan_is_made_from(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, added: str, another: bool
+PLANS = '''"""Plans."""
+import math
+
+from .parts import STEPS, helper, unused
+
+class Base:
+    """What both share."""
+
+    def run(self) -> None:
+        # in steps
+        for _ in range(STEPS):
+            helper(self)
+
+class Plan(Base):
+    sources = ()
+
+    def facts(self) -> dict:
+        return {"steps": 1}
+
+class Other(Base):
+    pass
+'''
+PARTS = """STEPS = 4
+
+def helper(of):
+    return math.sqrt(2)
+
+def unused():
+    return 1
+"""
+
+NUMBERS = count()  # modules are read once by name
+
+
+@pytest.fixture
+def identity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., str]]:
+    """The identity of a plan of a package outside of this one, of the texts of its modules."""
+    monkeypatch.syspath_prepend(tmp_path)
+    made: list[str] = []
+
+    def identity(plans: str = PLANS, parts: str = PARTS, *, module: str = "parts") -> str:
+        made.append(f"outside{next(NUMBERS)}")
+        package = tmp_path / made[-1]
+        package.mkdir()
+        for name, text in (("__init__", ""), ("plans", plans), (module, parts)):
+            (package / f"{name}.py").write_text(text)
+        importlib.invalidate_caches()
+        return hash_of_plan(importlib.import_module(f"{made[-1]}.plans").Plan)
+
+    yield identity
+    for name in [name for name in sys.modules if name.partition(".")[0] in made]:
+        del sys.modules[name]
+
+
+@pytest.mark.parametrize(
+    ("was", "now"),
+    [
+        ("# in steps", "# one after the other"),
+        ('    """What both share."""\n\n', ""),
+        ("def run(self) -> None:", "def run(self):"),
+        ("import math\n", ""),
+        ('{"steps": 1}', '{"steps": 2, "more": 3}'),
+        ("class Other(Base):\n    pass", "class Other(Base):\n    more = 1"),
+        ("            helper(self)", "            helper(\n                self\n            )"),
+    ],
+)
+def test_what_does_nothing_to_a_launch_leaves_a_plan_the_same(identity: Callable[..., str], was: str, now: str) -> None:
+    assert was in PLANS and identity(PLANS.replace(was, now)) == identity()
+
+
+@pytest.mark.parametrize(
+    ("was", "now"),
+    [
+        ("helper(self)", "helper(None)"),
+        ("range(STEPS)", "range(STEPS + 1)"),
+        ("class Plan(Base)", "class Plan(Other, Base)"),
+    ],
+)
+def test_what_a_plan_does_makes_it_another(identity: Callable[..., str], was: str, now: str) -> None:
+    text = PLANS.replace("class Other(Base):\n    pass\n", "").replace(
+        "class Plan", "class Other(Base):\n    pass\n\nclass Plan"
+    )
+    assert was in text and identity(text.replace(was, now)) != identity(text)
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "another"),
+    [
+        ("STEPS = 4", "STEPS = 5", True),
+        ("math.sqrt(2)", "math.sqrt(3)", True),
+        ("return 1", "return 2", False),
+        ("def helper(of):", "def helper(of: object) -> float:", False),
+    ],
+)
+def test_of_what_a_plan_imports_what_it_uses_counts(
+    identity: Callable[..., str], was: str, now: str, another: bool
 ) -> None:
-    """Also one of another file."""
-    real, copy = inspect.getfile, tmp_path / "forward.py"
-    assert Path(real(Forward)).name == copy.name != Path(real(Whole)).name
+    assert was in PARTS and (identity(parts=PARTS.replace(was, now)) != identity()) == another
 
-    def found(each: Any) -> str:
-        return str(copy) if each is Forward else real(each)
 
-    def fingerprint(text: str) -> dict[str, Any]:
-        copy.write_text(Path(real(Forward)).read_text() + text)
-        with monkeypatch.context() as patch:
-            patch.setattr(inspect, "getfile", found)
-            return Variant("whole", None, None, Whole, "", "").fingerprint()
+def test_a_plan_is_the_same_wherever_its_parts_stand(identity: Callable[..., str]) -> None:
+    assert identity(PLANS.replace(".parts", ".pieces"), module="pieces") == identity()
+    within = PLANS.replace("from .parts import STEPS, helper, unused\n", PARTS)
+    assert identity(within, "") == identity()
+    by_module = PLANS.replace("from .parts import STEPS, helper, unused", "from . import parts")
+    by_module = by_module.replace("STEPS", "parts.STEPS").replace("helper(self)", "parts.helper(self)")
+    assert identity(by_module) == identity()
 
-    assert (fingerprint(added) != fingerprint("")) == another
+
+def test_the_text_of_another_language_counts_but_for_its_comments(identity: Callable[..., str], tmp_path: Path) -> None:
+    text = tmp_path / "steps.c"
+    plans = PLANS.replace("sources = ()", f"sources = (Path({str(text)!r}),)").replace(
+        "import math", "from pathlib import Path"
+    )
+    found = []
+    for written in ("int a = 1;", "int a  =  1; // one", "int a = 2;"):
+        text.write_text(written)
+        found.append(identity(plans))
+    assert found[0] == found[1] != found[2]
+
+
+def test_a_plan_without_a_file_has_no_identity() -> None:
+    scope: dict[str, Any] = {"__name__": "nowhere"}
+    exec("class Plan: pass", scope)
+    with pytest.raises(UsageError, match=r"nowhere\.Plan: a plan must stand at the top level of a module in a file"):
+        hash_of_plan(scope["Plan"])
+
+
+@pytest.mark.parametrize(
+    ("now", "another"),
+    [
+        ("// above\n#define N 4\nKERNEL void f(int a) { a += N; }", False),
+        ("#define  N  4 /* four */\nKERNEL void f(int a)\n{\n    a+=N;\n}\n", False),
+        ("#define N 4\nKERNEL void f(int a) { a + = N; }", True),
+        ("#define N 4\nKERNEL void f(int a) { a += N; } //\n", False),
+        ("#define N 5\nKERNEL void f(int a) { a += N; }", True),
+        ("#define N 4 KERNEL void f(int a) { a += N; }", True),
+        ('#define N 4\nKERNEL void f(int a) { a += N; "//"; }', True),
+    ],
+)
+def test_of_kernels_the_tokens_count(now: str, another: bool) -> None:
+    text = "#define N 4\nKERNEL void f(int a) { a += N; }"
+    assert (hash_of_text(now) != hash_of_text(text)) == another
+
+
+def test_blank_space_within_a_string_counts() -> None:
+    assert hash_of_text('"a  b"') != hash_of_text('"a b"') and hash_of_text("'//'") != hash_of_text("'/'")
+
+
+def test_every_plan_of_the_labs_has_an_identity_of_its_own_code() -> None:
+    for lab in registry.names():
+        for plan in {variant.plan for variant in registry.get(lab).all_variants()}:
+            assert len(hash_of_plan(plan)) == 64

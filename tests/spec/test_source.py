@@ -85,7 +85,7 @@ def test_render_speaks_each_language(scale: Path) -> None:
     assert "__kernel void scale(__global float *restrict out, int n)" in opencl and "((int)get_global_id(0))" in opencl
     assert 'extern "C" __global__ void scale( float *__restrict__ out, int n)' in cuda
     assert "((int)(blockIdx.x * blockDim.x + threadIdx.x))" in cuda and "((int)threadIdx.y)" in cuda
-    with pytest.raises(ValueError, match="no dialect 'metal'; there are opencl, cuda"):
+    with pytest.raises(ValueError, match="no dialect 'metal'; there are cuda, opencl"):
         source.render("metal")
 
 

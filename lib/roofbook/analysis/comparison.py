@@ -1,4 +1,4 @@
-"""The same cells on several devices: times of each place on record, ratios of two of them, published times beside them.
+"""The same cells on several devices: times of each recorded place, ratios of two of them, published times beside them.
 
 Serves the page that sets devices and backends side by side, and the command that does so for one case. All is plain data.
 """
@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from ..devices.backends import CUDA, OPENCL
 from ..errors import UsageError, one_of
 from ..paths import project_root
 from ..store.published import figures
@@ -39,7 +40,7 @@ class Time:
 
 @dataclass(frozen=True)
 class PlacePair:
-    """Two places whose times are held against each other: how many times as fast is `own` as `reference`?"""
+    """Two places whose times are compared with each other: how many times as fast is `own` as `reference`?"""
 
     own: Place
     reference: Place
@@ -52,7 +53,7 @@ class PlacePair:
 
 @dataclass(frozen=True)
 class Comparison:
-    """One case of a lab on all places on record. Variants: the ladder in its order, peers, points of sweeps."""
+    """One case of a lab on all recorded places. Variants: the ladder in its order, peers, points of sweeps."""
 
     lab: "Lab"
     scale: str
@@ -91,9 +92,9 @@ def pairs(places: Sequence[Place]) -> list[PlacePair]:
     """OpenCL against CUDA on each GPU that has both; each GPU against each CPU, by the CPU's backend where it has it."""
     by = {(place.device, place.backend): place for place in places}
     found = [
-        PlacePair(place, by[place.device, "cuda"])
+        PlacePair(place, by[place.device, CUDA.name])
         for place in places
-        if place.backend == "opencl" and (place.device, "cuda") in by
+        if place.backend == OPENCL.name and (place.device, CUDA.name) in by
     ]
     gpus: dict[str, Place] = {}
     for place in places:
@@ -122,7 +123,7 @@ def compared(
 
 
 def on_case(lab: "Lab", store: "Store", case: str, on: Sequence[str] = ()) -> Comparison:
-    """A case, published or large, on these places, each DEVICE or DEVICE/BACKEND, the first held against each other.
+    """A case, published or large, on these places, each DEVICE or DEVICE/BACKEND, the first compared with each other.
 
     Without `on`: on all of the store, the pairs as `pairs` has them. Errors: UsageError for a case or place that the store
     does not have.
@@ -204,7 +205,7 @@ def _published(lab: "Lab", store: "Store", found: Sequence[RecordedData]) -> dic
     """Our case -> our variant -> device -> the published time per unit: of trials the median, of several runs the shortest.
 
     Only times that cover what the lab times as a whole, and of which ours is a variant by the lab's own mapping on any of
-    the devices on record. A lab without published figures has none.
+    the recorded devices. A lab without published figures has none.
     """
     results = store.root if (store.root / "published").is_dir() else project_root() / "results"
     if not (results / "published" / f"{lab.name}.csv").is_file():
@@ -236,9 +237,9 @@ def summaries(made: Sequence[Comparison]) -> dict[PlacePair, list[PairSummary]]:
     found: dict[PlacePair, dict[str, list[Speedup]]] = {}
     labs = {each.lab.name: each.lab for each in made}
     for each in made:
-        rungs = {variant.name for variant in (*each.lab.ladder, *each.lab.peers)}
+        steps = {variant.name for variant in (*each.lab.ladder, *each.lab.peers)}
         for pair, ratios in each.ratios.items():
-            mine = [ratio for name, ratio in ratios.items() if name in rungs]
+            mine = [ratio for name, ratio in ratios.items() if name in steps]
             if mine:
                 found.setdefault(pair, {}).setdefault(each.lab.name, []).extend(mine)
     return {pair: [_summary(pair, labs[lab], own) for lab, own in by.items()] for pair, by in found.items()}

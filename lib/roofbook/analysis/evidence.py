@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from ..devices.backends import has
 from ..measure import stats
 from ..store.schema import PROFILE
 from .places import of_host
@@ -50,9 +51,9 @@ class Finding:
 
 
 class Cells:
-    """What the store holds of a lab on one device: the newest reading of each variant and case, and the device's ceilings.
+    """What the store holds of a lab on one device: the newest reading of each variant and case, and the device's peaks.
 
-    rows: of this device by this backend and of its host. ceilings: rows of the lab `peaks` of the device. profiles: what
+    rows: of this device by this backend and of its host. peaks: rows of the lab `peaks` of the device. profiles: what
     hardware counters counted on it.
     """
 
@@ -60,14 +61,14 @@ class Cells:
         self,
         lab: "Lab",
         rows: "pd.DataFrame",
-        ceilings: "pd.DataFrame",
+        peaks: "pd.DataFrame",
         profiles: "pd.DataFrame",
         *,
         backend: str,
         kind: str,
     ) -> None:
         self.lab, self.backend, self.kind = lab, backend, kind
-        self._rows, self._ceilings, self._profiles = rows, ceilings, profiles
+        self._rows, self._peaks, self._profiles = rows, peaks, profiles
         self._found: dict[str, Mapping[str, Reading]] = {}
 
     def reading(self, variant: str, case: str) -> Reading:
@@ -97,7 +98,7 @@ class Cells:
 
     def counted(self, variant: str, case: str) -> Mapping[str, Any]:
         """What counters counted, as `counters.counted` has it. Raises MissingData where they did not."""
-        if self.backend != "cuda":
+        if not has(self.backend, "counters"):
             raise NotApplicable("hardware counters need CUDA")
         reading = newest(self._profiles[self._profiles["case"] == case], roles=[PROFILE]).get(variant)
         if reading is None or not reading.ok:
@@ -117,9 +118,9 @@ class Cells:
 
     @cached_property
     def peaks(self) -> "Peaks":
-        """Raises MissingData where a ceiling has no verified time."""
+        """Raises MissingData where a peak has no verified time."""
         try:
-            return read_peaks(self._ceilings.drop_duplicates(["variant", "case"], keep="last"))
+            return read_peaks(self._peaks.drop_duplicates(["variant", "case"], keep="last"))
         except ValueError as why:
             raise MissingData(str(why)) from None
 
@@ -315,7 +316,7 @@ class Crowded(Evidence):
 
 @dataclass(frozen=True)
 class AboveMost(Evidence):
-    """How many times as fast a step makes it, to be held against the median of what other steps do."""
+    """How many times as fast a step makes it, to be compared with the median of what other steps do."""
 
     slower: str
     faster: str

@@ -4,6 +4,8 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..devices.backends import HOST, label
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -28,7 +30,7 @@ class Place:
     @property
     def by(self) -> str:
         """The backend, as it is written."""
-        return {"opencl": "OpenCL", "cuda": "CUDA"}.get(self.backend, self.backend)
+        return label(self.backend)
 
     def __str__(self) -> str:
         return f"{self.name}, {self.by}"
@@ -36,7 +38,7 @@ class Place:
 
 def of_host(variant: "Variant") -> bool:
     """Whether it runs on the host's CPU wherever the lab runs."""
-    return variant.backends == {"host"} or variant.options.get("device") == "host"
+    return HOST in variant.backends or variant.options.get("device") == "host"
 
 
 def by_place(lab: "Lab", rows: "pd.DataFrame") -> "list[tuple[Place, pd.DataFrame]]":

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 
 from .. import paths
+from ..devices.backends import label
 from ..devices.contract import Device
 from ..errors import UsageError
 from ..paths import project_root
@@ -56,7 +57,7 @@ def choices(
 ) -> list[Choice]:
     """The variants that the store has a time of, the fastest first, and last `lab.best`, which runs anywhere.
 
-    Of this device at this case; else at the nearest size that was measured on it; else of a device on record that is of the
+    Of this device at this case; else at the nearest size that was measured on it; else of a recorded device that is of the
     same kind and backend. size: of a case by its name, such as its cells. variants: those that can run the case.
     """
     known = [each for each in (timed(lab, store) if store else ()) if each.backend == device.backend]
@@ -78,7 +79,7 @@ def choices(
     if found := mine or like:
         found = sorted(nearest(found), key=lambda each: each.seconds)
         first = found[0]
-        where = f"{first.device_name} by {_written_as(first.backend)} at {first.case}"
+        where = f"{first.device_name} by {label(first.backend)} at {first.case}"
         lack = f"; {device.name} was not measured" if first.device != device.slug else ""
         lack += f", the measured size nearest to {case}" if first.case != case else ""
         for rank, each in enumerate(found):
@@ -88,15 +89,10 @@ def choices(
     named = {choice.variant.name for choice in made}
     last = next((variant for variant in variants if variant.name == lab.best), None)
     if last and last.name not in named:
-        none = f"the default: no store has a time by {_written_as(device.backend)} on a {device.kind.upper()}"
+        none = f"the default: no store has a time by {label(device.backend)} on a {device.kind.upper()}"
         lack = "the default: those that were measured cannot run here" if made else none
         made.append(Choice(last, lack))
     return made
-
-
-def _written_as(backend: str) -> str:
-    """A backend as its makers write it."""
-    return {"cuda": "CUDA", "opencl": "OpenCL"}.get(backend, backend)
 
 
 def timed(lab: Lab, store: Store) -> list[Timed]:

@@ -132,7 +132,7 @@ def newest(rows: "pd.DataFrame", case: str | None = None, roles: Iterable[str] |
     found = {}
     for (name, again), row in latest.items():
         reading = read(row)
-        if again and (name, False) in latest:  # an A/A twin keeps its variant's name; it is held against that variant
+        if again and (name, False) in latest:  # an A/A twin keeps its variant's name; it is compared with that variant
             reading = replace(reading, variant=f"{name} (A/A control)", parent=name)
         found[reading.variant] = reading
     return {name: each for name, each in found.items() if wanted is None or each.role in wanted}

@@ -1,4 +1,4 @@
-"""The roofline: measured ceilings of a device and the work of an algorithm give the least time that work can take.
+"""The roofline: measured peaks of a device and the work of an algorithm give the least time that work can take.
 
 Serves the reports and notebooks: `bound` is the floor under a time, `share` how close a variant came to it.
 """
@@ -37,7 +37,7 @@ class Level:
 
 @dataclass(frozen=True)
 class Bound:
-    """The floor: no implementation takes less than `seconds` per unit; `roof` says which ceiling sets it."""
+    """The floor: no implementation takes less than `seconds` per unit; `roof` says which peak sets it."""
 
     seconds: float
     roof: str
@@ -47,7 +47,7 @@ class Bound:
 
 @dataclass(frozen=True)
 class Peaks:
-    """Measured ceilings of one device.
+    """Measured peaks of one device.
 
     bandwidth: (working set in bytes, bytes/s) pairs, in any order. flops: dtype -> operations/s, as far as measured:
     {"float32": 6.1e13, "int8": 1.5e15}; those of an integer are no FLOP but count alike, two a multiply-add.

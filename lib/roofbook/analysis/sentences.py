@@ -52,7 +52,7 @@ def _of(rows: "pd.DataFrame", case: str, *variants: str) -> "pd.DataFrame":
 
 
 def conclusions(lab: "Lab", measured: "Measured") -> str:
-    """One paragraph a case: the fastest rung beside the base and beside the fastest peer. What was not measured is left out."""
+    """One paragraph a case: the fastest step beside the base and beside the fastest peer. What was not measured is left out."""
     said = []
     for case in [each.name for each in measured.cases]:
         beside = beside_peer(measured, case)
@@ -62,14 +62,14 @@ def conclusions(lab: "Lab", measured: "Measured") -> str:
 
 
 def beside_base(lab: "Lab", measured: "Measured", case: str) -> str:
-    """One sentence: the fastest rung of a case, its time, and how fast it is against the base, as far as that is known."""
+    """One sentence: the fastest step of a case, its time, and how fast it is against the base, as far as that is known."""
     fastest = measured.fastest(case)
     against = known([f", which is {measured.times(fastest, lab.base, case)} `{lab.base}`"])
-    return f"The fastest rung here is `{fastest}`: {measured.value(fastest, case)} a {lab.unit}{against}."
+    return f"The fastest step here is `{fastest}`: {measured.value(fastest, case)} a {lab.unit}{against}."
 
 
 def beside_peer(measured: "Measured", case: str) -> str:
-    """How fast the fastest rung of a case is against the fastest peer, without a full stop; '' where that is not known."""
+    """How fast the fastest step of a case is against the fastest peer, without a full stop; '' where that is not known."""
     fastest, peer = measured.fastest(case), measured.fastest_peer(case)
     told = known([f"`{fastest}` is {measured.times(fastest, peer, case)} it"]) if peer else ""
     return f"The fastest peer measured is `{peer}`: {told}" if told else ""

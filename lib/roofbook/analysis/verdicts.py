@@ -164,9 +164,9 @@ def _devices(lab: "Lab", store: "Store") -> dict[Place, Cells]:
     profiles = matching_source(lab, store.rows(lab.name, scale=SCALE, variant=list(asked), role=PROFILE))
     found = {}
     for place, mine in by_place(lab, rows):
-        ceilings = store.rows("peaks", scale=SCALE, device=place.device, backend=place.backend)
+        peaks = store.rows("peaks", scale=SCALE, device=place.device, backend=place.backend)
         watched = profiles[(profiles["device"] == place.device) & (profiles["backend"] == place.backend)]
-        found[place] = Cells(lab, mine, ceilings, watched, backend=place.backend, kind=place.kind)
+        found[place] = Cells(lab, mine, peaks, watched, backend=place.backend, kind=place.kind)
     return dict(sorted(found.items(), key=lambda each: (each[0].kind != "gpu", str(each[0]))))
 
 

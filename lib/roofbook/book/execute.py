@@ -99,7 +99,7 @@ def execute(
 
 
 def notebooks(root: Path) -> list[Path]:
-    """All notebooks, that of the ceilings first: what it measures the others show."""
+    """All notebooks, that of the peaks first: what it measures the others show."""
     found = (root / "experiments").glob("*.ipynb")
     return sorted(found, key=lambda path: (path.stem != registry.PEAKS, path.name))
 

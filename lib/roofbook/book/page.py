@@ -13,6 +13,7 @@ from .. import report
 from ..analysis.lab_data import LabData
 from ..analysis.publication import publication
 from ..analysis.published_figures import PublishedFigures
+from ..devices.backends import has
 from ..errors import UsageError, one_of
 from ..paths import project_root
 from ..report.html import Html, Table
@@ -111,7 +112,8 @@ class Page(ABC):
         asked = {
             each.name
             for each in (*lab.ladder, *lab.peers)
-            if each.role != "probe" and "cuda" in each.backends and not lab.skip_reason(each, chosen)
+            if each.role != "probe" and not lab.skip_reason(each, chosen)
+            if any(has(backend, "counters") for backend in each.backends)
         }
         order = [each.name for each in lab.all_variants() if each.name in asked | counted]
         return report.counters(data.on(case).with_order(order), data.profiles)
@@ -194,7 +196,7 @@ class Page(ABC):
         points = [(data.lab.variant(name), case) for name in series.variants for case in data.cases_of(series)]
         return {(each.name, case.name): why for each, case in points if (why := data.skip_reason(each, case))}
 
-    def ceilings(self, *groups: str) -> Table:
+    def peak_table(self, *groups: str) -> Table:
         """What the device was measured to do, the figures on paper beside it: of some groups of peaks, or of all."""
         ladder = registry.get(registry.PEAKS).ladder
         known = list(dict.fromkeys(variant.options["group"] for variant in ladder))

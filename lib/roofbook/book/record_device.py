@@ -15,7 +15,7 @@ from ..devices.contract import Device
 from ..devices.find import devices as all_devices
 from ..errors import UsageError
 from ..measure import schedule
-from ..measure.schedule import Summary
+from ..measure.schedule import Done
 from ..spec import registry
 from ..terminal import say
 from .experiment import Experiment
@@ -44,7 +44,7 @@ def record(
     except OSError as error:
         raise UsageError(f"OUT {out} cannot be made: {error.strerror}") from None
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever ends it, what was measured is kept
-    began, done = time.perf_counter(), list[tuple[str, Summary, float]]()
+    began, done = time.perf_counter(), list[tuple[str, Done, float]]()
     for spec in devices or [device.spec for device in one_of_each_kind(all_devices())]:
         for name in labs or [registry.PEAKS, *registry.names()]:
             for scale in scales or (("published",) if name == registry.PEAKS else ("published", "large")):
@@ -75,7 +75,7 @@ def one_of_each_kind(found: list[Device]) -> list[Device]:
     return list({(device.backend, device.kind): device for device in reversed(found)}.values())[::-1]
 
 
-def _measure(experiment: Experiment, *, sweeps: bool, host: bool, limit_s: float, remeasure: bool) -> Summary:
+def _measure(experiment: Experiment, *, sweeps: bool, host: bool, limit_s: float, remeasure: bool) -> Done:
     """Measure what is not fresh, into the recorded part of the store, and print the tables."""
     device, store, policy = experiment.device, experiment.store, replace(experiment.policy, limit_s=limit_s)
     cells = [
@@ -87,7 +87,7 @@ def _measure(experiment: Experiment, *, sweeps: bool, host: bool, limit_s: float
         cells, device, store, policy, remeasure=remeasure, where="recorded", progress=CasePrinter()
     )
     if experiment.lab.name == registry.PEAKS:
-        print(experiment.ceilings().text, end="\n\n")
+        print(experiment.peak_table().text, end="\n\n")
         return summary
     for case in (case for case in experiment.cases if case.name in set(experiment.data.rows["case"])):
         print(experiment.ladder(case.name).text, end="\n\n")

@@ -30,7 +30,7 @@ class RecordedPage(Page):
         """What a page shows of it below its conclusions: tables and figures of all that was measured."""
         data, lab = self.data, self.data.lab
         if lab.name == registry.PEAKS:
-            return [self.bandwidths(), self.ceilings()]
+            return [self.bandwidths(), self.peak_table()]
         blocks: list[Any] = [self.ladder_chart()]
         for case in data.cases:
             timed = set(data.rows[(data.rows["case"] == case.name) & (data.rows["status"] == "ok")]["role"])

@@ -1,4 +1,4 @@
-"""What a backend owes the rest of the book. The backends are opencl.py and cuda.py; devices.py finds a device by name."""
+"""What a backend owes the rest of the book. backends.py lists who keeps it; find.py finds a device by name."""
 
 import re
 from abc import ABC, abstractmethod

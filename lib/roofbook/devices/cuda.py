@@ -11,6 +11,7 @@ import numpy as np
 
 from .. import paths
 from . import contract, occupancy
+from .backends import CUDA
 from .contract import BuildFailed, OutOfMemory, Span, Unsupported
 from .occupancy import CORES, Multiprocessor
 
@@ -206,7 +207,7 @@ def _wait() -> Any:
 class CudaDevice(contract.Device):
     """An NVIDIA device by CuPy."""
 
-    backend = "cuda"
+    backend = CUDA.name
     kind = "gpu"
 
     def __init__(self, index: int) -> None:
@@ -255,7 +256,7 @@ class CudaDevice(contract.Device):
                 if any(option.startswith("-arch=") for option in options):
                     module = _module_for_architecture(text, options)
                 else:
-                    module = cupy.RawModule(code=text, options=("--std=c++17", *options), backend="nvrtc")
+                    module = cupy.RawModule(code=text, options=(*CUDA.flags, *options), backend="nvrtc")
                     module.compile()
         except cupy.cuda.compiler.CompileException as error:
             raise BuildFailed(_first_error(str(error))) from error
@@ -332,7 +333,7 @@ def _module_for_architecture(text: str, options: Sequence[str]) -> Any:
             raise BuildFailed(_first_error(nvrtc.getProgramLog(program))) from error
         return bytes(nvrtc.getCUBIN(program))
 
-    all_options = ("--std=c++17", *options)
+    all_options = (*CUDA.flags, *options)
     key = paths.cache_key(text, *all_options, *map(str, nvrtc.getVersion()))
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(paths.cached("cubin", key, compiled))

@@ -1,16 +1,16 @@
 """Which devices this machine has, and how one is found by the name that a user gives."""
 
 from ..errors import UsageError, one_of
-from . import cuda, opencl
+from .backends import BACKENDS, OPENCL
 from .contract import Device, Unsupported
 
 
 def devices() -> list[Device]:
-    """Every device that is present: GPUs by CUDA, then OpenCL's in the order of their platforms."""
-    return [*cuda.devices(), *opencl.devices()]
+    """Every device that is present, in the order of BACKENDS: GPUs by CUDA, then OpenCL's in the order of their platforms."""
+    return [device for backend in BACKENDS.values() for device in backend.devices()]
 
 
-def open_device(spec: str = "auto", preferred_backend: str = "opencl") -> Device:
+def open_device(spec: str = "auto", preferred_backend: str = OPENCL.name) -> Device:
     """The device named by `spec`.
 
     `auto` is a GPU by `preferred_backend`, else a GPU by another, else the CPU device. `opencl:0` and `cuda:0` count a
@@ -31,8 +31,9 @@ def open_device(spec: str = "auto", preferred_backend: str = "opencl") -> Device
 
 
 def host_cpu() -> Device:
-    """The OpenCL CPU device of this machine, for `sequential` and for comparisons. Raises Unsupported where there is none."""
-    for device in opencl.devices():
-        if device.kind == "cpu":
-            return device
+    """The CPU of this machine as a device, for `sequential` and for comparisons. Raises Unsupported where there is none."""
+    for backend in BACKENDS.values():
+        for device in backend.devices() if "cpu" in backend.features else ():
+            if device.kind == "cpu":
+                return device
     raise Unsupported("no OpenCL device for the CPU: `pip install 'pyopencl[pocl]'` brings one")

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from .backends import CUDA
 from .contract import BuildFailed, Unsupported
 
 
@@ -30,7 +31,7 @@ def compile_cuda(text: str, architecture: int | str, options: tuple[str, ...] = 
         (program,) = ok(nvrtc.nvrtcCreateProgram(text.encode(), b"kernel.cu", 0, [], []))
     except Exception as error:  # the bindings raise their own error where the library itself is not to be found
         raise Unsupported(f"NVRTC cannot be loaded: {error}") from error
-    flags = ["--std=c++17", f"--gpu-architecture=sm_{architecture}", "--ptxas-options=-v", *options]
+    flags = [*CUDA.flags, f"--gpu-architecture=sm_{architecture}", "--ptxas-options=-v", *options]
     compiled = nvrtc.nvrtcCompileProgram(program, len(flags), [flag.encode() for flag in flags])
     (size,) = ok(nvrtc.nvrtcGetProgramLogSize(program))
     log = b" " * size

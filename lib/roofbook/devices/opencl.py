@@ -13,6 +13,7 @@ from typing import Any, cast
 import numpy as np
 
 from . import contract
+from .backends import OPENCL
 from .contract import BuildFailed, OutOfMemory, Span, Unsupported
 from .occupancy import CORES
 
@@ -123,7 +124,7 @@ class Queue(contract.Queue):
 class OpenCLDevice(contract.Device):
     """An OpenCL device. Its context is made when first needed."""
 
-    backend = "opencl"
+    backend = OPENCL.name
 
     def __init__(self, device: Any, index: int) -> None:
         import pyopencl as cl

@@ -15,12 +15,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ..paths import LIBRARY
+from .backends import BACKENDS
 from .host import processors
-
-_LIBRARIES = {
-    "opencl": ("pyopencl", "pocl-binary-distribution", "pocl"),
-    "cuda": ("cupy", "cupy-cuda12x", "cupy-cuda13x", "nvidia-cuda-nvrtc", "nvidia-cuda-nvrtc-cu12"),
-}
 
 # NVML's bits. That a GPU idles between two samples slows nothing, so bit 0x1 is not here.
 _THROTTLE = {
@@ -48,7 +44,8 @@ def environment(device: Identified) -> dict[str, Any]:
     The same on an unchanged machine, also when a library of the other backend comes or goes.
     """
     identity = device.identity()
-    names = ("numpy", *_LIBRARIES.get(identity.get("backend", ""), ()))
+    backend = BACKENDS.get(identity.get("backend", ""))
+    names = ("numpy", *(backend.libraries if backend else ()))
     libraries = {name: version for name in names if (version := _version(name))}
     return {"device": identity, "libraries": libraries, "python": platform.python_version()}
 

@@ -15,8 +15,8 @@ from glob import glob
 from pathlib import Path
 from typing import Any
 
+from ..devices.backends import CUDA, has
 from ..devices.contract import Device
-from ..devices.cuda import devices as cuda_devices
 from ..devices.find import open_device
 from ..errors import Failed, UsageError
 from ..spec.lab import Case, Lab, Variant
@@ -29,7 +29,7 @@ from .placement import Setting, keys, target_of
 from .policy import Policy
 from .progress import Progress, silent
 from .row import row
-from .schedule import Planned, Summary, with_states
+from .schedule import Done, Planned, with_states
 
 PLACES = ("/usr/local/cuda*/bin/ncu", "/opt/nvidia/nsight-compute/*/ncu")
 """Where ncu is looked for beside PATH."""
@@ -53,10 +53,10 @@ def open_cuda(spec: str = "auto") -> Device:
     """The CUDA device of that name, the first for `auto`. UsageError where it is none."""
     if spec != "auto":
         device = open_device(spec)
-        if device.backend != "cuda":
+        if not has(device.backend, "counters"):
             raise UsageError(f"{device.spec} is not a CUDA device; hardware counters need one")
         return device
-    if not (found := cuda_devices()):
+    if not (found := CUDA.devices()):
         raise UsageError("no CUDA device; hardware counters need one, with an NVIDIA driver and CuPy")
     return found[0]
 
@@ -81,7 +81,7 @@ def bring_up_to_date(
     *,
     remeasure: bool = False,
     progress: Progress = silent,
-) -> Summary:
+) -> Done:
     """Count those cells that are not fresh (with `remeasure`: all), one after the other; each row is kept at once.
 
     Errors: UsageError where there is no ncu, or it may not count.
@@ -89,7 +89,7 @@ def bring_up_to_date(
     due = [cell for cell in cells if remeasure or cell.state != "fresh"]
     run, failed = new_run_id(), 0
     if not due:
-        return Summary(run, 0, len(cells), 0)
+        return Done(run, 0, len(cells), 0)
     ncu = find_ncu()
     tool = _version(ncu)
     with tempfile.TemporaryDirectory(prefix="roofbook-") as scratch:
@@ -98,7 +98,7 @@ def bring_up_to_date(
             made = _row(cell, run, (ncu, tool), policy, Path(scratch))
             store.append([made])
             failed += made["status"] == "failed"
-    return Summary(run, len(due), len(cells) - len(due), failed)
+    return Done(run, len(due), len(cells) - len(due), failed)
 
 
 def _row(cell: Planned, run: str, ncu: tuple[str, str], policy: Policy, scratch: Path) -> dict[str, Any]:

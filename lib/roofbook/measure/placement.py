@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ..devices import find, provenance
+from ..devices.backends import HOST
 from ..devices.contract import Device, Unsupported
 from ..spec.lab import Case, Lab, Variant
 from ..store.identity import cell_key, env_key
@@ -34,10 +35,11 @@ def target_of(variant: Variant, device: Device) -> Target | None:
     `host` variants and `sequential` run on the CPU of the machine, wherever the lab runs.
     """
     try:
-        if variant.backends == {"host"}:
-            return Target(find.host_cpu(), "host")
+        if HOST in variant.backends:
+            return Target(find.host_cpu(), HOST)
         if variant.options.get("device") == "host":
-            return Target(find.host_cpu(), "opencl")
+            cpu = find.host_cpu()
+            return Target(cpu, cpu.backend)
     except Unsupported:
         return None
     if device.backend not in variant.backends:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
+from ..devices.backends import has
 from ..devices.contract import Device
 from ..spec.lab import Case, Lab, Variant
 
@@ -33,7 +34,8 @@ def prebuild(lab: Lab, cells: Sequence[Cell], device: Device, seed: int, tell: C
     """
     due = {(case.name, variant.name): case for case, variant in cells if variant.source and case.scale in SCALES}
     workers = min(os.cpu_count() or 1, len(due))
-    if device.backend != "opencl" or device.kind != "cpu" or workers < 2 or len(due) < FEWEST:
+    late = has(device.backend, "compiles-at-launch") and device.kind == "cpu"
+    if not late or workers < 2 or len(due) < FEWEST:
         return 0
     tell(f"compiling {len(due)} kernels")
     (scale,) = {case.scale for case in due.values()}

@@ -45,7 +45,7 @@ class Planned:
 
 
 @dataclass(frozen=True)
-class Summary:
+class Done:
     """What a call of `bring_up_to_date` did."""
 
     run: str
@@ -107,7 +107,7 @@ def bring_up_to_date(
     go_on: bool = True,
     where: Where = "local",
     progress: Progress = silent,
-) -> Summary:
+) -> Done:
     """Measure those cells that are not fresh (with `remeasure`: all), case by case; a case's rows are kept at once.
 
     go_on: with samples of an interrupted case, which then stays in its run; what is a row of that run by this policy, a
@@ -139,7 +139,7 @@ def bring_up_to_date(
     failed = sum(row["status"] == "failed" for row in own)
     runs = {row["run"] for row in rows}
     fresh, earlier = len(cells) - len(due), len(due) - len(own)
-    return Summary(runs.pop() if len(runs) == 1 else run, len(own), fresh, failed, earlier)
+    return Done(runs.pop() if len(runs) == 1 else run, len(own), fresh, failed, earlier)
 
 
 def _finished(store: Store, at: Setting, runs: set[str]) -> dict[str, set[str]]:

@@ -43,7 +43,7 @@ class Interval:
 
 
 @dataclass(frozen=True)
-class Ratio:
+class RatioEstimate:
     """a / b with its confidence interval of at least 95 %; n is the number of pairs, or the smaller sample count.
 
     `same` says that the interval includes 1: no difference may be claimed. With too few samples it is 0 to infinity.
@@ -69,7 +69,7 @@ def median_ci(samples: ArrayLike, level: float = 0.95) -> Interval:
     return Interval(_middle(ordered), float(low), float(high), n, exact=k > 0)
 
 
-def paired_ratio(a: ArrayLike, b: ArrayLike) -> Ratio:
+def paired_ratio(a: ArrayLike, b: ArrayLike) -> RatioEstimate:
     """a / b of samples taken side by side: a[i] and b[i] belong to the same round.
 
     From 6 rounds on, the sign test on the ratio of each round, which asks nothing of the noise's shape. For 3 to 5
@@ -86,7 +86,7 @@ def paired_ratio(a: ArrayLike, b: ArrayLike) -> Ratio:
     # The geometric middle, so that ratio(b, a) is 1 / ratio(a, b) for an even number of rounds as well.
     estimate = math.exp(_middle(np.log(ratios)))
     if n < 3:
-        return Ratio(estimate, 0.0, math.inf, n, True, "too few")
+        return RatioEstimate(estimate, 0.0, math.inf, n, True, "too few")
     if n < 6:
         low, high = _t_interval(ratios)
         return _ratio(estimate, low, high, n, "paired, t on log ratios")
@@ -94,7 +94,7 @@ def paired_ratio(a: ArrayLike, b: ArrayLike) -> Ratio:
     return _ratio(estimate, float(ratios[k - 1]), float(ratios[n - k]), n, "paired, sign test")
 
 
-def unpaired_ratio(a: ArrayLike, b: ArrayLike) -> Ratio:
+def unpaired_ratio(a: ArrayLike, b: ArrayLike) -> RatioEstimate:
     """a / b of samples from different runs, from the intervals of the two medians at 97.5 % each (Bonferroni).
 
     Conservative towards noise within the runs; what differs between runs as a whole (clocks, placement, neighbours)
@@ -105,7 +105,7 @@ def unpaired_ratio(a: ArrayLike, b: ArrayLike) -> Ratio:
     middle_a, middle_b = (_middle(np.sort(np.log(side))) for side in sides)
     estimate = math.exp(middle_a - middle_b)
     if n < 3:
-        return Ratio(estimate, 0.0, math.inf, n, True, "too few")
+        return RatioEstimate(estimate, 0.0, math.inf, n, True, "too few")
     (low_a, high_a), (low_b, high_b) = (_wide_interval(side) for side in sides)
     return _ratio(estimate, low_a / high_b, high_a / low_b, n, "across runs")
 
@@ -141,9 +141,9 @@ def by_round(
     return np.array([rows[0][r] for r in shared], float), np.array([rows[1][r] for r in shared], float)
 
 
-def _ratio(estimate: float, low: float, high: float, n: int, how: How) -> Ratio:
+def _ratio(estimate: float, low: float, high: float, n: int, how: How) -> RatioEstimate:
     low, high = min(low, estimate), max(high, estimate)  # exp(log(x)) may leave the interval by one rounding
-    return Ratio(estimate, low, high, n, low <= 1 <= high, how)
+    return RatioEstimate(estimate, low, high, n, low <= 1 <= high, how)
 
 
 def _checked(samples: ArrayLike, *, positive: bool = False) -> NDArray[np.float64]:

@@ -1,4 +1,4 @@
-"""Achieved bandwidth as bars: what each variant moves in its time, held against the fastest measured stream."""
+"""Achieved bandwidth as bars: what each variant moves in its time, compared with the fastest measured stream."""
 
 from ..analysis import format as show
 from ..analysis.case_data import CaseData
@@ -8,7 +8,7 @@ from .bars import absences, bar, cross, flag, heading, lanes, legend, upright
 from .figure import INK, Figure, finish, style
 from .roofs import DASHES, binary
 
-FAR = 3.0  # times the ceiling or the longest bar: a level of the memory beyond it is named, not drawn
+FAR = 3.0  # times the peak or the longest bar: a level of the memory beyond it is named, not drawn
 
 
 def bandwidth_chart(data: CaseData, title: str = "") -> Figure:

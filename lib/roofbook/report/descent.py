@@ -1,4 +1,4 @@
-"""Ladders at a glance: one as a descent, and of many the first rung beside the fastest."""
+"""Ladders at a glance: one as a descent, and of many the first step beside the fastest."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -24,12 +24,12 @@ def descent(data: CaseData, title: str = "") -> Figure:
     from matplotlib.figure import Figure as Drawing
     from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
-    rungs, best, peer = _ranked(data)
-    times, at = [each.median for each in rungs], range(1, len(rungs) + 1)
+    steps, best, peer = _ranked(data)
+    times, at = [each.median for each in steps], range(1, len(steps) + 1)
     with style():
         drawing = Drawing(figsize=SIZE)
         ax = drawing.add_axes((0.0, 0.0, 1.0, 1.0))
-        ax.set(yscale="log", xlim=(0.4, len(rungs) + 0.6))
+        ax.set(yscale="log", xlim=(0.4, len(steps) + 0.6))
         ax.grid(axis="y")
         ax.step(at, list(accumulate(times, min)), where="post", color=COLOURS["step"], lw=1.6, label="fastest so far")
         ax.plot(at, times, "o", color=COLOURS["step"], ms=5, label="a step")
@@ -44,7 +44,7 @@ def descent(data: CaseData, title: str = "") -> Figure:
         ax.yaxis.set_major_formatter(lambda seconds, _: _tick(seconds))
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         ax.set_xlabel("step of the ladder")
-        ax.set_ylabel(f"time per {rungs[0].row['unit']}")
+        ax.set_ylabel(f"time per {steps[0].row['unit']}")
         ax.legend(loc="lower center", bbox_to_anchor=(0.45, 1.0), ncols=2, columnspacing=1.0, handlelength=1.4)
         return finish(drawing, title or f"The ladder on {data.case}")
 
@@ -76,9 +76,9 @@ NOTES = (
 
 
 def glance(lines: Sequence[Glance], caption: str) -> Table:
-    """Below each lab a line a device: its first rung, the fastest, and how these compare, with each other and the fastest peer.
+    """Below each lab a line a device: its first step, the fastest, and how these compare, with each other and the fastest peer.
 
-    Errors: UsageError where no rung of a line has a verified time on its case.
+    Errors: UsageError where no step of a line has a verified time on its case.
     """
     import pandas as pd
 
@@ -86,9 +86,9 @@ def glance(lines: Sequence[Glance], caption: str) -> Table:
     for line in lines:
         if not records or records[-1]["lab"] != line.lab:
             made.append(Row([Cell(line.lab, span=len(COLUMNS))], "group"))
-        rungs, best, peer = _ranked(line.data)
-        home = home_device(rungs)
-        base = next((each for each in rungs if each.variant == line.data.base), None)
+        steps, best, peer = _ranked(line.data)
+        home = home_device(steps)
+        base = next((each for each in steps if each.variant == line.data.base), None)
         to_base, to_peer = (faster(other, best) for other in (base, peer))
         cells = [
             Cell(line.place), _timed(base, home), _timed(best, home),

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from html import escape, unescape
 from typing import TYPE_CHECKING, Any
 
+from ..devices.backends import BACKENDS
 from ..terminal import terminal_width
 from .layout import fitted
 
@@ -111,7 +112,7 @@ class Table:
 def html_source(text: str, language: str) -> Html:
     """Source as a highlighted block in the classes of the book's theme.
 
-    language: opencl, cuda, c, python, diff or another name that Pygments knows; an unknown one is shown as plain text.
+    language: a backend's name, c, python, diff or another name that Pygments knows; an unknown one is shown as plain text.
     """
     from pygments import highlight
     from pygments.formatters import HtmlFormatter
@@ -120,7 +121,7 @@ def html_source(text: str, language: str) -> Html:
     from pygments.util import ClassNotFound
 
     try:
-        lexer = get_lexer_by_name({"opencl": "c"}.get(language, language), stripnl=False)
+        lexer = get_lexer_by_name(BACKENDS[language].highlight if language in BACKENDS else language, stripnl=False)
     except ClassNotFound:
         lexer = TextLexer(stripnl=False)
     block = highlight(text, lexer, HtmlFormatter(cssclass="highlight", wrapcode=True))

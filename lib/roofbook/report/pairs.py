@@ -1,4 +1,4 @@
-"""What the changes that a page tells of are worth: rungs against each other, all cases side by side."""
+"""What the changes that a page tells of are worth: steps against each other, all cases side by side."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def pairs(rows: "pd.DataFrame", told: "Pairs", *, cases: Sequence[str], caption: str = "") -> Table:
-    """One line a pair: the rung, what it is held against, how many times as fast it is on each case, and what changes.
+    """One line a pair: the step, what it is compared with, how many times as fast it is on each case, and what changes.
 
     rows: store rows of one lab; the newest of a variant counts, and only a verified one. Pairs that no case has both of are
     left out. `Table.frame` has a line for each ratio. Errors: UsageError where there is none, or for a sample that is no time.
@@ -37,5 +37,5 @@ def pairs(rows: "pd.DataFrame", told: "Pairs", *, cases: Sequence[str], caption:
     if not lines:
         raise UsageError("no two steps that the page compares have a time here")
     columns = [Cell("Step"), Cell("Compared with"), *(Cell(case, "num") for case in cases), Cell("What changes")]
-    frame = pd.DataFrame(records, columns=["what", "rung", " vs ", "case", "ratio", "low", "high", "same"])
+    frame = pd.DataFrame(records, columns=["what", "step", " vs ", "case", "ratio", "low", "high", "same"])
     return Table(caption or "Steps compared", columns, lines, frame, [RATIO_NOTE, ROUND_NOTE], "pairs")

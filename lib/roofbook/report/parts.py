@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from ..analysis import format as show
 from ..analysis.case_data import CaseData
 from ..analysis.readings import Reading, home_device
+from ..devices.backends import BACKENDS
 from ..errors import UsageError
 from ..measure import stats
 from .cells import absence, fact_cell, hosts, part_cell, where
@@ -28,14 +29,6 @@ RESOURCES = (
 """Facts of a run, as `Kernel.resources` and `occupancy` name them, and the heads of their columns."""
 
 RESOURCES_NOTE = "Registers, spilled and private memory are per work-item, local memory is per group."
-TELLERS = {
-    "cuda": "CUDA: the compiler reports the memories, the registers and the largest group of a kernel. The number of groups "
-    "how many groups one multiprocessor holds at once, were each its only limit, follows from these and the device's by the "
-    "rule of NVIDIA's cuda_occupancy.h. Occupancy is the driver's own count where the run asked for it, else by that rule; for "
-    "kernels in clusters always by the rule, which knows no clusters and may promise more than fit.",
-    "opencl": "OpenCL: the driver reports local and private memory and the largest group, but not registers; a CPU has no "
-    "occupancy.",
-}
 COUNTED_BY = {"driver": "as the driver counts", "rule": "by the rule of cuda_occupancy.h"}
 
 
@@ -67,7 +60,7 @@ def resources(data: CaseData, caption: str = "") -> Table:
     if not columns:
         raise UsageError(f"no verified variant on {data.case} tells what its kernel takes")
     backends = dict.fromkeys(str(each.row["backend"]) for each in mine)
-    notes = [RESOURCES_NOTE] + [said for backend, said in TELLERS.items() if backend in backends]
+    notes = [RESOURCES_NOTE] + [each.reports for name, each in BACKENDS.items() if name in backends]
     older = [each.variant for each in mine if "occupancy" in each.facts and "occupancy_by" not in each.facts]
     notes += [
         f"By an older rule, which took all registers for one pool: the groups by registers of {', '.join(older)}."

@@ -59,7 +59,7 @@ def peaks(rows: "pd.DataFrame", device: str, changes: Mapping[str, str], *, capt
         notes += [
             "On paper: from the clock, unit count and width that the driver reports; a tooltip shows each calculation."
         ]
-    return Table(caption or f"Measured peaks of {device}", columns, lines, pd.DataFrame(records), notes, "ceilings")
+    return Table(caption or f"Measured peaks of {device}", columns, lines, pd.DataFrame(records), notes, "peaks")
 
 
 def bandwidths(rows: "pd.DataFrame", device: str, actions: Sequence[str] = ("read", "copy", "write")) -> Figure:

@@ -188,7 +188,7 @@ def _ours(
 
 
 def _fact(figure: Mapping[str, Any], reading: Reading, fact: str) -> tuple[Cell, dict[str, Any]]:
-    """Our cell for a published number that is held against a fact of our run."""
+    """Our cell for a published number that is compared with a fact of our run."""
     told = reading.facts.get(fact)
     if isinstance(told, bool) or not isinstance(told, int | float) or not math.isfinite(told):
         return Cell("not measured", "absent", f"{reading.variant} does not report {fact!r}"), {"status": "missing"}

@@ -1,4 +1,4 @@
-"""The roofline figure: what each variant reaches under the measured ceilings of its device, each dtype under its own."""
+"""The roofline figure: what each variant reaches under the measured peaks of its device, each dtype under its own."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -48,7 +48,7 @@ class Frame:
     left: float
     right: float
     bottom: float
-    ceiling: float
+    top: float
     column: float
     lid: float
     corner: float
@@ -58,7 +58,7 @@ class Frame:
     @property
     def scale(self) -> float:
         """Inches a decade upwards."""
-        return self.height / (self.ceiling - self.bottom)
+        return self.height / (self.top - self.bottom)
 
 
 def roofline_chart(data: CaseData, title: str = "") -> Figure:
@@ -108,7 +108,7 @@ def roofline_chart(data: CaseData, title: str = "") -> Figure:
         drawing = Drawing(figsize=(WIDTH, frame.height / UP))
         ax = drawing.add_axes((LEFT, BOTTOM, ACROSS, UP))
         ax.set(xscale="log", yscale="log")
-        ax.set(xlim=(10**frame.left, 10**frame.right), ylim=(10**frame.bottom, 10**frame.ceiling))
+        ax.set(xlim=(10**frame.left, 10**frame.right), ylim=(10**frame.bottom, 10**frame.top))
         _diagonals(ax, frame, slopes, own, max(tops.values()))
         _roofs(ax, frame, tops, labels, own, max(slopes.values()))
         _arrows(ax, names, found, spots)
@@ -185,15 +185,15 @@ def _frame(
     xs = [math.log10(x) for spot in spots.values() for x in (spot.x, spot.counted) if x]
     ys = [math.log10(spot.y) for spot in spots.values()]
     roofs = [math.log10(tops[dtype]) for dtype in labels]
-    ceiling = max(*roofs, *ys) + 0.3
-    bottom = min(min(ys) - 0.45, roofs[0] - 0.6, ceiling - 2.1)  # two powers of ten at least, to read the axis by
-    column = max(max(xs) + 0.28, bottom + 0.8 * (ceiling - bottom) - math.log10(own))
+    top = max(*roofs, *ys) + 0.3
+    bottom = min(min(ys) - 0.45, roofs[0] - 0.6, top - 2.1)  # two powers of ten at least, to read the axis by
+    column = max(max(xs) + 0.28, bottom + 0.8 * (top - bottom) - math.log10(own))
     for ridge in (roof - math.log10(own) for roof in roofs):  # either clear of the names or beyond where they begin
         column = ridge + 0.28 if column - 0.28 < ridge <= column else column
     lid = min(roofs[-1], column + math.log10(own))
-    height = max(3.6, (1.1 * len(spots) + 1.2) * LINE / ((lid - bottom) / (ceiling - bottom) - FOOT))
-    gap = 2.2 * LINE / height * (ceiling - bottom)
-    places = apart(roofs, gap, bottom + gap / 2, ceiling - gap / 2)
+    height = max(3.6, (1.1 * len(spots) + 1.2) * LINE / ((lid - bottom) / (top - bottom) - FOOT))
+    gap = 2.2 * LINE / height * (top - bottom)
+    places = apart(roofs, gap, bottom + gap / 2, top - gap / 2)
     corner = min(places) - gap / 2 - math.log10(steepest) - 0.06
     label = LETTER * max(len(line) for text in labels.values() for line in text.split("\n"))
     name = min(2.5, LETTER * max(len(name) for name in spots))  # a longer one leaves the axes
@@ -201,7 +201,7 @@ def _frame(
     spans = [(right - left, WIDTH * ACROSS - a - b) for left, a in lefts for right, b in rights]
     across = min(room / decades for decades, room in spans if decades > 0)  # inches a decade
     left, right = min(at - room / across for at, room in lefts), max(at + room / across for at, room in rights)
-    return Frame(left, right, bottom, ceiling, column, lid, corner, dict(zip(labels, places, strict=True)), height)
+    return Frame(left, right, bottom, top, column, lid, corner, dict(zip(labels, places, strict=True)), height)
 
 
 def _diagonals(ax: Any, frame: Frame, slopes: Mapping[str, float], own: float, top: float) -> None:
@@ -291,7 +291,7 @@ def _names(ax: Any, frame: Frame, spots: Mapping[str, Spot]) -> None:
     """Names in a column right of the points, each as near to its point as the others let it, tied by a thin line."""
     gap = LINE / frame.scale
     ordered = sorted(spots, key=lambda name: spots[name].y)
-    low = frame.bottom + FOOT * (frame.ceiling - frame.bottom) + 0.6 * gap
+    low = frame.bottom + FOOT * (frame.top - frame.bottom) + 0.6 * gap
     at = apart([math.log10(spots[name].y) for name in ordered], gap, low, frame.lid - 0.6 * gap)
     x = 10**frame.column
     for name, y in zip(ordered, at, strict=True):

@@ -1,4 +1,4 @@
-"""One rung of a ladder for the reader: what changes, what was expected, what it brought on each case, and its diff."""
+"""One step of a ladder for the reader: what changes, what was expected, what it brought on each case, and its diff."""
 
 from collections.abc import Mapping
 from html import escape

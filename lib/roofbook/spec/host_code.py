@@ -18,10 +18,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ..errors import UsageError
 from ..paths import cached_text
 
 INSIDE = ("roofbook.labs.", "roofbook.peers", "roofbook.spec.kernel_run")
-"""Modules whose code drives launches: what a plan uses of these is part of its identity. Of all others the names are."""
+"""Modules whose code drives launches: what a plan uses of these, or of its own package where a lab lies outside of this
+one, is part of its identity. Of all others the names are."""
+PACKAGE = "roofbook"
 TELLING = ("facts", "theory")
 """Methods of a plan that tell of a run after it was timed: no part of what was timed."""
 
@@ -65,10 +68,15 @@ def hash_of_plan(plan: Callable[..., Any]) -> str:
     """Of the class or function that drives a variant's launches, and of all classes, functions and constants that it uses.
 
     Those of INSIDE, wherever they stand; `facts` is left out. What the plan has as `sources`, in another language, counts too.
+    Errors: UsageError where the plan does not stand in a file that can be imported.
     """
     own = inspect.unwrap(plan)
-    reader = _Reader({})
+    reader = _Reader(own.__module__)
     reader.read(own.__module__, own.__qualname__.partition(".")[0])
+    if not reader.found:
+        raise UsageError(
+            f"{own.__module__}.{own.__qualname__}: a plan must stand at the top level of a module in a file"
+        )
     others = [hash_of_text(path.read_text()) for path in getattr(plan, "sources", ()) if path.suffix != ".py"]
     return _of(json.dumps([sorted(reader.found.values()), others]).encode())
 
@@ -77,6 +85,7 @@ def hash_of_plan(plan: Callable[..., Any]) -> str:
 class _Module:
     """A module as text: its definitions by name, and what its imports bind: (module, name of it or None)."""
 
+    name: str
     definitions: Mapping[str, ast.stmt]
     imports: Mapping[str, tuple[str, str | None]]
 
@@ -86,7 +95,7 @@ def _module(name: str) -> _Module | None:
     """None where there is no such module, or none in Python."""
     try:
         spec = importlib.util.find_spec(name)
-    except ModuleNotFoundError:
+    except (ModuleNotFoundError, ValueError):  # as of a notebook's names, which have no file
         return None
     if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
         return None
@@ -97,7 +106,7 @@ def _module(name: str) -> _Module | None:
         for bound in _bound(node):
             definitions[bound] = node
     imports = {bound: to for node in ast.walk(tree) for bound, to in _imported(node, package)}
-    return _Module(definitions, imports)
+    return _Module(name, definitions, imports)
 
 
 def _bound(node: ast.stmt) -> Iterator[str]:
@@ -123,13 +132,14 @@ def _imported(node: ast.AST, package: str) -> Iterator[tuple[str, tuple[str, str
 
 @dataclass
 class _Reader:
-    """Reads definitions and all that they use, each once."""
+    """Reads definitions and all that they use, each once: of INSIDE and of the package of `home`, a module."""
 
+    home: str
     found: dict[tuple[str, str], str] = field(default_factory=dict)
 
     def read(self, module: str, name: str) -> None:
         """A definition of a module, or of the one that it imports it from."""
-        if (module, name) in self.found or not module.startswith(INSIDE) or (known := _module(module)) is None:
+        if (module, name) in self.found or not self._is_inside(module) or (known := _module(module)) is None:
             return
         if name in known.definitions:
             self.found[module, name], uses = _definition(module, name)
@@ -138,6 +148,13 @@ class _Reader:
         elif name in known.imports:
             base, of = known.imports[name]
             self.read(base, of or "")
+
+    def _is_inside(self, module: str) -> bool:
+        return module.startswith(INSIDE) or (_top(module) == _top(self.home) != PACKAGE)
+
+
+def _top(module: str) -> str:
+    return module.partition(".")[0]
 
 
 @cache
@@ -203,7 +220,7 @@ class _Plain(ast.NodeTransformer):
             return None
         base, of = self.module.imports[name]
         full = f"{base}.{of}" if of else base
-        return full if full.startswith("roofbook.") and _module(full) else None
+        return full if _top(full) in (PACKAGE, _top(self.module.name)) and _module(full) else None
 
 
 def _is_idle(node: ast.AST) -> bool:

@@ -10,7 +10,7 @@ from ..devices.occupancy import occupancy, share
 from .lab import Runnable
 
 
-def ceiling(size: int, part: int) -> int:
+def ceil_div(size: int, part: int) -> int:
     """How many parts cover the size."""
     return -(-size // part)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from ..devices import backends
 from ..errors import one_of
 from .host_code import hash_of_plan
 from .source import Source
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from ..devices.contract import Device
 
 SCALES = ("quick", "published", "large", "test")
-BOTH = frozenset({"opencl", "cuda"})
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,8 @@ class Variant:
     plan: Plan
     change: str
     expect: str
-    backends: frozenset[str] = BOTH
+    needs: frozenset[str] = frozenset()
+    """The features without which a backend cannot run it, beside those that its source needs; `host` for a host's program."""
     role: str = "step"
     options: Mapping[str, Any] = field(default_factory=dict)
     differs: tuple[str, ...] = ("source",)
@@ -99,6 +100,16 @@ class Variant:
     """What is multiplied: it says which roof of the device is the variant's own."""
     architectures: range = range(80, 1000)
     """Compute capabilities of NVIDIA GPUs (10 x major + minor) that the code is for."""
+
+    def __post_init__(self) -> None:
+        backends.check(self.needs)
+
+    @property
+    def backends(self) -> frozenset[str]:
+        """The names of the backends that have what it needs; of a program of the host, `host` alone."""
+        if backends.HOST in self.needs:
+            return frozenset({backends.HOST})
+        return backends.with_features(self.needs | (self.source.needs if self.source else frozenset()))
 
     def at(self, axis: str, point: object, source: Source | None = None, **options: Any) -> "Variant":
         """A point of a sweep: this variant with one thing set otherwise, named `name@axis=point`."""
@@ -139,7 +150,7 @@ class Sweep:
     """What the two parts of a point such as `16x4` or `64x112x16/4x8x2` are."""
 
     def at_scale(self, scale: str) -> tuple[Variant, ...]:
-        """The points that are measured: at the scale `test` the first and the last, but all that leave out part of a rung."""
+        """The points that are measured: at the scale `test` the first and the last, but all that leave out part of a step."""
         if scale != "test" or self.axis == "without":
             return self.variants
         return self.variants[:: max(1, len(self.variants) - 1)]
@@ -178,9 +189,9 @@ class Lab(ABC):
     timed: str
     """What a time covers, such as `loop: launches, kernels and reads` or `kernel`."""
     base: str
-    """The variant that every speedup is held against."""
+    """The variant that every speedup is compared with."""
     best: str
-    """The rung that sweeps, leave-one-out and comparisons start from."""
+    """The step that sweeps, leave-one-out and comparisons start from."""
     ladder: tuple[Variant, ...]
     sweeps: tuple[Sweep, ...] = ()
     peers: tuple[Variant, ...] = ()

@@ -19,9 +19,9 @@ from functools import lru_cache
 from pathlib import Path
 
 from .. import paths
+from ..devices import backends
 from .host_code import hash_of_text
 
-DIALECTS = ("opencl", "cuda")
 _DIALECT_FOLDER = paths.LIBRARY / "spec" / "dialect"
 Knob = int | float | str
 
@@ -30,7 +30,7 @@ Knob = int | float | str
 class Source:
     """One kernel file and the values of its knobs.
 
-    `path` is a `.k` file (neutral dialect) or a `.cu` file (CUDA only). Included files are looked up beside it.
+    `path` is a `.k` file (neutral dialect) or a `.cu` file (CUDA C++ alone). Included files are looked up beside it.
     """
 
     path: Path
@@ -65,12 +65,20 @@ class Source:
         return _preprocess(self.path, self.knobs, None)
 
     def render(self, dialect: str) -> str:
-        """Plain OpenCL C or CUDA C++, fit to read, to compile and to paste elsewhere."""
-        if dialect not in DIALECTS:
-            raise ValueError(f"no dialect {dialect!r}; there are {', '.join(DIALECTS)}")
-        if dialect == "opencl" and self.path.suffix == ".cu":
-            raise ValueError(f"{self.path.name} is CUDA only")
+        """The plain language of a backend, such as OpenCL C or CUDA C++, fit to read, to compile and to paste elsewhere.
+
+        dialect: the backend's name. ValueError for no backend, or one that lacks what the file needs.
+        """
+        if dialect not in backends.BACKENDS:
+            raise ValueError(f"no dialect {dialect!r}; there are {', '.join(backends.BACKENDS)}")
+        if dialect not in (found := backends.with_features(self.needs)):
+            raise ValueError(f"{self.path.name} is {' and '.join(map(backends.label, sorted(found)))} only")
         return _preprocess(self.path, self.knobs, dialect)
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """The features without which no backend takes this file."""
+        return frozenset({"cuda-c++"} if self.path.suffix == ".cu" else ())
 
     @property
     def sha256(self) -> str:
@@ -134,12 +142,6 @@ def _family(path: Path) -> dict[Path, str]:
     return texts
 
 
-_LACKS = {
-    "cuda": {r"\bhalf_to_float\(": "half.cuda.h", r"\bnative_rsqrt\(|\bfloat(8|16)\b": "vectors.cuda.h"},
-    "opencl": {r"\batomic_add_float\(": "atomics.opencl.h"},
-}
-"""Words of a kernel that a language lacks -> what defines them there."""
-
 _KNOB_LINES = re.compile(r"^(//\n)?(// (?:Knobs?|Uses) [^\n]*\n)(//  [^\n]*\n|// (?:Knobs?|Uses) [^\n]*\n)*", re.M)
 """The lines that document a file's knobs or what a fragment uses: to the reader of the result they tell nothing."""
 
@@ -159,17 +161,30 @@ def _wrap(line: str, width: int = 116) -> str:
     return "\n".join([*lines, line])
 
 
+Headers = tuple[str, tuple[tuple[str, str], ...]]
+"""Of a language: the text that makes the dialect it, and (word that it lacks, text that defines it)."""
+
+
+def _headers(dialect: str | None) -> Headers:
+    """Those of a backend, as they are now; none where the dialect is to stay."""
+    if dialect is None:
+        return "", ()
+    backend = backends.BACKENDS[dialect]
+    return backend.dialect.read_text(), tuple((word, file.read_text()) for word, file in backend.lacks.items())
+
+
 @lru_cache(maxsize=1024)
 def _expand(
-    path: Path, family: tuple[tuple[str, str], ...], knobs: tuple[tuple[str, Knob], ...], dialect: str | None
+    path: Path, family: tuple[tuple[str, str], ...], knobs: tuple[tuple[str, Knob], ...], headers: Headers
 ) -> str:
     """The text of `path`, expanded, or as it was expanded before: that takes the longest of all that a page needs.
 
-    family: name and text of the file and of all it includes: an edit to any of them is another key of the cache.
+    family: name and text of the file and of all it includes. headers: of the language. An edit to any of these texts is
+    another key of the cache.
     """
-    said = json.dumps([family, knobs, dialect, _expander()])
+    said = json.dumps([family, knobs, headers, _expander()])
     return paths.cached_text(
-        "expanded", hashlib.sha256(said.encode()).hexdigest(), lambda: _expanded(path, knobs, dialect)
+        "expanded", hashlib.sha256(said.encode()).hexdigest(), lambda: _expanded(path, knobs, headers)
     )
 
 
@@ -182,7 +197,7 @@ def _expander() -> list[str]:
     return [*(file.read_text() for file in files if file.is_file()), metadata.version("pcpp")]
 
 
-def _expanded(path: Path, knobs: tuple[tuple[str, Knob], ...], dialect: str | None) -> str:
+def _expanded(path: Path, knobs: tuple[tuple[str, Knob], ...], headers: Headers) -> str:
     import pcpp  # takes a while
 
     problems: list[str] = []
@@ -210,7 +225,7 @@ def _expanded(path: Path, knobs: tuple[tuple[str, Knob], ...], dialect: str | No
         expander.add_path(str(folder))
     for name, value in knobs:
         expander.define(f"{name} {value}")
-    prelude = (_DIALECT_FOLDER / f"{dialect}.h").read_text() if dialect else ""
+    prelude, lacks = headers
     marker = "// <kernel>"
     expander.parse(f"{prelude}\n{marker}\n{path.read_text()}", str(path))
     out = io.StringIO()
@@ -223,9 +238,9 @@ def _expanded(path: Path, knobs: tuple[tuple[str, Knob], ...], dialect: str | No
     text = re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
     text = "\n".join(_wrap(line) for line in text.split("\n"))
     _need_all(path, unknown, text)
-    for word, file in _LACKS.get(dialect or "", {}).items():
+    for word, header in lacks:
         if re.search(word, text):
-            text = (_DIALECT_FOLDER / file).read_text() + text
+            text = header + text
     return text
 
 
@@ -245,4 +260,5 @@ def _need_all(path: Path, unknown: list[str], expanded: str) -> None:
 
 
 def _preprocess(path: Path, knobs: tuple[tuple[str, Knob], ...], dialect: str | None) -> str:
-    return _expand(path, tuple((file.name, text) for file, text in _family(path).items()), knobs, dialect)
+    family = tuple((file.name, text) for file, text in _family(path).items())
+    return _expand(path, family, knobs, _headers(dialect))

@@ -92,14 +92,14 @@ def test_no_figure_is_typed_into_the_prose(path: Path) -> None:
         text = text.replace(allowed, "")
     assert not re.findall(r"^.*\d.*$", text, re.M)
     for name in re.findall(r"`([a-z]+(?:-[a-z0-9]+)+)`", text):
-        registry.get(path.stem).variant(name)  # a rung that the prose names is there
+        registry.get(path.stem).variant(name)  # a step that the prose names is there
 
 
 @pytest.mark.parametrize(
     "path", [path for path in NOTEBOOKS if path.stem in registry.names()], ids=lambda path: path.stem
 )
 def test_the_prose_and_the_steps_leave_out_no_rung(path: Path) -> None:
-    """Each rung of the ladder is told once, after the parent that it is compared with."""
+    """Each step of the ladder is told once, after the parent that it is compared with."""
     told: list[str] = []
     for cell in cells(path):
         for node in ast.walk(ast.parse(cell.source)):
@@ -149,7 +149,7 @@ def test_executed_again_it_measures_nothing_and_says_so(executed_lbm: Path) -> N
 
 
 def test_plain_papermill_leaves_no_trace_of_the_progress(unmeasured: Callable[[], Path], tmp_path: Path) -> None:
-    """There the line is an output of the cell that measures. One rung alone: most of the page has nothing to show."""
+    """There the line is an output of the cell that measures. One step alone: most of the page has nothing to show."""
     out = tmp_path / "out.ipynb"
     parameters = "{scale: test, budget_s: 0.3, variants: [fused]}"
     command = [

@@ -1,4 +1,4 @@
-"""The CNN ladder: which knob each rung turns, sweeps, published figures, cases. What all labs share: test_ladders.py."""
+"""The CNN ladder: which knob each step turns, sweeps, published figures, cases. What all labs share: test_ladders.py."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ def test_each_rung_moves_what_its_data_flow_needs() -> None:
     }  # fmt: skip
 
 
-def test_these_rungs_move_less_than_the_problem_needs() -> None:
+def test_these_steps_move_less_than_the_problem_needs() -> None:
     assert sizes_of.moving_less(LAB) == {
         "tensor-columns",
         "tensor-persistent",

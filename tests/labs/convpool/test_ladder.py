@@ -1,4 +1,4 @@
-"""The convpool ladder: which knob each rung turns, sweeps, series, published figures. What all labs share: test_ladders.py."""
+"""The convpool ladder: which knob each step turns, sweeps, series, published figures. What all labs share: test_ladders.py."""
 
 from __future__ import annotations
 
@@ -66,19 +66,19 @@ KNOBS = {
     "chunk": ("strips", "CHUNK"),
     "parts": ("both-sparse", "PARTS"),
 }
-"""Of each sweep, the rung that it starts from and the knob that its points are the values of."""
+"""Of each sweep, the step that it starts from and the knob that its points are the values of."""
 
 
 def test_a_point_is_the_value_of_one_knob_and_the_rung_is_among_them() -> None:
     assert [sweep.axis for sweep in LAB.sweeps] == list(KNOBS)
     for sweep in LAB.sweeps:
         name, knob = KNOBS[sweep.axis]
-        rung = LAB.variant(name)
-        assert rung.source and {variant.parent for variant in sweep.variants} == {name}
+        step = LAB.variant(name)
+        assert step.source and {variant.parent for variant in sweep.variants} == {name}
         for variant in sweep.variants:
-            assert variant.source == rung.source.with_knobs(**{knob: int(cast(str, variant.point))})
+            assert variant.source == step.source.with_knobs(**{knob: int(cast(str, variant.point))})
         values = [int(cast(str, variant.point)) for variant in sweep.variants]
-        assert values == sorted(values) and rung.source.settings[knob] in values
+        assert values == sorted(values) and step.source.settings[knob] in values
     assert [variant.point for variant in LAB.sweeps[0].variants] == ["16", "32", "64", "128", "256"], "the report's"
 
 
@@ -272,7 +272,7 @@ def test_each_rung_moves_what_its_data_flow_needs() -> None:
     })  # fmt: skip
 
 
-def test_these_rungs_move_less_than_the_problem_needs() -> None:
+def test_these_steps_move_less_than_the_problem_needs() -> None:
     assert sizes_of.moving_less(LAB) == {"tensor-prepared", "tensor-split-k", "tensor-window"}
 
 

@@ -1,4 +1,4 @@
-"""Every rung, sweep point and peer of the sparse convolution equals the reference, on each device that is there.
+"""Every step, sweep point and peer of the sparse convolution equals the reference, on each device that is there.
 
 Layers are small and odd: one channel, one filter, an odd last row and column, sizes that divide no tile, chunk or turn.
 """
@@ -72,8 +72,8 @@ def judged(device: Device, variant: Variant, name: str) -> bool:
     verdicts = []
     for _ in range(2):
         run.run()
-        error, bound, _ = LAB.check(LAB.case(name, "test"), variant, run.outputs(), problem(name)[1])
-        verdicts.append(error <= bound)
+        error, tolerance, _ = LAB.check(LAB.case(name, "test"), variant, run.outputs(), problem(name)[1])
+        verdicts.append(error <= tolerance)
     run.close()
     assert len(set(verdicts)) == 1, "a second run gives the same"
     return verdicts[0]
@@ -180,7 +180,8 @@ def test_a_kernel_that_errs_is_refused(
     mutants.copied(variant, HERE, tmp_path)
     mutants.change(tmp_path, file, words, instead, once=False)
     broken = mutants.of_folder(variant, tmp_path)
-    assert not judged(device, broken, "4x5x10x10-k3-w0-x0"), what
+    with mutants.unoptimised():
+        assert not judged(device, broken, "4x5x10x10-k3-w0-x0"), what
 
 
 def test_every_kernel_file_has_a_mistake() -> None:
@@ -205,8 +206,8 @@ def test_nan_and_other_garbage_count_as_wrong() -> None:
     right = problem(case.name)[1]
     for variant in (LAB.ladder[0], LAB.variant("torch-bf16")):
         for garbage in (np.full_like(right["out"], plans.SENTINEL), right["out"].astype(float) * np.nan):
-            error, bound, _ = LAB.check(case, variant, {"out": garbage}, right)
-            assert error == garbage.size and not error <= bound
+            error, tolerance, _ = LAB.check(case, variant, {"out": garbage}, right)
+            assert error == garbage.size and not error <= tolerance
 
 
 # -- what a run tells --------------------------------------------------------------------------------------------------
@@ -276,8 +277,8 @@ def test_a_new_process_opens_the_device_and_leaves_nothing_unset(device: Device)
     seconds = run.run()
     assert seconds == sum(run.parts.values()) and set(run.parts) == {"context", "first kernel"} <= set(LAB.parts)
     assert all(0 < each < 60 for each in run.parts.values())
-    error, bound, _ = LAB.check(case, variant, run.outputs(), {})
-    assert error == bound == 0
+    error, tolerance, _ = LAB.check(case, variant, run.outputs(), {})
+    assert error == tolerance == 0
     run.close()
 
 

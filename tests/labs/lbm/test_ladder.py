@@ -1,4 +1,4 @@
-"""The LBM ladder: which knob each rung turns, sweeps, published figures, cases. What all labs share: test_ladders.py."""
+"""The LBM ladder: which knob each step turns, sweeps, published figures, cases. What all labs share: test_ladders.py."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_a_start_is_noisy_and_seeded() -> None:
     assert (one / means[:, None, None] - 1).std() > 0.05
 
 
-def test_these_rungs_move_less_than_the_problem_needs() -> None:
+def test_these_steps_move_less_than_the_problem_needs() -> None:
     assert sizes_of.moving_less(LAB) == {"fast-math", "half-storage", "half-storage-graph", "persistent", "tagged-halo"}
 
 

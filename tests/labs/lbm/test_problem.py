@@ -30,7 +30,7 @@ from roofbook.labs.lbm.problem import (
 
 
 def reference_plain(params: Params, obstacles: Mask, steps: int, f: Array) -> tuple[Array, list[float]]:
-    """The algorithm word for word, one cell after another: what the vectorised reference is held against."""
+    """The algorithm word for word, one cell after another: what the vectorised reference is compared with."""
     nx, ny = params.nx, params.ny
     cells = [[[float(f[i, y, x]) for i in range(9)] for x in range(nx)] for y in range(ny)]
     w1, w2 = params.density * params.accel / 9, params.density * params.accel / 36

@@ -118,7 +118,7 @@ LADDER = [pytest.param(variant, id=variant.name) for variant in simulating() if 
 
 
 def why_not(variant: Variant, size: str) -> str | None:
-    """The reason that a variant must have to be excused from a grid; the lab's own words are held against it."""
+    """The reason that a variant must have to be excused from a grid; the lab's own words are compared with it."""
     nx, ny = map(int, size.split("x"))
     if variant.name == "bit-neighbours" and (nx.bit_count(), ny.bit_count()) != (1, 1):
         return "not on this case: a side is not a power of two"

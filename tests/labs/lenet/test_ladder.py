@@ -1,4 +1,4 @@
-"""The LeNet ladder: which numbers of the report a rung has, sweeps, published figures. What all labs share: test_ladders.py."""
+"""The LeNet ladder: which numbers of the report a step has, sweeps, published figures. What all labs share: test_ladders.py."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def changed_knobs(variant: Variant) -> set[str]:
     return {name for name, value in knobs(variant).items() if parent.get(name) != value}
 
 
-# -- rungs -------------------------------------------------------------------------------------------------------------
+# -- steps -------------------------------------------------------------------------------------------------------------
 
 NUMBERS = {
     "0": lambda variant: issubclass(cast(type, variant.plan), streams.Streams),
@@ -291,5 +291,5 @@ def test_peers_are_others_with_precisions_of_their_own() -> None:
     }
 
 
-def test_these_rungs_move_less_than_the_problem_needs() -> None:
+def test_these_steps_move_less_than_the_problem_needs() -> None:
     assert sizes_of.moving_less(LAB) == set()

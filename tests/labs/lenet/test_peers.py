@@ -169,6 +169,6 @@ def test_the_host_runs_the_labs_own(given: dict[str, Any], right: dict[str, Boun
     peer = variant.plan(host_cpu(), variant, CASE, given)
     peer.reset()
     peer.run()
-    error, bound, _ = LAB.check(CASE, variant, peer.outputs(), right)
-    assert error <= bound
+    error, tolerance, _ = LAB.check(CASE, variant, peer.outputs(), right)
+    assert error <= tolerance
     peer.close()

@@ -290,8 +290,8 @@ def test_real_images_are_as_telling(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def checked(out: Maps, right: Mapping[str, Bounded]) -> float:
-    error, bound, _ = LAB.check(LAB.case("batch-30"), LAB.ladder[0], out, right)
-    assert bound == 1
+    error, tolerance, _ = LAB.check(LAB.case("batch-30"), LAB.ladder[0], out, right)
+    assert tolerance == 1
     return error
 
 

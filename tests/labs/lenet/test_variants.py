@@ -1,10 +1,11 @@
-"""Every rung and sweep point of the LeNet lab against the float64 reference, on every device that is present."""
+"""Every step and sweep point of the LeNet lab against the float64 reference, on every device that is present."""
 
 from __future__ import annotations
 
 import math
 import time
 from collections.abc import Mapping
+from contextlib import nullcontext
 from functools import cache
 from itertools import pairwise, product
 from pathlib import Path
@@ -25,7 +26,7 @@ from ... import mutants
 
 BATCHES = (1, 3, 40)
 """In the last not every image is sampled."""
-RUNGS = [pytest.param(each, id=each.name) for each in LAB.ladder]
+STEPS = [pytest.param(each, id=each.name) for each in LAB.ladder]
 POOLED = ("fused-pool", "halves", "tensor", "whole", "whole-tensor", "graph")
 WHOLE = ("whole", "whole-tensor", "graph")
 STREAMS = ("streams", "streams-tiled", "streams-joint", "pinned")
@@ -81,8 +82,8 @@ def run(device: Device, variant: Variant, batch: int) -> dict[str, NDArray[Any]]
 
 
 def accepted(variant: Variant, batch: int, out: Mapping[str, NDArray[Any]]) -> bool:
-    error, bound, _ = LAB.check(case_of(batch), variant, out, problem(batch)[1])
-    return error <= bound
+    error, tolerance, _ = LAB.check(case_of(batch), variant, out, problem(batch)[1])
+    return error <= tolerance
 
 
 # -- against the reference ---------------------------------------------------------------------------------------------
@@ -114,7 +115,7 @@ def test_mini_batches_that_do_not_divide_the_batch(device: Device, minibatch: in
     assert accepted(swept, 5, run(device, swept, 5))
 
 
-@pytest.mark.parametrize("variant", RUNGS)
+@pytest.mark.parametrize("variant", STEPS)
 def test_a_part_of_a_batch_is_computed_and_nothing_else(device: Device, variant: Variant) -> None:
     """What streams rely on: any run of images, by its first and its number."""
     given, right = problem(5)[0], problem(5)[1]
@@ -213,7 +214,7 @@ def test_a_timeline_tells_what_each_queue_did_in_its_order(device: Device, name:
 # -- times and facts ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("variant", RUNGS)
+@pytest.mark.parametrize("variant", STEPS)
 def test_a_run_tells_its_parts(device: Device, variant: Variant) -> None:
     runnable = make(device, variant, 3)
     runnable.reset()
@@ -400,7 +401,8 @@ def test_a_kernel_that_forgets_something_is_refused(
         monkeypatch.setattr(module, "HERE", tmp_path)
     assert accepted(variant, batch, run(device, copied, batch)), "the copy is right until it is changed"
     mutants.change(tmp_path, file, words, instead)
-    assert not accepted(variant, batch, run(device, copied, batch))
+    with mutants.unoptimised() if batch == 3 else nullcontext():  # of forty images the run outlasts the compiler
+        assert not accepted(variant, batch, run(device, copied, batch))
 
 
 def test_what_another_run_left_in_memory_does_not_pass(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:

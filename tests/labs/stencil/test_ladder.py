@@ -184,7 +184,7 @@ def test_every_published_figure_has_ours_beside_it() -> None:
     assert len(ours) == len(figures) == 6
 
 
-def test_these_rungs_move_less_than_the_problem_needs() -> None:
+def test_these_steps_move_less_than_the_problem_needs() -> None:
     assert sizes_of.moving_less(LAB) == set()
 
 

@@ -15,7 +15,6 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Gpu:
     """A CUDA device, the machine's first."""
     made = Gpu()
     monkeypatch.setattr("roofbook.devices.cuda.devices", lambda: [made])
-    monkeypatch.setattr("roofbook.measure.ncu.cuda_devices", lambda: [made])
     return made
 
 

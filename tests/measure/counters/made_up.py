@@ -65,7 +65,7 @@ class Made(Runnable):
 
 
 def variant(name: str, **options: Any) -> Variant:
-    return Variant(name, None, None, Made, "", "", frozenset({"cuda"}), options=options)
+    return Variant(name, None, None, Made, "", "", frozenset({"cuda-c++"}), options=options)
 
 
 class MadeUp(Lab):

@@ -84,7 +84,6 @@ def test_a_mistake_is_one_line(
     monkeypatch: pytest.MonkeyPatch, roofbook: Cli, results: Path, arguments: list[str], words: str
 ) -> None:
     monkeypatch.setattr("roofbook.devices.cuda.devices", list)
-    monkeypatch.setattr("roofbook.measure.ncu.cuda_devices", list)
     code, out, err = roofbook(*arguments)
     assert (code, out) == (2, "") and words in err and err.startswith("error: ") and err.count("\n") == 1
     assert not results.exists()

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...devices import hopper
+from ...devices.backends import OPENCL
 from ...devices.contract import Device
 from ...devices.find import open_device
 from ...errors import UsageError
@@ -23,6 +24,8 @@ from . import peers, plans, tensor
 from .problem import Layer, course_wrong, error_over_bound, inputs, reference
 
 HERE = Path(__file__).parent
+WGMMA = frozenset({"wgmma"})
+CLUSTERS = WGMMA | {"clusters"}
 LAYER = {"CHANNELS": 256, "FILTERS": 256, "HEIGHT": 224, "WIDTH": 224, "TAPS": 5}
 """The published layer: what a kernel's text shows; a plan sets the case's own."""
 SUB = dict(zip(("SUB_I", "SUB_H", "SUB_W"), plans.PUBLISHED_SUB, strict=True))
@@ -46,7 +49,7 @@ LADDER = (
         "sequential", None, Source.of(HERE / "sequential.k", **LAYER), plans.Sequential,
         "One work-item computes the whole layer, one stage after another.",
         "The baseline: one core, one multiply-add at a time.",
-        frozenset({"opencl"}), options={"device": "host"}, published="sequential",
+        frozenset({"cpu"}), options={"device": "host"}, published="sequential",
     ),
     Variant(
         "tiled", "sequential", TILED, plans.Tiled,
@@ -90,7 +93,7 @@ LADDER = (
         "constant", "fissioned", SEPARATE.with_knobs(SPACE="READ_ONLY"), plans.Tiled,
         "Input and weights are declared in constant memory.",
         "Constant memory holds 64 KiB on a GPU, and they take millions of bytes: refused, or the same loads as before.",
-        frozenset({"opencl"}),
+        frozenset({"constant-pointers"}),
     ),
     Variant(
         "local-tile", "fissioned", Source.of(HERE / "local_tile.k", **SUB, **LAYER, **GROUP), plans.LocalTile,
@@ -113,131 +116,131 @@ LADDER = (
         "vectors", "fissioned", Source.of(HERE / "vectors.k", **LAYER), plans.Vectors,
         "Explicit vectors of sixteen columns: 4 filters by 2 rows by 32 columns per work-item.",
         "For a CPU whose compiler does not vectorise the loops: outputs fill its vector registers.",
-        frozenset({"opencl"}), differs=("source", "plan"),
+        frozenset({"vector-types"}), differs=("source", "plan"),
     ),
     Variant(
         "tensor-fp16", "double-buffered", TENSOR, tensor.Tensor,
         "Tensor cores: operands rounded to fp16, sums in fp32; TMA fetches shifted boxes of the input.",
         "Fifteen times the arithmetic rate of plain multiply-adds, and an error a thousand times larger.",
-        frozenset({"cuda"}), options={"operand_roundoff": 2.0**-11}, differs=("source", "plan", "options"),
+        WGMMA, options={"operand_roundoff": 2.0**-11}, differs=("source", "plan", "options"),
         dtype="float16", architectures=hopper.ARCHITECTURES, shows={"tensor": "wgmma.mma_async"},
     ),
     Variant(
         "tensor-cluster", "tensor-fp16", TENSOR.with_knobs(BLOCKS=2), tensor.Tensor,
         "Two blocks form a cluster: each loads half of the pixels for both.",
         "A third less to read from the cache, which feeds the tensor cores.",
-        frozenset({"cuda"}), options={"operand_roundoff": 2.0**-11}, dtype="float16", architectures=hopper.ARCHITECTURES,
+        CLUSTERS, options={"operand_roundoff": 2.0**-11}, dtype="float16", architectures=hopper.ARCHITECTURES,
         shows={"tensor": "multicast::cluster"},
     ),
     Variant(
         "tensor-cluster-4", "tensor-cluster", TENSOR.with_knobs(BLOCKS=4), tensor.Tensor,
         "Clusters of two by two: blocks of the same filters share their weights too.",
         "A quarter less again from the cache. But clusters of four do not fill the chip, and their blocks wait for each other.",
-        frozenset({"cuda"}), options={"operand_roundoff": 2.0**-11}, dtype="float16", architectures=hopper.ARCHITECTURES,
+        CLUSTERS, options={"operand_roundoff": 2.0**-11}, dtype="float16", architectures=hopper.ARCHITECTURES,
     ),
     Variant(
         "tensor-bf16", "tensor-cluster", TENSOR.with_knobs(BLOCKS=2, ELEMENT="bf16"), tensor.Tensor,
         "bf16 instead of fp16.",
         "The same time; eight times the error, and the range of fp32.",
-        frozenset({"cuda"}), options={"operand_roundoff": 2.0**-8}, differs=("source", "options"),
+        CLUSTERS, options={"operand_roundoff": 2.0**-8}, differs=("source", "options"),
         dtype="bfloat16", architectures=hopper.ARCHITECTURES, shows={"tensor": r"\.bf16\.bf16"},
     ),
     Variant(
         "tensor-prepared", "tensor-cluster", TENSOR.with_knobs(BLOCKS=2), tensor.Tensor,
         "Input and weights are converted beforehand, as a library's user would keep them.",
         "Shows the cost of the conversion: one pass over the input.",
-        frozenset({"cuda"}), options={"operand_roundoff": 2.0**-11, "prepared": True}, differs=("options",),
+        CLUSTERS, options={"operand_roundoff": 2.0**-11, "prepared": True}, differs=("options",),
         dtype="float16", architectures=hopper.ARCHITECTURES,
     ),
     Variant(
         "tensor-columns", "tensor-prepared", TENSOR_COLUMNS, tensor.Columns,
         "A box of pixels serves a column of taps, each one row further down; a cluster shares weights instead of pixels.",
         "A little more than half as much to read from the cache.",
-        frozenset({"cuda"}), options={"operand_roundoff": 2.0**-11, "prepared": True}, differs=("source", "plan"),
+        CLUSTERS, options={"operand_roundoff": 2.0**-11, "prepared": True}, differs=("source", "plan"),
         dtype="float16", architectures=hopper.ARCHITECTURES, shows={"tensor": "%nctaid"},
     ),
     Variant(
         "tensor-persistent", "tensor-columns", TENSOR_COLUMNS, tensor.Columns,
         "As many clusters as the chip holds; each computes three tiles, one after another.",
         "Loads for the next tile begin while the last one is written.",
-        frozenset({"cuda"}), options={"operand_roundoff": 2.0**-11, "prepared": True, "persistent": True},
+        CLUSTERS, options={"operand_roundoff": 2.0**-11, "prepared": True, "persistent": True},
         differs=("options",), dtype="float16", architectures=hopper.ARCHITECTURES,
     ),
     Variant(
         "tensor-wide-stores", "tensor-persistent", TENSOR_COLUMNS.with_knobs(STORES="FOUR"), tensor.Columns,
         "Neighbouring threads exchange results in registers, so that each writes four outputs at once.",
         "A quarter of the stores, for which the tensor cores wait.",
-        frozenset({"cuda"}), options={"operand_roundoff": 2.0**-11, "prepared": True, "persistent": True},
+        CLUSTERS, options={"operand_roundoff": 2.0**-11, "prepared": True, "persistent": True},
         dtype="float16", architectures=hopper.ARCHITECTURES, shows={"tensor": "shfl"},
     ),
     Variant(
         "tensor-window", "tensor-wide-stores", TENSOR_WINDOW, tensor.Window,
         "A box of pixels serves all taps of its channels; pixels and sums are stored column by column.",
         "Two fifths less to read from the cache.",
-        frozenset({"cuda"}), options={"operand_roundoff": 2.0**-11, "prepared": True, "persistent": True},
+        CLUSTERS, options={"operand_roundoff": 2.0**-11, "prepared": True, "persistent": True},
         differs=("source", "plan"), dtype="float16", architectures=hopper.ARCHITECTURES,
     ),
     Variant(
         "tensor-relaxed", "tensor-window", TENSOR_WINDOW.with_knobs(BARRIERS="RELAXED"), tensor.Window,
         "Barriers use relaxed ordering: threads neither write nor read the data that goes through shared memory.",
         "Saves a fence of the whole chip per iteration, while the tensor cores idle: at most a tenth of the loop's time.",
-        frozenset({"cuda"}), options={"operand_roundoff": 2.0**-11, "prepared": True, "persistent": True},
+        CLUSTERS, options={"operand_roundoff": 2.0**-11, "prepared": True, "persistent": True},
         dtype="float16", architectures=hopper.ARCHITECTURES, shows={"tensor": r"mbarrier\.arrive\.relaxed"},
     ),
     Variant(
         "tensor-split", "tensor-cluster", TENSOR.with_knobs(BLOCKS=2, PRODUCTS=3), tensor.Tensor,
         "Each operand is split into two fp16 parts; three products, the small ones first.",
         "Three times the work of fp16 for the error of fp32: still several times as fast as fp32 multiply-adds.",
-        frozenset({"cuda"}), options={}, differs=("source", "options"), dtype="float16", architectures=hopper.ARCHITECTURES,
+        CLUSTERS, options={}, differs=("source", "options"), dtype="float16", architectures=hopper.ARCHITECTURES,
     ),
 )  # fmt: skip
 
 PEERS = (
     Variant(
         "torch-cpu", None, None, peers.TorchConvolution, "PyTorch on the CPU, fp32, channels last.", "oneDNN, at its best.",
-        backends=frozenset({"host"}), role="peer", options={"precision": "fp32", "channels_last": True},
+        needs=frozenset({"host"}), role="peer", options={"precision": "fp32", "channels_last": True},
     ),
     Variant(
         "openmp", None, None, peers.OpenMP, "A page of C + OpenMP: 4 filters by 2 rows by 2 vectors in registers, all cores.",
-        "What a CPU can do without a library.", backends=frozenset({"host"}), role="peer",
+        "What a CPU can do without a library.", needs=frozenset({"host"}), role="peer",
     ),
     Variant(
         "torch-fp32", None, None, peers.TorchConvolution, "PyTorch and cuDNN, fp32, TF32 off.", "What a user of fp32 gets.",
-        backends=frozenset({"cuda"}), role="peer", options={"precision": "fp32"},
+        needs=frozenset({"pytorch"}), role="peer", options={"precision": "fp32"},
     ),
     Variant(
         "torch-tf32", None, None, peers.TorchConvolution,
         "PyTorch and cuDNN, TF32, channels last.", "Its default, at its best.",
-        backends=frozenset({"cuda"}), role="peer", dtype="tfloat32",
+        needs=frozenset({"pytorch"}), role="peer", dtype="tfloat32",
         options={"precision": "tf32", "channels_last": True, "operand_roundoff": 2.0**-11},
     ),
     Variant(
         "torch-fp16", None, None, peers.TorchConvolution,
         "PyTorch and cuDNN, fp16, channels last.", "Half precision, at its best.",
-        backends=frozenset({"cuda"}), role="peer", dtype="float16",
+        needs=frozenset({"pytorch"}), role="peer", dtype="float16",
         options={"precision": "fp16", "channels_last": True, "operand_roundoff": 2.0**-11},
     ),
     Variant(
         "torch-bf16", None, None, peers.TorchConvolution,
         "PyTorch and cuDNN, bf16, channels last.", "The same bytes, fewer digits.",
-        backends=frozenset({"cuda"}), role="peer", dtype="bfloat16",
+        needs=frozenset({"pytorch"}), role="peer", dtype="bfloat16",
         options={"precision": "bf16", "channels_last": True, "operand_roundoff": 2.0**-8},
     ),
     Variant(
         "torch-compiled", None, None, peers.TorchConvolution, "PyTorch and cuDNN, fp16, channels last, by torch.compile.",
         "Bias, ReLU and pool become one kernel; the convolution stays the library's.",
-        backends=frozenset({"cuda"}), role="peer", dtype="float16",
+        needs=frozenset({"pytorch"}), role="peer", dtype="float16",
         options={"precision": "fp16", "channels_last": True, "operand_roundoff": 2.0**-11, "compile": True},
     ),
     Variant(
         "cublas", None, None, peers.Product, "The input unfolded to a matrix, 25 times as large, and cuBLAS; fp32, TF32 off.",
         "The product runs near the peak, but the matrix is written and read first.",
-        backends=frozenset({"cuda"}), role="peer", options={"precision": "fp32"},
+        needs=frozenset({"pytorch"}), role="peer", options={"precision": "fp32"},
     ),
     Variant(
         "cublas-prepared", None, None, peers.Product, "The same, with the matrix ready in memory: unfolding is not timed.",
         "Only the product with bias, ReLU and pool: its gain over `cublas` is the cost of unfolding.",
-        backends=frozenset({"cuda"}), role="peer", options={"precision": "fp32", "prepared": True},
+        needs=frozenset({"pytorch"}), role="peer", options={"precision": "fp32", "prepared": True},
     ),
 )  # fmt: skip
 
@@ -262,7 +265,7 @@ class ConvolutionLayer(Lab):
 
     name = "cnn"
     title = "Convolution layer"
-    preferred_backend = "opencl"
+    preferred_backend = OPENCL.name
     unit = "layer"
     timed = "kernels"
     base = "sequential"
@@ -366,7 +369,7 @@ def _sizes(sub: tuple[int, ...]) -> str:
 
 
 def _without(best: Variant) -> tuple[Variant, ...]:
-    """The best rung with each of its optimisations undone."""
+    """The best step with each of its optimisations undone."""
     assert best.source is not None
     undone = {
         "global number": {"START": "GROUP_NUMBER"},
@@ -401,7 +404,7 @@ def forward(
 
 
 def _quickest(device: Device, case: Case) -> Variant:
-    """The rung for a user who names none."""
+    """The step for a user who names none."""
     names = ("vectors", "implicit-gemm") if device.kind == "cpu" else ("implicit-gemm",)
     candidates = [LAB.variant(name) for name in (*names, "sequential")]
     return next(variant for variant in candidates if not LAB.skip_reason(variant, case))

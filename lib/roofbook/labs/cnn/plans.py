@@ -9,7 +9,7 @@ import numpy as np
 
 from ...devices.contract import Device
 from ...devices.find import host_cpu
-from ...spec.kernel_run import KernelRun, ceiling, fit
+from ...spec.kernel_run import KernelRun, ceil_div, fit
 from ...spec.lab import Case, Variant
 from ...spec.source import Source
 from .problem import Layer
@@ -137,8 +137,8 @@ class Packed(Convolution):
         one = self.layer
         packer = Source.of(HERE / "pack.k", CHANNELS=one.channels, FILTERS=one.filters, TAPS=one.kernel, TILE=self.tile)
         self.pack = device.build(packer.render(device.backend)).kernel("pack")
-        values = one.terms * self.tile * ceiling(one.filters, self.tile)
-        self.packing, self.packed = (256 * ceiling(values, 256),), device.empty(4 * values)
+        values = one.terms * self.tile * ceil_div(one.filters, self.tile)
+        self.packing, self.packed = (256 * ceil_div(values, 256),), device.empty(4 * values)
         self.buffers.append(self.packed)
 
     def submit(self) -> None:
@@ -155,7 +155,7 @@ class Gemm(Packed):
 
     def lay_out(self) -> tuple[int, ...]:
         one = self.layer
-        return (256 * ceiling(one.width, 16), ceiling(one.height, 8), ceiling(one.filters, self.tile))
+        return (256 * ceil_div(one.width, 16), ceil_div(one.height, 8), ceil_div(one.filters, self.tile))
 
 
 class Vectors(Packed):
@@ -166,4 +166,4 @@ class Vectors(Packed):
 
     def lay_out(self) -> tuple[int, ...]:
         one = self.layer
-        return (ceiling(one.filters, self.tile), one.height // 2, ceiling(one.width // 2 * 2, 32))
+        return (ceil_div(one.filters, self.tile), one.height // 2, ceil_div(one.width // 2 * 2, 32))

@@ -1,6 +1,6 @@
 """The convolution layer in NumPy: sizes, seeded inputs, float64 reference, error bound, and the course's own check.
 
-out = maxpool2x2(ReLU(bias + conv(x))) in fp32, channels first; every variant and peer of the lab is held against `reference`.
+out = maxpool2x2(ReLU(bias + conv(x))) in fp32, channels first; every variant and peer of the lab is compared with `reference`.
 The convolution is a cross-correlation over an input that is already padded; the pool has stride 2 and drops an odd last
 row or column.
 """

@@ -14,7 +14,7 @@ from . import CASES, LAB, SPLITS
 
 
 def without(optimisation: str) -> tuple[Pair]:
-    """What it is worth in the best rung of the report."""
+    """What it is worth in the best step of the report."""
     return (Pair(f"fissioned@without={optimisation}", "fissioned", CASE),)
 
 

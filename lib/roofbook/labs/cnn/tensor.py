@@ -1,4 +1,4 @@
-"""The tensor-core rungs: operands laid out for TMA, whose maps the driver encodes, then the matrix product."""
+"""The tensor-core steps: operands laid out for TMA, whose maps the driver encodes, then the matrix product."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,7 +7,7 @@ import numpy as np
 
 from ...devices.contract import Device
 from ...devices.hopper import tensor_map
-from ...spec.kernel_run import ceiling
+from ...spec.kernel_run import ceil_div
 from ...spec.lab import Case, Variant
 from .plans import Convolution
 
@@ -26,8 +26,8 @@ class Tensor(Convolution):
         one, knobs = self.layer, self.source.settings
         parts = (int(knobs.get("PRODUCTS", 1)) + 1) // 2
         rows, columns = one.x_shape[1:]
-        taps, channels = one.kernel**2, DEPTH * ceiling(one.channels, DEPTH)
-        filters = 2 * TILE_I * ceiling(one.filters, 2 * TILE_I)
+        taps, channels = one.kernel**2, DEPTH * ceil_div(one.channels, DEPTH)
+        filters = 2 * TILE_I * ceil_div(one.filters, 2 * TILE_I)
         self.to_pixels, self.to_taps = self.program.kernel("to_pixels"), self.program.kernel("to_taps")
         self.pixels = device.empty(2 * parts * rows * columns * channels)
         self.taps = device.empty(2 * parts * taps * filters * channels)
@@ -38,7 +38,7 @@ class Tensor(Convolution):
         )
         self.weight_map, self.pixel_map = (device.upload(np.frombuffer(each, np.uint8)) for each in maps)
         self.buffers += [self.pixels, self.taps, self.weight_map, self.pixel_map]
-        self.pixel_size = (256 * ceiling(columns, 32), rows, channels // DEPTH)
+        self.pixel_size = (256 * ceil_div(columns, 32), rows, channels // DEPTH)
         self.tap_size = (256 * filters, channels // DEPTH)
         self.kernel.configure(dynamic_local_bytes=self.stages() + 1024)
         self.prepared = bool(variant.options.get("prepared"))
@@ -62,8 +62,8 @@ class Tensor(Convolution):
 
     def lay_out(self) -> tuple[int, ...]:
         one, down = self.layer, max(1, self.blocks() // 2)
-        filters = 2 * ceiling(one.filters, 2 * TILE_I)
-        return 384 * filters, ceiling(one.width, TILE_W), down * ceiling(one.height, down * TILE_H)
+        filters = 2 * ceil_div(one.filters, 2 * TILE_I)
+        return 384 * filters, ceil_div(one.width, TILE_W), down * ceil_div(one.height, down * TILE_H)
 
     def build_options(self) -> tuple[str, ...]:
         return ("-arch=sm_90a",)
@@ -100,7 +100,7 @@ class Columns(Tensor):
 
     def lay_out(self) -> tuple[int, ...]:
         one = self.layer
-        tiles = 2 * ceiling(one.filters, 2 * TILE_I) * ceiling(one.width, TILE_W) * ceiling(one.height, 2 * TILE_H)
+        tiles = 2 * ceil_div(one.filters, 2 * TILE_I) * ceil_div(one.width, TILE_W) * ceil_div(one.height, 2 * TILE_H)
         if self.variant.options.get("persistent"):
             tiles = min(tiles, self.device.compute_units // 2)
         return (384 * 2 * tiles,)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...devices import hopper
+from ...devices.backends import CUDA
 from ...peers import missing
 from ...spec.lab import Case, Lab, Series, Sweep, Variant, Work
 from ...spec.source import Source
@@ -21,6 +22,7 @@ from .initialise import Initialisation
 from .problem import PUBLISHED, check, inputs, named, reference
 
 HERE = Path(__file__).parent
+CLUSTERS = frozenset({"wgmma", "clusters"})
 LAYER = {"DEPTH": 512, "FILTERS": 512, "SIZE": 32, "TAPS": 3}
 """The published layer: what a kernel's text shows; a plan sets the case's own."""
 ROWS = Source.of(HERE / "dense.k", **LAYER)
@@ -40,7 +42,7 @@ LADDER = (
         "sequential", None, Source.of(HERE / "sequential.k", **LAYER), plans.Sequential,
         "One work-item computes the whole layer, zeros included.",
         "The baseline: one core, and eight of nine products are by zero.",
-        frozenset({"opencl"}), options={"device": "host"}, dtype="int32",
+        frozenset({"cpu"}), options={"device": "host"}, dtype="int32",
     ),
     Variant(
         "row-groups", "sequential", ROWS, plans.Pooled,
@@ -64,7 +66,7 @@ LADDER = (
         "uncached", "filter-groups", PIXELS, plans.Pooled,
         "Global loads bypass the L1 cache, as on the report's GPU before it set the architecture flag.",
         "Every work-item of a group reads the same weight and its neighbours' inputs: the L1 cache serves most of them.",
-        frozenset({"cuda"}), options={"build": ("--ptxas-options=-dlcm=cg",)}, differs=("options",), dtype="int32",
+        frozenset({"ptxas"}), options={"build": ("--ptxas-options=-dlcm=cg",)}, differs=("options",), dtype="int32",
     ),
     Variant(
         "fast-math", "filter-groups", PIXELS, plans.Pooled,
@@ -100,7 +102,7 @@ LADDER = (
         "images", "lists", LISTS.with_knobs(STAGING="IMAGE_READS"), plans.Lists,
         "The input is an image, read through the texture units: a failed attempt of the report.",
         "Texture units have a cache of their own for neighbours, but a cache already holds the input.",
-        shows={"lists": r"tex\.2d"}, dtype="int32",
+        needs=frozenset({"images"}), shows={"lists": r"tex\.2d"}, dtype="int32",
     ),
     Variant(
         "built-lists", "lists", Source.of(HERE / "built.k", **LAYER), plans.Built,
@@ -130,26 +132,26 @@ LADDER = (
         "tensor-int8", "tiles", TENSOR, plans.Tensor,
         "Tensor cores: values as bytes, exact sums in int32; a tile of input in shared memory serves all taps.",
         "About twenty times the rate of multiply-adds: even nine times the products then cost less than lists.",
-        frozenset({"cuda"}), differs=("source", "plan"), dtype="int8", shows={"tensor": r"mma\.sync.*s8"},
+        frozenset({"mma"}), differs=("source", "plan"), dtype="int8", shows={"tensor": r"mma\.sync.*s8"},
     ),
     Variant(
         "tensor-prepared", "tensor-int8", TENSOR, plans.Tensor,
         "Input and weights are laid out beforehand, as a library's user would keep them.",
         "Shows the cost of the layout: two launches, one pass over input and weights.",
-        frozenset({"cuda"}), options={"prepared": True}, differs=("options",), dtype="int8",
+        frozenset({"mma"}), options={"prepared": True}, differs=("options",), dtype="int8",
     ),
     Variant(
         "tensor-window", "tensor-prepared", WINDOW, tensor.Window,
         "Warpgroup products from shared memory; clusters of eight blocks load each weight once for all of them.",
         "Twice as fast: latency bounds it, and asynchronous products and copies hide latency.",
-        frozenset({"cuda"}), options={"prepared": True, "build": ("-arch=sm_90a",)}, differs=("source", "plan", "options"),
+        CLUSTERS, options={"prepared": True, "build": ("-arch=sm_90a",)}, differs=("source", "plan", "options"),
         dtype="int8", architectures=hopper.ARCHITECTURES, shows={"tensor": r"wgmma\.mma_async.*s8"},
     ),
     Variant(
         "tensor-split-k", "tensor-window", SPLIT_K, tensor.SplitK,
         "Two blocks split the products of a tile, so each one's weights fit its shared memory; at the end they exchange sums.",
         "No copy waits for a product, and clusters of two fit on every multiprocessor.",
-        frozenset({"cuda"}), options={"prepared": True, "build": ("-arch=sm_90a",)}, differs=("source", "plan"),
+        CLUSTERS, options={"prepared": True, "build": ("-arch=sm_90a",)}, differs=("source", "plan"),
         dtype="int8", architectures=hopper.ARCHITECTURES, shows={"tensor": r"wgmma\.mma_async.*m64n128k32.*s8"},
     ),
     Variant(
@@ -163,48 +165,48 @@ LADDER = (
 PEERS = (
     Variant(
         "torch-cpu", None, None, peers.TorchConvolution, "PyTorch on the CPU, fp32, channels last.", "oneDNN, at its best.",
-        backends=frozenset({"host"}), role="peer", options={"precision": "fp32", "channels_last": True},
+        needs=frozenset({"host"}), role="peer", options={"precision": "fp32", "channels_last": True},
     ),
     Variant(
         "openmp", None, None, peers.OpenMP, "A page of C + OpenMP: lists of non-zeros, sums in registers, all cores.",
-        "What a CPU can do when it skips the zeros.", backends=frozenset({"host"}), role="peer",
+        "What a CPU can do when it skips the zeros.", needs=frozenset({"host"}), role="peer",
     ),
     Variant(
         "torch-fp32", None, None, peers.TorchConvolution, "PyTorch and cuDNN, fp32, TF32 off.", "All products, in fp32.",
-        backends=frozenset({"cuda"}), role="peer", options={"precision": "fp32"},
+        needs=frozenset({"pytorch"}), role="peer", options={"precision": "fp32"},
     ),
     Variant(
         "torch-tf32", None, None, peers.TorchConvolution, "PyTorch and cuDNN, TF32, channels last.",
         "These integers fit TF32: exact, on tensor cores.",
-        backends=frozenset({"cuda"}), role="peer", dtype="tfloat32", options={"precision": "tf32", "channels_last": True},
+        needs=frozenset({"pytorch"}), role="peer", dtype="tfloat32", options={"precision": "tf32", "channels_last": True},
     ),
     Variant(
         "torch-fp16", None, None, peers.TorchConvolution, "PyTorch and cuDNN, fp16, channels last.",
         "Operands are exact, results are rounded to fp16.",
-        backends=frozenset({"cuda"}), role="peer", dtype="float16",
+        needs=frozenset({"pytorch"}), role="peer", dtype="float16",
         options={"precision": "fp16", "channels_last": True, "result_roundoff": 2.0**-11},
     ),
     Variant(
         "torch-bf16", None, None, peers.TorchConvolution, "PyTorch and cuDNN, bf16, channels last.",
         "Operands are exact, results are rounded to bf16, which has the range for any sum.",
-        backends=frozenset({"cuda"}), role="peer", dtype="bfloat16",
+        needs=frozenset({"pytorch"}), role="peer", dtype="bfloat16",
         options={"precision": "bf16", "channels_last": True, "result_roundoff": 2.0**-8},
     ),
     Variant(
         "torch-compiled", None, None, peers.TorchConvolution, "PyTorch and cuDNN, fp16, channels last, by torch.compile.",
         "ReLU and pool become one kernel; the convolution stays the library's.",
-        backends=frozenset({"cuda"}), role="peer", dtype="float16",
+        needs=frozenset({"pytorch"}), role="peer", dtype="float16",
         options={"precision": "fp16", "channels_last": True, "result_roundoff": 2.0**-11, "compile": True},
     ),
     Variant(
         "cublas", None, None, peers.Product, "The input unfolded to a matrix, 9 times as large, and cuBLAS; fp32, TF32 off.",
         "All products, and the matrix is written and read first.",
-        backends=frozenset({"cuda"}), role="peer", options={"precision": "fp32"},
+        needs=frozenset({"pytorch"}), role="peer", options={"precision": "fp32"},
     ),
 )  # fmt: skip
 
 DENSE = ("unrolled", "tiles", "tensor-int8")
-"""Rungs that compute every product, from what the report had to the best."""
+"""Steps that compute every product, from what the report had to the best."""
 ZEROS = (0, 25, 50, 75, 90, 95, 98)
 """Shares of zeros of the series, in %."""
 
@@ -221,7 +223,7 @@ class SparseConvolution(Lab):
 
     name = "convpool"
     title = "Sparse convolution and pooling"
-    preferred_backend = "cuda"
+    preferred_backend = CUDA.name
     unit = "layer"
     timed = "kernels"
     base = "sequential"

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...devices.contract import Buffer, Device, Unsupported
 from ...devices.find import host_cpu
-from ...spec.kernel_run import KernelRun, ceiling, fit
+from ...spec.kernel_run import KernelRun, ceil_div, fit
 from ...spec.lab import Case, Variant
 from ...spec.source import Source
 from .problem import Layer
@@ -91,7 +91,7 @@ class Convolution(KernelRun):
 
     def outputs_size(self) -> tuple[int, ...]:
         """The global size of a kernel with a work-item an output, in groups of 256."""
-        return (256 * ceiling(int(np.prod(self.layer.out_shape)), 256),)
+        return (256 * ceil_div(int(np.prod(self.layer.out_shape)), 256),)
 
     def reset(self) -> None:
         self.queue.write(self.conv, np.full(self.layer.conv_shape, SENTINEL, np.int32))
@@ -190,11 +190,11 @@ class Built(Convolution):
 
     def lay_out(self) -> tuple[int, ...]:
         windows = (self.layer.size // 2) ** 2
-        return (64 * ceiling(windows, 64), self.layer.filters)
+        return (64 * ceil_div(windows, 64), self.layer.filters)
 
     def submit_build(self) -> None:
         self.queue.launch(
-            self.build, (256 * ceiling(self.slices, 256),), (256,), self.weight, self.entries, self.counts
+            self.build, (256 * ceil_div(self.slices, 256),), (256,), self.weight, self.entries, self.counts
         )
 
     def submit(self) -> None:
@@ -239,8 +239,8 @@ class Strips(Convolution):
         super().__init__(device, variant, case, inputs)
         one, knobs = self.layer, self.source.settings
         chunk = int(knobs["CHUNK"])
-        self.words = self.tiles * ceiling(one.depth, chunk) * chunk * (16 + one.kernel - 1) * 10
-        self.slices = one.filters * ceiling(one.depth, chunk)
+        self.words = self.tiles * ceil_div(one.depth, chunk) * chunk * (16 + one.kernel - 1) * 10
+        self.slices = one.filters * ceil_div(one.depth, chunk)
         self.to_bytes, self.build = self.program.kernel("to_bytes"), self.program.kernel("build")
         self.bytes, self.counts = device.empty(4 * self.words), device.empty(4 * self.slices)
         self.entries = device.empty(4 * self.slices * (chunk * one.kernel**2 + 4))
@@ -254,12 +254,12 @@ class Strips(Convolution):
         needed = max(int(knobs["CHUNK"]) * (16 + self.layer.kernel - 1) * 40, 2048 * together)
         if needed > self.device.local_bytes:
             raise Unsupported(f"chunks of {needed} bytes of local memory: {self.device.local_bytes} at most")
-        self.tiles = ceiling(self.layer.size, 32) * ceiling(self.layer.size, 16)
+        self.tiles = ceil_div(self.layer.size, 32) * ceil_div(self.layer.size, 16)
         self.group = (items, 1)
-        return (items * self.tiles, ceiling(self.layer.filters, together))
+        return (items * self.tiles, ceil_div(self.layer.filters, together))
 
     def submit(self) -> None:
-        self.queue.launch(self.to_bytes, (256 * ceiling(self.words, 256),), (256,), self.x, self.bytes)
+        self.queue.launch(self.to_bytes, (256 * ceil_div(self.words, 256),), (256,), self.x, self.bytes)
         self.queue.launch(self.build, (512 * self.layer.filters,), (512,), self.weight, self.entries, self.counts)
         self.queue.launch(self.kernel, self.size, self.group, self.bytes, self.entries, self.counts, self.out)
 
@@ -279,16 +279,16 @@ class Tiles(Convolution):
             raise Unsupported(f"sums of up to {sums}: fp32 holds integers below {2**24} exactly")
         super().__init__(device, variant, case, inputs)
         one = self.layer
-        self.values = one.depth * one.kernel**2 * 32 * ceiling(one.filters, 32)
+        self.values = one.depth * one.kernel**2 * 32 * ceil_div(one.filters, 32)
         self.pack, self.packed = self.program.kernel("pack"), device.empty(4 * self.values)
         self.buffers.append(self.packed)
 
     def lay_out(self) -> tuple[int, ...]:
         one = self.layer
-        return (512 * ceiling(one.size, 16) * ceiling(one.size, 8), ceiling(one.filters, 32))
+        return (512 * ceil_div(one.size, 16) * ceil_div(one.size, 8), ceil_div(one.filters, 32))
 
     def submit(self) -> None:
-        self.queue.launch(self.pack, (256 * ceiling(self.values, 256),), (256,), self.weight, self.packed)
+        self.queue.launch(self.pack, (256 * ceil_div(self.values, 256),), (256,), self.weight, self.packed)
         self.queue.launch(self.kernel, self.size, self.group, self.x, self.packed, self.out)
 
 
@@ -302,15 +302,15 @@ class Tensor(Convolution):
         must_fit_a_byte(inputs)
         super().__init__(device, variant, case, inputs)
         one = self.layer
-        slices, border, filters = ceiling(one.depth, 64), one.kernel - 1, 32 * ceiling(one.filters, 32)
-        rows, columns = 4 * ceiling(one.size, 4) + border, 32 * ceiling(one.size, 32) + border
+        slices, border, filters = ceil_div(one.depth, 64), one.kernel - 1, 32 * ceil_div(one.filters, 32)
+        rows, columns = 4 * ceil_div(one.size, 4) + border, 32 * ceil_div(one.size, 32) + border
         self.to_pixels, self.to_taps = self.program.kernel("to_pixels"), self.program.kernel("to_taps")
         self.pixels, self.packed = (
             device.empty(rows * columns * slices * 64),
             device.empty(filters * slices * 64 * one.kernel**2),
         )
         self.buffers += [self.pixels, self.packed]
-        self.pixels_size, self.taps_size = (256 * ceiling(columns, 32), rows, slices), (128 * filters, slices)
+        self.pixels_size, self.taps_size = (256 * ceil_div(columns, 32), rows, slices), (128 * filters, slices)
         at_once = min(slices, 8)
         staged = (4 + border) * (32 + border) * 64 * (at_once + (at_once + 1) % 2)
         self.kernel.configure(dynamic_local_bytes=max(staged, 3 * 4 * 32 * 32 * 4))
@@ -318,7 +318,7 @@ class Tensor(Convolution):
 
     def lay_out(self) -> tuple[int, ...]:
         one = self.layer
-        return (512 * ceiling(one.size, 32) * ceiling(one.size, 4), ceiling(one.filters, 32))
+        return (512 * ceil_div(one.size, 32) * ceil_div(one.size, 4), ceil_div(one.filters, 32))
 
     def convert(self) -> None:
         self.queue.launch(self.to_pixels, self.pixels_size, (256, 1, 1), self.x, self.pixels)

@@ -14,7 +14,7 @@ from .problem import PUBLISHED_CASES
 
 CASE = next(iter(PUBLISHED_CASES.values()))
 DENSE = ("row-groups", "filter-groups", "unrolled", "shared-index", "tiles")
-"""Rungs that compute the same products."""
+"""Steps that compute the same products."""
 HALF = 0.5
 
 

@@ -1,4 +1,4 @@
-"""The rungs on Hopper's own tensor instructions: operands laid out for TMA, then one kernel in clusters."""
+"""The steps on Hopper's own tensor instructions: operands laid out for TMA, then one kernel in clusters."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ import numpy as np
 
 from ...devices.contract import Buffer, Device
 from ...devices.hopper import tensor_map
-from ...spec.kernel_run import ceiling
+from ...spec.kernel_run import ceil_div
 from ...spec.lab import Case, Variant
 from .plans import Convolution, must_fit_a_byte
 
@@ -29,13 +29,13 @@ class Boxes(Convolution):
         must_fit_a_byte(inputs)
         super().__init__(device, variant, case, inputs)
         one = self.layer
-        side, self.slices, self.taps_2 = one.size + one.kernel - 1, ceiling(one.depth, SLICE), one.kernel**2
-        self.filters = TILE_I * ceiling(one.filters, TILE_I)
+        side, self.slices, self.taps_2 = one.size + one.kernel - 1, ceil_div(one.depth, SLICE), one.kernel**2
+        self.filters = TILE_I * ceil_div(one.filters, TILE_I)
         self.pixels = device.empty(side**2 * self.slices * SLICE)
         self.taps = device.empty(self.taps_2 * self.filters * self.slices * SLICE)
         self.to_pixels, self.to_taps = self.program.kernel("to_pixels"), self.program.kernel("to_taps")
         self.pixels_size, self.taps_size = (
-            (256 * ceiling(side, 32), side, self.slices),
+            (256 * ceil_div(side, 32), side, self.slices),
             (128 * self.filters, self.slices),
         )
         box = (SLICE // 2, self.width + one.kernel - 1, self.height + one.kernel - 1)
@@ -56,7 +56,7 @@ class Boxes(Convolution):
 
     def tiles(self) -> int:
         """Blocks' shares of a map."""
-        return ceiling(self.layer.size, self.width) * ceiling(self.layer.size, self.height)
+        return ceil_div(self.layer.size, self.width) * ceil_div(self.layer.size, self.height)
 
     def reset(self) -> None:
         super().reset()
@@ -75,7 +75,7 @@ class Window(Boxes):
     height = 8
 
     def lay_out(self) -> tuple[int, ...]:
-        return 192 * 8 * ceiling(self.tiles(), 8), ceiling(self.layer.filters, TILE_I)
+        return 192 * 8 * ceil_div(self.tiles(), 8), ceil_div(self.layer.filters, TILE_I)
 
     def weight_argument(self) -> Buffer:
         return self.map(self.taps, (self.filters, self.taps_2), (SLICE // 2, TILE_I, 1))
@@ -88,7 +88,7 @@ class SplitK(Boxes):
     height = 16
 
     def lay_out(self) -> tuple[int, ...]:
-        return 160 * 2 * self.tiles(), ceiling(self.layer.filters, TILE_I)
+        return 160 * 2 * self.tiles(), ceil_div(self.layer.filters, TILE_I)
 
     def weight_argument(self) -> Buffer:
         return self.taps

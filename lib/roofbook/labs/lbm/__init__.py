@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...devices.backends import OPENCL
 from ...devices.contract import BuildFailed, Device, DriverFailed, OutOfMemory, Unsupported
 from ...devices.find import open_device
 from ...errors import UsageError
@@ -74,7 +75,7 @@ LADDER = (
         "sequential", None, Source.of(HERE / "sequential.k"), plans.Sequential,
         "One work-item walks the grid five times per time step.",
         "The baseline: one core, no vector units, and every population read and written three times per time step.",
-        frozenset({"opencl"}), options={"group": (1, 1), "device": "host"}, published="unoptimised (serial)",
+        frozenset({"cpu"}), options={"group": (1, 1), "device": "host"}, published="unoptimised (serial)",
     ),
     Variant(
         "ported", "sequential", SEPARATE, plans.SeparateKernels,
@@ -188,7 +189,7 @@ LADDER = (
         "vectors", "flat-grid", VECTORS, plans.Vectors,
         "Explicit vectors: each work-item computes sixteen cells of a row.",
         "Without vectorisation by the compiler, most of a CPU core is idle: many times faster there.",
-        backends=frozenset({"opencl"}), options={"group": (8, 1), "narrowest": 16},
+        needs=frozenset({"vector-types"}), options={"group": (8, 1), "narrowest": 16},
         differs=("source", "plan", "options"),
     ),
     Variant(
@@ -201,7 +202,7 @@ LADDER = (
         "graph", "flat-grid", FLAT.with_knobs(PARTIALS="GRAPH"), plans.GraphedSteps,
         "256 time steps are recorded once and submitted as one CUDA graph.",
         "The host leaves the loop: about half a microsecond per launch remains.",
-        backends=frozenset({"cuda"}), differs=("source", "plan"),
+        needs=frozenset({"graphs"}), differs=("source", "plan"),
     ),
     Variant(
         "in-place", "flat-grid", IN_PLACE, plans.InPlace,
@@ -221,32 +222,32 @@ LADDER = (
         plans.InPlaceGraph,
         "The time steps on fp16 storage as a CUDA graph.",
         "Shows the kernel without the host: half the bytes, half the time where memory bounds it.",
-        backends=frozenset({"cuda"}), options={"unit_roundoff": 2.0**-14}, differs=("source", "plan"),
+        needs=frozenset({"graphs"}), options={"unit_roundoff": 2.0**-14}, differs=("source", "plan"),
     ),
     Variant(
         "fast-math", "half-storage-graph", IN_PLACE.with_knobs(GRID="SIXTEEN", PARTIALS="GRAPH", REST="0.1f"),
         plans.InPlaceGraph,
         "Approximate division and square root (a compiler option).",
         "With half the bytes, arithmetic begins to show: two divisions and a root per cell are dozens of instructions.",
-        backends=frozenset({"cuda"}), options={"unit_roundoff": 2.0**-14, "fast_math": True}, differs=("options",),
+        needs=frozenset({"graphs"}), options={"unit_roundoff": 2.0**-14, "fast_math": True}, differs=("options",),
     ),
     Variant(
         "in-place-graph", "in-place", IN_PLACE.with_knobs(PARTIALS="GRAPH"), plans.InPlaceGraph,
         "The in-place time steps as a CUDA graph.",
         "Shows the kernel without the host. One grid of medium size then stays in the L2.",
-        backends=frozenset({"cuda"}), differs=("source", "plan"),
+        needs=frozenset({"graphs"}), differs=("source", "plan"),
     ),
     Variant(
         "persistent", "in-place-graph", PERSISTENT, plans.Persistent,
         "One launch: each block keeps its rows in registers; neighbours exchange rows and flags through the L2.",
         "Saves the half microsecond of a graph node, and reading and writing a small grid in each time step.",
-        backends=frozenset({"cuda"}), differs=("source", "plan"),
+        needs=frozenset({"cooperative"}), differs=("source", "plan"),
     ),
     Variant(
         "tagged-halo", "persistent", PERSISTENT.with_knobs(EXCHANGE="TAGS"), plans.Persistent,
         "Each exchanged value carries the number of its time step in the same 8 bytes: no flag, no fence.",
         "A flag costs a round trip to the L2 before the row can be read. Here the reader waits for the value itself.",
-        backends=frozenset({"cuda"}),
+        needs=frozenset({"cooperative"}),
     ),
 )  # fmt: skip
 
@@ -272,7 +273,7 @@ def _queued(kind: str, count: int) -> Variant:
 
 
 def _without(best: Variant) -> tuple[Variant, ...]:
-    """The best rung with one of its optimisations taken back."""
+    """The best step with one of its optimisations taken back."""
     assert best.source is not None
     undone: dict[str, dict[str, int | str]] = {
         "structure of arrays": {"LAYOUT": "AOS"},
@@ -293,27 +294,27 @@ LAUNCHES = {"quick": 2000, "test": 50}
 PEERS = (
     Variant(
         "openmp", None, None, plans.Native, "C + OpenMP, fused and vectorised, all cores.", "What a CPU can do without OpenCL.",
-        backends=frozenset({"host"}), role="peer", options={"program": "OpenMP"}, published="OpenMP on CPU",
+        needs=frozenset({"host"}), role="peer", options={"program": "OpenMP"}, published="OpenMP on CPU",
     ),
     Variant(
         "given-c", None, None, plans.Native, "The course's own program in C, one thread.", "Where the students started.",
-        backends=frozenset({"host"}), role="peer", options={"program": "Given"}, published="unoptimised (serial)",
+        needs=frozenset({"host"}), role="peer", options={"program": "Given"}, published="unoptimised (serial)",
     ),
     Variant(
         "lbmpy-cpu", None, None, peers.OnCpu, "lbmpy on the CPU: two grids, explicit vectors, all cores.",
         "The same time step from a generator of lattice Boltzmann kernels.",
-        backends=frozenset({"host"}), role="peer",
+        needs=frozenset({"host"}), role="peer",
     ),
     Variant(
         "lbmpy", None, None, peers.OnGpu, "lbmpy: one grid (esoteric push), all time steps as one CUDA graph.",
         "The same time step from a generator of lattice Boltzmann kernels.",
-        backends=frozenset({"cuda"}), role="peer", options={"pattern": "esopush", "block": (64, 4)},
+        needs=frozenset({"cupy"}), role="peer", options={"pattern": "esopush", "block": (64, 4)},
     ),
     Variant(
         "lbmpy-bare", None, None, peers.OnGpu,
         "lbmpy, one grid (AA pattern), a CUDA graph: stream and collide only, no obstacles, no drive, no mean speeds.",
         "Less than the problem, but what such libraries are usually timed on.",
-        backends=frozenset({"cuda"}), role="peer", options={"pattern": "aa", "block": (512, 1), "bare": True},
+        needs=frozenset({"cupy"}), role="peer", options={"pattern": "aa", "block": (512, 1), "bare": True},
     ),
 )  # fmt: skip
 
@@ -327,7 +328,7 @@ class Lattice(Lab):
 
     name = "lbm"
     title = "Lattice Boltzmann"
-    preferred_backend = "opencl"
+    preferred_backend = OPENCL.name
     unit = "step"
     timed = "loop: launches, kernels and reads"
     base = "sequential"
@@ -529,7 +530,7 @@ def _named(name: str, device: Device, case: Case) -> "Choice":
 
 
 def _quickest(device: Device, case: Case) -> "list[Choice]":
-    """The rungs for a user who names none, the fastest first, of those that keep the course's single precision."""
+    """The steps for a user who names none, the fastest first, of those that keep the course's single precision."""
     from ...analysis.quickest import choices, here
 
     def cells(name: str) -> float:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ...devices.host import processors
 from ...errors import UsageError
+from ...paths import write_whole
 from .problem import Array, Mask, Params, macroscopic
 
 TOLERANCE = 0.01
@@ -106,22 +107,14 @@ def read_obstacles(path: PathLike, nx: int, ny: int) -> Mask:
 
 
 def _write(path: PathLike, lines: Iterable[str]) -> None:
-    """Write beside `path`, then rename: an earlier file stays whole until the new one is."""
+    """An earlier file stays whole until the new one is. The text is ASCII."""
     _write_bytes(path, (line.encode("ascii") for line in lines))
 
 
 def _write_bytes(path: PathLike, pieces: Iterable[bytes]) -> None:
-    target = Path(path)
-    partial = target.with_name(f".{target.name}.{os.getpid()}")
     try:
-        try:
-            with partial.open("wb") as file:
-                file.writelines(pieces)
-                file.flush()
-                os.fsync(file.fileno())
-            partial.replace(target)
-        finally:
-            partial.unlink(missing_ok=True)
+        Path(path).parent.stat()  # a folder that is mistyped is not made
+        write_whole(Path(path), pieces, durable=True)
     except OSError as failure:
         raise UsageError(f"{path}: cannot be written: {failure.strerror}") from None
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ...devices.contract import BuildFailed, Device, Graph, Unsupported
 from ...devices.cuda import Kernel
 from ...devices.host import processors
-from ...spec.kernel_run import ceiling
+from ...spec.kernel_run import ceil_div
 from ...spec.lab import Case, Runnable, Variant
 from .problem import EX, EY, OPPOSITE, Params
 
@@ -213,7 +213,7 @@ def aligned(planes: int, rows: int, columns: int) -> NDArray[np.float32]:
 
     Three lines lie between planes: else as many streams share few sets of a cache where sides are powers of two.
     """
-    row = ceiling(columns + LINE - 1, LINE) * LINE
+    row = ceil_div(columns + LINE - 1, LINE) * LINE
     plane = rows * row + 3 * LINE
     memory = np.zeros(planes * plane + LINE, np.float32)
     first = -memory.ctypes.data // 4 % LINE

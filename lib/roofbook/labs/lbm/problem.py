@@ -1,6 +1,6 @@
 """The D2Q9 lattice Boltzmann problem in NumPy: cases, float64 reference, analytic solutions and error bounds.
 
-Every variant and peer of the lab is held against `reference`; the arrays of all of them are f[9, ny, nx], directions
+Every variant and peer of the lab is compared with `reference`; the arrays of all of them are f[9, ny, nx], directions
 0 rest, 1 E, 2 N, 3 W, 4 S, 5 NE, 6 NW, 7 SW, 8 SE, with north towards larger y. Lattice units throughout.
 """
 

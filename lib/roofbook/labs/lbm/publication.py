@@ -16,7 +16,7 @@ SMALL, MIDDLE, LARGE = GRIDS = ("128x128", "256x256", "1024x1024")
 """Of the four published grids those that the report's tables have."""
 BEST = LAB.best
 REPORTED = f"{BEST}@wg=32x1"
-"""The best rung with the work-group of the report's figures."""
+"""The best step with the work-group of the report's figures."""
 
 
 def pair(slower: str, faster: str, kind: str | None = None) -> tuple[Pair, ...]:
@@ -98,7 +98,7 @@ class CourseReport(Publication):
                 f"one grid instead of two (`in-place`) is {measured.times('in-place', LAB.best, name)} `{LAB.best}`",
                 f"fp16 storage (`half-storage`) is {measured.times('half-storage', 'in-place', name)} `in-place`",
             ))  # fmt: skip
-            words = [f"The fastest rung here is `{fastest}`: {measured.value(fastest, name)} a step"]
+            words = [f"The fastest step here is `{fastest}`: {measured.value(fastest, name)} a step"]
             words[0] += f", which is {which}" if which else ""
             words += [each[:1].upper() + each[1:] for each in (beside_peer(measured, name), alone, last)]
             said.append(f"**{name}.** " + " ".join(f"{each}." for each in words if each))

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ...devices.backends import CUDA
 from ...peers import missing
 from ...spec.lab import Case, Lab, Sweep, Variant, Work
 from ...spec.source import Source
@@ -97,25 +98,25 @@ LADDER = (
         "streams", "constant", DIRECT_CONSTANT, streams.StreamsDirect,
         "Segments of at most 100 images on three queues: copies of one overlap kernels of another (#0 and #4).",
         "The op time grows, because kernels wait for copies. The layer time falls as far as copies can be hidden.",
-        differs=("plan",), published="#0 streams (with #4; op time does not cover the work)",
+        needs=frozenset({"streams"}), differs=("plan",), published="#0 streams (with #4; op time does not cover the work)",
     ),
     Variant(
         "streams-tiled", "tiled-atomic", TILED_CONSTANT.with_knobs(CHANNELS_BY="ATOMIC"), streams.StreamsTiled,
         "The tiled and atomic kernels in segments (#0, #1, #4 and #9).",
         "As before: a layer waits for the copies, whichever kernel runs beside them.",
-        differs=("plan",), published="#0+#1+#4+#9",
+        needs=frozenset({"streams"}), differs=("plan",), published="#0+#1+#4+#9",
     ),
     Variant(
         "streams-joint", "joint", JOINT, streams.StreamsJoint,
         "The joint product in segments (#0, #2, #3, #4 and #12).",
         "The fastest of the published kernels, but hardly a faster layer.",
-        differs=("plan",), published="#0+#2+#3+#4+#12",
+        needs=frozenset({"streams"}), differs=("plan",), published="#0+#2+#3+#4+#12",
     ),
     Variant(
         "pinned", "streams", DIRECT_CONSTANT, streams.StreamsDirect,
         "Page-locked memory on the host: the device copies by itself, in both directions at once.",
         "From pageable memory a copy passes through a driver buffer while the host waits, so nothing overlapped.",
-        options={"pinned": True}, differs=("options",),
+        needs=frozenset({"streams", "pinned"}), options={"pinned": True}, differs=("options",),
     ),
     Variant(
         "registers", "joint", REGISTERS, registers.Registers,
@@ -133,14 +134,14 @@ LADDER = (
         "halves", "fused-pool", FUSED_POOL.with_knobs(ARITHMETIC="HALVES"), registers.Pooled,
         "Operands in fp16, two filters per product; a row of seven products is summed in fp16, all else in fp32.",
         "Twice the products per instruction, but every seventh pays for adding to the fp32 sums: less than twice as fast.",
-        frozenset({"cuda"}), options={"operand_roundoff": 2.0**-11, "rounded_sums": 7, "conv1": "4x2x4/2x1"},
+        frozenset({"half2"}), options={"operand_roundoff": 2.0**-11, "rounded_sums": 7, "conv1": "4x2x4/2x1"},
         differs=("source", "options"), dtype="float16", shows={"registers": r"fma\.rn\.f16x2"},
     ),
     Variant(
         "tensor", "fused-pool", TENSOR, registers.Tensor,
         "Tensor cores, fp16 operands and sums in fp32: weights stay in registers, a block computes image after image.",
         "Memory hides the arithmetic: the time left is that of reading the input once.",
-        frozenset({"cuda"}), options={"operand_roundoff": 2.0**-11}, differs=("source", "plan", "options"), dtype="float16",
+        frozenset({"mma"}), options={"operand_roundoff": 2.0**-11}, differs=("source", "plan", "options"), dtype="float16",
         shows={"tensor": r"mma\.sync"},
     ),
     Variant(
@@ -153,59 +154,60 @@ LADDER = (
         "whole-tensor", "tensor", TENSOR, whole.WholeTensor,
         "The whole forward pass, convolutions on tensor cores.",
         "The same, with the faster convolutions.",
-        frozenset({"cuda"}), options={"operand_roundoff": 2.0**-11}, differs=("plan",), dtype="float16",
+        frozenset({"mma"}), options={"operand_roundoff": 2.0**-11}, differs=("plan",), dtype="float16",
     ),
     Variant(
         "graph", "whole-tensor", TENSOR, whole.WholeTensor,
         "The three launches recorded as a CUDA graph.",
         "Gaps between kernels close. This shows where kernels are short, with few images.",
-        frozenset({"cuda"}), options={"operand_roundoff": 2.0**-11, "graph": True}, differs=("options",), dtype="float16",
+        frozenset({"mma", "graphs"}), options={"operand_roundoff": 2.0**-11, "graph": True}, differs=("options",),
+        dtype="float16",
     ),
 )  # fmt: skip
 
 PEERS = (
     Variant(
         "torch-cpu", None, None, peers.Convolutions, "PyTorch on the CPU, fp32, channels last.", "oneDNN, at its best.",
-        backends=frozenset({"host"}), role="peer", options={"precision": "fp32", "channels_last": True},
+        needs=frozenset({"host"}), role="peer", options={"precision": "fp32", "channels_last": True},
     ),
     Variant(
         "openmp", None, None, peers.OpenMP, "A page of C + OpenMP: 4 filters by 4 vectors of pixels in registers, all cores.",
-        "What a CPU can do without a library.", backends=frozenset({"host"}), role="peer",
+        "What a CPU can do without a library.", needs=frozenset({"host"}), role="peer",
     ),
     Variant(
         "torch-fp32", None, None, peers.Convolutions, "PyTorch and cuDNN, fp32, TF32 off.", "What a user of fp32 gets.",
-        backends=frozenset({"cuda"}), role="peer", options={"precision": "fp32"},
+        needs=frozenset({"pytorch"}), role="peer", options={"precision": "fp32"},
     ),
     Variant(
         "torch-tf32", None, None, peers.Convolutions, "PyTorch and cuDNN, TF32, channels last.", "Its default, at its best.",
-        backends=frozenset({"cuda"}), role="peer", dtype="tfloat32",
+        needs=frozenset({"pytorch"}), role="peer", dtype="tfloat32",
         options={"precision": "tf32", "channels_last": True, "operand_roundoff": 2.0**-11},
     ),
     Variant(
         "torch-fp16", None, None, peers.Convolutions, "PyTorch and cuDNN, fp16, channels last.", "Half of the bytes.",
-        backends=frozenset({"cuda"}), role="peer", dtype="float16",
+        needs=frozenset({"pytorch"}), role="peer", dtype="float16",
         options={"precision": "fp16", "channels_last": True, "operand_roundoff": 2.0**-11},
     ),
     Variant(
         "torch-bf16", None, None, peers.Convolutions, "PyTorch and cuDNN, bf16, channels last.", "As many bytes, fewer digits.",
-        backends=frozenset({"cuda"}), role="peer", dtype="bfloat16",
+        needs=frozenset({"pytorch"}), role="peer", dtype="bfloat16",
         options={"precision": "bf16", "channels_last": True, "operand_roundoff": 2.0**-8},
     ),
     Variant(
         "cublas", None, None, peers.Products, "1000 images at a time unfolded to matrices, and cuBLAS; fp32, TF32 off.",
         "As the step `unrolled`, by a library: the matrix is 49 times the input, whoever multiplies it.",
-        backends=frozenset({"cuda"}), role="peer", options={"precision": "fp32"},
+        needs=frozenset({"pytorch"}), role="peer", options={"precision": "fp32"},
     ),
     Variant(
         "torch-whole", None, None, peers.TorchWhole, "PyTorch and cuDNN, the whole forward pass, convolutions in fp16.",
         "Each layer, ReLU and pooling included, writes what the next one reads.",
-        backends=frozenset({"cuda"}), role="peer", dtype="float16",
+        needs=frozenset({"pytorch"}), role="peer", dtype="float16",
         options={"precision": "fp16", "channels_last": True, "operand_roundoff": 2.0**-11},
     ),
     Variant(
         "torch-whole-compiled", None, None, peers.TorchWhole, "The same by torch.compile.",
         "ReLU and pool become one kernel; the convolutions stay the library's.",
-        backends=frozenset({"cuda"}), role="peer", dtype="float16",
+        needs=frozenset({"pytorch"}), role="peer", dtype="float16",
         options={"precision": "fp16", "channels_last": True, "operand_roundoff": 2.0**-11, "compile": True},
     ),
 )  # fmt: skip
@@ -228,7 +230,7 @@ class LeNet(Lab):
 
     name = "lenet"
     title = "A small network"
-    preferred_backend = "cuda"
+    preferred_backend = CUDA.name
     unit = "batch"
     timed = "kernels of both convolutions"
     base = "baseline"
@@ -294,7 +296,7 @@ class LeNet(Lab):
         return None
 
     def work(self, case: Case) -> Work:
-        """The multiply-adds of both convolutions; the batch in, its last pooled maps out, weights: the least of any rung."""
+        """The multiply-adds of both convolutions; the batch in, its last pooled maps out, weights: the least of any step."""
         batch, (first, last) = int(case.params["batch"]), problem.LAYERS
         least = 4.0 * (batch * (first.x_values + last.pooled_values) + first.weights + last.weights)
         return Work(batch * sum(layer.flops for layer in problem.LAYERS), least, least)

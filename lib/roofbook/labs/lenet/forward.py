@@ -1,6 +1,6 @@
 """How the host drives the network: a convolution at a time on one queue, each with its memory, copies and kernels.
 
-The parts between the convolutions are the same for all rungs and in none of their times.
+The parts between the convolutions are the same for all steps and in none of their times.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...devices.contract import Buffer, Device, Kernel, Queue
-from ...spec.kernel_run import ceiling, fit, resources
+from ...spec.kernel_run import ceil_div, fit, resources
 from ...spec.lab import Case, Runnable, Variant
 from ...spec.source import Source
 from .network import CLASSES, SHAPES
@@ -35,7 +35,7 @@ HIDDEN = SHAPES["fc1"][0]
 
 @lru_cache(maxsize=4)
 def host(*shape: int) -> NDArray[np.float32]:
-    """An array of the host that all rungs of a batch use in turn: one each would take 2 GB a rung at 10000 images."""
+    """An array of the host that all steps of a batch use in turn: one each would take 2 GB a step at 10000 images."""
     return np.empty(shape, np.float32)
 
 
@@ -179,7 +179,7 @@ class Forward(Runnable):
         """ReLU and pool of a convolution's output, on the host."""
         pooled_host = host(self.batch, *layer.pooled_shape)
         pooled = self.device.empty(pooled_host.nbytes)
-        size = LINE * ceiling(math.prod(layer.pooled_shape), LINE), self.batch
+        size = LINE * ceil_div(math.prod(layer.pooled_shape), LINE), self.batch
         self.queue.launch(self.rest[layer].kernel("pool"), size, (LINE, 1), y, pooled)
         self.queue.read(pooled, pooled_host)
         pooled.release()
@@ -247,11 +247,11 @@ class Direct(Forward):
     def size(self, layer: Layer, count: int) -> tuple[int, ...]:
         width, height, _ = self.group
         planes = layer.filters * (layer.channels if self.before else 1)
-        return width * planes, height * ceiling(layer.side, self.side) ** 2, count
+        return width * planes, height * ceil_div(layer.side, self.side) ** 2, count
 
     def launch(self, layer: Layer, queue: Queue, x: Buffer, y: Buffer, first: int, count: int) -> None:
         if clear := self.built[layer].before:
-            values = LINE * ceiling(layer.y_values, LINE)
+            values = LINE * ceil_div(layer.y_values, LINE)
             queue.launch(clear, (values, count), (LINE, 1), y, np.int32(first))
         super().launch(layer, queue, x, y, first, count)
 
@@ -273,7 +273,7 @@ class Fused(Forward):
 
     def size(self, layer: Layer, count: int) -> tuple[int, ...]:
         (width, height, _), (pixels, filters) = self.group, self.tile
-        return width * ceiling(layer.side**2, pixels), height * ceiling(layer.filters, filters), count
+        return width * ceil_div(layer.side**2, pixels), height * ceil_div(layer.filters, filters), count
 
 
 class Joint(Fused):
@@ -298,7 +298,7 @@ class Unrolled(Fused):
 
     def steps(self, layer: Layer, queue: Queue, x: Buffer, y: Buffer, first: int, count: int) -> Iterator[Step]:
         """Two for each mini-batch: unroll it, multiply it."""
-        built, pixels = self.built[layer], LINE * ceiling(layer.side**2, LINE)
+        built, pixels = self.built[layer], LINE * ceil_div(layer.side**2, LINE)
         assert built.before
         for at in range(first, first + count, self.minibatch):
             many, start = min(self.minibatch, first + count - at), np.int32(at)

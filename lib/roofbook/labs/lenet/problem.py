@@ -1,6 +1,6 @@
 """The network's two convolutions as a problem: layers, seeded batches of test images, float64 reference, error bounds.
 
-Every variant of the lab is held against `reference`: the convolutions of some images value by value, the scores of all.
+Every variant of the lab is compared with `reference`: the convolutions of some images value by value, the scores of all.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ PUBLISHED_FACTS = {
     "block limit by shared memory": "groups_by_local_memory",
 }
 PUBLISHED_COUNTERS = {"throughput": ("baseline", "tiled"), "memory throughput": ("baseline", "atomic-channels")}
-"""What was read from hardware counters, of each layer -> our rungs. The baseline's figures are the same in both tables."""
+"""What was read from hardware counters, of each layer -> our steps. The baseline's figures are the same in both tables."""
 
 CASE = "batch-10000"
 """The largest published batch: effects are those of its times."""

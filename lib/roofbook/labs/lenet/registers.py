@@ -1,4 +1,4 @@
-"""The rungs past the published end: outputs in registers, with ReLU and pool as well, in fp16, and on tensor cores."""
+"""The steps past the published end: outputs in registers, with ReLU and pool as well, in fp16, and on tensor cores."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...devices.contract import Buffer, Queue
-from ...spec.kernel_run import ceiling
+from ...spec.kernel_run import ceil_div
 from .forward import Forward
 from .problem import CONV1, Layer
 
@@ -43,9 +43,9 @@ class Registers(Forward):
 
     def group_of(self, layer: Layer) -> tuple[int, ...]:
         shape = self.shapes[layer.name]
-        below = ceiling(ceiling(layer.side, shape.rows), shape.bands)
-        workers = ceiling(layer.side, shape.columns) * below * (layer.filters // shape.filters)
-        return 32 * ceiling(workers, 32), 1
+        below = ceil_div(ceil_div(layer.side, shape.rows), shape.bands)
+        workers = ceil_div(layer.side, shape.columns) * below * (layer.filters // shape.filters)
+        return 32 * ceil_div(workers, 32), 1
 
     def turned(self, layer: Layer) -> dict[str, Any]:
         shape = self.shapes[layer.name]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...devices.contract import Buffer, Device, Span
-from ...spec.kernel_run import ceiling
+from ...spec.kernel_run import ceil_div
 from .forward import Direct, Forward, Joint, Tiled
 from .problem import Layer
 
@@ -29,7 +29,7 @@ class Streams(Forward):
         super().set_up()
         options = self.variant.options
         self.queues = [self.device.queue(profiling=True) for _ in range(int(options.get("queues", QUEUES)))]
-        self.segment = int(options.get("segment", min(SEGMENT, ceiling(self.batch, QUEUES))))
+        self.segment = int(options.get("segment", min(SEGMENT, ceil_div(self.batch, QUEUES))))
         self.spans: dict[str, list[Span]] = {}
 
     def host_arrays(self, layer: Layer, images: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -78,7 +78,7 @@ class Streams(Forward):
 
 @lru_cache(maxsize=4)
 def pinned(device: Device, *shape: int) -> NDArray[np.float32]:
-    """A page-locked array that all rungs of a batch use in turn."""
+    """A page-locked array that all steps of a batch use in turn."""
     array: NDArray[np.float32] = device.pinned(shape, np.float32)
     return array
 

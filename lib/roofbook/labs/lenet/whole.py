@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...devices.contract import Buffer, Device
-from ...spec.kernel_run import ceiling
+from ...spec.kernel_run import ceil_div
 from ...spec.lab import Case, Variant
 from ...spec.source import Source
 from .forward import HERE, Forward
@@ -43,7 +43,7 @@ class Whole(Forward):
         self.submit_dense(self.stages[-1])
 
     def submit_dense(self, pooled: Buffer) -> None:
-        size = (ITEMS * ceiling(self.batch, IMAGES),)
+        size = (ITEMS * ceil_div(self.batch, IMAGES),)
         self.queue.launch(self.kernel, size, (ITEMS,), pooled, *self.dense, self.out, np.int32(self.batch))
 
     def run(self) -> float:

@@ -1,4 +1,4 @@
-"""Measured ceilings of a device: memory by working set, arithmetic by precision, what a launch, a barrier and a copy cost.
+"""Measured peaks of a device: memory by working set, arithmetic by precision, what a launch, a barrier and a copy cost.
 
 Measured, verified and kept like any lab's cells, so that a share of a bound compares like with like.
 """
@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from ...analysis.roofline import ARITHMETIC, MEMORY
-from ...spec.lab import BOTH, Case, Lab, Runnable, Variant, Work
+from ...devices.backends import CUDA
+from ...spec.lab import Case, Lab, Runnable, Variant, Work
 from ...spec.source import Source
 from . import plans
 
 HERE = Path(__file__).parent
-CUDA = frozenset({"cuda"})
 HOPPER = range(90, 91)
 KIB = plans.KIB
 COSTS, TRANSFER = "costs", "transfer"
@@ -26,10 +26,10 @@ TENSOR_TYPES = {"f16": "float16", "bf16": "bfloat16", "tf32": "tfloat32", "s8": 
 
 def _peak(
     name: str, group: str, source: Source | None, plan: type[Runnable], change: str, *, dtype: str = "float32",
-    backends: frozenset[str] = BOTH, architectures: range = range(80, 1000), **options: Any,
+    needs: frozenset[str] = frozenset(), architectures: range = range(80, 1000), **options: Any,
 ) -> Variant:  # fmt: skip
     return Variant(
-        name, None, source, plan, change, "", backends, role="peak", options={"group": group, **options}, dtype=dtype,
+        name, None, source, plan, change, "", needs, role="peak", options={"group": group, **options}, dtype=dtype,
         architectures=architectures,
     )  # fmt: skip
 
@@ -39,20 +39,20 @@ def _stream(action: str, change: str) -> Variant:
     return _peak(action, MEMORY, source, plans.Stream, change, action=action)
 
 
-def _chains(kind: str, scalar: str, change: str, backends: frozenset[str] = BOTH) -> Variant:
+def _chains(kind: str, scalar: str, change: str, *needs: str) -> Variant:
     operation = {"root": "ROOT", "float16": "PAIRS"}.get(kind, "MULTIPLY_ADD")
     source = Source.of(HERE / "chains.k", OPERATION=operation, SCALAR=scalar)
     name = "root" if kind == "root" else f"fma-{kind}"
     dtype = "root" if kind == "root" else kind
-    return _peak(name, ARITHMETIC, source, plans.Chains, change, dtype=dtype, backends=backends, kind=kind)
+    return _peak(name, ARITHMETIC, source, plans.Chains, change, dtype=dtype, needs=frozenset(needs), kind=kind)
 
 
 def _mma(element: str) -> Variant:
     source = Source.of(HERE / "mma.cu", ELEMENT=element.upper())
     return _peak(
         f"mma-{element}", ARITHMETIC, source, plans.Tensor, f"Tensor cores by mma.sync, {element}.",
-        dtype=TENSOR_TYPES[element], backends=CUDA, element=element, rows=16, columns=8, bytes=32, times=1, sums=8 * 16,
-        work_items=512, swizzled=False,
+        dtype=TENSOR_TYPES[element], needs=frozenset({"mma"}), element=element, rows=16, columns=8, bytes=32, times=1,
+        sums=8 * 16, work_items=512, swizzled=False,
     )  # fmt: skip
 
 
@@ -60,8 +60,8 @@ def _wgmma(element: str) -> Variant:
     source = Source.of(HERE / "wgmma.cu", ELEMENT=element.upper())
     return _peak(
         f"wgmma-{element}", ARITHMETIC, source, plans.Tensor, f"Hopper's tensor cores by wgmma, {element}.",
-        dtype=TENSOR_TYPES[element], backends=CUDA, architectures=HOPPER, element=element, rows=64, columns=256,
-        bytes=128, times=2, sums=2, work_items=256, swizzled=True,
+        dtype=TENSOR_TYPES[element], needs=frozenset({"wgmma"}), architectures=HOPPER, element=element, rows=64,
+        columns=256, bytes=128, times=2, sums=2, work_items=256, swizzled=True,
     )  # fmt: skip
 
 
@@ -72,7 +72,7 @@ LADDER = (
     _stream("write", "Writes float32."),
     _chains("float32", "float", "Multiply-adds in fp32."),
     _chains("float64", "double", "Multiply-adds in fp64."),
-    _chains("float16", "int", "Multiply-adds in fp16, two per register.", CUDA),
+    _chains("float16", "int", "Multiply-adds in fp16, two per register.", "half2"),
     _chains("int32", "int", "Multiply-adds of 32-bit integers."),
     _chains("root", "float", "Reciprocal square roots in fp32, with the device's own accuracy."),
     *(_mma(element) for element in TENSOR_TYPES if element != "e4m3"),
@@ -80,21 +80,22 @@ LADDER = (
     _peak("launch", COSTS, COUNT, plans.Launches, "An empty kernel, until it has run.", how="wait"),
     _peak("queue", COSTS, COUNT, plans.Launches, "An empty kernel, until it is in the queue.", how="submit"),
     _peak(
-        "graph-node", COSTS, COUNT, plans.Launches, "An empty kernel, as a node of a graph.", backends=CUDA,
-        how="graph",
+        "graph-node", COSTS, COUNT, plans.Launches, "An empty kernel, as a node of a graph.",
+        needs=frozenset({"graphs"}), how="graph",
     ),
     _peak(
         "grid-barrier", COSTS, Source.of(HERE / "barrier.cu", OVER="GRID"), plans.Barriers,
-        "One block on every multiprocessor; all wait for all.", backends=CUDA,
+        "One block on every multiprocessor; all wait for all.", needs=frozenset({"cooperative"}),
     ),
     _peak(
         "cluster-barrier", COSTS, Source.of(HERE / "barrier.cu", OVER="CLUSTER"), plans.Barriers,
-        "The eight blocks of a cluster wait for each other.", backends=CUDA, architectures=range(90, 1000), blocks=8,
+        "The eight blocks of a cluster wait for each other.", needs=frozenset({"clusters"}), architectures=range(90, 1000),
+        blocks=8,
     ),
     *(
         _peak(
             f"to-{to}-{memory}", TRANSFER, None, plans.Transfer, f"From {start} to {end}, {memory} memory of the host.",
-            to=to, pinned=memory == "pinned",
+            needs=frozenset({"pinned"} if memory == "pinned" else ()), to=to, pinned=memory == "pinned",
         )
         for to, start, end in (("device", "host", "device"), ("host", "device", "host"))
         for memory in ("pageable", "pinned")
@@ -114,7 +115,7 @@ class PeaksLab(Lab):
 
     name = "peaks"
     title = "Measured peaks of a device"
-    preferred_backend = "cuda"
+    preferred_backend = CUDA.name
     unit = "pass"
     timed = "kernel, launches or copies"
     base = best = "copy"
@@ -164,7 +165,7 @@ class PeaksLab(Lab):
         self, case: Case, variant: Variant, outputs: Mapping[str, np.ndarray], reference: Mapping[str, Any]
     ) -> tuple[float, float, str]:
         plan = variant.plan
-        assert isinstance(plan, type) and issubclass(plan, plans.Ceiling)
+        assert isinstance(plan, type) and issubclass(plan, plans.Peak)
         return plan.judge(case, variant, outputs, reference)
 
     def work(self, case: Case) -> Work:

@@ -1,4 +1,4 @@
-// Products of 16 x 32 bytes by 32 bytes x 8, out of registers and nothing else: the ceiling of the tensor cores as every
+// Products of 16 x 32 bytes by 32 bytes x 8, out of registers and nothing else: the peak of the tensor cores as every
 // NVIDIA GPU since Ampere has them. A warp has eight sums, so that no product waits for another.
 //
 // Knob ELEMENT: F16, BF16, TF32, S8: what is multiplied; sums are fp32, of s8 int32

@@ -1,4 +1,4 @@
-"""How each ceiling is measured and verified: streams through memory, chains in registers, tensor cores, what waiting costs."""
+"""How each peak is measured and verified: streams through memory, chains in registers, tensor cores, what waiting costs."""
 
 import time
 from abc import abstractmethod
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...devices.contract import Device
-from ...spec.kernel_run import ceiling, resources
+from ...spec.kernel_run import ceil_div, resources
 from ...spec.lab import Case, Runnable, Variant
 from .theory import Theory, theory
 
@@ -22,7 +22,7 @@ memory in order."""
 Outputs = Mapping[str, np.ndarray]
 
 
-class Ceiling(Runnable):
+class Peak(Runnable):
     """What all have in common. `amount` is what one unit moves or computes, in `rate`; 0 where a unit is what is timed."""
 
     amount: float = 0
@@ -39,10 +39,10 @@ class Ceiling(Runnable):
     def judge(
         cls, case: Case, variant: Variant, outputs: Outputs, inputs: Mapping[str, Any]
     ) -> tuple[float, float, str]:
-        """(error, bound, what the error is) of a run's outputs."""
+        """(error, tolerance, what the error is) of a run's outputs."""
 
     def theory(self) -> Theory | None:
-        """What the device's own properties promise of this ceiling."""
+        """What the device's own properties promise of this peak."""
         return theory(self.device, self.variant.name)
 
     def facts(self) -> dict[str, Any]:
@@ -55,7 +55,7 @@ class Ceiling(Runnable):
             buffer.release()
 
 
-class Stream(Ceiling):
+class Stream(Peak):
     """Passes over a working set, in one kernel where it is small; a unit is one. Option `action`: copy (the working set is both
     buffers), read or write.
     """
@@ -76,7 +76,7 @@ class Stream(Ceiling):
         apart = case.params["kib"] >= LARGE_KIB and self.action != "read" and not self.cpu
         self.launches = self.units if apart else 1
         if self.launches > 1 or self.items > self.vectors:
-            self.items = ceiling(self.vectors, self.group) * self.group
+            self.items = ceil_div(self.vectors, self.group) * self.group
         self.source = device.upload(self.data)
         self.out = np.full(lanes * self.items if self.action == "read" else self.data.size, np.nan, np.float32)
         self.target = device.empty(self.out.nbytes)
@@ -121,7 +121,7 @@ def stream_data(data: NDArray[np.float32], action: str) -> NDArray[np.float32]:
     return np.rint(data) if action == "read" else data
 
 
-class Chains(Ceiling):
+class Chains(Peak):
     """Sixteen chains a work-item. A unit is one operation of every chain. Option `kind`: what a chain consists of."""
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
@@ -208,7 +208,7 @@ def chained(kind: str, rounds: int) -> NDArray[Any]:
     return x.view(np.int32) if kind == "int32" else x.astype(np.float64)
 
 
-class Tensor(Ceiling):
+class Tensor(Peak):
     """Products on tensor cores. Option `element`; `rows`, `columns`, `bytes` of an operand, `times` products a sum a unit.
 
     `sums` of them are there of each in a block, and `swizzled` operands lie in shared memory.
@@ -311,7 +311,7 @@ def swizzle(rows: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return laid.reshape(rows.shape)
 
 
-class Launches(Ceiling):
+class Launches(Peak):
     """Kernels that do nothing, one after the other. A unit is one. Option `how`: what a time covers.
 
     `wait`: from the first launch until the last has run; `submit`: until the last is in the queue; `graph`: as nodes of a
@@ -359,7 +359,7 @@ class Launches(Ceiling):
         return float(abs(int(outputs["launches"][0]) - case.units)), 0.0, "launches that were not seen"
 
 
-class Barriers(Ceiling):
+class Barriers(Peak):
     """Blocks of 256 that wait for each other. A unit is one barrier. Option `blocks`: how many, all multiprocessors without."""
 
     WATCHED = 64
@@ -396,7 +396,7 @@ class Barriers(Ceiling):
         return float(np.abs(outputs["right"] - wanted).max()), 0.0, "words that were not there in time"
 
 
-class Transfer(Ceiling):
+class Transfer(Peak):
     """Bytes between host and device, from the call until all are there. Options: `pinned` host memory, `to` device or host."""
 
     rate = "B/s"

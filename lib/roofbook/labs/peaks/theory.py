@@ -1,4 +1,4 @@
-"""What a device's own properties promise: the ceilings on paper, to stand beside the measured ones."""
+"""What a device's own properties promise: the peaks on paper, to stand beside the measured ones."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -27,7 +27,7 @@ LINK = {1: 0.25e9, 2: 0.5e9, 3: 0.985e9, 4: 1.969e9, 5: 3.938e9, 6: 7.563e9}
 
 @dataclass(frozen=True)
 class Theory:
-    """A ceiling on paper, in the unit of the measured one, and how it comes about."""
+    """A peak on paper, in the unit of the measured one, and how it comes about."""
 
     value: float
     words: str
@@ -78,16 +78,16 @@ def card(pci_bus_id: str) -> Card | None:
     )
 
 
-def theory(device: Device, ceiling: str) -> Theory | None:
-    """The ceiling of that name (a variant of the lab `peaks`) on paper; None where no property tells of it."""
+def theory(device: Device, peak: str) -> Theory | None:
+    """The peak of that name (a variant of the lab `peaks`) on paper; None where no property tells of it."""
     if device.kind == "cpu":
-        return _of_cpu(device, ceiling)
+        return _of_cpu(device, peak)
     found = card(device.pci_bus_id) if device.pci_bus_id is not None else None
-    return _of_card(device, found, ceiling) if found else None
+    return _of_card(device, found, peak) if found else None
 
 
-def _of_card(device: Device, found: Card, ceiling: str) -> Theory | None:
-    kind, _, element = ceiling.partition("-")
+def _of_card(device: Device, found: Card, peak: str) -> Theory | None:
+    kind, _, element = peak.partition("-")
     if kind in ("copy", "read", "write"):
         if not (found.memory_mhz and found.bus_bits):
             return None
@@ -111,8 +111,8 @@ def _of_card(device: Device, found: Card, ceiling: str) -> Theory | None:
     )
 
 
-def _of_cpu(device: Device, ceiling: str) -> Theory | None:
-    kind, _, element = ceiling.partition("-")
+def _of_cpu(device: Device, peak: str) -> Theory | None:
+    kind, _, element = peak.partition("-")
     bits, lanes = _vector_bits(), {"float32": 32, "float64": 64}.get(element)
     if kind != "fma" or not (bits and lanes and device.max_clock_mhz):
         return None

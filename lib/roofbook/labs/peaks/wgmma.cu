@@ -1,4 +1,4 @@
-// Products of 64 rows by 256 columns, both in shared memory, one after the other and nothing else: the ceiling of Hopper's
+// Products of 64 rows by 256 columns, both in shared memory, one after the other and nothing else: the peak of Hopper's
 // tensor cores. A row and a column are 128 bytes, laid out as TMA would with its 128-byte swizzle.
 //
 // Knob ELEMENT: F16, BF16, TF32, S8, E4M3: what is multiplied; sums are fp32, of s8 int32

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ...devices.backends import OPENCL
 from ...devices.contract import Device
 from ...errors import UsageError
 from ...peers import missing
@@ -43,7 +44,7 @@ LADDER = (
         "sequential", None, Source.of(HERE / "sequential.k"), plans.Sequential,
         "One work-item walks all passes, rows and columns.",
         "The baseline: one core, one element at a time.",
-        frozenset({"opencl"}), options={"device": "host"},
+        frozenset({"cpu"}), options={"device": "host"},
     ),
     Variant(
         "checked", "sequential", CHECKED, plans.Passes,
@@ -137,12 +138,12 @@ SHAPES = ("32x1", "64x1", "128x1", "256x1", "512x1", "1024x1", "64x2", "32x4", "
 
 
 def torch_peer(
-    name: str, change: str, backend: str, plan: type[peers.TorchStencil] = peers.TorchStencil, **options: Any
+    name: str, change: str, needs: str, plan: type[peers.TorchStencil] = peers.TorchStencil, **options: Any
 ) -> Variant:
-    """PyTorch on the host's CPU or on the GPU of the CUDA backend."""
+    """PyTorch on the host's CPU, or on the GPU of a backend that it knows."""
     return Variant(
         name, None, None, plan, change, "What a user of PyTorch would write.",
-        backends=frozenset({backend}), role="peer", options=options,
+        needs=frozenset({needs}), role="peer", options=options,
     )  # fmt: skip
 
 
@@ -152,11 +153,11 @@ PEERS = (
     torch_peer("torch-cpu-fused", "PyTorch on the CPU, torch.compile of all passes.", "host", peers.Fused, compile=True),
     Variant(
         "openmp", None, None, peers.OpenMP, "A page of C + OpenMP: all passes while an element is in a register, all cores.",
-        "What a CPU can do without OpenCL.", backends=frozenset({"host"}), role="peer",
+        "What a CPU can do without OpenCL.", needs=frozenset({"host"}), role="peer",
     ),
-    torch_peer("torch", "PyTorch, eager.", "cuda", compile=False),
-    torch_peer("torch-compiled", "PyTorch, torch.compile of one pass.", "cuda", compile=True),
-    torch_peer("torch-fused", "PyTorch, torch.compile of all passes.", "cuda", peers.Fused, compile=True),
+    torch_peer("torch", "PyTorch, eager.", "pytorch", compile=False),
+    torch_peer("torch-compiled", "PyTorch, torch.compile of one pass.", "pytorch", compile=True),
+    torch_peer("torch-fused", "PyTorch, torch.compile of all passes.", "pytorch", peers.Fused, compile=True),
 )  # fmt: skip
 
 BYTES_AN_ELEMENT = 16
@@ -177,7 +178,7 @@ class RsqrtStencil(Lab):
 
     name = "stencil"
     title = "Rsqrt stencil"
-    preferred_backend = "opencl"
+    preferred_backend = OPENCL.name
     unit = "pass"
     timed = "kernels"
     base = "sequential"
@@ -278,7 +279,7 @@ def _sides(name: str) -> tuple[int, int]:
 
 
 def _without(best: Variant) -> tuple[Variant, ...]:
-    """The best rung with each of its optimisations undone."""
+    """The best step with each of its optimisations undone."""
     assert best.source is not None
     return (
         best.at("without", "one launch", wide(4)),

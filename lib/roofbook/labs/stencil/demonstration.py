@@ -18,7 +18,7 @@ Problem = dict[str, Floats]
 
 
 class Compared(NamedTuple):
-    """Values held against others: how far apart in ulp, the largest and the mean, and how many differ in any bit."""
+    """Values compared with others: how far apart in ulp, the largest and the mean, and how many differ in any bit."""
 
     what: str
     against: str
@@ -72,7 +72,7 @@ def special() -> Problem:
 
 
 def passes(device: Device, name: str, given: Problem) -> Floats:
-    """g after the published number of passes by the rung of that name."""
+    """g after the published number of passes by the step of that name."""
     variant = LAB.variant(name)
     run = variant.plan(device, variant, Case("demonstration", "test", {}, PUBLISHED_PASSES), given)
     run.reset()

@@ -20,7 +20,7 @@ STEPS = (
     ("native-rsqrt", "tasks-2"),
     ("flat", "float4"),
 )
-"""What the report advises beside the removal of the ifs: each rung after the one it starts from."""
+"""What the report advises beside the removal of the ifs: each step after the one it starts from."""
 
 
 NO_GAIN = 1.05

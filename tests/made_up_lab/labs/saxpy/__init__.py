@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from roofbook.devices.contract import Device
-from roofbook.spec.kernel_run import KernelRun, ceiling
+from roofbook.spec.kernel_run import KernelRun, ceil_div
 from roofbook.spec.lab import Case, Lab, Sweep, Variant, Work
 from roofbook.spec.source import Source
 
@@ -29,7 +29,7 @@ class Saxpy(KernelRun):
         self.count = len(inputs["x"])
         each = variant.source.settings["WALK"] == "EACH"
         self.group = (variant.options.get("group", 64),) if each else (1,)
-        self.size = (ceiling(self.count, self.group[0]) * self.group[0],) if each else (1,)
+        self.size = (ceil_div(self.count, self.group[0]) * self.group[0],) if each else (1,)
         self.kernel = device.build(variant.source.render(device.backend)).kernel("saxpy")
         self.x, self.y, self.out = self.buffers = [device.upload(inputs[name]) for name in ("x", "y", "x")]
 
