@@ -184,7 +184,7 @@ KERNEL void filled(GLOBAL float *x) {{
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("lab", ["cnn", "convpool", "stencil"])
+@pytest.mark.parametrize("lab", registry.names())
 def test_the_driver_says_the_same_of_every_kernel_of_a_lab(device: Device, lab: str) -> None:
     if device.backend != "cuda" or device.multiprocessor is None:
         pytest.skip("only CUDA's driver tells")
@@ -210,4 +210,5 @@ def test_the_driver_says_the_same_of_every_kernel_of_a_lab(device: Device, lab: 
             compared += 1
         finally:
             run.close()
-    assert compared
+    if not compared:
+        pytest.skip("no plan of this lab is a single kernel")

@@ -1,4 +1,4 @@
-"""The C peers: right on odd sizes with any number of threads, wrong once their C forgets something, and what they say."""
+"""The C peers of all labs: what they say, and when they are built anew. What each computes is for its lab's own tests."""
 
 from __future__ import annotations
 
@@ -9,101 +9,44 @@ from typing import Any
 import numpy as np
 import pytest
 
-from roofbook.devices.find import host_cpu
 from roofbook.devices.host import processors
 from roofbook.peers import cc, missing, openmp
 from roofbook.spec import registry
-from roofbook.spec.lab import Case, Variant
+from roofbook.spec.lab import Lab, Variant
 
-needs_compiler = pytest.mark.skipif(cc.compiler() is None, reason=str(cc.missing()))
-CASES = {
-    "cnn": ["3to5ch-7x34-k3", "2to3ch-5x33-k6", "5to130ch-9x75-k5", "1to1ch-2x2-k1"],
-    "convpool": ["1x1x2x2-k1", "3x2x7x7-k5", "9x70x37x37-k3", "5x7x9x9-k3-w0-x0"],
-    "stencil": ["3x3", "5x13", "37x53", "7x1000"],
-    "lenet": ["batch-2", "batch-3"],
-}
-EACH = [pytest.param(lab, name, id=f"{lab}-{name}") for lab, names in CASES.items() for name in names]
+from ..labs.c_program import LABS as LABS_WITH_ONE
+from ..labs.c_program import made, needs_compiler, over
+from ..labs.c_program import of as program_of
+
+LABS = [pytest.param(registry.get(name), id=name) for name in LABS_WITH_ONE]
 
 
-def made(lab: str, name: str, plan: Any = None) -> tuple[openmp.CProgram, Case, Variant]:
-    """The lab's C peer on a case, or another plan in its place."""
-    found = registry.get(lab)
-    variant, case = found.variant("openmp"), found.case(name)
-    program = (plan or variant.plan)(host_cpu(), variant, case, found.inputs(case, seed=5))
-    assert isinstance(program, openmp.CProgram)
-    program.reset()
-    return program, case, variant
-
-
-def over(lab: str, program: openmp.CProgram, case: Case, variant: Variant) -> float:
-    """The error of one run beyond what is allowed: at most 0 where it is right."""
-    found = registry.get(lab)
-    reference = found.reference(case, found.inputs(case, seed=5))
-    program.run()
-    error, tolerance, _ = found.check(case, variant, program.outputs(), reference)
-    return error - tolerance
+def smallest(lab: Lab) -> str:
+    return lab.cases("test")[-1].name
 
 
 @needs_compiler
-@pytest.mark.parametrize(("lab", "name"), EACH)
-def test_a_program_is_right_with_any_number_of_threads(lab: str, name: str) -> None:
-    for threads in (1, 3):
-        program, case, variant = made(lab, name)
-        program.threads = threads
-        assert over(lab, program, case, variant) <= 0
-
-
-@needs_compiler
-@pytest.mark.parametrize("lab", CASES)
-def test_outputs_are_poisoned_until_it_runs_and_a_second_run_is_right(lab: str) -> None:
-    program, case, variant = made(lab, CASES[lab][1])
-    if lab == "stencil":  # g is given, and a second run goes on from the first
-        assert (program.outputs()["g"] == registry.get(lab).inputs(case, seed=5)["g"]).all()
-    else:
-        assert all((np.isnan(out) | (out == -1)).all() for out in program.outputs().values())
+@pytest.mark.parametrize("lab", LABS)
+def test_outputs_are_poisoned_until_it_runs_and_a_second_run_is_right(lab: Lab) -> None:
+    program, case, variant = made(lab, smallest(lab))
+    given, outputs = lab.inputs(case, seed=5), program.outputs()
+    for name, out in outputs.items():
+        kept = (out == given[name]) if name in given else (np.isnan(out) | (out == -1))
+        assert kept.all(), name
+    if not {*outputs} & {*given}:  # where one goes on from what was given, a second run goes on from the first
         program.run()
     assert over(lab, program, case, variant) <= 0
 
 
-FORGETTING = [
-    ("cnn", "3to5ch-7x34-k3", "= (floats){0} + l->bias[filter]", "= (floats){0}", "the bias"),
-    ("cnn", "3to5ch-7x34-k3", "float largest = 0", "float largest = -1e30f", "ReLU"),
-    ("cnn", "3to5ch-7x34-k3", "c < l->channels", "c < l->channels - 1", "a channel"),
-    ("convpool", "9x70x37x37-k3", "i + edge", "i", "the frame"),
-    ("convpool", "9x70x37x37-k3", "counts[f] = count", "counts[f] = count - 1", "the last of a list"),
-    ("stencil", "37x53", "pass < passes", "pass < passes - 1", "a pass"),
-    ("stencil", "37x53", "b + at + 2 * width", "b + at + width", "a row"),
-    ("lenet", "batch-3", "p < TAPS", "p < TAPS - 1", "a row of taps"),
-    ("lenet", "batch-3", "i < side; i++", "i < side - 1; i++", "the last row"),
-]
-
-
-@needs_compiler
-@pytest.mark.parametrize(
-    ("lab", "name", "text", "wrong"), [pytest.param(*each[:4], id=f"{each[0]}, {each[4]}") for each in FORGETTING]
-)
-def test_a_program_that_forgets_something_is_found_out(
-    lab: str, name: str, text: str, wrong: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    plan: Any = registry.get(lab).variant("openmp").plan
-    written = plan.sources[0].read_text()
-    assert written.count(text) == 1
-    changed = tmp_path / "openmp.c"
-    changed.write_text(written.replace(text, wrong))
-    program, case, variant = made(lab, name, type("Changed", (plan,), {"sources": (changed,)}))
-    assert not over(lab, program, case, variant) <= 0
-
-
 @needs_compiler
 @pytest.mark.parametrize("march", ["-march=x86-64", "-march=haswell"])
-@pytest.mark.parametrize("lab", ["cnn", "convpool", "lenet"])
-def test_a_program_is_right_with_shorter_vectors(lab: str, march: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("lab", LABS)
+def test_a_program_is_right_with_shorter_vectors(lab: Lab, march: str, monkeypatch: pytest.MonkeyPatch) -> None:
     flags = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").is_file() else ""
     if " avx2 " not in flags:
         pytest.skip("only an x86 processor with AVX2 runs all of them")
     monkeypatch.setattr(cc, "FAST", ("-O3", march, "-ffast-math"))
-    program, case, variant = made(lab, CASES[lab][0])
+    program, case, variant = made(lab, smallest(lab))
     assert march in program.facts()["flags"] and over(lab, program, case, variant) <= 0
 
 
@@ -117,8 +60,8 @@ def test_a_compiler_without_openmp_gives_one_thread_and_a_reason(
     lacking.chmod(0o755)
     monkeypatch.setenv("CC", str(lacking))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    for lab, names in CASES.items():
-        program, case, variant = made(lab, names[1])
+    for lab in map(registry.get, LABS_WITH_ONE):
+        program, case, variant = made(lab, smallest(lab))
         assert program.facts()["threads"] == 1 and "-fopenmp" not in program.facts()["flags"]
         assert program.facts()["note"] == "without OpenMP, one thread: cc exited with 1: error: no OpenMP here"
         assert over(lab, program, case, variant) <= 0
@@ -126,7 +69,8 @@ def test_a_compiler_without_openmp_gives_one_thread_and_a_reason(
 
 @needs_compiler
 def test_facts_tell_threads_and_flags() -> None:
-    program, *_ = made("stencil", "5x13")
+    lab = registry.get(LABS_WITH_ONE[0])
+    program, *_ = made(lab, smallest(lab))
     facts = program.facts()
     assert facts["threads"] == (processors() if cc.openmp_flags()[0] else 1) and "-O3" in facts["flags"]
 
@@ -134,24 +78,23 @@ def test_facts_tell_threads_and_flags() -> None:
 def test_a_missing_compiler_is_said_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CC", "no-such-compiler")
     said = "no C compiler: CC=no-such-compiler is not on the PATH; install one or set CC"
-    for lab, names in CASES.items():
-        found = registry.get(lab)
-        variant = found.variant("openmp")
-        assert missing(variant) == found.skip_reason(variant, found.case(names[-1])) == said
+    for lab in map(registry.get, LABS_WITH_ONE):
+        variant = program_of(lab)
+        assert variant and missing(variant) == lab.skip_reason(variant, lab.case(smallest(lab))) == said
         with pytest.raises(cc.NoCompiler, match=f"^{said}$"):
-            made(lab, names[-1])
-        assert missing(found.variant(found.best)) is None
+            made(lab, smallest(lab))
+        assert missing(lab.variant(lab.best)) is None
 
 
 def test_a_changed_program_or_header_is_another_cell(tmp_path: Path) -> None:
-    variant = registry.get("cnn").variant("openmp")
-    plan: Any = variant.plan
+    variants = [program_of(registry.get(name)) for name in LABS_WITH_ONE]
+    plan: Any = next(each.plan for each in variants if each and len(each.plan.sources) > 1)  # type: ignore[attr-defined]
     for at, source in enumerate(plan.sources):
         copy = tmp_path / source.name
         shutil.copy(source, copy)
         sources = [*plan.sources[:at], copy, *plan.sources[at + 1 :]]
         prints = []
-        for more in ("", "\n"):
+        for more in ("", "\nstatic int more;\n"):
             copy.write_text(copy.read_text() + more)
             changed = type("OpenMP", (plan,), {"sources": tuple(sources), "__module__": plan.__module__})
             prints.append(Variant("openmp", None, None, changed, "", "", role="peer").fingerprint())

@@ -1,8 +1,8 @@
 """What was published: the figures and statements of the original reports, read from results/published and checked.
 
-Figures are in published/LAB.csv, statements in published/claims/LAB.csv. This is
-the one reader of these files: of the tables that set them beside our own cells, and of the views that SQL asks. A file with
-a broken row is refused with its line number.
+Figures are in published/LAB.csv, statements in published/claims/LAB.csv. This is the one reader of these files: of the
+tables that set them beside our own cells, and of the views that SQL asks. A file with a broken row is refused with its
+line number.
 """
 
 import csv

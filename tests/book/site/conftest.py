@@ -12,13 +12,9 @@ from typing import Any
 
 import pytest
 
+from ...labs import pages
+
 ROOT = Path(__file__).parents[3]
-
-OWN_KERNELS = ("cnn", "convpool")
-"""Labs whose cases at scale `test` no other test has: PoCL compiles their kernels without optimising them, in half the time.
-
-Those of the others come from its cache, or are there for the tests of the labs, which want them optimised.
-"""
 
 
 @pytest.fixture(scope="session")
@@ -31,8 +27,8 @@ def executed(unmeasured: Callable[[], Path]) -> dict[str, Path]:
     done = {}
     for book in execute.notebooks(root):
         with pytest.MonkeyPatch.context() as patch:
-            if book.stem in OWN_KERNELS:
-                patch.setenv("POCL_EXTRA_BUILD_FLAGS", "-cl-opt-disable")
+            for name, value in pages.known(book.stem, "ENVIRONMENT").items():
+                patch.setenv(name, value)
             done[book.stem] = execute.execute(root, book, parameters)
     return done
 

@@ -17,6 +17,8 @@ from roofbook.labs.cnn import GROUPS, LAB, LADDER, SUBS, plans
 from roofbook.labs.cnn.problem import Layer
 from roofbook.spec.lab import Variant
 
+from .. import sizes as sizes_of
+
 FIGURES = Path(__file__).parents[3] / "results" / "published" / "cnn.csv"
 PUBLISHED = Layer.named("256ch-224x224-k5")
 DEVICE = cast(Device, SimpleNamespace(kind="gpu"))
@@ -206,3 +208,18 @@ def test_each_rung_moves_what_its_data_flow_needs() -> None:
         "torch-fp32": least, "torch-fp16": least / 2,
         "cublas": least + 2 * matrix + 2 * conv, "cublas-prepared": least - 4 * x + matrix + 2 * conv,
     }  # fmt: skip
+
+
+def test_these_steps_move_less_than_the_problem_needs() -> None:
+    assert sizes_of.moving_less(LAB) == {
+        "tensor-columns",
+        "tensor-persistent",
+        "tensor-prepared",
+        "tensor-relaxed",
+        "tensor-wide-stores",
+        "tensor-window",
+    }
+
+
+def test_it_takes_sizes_that_no_scale_lists(tmp_path: Path) -> None:
+    sizes_of.unlisted(LAB, "2to3ch-5x6-k3", "2to3ch-5x1-k3", tmp_path)

@@ -23,6 +23,8 @@ from roofbook.labs.convpool.problem import NEURON_DENSITY, PUBLISHED, PUBLISHED_
 from roofbook.spec.lab import SCALES, Variant
 from roofbook.store import published
 
+from .. import sizes as sizes_of
+
 RESULTS = Path(__file__).parents[3] / "results"
 GPU = cast(Device, SimpleNamespace(kind="gpu"))
 FIGURES = published.figures("convpool", RESULTS)
@@ -268,3 +270,11 @@ def test_each_rung_moves_what_its_data_flow_needs() -> None:
         "torch-fp32": 4 * (x + weight + out), "torch-fp16": 2 * (x + weight + out),
         "cublas": 4 * (x + weight + out) + 2 * (4 * 9 * x + 4 * conv),
     })  # fmt: skip
+
+
+def test_these_steps_move_less_than_the_problem_needs() -> None:
+    assert sizes_of.moving_less(LAB) == {"tensor-prepared", "tensor-split-k", "tensor-window"}
+
+
+def test_it_takes_sizes_that_no_scale_lists(tmp_path: Path) -> None:
+    sizes_of.unlisted(LAB, "2x3x5x5-k3-w40", "2x3x1x1-k3", tmp_path)

@@ -16,6 +16,9 @@ from roofbook.devices.contract import Device
 from roofbook.labs.lbm import LAB, LADDER, SHAPES, plans, shape
 from roofbook.spec.lab import SCALES, Variant
 
+from .. import banded
+from .. import sizes as sizes_of
+
 PUBLISHED = Path(__file__).parents[3] / "results" / "published" / "lbm.csv"
 
 NO_COUNTERPART = {
@@ -154,3 +157,11 @@ def test_a_start_is_noisy_and_seeded() -> None:
     means = one.mean(axis=(1, 2))
     assert means / means.sum() == pytest.approx(np.array([4 / 9] + [1 / 9] * 4 + [1 / 36] * 4), rel=0.02)
     assert (one / means[:, None, None] - 1).std() > 0.05
+
+
+def test_these_steps_move_less_than_the_problem_needs() -> None:
+    assert sizes_of.moving_less(LAB) == {"fast-math", "half-storage", "half-storage-graph", "persistent", "tagged-halo"}
+
+
+def test_the_reference_does_not_depend_on_its_bands(monkeypatch: pytest.MonkeyPatch) -> None:
+    banded.same_by_bands(LAB, "40x24", "f", {"f", "av_vels"}, monkeypatch)

@@ -21,6 +21,8 @@ from roofbook.peers import cc, pytorch
 from roofbook.spec.lab import Case, Variant
 from roofbook.store import published
 
+from .. import sizes as sizes_of
+
 FIGURES = published.figures("lenet", Path(__file__).parents[3] / "results")
 GPU = cast(Device, SimpleNamespace(kind="gpu"))
 MAPPING = {theirs: str(ours) for theirs, ours in publication(LAB).mapping(GPU).items()}
@@ -287,3 +289,7 @@ def test_peers_are_others_with_precisions_of_their_own() -> None:
     assert {each.name: each.options for each in LAB.peers if each.plan is peers.Products} == {
         "cublas": {"precision": "fp32"}
     }
+
+
+def test_these_steps_move_less_than_the_problem_needs() -> None:
+    assert sizes_of.moving_less(LAB) == set()

@@ -15,6 +15,9 @@ from roofbook.labs.stencil import LAB, PUBLISHED_PASSES, SHAPES
 from roofbook.peers import missing
 from roofbook.spec.lab import SCALES, Case
 
+from .. import banded
+from .. import sizes as sizes_of
+
 PUBLISHED = Path(__file__).parents[3] / "results" / "published" / "stencil.csv"
 DEVICE = cast(Device, SimpleNamespace(kind="gpu"))
 
@@ -179,3 +182,15 @@ def test_every_published_figure_has_ours_beside_it() -> None:
         "work-group 64x1, 2 tasks per work-item": "tasks-2@wg2=64x1",
     }
     assert len(ours) == len(figures) == 6
+
+
+def test_these_steps_move_less_than_the_problem_needs() -> None:
+    assert sizes_of.moving_less(LAB) == set()
+
+
+def test_it_takes_sizes_that_no_scale_lists(tmp_path: Path) -> None:
+    sizes_of.unlisted(LAB, "7x1000", "7x2", tmp_path)
+
+
+def test_the_reference_does_not_depend_on_its_bands(monkeypatch: pytest.MonkeyPatch) -> None:
+    banded.same_by_bands(LAB, "37x64", "g", {"g"}, monkeypatch)

@@ -1,0 +1,66 @@
+"""The C peers of the labs, as tests need them: made, run, held against the reference, and made wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from roofbook.devices.find import host_cpu
+from roofbook.peers import cc, openmp
+from roofbook.spec import registry
+from roofbook.spec.lab import Case, Lab, Variant
+
+needs_compiler = pytest.mark.skipif(cc.compiler() is None, reason=str(cc.missing()))
+
+
+def of(lab: Lab) -> Variant | None:
+    """The peer of a lab that is a page of C, None where it has none."""
+    found = [each for each in lab.peers if isinstance(each.plan, type) and issubclass(each.plan, openmp.CProgram)]
+    return found[0] if found else None
+
+
+LABS = [name for name in registry.names() if of(registry.get(name))]
+"""Those with such a peer."""
+
+
+def made(lab: Lab, name: str, plan: Any = None) -> tuple[openmp.CProgram, Case, Variant]:
+    """The lab's C peer on a case, or another plan in its place."""
+    variant, case = of(lab), lab.case(name)
+    assert variant
+    program = (plan or variant.plan)(host_cpu(), variant, case, lab.inputs(case, seed=5))
+    assert isinstance(program, openmp.CProgram)
+    program.reset()
+    return program, case, variant
+
+
+def over(lab: Lab, program: openmp.CProgram, case: Case, variant: Variant) -> float:
+    """The error of one run beyond what is allowed: at most 0 where it is right."""
+    reference = lab.reference(case, lab.inputs(case, seed=5))
+    program.run()
+    error, tolerance, _ = lab.check(case, variant, program.outputs(), reference)
+    return error - tolerance
+
+
+def right(lab: Lab, name: str) -> bool:
+    """With one thread and with three."""
+    for threads in (1, 3):
+        program, case, variant = made(lab, name)
+        program.threads = threads
+        if not over(lab, program, case, variant) <= 0:
+            return False
+    return True
+
+
+def found_out(lab: Lab, name: str, text: str, wrong: str, folder: Path) -> bool:
+    """Whether the check refuses the program with other words at one place; compiled in `folder`."""
+    variant = of(lab)
+    assert variant
+    plan: Any = variant.plan
+    written = plan.sources[0].read_text()
+    assert written.count(text) == 1
+    changed = folder / "changed.c"
+    changed.write_text(written.replace(text, wrong))
+    program, case, variant = made(lab, name, type("Changed", (plan,), {"sources": (changed,)}))
+    return not over(lab, program, case, variant) <= 0

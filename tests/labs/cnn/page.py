@@ -1,0 +1,12 @@
+"""What the tests of the executed book know of this lab's page alone."""
+
+DIGITS = {
+    "$2 C F H W k^2$": "a multiplication and an addition a tap",
+    "$4 (C H W + C F k^2 + F H W / 4)$": "four bytes each, of which the pool leaves a quarter",
+    "$2 C k^2$": "the same, of one output",
+    "/ 2^{11}": "the bits of an fp16 significand",
+}
+"""The digits in its prose, each with its reason: every other figure comes from the store."""
+
+ENVIRONMENT = {"POCL_EXTRA_BUILD_FLAGS": "-cl-opt-disable"}
+"""No other test has its cases at scale `test`: PoCL compiles their kernels without optimising them, in half the time."""

@@ -1,0 +1,34 @@
+"""Sizes that no scale of a lab lists, as tests of one lab ask for them; and which steps move less than a problem needs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from roofbook.book.experiment import Experiment
+from roofbook.errors import UsageError
+from roofbook.spec.lab import SCALES, Lab
+
+
+def unlisted(lab: Lab, name: str, impossible: str, results: Path) -> None:
+    """A case of that name is measured like any other, and an impossible size says so."""
+    assert lab.case(name).name == name and lab.case(name, "published").scale == "published"
+    assert name not in [case.name for scale in SCALES for case in lab.cases(scale)]
+    experiment = Experiment(lab.name, {"cases": [name], "scale": "test", "results": str(results)})
+    params = [case.params for case in experiment.cases]
+    assert params == [lab.case(name).params] == [experiment.data.case(name).params]
+    assert experiment.plan(), "some variant is for it"
+    with pytest.raises(UsageError, match=r"^[^\n]* must be [23] or more[^\n]*$"):
+        lab.case(impossible)
+    with pytest.raises(UsageError, match=lab.other_sizes):
+        lab.case("none")
+
+
+def moving_less(lab: Lab) -> set[str]:
+    """Steps that move less than the problem needs in its own type from memory, once a unit.
+
+    They keep it narrower, or all of it on the chip.
+    """
+    cases = [case for scale in SCALES for case in lab.cases(scale)]
+    return {each.name for case in cases for each in lab.ladder if lab.traffic(case, each) < lab.work(case).bytes}
