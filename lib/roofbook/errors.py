@@ -16,6 +16,9 @@ class UserFacingError(Exception):
 class UsageError(UserFacingError):
     """Bad input: one line says what was wrong and what would be right. The command line exits with code 2."""
 
+    is_unknown_name = False
+    """Whether the input names what does not exist, rather than what has no result yet."""
+
 
 class Failed(UserFacingError):
     """Something that should have worked did not, through no fault of the user's. The command line exits with code 1."""
@@ -33,7 +36,9 @@ def one_of(
 
     close = difflib.get_close_matches(str(given), near or valid, n=1)
     hint = f" (did you mean {close[0]!r}?)" if close else ""
-    return UsageError(f"unknown {what} {str(given)!r}; valid: {', '.join(valid)}{hint}")
+    error = UsageError(f"unknown {what} {str(given)!r}; valid: {', '.join(valid)}{hint}")
+    error.is_unknown_name = True
+    return error
 
 
 @contextmanager

@@ -50,13 +50,15 @@ class Note:
 
 
 def noted(draw: Callable[More, Shown]) -> Callable[More, Shown | Note]:
-    """What `draw` gives, or a note that says why it cannot."""
+    """What `draw` gives, or a note that says why it cannot. Errors: UsageError for a name that does not exist."""
 
     @wraps(draw)
     def shown(*given: More.args, **named: More.kwargs) -> Shown | Note:
         try:
             return draw(*given, **named)
         except UsageError as why:
+            if why.is_unknown_name:
+                raise
             return Note(str(why))
 
     return shown
