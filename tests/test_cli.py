@@ -386,10 +386,9 @@ def test_build_executes_what_is_stale_and_nothing_else(
     assert max(map(width, first[1].replace(f"{measured}/index.html", "").splitlines())) <= 80
     assert first[0] == again[0] == 0
     assert [parameters["variants"] for parameters in executed] == [["sequential", "fused"]], "rows were added: once"
-    (line,) = [line for line in first[1].splitlines() if line.startswith("Executing")]
+    said = " ".join(first[1].split())
     assert (
-        re.fullmatch(r"Executing lbm\.ipynb with .*variants .*: .*\bstore changed", line)
-        and "Executing" not in again[1]
+        re.search(r"Executing lbm\.ipynb with .*variants .*: .*\bstore changed", said) and "Executing" not in again[1]
     )
     ends = measured / "book" / "_generated" / "glance-ends.html"
     assert "this machine" in ends.read_text()
@@ -397,7 +396,7 @@ def test_build_executes_what_is_stale_and_nothing_else(
     executed.clear()
     notebook = measured / "experiments" / "lbm.ipynb"
     notebook.write_text(notebook.read_text() + "\n")
-    assert ": notebook changed\n" in roofbook("build")[1] and roofbook("build")[0] == 0
+    assert ": notebook changed" in " ".join(roofbook("build")[1].split()) and roofbook("build")[0] == 0
     assert len(executed) == 1, "the notebook has changed: once"
     monkeypatch.setattr("roofbook.devices.provenance._version", lambda name: "another")
     stale = execute.stale(measured, notebook, execute.parameters_of(measured, notebook))
