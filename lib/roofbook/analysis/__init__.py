@@ -1,1 +1,1 @@
-"""What rows say: statistics, rooflines, comparisons and verdicts. Plain data, no HTML."""
+"""What rows say: readings, rooflines, comparisons and verdicts. Plain data, no HTML."""
