@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Iterator
+from itertools import dropwhile
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,8 @@ def typed() -> list[tuple[str, list[str]]]:
     for path in PAGES:
         for text in re.findall(r"`((?:roofbook|make|papermill) [^`\n]+)`", path.read_text()):
             found.append((path.name, shlex.split(text)))
-    return [(page, [words[0].removeprefix(".venv/bin/"), *words[1:]]) for page, words in found if words]
+    bare = [(page, [*dropwhile(lambda word: re.match(r"[A-Z_]+=", word), words)]) for page, words in found]
+    return [(page, [words[0].removeprefix(".venv/bin/"), *words[1:]]) for page, words in bare if words]
 
 
 COMMANDS = typed()
@@ -71,7 +73,7 @@ def test_the_commands_are_as_the_program_has_them(
     if words == ["--help"]:
         return
     command = cli.app.commands[words[0]]
-    placeholders = {"LAB": "lbm", "VARIANT": "fused", "CASE": "128x128"}
+    placeholders = {"LAB": "lbm", "NAME": "lbm", "VARIANT": "fused", "CASE": "128x128"}
     words = [placeholders.get(word, word) for word in words]
     context = command.make_context(words[0], words[1:], resilient_parsing=len(words) == 1)
     given = context.params
@@ -159,7 +161,8 @@ def test_the_example_of_a_variant_is_the_ladders_own() -> None:
     own = lbm.LAB.variant(shown.name)
     assert {**vars(shown), "published": None} == {**vars(own), "published": None}
     (block,) = [text for page, text in fenced("c") if page == "add-a-variant.md"]
-    assert block in (lbm.HERE / "fused.k").read_text()
+    kernel = iter((lbm.HERE / "fused.k").read_text().splitlines())
+    assert [line for line in block.splitlines() if line not in kernel] == [], "lines of the kernel, in its order"
 
 
 def test_the_page_on_labs_asks_for_what_a_lab_must_have() -> None:

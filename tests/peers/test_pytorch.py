@@ -246,10 +246,11 @@ def test_a_pytorch_that_does_not_load_is_said(monkeypatch: pytest.MonkeyPatch) -
     def refuse(name: str) -> None:
         raise ImportError("libcudart.so.13: cannot open shared object file\nmore")
 
+    host = host_cpu()
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: name)
     monkeypatch.setattr(importlib, "import_module", refuse)
     with pytest.raises(Unsupported, match=r"does not load: libcudart.so.13: cannot open shared object file$"):
-        made(Probe, host_cpu(), {})
+        made(Probe, host, {})
 
 
 @needs_torch

@@ -193,7 +193,7 @@ def test_the_check_refuses_what_is_wrong() -> None:
 
 
 MISTAKES = [
-    ("checked", "pass_element.inc", "INSIDE", "if (0)", "no element at all"),
+    ("checked", "pass_element.inc", "INSIDE g", "if (0) g", "no element at all"),
     ("checked", "passes.k", "j < ROW_LENGTH)", "j < ROW_LENGTH - 1)", "the last column"),
     ("checked", "passes.k", "if (i > 0", "if (i > 1", "the first inner row"),
     ("native-rsqrt", "pass_element.inc", "INSIDE g", "if (j) g", "the first column"),

@@ -6,7 +6,6 @@ An optional extra. It is imported when a peer is made, never before; a peer that
 from __future__ import annotations
 
 import functools
-import importlib.metadata
 import importlib.util
 import tempfile
 from abc import abstractmethod
@@ -17,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...devices.contract import BuildFailed, Device, Graph, Unsupported
-from ...devices.cuda import Kernel
 from ...devices.host import processors
 from ...spec.kernel_run import ceil_div
 from ...spec.lab import Case, Runnable, Variant
@@ -72,6 +70,8 @@ class Lbmpy(Runnable):
         try:
             return make(*form)
         except ImportError as error:
+            import importlib.metadata
+
             raise Unsupported(f"lbmpy {importlib.metadata.version('lbmpy')} does not load: {error}") from error
 
     @abstractmethod
@@ -92,6 +92,8 @@ class Lbmpy(Runnable):
         return {"f": f} if self.bare else {"f": f, "av_vels": self.av_vels.copy()}
 
     def facts(self) -> dict[str, Any]:
+        import importlib.metadata
+
         return {name: importlib.metadata.version(name) for name in ("lbmpy", "pystencils")}
 
 
@@ -142,6 +144,8 @@ class OnGpu(Lbmpy):
     """
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        from ...devices.cuda import Kernel
+
         super().__init__(device, variant, case, inputs)
         nx, ny = self.params.nx, self.params.ny
         self.block = variant.options["block"]
