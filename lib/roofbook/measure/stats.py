@@ -16,7 +16,12 @@ from numpy.typing import ArrayLike, NDArray
 
 How = Literal["paired, sign test", "paired, t on log ratios", "across runs", "too few"]
 
-# Paired intervals are drawn a little wider than 95 %: noise that is correlated from sample to sample lifts the rate of
+LEVEL = 0.95
+"""Of every confidence interval of the book."""
+CONFIDENCE = f"{100 * LEVEL:g} %"
+"""The same, as tables and figures write it."""
+
+# Paired intervals are drawn a little wider: noise that is correlated from sample to sample lifts the rate of
 # false differences by a third where rounds are mirrored, and 3 to 5 ratios do not show the shape of their noise.
 _SIGN_LEVEL, _FEW_LEVEL = 0.965, 0.975
 
@@ -57,7 +62,7 @@ class RatioEstimate:
     how: How
 
 
-def median_ci(samples: ArrayLike, level: float = 0.95) -> Interval:
+def median_ci(samples: ArrayLike, level: float = LEVEL) -> Interval:
     """The median and its distribution-free interval between two order statistics (binomial; ties only widen it).
 
     samples: 1-D, finite, not negative; any unit. Raises ValueError otherwise, or where level is outside (0, 1).
@@ -120,7 +125,7 @@ def relative_standard_error(samples: ArrayLike) -> float:
     interval = median_ci(samples)
     if interval.n < 2 or interval.estimate == 0:
         return math.inf
-    tail = _tail(interval.n, max(_rank(interval.n, 0.95), 1))
+    tail = _tail(interval.n, max(_rank(interval.n, LEVEL), 1))
     return (interval.high - interval.low) / 2 / NormalDist().inv_cdf(1 - tail) / interval.estimate
 
 

@@ -4,6 +4,7 @@ from ..analysis import format as show
 from ..analysis.case_data import CaseData
 from ..analysis.readings import Reading, home_device, value
 from ..errors import UsageError
+from ..measure.stats import CONFIDENCE
 from .bars import absences, bar, cross, flag, heading, lanes, legend, upright
 from .figure import INK, Figure, finish, style
 from .roofs import DASHES, binary
@@ -58,7 +59,7 @@ def bandwidth_chart(data: CaseData, title: str = "") -> Figure:
         named = f" (here {', '.join(over)})" if over else ""
         notes = [
             "Bytes are the minimum that the variant's data flow moves: modelled, not counted. Per cent are of the fastest "
-            "stream at this size. Whiskers: 95 % interval of the median.",
+            f"stream at this size. Whiskers: {CONFIDENCE} interval of the median.",
             f"Where the whole interval of a bar exceeds that line{named}, a cache served part of the bytes, or our streams are "
             "not the fastest.",
         ]

@@ -8,6 +8,7 @@ from ..analysis import format as show
 from ..analysis.case_data import CaseData
 from ..analysis.readings import Reading, faster
 from ..errors import UsageError
+from ..measure.stats import CONFIDENCE
 from .figure import COLOURS, FONT, INK, WIDTH, Figure, finish, style
 
 
@@ -60,7 +61,7 @@ def ladder_chart(data: CaseData, title: str = "", published: tuple[float, str] |
         ax.xaxis.set_major_formatter(lambda at, _: show.tick(at) + "\u00d7")
         ax.set_xlabel(f"times as fast as {base}" + (", logarithmic" if log else ""))
         legend(ax, {("base" if name == base else found[name].role) for name in good})
-        notes = [f"Whiskers: 95 % interval of the ratio. Times are medians per {found[base].row['unit']}."]
+        notes = [f"Whiskers: {CONFIDENCE} interval of the ratio. Times are medians per {found[base].row['unit']}."]
         notes += absences(order, found, data.skip_reasons)
         return finish(ax.figure, title or f"Speedup of each variant over {base} on {case}", notes)
 

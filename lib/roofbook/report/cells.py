@@ -8,6 +8,7 @@ from ..analysis import format as show
 from ..analysis.readings import TOO_FEW, Reading, Speedup, said, value
 from ..analysis.roofline import Bound
 from ..measure import stats
+from ..measure.stats import CONFIDENCE
 from .html import Cell, Row
 
 SAME = f"'same' where it includes 1, 'undecided' where it does and spans a factor of over {show.factor(stats.EQUAL**2)}"
@@ -29,7 +30,7 @@ def part_cell(reading: Reading, part: str, unit: float) -> Cell:
     if part not in reading.parts:
         return Cell(show.DASH, "num", f"{reading.variant} has no such part")
     found = stats.median_ci(reading.parts[part])
-    brackets = "95 % interval" if found.exact else f"n = {found.n}, range"
+    brackets = f"{CONFIDENCE} interval" if found.exact else f"n = {found.n}, range"
     title = f"{brackets} [{show.number(found.low / unit)}, {show.number(found.high / unit)}]"
     return Cell(show.number(found.estimate / unit), "num", title)
 

@@ -6,6 +6,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from ..analysis import format as show
+from ..measure.stats import CONFIDENCE
 from .html import Cell, Row, Table
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ def claims(lines: "Sequence[Judged]", title: str) -> Table:
             records += _records(line)
     notes = [f"{place}: {_counted(line.outcomes[place].verdict for line in lines)}." for place in places]
     notes += [
-        "Below each verdict: the number measured here, a speedup or what the published number is, with its 95 % interval.",
+        "Below each verdict: the number measured here, a speedup or what the published number is, with its"
+        f" {CONFIDENCE} interval.",
         "A row of the store counts if its kernel is identical to today's and its size is a published one; the newest counts.",
     ]
     frame = pd.DataFrame(records, columns=list(COLUMNS))

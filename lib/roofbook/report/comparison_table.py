@@ -12,12 +12,13 @@ from ..analysis import format as show
 from ..analysis.comparison import Comparison, PairSummary, PlacePair, Time, summaries, verdict
 from ..analysis.places import Place
 from ..analysis.readings import TOO_FEW, Speedup
+from ..measure.stats import CONFIDENCE
 from .html import Cell, Html, Row, Table
 
 COLUMNS = ("variant", "device", "backend", "seconds", "low", "high", "note")
 NOTES = (
-    "Times are medians with the 95 % interval of the median.",
-    "Ratios: how many times as fast, with the 95 % interval, across runs or devices; 'same' within 1 % of 1.",
+    f"Times are medians with the {CONFIDENCE} interval of the median.",
+    f"Ratios: how many times as fast, with the {CONFIDENCE} interval, across runs or devices; 'same' within 1 % of 1.",
 )
 
 

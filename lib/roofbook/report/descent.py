@@ -8,6 +8,7 @@ from ..analysis import format as show
 from ..analysis.case_data import CaseData
 from ..analysis.readings import Reading, Speedup, faster, home_device
 from ..errors import UsageError
+from ..measure.stats import CONFIDENCE
 from .cells import SAME, floor_of, ratio_cell, share_cell, where
 from .figure import COLOURS, INK, Figure, finish, style
 from .html import Cell, Row, Table
@@ -69,7 +70,7 @@ COLUMNS = (
 )  # fmt: skip
 NOTES = (
     "The largest case that was measured. vs baseline, vs peer: how many times as fast the fastest kernel is. The pages of the "
-    f"labs have the 95 % interval: {SAME}.",
+    f"labs have the {CONFIDENCE} interval: {SAME}.",
     "Of the bound: the least time that the device's measured peaks allow in the precision of the fastest kernel, over its "
     "time. Above 100 % a measured peak is too low.",
 )

@@ -9,6 +9,7 @@ from ..analysis.case_data import CaseData
 from ..analysis.readings import Reading, Speedup, faster, fastest, home_device, newest, points_in_order, said, value
 from ..analysis.roofline import Bound, work_unit
 from ..errors import UsageError
+from ..measure.stats import CONFIDENCE
 from .cells import SAME, absence, check_cell, floor_of, hosts, ratio_cell, samples_cell, share_cell, time_cell, where
 from .columns import Column, Line, by_columns, ratio_column
 from .html import Cell, Table
@@ -16,10 +17,11 @@ from .html import Cell, Table
 if TYPE_CHECKING:
     import pandas as pd
 
-TIME_NOTE = "Times are medians with the 95 % interval of the median."
-RATIO_NOTE = f"Ratios: how many times as fast, with the 95 % interval; {SAME}."
+TIME_NOTE = f"Times are medians with the {CONFIDENCE} interval of the median."
+RATIO_NOTE = f"Ratios: how many times as fast, with the {CONFIDENCE} interval; {SAME}."
 FEW_NOTE = (
-    "'range': fewer than 6 samples give no 95 % interval, so the brackets hold the shortest and the longest sample."
+    f"'range': fewer than 6 samples give no {CONFIDENCE} interval, so the brackets hold the shortest and the longest"
+    " sample."
 )
 ROUND_NOTE = "Ratios pair samples of the same round of one run; unpaired ratios are marked."
 CONTROL = "A/A control: the same step, measured again"
@@ -211,7 +213,7 @@ def leave_one_out(data: CaseData, without: Mapping[str, str], best: str, caption
         lines.append(Line(Cell(label), name, reading, fields={"optimisation": label}))
     notes = [
         TIME_NOTE,
-        f"Worth: the time without it over the time with it, with its 95 % interval; {SAME}.",
+        f"Worth: the time without it over the time with it, with its {CONFIDENCE} interval; {SAME}.",
         ROUND_NOTE,
     ] + [FEW_NOTE] * any(reading.few for reading in known)
     caption = caption or f"{best} without one optimisation, on {data.case}"

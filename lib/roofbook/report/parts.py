@@ -8,6 +8,7 @@ from ..analysis.readings import Reading, home_device
 from ..devices.backends import BACKENDS
 from ..errors import UsageError
 from ..measure import stats
+from ..measure.stats import CONFIDENCE
 from .cells import absence, fact_cell, hosts, part_cell, where
 from .columns import Column, Line, by_columns
 from .html import Cell, Table
@@ -46,7 +47,7 @@ def parts(data: CaseData, parts: Sequence[str], facts: Mapping[str, str] | None 
     scale = show.time_unit(seconds for seconds in medians if seconds is not None)
     unit = next((str(each.row["unit"]) for each in mine), "unit")
     columns = [_part(part, scale) for part in parts] + [_fact(fact, head, mine) for fact, head in facts.items()]
-    notes = [f"Parts are medians per {unit}; the 95 % interval of each is in its tooltip."] * bool(parts)
+    notes = [f"Parts are medians per {unit}; the {CONFIDENCE} interval of each is in its tooltip."] * bool(parts)
     return by_variant(data, columns, caption or f"Parts of a run on {data.case}", notes, "parts")
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from ..analysis import format as show
 from ..analysis.readings import Reading, newest, read, value
 from ..errors import UsageError
+from ..measure.stats import CONFIDENCE
 from .figure import FONT, INK, SERIES, WIDTH, Figure, finish, style
 from .html import Cell, Row, Table
 from .roofs import binary
@@ -54,7 +55,7 @@ def peaks(rows: "pd.DataFrame", device: str, changes: Mapping[str, str], *, capt
             "unit": rate or "s", "on_paper": paper, "samples": len(reading.times), "units": reading.units,
         })  # fmt: skip
     columns = [Cell("Peak"), Cell("Name"), Cell("Measured", "num"), Cell("Theoretical", "num"), Cell("Share", "num")]
-    notes = ["Median of the samples and its 95 % interval; bounds use the fastest sample."]
+    notes = [f"Median of the samples and its {CONFIDENCE} interval; bounds use the fastest sample."]
     if any(record["on_paper"] for record in records):
         notes += [
             "On paper: from the clock, unit count and width that the driver reports; a tooltip shows each calculation."
@@ -112,7 +113,7 @@ def bandwidths(rows: "pd.DataFrame", device: str, actions: Sequence[str] = ("rea
         ax.set_ylabel("GB/s")
         ax.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=3, borderaxespad=0.2)
         notes = [
-            "Whiskers: 95 % interval of the median. Working set and bytes of a copy are those of both buffers.",
+            f"Whiskers: {CONFIDENCE} interval of the median. Working set and bytes of a copy are those of both buffers.",
             "Caches are as the previous passes left them: a cache serves every working set that fits into it.",
         ]
         return finish(drawing, f"Bandwidth of {device} by working set", notes)

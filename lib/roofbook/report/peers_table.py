@@ -5,13 +5,14 @@ from collections.abc import Callable, Mapping
 from ..analysis import format as show
 from ..analysis.case_data import CaseData
 from ..analysis.readings import Reading, Speedup, faster, fastest, said
+from ..measure.stats import CONFIDENCE
 from .cells import SAME, ratio_cell
 from .columns import Column
 from .html import Cell, Table
 from .ladder_table import FEW_NOTE, ROUND_NOTE, TIME_NOTE, time_column
 from .parts import by_variant
 
-NOTE = f"vs peer: how many times as fast as the peer the step is, with its 95 % interval; {SAME}."
+NOTE = f"vs peer: how many times as fast as the peer the step is, with its {CONFIDENCE} interval; {SAME}."
 
 
 def peers(data: CaseData, caption: str = "") -> Table:

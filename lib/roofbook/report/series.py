@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..analysis import format as show
 from ..analysis.readings import Reading, Speedup, faster, newest
 from ..errors import UsageError
+from ..measure.stats import CONFIDENCE
 from .bars import absences
 from .cells import ratio_cell
 from .figure import FONT, INK, SERIES, WIDTH, Figure, finish, style
@@ -85,7 +86,7 @@ def series(rows: "pd.DataFrame", series: "Series", *, skipped: Skipped | None = 
         if len(drawn) > 1:
             columns = 3 if max(map(len, drawn)) < 16 else 2
             ax.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=columns, borderaxespad=0.2)
-        notes = ["Whiskers: 95 % interval of the median." + " Rings mark crossings." * bool(series.against)]
+        notes = [f"Whiskers: {CONFIDENCE} interval of the median." + " Rings mark crossings." * bool(series.against)]
         return finish(drawing, title or series.question, notes + _gaps(found, series, skipped or {}))
 
 
@@ -119,7 +120,7 @@ def crossings(rows: "pd.DataFrame", series: "Series", *, skipped: Skipped | None
     notes = [
         f"Along the series: {series.along}. A crossing is interpolated linearly in the logarithm of time, between neighbouring "
         "points where both have a time.",
-        "A crossing is claimed only between points where the 95 % interval of the ratio excludes 1.",
+        f"A crossing is claimed only between points where the {CONFIDENCE} interval of the ratio excludes 1.",
         RATIO_NOTE,
         ROUND_NOTE,
         *_gaps(found, series, skipped),

@@ -9,6 +9,7 @@ from ..analysis import format as show
 from ..analysis.case_data import CaseData
 from ..analysis.readings import points_in_order, read
 from ..errors import UsageError
+from ..measure.stats import CONFIDENCE
 from .figure import COLOURS, FONT, NIGHT, PAPER, SERIES, WIDTH, Figure, finish, style
 from .ladder_table import swept
 
@@ -116,7 +117,7 @@ def line_sweep(
         return finish(
             drawing,
             title or f"Time per {good[0].row['unit']} over {', '.join(axes)}",
-            ["Whiskers: 95 % interval of the median.", *grouped(failures, sum(map(len, lines.values())))],
+            [f"Whiskers: {CONFIDENCE} interval of the median.", *grouped(failures, sum(map(len, lines.values())))],
         )
 
 
