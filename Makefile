@@ -17,7 +17,7 @@ book: .venv/.$(or $(GPU),book)
 	@$(BIN)/roofbook build
 
 test: .venv/.test lint
-	@$(BIN)/python -m pytest -n 2 --max-worker-restart 0
+	@$(BIN)/python -m pytest -n 2 --max-worker-restart 0 --durations 20
 
 lint: .venv/.test
 	@$(BIN)/ruff check
