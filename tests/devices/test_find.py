@@ -30,7 +30,7 @@ class Card:
 L4, H200, A100 = (
     Card("NVIDIA L4", "0000:1B:00.0", 300, 31),
     Card("NVIDIA H200", "0000:5D:00.0", 1980, 62),
-    Card("NVIDIA A100", "0001:5D:01.3", 1410, 53),
+    Card("NVIDIA A100", "0001:5D:06.0", 1410, 53),
 )
 BY_BUS = [L4, H200, A100]
 """NVML's order."""
@@ -101,8 +101,8 @@ class OfOpenCL:
         import pyopencl as cl
 
         domain, bus, rest = card.bus_id.split(":")
-        device, function = rest.split(".")
-        places = {"domain": int(domain, 16), "bus": int(bus, 16), "slot": int(device, 16) << 3 | int(function, 16)}
+        device, _ = rest.split(".")
+        places = {"domain": int(domain, 16), "bus": int(bus, 16), "slot": int(device, 16)}
         self.type, self.name = cl.device_type.GPU, card.name
         self.places = {f"pci_{place}_id_nv": number for place, number in places.items() if place in tells}
 

@@ -95,14 +95,18 @@ class Graph(contract.Graph):
 
 
 class Queue(contract.Queue):
-    """A non-blocking stream."""
+    """A non-blocking stream.
+
+    A thread launches on its current device (CUDA Runtime API, cudaSetDevice), which everything here makes the queue's own
+    but `launch`, `copy`, `send` and `receive`: what a thread submits in between goes to the device that it used last.
+    """
 
     def __init__(self, index: int) -> None:
         import cupy
 
-        self._cupy = cupy
-        with cupy.cuda.Device(index):
-            self.stream = cupy.cuda.Stream(non_blocking=True)
+        self._cupy, self._device = cupy, cupy.cuda.Device(index)
+        self._device.use()
+        self.stream = cupy.cuda.Stream(non_blocking=True)
         self.head_start_ns = HEAD_START_NS
         self.events: list[tuple[str, Any, Any]] | None = None
         """While traced: what was submitted, and the events before and after it."""
@@ -130,11 +134,13 @@ class Queue(contract.Queue):
             self.events.append((what, begin, self._mark()))
 
     def write(self, buffer: Any, array: np.ndarray) -> None:
+        self._device.use()
         array = np.ascontiguousarray(array)
         buffer.memory.data.copy_from_host_async(array.ctypes.data, array.nbytes, self.stream)
         self.finish()
 
     def read(self, buffer: Any, array: np.ndarray, offset: int = 0) -> np.ndarray:
+        self._device.use()
         (buffer.memory.data + offset).copy_to_host_async(array.ctypes.data, array.nbytes, self.stream)
         self.finish()
         return array
@@ -153,8 +159,9 @@ class Queue(contract.Queue):
         self._note("to host", begin)
 
     def laps(self, *submits: Callable[[], None]) -> list[float]:
+        self._device.use()
         events = [self._cupy.cuda.Event() for _ in range(len(submits) + 1)]
-        _wait()((1,), (1,), (np.int64(self.head_start_ns),), stream=self.stream)
+        _wait(self._device.id)((1,), (1,), (np.int64(self.head_start_ns),), stream=self.stream)
         events[0].record(self.stream)
         for submit, event in zip(submits, events[1:], strict=True):
             submit()
@@ -163,9 +170,11 @@ class Queue(contract.Queue):
         return [_seconds(*pair) for pair in pairwise(events)]
 
     def finish(self) -> None:
+        self._device.use()
         self.stream.synchronize()
 
     def record(self, submit: Callable[[], None]) -> Graph:
+        self._device.use()
         with self.stream:
             self.stream.begin_capture()
             try:
@@ -193,7 +202,8 @@ takes longer than this to submit sets its own."""
 
 
 @lru_cache
-def _wait() -> Any:
+def _wait(index: int) -> Any:
+    """The kernel as loaded on one device, the current one."""
     import cupy
 
     text = """extern "C" __global__ void wait_ns(long long ns) {
@@ -249,15 +259,15 @@ class CudaDevice(contract.Device):
     def build(self, text: str, options: Sequence[str] = ()) -> Program:
         import cupy
 
+        cupy.cuda.Device(self.index).use()  # a module is loaded on one device, a kernel's attributes are read there
         if (text, *options) in self._programs:
             return self._programs[text, *options]
         try:
-            with cupy.cuda.Device(self.index):
-                if any(option.startswith("-arch=") for option in options):
-                    module = _module_for_architecture(text, options)
-                else:
-                    module = cupy.RawModule(code=text, options=(*CUDA.flags, *options), backend="nvrtc")
-                    module.compile()
+            if any(option.startswith("-arch=") for option in options):
+                module = _module_for_architecture(text, options)
+            else:
+                module = cupy.RawModule(code=text, options=(*CUDA.flags, *options), backend="nvrtc")
+                module.compile()
         except cupy.cuda.compiler.CompileException as error:
             raise BuildFailed(_first_error(str(error))) from error
         return self._programs.setdefault((text, *options), Program(module))
@@ -265,9 +275,9 @@ class CudaDevice(contract.Device):
     def empty(self, nbytes: int) -> Buffer:
         import cupy
 
-        try:
-            with cupy.cuda.Device(self.index):  # the runtime's own allocation: a pool would hide what it costs
-                return Buffer(_array(cupy.cuda.MemoryPointer(cupy.cuda.Memory(nbytes), 0), nbytes), nbytes)
+        cupy.cuda.Device(self.index).use()
+        try:  # the runtime's own allocation: a pool would hide what it costs
+            return Buffer(_array(cupy.cuda.MemoryPointer(cupy.cuda.Memory(nbytes), 0), nbytes), nbytes)
         except (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.memory.OutOfMemoryError) as error:
             raise OutOfMemory(f"{nbytes} bytes asked for: {error}") from error
 
@@ -292,13 +302,13 @@ class CudaDevice(contract.Device):
         rows, columns = array.shape
         if columns > 131072 or rows > 65536:
             raise Unsupported(f"an image of {rows} x {columns}: 65536 x 131072 at most")
-        with cupy.cuda.Device(self.index):
-            kind = texture.ChannelFormatDescriptor(16, 0, 0, 0, runtime.cudaChannelFormatKindSigned)
-            values = texture.CUDAarray(kind, columns, rows)
-            values.copy_from(np.ascontiguousarray(array))
-            source = texture.ResourceDescriptor(runtime.cudaResourceTypeArray, cuArr=values)
-            reading = texture.TextureDescriptor((runtime.cudaAddressModeClamp,) * 2, runtime.cudaFilterModePoint)
-            return Image(texture.TextureObject(source, reading), array.nbytes)
+        cupy.cuda.Device(self.index).use()
+        kind = texture.ChannelFormatDescriptor(16, 0, 0, 0, runtime.cudaChannelFormatKindSigned)
+        values = texture.CUDAarray(kind, columns, rows)
+        values.copy_from(np.ascontiguousarray(array))
+        source = texture.ResourceDescriptor(runtime.cudaResourceTypeArray, cuArr=values)
+        reading = texture.TextureDescriptor((runtime.cudaAddressModeClamp,) * 2, runtime.cudaFilterModePoint)
+        return Image(texture.TextureObject(source, reading), array.nbytes)
 
     def traced(self, queues: Sequence[Any], submit: Callable[[], None]) -> list[Span]:
         for queue in queues:

@@ -247,8 +247,8 @@ def _pci_bus_id(device: Any) -> str | None:
         domain, bus, slot = device.pci_domain_id_nv, device.pci_bus_id_nv, device.pci_slot_id_nv
     except (AttributeError, cl.Error):
         return None
-    # The slot is device and function in one byte: no document says so, but hwloc and hashcat read it this way.
-    return f"{domain:04X}:{bus & 0xFF:02X}:{slot >> 3:02X}.{slot & 7:X}"
+    # No document says what a slot is. Two cards at 0000:00:06.0 and 0000:00:07.0 gave 6 and 7: the device. A GPU is function 0.
+    return f"{domain:04X}:{bus & 0xFF:02X}:{slot & 0xFF:02X}.0"
 
 
 def _first_error(log: str) -> str:
