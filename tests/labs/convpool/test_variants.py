@@ -247,6 +247,7 @@ def test_values_that_fit_no_byte_are_refused(device: Device, name: str) -> None:
         make(device, variant, SMALL, throughout(SMALL, 128))
     largest = throughout(SMALL, 127)
     run = make(device, variant, SMALL, largest)
+    run.reset()
     run.run()
     right = LAB.reference(LAB.case(SMALL), largest)["out"]
     np.testing.assert_array_equal(run.outputs()["out"], right)
