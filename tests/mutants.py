@@ -8,14 +8,12 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 
 from roofbook.spec.lab import Variant
@@ -105,14 +103,6 @@ def of_folder(variant: Variant, folder: Path) -> Variant:
     assert variant.source
     source = Source.of(folder / variant.source.path.name, **dict(variant.source.knobs))
     return replace(variant, source=source)
-
-
-@contextmanager
-def unoptimised() -> Iterator[None]:
-    """PoCL compiles as the words stand, in less time: a mutant errs in its words, and each is compiled for one run."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("POCL_EXTRA_BUILD_FLAGS", "-cl-opt-disable")
-        yield
 
 
 def change(folder: Path, file: str, words: str, instead: str, *, once: bool = True) -> None:

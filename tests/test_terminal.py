@@ -56,7 +56,7 @@ def cells_of(table: Table) -> Iterator[str]:
             yield " ".join(part for part in (cell.text, cell.small) if part)
 
 
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=200)
 @given(tables(), st.integers(10, 120))
 def test_no_line_of_a_table_is_wider_than_the_terminal_and_no_word_is_lost(table: Table, most: int) -> None:
     texts = [table.caption, *table.notes, *cells_of(table)]
@@ -139,8 +139,10 @@ PRINTED = [
 ]
 
 
-@pytest.mark.parametrize("columns", [80, 110])
-@pytest.mark.parametrize("arguments", PRINTED, ids=" ".join)
+@pytest.mark.parametrize(
+    ("arguments", "columns"),
+    [*((each, 80) for each in PRINTED), (PRINTED[-1], 110), (["diff", "lbm", "no-finish"], 110)],
+)
 def test_what_a_command_prints_fits(
     command: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch, arguments: list[str], columns: int
 ) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from itertools import cycle
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -241,8 +242,15 @@ def drive(
     raise reason
 
 
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize(("lab", "variant"), list(cuda_variants()))
+def each_for_its_architectures() -> Iterator[Any]:
+    """Every step for all; of a sweep, where text differs from text by a number, points by turns for one."""
+    swept = cycle(ARCHITECTURES)
+    for lab, variant in (each.values for each in cuda_variants()):
+        for architecture in [next(swept)] if variant.role == "sweep" else ARCHITECTURES:
+            yield pytest.param(lab, variant, architecture, id=f"{lab.name}-{variant.name}-{architecture}")
+
+
+@pytest.mark.parametrize(("lab", "variant", "architecture"), list(each_for_its_architectures()))
 def test_compiles_spills_nothing_and_is_launched_with_its_own_arguments(
     lab: Lab, variant: Variant, architecture: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -191,7 +191,7 @@ def test_ctrl_c_within_a_query_is_ctrl_c(kept: Store) -> None:
     timer.start()
     try:
         with pytest.raises(KeyboardInterrupt):
-            kept.query("select sum(a.range * b.range) as total from range(10000000) a, range(300) b")
+            kept.query("select sum(a.range * b.range) as total from range(10000000) a, range(150) b")
         timer.join()
     finally:
         signal.signal(signal.SIGINT, before)

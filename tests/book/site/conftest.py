@@ -12,20 +12,31 @@ from typing import Any
 
 import pytest
 
+from roofbook.spec import registry
+
 from ...labs import pages
 
 ROOT = Path(__file__).parents[3]
+SWEPT = ("lbm", "stencil")
 
 
 @pytest.fixture(scope="session")
 def executed(unmeasured: Callable[[], Path]) -> dict[str, Path]:
-    """Every notebook, executed at scale `test` in a checkout of their own, by its name: three samples a cell."""
+    """Every notebook, executed at scale `test` in a checkout of their own, by its name: three samples a measurement.
+
+    SWEPT measure their sweeps as well; those of all labs are drawn of what is recorded (tests/book/test_record_device.py).
+    """
     from roofbook.book import execute
 
     root = unmeasured()
-    parameters = {"scale": "test", "budget_s": 1e-6}
     done = {}
     for book in execute.notebooks(root):
+        lab = registry.get(book.stem)
+        swept = {variant.name for sweep in lab.sweeps for variant in sweep.variants}
+        chosen = [variant.name for variant in lab.all_variants() if variant.name not in swept]
+        parameters: dict[str, Any] = {"scale": "test", "budget_s": 1e-6}
+        if swept and book.stem not in SWEPT:
+            parameters["variants"] = chosen
         with pytest.MonkeyPatch.context() as patch:
             for name, value in pages.known(book.stem, "ENVIRONMENT").items():
                 patch.setenv(name, value)

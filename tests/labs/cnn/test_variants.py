@@ -251,8 +251,7 @@ def test_a_kernel_that_forgets_something_is_found_out(
     monkeypatch.setattr(plans, "HERE", tmp_path)
     assert accepted(variant, layer, run(device, copied, layer)), "the copy is right until it is changed"
     mutants.change(tmp_path, file, text, wrong)
-    with mutants.unoptimised():
-        assert not accepted(variant, layer, run(device, copied, layer))
+    assert not accepted(variant, layer, run(device, copied, layer))
 
 
 def test_the_check_refuses_what_is_wrong() -> None:

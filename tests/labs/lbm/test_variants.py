@@ -363,7 +363,9 @@ def only_scheduled_otherwise() -> list[Any]:
             pairs.append(pytest.param(other, variant, id=f"{other.name}, {variant.name}"))
     for variant in simulating():
         if isinstance(variant.plan, type) and issubclass(variant.plan, plans.GraphedSteps):
-            assert variant.parent  # the same arithmetic unless the compiler may round it otherwise: else only the host loop
+            assert (
+                variant.parent
+            )  # the same arithmetic unless the compiler may round it otherwise: else only the host loop
             if "fast_math" not in variant.options:
                 pairs.append(pytest.param(LAB.variant(variant.parent), variant, id=f"{variant.parent}, {variant.name}"))
     return pairs

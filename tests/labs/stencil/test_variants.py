@@ -224,7 +224,6 @@ def test_a_kernel_that_errs_is_refused(
     mutants.copied(variant, HERE, tmp_path)
     mutants.change(tmp_path, file, words, instead)
     broken = mutants.of_folder(variant, tmp_path)
-    with mutants.unoptimised():
-        g = run(device, broken, "34x256", 23)
+    g = run(device, broken, "34x256", 23)
     assert not accepted(variant, "34x256", 23, g), what
     assert np.isnan(g).any() == (what == "NaN")
