@@ -26,6 +26,7 @@ from roofbook.analysis.places import of_host
 from roofbook.analysis.publication import publication
 from roofbook.book import fragments
 from roofbook.book.experiment import PARAMETERS
+from roofbook.measure import stats
 from roofbook.spec import registry
 from roofbook.spec.lab import Lab
 from roofbook.store import published
@@ -48,13 +49,15 @@ def verdict(effect: float | None, low: float, high: float, turn: float = 1.0, be
     ("effect", "low", "high", "right"),
     [
         (4, 3.3, 3.5, "holds"),
-        (4, 4.8, 9, "holds"),
+        (4, 4.8, 5.1, "holds"),
         (4, 3.0, 3.1, "holds weaker"),
         (4, 1.02, 1.1, "holds weaker"),
         (4, 5.1, 5.2, "holds stronger"),
+        (4, 4.8, 9, "holds stronger"),
         (4, 0.7, 0.98, "reversed"),
         (4, 0.992, 0.998, "no difference"),
-        (4, 0.9, 1.1, "no difference"),
+        (4, 0.96, 1.04, "no difference"),
+        (4, 0.9, 1.1, "undecided"),
         (4, 1.002, 1.004, "no difference"),
         (4, 0.9, 3.5, "undecided"),
         (4, 0, math.inf, "undecided"),
@@ -63,12 +66,14 @@ def verdict(effect: float | None, low: float, high: float, turn: float = 1.0, be
         (0.25, 0.1, 0.15, "holds stronger"),
         (0.25, 1.2, 1.3, "reversed"),
         (1.1, 1.08, 1.12, "holds"),
-        (1.1, 1.02, 1.04, "holds weaker"),
+        (1.1, 1.02, 1.04, "no difference"),
+        (1.2, 1.06, 1.08, "holds weaker"),
         (1.1, 1.25, 1.27, "holds stronger"),
         (1.1, 0.99, 1.02, "no difference"),
         (1.1, 0.97, 1.06, "undecided"),
         (1.0, 0.96, 1.04, "holds"),
-        (1.02, 0.94, 1.03, "holds"),
+        (1.02, 0.96, 1.03, "holds"),
+        (1.02, 0.94, 1.03, "undecided"),
         (0.98, 1.01, 1.02, "holds"),
         (1.0, 1.03, 1.1, "undecided"),
         (1.0, 0.9, 1.2, "undecided"),
@@ -77,6 +82,8 @@ def verdict(effect: float | None, low: float, high: float, turn: float = 1.0, be
         (None, 1.02, 9, "holds"),
         (None, 0.5, 0.98, "reversed"),
         (None, 0.999, 1.004, "no difference"),
+        (None, 1.01, 1.03, "no difference"),
+        (None, 1.02, 1.06, "holds"),
         (None, 0.9, 1.3, "undecided"),
         (None, 0, math.inf, "undecided"),
     ],
@@ -484,6 +491,6 @@ def test_the_page_gives_the_rule_with_the_numbers_that_the_code_has() -> None:
     page = " ".join(page.split())
     assert f"$f/{verdicts.NEAR:g}$ to ${verdicts.NEAR:g} f$" in page
     assert f"within {100 * (verdicts.NONE_PUBLISHED - 1):.3g} % of $t$" in page
-    assert f"more than {100 * (verdicts.NONE_OURS - 1):.3g} % away from $t$" in page
-    assert f"within {100 * (verdicts.SMALL - 1):.3g} % of $t$" in page
+    band = f"{100 * (stats.EQUAL - 1):.3g} %"
+    assert f"more than {band} away from $t$" in page and f"whole interval lies within {band} of $t$" in page
     assert "{fragments} *-claims.html" in page

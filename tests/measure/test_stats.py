@@ -299,3 +299,23 @@ def test_zero_has_no_ratio_and_a_level_is_a_share() -> None:
             ratio([], [])
     with pytest.raises(ValueError, match="level"):
         stats.median_ci([1.0], level=95)
+
+
+# -- what an interval says ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "word"),
+    [
+        (1.001, 1.002, "faster"), (1.2, 3.0, "faster"), (0.5, 0.999, "slower"), (0.96, 1.04, "same"), (1.0, 1.05, "same"),
+        (0.95, 1.04, "undecided"), (1.0, 1.06, "undecided"), (0.0, math.inf, "undecided"),
+    ],
+)  # fmt: skip
+def test_the_one_rule(low: float, high: float, word: str) -> None:
+    assert stats.relation(low, high) == word
+
+
+@given(st.floats(0.01, 100), st.floats(1, 100))
+def test_turned_round_it_says_the_opposite(low: float, width: float) -> None:
+    opposite = {"faster": "slower", "slower": "faster", "same": "same", "undecided": "undecided"}
+    assert stats.relation(low, low * width) == opposite[stats.relation(1 / (low * width), 1 / low)]

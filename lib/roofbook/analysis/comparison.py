@@ -17,7 +17,6 @@ from .places import Place
 from .publication import publication
 from .readings import Reading, Speedup, faster, newest
 from .recorded import RecordedData, recorded
-from .verdicts import SMALL
 
 if TYPE_CHECKING:
     from ..spec.lab import Case, Lab
@@ -81,11 +80,6 @@ class PairSummary:
     least: float
     greatest: float
     verdicts: Mapping[str, int]
-
-
-def verdict(ratio: Speedup) -> str:
-    """'faster', 'slower', or 'same' where the interval reaches to within 1 % of 1: another run may differ as much."""
-    return "faster" if ratio.low > SMALL else "slower" if ratio.high * SMALL < 1 else "same"
 
 
 def pairs(places: Sequence[Place]) -> list[PlacePair]:
@@ -248,6 +242,6 @@ def summaries(made: Sequence[Comparison]) -> dict[PlacePair, list[PairSummary]]:
 def _summary(pair: PlacePair, lab: "Lab", ratios: Sequence[Speedup]) -> PairSummary:
     estimates = [ratio.estimate for ratio in ratios]
     mean = math.exp(sum(map(math.log, estimates)) / len(estimates))
-    said = [verdict(ratio) for ratio in ratios]
-    counts = {word: said.count(word) for word in ("faster", "same", "slower")}
+    said = [ratio.word for ratio in ratios]
+    counts = {word: said.count(word) for word in ("faster", "same", "undecided", "slower")}
     return PairSummary(pair, lab, len(ratios), mean, min(estimates), max(estimates), counts)

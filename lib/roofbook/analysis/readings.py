@@ -88,14 +88,9 @@ class Speedup:
     how: str
 
     @property
-    def undecided(self) -> bool:
-        """The interval includes 1, and more than what counts as equal: a difference is neither shown nor ruled out."""
-        return self.same and not self.high <= self.low * stats.EQUAL**2
-
-    @property
-    def word(self) -> str:
-        """What a table says in place of a number where the interval includes 1."""
-        return "undecided" if self.undecided else "same"
+    def word(self) -> stats.Relation:
+        """What it comes to. Where that is `same` or `undecided`, a table says so in place of a number."""
+        return stats.relation(self.low, self.high)
 
 
 def said(row: Mapping[str, Any], key: str) -> str | None:

@@ -25,7 +25,7 @@ def time_text(rows: "pd.DataFrame", variant: str, case: str) -> str:
 def ratio_text(rows: "pd.DataFrame", variant: str, reference: str, case: str) -> str:
     """'3.14 times as fast as', '1.20 times as slow as'; where the interval includes 1, 'as fast as' or 'within the noise of'.
 
-    The first of these two where it is no wider than the band in which the claims take two times for equal.
+    The first of these two where all of the interval lies in the equality band.
     """
     found = newest(_of(rows, case, variant, reference))
     own = found.get(variant)
@@ -35,7 +35,7 @@ def ratio_text(rows: "pd.DataFrame", variant: str, reference: str, case: str) ->
     if TOO_FEW in ratio.how:
         return f"{NOT_COMPARED} with"
     if ratio.same:
-        return "within the noise of" if ratio.undecided else "as fast as"
+        return "as fast as" if ratio.word == "same" else "within the noise of"
     if ratio.estimate < 1:
         return f"{show.factor(1 / ratio.estimate)} times as slow as"
     return f"{show.factor(ratio.estimate)} times as fast as"

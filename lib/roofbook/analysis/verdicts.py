@@ -23,10 +23,6 @@ NEAR = 1.25
 """An effect within this factor of the published one is the same; where no number was published, one below it is small."""
 NONE_PUBLISHED = 1.025
 """A published effect within this factor of 1 says that there is none."""
-NONE_OURS = stats.EQUAL
-"""Ours within this factor of 1 agrees that there is none."""
-SMALL = 1.01
-"""A difference within this factor of 1 is none, however sure it is: another run of the same code may differ as much."""
 VERDICTS = (
     *("holds", "holds weaker", "holds stronger", "reversed", "no difference", "a difference", "undecided"),
     *("not measured", "not testable"),
@@ -38,47 +34,45 @@ def verdict(effect: float | None, found: Finding) -> str:
 
     effect: the published number f; None for a statement without one. found: ours, with its 95 % interval [low, high]. Both
     are relative to the number t at which the statement would turn into its opposite: `found.turn`, which is 1 for a ratio. The
-    rule is the same for f and 1/f, as if both were turned round together.
+    rule is the same for f and 1/f, as if both were turned round together. The band within 5 % of t is that of every table:
+    `stats.EQUAL`.
 
     Where f is within 2.5 % of t, the statement is that there is no difference:
-    - holds: the interval lies within 5 % of t, or includes t and is no wider than that band;
+    - holds: all of the interval lies within 5 % of t;
     - a difference: all of the interval lies outside that band;
     - undecided: else.
 
     Otherwise f says which side of t is meant, and how far from it. Ours is the same effect from f/1.25 to 1.25 f and, so that
     a small effect is not taken for none, from half of it to twice as much on a logarithmic scale:
-    - reversed: all of the interval lies on the other side of t, and over 1 % from it;
-    - no difference: the interval reaches to within 1 % of t, and ends before the same effect begins;
-    - undecided: it reaches both: it cannot tell the two apart;
-    - holds: it lies on the side of f and overlaps the same effect;
-    - holds weaker, holds stronger: it lies between t and the same effect, or beyond it.
+    - holds: ours lies on the side of f, and its estimate is the same effect;
+    - no difference: else, where all of the interval lies within 5 % of t;
+    - reversed: all of the interval lies on the other side of t;
+    - undecided: the interval includes t;
+    - holds weaker, holds stronger: the estimate lies between t and the same effect, or beyond it.
 
-    A statement without a number says on which side of t ours is. It holds, is reversed, or shows no difference; undecided: the
-    interval reaches to within 1 % of t and to 1.25 t.
+    A statement without a number says on which side of t ours is. It holds, is reversed, shows no difference, or is undecided.
     """
-    low, high, turn = found.low, found.high, found.turn
+    estimate, low, high, turn = found.estimate, found.low, found.high, found.turn
     if found.below if effect is None else effect < turn:
-        low, high, turn = _inverse(high), _inverse(low), _inverse(turn)
+        estimate, low, high, turn = _inverse(estimate), _inverse(high), _inverse(low), _inverse(turn)
         effect = None if effect is None else _inverse(effect)
+    none = turn > 0 and stats.within_equal(low / turn, high / turn)
     if effect is not None and effect <= NONE_PUBLISHED * turn:
-        return _no_difference(low / turn, high / turn)
-    near = NEAR * turn if effect is None else max(effect / NEAR, math.sqrt(effect * turn))
-    if high * SMALL < turn:
+        apart = high * stats.EQUAL < turn or low > turn * stats.EQUAL
+        return "holds" if none else "a difference" if apart else "undecided"
+    near, far = turn, math.inf
+    if effect is not None:
+        near = max(effect / NEAR, math.sqrt(effect * turn))
+        far = effect * NEAR if turn == 0 else min(effect * NEAR, effect / turn * effect)
+    if low > turn and near <= estimate <= far and not (none and effect is None):
+        return "holds"
+    if none:
+        return "no difference"
+    if high < turn:
         return "reversed"
-    if low <= turn * SMALL:
-        return "undecided" if high >= near else "no difference"
-    if effect is None:
-        return "holds"
-    far = effect * NEAR if turn == 0 else min(effect * NEAR, effect / turn * effect)
-    return "holds weaker" if high < near else "holds stronger" if low > far else "holds"
-
-
-def _no_difference(low: float, high: float) -> str:
-    """The verdict on a statement that a ratio is 1."""
-    inside = low >= 1 / NONE_OURS and high <= NONE_OURS
-    if inside or (low <= 1 <= high <= low * NONE_OURS**2):
-        return "holds"
-    return "a difference" if high < 1 / NONE_OURS or low > NONE_OURS else "undecided"
+    if low <= turn:
+        return "undecided"
+    return "holds weaker" if estimate < near else "holds stronger"
 
 
 def _inverse(value: float) -> float:

@@ -30,7 +30,8 @@ _T = {3: 6.205347, 4: 4.176535, 5: 3.495406, 6: 3.163381}
 
 
 EQUAL = 1.05
-"""Two times whose ratio is known to lie within this factor of 1 count as equal."""
+"""Two times whose ratio is known to lie within this factor of 1 count as equal: the equality band of the whole book."""
+Relation = Literal["faster", "slower", "same", "undecided"]
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,23 @@ class RatioEstimate:
     n: int
     same: bool
     how: How
+
+
+def within_equal(low: float, high: float) -> bool:
+    """Whether all of an interval of a ratio lies in the equality band."""
+    return low >= 1 / EQUAL and high <= EQUAL
+
+
+def relation(low: float, high: float) -> Relation:
+    """What the interval [low, high] of reference / own says: the one rule of ladders, devices and claims.
+
+    `faster` or `slower` where it excludes 1; of the others `same` where all of it lies in the equality band, else `undecided`.
+    """
+    if low > 1:
+        return "faster"
+    if high < 1:
+        return "slower"
+    return "same" if within_equal(low, high) else "undecided"
 
 
 def median_ci(samples: ArrayLike, level: float = LEVEL) -> Interval:

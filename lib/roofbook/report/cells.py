@@ -11,7 +11,7 @@ from ..measure import stats
 from ..measure.stats import CONFIDENCE
 from .html import Cell, Row
 
-SAME = f"'same' where it includes 1, 'undecided' where it does and spans a factor of over {show.factor(stats.EQUAL**2)}"
+SAME = f"where it includes 1, 'same' if all of it lies within {show.percent(stats.EQUAL - 1)} of 1, else 'undecided'"
 """What a note says of an interval, after naming it."""
 
 

@@ -9,16 +9,17 @@ from html import escape
 from typing import Any
 
 from ..analysis import format as show
-from ..analysis.comparison import Comparison, PairSummary, PlacePair, Time, summaries, verdict
+from ..analysis.comparison import Comparison, PairSummary, PlacePair, Time, summaries
 from ..analysis.places import Place
 from ..analysis.readings import TOO_FEW, Speedup
 from ..measure.stats import CONFIDENCE
+from .cells import SAME
 from .html import Cell, Html, Row, Table
 
 COLUMNS = ("variant", "device", "backend", "seconds", "low", "high", "note")
 NOTES = (
     f"Times are medians with the {CONFIDENCE} interval of the median.",
-    f"Ratios: how many times as fast, with the {CONFIDENCE} interval, across runs or devices; 'same' within 1 % of 1.",
+    f"Ratios: how many times as fast, with the {CONFIDENCE} interval, across runs or devices; {SAME}.",
 )
 
 
@@ -145,7 +146,7 @@ def _case(case: Comparison, at: Mapping[Any, int]) -> dict[str, Any]:
     ratios: dict[str, dict[str, list[str]]] = {}
     for pair, found in case.ratios.items():
         for name, ratio in found.items():
-            ratios.setdefault(name, {})[f"{at[pair.own]}/{at[pair.reference]}"] = [verdict(ratio), _factor(ratio)]
+            ratios.setdefault(name, {})[f"{at[pair.own]}/{at[pair.reference]}"] = [ratio.word, _factor(ratio)]
     heads = {f"{at[pair.own]}/{at[pair.reference]}": str(pair) for pair in case.ratios}
     id, name = f"{case.scale}/{case.case}", f"{case.case} ({case.scale})"
     start = [name for name in dict.fromkeys((case.lab.base, *_fastest(case), case.lab.best)) if name in cells]
@@ -203,8 +204,7 @@ def _factor(ratio: Speedup) -> str:
 def _ratio(ratio: Speedup | None) -> Cell:
     if ratio is None:
         return Cell(show.DASH, "num", "not both were measured there")
-    word = verdict(ratio)
-    return Cell(word, f"num verdict {word}", ratio.how, small=_factor(ratio))
+    return Cell(ratio.word, f"num verdict {ratio.word}", ratio.how, small=_factor(ratio))
 
 
 def _record(name: str, place: Place, case: Comparison) -> dict[str, Any]:
