@@ -163,7 +163,14 @@ def rerun(
     tell = Reporter()
     try:
         done = bring_up_to_date(
-            cells, experiment.device, experiment.store, experiment.policy, remeasure=True, go_on=False, progress=tell
+            cells,
+            experiment.device,
+            experiment.store,
+            experiment.policy,
+            remeasure=True,
+            go_on=False,
+            progress=tell,
+            apart=True,
         )
     finally:
         tell.end()

@@ -183,7 +183,14 @@ class Experiment(Page):
                 plans.insert(0, (self.plan_of_peaks(), self.policy.warm()))
             for plan, policy in plans:
                 done = schedule.bring_up_to_date(
-                    plan, self.device, self.store, policy, remeasure=remeasure, go_on=not remeasure, progress=show
+                    plan,
+                    self.device,
+                    self.store,
+                    policy,
+                    remeasure=remeasure,
+                    go_on=not remeasure,
+                    progress=show,
+                    apart=True,
                 )
         finally:
             show.end()

@@ -84,7 +84,7 @@ def _measure(experiment: Experiment, *, sweeps: bool, host: bool, limit_s: float
         if (sweeps or cell.case in experiment.cases) and (host or cell.device.slug == device.slug)
     ]
     summary = schedule.bring_up_to_date(
-        cells, device, store, policy, remeasure=remeasure, where="recorded", progress=CasePrinter()
+        cells, device, store, policy, remeasure=remeasure, where="recorded", progress=CasePrinter(), apart=True
     )
     if experiment.lab.name == registry.PEAKS:
         print(experiment.peak_table().text, end="\n\n")

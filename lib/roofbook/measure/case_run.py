@@ -1,10 +1,13 @@
 """One case of a lab on one device: its variants verified, sampled side by side, and handed over as rows of the store."""
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..devices.contract import Device
 from ..spec.lab import Variant
+from ..store.files import Where
+from ..store.parquet import Store
 from ..store.schema import CONTROL
 from .checkpoint import Checkpoint, key_of
 from .measurement import Measurement
@@ -16,6 +19,54 @@ from .verify import prepare, too_long
 
 Keep = Callable[[list[dict[str, Any]]], Any]
 """Takes rows as soon as there are any."""
+
+
+class Kept(NamedTuple):
+    """What whoever waits is told of a row that the store has."""
+
+    variant: str
+    role: str
+    status: str
+    run: str
+
+
+def measure_and_keep(
+    at: Setting,
+    variants: Sequence[Variant],
+    *,
+    run: str,
+    store: Store,
+    where: Where,
+    go_on: bool = True,
+    progress: Progress = silent,
+    tell: Callable[[list[Kept]], Any] = lambda kept: None,
+) -> list[Kept]:
+    """Measure `variants` into the store, with the samples of an interrupted case; what is a row of its run by this policy, a
+    failure too, is not measured twice.
+    """
+    checkpoint = Checkpoint.of_case(store.root / "unfinished", at.lab.name, at.case.name, go_on=go_on)
+    checkpoint.finished = _finished(store, at, checkpoint.runs())
+    kept: list[Kept] = []
+
+    def keep(measured: list[dict[str, Any]]) -> None:
+        store.append(measured, where)
+        new = [Kept(each["variant"], each["role"], each["status"], each["run"]) for each in measured]
+        kept.extend(new)
+        tell(new)
+
+    measure_case(at, variants, run=run, keep=keep, progress=progress, checkpoint=checkpoint)
+    return kept
+
+
+def _finished(store: Store, at: Setting, runs: set[str]) -> dict[str, set[str]]:
+    """By each run that an interrupt left unfinished, the keys of those cells of the case that are rows of it by this policy."""
+    found: dict[str, set[str]] = {run: set() for run in runs}
+    if not found:
+        return {}
+    rows = store.rows(at.lab.name, case=at.case.name, run=list(found), policy=at.policy.as_json())
+    for each in rows.itertuples():
+        found[each.run].add(key_of(each.cell_key, each.env_key, each.role))
+    return found
 
 
 def measure_case(
@@ -42,14 +93,15 @@ def measure_case(
             progress(it.variant.name, f"check, {number} of {len(due)}")
             it.reason = None if it.samples else too_long(at, it)
             if not it.reason:
-                prepare(at, it, inputs, references)
+                prepare(at, it, inputs, references, progress)
         for group in _groups(due, at.device):
             sample(group, at.policy, progress, checkpoint)
     finally:
         rows = [row(at, it, checkpoint.run) for it in due if it.reason or it.whole]
         for it in due:
             if it.runnable:
-                it.runnable.close()
+                with contextlib.suppress(Exception):  # of a device that is lost
+                    it.runnable.close()
         kept = False
         try:
             if rows:

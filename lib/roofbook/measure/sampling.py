@@ -13,7 +13,7 @@ from .checkpoint import Checkpoint
 from .measurement import Measurement
 from .policy import Policy
 from .progress import Progress
-from .verify import reason_of
+from .verify import check_alive, reason_of
 
 
 def sample(group: Sequence[Measurement], policy: Policy, progress: Progress, checkpoint: Checkpoint) -> None:
@@ -30,6 +30,7 @@ def sample(group: Sequence[Measurement], policy: Policy, progress: Progress, che
             active.append(it)
         except Exception as error:
             it.reason = reason_of(error)
+            check_alive(error, it.device)
     due = [set(it.rounds) for it in active if not enough(it, policy)]
     cut = set[int]().union(*due) - set[int].intersection(*due) if due else set[int]()
     order = random.Random(policy.seed)
@@ -67,6 +68,7 @@ def _take(it: Measurement, number: int, flush: Callable[[], None], clocks: prove
         seconds = time.perf_counter() - start
     except Exception as error:
         it.reason = reason_of(error)
+        check_alive(error, it.device)
         return
     it.samples.append(seconds if own is None else own)
     it.walls.append(seconds)

@@ -14,8 +14,8 @@ from ..store.files import Where
 from ..store.identity import new_run_id
 from ..store.parquet import Store
 from ..store.schema import CONTROL
-from . import case_run
-from .checkpoint import Checkpoint, key_of
+from .apart import measure_apart
+from .case_run import Kept, measure_and_keep
 from .placement import Setting, Target, keys, target_of
 from .policy import Policy
 from .precompile import prebuild
@@ -107,22 +107,21 @@ def bring_up_to_date(
     go_on: bool = True,
     where: Where = "local",
     progress: Progress = silent,
+    apart: bool = False,
 ) -> Done:
     """Measure those cells that are not fresh (with `remeasure`: all), case by case; a case's rows are kept at once.
+
+    apart: each case in a process of its own, which is watched: one that a kernel ends costs that kernel's row alone.
 
     go_on: with samples of an interrupted case, which then stays in its run; what is a row of that run by this policy, a
     failure too, is not measured twice.
     """
     due = [cell for cell in cells if remeasure or cell.state != "fresh"]
-    run, rows = new_run_id(), []
+    run, kept = new_run_id(), list[Kept]()
     if due:
         here = [(cell.case, cell.variant) for cell in due if cell.device is device]
         prebuild(due[0].lab, here, device, policy.seed, lambda what: progress(due[0].lab.name, what))
-
-    def keep(measured: list[dict[str, Any]]) -> None:
-        store.append(measured, where)
-        rows.extend(measured)
-
+    measure = measure_apart if apart else measure_and_keep
     for case in dict.fromkeys(cell.case.name for cell in due):
 
         def tell(variant: str, what: str, case: str = case) -> None:
@@ -130,24 +129,11 @@ def bring_up_to_date(
 
         mine = [cell for cell in due if cell.case.name == case]
         at = Setting(mine[0].lab, mine[0].case, device, policy)
-        checkpoint = Checkpoint.of_case(store.root / "unfinished", at.lab.name, case, go_on=go_on)
-        checkpoint.finished = _finished(store, at, checkpoint.runs())
-        case_run.measure_case(
-            at, [cell.variant for cell in mine], run=run, keep=keep, progress=tell, checkpoint=checkpoint
+        kept += measure(
+            at, [cell.variant for cell in mine], run=run, store=store, where=where, go_on=go_on, progress=tell
         )
-    own = [row for row in rows if row["role"] != CONTROL]  # the A/A control is no cell of its own
-    failed = sum(row["status"] == "failed" for row in own)
-    runs = {row["run"] for row in rows}
+    own = [each for each in kept if each.role != CONTROL]  # the A/A control is no cell of its own
+    failed = sum(each.status == "failed" for each in own)
+    runs = {each.run for each in kept}
     fresh, earlier = len(cells) - len(due), len(due) - len(own)
     return Done(runs.pop() if len(runs) == 1 else run, len(own), fresh, failed, earlier)
-
-
-def _finished(store: Store, at: Setting, runs: set[str]) -> dict[str, set[str]]:
-    """By each run that an interrupt left unfinished, the keys of those cells of the case that are rows of it by this policy."""
-    found: dict[str, set[str]] = {run: set() for run in runs}
-    if not found:
-        return {}
-    rows = store.rows(at.lab.name, case=at.case.name, run=list(found), policy=at.policy.as_json())
-    for row in rows.itertuples():
-        found[row.run].add(key_of(row.cell_key, row.env_key, row.role))
-    return found

@@ -1,13 +1,24 @@
 """Correct before fast: outputs are poisoned, computed and compared with a reference. What is wrong or too slow is not timed."""
 
 import time
+import traceback
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from ..devices.contract import BuildFailed, DriverFailed, OutOfMemory, Unsupported
+import numpy as np
+
+from ..devices.contract import BuildFailed, Device, DriverFailed, OutOfMemory, Unsupported
+from ..errors import UserFacingError
+from ..paths import LIBRARY
 from ..spec.lab import Case, Runnable
 from .measurement import Measurement
 from .placement import Setting
+from .progress import Progress, silent
+
+
+class DeviceLost(Exception):
+    """A device that answers no more: what a kernel did to its context, no other can undo."""
 
 
 class OutOfTime(Exception):
@@ -49,7 +60,13 @@ def too_long(at: Setting, it: Measurement) -> str | None:
     )
 
 
-def prepare(at: Setting, it: Measurement, inputs: Mapping[str, Any], references: dict[int, Mapping[str, Any]]) -> None:
+def prepare(
+    at: Setting,
+    it: Measurement,
+    inputs: Mapping[str, Any],
+    references: dict[int, Mapping[str, Any]],
+    progress: Progress = silent,
+) -> None:
     """Verify a measurement on poisoned outputs and make what will be timed; a failure becomes its reason.
 
     references: the right outputs by the units that were computed, filled here and shared by all variants of the case.
@@ -61,7 +78,9 @@ def prepare(at: Setting, it: Measurement, inputs: Mapping[str, Any], references:
         trial = variant.plan(it.device, variant, small, inputs)
         if small.units not in references:
             references[small.units] = lab.reference(small, inputs)
+        progress(variant.name, "first run")
         seconds = once(trial)
+        progress(variant.name, "check of its outputs")
         it.error, it.tolerance, it.compared = lab.check(small, variant, trial.outputs(), references[small.units])
         it.reason = wrong(it.error, it.tolerance, it.compared)
         if it.reason:
@@ -80,6 +99,7 @@ def prepare(at: Setting, it: Measurement, inputs: Mapping[str, Any], references:
         it.runnable.reset()
     except Exception as error:
         it.reason = reason_of(error)
+        check_alive(error, it.device)
     finally:
         if trial:
             trial.close()
@@ -114,7 +134,7 @@ def once(trial: Runnable) -> float:
 
 
 def reason_of(error: Exception) -> str:
-    """One line for a failed row. What is not a failure of the kernel or the device is a defect of ours and is raised."""
+    """One line for a failed row: what is known to go wrong by its kind, all else by its name and place."""
     known: dict[type[Exception], str] = {
         BuildFailed: "does not build",
         OutOfMemory: "out of memory",
@@ -127,6 +147,30 @@ def reason_of(error: Exception) -> str:
     for kind, words in known.items():
         if isinstance(error, kind):
             return f"{words}: {said}"
-    if type(error).__module__.split(".")[0] in ("pyopencl", "cupy", "cupy_backends"):
+    if isinstance(error, UserFacingError):
+        raise error
+    if _of_a_driver(error):
         return f"{type(error).__name__}: {said}"
-    raise error
+    return told(error)
+
+
+def _of_a_driver(error: Exception) -> bool:
+    return type(error).__module__.split(".")[0] in ("pyopencl", "cupy", "cupy_backends")
+
+
+def told(error: Exception) -> str:
+    """What an error of no known kind is, and where in the project it arose."""
+    said = " ".join(str(error).split())
+    places = [each for each in traceback.extract_tb(error.__traceback__) if LIBRARY in Path(each.filename).parents]
+    where = f" ({places[-1].filename.rpartition('/')[2]}, line {places[-1].lineno})" if places else ""
+    return f"{type(error).__name__}: {said}"[:300] + where
+
+
+def check_alive(error: Exception, device: Device) -> None:
+    """Raises DeviceLost where the device takes no more work after this error."""
+    if not _of_a_driver(error):
+        return
+    try:
+        device.upload(np.zeros(1, np.uint8)).release()
+    except Exception as lost:
+        raise DeviceLost(told(lost)) from error

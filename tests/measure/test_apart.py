@@ -1,0 +1,262 @@
+"""A case in a process of its own: a kernel that crashes, hangs or errs costs its own row; the others are measured."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from roofbook import labs
+from roofbook.devices.contract import Unsupported
+from roofbook.devices.find import host_cpu
+from roofbook.errors import Failed, UsageError
+from roofbook.measure import apart
+from roofbook.measure.placement import Setting
+from roofbook.measure.policy import Policy
+from roofbook.spec import registry
+from roofbook.spec.lab import Lab
+from roofbook.store.parquet import Store
+
+LAB = """
+import ctypes, os, signal, time
+from collections.abc import Mapping, Sequence
+import numpy as np
+from roofbook.errors import UsageError
+from roofbook.spec.lab import Case, Lab, Runnable, Variant, Work
+
+
+class Plan(Runnable):
+    def __init__(self, device, variant, case, inputs):
+        self.device, self.units, self.does, self.runs = device, case.units, variant.options.get("does", {}), 0
+
+    def reset(self):
+        self.out = np.full(4, np.nan)
+
+    def run(self):
+        self.runs += 1
+        self.out = np.ones(4)
+        what = self.does.get(self.runs)
+        if what == "SIGSEGV":
+            ctypes.string_at(8)
+        if what == "abort":
+            os.write(2, b"corrupted double-linked list\\n")
+            os.abort()
+        if what == "exit":
+            os._exit(3)
+        if what == "hang":
+            while True:
+                signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+                time.sleep(3600)
+        if what == "slow":
+            time.sleep(0.2)
+        if what == "python":
+            raise AttributeError("libcudart: undefined symbol: cuLaunchKernel")
+        if what == "usage":
+            raise UsageError("ROOFBOOK_DATA names no folder")
+        if what == "lost":
+            import pyopencl as cl
+            def upload(array):
+                raise cl.LogicError("the context is poisoned")
+            self.device.upload = upload
+            raise cl.LogicError("illegal address")
+        if what == "print":
+            print("a driver says something")
+        time.sleep(1e-4)
+
+    def outputs(self):
+        return {"out": self.out}
+
+    def facts(self):
+        return {"process": os.getpid()}
+
+    def close(self):
+        pass
+
+
+def made(name, **does):
+    does = {int(number[3:]): what for number, what in does.items()}
+    return Variant(name, None if name == "one" else "one", None, Plan, "", "", options={"does": does})
+
+
+class Faulty(Lab):
+    name, title, preferred_backend, unit, timed, base, best = "faulty", "Faulty", "opencl", "pass", "loop", "one", "one"
+    ladder = (
+        made("one"), made("two", run1="print"), made("crash", run1="SIGSEGV"), made("late", run4="abort"),
+        made("exit", run2="exit"),
+        made("hang", run1="hang"), made("hang-late", run3="hang"), made("python", run1="python"), made("usage", run1="usage"),
+        made("lost", run1="lost"), made("lost-late", run4="lost"), made("slow", **{f"run{n}": "slow" for n in range(1, 99)}),
+    )
+
+    def cases(self, scale):
+        return [Case("small", scale, {}, units=1)]
+
+    def inputs(self, case, seed):
+        return {}
+
+    def reference(self, case, inputs):
+        return {"out": np.ones(4)}
+
+    def check(self, case, variant, outputs, reference):
+        return float(np.abs(outputs["out"] - reference["out"]).max()), 0.5, "largest difference"
+
+    def work(self, case):
+        return Work(1.0, 1.0, 1.0)
+
+
+LAB = Faulty()
+"""
+POLICY = Policy(cache="warm", budget_s=1e-6, minimum=3, maximum=6, limit_s=0.5)
+
+
+@pytest.fixture
+def faulty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
+    """A lab whose kernels do what a careless one may."""
+    folder = tmp_path / "labs" / "faulty"
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").write_text(LAB)
+    monkeypatch.setattr(labs, "__path__", [*labs.__path__, str(folder.parent)])
+    monkeypatch.setattr(apart, "COMPILING_S", 1.0)
+    monkeypatch.delitem(sys.modules, "roofbook.labs.faulty", raising=False)
+    return registry.get("faulty")
+
+
+Measure = Callable[..., pd.DataFrame]
+
+
+@pytest.fixture
+def measure(faulty: Lab, tmp_path: Path) -> Measure:
+    """Measures variants of it in processes of their own: the rows."""
+    try:
+        device = host_cpu()
+    except Unsupported as why:
+        pytest.skip(str(why))
+
+    def run(*names: str, **more: Any) -> pd.DataFrame:
+        store = Store(tmp_path / "results")
+        at = Setting(faulty, faulty.cases("test")[0], device, POLICY)
+        kept = apart.measure_apart(
+            at,
+            [faulty.variant(name) for name in names],
+            run="20260101T000000Z-abcdef",
+            store=store,
+            where="local",
+            **more,
+        )
+        rows = store.rows("faulty")
+        assert sorted(map(tuple, kept)) == sorted(
+            zip(rows["variant"], rows["role"], rows["status"], rows["run"], strict=True)
+        )
+        return rows[rows["role"] == "step"].set_index("variant")
+
+    return run
+
+
+def processes(rows: pd.DataFrame) -> set[int]:
+    import json
+
+    return {json.loads(extra)["process"] for extra in rows[rows["status"] == "ok"]["extra"]}
+
+
+def test_it_is_another_process_and_says_what_it_is_at(measure: Measure) -> None:
+    said: list[tuple[str, str]] = []
+    rows = measure("one", "two", progress=lambda *each: said.append(each))
+    assert set(rows["status"]) == {"ok"} and all(len(each) >= 3 for each in rows["samples_s"])
+    assert len(processes(rows)) == 1 and os.getpid() not in processes(rows)
+    assert ("one", "first run") in said and any(what.startswith("sample") for _, what in said)
+    assert list(rows.loc["one", "rounds"]) == list(rows.loc["two", "rounds"]), "side by side"
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("crash", r"crashed by SIGSEGV; it was at: first run"),
+        ("late", r"crashed by SIGABRT \(corrupted double-linked list\); it was at: sample \d of at most 6"),
+        ("exit", r"ended with exit code 3 \(a driver says something\); it was at: sample 1 of at most 6"),
+        ("hang", r"did not answer for 2 s; it was at: first run"),
+        ("hang-late", r"did not answer for 2 s; it was at: sample \d of at most 6"),
+        ("python", r"AttributeError: libcudart: undefined symbol: cuLaunchKernel( \(verify.py, line \d+\))?"),
+        ("lost", r"LogicError: illegal address"),
+        ("lost-late", r"LogicError: illegal address"),
+    ],
+)
+def test_what_a_kernel_does_costs_its_own_row(measure: Measure, name: str, reason: str) -> None:
+    import re
+
+    rows = measure("one", name, "two")
+    assert dict(rows["status"]) == {"one": "ok", name: "failed", "two": "ok"}
+    assert re.fullmatch(reason, rows.loc[name, "reason"]), rows.loc[name, "reason"]
+    assert list(rows.loc["one", "rounds"])[:3] == list(rows.loc["two", "rounds"])[:3], "side by side"
+
+
+def test_many_kernels_may_fail_each_in_its_own_way(measure: Measure) -> None:
+    rows = measure("crash", "one", "late", "lost", "exit", "two")
+    assert {name for name, status in rows["status"].items() if status == "ok"} == {"one", "two"}
+    assert len(rows) == 6
+
+
+def test_bad_input_is_one_line_for_the_user(measure: Measure) -> None:
+    with pytest.raises(UsageError, match=r"^ROOFBOOK_DATA names no folder$"):
+        measure("one", "usage")
+
+
+def test_a_process_that_never_begins_is_an_error_and_no_loop(measure: Measure, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONHOME", "/nowhere")
+    with pytest.raises(Failed, match="faulty small: the measuring process ended with exit code 1"):
+        measure("one")
+
+
+@pytest.mark.parametrize("name", ["hang", "slow"])
+def test_ctrl_c_ends_it_even_in_a_kernel_that_does_not_end(
+    measure: Measure, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr(apart, "GRACE_S", 1.0)
+    monkeypatch.setattr(apart, "COMPILING_S", 1000.0)
+    started: list[Any] = []
+    popen = subprocess.Popen
+    monkeypatch.setattr(subprocess, "Popen", lambda *a, **k: started.append(popen(*a, **k)) or started[-1])
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def press(variant: str, what: str) -> None:
+        if variant == name and what.startswith(("first run", "sample")) and not pressed.is_set():
+            pressed.set()
+            threading.Timer(0.3, signal.raise_signal, [signal.SIGINT]).start()
+
+    pressed = threading.Event()
+    try:
+        began = time.perf_counter()
+        with pytest.raises(KeyboardInterrupt):
+            measure("one", name, progress=press)
+        assert time.perf_counter() - began < 15
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert [each.poll() is not None for each in started] == [True]
+
+
+def test_a_process_whose_reader_died_ends(measure: Measure, faulty: Lab, tmp_path: Path) -> None:
+    import json
+    from dataclasses import asdict
+
+    order = {
+        "lab": "faulty", "case": "small", "scale": "test", "device": host_cpu().spec, "run": "20260101T000000Z-abcdef",
+        "policy": asdict(POLICY), "variants": ["one", "slow"], "root": str(tmp_path), "where": "local", "go_on": True,
+    }  # fmt: skip
+    process = subprocess.Popen(
+        [sys.executable, "-m", "roofbook.measure.apart"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        env={**os.environ, **registry.environment()},
+    )  # fmt: skip
+    assert process.stdin and process.stdout
+    process.stdin.write(json.dumps(order).encode() + b"\n")
+    process.stdin.flush()
+    assert b"what" in process.stdout.readline()
+    process.stdin.close()
+    assert process.wait(10) == 130
+    process.stdout.close()
