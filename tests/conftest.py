@@ -21,6 +21,8 @@ from xdist.scheduler.loadscope import LoadScopeScheduling
 from roofbook import cli
 from roofbook.devices.backends import BACKENDS
 from roofbook.devices.find import devices
+from roofbook.measure import schedule
+from roofbook.measure.case_run import measure_and_keep
 
 ROOT = Path(__file__).parents[1]
 
@@ -69,6 +71,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: not item.nodeid.startswith(BOOK))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def in_this_process() -> Iterator[None]:
+    """What a test measures by the library is measured here, where it may put stand-ins. Commands are as ever, and
+    tests/measure/test_apart.py tries processes of their own.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(schedule, "measure_apart", measure_and_keep)
+        yield
 
 
 @pytest.fixture(scope="session", params=every_device())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,12 +12,14 @@ import pytest
 
 from roofbook.devices import find as all_devices
 from roofbook.devices.contract import BuildFailed, OutOfMemory, Unsupported
+from roofbook.errors import UsageError
 from roofbook.measure.case_run import measure_case
 from roofbook.measure.placement import Setting
+from roofbook.measure.verify import DeviceLost
 from roofbook.peers import cc
 from roofbook.spec.lab import Case, Work
 
-from .made_up import CASE, QUIET, RIGHT, Bench, Toy, made
+from .made_up import CASE, QUIET, RIGHT, Bench, Device, Made, Toy, made
 
 
 def off(index: int, by: float) -> np.ndarray:
@@ -55,10 +58,38 @@ def test_an_error_of_the_tolerance_passes_and_a_tolerance_that_is_nan_does_not(b
     assert bench(made("a"))[0]["status"] == "failed"
 
 
-def test_a_wrong_shape_is_our_own_defect(bench: Bench) -> None:
-    with pytest.raises(ValueError, match="shapes differ"):
-        bench(made("a", value=RIGHT[:7].tolist()))
-    assert bench.rows == [] and bench.log.of("trial close") == ["a"]
+def test_a_wrong_shape_is_a_failed_row(bench: Bench) -> None:
+    (row,) = bench(made("a", value=RIGHT[:7].tolist()))
+    assert row["reason"].startswith("ValueError: shapes differ") and bench.log.of("trial close") == ["a"]
+
+
+@pytest.mark.parametrize("where", ["plan", "timed run 6"])
+def test_what_the_user_can_mend_is_told_to_the_user(bench: Bench, where: str) -> None:
+    with pytest.raises(UsageError, match="no such folder"):
+        bench(made("a"), made("b", "a", fails={where: UsageError("no such folder")}))
+
+
+@pytest.mark.parametrize("where", ["trial run", "timed run 1", "timed run 6"])
+def test_a_device_that_answers_no_more_ends_the_case(bench: Bench, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    """The row of the variant that did it is kept, and the samples of the others stay to go on with."""
+
+    def refuse(self: object, array: object) -> None:
+        raise DriverError("poisoned")
+
+    error = DriverError("illegal address")
+    true_step = Made.step
+
+    def step(self: Made, what: str) -> None:
+        try:
+            true_step(self, what)
+        except DriverError:
+            monkeypatch.setattr(Device, "upload", refuse)
+            raise
+
+    monkeypatch.setattr(Made, "step", step)
+    with pytest.raises(DeviceLost, match="poisoned"):
+        bench(made("a"), made("b", "a", fails={where: error}), made("c", "a"))
+    assert [(row["variant"], row["reason"]) for row in bench.rows] == [("b", "DriverError: illegal address")]
 
 
 class DriverError(Exception):
@@ -101,10 +132,12 @@ def test_a_failure_is_one_row_with_one_line_and_the_others_go_on(
 
 @pytest.mark.parametrize("where", ["plan", "trial run", "trial outputs", "timed plan", "timed facts", "timed run 6"])
 @pytest.mark.parametrize("error", [TypeError("takes 3"), AssertionError("turned"), KeyError("x"), RuntimeError("?")])
-def test_a_defect_of_ours_is_raised_not_filed(bench: Bench, where: str, error: Exception) -> None:
-    with pytest.raises(type(error)):
-        bench(made("a"), made("b", "a", fails={where: error}), made("c", "a"))
-    assert all(row["variant"] != "b" for row in bench.rows)
+def test_an_error_of_no_known_kind_costs_its_own_row_too(bench: Bench, where: str, error: Exception) -> None:
+    """Such as a library that lacks a symbol on this machine: the row says what, and where in the project."""
+    bench(made("a"), made("b", "a", fails={where: error}), made("c", "a"))
+    kind = re.escape(f"{type(error).__name__}: {error}")
+    assert re.fullmatch(rf"{kind} \((verify|sampling)\.py, line \d+\)", bench.row("b")["reason"])
+    assert all(bench.row(name)["status"] == "ok" for name in "ac")
     assert Counter(bench.log.of("timed close")) == Counter(bench.log.of("timed plan")) - Counter(
         {"b": 1} if where in ("plan", "timed plan") else {}
     )

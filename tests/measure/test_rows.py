@@ -84,8 +84,9 @@ def test_a_reference_is_computed_once_for_all(bench: Bench) -> None:
 
 def test_progress_is_told_for_each_variant(bench: Bench) -> None:
     bench(made("a"))
-    assert [name for name, _ in bench.told] == ["a"] * 14
-    assert bench.told[0][1].startswith("check") and "12" in bench.told[-1][1]
+    assert [name for name, _ in bench.told] == ["a"] * 16
+    assert [what for _, what in bench.told[:3]] == ["check, 1 of 1", "first run", "check of its outputs"]
+    assert "12" in bench.told[-1][1]
 
 
 def test_variants_that_are_not_for_here_leave_no_row(bench: Bench) -> None:

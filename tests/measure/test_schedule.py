@@ -233,3 +233,14 @@ def test_each_rung_of_the_lattice_moves_what_its_data_flow_needs() -> None:
         "half-storage": 37, "persistent": 24, "tagged-halo": 48, "openmp": 73,
     }  # fmt: skip
     assert lab.traffic(lab.case("1024x1024"), lab.variant("persistent")) == lab.work(lab.case("1024x1024")).bytes
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_case_is_measured_apart_where_that_is_asked_for(
+    auto: Device, store: Store, monkeypatch: pytest.MonkeyPatch, apart: bool
+) -> None:
+    asked: list[str] = []
+    for name in ("measure_apart", "measure_and_keep"):
+        monkeypatch.setattr(schedule, name, lambda at, variants, name=name, **more: asked.append(name) or [])
+    schedule.bring_up_to_date(planned(auto, store), auto, store, POLICY, apart=apart)
+    assert set(asked) == {"measure_apart" if apart else "measure_and_keep"}

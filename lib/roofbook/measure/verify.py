@@ -171,6 +171,6 @@ def check_alive(error: Exception, device: Device) -> None:
     if not _of_a_driver(error):
         return
     try:
-        device.upload(np.zeros(1, np.uint8)).release()
+        device.upload(np.arange(2, dtype=np.uint8)).release()
     except Exception as lost:
         raise DeviceLost(told(lost)) from error
