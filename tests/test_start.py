@@ -11,7 +11,6 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 HEAVY = {
@@ -53,18 +52,22 @@ def test_a_command_loads_only_what_it_needs(place: Path, arguments: list[str]) -
 
 @pytest.mark.parametrize("arguments", [["--help"], ["labs"]])
 def test_a_command_starts_at_once(place: Path, arguments: list[str]) -> None:
-    """Processor time, which no other process stretches, beside that of loading NumPy; the best of each, compiled once."""
+    """Processor time beside that of loading NumPy, the best of each by turns: a busy machine stretches both, at times one."""
     compiled = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
-    def least(*command: str) -> float:
-        spent = []
-        for _ in range(5):
-            subprocess.run(command, cwd=place, env=compiled, capture_output=True, check=True)
-            used = resource.getrusage(resource.RUSAGE_CHILDREN)
-            spent.append(used.ru_utime + used.ru_stime)
-        return float(min(np.diff(spent)))
+    def spent(*command: str) -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(command, cwd=place, env=compiled, capture_output=True, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
-    assert least(sys.executable, "-m", "roofbook.cli", *arguments) < 2.5 * least(sys.executable, "-c", "import numpy")
+    own, numpy = [], []
+    for _ in range(20):
+        own.append(spent(sys.executable, "-m", "roofbook.cli", *arguments))
+        numpy.append(spent(sys.executable, "-c", "import numpy"))
+        if len(own) > 1 and min(own) < 2.5 * min(numpy):  # after the first, all is compiled
+            break
+    assert min(own) < 2.5 * min(numpy)
 
 
 def test_the_program_is_installed_under_its_name() -> None:
