@@ -19,13 +19,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roofbook.errors import UsageError
-from roofbook.store import identity, parquet, schema
+from roofbook.store import files, identity, parquet, schema
 from roofbook.store.parquet import Store
+from roofbook.store.schema import REQUIRED
 
 LIB = str(Path(parquet.__file__).parents[2])
 PUBLISHED = Path(__file__).parents[2] / "results" / "published"
@@ -324,22 +327,46 @@ def test_append_changes_no_file(kept: Store) -> None:
     assert len(before) == 10
 
 
-def test_broken_file_is_named(kept: Store) -> None:
+def test_a_bad_file_among_good_ones_is_left_out_and_named_once(
+    kept: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     kept.append([row()])
-    whole = kept.files()[0].read_bytes()
+    (good,) = kept.files()
+    whole = good.read_bytes()
     middle = bytearray(whole)
     middle[4:200] = b"\xff" * 196
-    for number, broken in enumerate((b"", b"PAR1", whole[:-20], b"not parquet at all" * 50, bytes(middle))):
-        path = kept.files()[0].with_name(f"broken{number}.parquet")
-        path.write_bytes(broken)
-        for ask in (lambda: kept.latest("lbm"), lambda: kept.query("select * from cells"), kept.compact):
-            with pytest.raises(UsageError, match=f"broken{number}.parquet is not a whole Parquet file") as caught:
-                ask()
-            assert "\n" not in str(caught.value)
-        path.unlink()
-    kept.files()[0].with_name("gone.parquet").symlink_to("nowhere")
-    with pytest.raises(UsageError, match=r"gone\.parquet"):
-        kept.latest("lbm")
+    cut = "it is not a whole Parquet file"
+
+    def holding(content: bytes) -> Callable[[Path], object]:
+        return lambda path: path.write_bytes(content)
+
+    broken = (b"", b"PAR1", whole[:-20], b"not parquet at all" * 50, bytes(middle))
+    bad = {f"broken{number}": (holding(content), cut) for number, content in enumerate(broken)}
+    text = pa.table({**{name: ["x"] for name in REQUIRED}})
+    bomb = pa.table({name: pa.array(np.zeros(files.MOST_ROWS + 1, np.int8)) for name in ("units",)})
+    bad |= {
+        "folder": (Path.mkdir, "it is no file"),
+        "fifo": (os.mkfifo, "it is no file"),
+        "gone": (lambda path: path.symlink_to("nowhere"), "it cannot be reached"),
+        "loop": (lambda path: path.symlink_to(path.name), "it cannot be reached"),
+        "text": (lambda path: pq.write_table(text, path), "its column 'started' is string, not timestamp[us, tz=UTC]"),
+        "other": (lambda path: pq.write_table(pa.table({"a": [1]}), path), "it has no column 'run'"),
+        "bomb": (
+            lambda path: pq.write_table(bomb, path),
+            f"it claims {files.MOST_ROWS + 1} rows, {files.MOST_ROWS} at most",
+        ),
+    }
+    for name, (make, why) in bad.items():
+        path = good.with_name(f"{name}.parquet")
+        make(path)
+        assert len(kept.latest("lbm")) == len(kept.query("select * from cells")) == 1, name
+        assert kept.compact() == [] and good.exists() and os.path.lexists(path)
+        said = capsys.readouterr().err
+        assert said == f"warning: {path} is left out: {why}; restore it, or move it out of the store\n"
+    assert len(kept.rows("lbm")) == 1 and capsys.readouterr().err == ""
+    good.with_name("folder.parquet").rmdir()
+    good.with_name("folder.parquet").write_bytes(whole)
+    assert len(kept.query("select run from cells")) == 2, "a file that is mended counts again"
 
 
 def test_dot_files_are_ignored_and_removed_when_stale(kept: Store) -> None:

@@ -5,12 +5,16 @@ A file is written aside, put on the disk, then linked to its name. Serves the st
 
 import os
 import secrets
+import stat
+import sys
 import time
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from ..errors import UsageError, one_of
+from .schema import unlike
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,6 +41,73 @@ def listed(root: Path, lab: str = "*", device: str = "*", where: Sequence[Where]
         if found == before:
             return found
         before = found
+
+
+def readable(found: Sequence[Path]) -> list[Path]:
+    """Those files that are whole and of the store's columns. Each other one is left out, with a warning that names it, once."""
+    kept = []
+    for path in found:
+        why = _broken.get((path, _stamp(path))) or _unfit(path, _stamp(path))
+        if not why:
+            kept.append(path)
+        elif path not in _warned and os.path.lexists(path):
+            _warned.add(path)
+            print(f"warning: {path} is left out: {why}; restore it, or move it out of the store", file=sys.stderr)
+    return kept
+
+
+MOST_ROWS = 1_000_000
+"""Of one file: a run has thousands. A file of a few MB can claim many more than memory holds."""
+_warned: set[Path] = set()
+_broken: dict[tuple[Path, tuple[int, int, int]], str] = {}
+"""Files whose footer is right and whose rows are not: found where a query failed."""
+
+
+def blame(found: Sequence[Path]) -> bool:
+    """Whether any of these files is broken within: each is read whole. `readable` leaves it out from now on."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    known = len(_broken)
+    for path in found:
+        try:
+            pq.ParquetFile(path).read()
+        except FileNotFoundError:
+            continue
+        except (pa.ArrowException, OSError):
+            _broken[path, _stamp(path)] = "it is not a whole Parquet file"
+    return len(_broken) > known
+
+
+def _stamp(path: Path) -> tuple[int, int, int]:
+    """What tells a file from another of its name. Zeros where it is gone."""
+    try:
+        found = path.stat()
+    except OSError:
+        return 0, 0, 0
+    return found.st_mode, found.st_mtime_ns, found.st_size
+
+
+@lru_cache(maxsize=16384)
+def _unfit(path: Path, stamp: tuple[int, int, int]) -> str:
+    """Why a file is none of the store's; '' for one that is. Its footer is read, not its rows."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if stamp == (0, 0, 0):
+        return "it cannot be reached"
+    if not stat.S_ISREG(stamp[0]):
+        return "it is no file"
+    try:
+        with pq.ParquetFile(path) as file:
+            rows, schema = file.metadata.num_rows, file.schema_arrow
+    except PermissionError:
+        return "it may not be read"
+    except (pa.ArrowException, OSError, ValueError):
+        return "it is not a whole Parquet file"
+    if rows > MOST_ROWS:
+        return f"it claims {rows} rows, {MOST_ROWS} at most"
+    return unlike(schema)
 
 
 def add(table: "pa.Table", folder: Path, name: str) -> Path:

@@ -112,7 +112,7 @@ class Store:
         for folder in sorted(files.part_of(self.root, where).glob("lab=*/device=*")):
             files.remove_stale(folder)
             lab, device = (part.name.partition("=")[2] for part in (folder.parent, folder))
-            if len(self.files(lab, device, [where])) < 2:
+            if len(self._files_of(lab, device, [where])) < 2:
                 continue
             whole, old = self._ask("select * from cells order by started, run", (), lab, device, [where])
             merged.append(files.write(whole, folder, f"merged-{new_run_id()}"))
@@ -138,7 +138,7 @@ class Store:
     def _files_of(self, lab: str, device: str, where: Sequence[Where]) -> list[Path]:
         """Those that may hold cells of these names; a name that no folder can have is looked for in all."""
         lab, device = (name if SLUG.fullmatch(name) else "*" for name in (lab, device))
-        return self.files(lab, device, where)
+        return files.readable(self.files(lab, device, where))
 
     def _answer(
         self,
@@ -187,8 +187,9 @@ class Store:
                     raise KeyboardInterrupt from error
                 raise
             except duckdb.Error as error:
-                if found == self._files_of(lab, device, where):
-                    raise _explained(error, found) from error
+                if found == self._files_of(lab, device, where) and not files.blame(found):
+                    said = " ".join(str(error).split())[:300]
+                    raise UsageError(f"the store cannot answer: {said}") from error
 
 
 def stamp(path: Path) -> tuple[int, int] | None:
@@ -228,16 +229,3 @@ def _cells(files: list[Path]) -> str:
         keys = ", ".join(f'"{name}"' for name in IDENTITY)
         sql = f"select distinct on ({keys}) * from ({sql})"
     return sql
-
-
-def _explained(error: Exception, files: list[Path]) -> UsageError:
-    """The one line for a failed query: the file that is broken, else what DuckDB says."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    for path in files:
-        try:
-            pq.ParquetFile(path).read()
-        except (pa.ArrowException, OSError):
-            return UsageError(f"{path} is not a whole Parquet file: restore it, or move it out of the store")
-    return UsageError(f"the store cannot answer: {' '.join(str(error).split())[:300]}")

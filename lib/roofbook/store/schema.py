@@ -60,6 +60,25 @@ def schema() -> "pa.Schema":
     return pa.schema([(name, types[kind]) for name, kind in COLUMNS.items()])
 
 
+def unlike(found: "pa.Schema") -> str:
+    """Why a file with these columns holds no rows of the store; '' where it does. A column that is missing reads as null."""
+    import pyarrow as pa
+
+    for field in schema():
+        at = found.get_field_index(field.name)
+        if at < 0:
+            if field.name in REQUIRED:
+                return f"it has no column {field.name!r}"
+            continue
+        kind = found.field(at).type
+        alike = kind == field.type or pa.types.is_null(kind) or (
+            pa.types.is_timestamp(kind) and pa.types.is_timestamp(field.type) and kind.tz is not None
+        )  # fmt: skip
+        if not alike:
+            return f"its column {field.name!r} is {kind}, not {field.type}"
+    return ""
+
+
 def check(row: Mapping[str, Any]) -> None:
     """UsageError for an unknown field, a missing required one, or a name that is no name of a file."""
     for name in row:
