@@ -8,6 +8,7 @@ import signal
 import sys
 import tempfile
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +19,9 @@ from .conftest import Command
 from .test_cli import process, rows
 
 
-def interrupted(command: list[str], place: Path, when: Callable[[int], bool]) -> None:
+def interrupted(
+    command: list[str], place: Path, when: Callable[[int], bool], number: signal.Signals = signal.SIGINT
+) -> None:
     """Press Ctrl-C in a real process a moment after `when`, told its number; nothing but one line may be left."""
     with tempfile.TemporaryDirectory() as scratch:
         run = process(*command, cwd=place, env={**os.environ, "TMPDIR": scratch})
@@ -26,7 +29,7 @@ def interrupted(command: list[str], place: Path, when: Callable[[int], bool]) ->
         while not when(run.pid) and time.monotonic() < deadline:
             time.sleep(0.02)
         time.sleep(0.3)
-        os.killpg(run.pid, signal.SIGINT)
+        os.killpg(run.pid, number)
         out, err = run.communicate(timeout=60)
         assert (run.returncode, out) == (130, "")
         assert (
@@ -99,11 +102,12 @@ def test_ctrl_c_while_a_notebook_measures(unmeasured: Callable[[], Path]) -> Non
     assert list(after["variant"])[len(kept) :] == ["fused"]
 
 
-def test_ctrl_c_while_a_cell_is_measured_again(unmeasured: Callable[[], Path]) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_ctrl_c_while_a_cell_is_measured_again(unmeasured: Callable[[], Path], number: signal.Signals) -> None:
     place = unmeasured()
     # With the driver loaded, this takes longer than a second on any machine: the reference of a large grid comes first.
     command = ["rerun", "lbm", "sequential", "1024x1024", "--scale", "published"]
-    interrupted(command, place, lambda pid: "libpocl" in Path(f"/proc/{pid}/maps").read_text())
+    interrupted(command, place, lambda pid: "libpocl" in Path(f"/proc/{pid}/maps").read_text(), number)
     assert rows(place).empty
 
 
@@ -116,6 +120,13 @@ def test_serve_serves_until_ctrl_c(tmp_path: Path, unmeasured: Callable[[], Path
     address = re.findall(r"http://127\.0\.0\.1:\d+", run.stdout.readline())
     with urllib.request.urlopen(address[0]) as answer:
         assert answer.read() == b"the book"
+    for host, status in (("localhost", 200), ("evil.example", 421), ("evil.example:80", 421)):
+        asked = urllib.request.Request(address[0], headers={"Host": host})
+        try:
+            with urllib.request.urlopen(asked) as answer:
+                assert answer.status == status
+        except urllib.error.HTTPError as refused:
+            assert refused.code == status
     taken = process("serve", "--port", address[0].rpartition(":")[2], cwd=place)
     _, err = taken.communicate()
     assert taken.returncode == 2 and "choose another by --port" in err

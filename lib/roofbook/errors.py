@@ -1,6 +1,8 @@
 """The errors that a user sees. Shown without a stack everywhere: shell, notebook, papermill."""
 
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -45,10 +47,17 @@ def one_of(
 def plain_ctrl_c() -> Iterator[None]:
     """Around what a program does: Ctrl-C leaves it as KeyboardInterrupt, and nothing is said of it on the way out.
 
+    So do SIGTERM and SIGHUP.
+
     Click and the import of an extension module make it the cause of an error of their own. Python notes an interrupt that came
     through code of a string, as dataclasses are made by; `python -m` would then end by the signal whatever the exit code. Other
     code of a string takes the note back. And objects of libraries that were left half made complain when they are thrown away.
     """
+    if threading.current_thread() is threading.main_thread():
+        for name in ("SIGTERM", "SIGHUP"):  # whoever ends it, what was measured is kept
+            number = getattr(signal, name, None)
+            if number is not None and signal.getsignal(number) == signal.SIG_DFL:  # `nohup` ignores SIGHUP
+                signal.signal(number, signal.default_int_handler)
     try:
         yield
     except (KeyboardInterrupt, ImportError, RuntimeError) as error:

@@ -5,7 +5,6 @@ samples of an interrupted case count.
 """
 
 import resource
-import signal
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -43,7 +42,6 @@ def record(
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"OUT {out} cannot be made: {error.strerror}") from None
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # whoever ends it, what was measured is kept
     began, done = time.perf_counter(), list[tuple[str, Done, float]]()
     for spec in devices or [device.spec for device in one_of_each_kind(all_devices())]:
         for name in labs or [registry.PEAKS, *registry.names()]:

@@ -73,8 +73,22 @@ def serve(site: Path, port: int = 8000) -> None:
         def log_message(self, format: str, *args: object) -> None:
             """Say nothing: a reader has no use for a line a request."""
 
+        def parse_request(self) -> bool:
+            """A page of another name that resolves to this machine may not read the site (DNS rebinding)."""
+            if not super().parse_request():
+                return False
+            host = self.headers.get("Host", "").rpartition(":")[0] or self.headers.get("Host", "")
+            if host in ("127.0.0.1", "localhost", ""):
+                return True
+            self.send_error(421, f"this site is served as 127.0.0.1 and localhost, not as {host}")
+            return False
+
+    class Server(ThreadingHTTPServer):
+        def handle_error(self, request: object, client_address: object) -> None:
+            """Say nothing: a browser drops connections as it likes."""
+
     try:
-        server = ThreadingHTTPServer(("127.0.0.1", port), partial(Quiet, directory=str(site)))
+        server = Server(("127.0.0.1", port), partial(Quiet, directory=str(site)))
     except OSError as error:
         raise UsageError(f"port {port} cannot be used ({error.strerror}); choose another by --port") from None
     with server:
