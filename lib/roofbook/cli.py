@@ -547,8 +547,15 @@ def export(sql: str, out: Path | None, results: str) -> None:
     if out is None:
         _plain(frame).to_csv(sys.stdout, index=False)
         return
+    from io import BytesIO
+
+    from .paths import write_whole
+
+    made = BytesIO()
+    _plain(frame).to_csv(made, index=False) if out.suffix == ".csv" else frame.to_parquet(made, index=False)
     try:
-        _plain(frame).to_csv(out, index=False) if out.suffix == ".csv" else frame.to_parquet(out, index=False)
+        out.parent.stat()  # a folder that is mistyped is not made
+        write_whole(out, made.getvalue())
     except OSError as error:
         raise UsageError(f"--out {out} cannot be written: {error.strerror or error}") from None
 

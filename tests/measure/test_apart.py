@@ -222,7 +222,12 @@ def test_ctrl_c_ends_it_even_in_a_kernel_that_does_not_end(
     monkeypatch.setattr(apart, "COMPILING_S", 1000.0)
     started: list[Any] = []
     popen = subprocess.Popen
-    monkeypatch.setattr(subprocess, "Popen", lambda *a, **k: started.append(popen(*a, **k)) or started[-1])
+
+    def start(*arguments: Any, **options: Any) -> Any:
+        started.append(popen(*arguments, **options))
+        return started[-1]
+
+    monkeypatch.setattr(subprocess, "Popen", start)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
 
     def press(variant: str, what: str) -> None:

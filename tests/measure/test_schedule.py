@@ -15,6 +15,8 @@ from roofbook.devices.find import open_device
 from roofbook.errors import UsageError
 from roofbook.labs.lbm import Lattice
 from roofbook.measure import sampling, schedule
+from roofbook.measure.case_run import Kept
+from roofbook.measure.placement import Setting
 from roofbook.measure.policy import Policy
 from roofbook.spec import registry
 from roofbook.spec.lab import Case, Variant
@@ -240,7 +242,15 @@ def test_a_case_is_measured_apart_where_that_is_asked_for(
     auto: Device, store: Store, monkeypatch: pytest.MonkeyPatch, apart: bool
 ) -> None:
     asked: list[str] = []
+
+    def stand_in(name: str) -> Callable[..., list[Kept]]:
+        def measure(at: Setting, variants: list[Variant], **more: object) -> list[Kept]:
+            asked.append(name)
+            return []
+
+        return measure
+
     for name in ("measure_apart", "measure_and_keep"):
-        monkeypatch.setattr(schedule, name, lambda at, variants, name=name, **more: asked.append(name) or [])
+        monkeypatch.setattr(schedule, name, stand_in(name))
     schedule.bring_up_to_date(planned(auto, store), auto, store, POLICY, apart=apart)
     assert set(asked) == {"measure_apart" if apart else "measure_and_keep"}

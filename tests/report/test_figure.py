@@ -90,3 +90,11 @@ def test_figures_save(tmp_path: Path) -> None:
     assert ElementTree.parse(figure.save(tmp_path / "a.svg")).getroot().tag == "{http://www.w3.org/2000/svg}svg"
     with pytest.raises(UsageError, match="png"):
         figure.save(tmp_path / "a.gif")
+
+
+def test_a_dollar_in_a_name_is_a_dollar() -> None:
+    """A compiler's message, a variant of one's own: none is a formula."""
+    rows = lab_rows().replace({"variant": {"port": "$1 {x_$"}})
+    drawn = report.ladder_chart(CaseData(rows, ["serial", "$1 {x_$"], "256x256")).svg
+    assert "$1 {x_$" in drawn
+    assert not [name for name, figure in figures().items() if "math" in figure.svg]

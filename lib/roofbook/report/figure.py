@@ -73,6 +73,7 @@ def style() -> Iterator[None]:
         "legend.fontsize": FONT - 1,
         "errorbar.capsize": 2.5,
         "axes.unicode_minus": True,
+        "text.parse_math": False,  # a compiler's message has dollars of its own
         "lines.linewidth": 1.8,
     }
     with mpl.rc_context(settings):
