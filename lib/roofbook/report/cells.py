@@ -11,7 +11,7 @@ from ..measure import stats
 from ..measure.stats import CONFIDENCE
 from .html import Cell, Row
 
-SAME = f"where it includes 1, 'same' if all of it lies within {show.percent(stats.EQUAL - 1)} of 1, else 'undecided'"
+SAME = f"where it includes 1, 'same' if all of it lies within {100 * (stats.EQUAL - 1):g} % of 1, else 'undecided'"
 """What a note says of an interval, after naming it."""
 
 
