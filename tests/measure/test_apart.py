@@ -124,7 +124,7 @@ def faulty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
     folder.mkdir(parents=True)
     (folder / "__init__.py").write_text(LAB)
     monkeypatch.setattr(labs, "__path__", [*labs.__path__, str(folder.parent)])
-    monkeypatch.setattr(apart, "COMPILING_S", 1.0)
+    monkeypatch.setattr(apart, "COMPILING_S", 4.0)
     monkeypatch.delitem(sys.modules, "roofbook.labs.faulty", raising=False)
     return registry.get("faulty")
 
@@ -181,8 +181,8 @@ def test_it_is_another_process_and_says_what_it_is_at(measure: Measure) -> None:
         ("crash", r"crashed by SIGSEGV; it was at: first run"),
         ("late", r"crashed by SIGABRT \(corrupted double-linked list\); it was at: sample \d of at most 6"),
         ("exit", r"ended with exit code 3 \(a driver says something\); it was at: sample 1 of at most 6"),
-        ("hang", r"did not answer for 2 s; it was at: first run"),
-        ("hang-late", r"did not answer for 2 s; it was at: sample \d of at most 6"),
+        ("hang", r"did not answer for 5 s; it was at: first run"),
+        ("hang-late", r"did not answer for 5 s; it was at: sample \d of at most 6"),
         ("python", r"AttributeError: libcudart: undefined symbol: cuLaunchKernel( \(verify.py, line \d+\))?"),
         ("lost", r"LogicError: illegal address"),
         ("lost-late", r"LogicError: illegal address"),
