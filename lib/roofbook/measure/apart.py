@@ -62,8 +62,8 @@ def measure_apart(
 ) -> list[Kept]:
     """As `case_run.measure_and_keep`, in a process of its own. A variant that ends it becomes a failed row with the reason.
 
-    The others go on in another process, with the samples that they had. Errors: Failed for a process that died before it was at
-    any variant; UsageError as the process itself had it; what the process raised beside that, as Failed.
+    The others go on in another process, with `go_on` with the samples that they had. Errors: Failed for a process that died
+    before it was at any variant; UsageError as the process itself had it; what the process raised beside that, as Failed.
     """
     left, kept = list(variants), list[Kept]()
     while left:
@@ -84,7 +84,6 @@ def measure_apart(
                 store.append([row(at, it, run)], where)
                 kept.append(Kept(guilty.name, it.role, "failed", run))
             left = [each for each in left if each.name not in {*known, guilty.name}]
-            go_on = True
     return kept
 
 
