@@ -25,7 +25,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from roofbook.analysis import quickest, readings
 from roofbook.errors import UsageError
+from roofbook.spec import registry
 from roofbook.store import files, identity, parquet, schema
 from roofbook.store.parquet import Store
 from roofbook.store.schema import REQUIRED
@@ -133,7 +135,7 @@ rows_of_any_kind = st.fixed_dictionaries(
         "throttle": st.lists(text, max_size=3),
         "units": st.none() | st.integers(-(2**63), 2**63 - 1),
         "flops": st.none() | st.floats(),
-        "extra": st.none() | text,
+        "extra": st.none() | text.map(lambda said: json.dumps({"said": said}, ensure_ascii=False)),
     },
 )
 
@@ -165,6 +167,8 @@ def test_round_trip(fields: list[dict[str, Any]]) -> None:
         ({"status": "fine"}, "valid: ok, failed"),
         ({"started": datetime(2026, 1, 1)}, "time zone"),
         ({"started": "now"}, "time zone"),
+        ({"extra": "none"}, "extra 'none' is not the JSON of an object"),
+        ({"provenance": '{"environment": []}'}, "provenance .* is not the JSON of an object"),
         ({"samples_s": "1.0"}, "field 'samples_s' must be list"),
         ({"samples_s": [None, "x"]}, "field 'samples_s' must be list"),
         ({"flops": "many"}, "field 'flops' must be double"),
@@ -308,6 +312,87 @@ def test_latest_and_rows(kept: Store) -> None:
     assert len(kept.latest("lbm", case=["odd", "none"], backend=None)) == 1
     assert kept.latest("lbm", case=[]).empty
     assert kept.latest("no/**such").empty
+
+
+def test_a_row_from_the_future_is_older_than_all_others(kept: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    """A wrong clock's row does not rule for ever, wherever the newest is taken; one warning names its file."""
+    here: dict[str, Any] = {"units": 1, "error": 0.0, "bound": 1.0, "samples_s": [1.0]}
+    kept.append([row(**here)])
+    far = datetime.now(UTC) + timedelta(days=900)
+    (wrong,) = kept.append([row(run="wrong", started=far, status="failed", reason="a wrong clock")])
+    assert kept.latest("lbm")["status"].tolist() == ["ok"]
+    assert kept.rows("lbm")["run"].tolist() == ["wrong", row()["run"]]
+    assert kept.state(**cell()).state == "fresh"
+    assert readings.newest(kept.rows("lbm").iloc[::-1])["fused"].ok
+    assert [each.run for each in quickest.timed(registry.get("lbm"), kept)] == [row()["run"]]
+    said = f"warning: {wrong} has rows of {far:%Y-%m-%d %H:%M} UTC, which is to come: a clock was wrong"
+    assert capsys.readouterr().err == f"{said}; they count as older than all others\n"
+    kept.append([row(run="last", started=far + timedelta(days=1), status="failed")])
+    assert kept.rows("lbm")["run"].tolist() == ["wrong", "last", row()["run"]], "those of the future among themselves"
+
+
+def put(kept: Store, name: str, rows: list[dict[str, Any]], **columns: pa.Array) -> Path:
+    """A file of the store that `append` would not write: these columns in place of those of the rows."""
+    (path,) = kept.append(rows)
+    whole = pq.ParquetFile(path).read()
+    for column, values in columns.items():
+        whole = whole.set_column(whole.schema.get_field_index(column), column, values)
+    pq.write_table(whole, path.with_name(f"{name}.parquet"))
+    path.unlink()
+    return path.with_name(f"{name}.parquet")
+
+
+@pytest.mark.parametrize(
+    ("at", "why"),
+    [
+        (None, "has a row without a value"),
+        (4 * 10**17, "holds what is no date"),
+        (-(10**17), "holds what is no date"),
+        (2**63 - 1, "holds what is no date"),
+    ],
+)
+def test_a_file_with_a_row_of_no_date_is_left_out(
+    kept: Store, capsys: pytest.CaptureFixture[str], at: int | None, why: str
+) -> None:
+    path = put(kept, "odd", [row("odd")], started=pa.array([at], pa.timestamp("us", tz="UTC")))
+    kept.append([row()])
+    assert kept.latest("lbm")["variant"].tolist() == ["fused"]
+    assert f"{path} is left out: its column 'started' {why}" in capsys.readouterr().err
+
+
+NO_JSON = [
+    "",
+    "nope",
+    "{",
+    '{"a": 1,}',
+    "[1]",
+    "null",
+    "[" * 5000,
+    '{"environment": 3}',
+    '{"environment": {"device": []}}',
+]
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(text.filter(lambda some: not some.startswith("{")) | st.sampled_from(NO_JSON), min_size=1, max_size=5))
+def test_a_row_without_its_json_is_left_out_and_stays_in_its_file(texts: list[str]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        kept = Store(folder)
+        rows = [row(f"v{number}") for number in range(len(texts))]
+        put(kept, "odd", [*rows, row("sound")], provenance=pa.array([*texts, '{"environment": {"device": {}}}']))
+        kept.append([row("good", run="good", extra='{"a": NaN}')])
+        assert variants(kept) == ["good", "sound"]
+        assert {state.state for state in kept.states([cell(variant=each["variant"]) for each in rows])} == {"missing"}
+        (merged,) = kept.compact()
+        assert pq.ParquetFile(merged).metadata.num_rows == len(texts) + 2
+        assert variants(kept) == ["good", "sound"]
+
+
+def test_rows_without_json_are_counted_in_one_warning(kept: Store, capsys: pytest.CaptureFixture[str]) -> None:
+    path = put(kept, "odd", [row("a"), row("b"), row("c")], extra=pa.array(["nope", "{}", "[]"]))
+    assert variants(kept) == variants(kept) == ["b"] and not kept.rows("lbm", variant=["a", "c"]).size
+    said = "2 of its rows are left out: `extra` or `provenance` is not the JSON of a row"
+    assert capsys.readouterr().err == f"warning: {path}: {said}\n"
 
 
 def test_append_changes_no_file(kept: Store) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..devices.backends import has
 from ..measure import stats
-from ..store.schema import PROFILE
+from ..store.schema import PROFILE, age
 from .places import of_host
 from .readings import Reading, faster, newest, of_kernel, value
 from .roofline import read_peaks
@@ -90,7 +90,7 @@ class Cells:
         found = [self.reading(variant, case) for variant in variants]
         if len({str(each.row["run"]) for each in found}) > 1:
             rows = self._rows[(self._rows["case"] == case) & self._rows["variant"].isin(variants)]
-            for _, run in sorted(rows.groupby("run"), key=lambda each: each[1]["started"].max(), reverse=True):
+            for _, run in sorted(rows.groupby("run"), key=lambda each: max(map(age, each[1]["started"])), reverse=True):
                 here = newest(run)
                 if all(variant in here and here[variant].ok for variant in variants):
                     return [here[variant] for variant in variants]

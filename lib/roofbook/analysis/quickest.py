@@ -15,7 +15,9 @@ from ..devices.contract import Device
 from ..errors import UsageError
 from ..paths import project_root
 from ..spec.lab import Lab, Variant
+from ..store.files import readable
 from ..store.parquet import Store, stamp
+from ..store.schema import age
 
 
 @dataclass(frozen=True)
@@ -109,21 +111,25 @@ def _written(found: Iterable[Timed]) -> str:
 
 
 def _read(lab: Lab, store: Store) -> list[Timed]:
-    """From the files themselves, without DuckDB and pandas; what is no whole Parquet file is passed over."""
+    """From the files themselves, without DuckDB and pandas."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     names = [name for name in Timed.__annotations__ if name not in ("recorded", "seconds")]
     rows = []
     for where in ("recorded", "local"):
-        for path in store.files(lab.name, where=(where,)):
+        for path in readable(store.files(lab.name, where=(where,))):
             try:
                 table = pq.ParquetFile(path).read([*names, "role", "status", "started", "samples_s", "units"])
             except (pa.ArrowException, OSError):
                 continue
-            rows += [row | {"recorded": where == "recorded"} for row in table.to_pylist() if row["role"] == "step"]
+            rows += [
+                dict.fromkeys(names) | row | {"recorded": where == "recorded"}
+                for row in table.to_pylist()
+                if row["role"] == "step"
+            ]
     newest = {}
-    for row in sorted(rows, key=lambda row: (row["started"], row["run"])):
+    for row in sorted(rows, key=lambda row: (age(row["started"]), row["run"])):
         newest[row["device"], row["backend"], row["case"], row["variant"]] = row
     return [
         Timed(

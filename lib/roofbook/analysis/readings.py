@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..devices.occupancy import recounted
 from ..errors import UsageError, one_of
 from ..measure import stats
-from ..store.schema import PROFILE
+from ..store.schema import PROFILE, age
 
 if TYPE_CHECKING:
     import numpy as np
@@ -108,6 +108,7 @@ def value(row: Mapping[str, Any], key: str) -> float:
 def newest(rows: "pd.DataFrame", case: str | None = None, roles: Iterable[str] | None = None) -> dict[str, Reading]:
     """The newest reading of every variant of `case`, by name, in the order of the rows; `roles` keeps only these roles.
 
+    What is newer than what, `schema.age` says.
     What counters counted (role PROFILE) is read where `roles` is that role alone: its times are under a profiler.
     Errors: UsageError for a case without rows, or a sample that is not a positive finite number.
     """
@@ -122,7 +123,7 @@ def newest(rows: "pd.DataFrame", case: str | None = None, roles: Iterable[str] |
         if (row["role"] == PROFILE) != (wanted == {PROFILE}):
             continue
         key = str(row["variant"]), row["role"] == "again"
-        if key not in latest or row["started"] >= latest[key]["started"]:
+        if key not in latest or age(row["started"]) >= age(latest[key]["started"]):
             latest[key] = {str(name): field for name, field in row.items()}
     found = {}
     for (name, again), row in latest.items():

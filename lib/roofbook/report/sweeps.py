@@ -10,6 +10,7 @@ from ..analysis.case_data import CaseData
 from ..analysis.readings import points_in_order, read
 from ..errors import UsageError
 from ..measure.stats import CONFIDENCE
+from ..store.schema import age
 from .figure import COLOURS, FONT, NIGHT, PAPER, SERIES, WIDTH, Figure, finish, style
 from .ladder_table import swept
 
@@ -49,9 +50,8 @@ def line_sweep(
         raise UsageError(f"no sweep over {', '.join(axes)}{where}; measured: {', '.join(known) or 'none'}")
     points = points_in_order(str(point) for point in mine["point"])
     places, kind = _places(points)
-    latest = (
-        mine.sort_values("started", kind="stable").groupby(["variant", "case", "device", series], sort=False).tail(1)
-    )
+    oldest_first = mine.sort_values("started", kind="stable", key=lambda started: started.map(age))
+    latest = oldest_first.groupby(["variant", "case", "device", series], sort=False).tail(1)
     lines = {
         str(name): [read(row) for row in group.to_dict("records")] for name, group in latest.groupby(series, sort=False)
     }

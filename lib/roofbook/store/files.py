@@ -3,18 +3,20 @@
 A file is written aside, put on the disk, then linked to its name. Serves the store.
 """
 
+import itertools
 import os
 import secrets
 import stat
 import sys
 import time
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from ..errors import UsageError, one_of
-from .schema import unlike
+from .schema import JSON, REQUIRED, fits, unlike
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,16 +46,54 @@ def listed(root: Path, lab: str = "*", device: str = "*", where: Sequence[Where]
 
 
 def readable(found: Sequence[Path]) -> list[Path]:
-    """Those files that are whole and of the store's columns. Each other one is left out, with a warning that names it, once."""
+    """Those files that are whole and of the store's columns. Each other one is left out, with a warning that names it, once.
+
+    So is one named, once, that has rows from the future.
+    """
     kept = []
     for path in found:
-        why = _broken.get((path, _stamp(path))) or _unfit(path, _stamp(path))
+        why, newest = _footer(path, _stamp(path))
+        why = _broken.get((path, _stamp(path))) or why
         if not why:
             kept.append(path)
-        elif path not in _warned and os.path.lexists(path):
+        if path in _warned or not os.path.lexists(path):
+            continue
+        if why:
             _warned.add(path)
             print(f"warning: {path} is left out: {why}; restore it, or move it out of the store", file=sys.stderr)
+        elif newest and newest > datetime.now(UTC):
+            _warned.add(path)
+            what = f"has rows of {newest:%Y-%m-%d %H:%M} UTC, which is to come: a clock was wrong"
+            print(f"warning: {path} {what}; they count as older than all others", file=sys.stderr)
     return kept
+
+
+def unfit_rows(path: Path) -> tuple[int, ...]:
+    """Which rows of a file, from 0, hold no JSON where there should be some. A warning names the file, once."""
+    rows = _unfit_rows(path, _stamp(path))
+    if rows and path not in _warned:
+        _warned.add(path)
+        what = f"{len(rows)} of its rows are" if len(rows) > 1 else "one of its rows is"
+        print(f"warning: {path}: {what} left out: `extra` or `provenance` is not the JSON of a row", file=sys.stderr)
+    return rows
+
+
+@lru_cache(maxsize=16384)
+def _unfit_rows(path: Path, stamp: tuple[int, int, int]) -> tuple[int, ...]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.ParquetFile(path).read(columns=list(JSON))
+    except (pa.ArrowException, OSError):
+        return ()  # gone meanwhile, or broken within: who reads the rows finds out
+    rows = set[int]()
+    for name in table.column_names:
+        texts = table[name].combine_chunks().dictionary_encode()
+        unfit = [at for at, text in enumerate(texts.dictionary.to_pylist()) if not fits(text, JSON[name])]
+        if unfit:
+            rows |= {row for row, at in enumerate(texts.indices.to_pylist()) if at in unfit}
+    return tuple(sorted(rows))
 
 
 MOST_ROWS = 1_000_000
@@ -89,25 +129,40 @@ def _stamp(path: Path) -> tuple[int, int, int]:
 
 
 @lru_cache(maxsize=16384)
-def _unfit(path: Path, stamp: tuple[int, int, int]) -> str:
-    """Why a file is none of the store's; '' for one that is. Its footer is read, not its rows."""
+def _footer(path: Path, stamp: tuple[int, int, int]) -> tuple[str, datetime | None]:
+    """Why a file is none of the store's, '' for one that is; and when its newest row was started. Its rows are not read."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     if stamp == (0, 0, 0):
-        return "it cannot be reached"
+        return "it cannot be reached", None
     if not stat.S_ISREG(stamp[0]):
-        return "it is no file"
+        return "it is no file", None
     try:
         with pq.ParquetFile(path) as file:
-            rows, schema = file.metadata.num_rows, file.schema_arrow
+            metadata, schema = file.metadata, file.schema_arrow
     except PermissionError:
-        return "it may not be read"
+        return "it may not be read", None
     except (pa.ArrowException, OSError, ValueError):
-        return "it is not a whole Parquet file"
-    if rows > MOST_ROWS:
-        return f"it claims {rows} rows, {MOST_ROWS} at most"
-    return unlike(schema)
+        return "it is not a whole Parquet file", None
+    if metadata.num_rows > MOST_ROWS:
+        return f"it claims {metadata.num_rows} rows, {MOST_ROWS} at most", None
+    if why := unlike(schema):
+        return why, None
+    newest = None
+    for group, at in itertools.product(range(metadata.num_row_groups), range(metadata.num_columns)):
+        column = metadata.row_group(group).column(at)
+        known = column.statistics
+        if known is None or column.path_in_schema not in REQUIRED:
+            continue
+        if known.null_count:
+            return f"its column {column.path_in_schema!r} has a row without a value", None
+        if column.path_in_schema == "started" and known.has_min_max:
+            try:
+                newest = max(known.min, known.max, newest or known.max)
+            except (ValueError, OverflowError):
+                return "its column 'started' holds what is no date", None
+    return "", newest
 
 
 def add(table: "pa.Table", folder: Path, name: str) -> Path:

@@ -13,7 +13,7 @@ from ..errors import UsageError, one_of
 from . import files, published
 from .files import EVERYWHERE, Where
 from .identity import new_run_id
-from .schema import COLUMNS, IDENTITY, PROFILE, REQUIRED, SLUG, TEXT, check, table
+from .schema import COLUMNS, IDENTITY, NEWEST_FIRST, OLDEST_FIRST, PROFILE, REQUIRED, SLUG, TEXT, check, table
 from .states import PLACE, State, place_of, state_of
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Store:
     def rows(
         self, lab: str, *, where: Sequence[Where] = EVERYWHERE, **only: str | Sequence[str] | None
     ) -> "pd.DataFrame":
-        """All rows of a lab, oldest first. A filter names a column and what to keep of it, such as case="128x128".
+        """All rows of a lab, oldest first by `age`. A filter names a column and what to keep of it: `case="128x128"`.
 
         Those of role PROFILE only where the filter names that role.
         """
@@ -97,7 +97,7 @@ class Store:
             return []
         columns = ", ".join(f'"{name}"' for name in (*REQUIRED, "status", "reason", "source_sha256", "provenance"))
         newest = _newest(*PLACE, "role", "cell_key", "env_key", "status")
-        sql = f"select {columns} from cells where list_contains(?, lab) {newest} order by started, run"
+        sql = f"select {columns} from cells where list_contains(?, lab) {newest} order by {OLDEST_FIRST}"
         known: dict[tuple[str, ...], list[dict[str, Any]]] = {}
         for row in self._answer(sql, [labs], labs[0] if len(labs) == 1 else "*").to_pylist():
             known.setdefault(place_of(row), []).append(row)
@@ -114,7 +114,8 @@ class Store:
             lab, device = (part.name.partition("=")[2] for part in (folder.parent, folder))
             if len(self._files_of(lab, device, [where])) < 2:
                 continue
-            whole, old = self._ask("select * from cells order by started, run", (), lab, device, [where])
+            sql = f"select * from cells order by {OLDEST_FIRST}"
+            whole, old = self._ask(sql, (), lab, device, [where], every=True)
             merged.append(files.write(whole, folder, f"merged-{new_run_id()}"))
             for path in old:
                 path.unlink(missing_ok=True)
@@ -130,7 +131,7 @@ class Store:
                 raise one_of("column to filter by", name, TEXT)
         conditions = "".join(f' and list_contains(?::VARCHAR[], "{name}")' for name in wanted)
         conditions += f" and role <> '{PROFILE}'" * ("role" not in wanted)
-        sql = f"select * from cells where lab = ?{conditions} {newest} order by started, run"
+        sql = f"select * from cells where lab = ?{conditions} {newest} order by {OLDEST_FIRST}"
         device = wanted.get("device", [])
         place = device[0] if len(device) == 1 else "*"
         return self._answer(sql, [lab, *wanted.values()], lab, place, where).to_pandas()
@@ -162,8 +163,12 @@ class Store:
         lab: str = "*",
         device: str = "*",
         where: Sequence[Where] = EVERYWHERE,
+        every: bool = False,
     ) -> tuple["pa.Table", list[Path]]:
-        """The result and the files it was read from; reads again where a merge took a file away meanwhile."""
+        """The result and the files it was read from; reads again where a merge took a file away meanwhile.
+
+        every: with the rows that are left out for what they hold.
+        """
         import duckdb
 
         named = set(re.findall(r"\w+", sql.lower()))
@@ -174,7 +179,7 @@ class Store:
                     database.execute("set TimeZone = 'UTC'; set python_enable_replacements = false")
                     # Making a view opens its files, so only those that the query names are made.
                     if "cells" in named:
-                        database.execute(f"create view cells as {_cells(found)}")
+                        database.execute(f"create view cells as {_cells(found, every)}")
                     for name, view in _VIEWS_OF_CSV.items():
                         if name in named:
                             database.register(name, view(self.root))
@@ -203,7 +208,7 @@ def stamp(path: Path) -> tuple[int, int] | None:
 
 def _newest(*names: str) -> str:
     columns = ", ".join(f'"{name}"' for name in names)
-    return f"qualify row_number() over (partition by {columns} order by started desc, run desc) = 1"
+    return f"qualify row_number() over (partition by {columns} order by {NEWEST_FIRST}) = 1"
 
 
 def _nothing(columns: Mapping[str, str]) -> str:
@@ -211,21 +216,26 @@ def _nothing(columns: Mapping[str, str]) -> str:
     return "(select " + ", ".join(f'null::{kind} as "{name}"' for name, kind in columns.items()) + " where false)"
 
 
-def _list(files: Iterable[Path]) -> str:
-    """Paths as an SQL list, their own `*`, `?` and `[` taken as letters."""
-    quoted = (re.sub(r"([*?\[])", r"[\1]", str(path.absolute())).replace("'", "''") for path in files)
-    return "[" + ", ".join(f"'{path}'" for path in quoted) + "]"
+def _read(paths: Iterable[Path], *options: str) -> str:
+    """SQL that reads files, the `*`, `?` and `[` of their paths taken as letters."""
+    quoted = (re.sub(r"([*?\[])", r"[\1]", str(path.absolute())).replace("'", "''") for path in paths)
+    listed = "[" + ", ".join(f"'{path}'" for path in quoted) + "]"
+    return f"read_parquet({', '.join([listed, 'union_by_name = true', 'hive_partitioning = false', *options])})"
 
 
-def _cells(files: list[Path]) -> str:
+def _cells(found: list[Path], every: bool) -> str:
     """SQL of all rows. Rows are compared only where a merge or a copy can have left some twice: it takes its time."""
     sql = f"select * from {_nothing(COLUMNS)}"
-    if not files:
+    if not found:
         return sql
-    read = f"read_parquet({_list(files)}, union_by_name = true, hive_partitioning = false)"
-    sql += f" union all by name select * from {read}"
-    twice = len({path.parts[-3:] for path in files}) < len(files)
-    if twice or any(path.name.startswith("merged-") for path in files):
+    unfit = {path: rows for path in found if not every and (rows := files.unfit_rows(path))}
+    if whole := [path for path in found if path not in unfit]:
+        sql += f" union all by name select * from {_read(whole)}"
+    for path, rows in unfit.items():
+        some = f"select * exclude (file_row_number) from {_read([path], 'file_row_number = true')}"
+        sql += f" union all by name {some} where file_row_number not in ({', '.join(map(str, rows))})"
+    twice = len({path.parts[-3:] for path in found}) < len(found)
+    if twice or any(path.name.startswith("merged-") for path in found):
         keys = ", ".join(f'"{name}"' for name in IDENTITY)
         sql = f"select distinct on ({keys}) * from ({sql})"
     return sql

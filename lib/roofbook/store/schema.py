@@ -3,9 +3,10 @@
 pyarrow is imported on first use: it takes longer to import than all else here.
 """
 
+import json
 import re
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,10 @@ REQUIRED = ("run", "started", "lab", "variant", "case", "role", "device", "backe
 IDENTITY = (*REQUIRED, "scale", "dtype", "timed")
 """Rows equal in these are one measurement in two files."""
 _EMPTY = ("samples_s", "wall_s", "rounds", "clock_mhz", "temperature_c", "throttle")  # rather than null
+JSON: dict[str, tuple[str, ...]] = {"extra": (), "provenance": ("environment", "device")}
+"""The columns of text that is a JSON object, each with the names under which others lie in it, one within the other."""
+OLDEST_FIRST, NEWEST_FIRST = "started <= now(), started, run", "started <= now() desc, started desc, run desc"
+"""The order of rows in SQL, as `age` has it."""
 SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 """What a lab, a device and a run are named by: they name folders and files."""
 
@@ -48,6 +53,14 @@ def __getattr__(name: str) -> Any:
     if name == "SCHEMA":
         return schema()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def age(started: datetime) -> tuple[bool, datetime]:
+    """What sorts rows by their `started`, oldest first: one from the future, of a wrong clock, is older than all others.
+
+    Else a row that failed under a wrong clock would be the newest for ever. When its time has come it counts by it.
+    """
+    return started <= datetime.now(UTC), started
 
 
 @cache
@@ -79,8 +92,19 @@ def unlike(found: "pa.Schema") -> str:
     return ""
 
 
+def fits(text: str, inner: Sequence[str]) -> bool:
+    """Whether a text is a JSON object, as are those in it by the names of `inner`, as far as they are there."""
+    try:
+        found = json.loads(text)
+        for name in inner:
+            found = found.get(name, {})
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        return False
+    return isinstance(found, dict)
+
+
 def check(row: Mapping[str, Any]) -> None:
-    """UsageError for an unknown field, a missing required one, or a name that is no name of a file."""
+    """UsageError for an unknown field, a missing required one, a name that is no name of a file, or what is no JSON."""
     for name in row:
         if name not in COLUMNS:
             raise one_of("field of a row", name, list(COLUMNS))
@@ -92,6 +116,9 @@ def check(row: Mapping[str, Any]) -> None:
             raise UsageError(f"{name} {row[name]!r} names a file: letters, digits and . _ + - only")
     if row["status"] not in ("ok", "failed"):
         raise one_of("status", row["status"], ["ok", "failed"])
+    for name, inner in JSON.items():
+        if row.get(name) is not None and not fits(row[name], inner):
+            raise UsageError(f"{name} {str(row[name])[:80]!r} is not the JSON of an object")
     if not isinstance(row["started"], datetime) or row["started"].tzinfo is None:
         raise UsageError(f"started {row['started']!r} is not a datetime with its time zone")
 
