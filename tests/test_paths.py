@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -161,6 +162,18 @@ def test_a_file_is_written_whole_or_not_at_all(
         content.encode() if isinstance(content, str) else b"".join([content] if isinstance(content, bytes) else content)
     )
     assert file.read_bytes() == whole
+
+    with pytest.raises(NotADirectoryError) as refused:
+        paths.write_whole(file / "file", content, durable=durable)
+    assert refused.value.filename == str(file)
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="full") as no_room:
+        patch.setattr("os.replace", full)
+        paths.write_whole(file, "new", durable=durable)
+    assert no_room.value.filename == str(file) and file.read_bytes() == whole
 
     def killed(*_: object) -> None:
         raise KeyboardInterrupt

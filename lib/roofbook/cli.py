@@ -1,6 +1,5 @@
 """The command `roofbook`: measure, re-run one cell, read a kernel, build the book. Click makes functions commands."""
 
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from .devices.backends import BACKENDS, OPENCL
-from .errors import Failed, UsageError, plain_ctrl_c
+from .errors import Failed, UsageError, complain, program
 from .terminal import say
 
 if TYPE_CHECKING:
@@ -37,37 +36,34 @@ VARIANT = click.argument("variant")
 
 def main() -> None:
     """Entry point. A user's error is one line and exit code 2, Ctrl-C one line and 130."""
+    sys.exit(
+        program(
+            _command,
+            "stopped; finished measurements are in the store, and the same command continues from there",
+        )
+    )
+
+
+def _command() -> None:
     try:
-        with plain_ctrl_c():
-            app(prog_name="roofbook", standalone_mode=False)
-        sys.stdout.flush()
-    except BrokenPipeError:  # whoever read has had enough; what is left must not be written on the way out either
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
-    except UsageError as error:
-        _stop(f"error: {error}", 2)
-    except Failed as error:
-        _stop(f"error: {error}", 1)
-    except (KeyboardInterrupt, click.Abort):
-        _stop("stopped; finished measurements are in the store, and the same command continues from there", 130)
+        app(prog_name="roofbook", standalone_mode=False)
+    except click.Abort:
+        raise KeyboardInterrupt from None
     except click.ClickException as error:
         command = next((name for name in sys.argv[1:] if name in app.commands), "")
-        _stop(f"error: {error.format_message()} (`{f'roofbook {command}'.strip()} --help` says more)", 2)
-
-
-def _stop(message: str, code: int) -> None:
-    print(message, file=sys.stderr)
-    sys.exit(code)
+        help_of = f"roofbook {command}".strip()
+        raise UsageError(f"{error.format_message()} (`{help_of} --help` says more)") from None
 
 
 @app.command()
 def devices() -> None:
     """List the devices, by the names that --device takes."""
     from .devices.find import devices as all_devices
+    from .devices.find import no_device
 
     found = all_devices()
     if not found:
-        raise UsageError("no device: `pip install 'pyopencl[pocl]'` brings one for the CPU")
+        raise no_device()
     for device in found:
         units = f", {device.compute_units} compute units" if device.kind == "gpu" else ""
         say(f"{device.spec:10} {device.kind}  {device.name}{units} ({device.identity()['platform']})", hang=16)
@@ -502,7 +498,7 @@ def train(lab: str, data_dir: str | None, seed: int, epochs: int, out: Path | No
     try:
         say(made.make(data_dir, seed, epochs, out, say))
     except KeyboardInterrupt:
-        _stop("stopped; no weights were written", 130)
+        sys.exit(complain("stopped; no weights were written", 130))
 
 
 def _said(parameters: dict[str, Any]) -> str:

@@ -1,10 +1,14 @@
 """The errors that a user sees. Shown without a stack everywhere: shell, notebook, papermill."""
 
+import contextlib
+import io
+import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import IO
 
 
 class UserFacingError(Exception):
@@ -41,6 +45,78 @@ def one_of(
     error = UsageError(f"unknown {what} {str(given)!r}; valid: {', '.join(valid)}{hint}")
     error.is_unknown_name = True
     return error
+
+
+def of_system(error: OSError) -> str:
+    """What the system refused, and of which file: `/mnt/out.csv: No space left on device`."""
+    said = error.strerror or " ".join(str(error).split()) or type(error).__name__
+    return f"{os.fsdecode(error.filename)}: {said}" if isinstance(error.filename, str | bytes) else said
+
+
+def program(work: Callable[[], object], stopped: str) -> int:
+    """Do the work of a program. Returns its exit code, after one line on standard error unless it is 0.
+
+    2 is for what the user can mend: a UsageError, or what the system refused, such as a write to a full disk. 1 is for a
+    Failed, and, without a line, for a reader who has had enough, as `head` has. 130 is for Ctrl-C, of which the line is
+    `stopped`. Standard output takes what its encoding lacks as a question mark.
+    """
+    try:
+        _have_streams()
+        with plain_ctrl_c():
+            work()
+            sys.stdout.flush()
+        return 0
+    except BrokenPipeError:
+        return 1
+    except UsageError as error:
+        return complain(f"error: {error}", 2)
+    except Failed as error:
+        return complain(f"error: {error}", 1)
+    except OSError as error:
+        return complain(f"error: {of_system(error)}", 2)
+    except KeyboardInterrupt:
+        return complain(stopped, 130)
+    finally:
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                _let_go(stream)
+
+
+def complain(line: str, code: int) -> int:
+    """Say why a program ends, if standard error takes it. Returns the code."""
+    with contextlib.suppress(OSError):
+        print(line, file=sys.stderr)
+    return code
+
+
+def _have_streams() -> None:
+    """Have all three. One that is closed is none of Python's, and the next file that is opened would take its number."""
+    closed = [number for number in range(3) if not _is_open(number)]
+    for _ in closed:
+        os.open(os.devnull, os.O_RDWR)
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(2, "w", closefd=False)
+    if sys.stdout is None:
+        raise UsageError("standard output is closed: nothing could be printed")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
+def _is_open(number: int) -> bool:
+    try:
+        os.fstat(number)
+    except OSError:
+        return False
+    return True
+
+
+def _let_go(stream: IO[str]) -> None:
+    """Write what is left. What cannot be written must not be tried again, with a complaint, on the way out."""
+    try:
+        stream.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 @contextmanager

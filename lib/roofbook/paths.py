@@ -1,6 +1,7 @@
 """Where things lie: the library, the checkout, the folder of what can be made again; and how a file is written whole."""
 
 import contextlib
+import errno
 import hashlib
 import os
 import threading
@@ -29,7 +30,10 @@ def write_whole(path: Path, content: str | bytes | Iterable[bytes], *, durable: 
     UTF-8, and what is large may come in pieces. durable: it is on the disk before it takes the name, so that this holds after
     a crash of the machine too; it takes some milliseconds.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path.parent)) from None
     part = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
     try:
         with part.open("wb") as file:
@@ -39,13 +43,16 @@ def write_whole(path: Path, content: str | bytes | Iterable[bytes], *, durable: 
                 file.flush()
                 os.fsync(file.fileno())
         os.replace(part, path)
+    except OSError as error:
+        error.filename = str(path)  # a write does not say of which file it is
+        raise
     finally:
         part.unlink(missing_ok=True)
 
 
 def cache_dir() -> Path:
-    """$XDG_CACHE_HOME/roofbook, or ~/.cache/roofbook."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "roofbook"
+    """$XDG_CACHE_HOME/roofbook, or ~/.cache/roofbook; one that cannot be written for a user without a home."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "roofbook"
 
 
 def cached_text(kind: str, key: str, make: Callable[[], str]) -> str:

@@ -93,6 +93,15 @@ def test_a_notebook_that_is_not_there_is_named(tmp_path: Path) -> None:
         execute.execute(tmp_path, tmp_path / "demo.ipynb")
 
 
+def test_a_long_folder_for_temporary_files_is_no_place_for_sockets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = tmp_path / ("d" * 100)
+    long.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(long))
+    assert execute.execute(tmp_path, notebook(tmp_path, "1")).exists() and not list(long.iterdir())
+
+
 def test_a_page_is_known_by_what_it_shows_and_not_by_what_was_done_to_make_it(tmp_path: Path, scratch: Path) -> None:
     demo = notebook(tmp_path, "1")
     page = execute.execute(tmp_path, demo, {"scale": "test", "remeasure": True})

@@ -54,7 +54,8 @@ def execute(
     now = Dependencies(root)
     made_from = now.page(notebook, parameters)
     # Short: the path of a socket has at most 107 characters.
-    with tempfile.TemporaryDirectory(prefix="roofbook-", ignore_cleanup_errors=True) as scratch:
+    short = None if len(os.fsencode(tempfile.gettempdir())) <= 70 else "/tmp"
+    with tempfile.TemporaryDirectory(prefix="roofbook-", dir=short, ignore_cleanup_errors=True) as scratch:
         told, log = Path(scratch, "progress"), Path(scratch, "log")
         try:
             with log.open("wb") as complaints, progress.follow(told, progress.ProgressLine(notebook.stem)):

@@ -10,6 +10,14 @@ def devices() -> list[Device]:
     return [device for backend in BACKENDS.values() for device in backend.devices()]
 
 
+def no_device() -> UsageError:
+    """The error of a machine without one: how to get one, or what keeps PoCL from being one."""
+    from .opencl import pocl_refused
+
+    why = pocl_refused() or "install an OpenCL driver, or `pip install 'pyopencl[pocl]'` for the CPU"
+    return UsageError(f"no device: {why}")
+
+
 def open_device(spec: str = "auto", preferred_backend: str = OPENCL.name) -> Device:
     """The device named by `spec`.
 
@@ -18,7 +26,7 @@ def open_device(spec: str = "auto", preferred_backend: str = OPENCL.name) -> Dev
     """
     found = devices()
     if not found:
-        raise UsageError("no device: install an OpenCL driver, or `pip install 'pyopencl[pocl]'` for the CPU")
+        raise no_device()
     if spec == "auto":
         return min(found, key=lambda device: (device.kind != "gpu", device.backend != preferred_backend))
     backend, _, which = spec.partition(":")

@@ -4,14 +4,18 @@ import contextlib
 import ctypes
 import os
 import re
+import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
+from ..errors import UsageError
+from ..paths import cache_dir
 from . import contract
 from .backends import OPENCL
 from .contract import BuildFailed, OutOfMemory, Span, Unsupported
@@ -152,6 +156,9 @@ class OpenCLDevice(contract.Device):
         import pyopencl as cl
 
         if self._context is None:
+            pocl = "pocl" in self.device.version.lower()
+            if why := pyopencl_refused() or (pocl_refused() if pocl else ""):
+                raise UsageError(why)
             if self.kind == "cpu":
                 teach_pocl_this_cpu(self.device)
             self._context = cl.Context([self.device])
@@ -292,6 +299,27 @@ def _cpu_name(cores: int) -> str:
 
         model = platform.processor() or platform.machine()
     return f"{model}, {cores} core{'s' * (cores != 1)}"
+
+
+def pocl_refused() -> str:
+    """Why PoCL cannot keep what it compiles, without which it has no device, or one that builds nothing; '' where it can."""
+    name = "POCL_CACHE_DIR"
+    return _refused("PoCL", Path(os.environ.get(name) or cache_dir().with_name("pocl") / "kcache"), name)
+
+
+def pyopencl_refused() -> str:
+    """Why PyOpenCL cannot keep how a kernel is called, without which it calls none; '' where it can."""
+    return _refused("PyOpenCL", cache_dir().with_name("pytools"), "XDG_CACHE_HOME")
+
+
+def _refused(whose: str, folder: Path, variable: str) -> str:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(bytes(1 << 12))
+    except OSError as error:
+        return f"{whose} cannot write into {folder}: {error.strerror}; {variable} names another folder for it"
+    return ""
 
 
 _names_kept_alive: list[Any] = []

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import IO, Any
 
-from ..errors import Failed, UsageError
+from ..errors import Failed, UsageError, of_system
 from ..spec import registry
 from ..spec.lab import Variant
 from ..store.files import Where
@@ -224,6 +224,8 @@ def main() -> int:
         return 130
     except verify.DeviceLost:
         return POISONED
+    except OSError as error:
+        tell(error=of_system(error), usage=True)
     except Exception as error:
         usage = isinstance(error, UsageError)
         tell(error=str(error) if usage else verify.told(error), usage=usage)

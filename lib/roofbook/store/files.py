@@ -3,6 +3,7 @@
 A file is written aside, put on the disk, then linked to its name. Serves the store.
 """
 
+import contextlib
 import itertools
 import os
 import secrets
@@ -199,9 +200,12 @@ def write(table: "pa.Table", folder: Path, name: str) -> Path:
         while not _linked(part, final):
             number += 1
             final = folder / f"{name}.{number}.parquet"
+        sync(folder)
+    except OSError as error:
+        raise UsageError(f"results cannot be kept in {folder}: {error.strerror}") from error
     finally:
-        part.unlink(missing_ok=True)
-    sync(folder)
+        with contextlib.suppress(OSError):  # of a file system that takes no more
+            part.unlink(missing_ok=True)
     return final
 
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import NoReturn
 
-from ...errors import UsageError, plain_ctrl_c
+from ...errors import UsageError, program
 from . import course
 from .problem import course_wrong, error_over_bound, reference
 
@@ -36,16 +36,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Returns the exit code: 0, or 2 after one line on stderr where the user's input is wrong, 130 after Ctrl-C."""
-    try:
-        with plain_ctrl_c():
-            _run(_parser().parse_args(argv))
-    except UsageError as wrong:
-        print(f"error: {wrong}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("stopped; nothing was written", file=sys.stderr)
-        return 130
-    return 0
+    return program(lambda: _run(_parser().parse_args(argv)), "stopped; nothing was written")
 
 
 def _run(given: argparse.Namespace) -> None:
