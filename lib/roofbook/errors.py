@@ -56,9 +56,9 @@ def of_system(error: OSError) -> str:
 def program(work: Callable[[], object], stopped: str) -> int:
     """Do the work of a program. Returns its exit code, after one line on standard error unless it is 0.
 
-    2 is for what the user can mend: a UsageError, or what the system refused, such as a write to a full disk. 1 is for a
-    Failed, and, without a line, for a reader who has had enough, as `head` has. 130 is for Ctrl-C, of which the line is
-    `stopped`. Standard output takes what its encoding lacks as a question mark.
+    2 is for what the user can mend: a UsageError, or what the system refused, such as memory, or a write to a full disk. 1 is
+    for a Failed, and, without a line, for a reader who has had enough, as `head` has. 130 is for Ctrl-C, of which the line
+    is `stopped`. Standard output takes what its encoding lacks as a question mark.
     """
     try:
         _have_streams()
@@ -74,6 +74,8 @@ def program(work: Callable[[], object], stopped: str) -> int:
         return complain(f"error: {error}", 1)
     except OSError as error:
         return complain(f"error: {of_system(error)}", 2)
+    except MemoryError as error:
+        return complain(f"error: not enough memory: {error}".removesuffix(": "), 2)
     except KeyboardInterrupt:
         return complain(stopped, 130)
     finally:

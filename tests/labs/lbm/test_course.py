@@ -8,8 +8,10 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
+import psutil
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
@@ -294,6 +296,57 @@ def test_command_refuses_in_one_line(
         assert command.main(arguments) == 2
         out, err = capsys.readouterr()
         assert out == "" and err.startswith("error: ") and err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        (
+            ["15000", "15000", "1", *GOOD[3:]],
+            "225000000 cells and 1 iterations need about 40.5 GB of memory, 16 GB are",
+        ),
+        ([*GOOD[:2], "2147483647", *GOOD[3:]], "2147483647 iterations need about 107 GB of memory, 16 GB are free"),
+        (changed(5, "1e300"), "must be at most 3.4e+38 (single precision)"),
+        ([*GOOD[:4], "1e20", "1e20", "1.85"], "must be at most 3.4e+38 (single precision)"),
+    ],
+)
+def test_command_begins_no_case_that_cannot_be_held(
+    files: tuple[Path, Path],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    lines: list[str],
+    says: str,
+) -> None:
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=16e9))
+    write(files[0], lines)
+    assert command.main([*map(str, files)]) == 2
+    out, err = capsys.readouterr()
+    assert out == "" and err.startswith(f"error: {files[0]}: ") and says in err and err.count("\n") == 1
+
+
+def test_command_says_that_memory_has_run_out(
+    files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def simulate(*_: object) -> None:
+        raise MemoryError("Unable to allocate 8.05 GiB")
+
+    monkeypatch.setattr(roofbook.labs.lbm, "simulate", simulate)
+    assert command.main([*map(str, files)]) == 2
+    assert capsys.readouterr() == ("", "error: not enough memory: Unable to allocate 8.05 GiB\n")
+
+
+@pytest.mark.parametrize(("nx", "ny"), [(1, 2), (5, 3)])
+def test_a_grid_smaller_than_a_work_group_is_simulated(nx: int, ny: int) -> None:
+    """By every step that can run it, in chunks of partial sums too."""
+    params, obstacles = Params(nx, ny, 3, 10, 0.1, 0.005, 1.85), np.zeros((ny, nx), bool)
+    f, av_vels = problem.reference(params, obstacles, 3)
+    ran = 0
+    for variant in [None, *(each.name for each in roofbook.labs.lbm.LAB.ladder if each.role == "step")]:
+        with contextlib.suppress(UsageError):
+            found = roofbook.labs.lbm.simulate("auto", variant, params, obstacles)
+            ran += 1
+            assert np.abs(found[0] - f).max() < 1e-6 and np.abs(found[1] - av_vels).max() < 1e-6, variant
+    assert ran > 10
 
 
 def test_the_program_takes_the_fastest_that_can_run_and_says_which_and_why(

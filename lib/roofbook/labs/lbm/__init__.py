@@ -500,7 +500,7 @@ def _simulated(
 ) -> tuple[np.ndarray, np.ndarray]:
     if chosen.plan in _IN_CHUNKS:
         # A whole run's partial sums may not fit the device: add them up as often as 64 MiB of them fill.
-        slots = params.nx * params.ny // 16
+        slots = math.ceil(params.nx * params.ny / 16)
         chosen = replace(chosen, options={"chunk": max(2, (16 << 20) // slots), **chosen.options})
     run = chosen.plan(
         device, chosen, case, {"params": params, "obstacles": obstacles, "f": initial(params, np.float32)}

@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
+import numpy as np
+
 from ...errors import UsageError, program
 from . import course
-from .problem import reynolds
+from .problem import Params, reynolds
 
 
 class _Parser(argparse.ArgumentParser):
@@ -47,6 +49,24 @@ def _folder(name: str) -> Path:
     return Path(name)
 
 
+BYTES_A_CELL, BYTES_A_STEP = 180, 50
+"""What the host needs to write the results, in double precision: the grid, and the mean speeds as Python's numbers."""
+
+
+def _check_size(path: str, params: Params) -> None:
+    """UsageError for a case that the memory cannot hold, or single precision cannot."""
+    import psutil
+
+    cells = params.nx * params.ny
+    need, free = BYTES_A_CELL * cells + BYTES_A_STEP * params.iterations, psutil.virtual_memory().available
+    if need > free:
+        what = f"{cells} cells and {params.iterations} iterations need about {need / 1e9:.3g} GB of memory"
+        raise UsageError(f"{path}: {what}, {free / 1e9:.3g} GB are free")
+    most = float(np.finfo(np.float32).max)
+    if max(params.density, params.density * params.accel) > most:
+        raise UsageError(f"{path}: density, and density times accel, must be at most {most:.3g} (single precision)")
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Returns the exit code: 0, or 2 after one line on stderr where the user's input is wrong, 130 after Ctrl-C."""
     return program(lambda: _run(_parser().parse_args(argv)), "stopped; nothing was written")
@@ -54,6 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(given: argparse.Namespace) -> None:
     params = course.read_params(given.params)
+    _check_size(given.params, params)
     obstacles = course.read_obstacles(given.obstacles, params.nx, params.ny)
     folder = _folder(given.out)
 
