@@ -102,6 +102,13 @@ def test_a_long_folder_for_temporary_files_is_no_place_for_sockets(
     assert execute.execute(tmp_path, notebook(tmp_path, "1")).exists() and not list(long.iterdir())
 
 
+@pytest.mark.parametrize("text", ["{", "{}", "[]", '{"cells": [{}], "nbformat": 4, "nbformat_minor": 5}', "\udcff"])
+def test_what_is_no_notebook_is_named_in_one_line(tmp_path: Path, text: str) -> None:
+    (tmp_path / "demo.ipynb").write_bytes(text.encode(errors="surrogateescape"))
+    with pytest.raises(UsageError, match=r"demo\.ipynb is no notebook: [^\n]+$"):
+        execute.execute(tmp_path, tmp_path / "demo.ipynb")
+
+
 def test_a_page_is_known_by_what_it_shows_and_not_by_what_was_done_to_make_it(tmp_path: Path, scratch: Path) -> None:
     demo = notebook(tmp_path, "1")
     page = execute.execute(tmp_path, demo, {"scale": "test", "remeasure": True})

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from roofbook.devices import provenance
 from roofbook.measure.checkpoint import Checkpoint
 from roofbook.measure.measurement import Samples
+from roofbook.store import schema
 
 from .made_up import QUIET, Bench, made
 
@@ -165,6 +166,26 @@ def test_samples_as_an_older_version_kept_them_do_not_count(bench: Bench, tmp_pa
     checkpoint.keep({key: {"run": FIRST, "samples": [1.0]} for key in checkpoint.samples}, ())
     again(bench, tmp_path)
     assert {row["run"] for row in bench.rows} == {SECOND} and list(tmp_path.iterdir()) == []
+
+
+WRONG: list[Any] = [None, "x", "../x", 3, -1, float("nan"), 10**400, [], [None], ["x"], {}, {"a": 1}, [{}], [1.0] * 99]
+
+
+@pytest.mark.parametrize("name", ["", "run", "samples", "walls", "emptying", "parts", "rounds", "clocks", "started"])
+def test_samples_that_were_edited_do_not_end_a_run(bench: Bench, tmp_path: Path, name: str) -> None:
+    interrupted(bench, tmp_path, "timed run 6")
+    (file,) = tmp_path.iterdir()
+    kept = json.loads(file.read_text())
+    key = min(kept)
+    for wrong in WRONG:
+        bench.rows.clear()
+        file.write_text(json.dumps(kept | {key: kept[key] | {name: wrong} if name else wrong}))
+        again(bench, tmp_path)
+        assert [row["status"] for row in bench.rows] == ["ok"] * 3, wrong
+        schema.table(bench.rows)
+        for row in bench.rows:
+            schema.check(row)
+            assert len(row["samples_s"]) == len(row["wall_s"]) == len(row["rounds"]) > 0, wrong
 
 
 @given(text=st.one_of(st.text(), st.sampled_from(["[]", "null", "1", '{"a": 1', "[1]", '[["a"]]'])))

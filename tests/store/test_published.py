@@ -72,6 +72,22 @@ def test_a_broken_file_is_refused_by_line(tmp_path: Path, text: str, message: st
     assert "\n" not in str(caught.value) and "lbm.csv" in str(caught.value)
 
 
+@pytest.mark.parametrize("raw", [b"table,\xff\n", f"{HEADER}\n".encode() + b"x" * 200_000])
+def test_what_is_no_csv_file_is_named(tmp_path: Path, raw: bytes) -> None:
+    for file, read in (("lbm.csv", published.figures), ("claims/lbm.csv", published.claims)):
+        path = tmp_path / "published" / file
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(raw.replace(HEADER.encode(), ",".join(published.CLAIMS).encode()) if "/" in file else raw)
+        with pytest.raises(UsageError, match=rf"{file} is no CSV file in UTF-8: [^\n]+$"):
+            read("lbm", tmp_path)
+
+
+def test_the_mark_that_spreadsheets_put_first_is_no_part_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "published").mkdir()
+    (tmp_path / "published" / "lbm.csv").write_text(f"\ufeff{HEADER}\n1,a,c,d,time,s,,1.0\n", encoding="utf-8")
+    assert len(published.figures("lbm", tmp_path)) == 1
+
+
 def test_no_folder_is_said_plainly(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no CSV files"):
         published.figures("lbm", tmp_path)

@@ -47,6 +47,7 @@ def execute(
 
     if not notebook.exists():
         raise UsageError(f"there is no notebook {notebook}; a lab has one of its own name in experiments/")
+    check_notebook(notebook)
     parameters = dict(parameters or {})
     partial = root / "_build" / "partial" / notebook.name
     partial.parent.mkdir(parents=True, exist_ok=True)
@@ -97,6 +98,18 @@ def execute(
     Manifest(root).write(page, text, made_from, lasting(parameters))
     partial.unlink()
     return page
+
+
+def check_notebook(path: Path) -> None:
+    """UsageError for a file that is no notebook."""
+    import nbformat
+
+    try:
+        nbformat.read(path, as_version=4)
+    except OSError:
+        raise
+    except Exception as error:  # of other text, nbformat and its validator raise half a dozen kinds
+        raise UsageError(f"{path} is no notebook: {' '.join(str(error).split())[:200]}") from None
 
 
 def notebooks(root: Path) -> list[Path]:

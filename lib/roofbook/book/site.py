@@ -17,6 +17,7 @@ from pathlib import Path
 from ..errors import Failed, UsageError
 from ..terminal import say as tell
 from .dependencies import Dependencies
+from .execute import check_notebook
 from .manifest import Manifest, because
 
 INDEX = Path("_build", "html", "index.html")
@@ -39,6 +40,7 @@ def build(root: Path, *, progress: Callable[[str], None] | None = None) -> Path:
         say("The site is up to date")
         return index
     say(f"Building the site: {because(why)}")
+    _check_sources(root)
     manifest.forget(index)  # one that is stopped half-way is of neither the old sources nor the new ones
     command = [sys.executable, "-c", _JUPYTER_BOOK, "build", str(root / "book"), "--path-output", str(root)]
     command += ["-W", "--keep-going", "-q"]
@@ -50,6 +52,21 @@ def build(root: Path, *, progress: Callable[[str], None] | None = None) -> Path:
         raise SiteFailed("the site was not built\n" + _complaints(done.stderr + done.stdout, root))
     manifest.record(index, made_from)
     return index
+
+
+def _check_sources(root: Path) -> None:
+    """UsageError for settings, a table of contents or a page that the builder could not read: it says so over many lines."""
+    import yaml
+
+    for path in (root / "_config.yml", root / "book" / "_toc.yml"):
+        try:
+            found = yaml.safe_load(path.read_text(encoding="utf-8"))
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            raise UsageError(f"{path} is no YAML: {' '.join(str(error).split())}") from None
+        if not isinstance(found, dict):
+            raise UsageError(f"{path} holds a {type(found).__name__}; expected names, each with its value")
+    for path in (root / "book").rglob("*.ipynb"):
+        check_notebook(path)
 
 
 # `python -m jupyter_book` does not exist; this is what the command `jupyter-book` does, by this very interpreter.

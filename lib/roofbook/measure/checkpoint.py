@@ -6,17 +6,40 @@ all taken. Samples are found again only by the keys that say that code and machi
 
 import contextlib
 import json
+import math
 import time
 from collections.abc import Collection, Mapping
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from ..paths import write_whole
+from ..store.schema import SLUG
 from .measurement import Measurement, Samples
 
 
 def key_of(cell_key: str, env_key: str, role: str) -> str:
     """What a measurement is found again by."""
     return f"{cell_key} {env_key} {role}"
+
+
+def is_sound(taken: Any, like: Samples) -> bool:
+    """Whether a measurement can go on with these samples: a file may be of an older version, or edited."""
+    try:
+        times = [taken["samples"], taken["walls"], *taken["parts"].values()]
+        clocks = [(read["clock_mhz"], read["temperature_c"]) for read in taken["clocks"]]
+        return bool(
+            taken.keys() == like.keys()
+            and {len(each) for each in (*times, taken["rounds"])} == {len(clocks)}
+            and all(math.isfinite(number) and number >= 0 for each in (*times, [taken["emptying"]]) for number in each)
+            and all(type(number) is int and number >= 0 for number in taken["rounds"])
+            and all(number is None or math.isfinite(number) for read in clocks for number in read)
+            and all(isinstance(reason, str) for read in taken["clocks"] for reason in read["throttle"])
+            and SLUG.fullmatch(taken["run"])
+            and datetime.fromisoformat(taken["started"]).tzinfo
+        )
+    except (TypeError, ValueError, KeyError, AttributeError, OverflowError):
+        return False
 
 
 class Checkpoint:
@@ -36,7 +59,9 @@ class Checkpoint:
         self.measurements: Mapping[str, Measurement] = {}
         self.samples: dict[str, Samples] = {}
         if path:
-            with contextlib.suppress(OSError, ValueError, TypeError):  # there are none, or none that could be read
+            with contextlib.suppress(
+                OSError, ValueError, TypeError, RecursionError
+            ):  # there are none, or none that could be read
                 self.samples = dict(json.loads(path.read_text()))
 
     @classmethod
@@ -53,7 +78,7 @@ class Checkpoint:
         begun = {
             key: taken
             for key, taken in self.samples.items()
-            if self.go_on and key in measurements and taken.keys() == measurements[key].taken(run).keys()
+            if self.go_on and key in measurements and is_sound(taken, measurements[key].taken(run))
         }
         self.run = max((taken["run"] for taken in begun.values()), default=run)
         for key, taken in begun.items():

@@ -7,7 +7,8 @@ line number.
 
 import csv
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -118,7 +119,7 @@ def _table(columns: Mapping[str, list[Any]], **types: Any) -> "pa.Table":
 def _read(path: Path, columns: tuple[str, ...], needed: tuple[str, ...]) -> list[dict[str, Any]]:
     """Rows of a CSV file as text, each with its `line`; the header must be `columns` and `needed` fields not empty."""
     rows: list[dict[str, Any]] = []
-    with path.open(newline="", encoding="utf-8") as file:
+    with path.open(newline="", encoding="utf-8-sig") as file, _as_csv(path):
         lines = csv.reader(file)
         header = next(lines, [])
         if tuple(header) != columns:
@@ -133,6 +134,14 @@ def _read(path: Path, columns: tuple[str, ...], needed: tuple[str, ...]) -> list
                     raise UsageError(f"{where}: {name} is empty; every figure needs one")
             rows.append(row | {"line": lines.line_num})
     return rows
+
+
+@contextmanager
+def _as_csv(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise UsageError(f"{path} is no CSV file in UTF-8: {error}") from None
 
 
 def _number(text: str, path: Path, line: int) -> float:

@@ -202,6 +202,26 @@ def test_a_warning_fails_the_build_each_time_and_names_the_line(checkout: Path, 
             site.build(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("_config.yml", "a: [", "is no YAML: while parsing"),
+        ("_config.yml", "- a", "holds a list; expected names"),
+        ("book/_toc.yml", "\udcff", "is no YAML: 'utf-8' codec"),
+        ("book/_toc.yml", "", "holds a NoneType; expected names"),
+        ("book/labs/lbm.ipynb", "{", "is no notebook: "),
+    ],
+)
+def test_sources_that_cannot_be_read_are_named_in_one_line(tmp_path: Path, name: str, text: str, said: str) -> None:
+    (tmp_path / "book" / "labs").mkdir(parents=True)
+    for each in ("_config.yml", "book/_toc.yml"):
+        (tmp_path / each).write_text("a: b")
+    (tmp_path / name).write_bytes(text.encode(errors="surrogateescape"))
+    with pytest.raises(UsageError) as refused:
+        site.build(tmp_path)
+    assert str(refused.value).startswith(f"{tmp_path / name} {said}") and "\n" not in str(refused.value)
+
+
 def test_serving_what_is_not_there_says_how_to_make_it(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="roofbook build"):
         site.serve(tmp_path)

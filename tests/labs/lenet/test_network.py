@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from roofbook.errors import UsageError
 from roofbook.labs.lenet import network, train
@@ -177,6 +181,39 @@ def test_a_file_that_holds_no_weights_is_named(tmp_path: Path) -> None:
     for wrong in (fc2.T, fc2.astype(np.float64), fc2 * np.nan):
         train.save(file, weights | {"fc2": wrong}, {})
         with pytest.raises(UsageError, match=r"fc2 must be finite float32 \(10, 32\), not "):
+            network.read_weights(file)
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(st.floats(-1, 1), st.binary(min_size=1, max_size=4)), min_size=1, max_size=3))
+def test_weights_with_wrong_bytes_are_read_or_refused_in_one_line(
+    tmp_path: Path, wrong: list[tuple[float, bytes]]
+) -> None:
+    """Near the beginning and the end, where a .npz says what it holds, as often as in between."""
+    whole = bytearray(FILES["digits"].read_bytes())
+    for at, other in wrong:
+        place = round(at**5 * (len(whole) - 5))
+        whole[place : place + len(other)] = other
+    (tmp_path / "w.npz").write_bytes(whole)
+    try:
+        weights, how = network.read_weights(tmp_path / "w.npz")
+        assert weights.keys() == SHAPES.keys() and isinstance(how, dict)
+    except UsageError as refused:
+        assert "w.npz" in str(refused) and "\n" not in str(refused)
+
+
+def test_an_array_and_a_claim_of_terabytes_are_no_weights(tmp_path: Path) -> None:
+    file = tmp_path / "w.npz"
+    arrays: dict[str, Any] = {**trained("digits")[0], "how": np.array("[3]")}
+    np.savez(tmp_path / "whole.npz", **arrays)
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f4", "fortran_order": False, "shape": (10**13,)})
+    with zipfile.ZipFile(tmp_path / "claims.npz", "w") as archive:
+        archive.writestr("conv1.npy", header.getvalue())
+    np.save(tmp_path / "one.npy", np.zeros(3))
+    for name in ("whole.npz", "claims.npz", "one.npy"):
+        (tmp_path / name).rename(file)
+        with pytest.raises(UsageError, match=r"^\S*w\.npz holds no weights \(.+\)"):
             network.read_weights(file)
 
 

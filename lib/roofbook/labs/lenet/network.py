@@ -10,7 +10,6 @@ import json
 from functools import reduce
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -114,8 +113,11 @@ def read_weights(file: Path) -> tuple[Weights, dict[str, Any]]:
         with np.load(file, allow_pickle=False) as arrays:
             weights = {name: arrays[name] for name in SHAPES}
             how = json.loads(str(arrays["how"]))
-    except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
-        raise UsageError(f"{file} holds no weights ({error}); `roofbook train lenet` makes them") from None
+            if not isinstance(how, dict):
+                raise ValueError("`how` is no JSON object")
+    except Exception as error:  # of other bytes, NumPy, zipfile and zlib raise a dozen kinds
+        said = " ".join(str(error).split())
+        raise UsageError(f"{file} holds no weights ({said}); `roofbook train lenet` makes them") from None
     for name, array in weights.items():
         if array.shape != SHAPES[name] or array.dtype != np.float32 or not np.isfinite(array).all():
             raise UsageError(f"{file}: {name} must be finite float32 {SHAPES[name]}, not {array.dtype} {array.shape}")
