@@ -8,6 +8,7 @@ import io
 import struct
 import subprocess
 import sys
+import threading
 import types
 from http.client import HTTPException
 from pathlib import Path
@@ -187,6 +188,36 @@ def test_a_file_with_another_checksum_is_asked_for_elsewhere_and_never_kept(
     assert not list((tmp_path / "cache").rglob("*ubyte*"))
     server[data.ADDRESSES[1] + f"t10k-{IMAGES}.gz"] = good
     assert len(load().images) == 3
+
+
+class Endless(io.RawIOBase):
+    """An answer without an end, of which no more is held than was asked for."""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        return len(buffer)
+
+
+def test_a_download_without_an_end_is_given_up(server: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(data, "MOST_BYTES", 1000)
+    monkeypatch.setattr("urllib.request.urlopen", lambda address, timeout: io.BufferedReader(Endless()))
+    with pytest.raises(
+        UsageError, match=r"raw\.githubusercontent\.com: over 1000 bytes; fashion-mnist[^;]*: over 1000"
+    ):
+        load()
+
+
+def test_a_download_that_trickles_is_given_up(server: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(data, "MOST_S", 0.05)
+    given_up = threading.Event()
+    monkeypatch.setattr("urllib.request.urlopen", lambda address, timeout: given_up.wait(60) and io.BytesIO())
+    try:
+        with pytest.raises(UsageError, match=rf"t10k-{IMAGES}\.gz was not here after 0\.05 s"):
+            load()
+    finally:
+        given_up.set()
 
 
 def test_a_fetch_is_kept_and_asks_for_nothing_that_is_at_hand(

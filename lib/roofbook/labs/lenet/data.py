@@ -12,6 +12,7 @@ import hashlib
 import importlib
 import math
 import os
+import threading
 import zlib
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -41,7 +42,8 @@ MD5 = {
     "t10k-images-idx3-ubyte.gz": "bef4ecab320f06d8554ea6380940ec79",
     "t10k-labels-idx1-ubyte.gz": "bb300cfdad3c16e7a12a480ee83cd310",
 }
-TIMEOUT_S = 5
+TIMEOUT_S, MOST_S, MOST_BYTES = 5, 120, 32_000_000
+"""Of a download: seconds without an answer, seconds in all, and the size; the largest file has 26 MB."""
 TRAINING_DIGITS = 1437  # of 1797
 
 
@@ -160,6 +162,25 @@ def _cached(name: str) -> Path:
 
 
 def _download(name: str) -> bytes:
+    """An official file. It may take MOST_S in all, however slowly an address answers, or a name is looked up."""
+    done: list[bytes | OSError] = []
+
+    def work() -> None:
+        try:
+            done.append(_from_an_address(name))
+        except OSError as error:
+            done.append(error)
+
+    at_work = threading.Thread(target=work, daemon=True)
+    at_work.start()
+    at_work.join(MOST_S)
+    found = done[0] if done else TimeoutError(f"{name} was not here after {MOST_S} s")
+    if isinstance(found, OSError):
+        raise found
+    return found
+
+
+def _from_an_address(name: str) -> bytes:
     import urllib.request  # with http.client longer to import than the rest of the lab
     from http.client import HTTPException
 
@@ -168,10 +189,11 @@ def _download(name: str) -> bytes:
         host = address.split("/")[2]
         try:
             with urllib.request.urlopen(address + name, timeout=TIMEOUT_S) as answer:
-                raw: bytes = answer.read()
+                raw: bytes = answer.read(MOST_BYTES + 1)
             if _official(name, raw):
                 return raw
-            failures.append(f"{host}: another checksum than that of the official file")
+            wrong = "another checksum than that of the official file"
+            failures.append(f"{host}: {f'over {MOST_BYTES} bytes' if len(raw) > MOST_BYTES else wrong}")
         except (OSError, HTTPException) as error:
             failures.append(f"{host}: {getattr(error, 'reason', None) or error}")
     raise OSError("; ".join(failures))
