@@ -260,6 +260,40 @@ def test_wrong_places_columns_and_sql(kept: Store, tmp_path: Path) -> None:
         Store(tmp_path / "file").append([row()])
 
 
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "select * from read_csv('{other}')",
+        "select * from '{other}'",
+        "select content from read_text('{other}')",
+        "select * from glob('{folder}/*')",
+        "select * from sniff_csv('{other}')",
+        "select * from read_parquet('https://example.org/a.parquet')",
+        "copy (select 1) to '{folder}/new.csv'",
+        "copy (select 1) to '{own}'",
+        "copy (pivot cells on variant using count(*)) to '{own}'",
+        "explain analyze copy (select 1) to '{own}'",
+        "select 1; copy (select 1) to '{own}'",
+        "attach '{folder}/new.db'",
+        "export database '{folder}/new'",
+        "install httpfs",
+        "load httpfs",
+        "set enable_external_access = true",
+        "set allowed_paths = ['{other}']",
+    ],
+)
+def test_sql_reads_the_views_alone_and_writes_nothing(kept: Store, tmp_path: Path, sql: str) -> None:
+    (own,) = kept.append([row()])
+    other = tmp_path / "other.csv"
+    other.write_text("a,b\n1,2\n")
+    before = own.read_bytes(), sorted(tmp_path.rglob("*"))
+    with pytest.raises(UsageError) as refused:
+        kept.query(sql.format(own=own, other=other, folder=tmp_path))
+    assert "\n" not in str(refused.value)
+    assert (own.read_bytes(), sorted(tmp_path.rglob("*"))) == before
+    assert len(kept.query("from (pivot cells on variant using count(*))")) == 1, "which is several statements to DuckDB"
+
+
 def test_odd_folder_names(tmp_path: Path) -> None:
     kept = Store(tmp_path / "it's [a] *store*?")
     kept.append([row()])

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _KEPT = 32  # answers
+_ALONE = """set TimeZone = 'UTC'; set python_enable_replacements = false; set autoinstall_known_extensions = false;
+set autoload_known_extensions = false; set enable_external_access = false; set lock_configuration = true"""
+"""What SQL is given beside the files that it may read."""
 _VIEWS_OF_CSV = {"published": published.view_of_figures, "claims": published.view_of_claims}
 
 
@@ -61,7 +64,8 @@ class Store:
         """The result of DuckDB SQL over the views `cells`, `published` and `claims`; `?` takes the params in order.
 
         `published` has lab, table, variant, case, device, metric, unit, trial, value (as printed), number (a double).
-        `case` and `table` are words of SQL: write "case", "table". Raises UsageError for SQL that fails.
+        `case` and `table` are words of SQL: write "case", "table". SQL reads these views alone, and writes nothing. Raises
+        UsageError for SQL that fails.
         """
         return self._ask(sql, params)[0].to_pandas()
 
@@ -176,13 +180,18 @@ class Store:
             found = self._files_of(lab, device, where)
             try:
                 with duckdb.connect() as database:
-                    database.execute("set TimeZone = 'UTC'; set python_enable_replacements = false")
+                    allowed = [name for path in found for name in (str(path.absolute()), _as_pattern(path))]
+                    database.execute("set allowed_paths = ?", [allowed])
+                    database.execute(_ALONE)
                     # Making a view opens its files, so only those that the query names are made.
                     if "cells" in named:
                         database.execute(f"create view cells as {_cells(found, every)}")
                     for name, view in _VIEWS_OF_CSV.items():
                         if name in named:
                             database.register(name, view(self.root))
+                    kinds = {statement.type.name for statement in database.extract_statements(sql)}
+                    if kinds - {"SELECT", "MULTI"} or ("MULTI" in kinds and "copy" in named):  # a pivot is several
+                        raise UsageError(f"this SQL does more than to select: {' '.join(sql.split())[:80]!r}")
                     relation = database.sql(sql, params=list(params))
                     if relation is None:
                         raise UsageError(f"this SQL selects nothing: {' '.join(sql.split())[:80]!r}")
@@ -216,10 +225,14 @@ def _nothing(columns: Mapping[str, str]) -> str:
     return "(select " + ", ".join(f'null::{kind} as "{name}"' for name, kind in columns.items()) + " where false)"
 
 
+def _as_pattern(path: Path) -> str:
+    """The path, its own `*`, `?` and `[` taken as letters."""
+    return re.sub(r"([*?\[])", r"[\1]", str(path.absolute()))
+
+
 def _read(paths: Iterable[Path], *options: str) -> str:
-    """SQL that reads files, the `*`, `?` and `[` of their paths taken as letters."""
-    quoted = (re.sub(r"([*?\[])", r"[\1]", str(path.absolute())).replace("'", "''") for path in paths)
-    listed = "[" + ", ".join(f"'{path}'" for path in quoted) + "]"
+    """SQL that reads files."""
+    listed = "[" + ", ".join("'" + _as_pattern(path).replace("'", "''") + "'" for path in paths) + "]"
     return f"read_parquet({', '.join([listed, 'union_by_name = true', 'hive_partitioning = false', *options])})"
 
 
