@@ -9,7 +9,7 @@ BIN := .venv/bin
 # configured for), pip does the same, slowly.
 INSTALL = $(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python $(1) || $(BIN)/python -m pip install --quiet $(1)
 COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes --no-annotate --no-emit-index-url \
-	--no-emit-find-links --custom-compile-command "make lock" --python-version 3.11 pyproject.toml
+	--no-emit-find-links --custom-compile-command "make lock" --python-version 3.11
 
 .PHONY: book test lint serve picture lock clean
 
@@ -33,9 +33,10 @@ picture: book
 	@$(BIN)/roofbook chart lbm 128x128 $(RUNGS:%=--only %) --out book/_assets/ladder.svg
 
 lock: .venv/.base
-	$(COMPILE) --output-file locks/book.txt
+	echo uv | $(COMPILE) --output-file locks/uv.txt -
+	$(COMPILE) --output-file locks/book.txt pyproject.toml
 	for extra in test cuda12 cuda13; do \
-		$(COMPILE) --extra $$extra --constraint locks/book.txt --output-file locks/$$extra.txt || exit 1; \
+		$(COMPILE) --extra $$extra --constraint locks/book.txt --output-file locks/$$extra.txt pyproject.toml || exit 1; \
 	done
 
 clean:
@@ -55,5 +56,5 @@ clean:
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and \
 		"Python 3.11 or newer is needed, $(PYTHON) is %d.%d: choose another by make PYTHON=python3.12" % v[:2])'
 	@$(PYTHON) -m venv --clear .venv || { echo "$(PYTHON) has no venv: install it (Debian: python3-venv)" >&2; exit 1; }
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement locks/uv.txt
 	@touch $@

@@ -113,6 +113,19 @@ def test_the_targets_of_make_are_there(words: list[str]) -> None:
             assert (ROOT / "locks" / f"{value}.txt").exists()
 
 
+def test_make_installs_by_hash_alone() -> None:
+    """Its installer too; only this package itself has none."""
+    rules = (ROOT / "Makefile").read_text()
+    installs = re.findall(r"call INSTALL,(.*)\)$|(?<!INSTALL = )(?<=\t).*-m pip install (.*)$", rules, re.M)
+    said = ["".join(each) for each in installs]
+    assert len(said) == 3 and [each for each in said if "--require-hashes" not in each] == [
+        "--no-deps --no-build-isolation --editable ."
+    ]
+    for lock in (ROOT / "locks").glob("*.txt"):
+        pinned = re.split(r"\n(?=\S)", re.sub(r"^#.*\n", "", lock.read_text(), flags=re.M))
+        assert all(re.match(r"[\w.-]+==", each) and "--hash=sha256:" in each for each in pinned), lock
+
+
 @pytest.mark.parametrize("words", of(SCRIPT))
 def test_the_script_that_records_takes_what_it_is_given(words: list[str], tmp_path: Path) -> None:
     """Where all packages are there it installs nothing: here pip only says what it would do."""
