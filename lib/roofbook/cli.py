@@ -36,12 +36,9 @@ VARIANT = click.argument("variant")
 
 def main() -> None:
     """Entry point. A user's error is one line and exit code 2, Ctrl-C one line and 130."""
-    sys.exit(
-        program(
-            _command,
-            "stopped; finished measurements are in the store, and the same command continues from there",
-        )
-    )
+    stopped = "stopped; finished measurements are in the store, and the same command continues from there"
+    if code := program(_command, stopped):
+        sys.exit(code)
 
 
 def _command() -> None:
