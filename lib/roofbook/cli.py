@@ -205,7 +205,12 @@ def rerun(
 @click.option("--variant", "variants", multiple=True, help="A variant; may be repeated. All without it.")
 @click.option("--sweeps/--no-sweeps", default=True, show_default=True, help="Measure also points of sweeps and series.")
 @click.option("--host/--no-host", default=True, show_default=True, help="Measure also what runs on the host's CPU.")
-@click.option("--budget", default=0.5, show_default=True, help="Seconds of samples a cell.")
+@click.option(
+    "--runs",
+    type=click.IntRange(1, 100),
+    help="Processes that each figure comes from.  [default: 3; of a lab whose times include the host's 5]",
+)
+@click.option("--budget", default=0.5, show_default=True, help="Seconds of samples a cell, in each run.")
 @click.option(
     "--limit",
     default=150.0,

@@ -92,7 +92,13 @@ def moved(amount: float) -> str:
 
 def ceilings(gigabytes: float = 100.0, gigaflops: float = 1000.0) -> pd.DataFrame:
     """A slow copy of a small working set, `gigabytes` a second of a large one, and `gigaflops`."""
-    one = {"status": "ok", "units": 1, "extra": json.dumps({"amount": 1e9 * gigaflops})}
+    one = {
+        "status": "ok",
+        "units": 1,
+        "cell_key": "of today",
+        "env_key": "here",
+        "extra": json.dumps({"amount": 1e9 * gigaflops}),
+    }
     return pd.DataFrame([
         one | {"variant": "copy", "case": "1 KiB", "bytes": 1e3, "extra": moved(1e3), "samples_s": [1.0]},
         one
@@ -119,7 +125,11 @@ def sweep(*seconds: float, **other: Any) -> list[dict[str, Any]]:
 def test_a_pair_is_a_ratio_of_rounds() -> None:
     pair = Pair("slow", "quick", CASE)
     found = pair.find(cells(row("slow", 3.0), row("quick", 1.0)))
-    assert found.estimate == pytest.approx(3, rel=0.01) and (found.turn, found.below, found.how) == (1, False, "")
+    assert found.estimate == pytest.approx(3, rel=0.01) and (found.turn, found.below, found.how) == (
+        1,
+        False,
+        "in this run",
+    )
     assert 2.98 < found.low < found.high < 3.02, "the drift of 10 % is that of both and cancels"
     assert pair.variants(LAB) == ("slow", "quick") and pair.where == CASE
     across = pair.find(cells(row("slow", 3.0), row("quick", 1.0, run="another")))
@@ -128,7 +138,10 @@ def test_a_pair_is_a_ratio_of_rounds() -> None:
 
 def test_a_pair_is_of_the_newest_run_that_has_both_though_one_of_them_is_newer() -> None:
     """Side by side says more than newer; but what fails today has no time, and a run that lacks one is none of both."""
-    older, newer = ({"run": f"run {day}", "started": STARTED + pd.Timedelta(days=day)} for day in (1, 2))
+    older, newer = (
+        {"run": f"run {day}", "started": STARTED + pd.Timedelta(days=day), "cell_key": f"of day {day}"}
+        for day in (1, 2)
+    )
     rows = [row("slow", 9.0), row("quick", 1.0), row("slow", 4.0, **older), row("quick", 2.0, **older)]
     alone = row("quick", 1.0, **newer)
     pair = Pair("slow", "quick", CASE)
@@ -248,10 +261,10 @@ def test_the_newest_row_counts_also_where_it_failed() -> None:
 def test_the_best_point_is_held_against_the_quickest_of_the_others() -> None:
     best = Best("width", ("2",), CASE)
     found = best.find(cells(*sweep(2.0, 1.0, 3.0, 4.0)))
-    assert found.estimate == pytest.approx(2, rel=0.01) and found.how == "2 beside 1"
+    assert found.estimate == pytest.approx(2, rel=0.01) and found.how == "2 beside 1, in this run"
     assert best.find(cells(*sweep(2.0, 1.0, 0.5, 4.0))).estimate == pytest.approx(0.5, rel=0.01)
     two = Best("width", ("1", "2"), CASE, others=("8",))
-    assert two.find(cells(*sweep(2.0, 1.0, 0.5, 4.0))).how == "2 beside 8"
+    assert two.find(cells(*sweep(2.0, 1.0, 0.5, 4.0))).how == "2 beside 8, in this run"
     assert set(two.variants(LAB)) == {f"slow@width={point}" for point in (1, 2, 8)}
 
 
@@ -259,7 +272,7 @@ def test_a_point_that_failed_is_no_rival_but_the_best_itself_must_run() -> None:
     best = Best("width", ("2",), CASE)
     rows = sweep(2.0, 1.0, 3.0, 4.0)
     failed = [each | {"status": "failed", "reason": "no memory"} for each in rows]
-    assert best.find(cells(failed[0], *rows[1:])).how == "2 beside 4"
+    assert best.find(cells(failed[0], *rows[1:])).how == "2 beside 4, in this run"
     with pytest.raises(MissingData, match="all of 2 failed"):
         best.find(cells(rows[0], failed[1], *rows[2:]))
     with pytest.raises(MissingData, match="all of others failed"):
@@ -268,7 +281,7 @@ def test_a_point_that_failed_is_no_rival_but_the_best_itself_must_run() -> None:
 
 def test_extremes_are_the_slowest_point_and_the_quickest() -> None:
     found = Extremes("width", CASE).find(cells(*sweep(2.0, 1.0, 3.0, 4.0)))
-    assert found.estimate == pytest.approx(4, rel=0.01) and found.how == "2 beside 8"
+    assert found.estimate == pytest.approx(4, rel=0.01) and found.how == "2 beside 8, in this run"
     failed = [each | {"status": "failed"} for each in sweep(2.0, 1.0, 3.0, 4.0)]
     with pytest.raises(MissingData, match="fewer than two"):
         Extremes("width", CASE).find(cells(*failed[:3], *sweep(2.0, 1.0, 3.0, 4.0)[3:]))
@@ -320,7 +333,7 @@ def test_a_counterexample_is_the_pair_that_speaks_most_for_it() -> None:
         return evidence.find(cells(*(row(name, time, facts={"full": full}) for name, (time, full) in told.items())))
 
     found = of(slow=(4.0, 1.0), quick=(2.0, 0.5), quicker=(1.0, 0.25))
-    assert found.estimate == pytest.approx(4, rel=0.01) and found.how == "quicker with 0.25, slow with 1"
+    assert found.estimate == pytest.approx(4, rel=0.01) and found.how == "quicker with 0.25, slow with 1, in this run"
     assert of(slow=(4.0, 0.25), quick=(2.0, 0.5), quicker=(1.0, 1.0)).high < 1, "more of it is always faster"
     with pytest.raises(MissingData, match="the same for all"):
         of(slow=(4.0, 1.0), quick=(2.0, 1.0), quicker=(1.0, 1.0))

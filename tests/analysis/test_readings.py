@@ -8,7 +8,7 @@ import pytest
 
 from roofbook import report
 from roofbook.analysis.case_data import CaseData
-from roofbook.analysis.readings import Speedup, newest
+from roofbook.analysis.readings import Speedup, faster, newest
 from roofbook.errors import UsageError
 from roofbook.report.cells import ratio_cell
 
@@ -28,19 +28,78 @@ def test_ratio_above_one_is_faster_and_pairs_rounds() -> None:
     table = report.ladder(CaseData(side_by_side, ["slow", "fast"], "256x256", base="slow"))
     (ratio,) = table.frame[table.frame.variant == "fast"].to_dict("records")
     assert ratio["vs_parent"] == pytest.approx(1.01, rel=0.004) and not ratio["vs_parent_same"]
-    assert ratio["vs_parent_how"] == "" and "faster" in line(table, "fast")
+    assert ratio["vs_parent_how"] == "in this run" and "faster" in line(table, "fast")
 
     shuffled = frame(row("slow", 1.01e-3), row("fast", 1e-3, "slow", rounds=list(reversed(range(20)))))
     assert report.ladder(CaseData(shuffled, ["fast"], "256x256")).frame.vs_parent_same[0]
 
     apart = frame(row("slow", 1.01e-3), row("fast", 1e-3, "slow", run="20260102T100000Z-bbbbbb"))
     table = report.ladder(CaseData(apart, ["slow", "fast"], "256x256", base="slow"))
-    assert "across runs" in line(table, "fast") and "same" in line(table, "fast")
+    assert "(across runs)" in table.text and "same" in line(table, "fast")
+
+
+def runs_of(name: str, *seconds: float, parent: str | None = None, **other: object) -> list[dict[str, object]]:
+    """The same measurement in several runs, a day apart."""
+    return [
+        row(name, each, parent, run=f"run-{at}", started=STARTED + pd.Timedelta(days=at), **other)
+        for at, each in enumerate(seconds)
+    ]
+
+
+def test_three_runs_make_an_interval_between_runs() -> None:
+    """Each run is sure of its own 10 %, one time for the one, another for the other."""
+    slow = runs_of("slow", 1.0e-3, 1.0e-3, 1.0e-3)
+    rows = frame(
+        *slow,
+        *runs_of("fast", 0.9e-3, 1.1e-3, 0.9e-3, parent="slow"),
+        *runs_of("best", 5e-4, 4.9e-4, 5.1e-4, parent="slow"),
+    )
+    found = newest(rows, "256x256")
+    assert [len(found[name].runs) for name in ("slow", "fast", "best")] == [3, 3, 3] and found["best"].samples == 60
+    fast, best = (faster(found["slow"], found[name]) for name in ("fast", "best"))
+    assert fast is not None and fast.word == "undecided" and fast.how == "" and fast.runs == 3
+    assert best is not None and best.word == "faster" and best.low < 2 < best.high
+    assert found["best"].median == pytest.approx(5e-4, rel=0.01) and found["best"].high > 5.1e-4
+    table = report.ladder(CaseData(rows, ["slow", "fast", "best"], "256x256", base="slow"))
+    assert "3 runs" in line(table, "best") and "over 3 runs" in table.text and "in this run" not in table.text
+
+
+def test_runs_that_both_have_count_and_a_run_of_one_alone_moves_no_ratio() -> None:
+    rows = frame(*runs_of("slow", 1e-3, 1e-3, 1e-3), *runs_of("fast", 5e-4, 5e-4, 5e-4, 9e-4))
+    found = newest(rows, "256x256")
+    ratio = faster(found["slow"], found["fast"])
+    assert ratio is not None and ratio.runs == 3 and ratio.estimate == pytest.approx(2, rel=0.01)
+    assert len(found["fast"].runs) == 4 and found["fast"].row["run"] == "run-3"
+
+
+@pytest.mark.parametrize("other", [{"cell_key": "of older code"}, {"env_key": "of another driver"}, {"error": 2e-6}])
+def test_runs_of_other_code_another_environment_or_not_verified_do_not_count(other: dict[str, object]) -> None:
+    before, now = runs_of("fast", 5e-4, 9e-4)
+    found = newest(frame(before | other, now), "256x256")["fast"]
+    assert len(found.runs) == 1 and found.median == pytest.approx(9e-4, rel=0.01)
+
+
+def test_two_runs_say_what_holds_in_both() -> None:
+    rows = frame(*runs_of("slow", 1e-3, 1e-3), *runs_of("fast", 5e-4, 2e-3, parent="slow"))
+    ratio = faster(*(newest(rows, "256x256")[name] for name in ("slow", "fast")))
+    assert ratio is not None and ratio.how == "in both runs" and ratio.word == "undecided"
+
+
+def test_parts_are_summed_run_by_run() -> None:
+    facts = [
+        '{"parts": {"op": [0.2], "copy": [0.1]}}',
+        '{"parts": {"op": [0.4], "copy": [0.1]}}',
+        '{"parts": {"op": [0.2], "copy": [0.2]}}',
+    ]
+    rows = [each | {"extra": extra} for each, extra in zip(runs_of("a", 1e-3, 1e-3, 1e-3), facts, strict=True)]
+    found = newest(frame(*rows), "256x256")["a"].parts_together(["op", "copy"])
+    assert found.median == pytest.approx(0.4 / 100) and len(found.runs) == 3
 
 
 def test_a_ratio_of_rows_timed_otherwise_says_so() -> None:
     rows = frame(row("a", 1e-3), row("b", 1e-4, "a", timed="kernel", policy='{"l2":"cold"}'))
-    assert "other policy, other timed" in line(report.ladder(CaseData(rows, ["a", "b"], "256x256", base="a")), "b")
+    table = report.ladder(CaseData(rows, ["a", "b"], "256x256", base="a"))
+    assert "vs a" in table.text and table.columns[3].small == "(in this run, other policy, other timed)"
 
 
 def test_same_only_where_the_interval_includes_one() -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from ..devices.backends import has
-from ..measure import stats
+from ..store.current import of_newest
 from ..store.schema import PROFILE
 from .places import of_host
 from .readings import Reading, faster, newest, of_kernel, value
@@ -86,9 +86,9 @@ class Cells:
         return reading
 
     def together(self, variants: Sequence[str], case: str) -> list[Reading]:
-        """Verified readings of the newest run that has them all; where none has, the newest of each. Raises as `reading`."""
+        """Verified readings that have runs in common; where none has them all, the newest of each. Raises as `reading`."""
         found = [self.reading(variant, case) for variant in variants]
-        if len({str(each.row["run"]) for each in found}) > 1:
+        if not set.intersection(*({str(run.row["run"]) for run in each.runs} for each in found)):
             rows = self._rows[(self._rows["case"] == case) & self._rows["variant"].isin(variants)]
             for _, run in sorted(rows.groupby("run"), key=lambda each: each[1]["started"].max(), reverse=True):
                 here = newest(run)
@@ -120,7 +120,7 @@ class Cells:
     def peaks(self) -> "Peaks":
         """Raises MissingData where a peak has no verified time."""
         try:
-            return read_peaks(self._peaks.drop_duplicates(["variant", "case"], keep="last"))
+            return read_peaks(of_newest(self._peaks))
         except ValueError as why:
             raise MissingData(str(why)) from None
 
@@ -134,13 +134,17 @@ class Parts:
 
     def of(self, reading: Reading) -> Reading:
         """The reading with the sum of the parts as its times. Raises MissingData for a part that not every run has."""
+        return reading.of_times(self.times)
+
+    def times(self, reading: Reading) -> list[float]:
+        """The sums of one run."""
         for part in self.parts:
             if len(reading.parts.get(part, ())) != len(reading.times):
                 raise MissingData(f"{self.variant} has no part {part!r}")
-        times = tuple(sum(each) for each in zip(*(reading.parts[part] for part in self.parts), strict=True))
+        times = [sum(each) for each in zip(*(reading.parts[part] for part in self.parts), strict=True)]
         if min(times) <= 0:
             raise MissingData(f"{' + '.join(self.parts)} of {self.variant} took less time than the clock resolves")
-        return replace(reading, times=times)
+        return times
 
 
 Timed = str | Parts
@@ -352,9 +356,13 @@ class Share(Evidence):
 
     def find(self, cells: Cells) -> Finding:
         reading = cells.reading(self.variant, self.case)
-        part, whole = (Parts(self.variant, parts).of(reading).times for parts in ((self.part,), self.of))
-        found = stats.median_ci([one / all_ for one, all_ in zip(part, whole, strict=True)])
-        return Finding(found.estimate, found.low, found.high, reading.few, self.turn)
+
+        def shares(run: Reading) -> list[float]:
+            part, whole = (Parts(self.variant, parts).times(run) for parts in ((self.part,), self.of))
+            return [one / all_ for one, all_ in zip(part, whole, strict=True)]
+
+        found = reading.of_times(shares)
+        return Finding(found.median, found.low, found.high, found.few, self.turn)
 
 
 def number_of(cells: Cells, variant: str, case: str, fact: str) -> float:

@@ -21,7 +21,7 @@ from ..paths import project_root
 from ..report.html import Html, Table
 from ..spec import registry
 from ..spec.lab import SCALES, Case, Variant
-from ..store.current import matching_source, with_current_traffic
+from ..store.current import matching_source, of_newest, with_current_traffic
 from ..store.parquet import Store
 from ..store.schema import PROFILE
 from .page import Page, published_of
@@ -35,6 +35,7 @@ PARAMETERS: dict[str, Any] = {
     "variants": None,
     "cases": None,
     "budget_s": 0.1,
+    "runs": 1,
     "remeasure": False,
     "results": "results",
     "seed": 20,
@@ -57,11 +58,13 @@ def check(parameters: Mapping[str, Any]) -> dict[str, Any]:
         ("results", (str, Path), "the name of a folder"),
         ("budget_s", (int, float), "seconds, a number above 0"),
         ("seed", (int,), "a whole number, 0 or more"),
+        ("runs", (int,), "a whole number from 1 to 100"),
         ("remeasure", (bool,), "True or False"),
     ):
         value = full[name]
         wrong = not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds)
         wrong = wrong or (name == "budget_s" and not 0 < value < 1e6) or (name == "seed" and value < 0)
+        wrong = wrong or (name == "runs" and not 1 <= value <= 100)
         if wrong or (name == "results" and not str(value)):
             raise UsageError(f"parameter {name} must be {right}, not {value!r}")
     for name in ("variants", "cases"):
@@ -98,7 +101,7 @@ class MeasuredData(LabData):
     @cached_property
     def peak_rows(self) -> "pd.DataFrame":
         cells = self._experiment.plan_of_peaks()
-        rows = self._rows_of(cells).drop_duplicates(["variant", "case"], keep="last")
+        rows = of_newest(self._rows_of(cells))
         order = {(cell.case.name, cell.variant.name): at for at, cell in enumerate(cells)}
         places = [order[row.case, row.variant] for row in rows.itertuples()]
         return rows.iloc[sorted(range(len(rows)), key=places.__getitem__)]
@@ -174,7 +177,7 @@ class Experiment(Page):
         return schedule.plan(peaks, peaks.cases(self.scale), needed, self.device, self.store, self.policy.warm())
 
     def measure(self) -> Html:
-        """Measure the device's peaks and the cells that are not fresh; says how many."""
+        """Measure the device's peaks and the cells that are not fresh, in as many runs as are asked for; says how many."""
         show = Reporter()
         remeasure = self.parameters["remeasure"]
         try:
@@ -187,6 +190,7 @@ class Experiment(Page):
                     self.device,
                     self.store,
                     policy,
+                    runs=self.parameters["runs"],
                     remeasure=remeasure,
                     go_on=not remeasure,
                     progress=show,

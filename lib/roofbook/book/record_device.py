@@ -30,11 +30,14 @@ def record(
     variants: Sequence[str],
     sweeps: bool,
     host: bool,
+    runs: int | None,
     budget: float,
     limit: float,
     remeasure: bool,
 ) -> None:
     """Measure peaks, labs and peers on each device, print the ladders, and leave the Parquet files under OUT/recorded.
+
+    runs: processes started afresh that each figure comes from; None: as many as the lab asks for, `Lab.recorded_runs`.
 
     Of labs, devices, scales, cases and variants, those named; where none is, all, or what the book shows.
     """
@@ -51,7 +54,7 @@ def record(
                     "device": spec, "scale": scale, "budget_s": budget, "results": str(out.resolve()),
                     "cases": list(cases) or None, "variants": list(variants) or chosen(name, sweeps),
                 }  # fmt: skip
-                experiment = Experiment(name, parameters)
+                experiment = Experiment(name, parameters | {"runs": runs or registry.get(name).recorded_runs})
                 say(f"{experiment.lab.title} at scale {scale} on {spec}, {experiment.device.name}")
                 summary = _measure(experiment, sweeps=sweeps, host=host, limit_s=limit, remeasure=remeasure)
                 seconds = time.perf_counter() - start
@@ -82,8 +85,9 @@ def _measure(experiment: Experiment, *, sweeps: bool, host: bool, limit_s: float
         if (sweeps or cell.case in experiment.cases) and (host or cell.device.slug == device.slug)
     ]
     summary = schedule.bring_up_to_date(
-        cells, device, store, policy, remeasure=remeasure, where="recorded", progress=CasePrinter(), apart=True
-    )
+        cells, device, store, policy, runs=experiment.parameters["runs"], remeasure=remeasure, where="recorded",
+        progress=CasePrinter(), apart=True,
+    )  # fmt: skip
     if experiment.lab.name == registry.PEAKS:
         print(experiment.peak_table().text, end="\n\n")
         return summary

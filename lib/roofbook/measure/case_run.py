@@ -24,6 +24,7 @@ Keep = Callable[[list[dict[str, Any]]], Any]
 class Kept(NamedTuple):
     """What whoever waits is told of a row that the store has."""
 
+    case: str
     variant: str
     role: str
     status: str
@@ -50,7 +51,7 @@ def measure_and_keep(
 
     def keep(measured: list[dict[str, Any]]) -> None:
         store.append(measured, where)
-        new = [Kept(each["variant"], each["role"], each["status"], each["run"]) for each in measured]
+        new = [Kept(each["case"], each["variant"], each["role"], each["status"], each["run"]) for each in measured]
         kept.extend(new)
         tell(new)
 

@@ -96,8 +96,9 @@ class Store:
         if not labs:
             return []
         columns = ", ".join(f'"{name}"' for name in (*REQUIRED, "status", "reason", "source_sha256", "provenance"))
-        newest = _newest(*PLACE, "role", "cell_key", "env_key", "status")
-        sql = f"select {columns} from cells where list_contains(?, lab) {newest} order by started, run"
+        alike = (*PLACE, "role", "cell_key", "env_key", "status")
+        runs = f"count(distinct run) over (partition by {_named(alike)}) as runs"
+        sql = f"select {columns}, {runs} from cells where list_contains(?, lab) {_newest(*alike)} order by started, run"
         known: dict[tuple[str, ...], list[dict[str, Any]]] = {}
         for row in self._answer(sql, [labs], labs[0] if len(labs) == 1 else "*").to_pylist():
             known.setdefault(place_of(row), []).append(row)
@@ -202,8 +203,11 @@ def stamp(path: Path) -> tuple[int, int] | None:
 
 
 def _newest(*names: str) -> str:
-    columns = ", ".join(f'"{name}"' for name in names)
-    return f"qualify row_number() over (partition by {columns} order by started desc, run desc) = 1"
+    return f"qualify row_number() over (partition by {_named(names)} order by started desc, run desc) = 1"
+
+
+def _named(columns: Iterable[str]) -> str:
+    return ", ".join(f'"{name}"' for name in columns)
 
 
 def _nothing(columns: Mapping[str, str]) -> str:

@@ -331,6 +331,7 @@ class Lattice(Lab):
     preferred_backend = OPENCL.name
     unit = "step"
     timed = "loop: launches, kernels and reads"
+    recorded_runs = 5
     base = "sequential"
     best = "flat-grid"
     ladder = LADDER
