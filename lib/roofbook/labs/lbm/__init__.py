@@ -75,7 +75,7 @@ LADDER = (
         "sequential", None, Source.of(HERE / "sequential.k"), plans.Sequential,
         "One work-item walks the grid five times per time step.",
         "The baseline: one core, no vector units, and every population read and written three times per time step.",
-        frozenset({"cpu"}), options={"group": (1, 1), "device": "host"}, published="unoptimised (serial)",
+        frozenset({"cpu"}), options={"group": (1, 1), "device": "host"},
     ),
     Variant(
         "ported", "sequential", SEPARATE, plans.SeparateKernels,
@@ -298,7 +298,7 @@ PEERS = (
     ),
     Variant(
         "given-c", None, None, plans.Native, "The course's own program in C, one thread.", "Where the students started.",
-        needs=frozenset({"host"}), role="peer", options={"program": "Given"}, published="unoptimised (serial)",
+        needs=frozenset({"host"}), role="peer", options={"program": "Given"},
     ),
     Variant(
         "lbmpy-cpu", None, None, peers.OnCpu, "lbmpy on the CPU: two grids, explicit vectors, all cores.",
