@@ -591,9 +591,7 @@ class Intensity(Evidence):
 
     @property
     def basis(self) -> str:
-        return (
-            f"FLOP and bytes of {self.variant}, counted by hand from its source; turning at the ridge of measured peaks"
-        )
+        return f"FLOP of a step and modelled bytes of {self.variant}, counted by hand; turning at the ridge of measured peaks"
 
     def variants(self, lab: "Lab") -> tuple[str, ...]:
         return (self.variant,)
@@ -626,7 +624,7 @@ class Bandwidth(Evidence):
     def basis(self) -> str:
         turning = "; turning at a half: above it memory takes most of the time" if self.turn else ""
         return (
-            f"bytes that {self.variant} must move over its time, be it from caches, as a share of the fastest stream through"
+            f"modelled bytes of {self.variant} over its time, from caches or memory, as a share of the fastest stream through"
             f" memory{turning}"
         )
 

@@ -62,7 +62,10 @@ def op_times(slower: str, faster: str, remark: str) -> tuple[Pair, ...]:
 
 OP_TIME = "kernels of both layers; groups of 16 x 16 pixels here, of 1024 outputs in a line in the report"
 TILES = "groups of 17 x 17 threads load the input channel by channel here; the report's of 23 x 23 load all channels at once"
-CHANNELS = "a group has 16 x 16 pixels of one channel here; the report's has 96 threads for outputs and channels"
+CHANNELS = (
+    "groups of 16 x 16 pixels and one channel here, which clear their outputs within the op time; the report's have 96 threads"
+    " for outputs and channels, and a memset clears before the op time"
+)
 SEGMENTS = "segments of 100 images here; of 60 in the report, 100 or 125 where a combination needs them"
 
 
