@@ -50,8 +50,9 @@ def row(variant: str, case: str, seconds: float, noise: float = 0.001, **other: 
 def peaks(bandwidth: float = 1e12, flops: float = 1e13) -> pd.DataFrame:
     """Of a device: bytes and operations in a second."""
     one = {"status": "ok", "units": 1, "samples_s": [1.0]}
-    moved = {"bytes": bandwidth, "extra": json.dumps({"amount": bandwidth})}
-    done = {"bytes": 0.0, "extra": json.dumps({"amount": flops})}
+    keys = {"cell_key": "of today", "env_key": "here"}
+    moved = keys | {"bytes": bandwidth, "extra": json.dumps({"amount": bandwidth})}
+    done = keys | {"bytes": 0.0, "extra": json.dumps({"amount": flops})}
     return pd.DataFrame([
         one | moved | {"variant": "copy", "case": "1 GiB"},
         one | done | {"variant": "fma-float32", "dtype": "float32", "case": "registers"},

@@ -94,13 +94,6 @@ class Cells:
             raise MissingData(f"{variant} failed: {reading.why}")
         return reading
 
-    def each_run(self, variant: str, case: str) -> list[Reading]:
-        """The verified readings of all runs, the newest included. Raises as `reading`, which is the newest."""
-        last = self.reading(variant, case)
-        rows = self._rows[(self._rows["case"] == case) & (self._rows["variant"] == variant)]
-        others = (newest(run)[variant] for run_id, run in rows.groupby("run") if run_id != last.row["run"])
-        return [last, *(each for each in others if each.ok)]
-
     def together(self, variants: Sequence[str], case: str) -> list[Reading]:
         """Verified readings that have runs in common; where none has them all, the newest of each. Raises as `reading`."""
         found = [self.reading(variant, case) for variant in variants]
@@ -496,7 +489,9 @@ class Even(Evidence):
         return (self.variant,)
 
     def find(self, cells: Cells) -> Finding:
-        told = [[number(reading, fact) for fact in self.facts] for reading in cells.each_run(self.variant, self.case)]
+        told = [
+            [number(reading, fact) for fact in self.facts] for reading in cells.reading(self.variant, self.case).runs
+        ]
         for numbers in told:
             if min(numbers) <= 0:
                 raise MissingData(f"a {self.detail} of {self.variant} is {min(numbers):g}")
