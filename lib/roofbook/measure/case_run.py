@@ -1,7 +1,7 @@
 """One case of a lab on one device: its variants verified, sampled side by side, and handed over as rows of the store."""
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ..devices.contract import Device
@@ -15,7 +15,7 @@ from .placement import Setting, Target, control_of, keys, target_of
 from .progress import Progress, silent
 from .row import row
 from .sampling import sample
-from .verify import prepare, too_long
+from .verify import References, prepare, too_long
 
 Keep = Callable[[list[dict[str, Any]]], Any]
 """Takes rows as soon as there are any."""
@@ -89,7 +89,7 @@ def measure_case(
     checkpoint.resume(_by_key(at, measurements(at, variants)), run)
     due = checkpoint.due()
     try:
-        references: dict[int, Mapping[str, Any]] = {}
+        references: References = {}
         for number, it in enumerate(due, 1):
             progress(it.variant.name, f"check, {number} of {len(due)}")
             it.reason = None if it.samples else too_long(at, it)

@@ -253,6 +253,14 @@ class Lab(ABC):
         """The case on which a variant is verified before it is timed: by default the same, with fewer units if need be."""
         return case
 
+    def verified_on(self, variant: Variant) -> str:
+        """The name of the inputs that a variant is verified on. Variants of one name share them, and their reference."""
+        return ""
+
+    def verification_inputs(self, case: Case, name: str, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The inputs of that name, made of the timed ones: by default these, else such as show a mistake that these hide."""
+        return inputs
+
     def skip_reason(self, variant: Variant, case: Case) -> str | None:
         """Why a variant is not for a case, such as a side that is no power of two; None where it is."""
         return None
