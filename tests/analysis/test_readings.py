@@ -1,7 +1,9 @@
 """Which row of a variant counts, what is refused as a time, and how two rows compare: by pairs of a round where they can."""
 
+import json
 import math
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -143,3 +145,51 @@ def test_an_interval_around_1_is_the_same_within_the_equality_band_else_undecide
 ) -> None:
     cell = ratio_cell(Speedup(1.0, low, high, True, ""))
     assert cell.text == word and cell.small.startswith("[") and cell.css == "num same"
+
+
+HOT = "hardware thermal slowdown"
+
+
+def throttled(variant: str, hot: dict[int, str], parent: str | None = None, **other: Any) -> dict[str, Any]:
+    """A row of which some samples took ten times as long, for these reasons."""
+    made = row(variant, 1e-3, parent, extra=json.dumps({"parts": {"copy": list(range(20))}}), **other)
+    made["samples_s"] = [each * (10 if HOT in hot.get(at, "") else 1) for at, each in enumerate(made["samples_s"])]
+    reasons = sorted({reason for each in hot.values() for reason in each.split(", ")})
+    return made | {"throttle": reasons, "sample_throttle": [hot.get(at, "") for at in range(20)]}
+
+
+def test_samples_of_a_device_that_slowed_itself_down_are_left_out_with_their_rounds_and_parts() -> None:
+    rows = frame(throttled("a", {0: HOT, 7: f"software power cap, {HOT}", 8: "software power cap"}))
+    found = newest(rows)["a"]
+    assert (found.left_out, found.slowed, len(found.times)) == (2, 0, 18)
+    assert found.times == tuple(each / 100 for at, each in enumerate(rows["samples_s"][0]) if at not in (0, 7))
+    rest = [at for at in range(20) if at not in (0, 7)]
+    assert list(found.row["rounds"]) == rest and [round(100 * each) for each in found.parts["copy"]] == rest
+    assert len(rows["samples_s"][0]) == 20, "the row of the store is as it was"
+
+
+def test_a_ratio_still_pairs_samples_of_one_round() -> None:
+    """The drift of 5 % is common to a round: only pairing makes 1 % visible, and it must pair what remains."""
+    hot = {3: HOT, 4: HOT}
+    slow = throttled("slow", {}) | {"samples_s": row("slow", 1.01e-3)["samples_s"]}
+    found = newest(frame(slow, throttled("fast", hot, "slow")))
+    ratio = faster(found["slow"], found["fast"])
+    assert ratio and ratio.how == "" and ratio.estimate == pytest.approx(1.01, rel=0.004) and not ratio.same
+
+
+def test_too_few_others_leave_all_samples_in_and_the_table_says_so() -> None:
+    hot = dict.fromkeys(range(15), HOT)
+    table = report.ladder(CaseData(frame(throttled("a", hot)), ["a"], "256x256", base="a"))
+    assert "20 \u00d7 100 <small>(15 throttled)" in line(table, "a")
+    table = report.ladder(CaseData(frame(throttled("a", {9: HOT, 11: "power brake"})), ["a"], "256x256", base="a"))
+    assert "18 \u00d7 100 <small>(2 throttled left out)" in line(table, "a")
+    assert "hardware thermal slowdown, power brake" in table.html
+    capped = report.ladder(CaseData(frame(throttled("a", {9: "software power cap"})), ["a"], "256x256", base="a"))
+    assert "20 \u00d7 100<" in line(capped, "a") and "throttled" not in line(capped, "a")
+    assert "software power cap" in capped.html, "marked"
+
+
+def test_rows_from_before_samples_were_marked_read_as_they_did() -> None:
+    old = row("a", 1e-3, throttle=[HOT])
+    for null in (None, math.nan):
+        assert newest(frame(old | {"sample_throttle": null}))["a"].times == newest(frame(old))["a"].times

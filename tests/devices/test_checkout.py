@@ -132,7 +132,7 @@ def test_no_git_is_null(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
 
 
 def test_an_archive_of_a_commit_names_it(tmp_path: Path) -> None:
-    """As `git archive` and the hosts of repositories make it. Whether it was changed since nobody knows, so it may be recorded."""
+    """As `git archive` and the hosts of repositories make it. Nobody knows whether it was changed: it may be recorded."""
     if not (ROOT / ".git").exists():
         pytest.skip("this is no checkout")
     subprocess.run("git archive HEAD lib | tar -x -C " + shlex.quote(str(tmp_path)), shell=True, cwd=ROOT, check=True)

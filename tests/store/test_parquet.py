@@ -131,6 +131,7 @@ rows_of_any_kind = st.fixed_dictionaries(
         "rounds": st.lists(st.integers(-(2**31), 2**31 - 1), max_size=30),
         "wall_s": doubles,
         "throttle": st.lists(text, max_size=3),
+        "sample_throttle": st.lists(text, max_size=3),
         "units": st.none() | st.integers(-(2**63), 2**63 - 1),
         "flops": st.none() | st.floats(),
         "extra": st.none() | text,
@@ -147,7 +148,7 @@ def test_round_trip(fields: list[dict[str, Any]]) -> None:
         kept.append(rows)
         read = kept._ask("select * from cells order by started", ())[0].to_pylist()
     for was, now in zip(rows, read, strict=True):
-        lists = ("samples_s", "wall_s", "rounds", "clock_mhz", "temperature_c", "throttle")
+        lists = ("samples_s", "wall_s", "rounds", "clock_mhz", "temperature_c", "throttle", "sample_throttle")
         empty: dict[str, Any] = {name: [] for name in lists}
         assert now["started"] == was["started"]
         whole = dict.fromkeys(schema.SCHEMA.names) | empty | was | {"started": now["started"]}

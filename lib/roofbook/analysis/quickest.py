@@ -6,8 +6,9 @@ A row is what was measured; where the device or the size at hand has none, the n
 import json
 import math
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from .. import paths
 from ..devices.backends import label
@@ -16,6 +17,7 @@ from ..errors import UsageError
 from ..paths import project_root
 from ..spec.lab import Lab, Variant
 from ..store.parquet import Store, stamp
+from .throttled import without_slowed
 
 
 @dataclass(frozen=True)
@@ -114,17 +116,18 @@ def _read(lab: Lab, store: Store) -> list[Timed]:
     import pyarrow.parquet as pq
 
     names = [name for name in Timed.__annotations__ if name not in ("recorded", "seconds")]
+    also = ("role", "status", "started", "samples_s", "units", "sample_throttle")
     rows = []
     for where in ("recorded", "local"):
         for path in store.files(lab.name, where=(where,)):
             try:
-                table = pq.ParquetFile(path).read([*names, "role", "status", "started", "samples_s", "units"])
+                table = pq.ParquetFile(path).read([*names, *also])
             except (pa.ArrowException, OSError):
                 continue
             rows += [row | {"recorded": where == "recorded"} for row in table.to_pylist() if row["role"] == "step"]
-    newest = {}
+    newest: dict[tuple[str, ...], Mapping[str, Any]] = {}
     for row in sorted(rows, key=lambda row: (row["started"], row["run"])):
-        newest[row["device"], row["backend"], row["case"], row["variant"]] = row
+        newest[row["device"], row["backend"], row["case"], row["variant"]] = without_slowed(row)
     return [
         Timed(
             **{name: row[name] for name in (*names, "recorded")},

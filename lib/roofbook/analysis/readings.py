@@ -12,6 +12,7 @@ from ..devices.occupancy import recounted
 from ..errors import UsageError, one_of
 from ..measure import stats
 from ..store.schema import PROFILE
+from .throttled import left_out, slowed, without_slowed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,6 +41,10 @@ class Reading:
     parent: str | None = None
     earlier: "tuple[Reading, ...]" = ()
     """The same measurement in other runs, each by itself, the newest first; verified ones alone."""
+    left_out: int = 0
+    """Samples of a device that slowed itself down, which do not count: neither here nor in `row`."""
+    slowed: int = 0
+    """Such samples that count all the same, as too few others would remain."""
 
     @property
     def runs(self) -> "tuple[Reading, ...]":
@@ -188,17 +193,23 @@ def _over_runs(runs: Sequence[Reading]) -> Reading:
 
 
 def read(row: Mapping[str, Any]) -> Reading:
-    """One row as a reading. A row that failed or was not verified keeps its reason and gives no time."""
+    """One row as a reading. A row that failed or was not verified keeps its reason and gives no time.
+
+    Samples of a device that slowed itself down are left out, as `throttled.left_out` has it.
+    """
     name = str(row["variant"])
     why = unfit(row)
     if why:
         return Reading(name, row, why, parent=said(row, "parent"))
+    gone, slow = len(left_out(row)), len(slowed(row))
+    row = without_slowed(row)
     raw = row.get("samples_s")
     samples = [float(each) for each in raw] if raw is not None else []
     if not samples or not all(math.isfinite(each) and each > 0 for each in samples):
         raise UsageError(f"{name} on {row['case']}: samples_s holds {samples[:3]}…; positive finite seconds are needed")
     times = tuple(each / int(row["units"]) for each in samples)
-    return Reading(name, row, "", times, parent=said(row, "parent"))._at(stats.median_ci(times))
+    found = Reading(name, row, "", times, parent=said(row, "parent"), left_out=gone, slowed=slow - gone)
+    return found._at(stats.median_ci(times))
 
 
 def unfit(row: Mapping[str, Any]) -> str:

@@ -8,6 +8,8 @@ from typing import Any
 from ..analysis import format as show
 from ..analysis.readings import TOO_FEW, Reading, Speedup, said, value
 from ..analysis.roofline import Bound
+from ..analysis.throttled import LEAST
+from ..analysis.traced import untraced
 from ..measure import stats
 from ..measure.stats import CONFIDENCE
 from .html import Cell, Row
@@ -21,7 +23,7 @@ def time_cell(reading: Reading, unit: float) -> Cell:
     return Cell(
         show.interval(reading.median / unit, reading.low / unit, reading.high / unit),
         "num",
-        title=runs_title(reading),
+        title="; ".join(filter(None, [runs_title(reading), *(untraced(each.row) for each in reading.runs)])),
         small=f"({reading.few})" if reading.few else "",
     )
 
@@ -49,10 +51,21 @@ def fact_cell(reading: Reading, fact: str, digits: int = 4) -> Cell:
 
 
 def samples_cell(reading: Reading) -> Cell:
-    """How many samples in how many runs, and how many units each of them repeats."""
+    """How many samples in how many runs, of how many units each; how many are throttled, and why in the tooltip."""
     title = f"{reading.samples} samples of {reading.units} x {reading.row['unit']}, {runs_title(reading)}"
-    runs = f"{len(reading.runs)} runs" * (len(reading.runs) > 1)
-    return Cell(f"{reading.samples} \u00d7 {show.number(reading.units, places=0)}", "num", title, small=runs)
+    reasons = dict.fromkeys(reason for each in reading.runs for reason in _listed(each.row.get("throttle")))
+    if reasons:
+        title += f"; clocks held down at times by: {', '.join(reasons)}"
+    gone, slowed = (sum(getattr(each, name) for each in reading.runs) for name in ("left_out", "slowed"))
+    small = [f"{len(reading.runs)} runs"] * (len(reading.runs) > 1)
+    small += [f"{gone} throttled left out"] * bool(gone) + [f"{slowed} throttled"] * bool(slowed)
+    text = f"{reading.samples} \u00d7 {show.number(reading.units, places=0)}"
+    return Cell(text, "num", title, small=f"({', '.join(small)})" if small else "")
+
+
+def _listed(field: Any) -> list[str]:
+    """A list of the row; a null reads as None or NaN."""
+    return list(field) if hasattr(field, "__len__") else []
 
 
 def runs_title(reading: Reading) -> str:
@@ -154,6 +167,36 @@ def hosts(readings: Iterable[Reading], home: str) -> list[str]:
     marked = [reading for reading in readings if where(reading, home) == "(on the host)"]
     names = dict.fromkeys(str(said(each.row, "device_name") or each.row["device"]) for each in marked)
     return [f"The host: {'; '.join(names)}."] * bool(names)
+
+
+def throttle_notes(readings: Iterable[Reading]) -> list[str]:
+    """What is said of samples of a device that slowed itself down; nothing where there are none."""
+    found = [each for each in readings if each.ok and each.left_out + each.slowed]
+    if not found:
+        return []
+    return [
+        "Throttled: the device had slowed itself down, for its heat or for lack of power. Such samples are left out where at"
+        f" least {LEAST} others remain."
+    ]
+
+
+MOST_NAMES = 6
+"""That a note lists; of more it says how many."""
+
+
+def commit_notes(readings: Iterable[Reading]) -> list[str]:
+    """Which lines are of code that no commit names; nothing where all are traced."""
+    shown = [each for each in readings if each.ok]
+    faults = {each.variant: fault for each in shown if (fault := untraced(each.row))}
+    by_fault = {
+        fault: [name for name, its in faults.items() if its == fault] for fault in dict.fromkeys(faults.values())
+    }
+
+    def those(names: list[str]) -> str:
+        return ", ".join(names) if len(names) <= MOST_NAMES else f"{len(names)} of {len(shown)} lines"
+
+    said = "; ".join(f"{fault}: {those(names)}" for fault, names in by_fault.items())
+    return [f"Not traced to their code: {said}."] * bool(said)
 
 
 def no_time(head: list[Cell], reading: Reading | None, span: int, lack: str = "not measured") -> Row:

@@ -24,11 +24,15 @@ COLUMNS = dict.fromkeys(TEXT, "VARCHAR") | {
     "started": "TIMESTAMPTZ",
     "units": "BIGINT",
     "rounds": "INTEGER[]",
-    "throttle": "VARCHAR[]",
+    **dict.fromkeys(("throttle", "sample_throttle"), "VARCHAR[]"),
     **dict.fromkeys(("flops", "bytes", "error", "bound"), "DOUBLE"),
     **dict.fromkeys(("samples_s", "wall_s", "clock_mhz", "temperature_c"), "DOUBLE[]"),
 }
-"""The columns of a row with their SQL types."""
+"""The columns of a row with their SQL types. `throttle` has each reason once, `sample_throttle` those of each sample as a text:
+it is empty where no sample has any."""
+
+REASONS = ", "
+"""What stands between two throttle reasons of one sample."""
 
 PROFILE = "profile"
 """The role of a row of hardware counters. Its time is under a profiler, so only those get the row who ask for this role."""
@@ -38,7 +42,15 @@ CONTROL = "again"
 REQUIRED = ("run", "started", "lab", "variant", "case", "role", "device", "backend", "policy", "cell_key", "env_key")
 IDENTITY = (*REQUIRED, "scale", "dtype", "timed")
 """Rows equal in these are one measurement in two files."""
-_EMPTY = ("samples_s", "wall_s", "rounds", "clock_mhz", "temperature_c", "throttle")  # rather than null
+_EMPTY = (
+    "samples_s",
+    "wall_s",
+    "rounds",
+    "clock_mhz",
+    "temperature_c",
+    "throttle",
+    "sample_throttle",
+)  # rather than null
 SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 """What a lab, a device and a run are named by: they name folders and files."""
 
