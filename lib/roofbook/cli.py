@@ -219,11 +219,12 @@ def rerun(
     help="Seconds that one run may take; what takes longer becomes a row that says so.",
 )
 @click.option("--remeasure", is_flag=True, help="Measure also what OUT holds already.")
+@click.option("--uncommitted", is_flag=True, help="Measure also changes that are not committed, into OUT/local.")
 def record(out: Path, **options: Any) -> None:
     """Measure this machine's devices, to send them in.
 
-    Peaks, labs and peers on each device: prints the ladders, leaves Parquet files in OUT/recorded. `results/record.sh OUT`
-    installs first what that needs.
+    Peaks, labs and peers on each device: prints the ladders, leaves Parquet files in OUT/recorded. Each row names the commit,
+    so commit your changes first. `results/record.sh OUT` installs first what that needs.
 
     \b
       roofbook record OUT --lab lbm --case 128x128

@@ -121,6 +121,33 @@ def test_layout_and_defaults(kept: Store) -> None:
     assert not [path for path in kept.root.rglob(".*")]
 
 
+@pytest.mark.parametrize(
+    ("provenance", "part"),
+    [
+        ({"git": {"commit": "1" * 40, "dirty": False}}, "recorded"),
+        ({"git": {"commit": "1" * 40, "dirty": None}}, "recorded"),
+        ({"git": {"commit": "1" * 40, "dirty": True}}, "local"),
+        ({"git": None}, "local"),
+        ({}, "recorded"),
+    ],
+)
+def test_rows_that_no_commit_stands_for_stay_local(kept: Store, provenance: dict[str, Any], part: str) -> None:
+    files = kept.append([row(provenance=json.dumps(provenance)), row("other", device="gpu")], "recorded")
+    assert [path.parts[-4] for path in files] == [part, "recorded"]
+
+
+def test_a_store_of_one_part_reads_that_alone(kept: Store) -> None:
+    kept.append([row("mine")])
+    kept.append([row("ours", 1)], "recorded")
+    ours = Store(kept.root, ["recorded"])
+    assert variants(ours) == ["ours"] and variants(kept) == ["mine", "ours"]
+    assert (
+        ours.state(**cell(variant="mine")).state == "missing" and kept.state(**cell(variant="mine")).state != "missing"
+    )
+    assert variants(ours) == list(ours.query("select variant from cells")["variant"])
+    assert list(ours.rows("lbm", where=["local"])["variant"]) == ["mine"]
+
+
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 doubles = st.lists(st.floats(), max_size=30)
 rows_of_any_kind = st.fixed_dictionaries(

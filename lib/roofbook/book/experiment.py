@@ -22,6 +22,7 @@ from ..report.html import Html, Table
 from ..spec import registry
 from ..spec.lab import SCALES, Case, Variant
 from ..store.current import matching_source, of_newest, with_current_traffic
+from ..store.files import EVERYWHERE, Where
 from ..store.parquet import Store
 from ..store.schema import PROFILE
 from .page import Page, published_of
@@ -120,12 +121,19 @@ class MeasuredData(LabData):
 class Experiment(Page):
     """A lab, a device and a scale. Shown by itself it is the run card."""
 
-    def __init__(self, lab: str, parameters: Mapping[str, Any] | None = None, root: Path | None = None) -> None:
+    def __init__(
+        self,
+        lab: str,
+        parameters: Mapping[str, Any] | None = None,
+        root: Path | None = None,
+        parts: Sequence[Where] = EVERYWHERE,
+    ) -> None:
+        """parts: of the store, those whose rows count."""
         self.parameters = check(parameters or {})
         self.lab, self.scale = registry.get(lab), self.parameters["scale"]
         self.device = open_device(self.parameters["device"], self.lab.preferred_backend)
         self.root, results = root or project_root(), Path(self.parameters["results"])
-        self._store = Store(self.root / results)
+        self._store = Store(self.root / results, parts)
         self.policy = Policy(cache=self.lab.cache, budget_s=self.parameters["budget_s"], seed=self.parameters["seed"])
         self.lab.prepare()
         everything = {case.name: case for case in self.lab.cases(self.scale)}
