@@ -14,12 +14,12 @@ out=${1:?"say where to: $0 OUT"}
 shift
 project=$(cd "$(dirname "$0")/.." && pwd)
 python=${PYTHON:-python3}
-case " $* " in  # before anything is installed
-*" --uncommitted "*) ;;
-*) PYTHONPATH="$project/lib" "$python" -m roofbook.devices.checkout ;;
-esac
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
+case " $* " in  # before anything is installed
+*" --uncommitted "*) ;;
+*) PYTHONPATH="$project/lib" "$python" -m roofbook.devices.checkout "$out" ;;
+esac
 source=${WHEELS:+--no-index --find-links $WHEELS}
 
 [ -x "$out/.venv/bin/python" ] || "$python" -m venv --system-site-packages "$out/.venv"

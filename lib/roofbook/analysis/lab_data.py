@@ -96,6 +96,7 @@ class LabData(ABC):
             [variant.name for variant in lab.peers],
             self.peaks,
             lab.work(case).footprint,
+            cache_note=lab.cache_note,
             counted_bytes=self._counted_bytes(case.name),
         )
 

@@ -1,7 +1,8 @@
 """Which code a measurement is of: the commit of this checkout, and whether it was changed since.
 
 Serves provenance, which puts it into every row, the store, which keeps rows of changed code out of what is recorded, and
-reports. `python -m roofbook.devices.checkout` says in one line why this checkout may not be recorded, and ends with 2.
+reports. `python -m roofbook.devices.checkout OUT` says in one line why no run of this checkout may be recorded in the folder
+OUT, and ends with 2.
 """
 
 import hashlib
@@ -116,6 +117,7 @@ def _git(project: Path, *words: str) -> bytes | None:
 
 
 if __name__ == "__main__":
+    ignore(Path(sys.argv[1]))
     if said := refusal():
         print(f"error: {said}", file=sys.stderr)
         sys.exit(2)

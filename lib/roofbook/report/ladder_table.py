@@ -101,7 +101,7 @@ def ladder(data: CaseData, caption: str = "") -> Table:
         marks = " ".join(filter(None, [role, "best" if reading and reading is first else ""]))
         head = Cell(name, small=where(reading, home))
         lines.append(Line(head, name, reading, absence(name, data.skip_reasons), marks))
-    notes = notes_of(good)
+    notes = [*notes_of(good), *_cache(data)]
     if data.bounds is not None:
         notes += _bound_notes(data.bounds, [each for each in good if each.role != "probe"], unit)
     notes += hosts(good, home)
@@ -184,7 +184,7 @@ def sweep(data: CaseData, axis: str, variant: str | None = None, caption: str = 
         ratio = to_first.get(reading.variant)
         best = reading is first or (ratio is not None and ratio.same)
         lines.append(Line(Cell(point), reading.variant, reading, css="best" if best else "", fields={"point": point}))
-    notes = notes_of(good)
+    notes = [*notes_of(good), *_cache(data)]
     return by_columns(caption or f"{parent}: sweep of {axis} on {data.case}", axis, columns, lines, notes, "sweep")
 
 
@@ -239,6 +239,10 @@ def leave_one_out(data: CaseData, without: Mapping[str, str], best: str, caption
     notes = notes_of(known, worth_note)
     caption = caption or f"{best} without one optimisation, on {data.case}"
     return by_columns(caption, "Optimisation", columns, lines, notes, "leave-one-out")
+
+
+def _cache(data: CaseData) -> list[str]:
+    return [data.cache_note] * bool(data.cache_note)
 
 
 def _with_controls(order: Sequence[str], found: Mapping[str, Reading]) -> list[str]:

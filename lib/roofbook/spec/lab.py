@@ -197,6 +197,8 @@ class Lab(ABC):
     peers: tuple[Variant, ...] = ()
     cache: str = "cold"
     """What a sample finds: `cold` caches, or `warm` ones where they are what is measured."""
+    cache_note: str = ""
+    """What the launches find that are timed, as a note below tables, where they are not what a sample begins with."""
     recorded_runs: int = 3
     """Processes started afresh that a recorded figure comes from: more where the host's time counts, which moves more."""
     other_sizes: str = ""
