@@ -7,14 +7,19 @@
 #   PEERS= results/record.sh OUT               without PyTorch and lbmpy where they are missing: some gigabytes less
 #
 # What follows OUT goes to `roofbook record`, such as `--lab lbm`. Packages that this machine's Python has already
-# (CuPy, PyTorch) are used; what is missing goes into OUT/.venv. The same command again goes on where it stopped.
+# (CuPy, PyTorch) are used; what is missing goes into OUT/.venv. The same command again goes on where it stopped. Each row
+# names the commit: a checkout with changes is refused, unless --uncommitted follows OUT, and then its rows stay in OUT/local.
 set -eu
 out=${1:?"say where to: $0 OUT"}
 shift
 project=$(cd "$(dirname "$0")/.." && pwd)
+python=${PYTHON:-python3}
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
-python=${PYTHON:-python3}
+case " $* " in  # before anything is installed
+*" --uncommitted "*) ;;
+*) PYTHONPATH="$project/lib" "$python" -m roofbook.devices.checkout "$out" ;;
+esac
 source=${WHEELS:+--no-index --find-links $WHEELS}
 
 [ -x "$out/.venv/bin/python" ] || "$python" -m venv --system-site-packages "$out/.venv"

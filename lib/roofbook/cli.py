@@ -198,7 +198,12 @@ def rerun(
 @click.option("--variant", "variants", multiple=True, help="A variant; may be repeated. All without it.")
 @click.option("--sweeps/--no-sweeps", default=True, show_default=True, help="Measure also points of sweeps and series.")
 @click.option("--host/--no-host", default=True, show_default=True, help="Measure also what runs on the host's CPU.")
-@click.option("--budget", default=0.5, show_default=True, help="Seconds of samples a cell.")
+@click.option(
+    "--runs",
+    type=click.IntRange(1, 100),
+    help="Processes that each figure comes from.  [default: 3; of a lab whose times include the host's 5]",
+)
+@click.option("--budget", default=0.5, show_default=True, help="Seconds of samples a cell, in each run.")
 @click.option(
     "--limit",
     default=150.0,
@@ -207,11 +212,12 @@ def rerun(
     help="Seconds that one run may take; what takes longer becomes a row that says so.",
 )
 @click.option("--remeasure", is_flag=True, help="Measure also what OUT holds already.")
+@click.option("--uncommitted", is_flag=True, help="Measure also changes that are not committed, into OUT/local.")
 def record(out: Path, **options: Any) -> None:
     """Measure this machine's devices, to send them in.
 
-    Peaks, labs and peers on each device: prints the ladders, leaves Parquet files in OUT/recorded. `results/record.sh OUT`
-    installs first what that needs.
+    Peaks, labs and peers on each device: prints the ladders, leaves Parquet files in OUT/recorded. Each row names the commit,
+    so commit your changes first. `results/record.sh OUT` installs first what that needs.
 
     \b
       roofbook record OUT --lab lbm --case 128x128

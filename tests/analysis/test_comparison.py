@@ -125,9 +125,17 @@ def test_a_cell_without_a_verified_time_of_todays_kernel_says_why(
 def test_the_newest_row_counts_whether_recorded_or_the_readers_own(tmp_path: Path) -> None:
     later: dict[str, Any] = {"run": "20260102T100000Z-bbbbbb", "started": STARTED + timedelta(days=1)}
     kept = store(tmp_path, row("fused", 1e-5))
-    kept.append([row("fused", 3e-5, **later)], "local")
+    kept.append([row("fused", 3e-5, **later) | {"env_key": "with another driver"}], "local")
     (found,) = comparison.compared(registry.get("lbm"), kept, "published")
     assert found.times["fused"][CUDA].seconds == pytest.approx(3e-5, rel=1e-3)
+
+
+def test_runs_of_one_measurement_count_together_wherever_they_are_kept(tmp_path: Path) -> None:
+    later: dict[str, Any] = {"run": "20260102T100000Z-bbbbbb", "started": STARTED + timedelta(days=1)}
+    kept = store(tmp_path, row("fused", 1e-5))
+    kept.append([row("fused", 3e-5, **later)], "local")
+    (found,) = comparison.compared(registry.get("lbm"), kept, "published")
+    assert found.times["fused"][CUDA].seconds == pytest.approx(2e-5, rel=1e-3)
 
 
 def test_what_runs_on_the_host_is_marked_and_in_no_ratio_of_a_gpu(tmp_path: Path) -> None:

@@ -19,11 +19,9 @@ from roofbook.analysis.evidence import (
     Counterexample,
     Even,
     Evidence,
-    Extremes,
     Fact,
     Finding,
     Intensity,
-    Linear,
     MissingData,
     NotApplicable,
     NotTestable,
@@ -92,7 +90,13 @@ def moved(amount: float) -> str:
 
 def ceilings(gigabytes: float = 100.0, gigaflops: float = 1000.0) -> pd.DataFrame:
     """A slow copy of a small working set, `gigabytes` a second of a large one, and `gigaflops`."""
-    one = {"status": "ok", "units": 1, "extra": json.dumps({"amount": 1e9 * gigaflops})}
+    one = {
+        "status": "ok",
+        "units": 1,
+        "cell_key": "of today",
+        "env_key": "here",
+        "extra": json.dumps({"amount": 1e9 * gigaflops}),
+    }
     return pd.DataFrame([
         one | {"variant": "copy", "case": "1 KiB", "bytes": 1e3, "extra": moved(1e3), "samples_s": [1.0]},
         one
@@ -119,7 +123,11 @@ def sweep(*seconds: float, **other: Any) -> list[dict[str, Any]]:
 def test_a_pair_is_a_ratio_of_rounds() -> None:
     pair = Pair("slow", "quick", CASE)
     found = pair.find(cells(row("slow", 3.0), row("quick", 1.0)))
-    assert found.estimate == pytest.approx(3, rel=0.01) and (found.turn, found.below, found.how) == (1, False, "")
+    assert found.estimate == pytest.approx(3, rel=0.01) and (found.turn, found.below, found.how) == (
+        1,
+        False,
+        "in this run",
+    )
     assert 2.98 < found.low < found.high < 3.02, "the drift of 10 % is that of both and cancels"
     assert pair.variants(LAB) == ("slow", "quick") and pair.where == CASE
     across = pair.find(cells(row("slow", 3.0), row("quick", 1.0, run="another")))
@@ -128,7 +136,10 @@ def test_a_pair_is_a_ratio_of_rounds() -> None:
 
 def test_a_pair_is_of_the_newest_run_that_has_both_though_one_of_them_is_newer() -> None:
     """Side by side says more than newer; but what fails today has no time, and a run that lacks one is none of both."""
-    older, newer = ({"run": f"run {day}", "started": STARTED + pd.Timedelta(days=day)} for day in (1, 2))
+    older, newer = (
+        {"run": f"run {day}", "started": STARTED + pd.Timedelta(days=day), "cell_key": f"of day {day}"}
+        for day in (1, 2)
+    )
     rows = [row("slow", 9.0), row("quick", 1.0), row("slow", 4.0, **older), row("quick", 2.0, **older)]
     alone = row("quick", 1.0, **newer)
     pair = Pair("slow", "quick", CASE)
@@ -183,7 +194,6 @@ def test_a_variant_of_another_backend_is_not_missing_but_not_for_here() -> None:
 KINDS: list[tuple[Evidence, list[dict[str, Any]]]] = [
     (Pair("slow", "quick", CASE), [row("slow", 2.0), row("quick", 1.0)]),
     (Best("width", ("2",), CASE), sweep(2.0, 1.0, 3.0, 4.0)),
-    (Extremes("width", CASE), sweep(2.0, 1.0, 3.0, 4.0)),
     (
         AboveMost("slow", "quick", (("quick", "quicker"),), CASE),
         [row("slow", 4.0), row("quick", 2.0), row("quicker", 1.9)],
@@ -195,7 +205,6 @@ KINDS: list[tuple[Evidence, list[dict[str, Any]]]] = [
         Counterexample("full", ("slow", "quick"), CASE),
         [row("slow", 2, facts={"full": 1.0}), row("quick", 1, facts={"full": 0.5})],
     ),
-    (Linear("width", CASE), sweep(1.0, 2.0, 4.0, 8.0)),
     (Intensity("slow", CASE), [row("slow", 1)]),
     (Bandwidth("slow", CASE), [row("slow", 1)]),
 ]
@@ -209,6 +218,10 @@ def test_every_kind_finds_its_cells_and_says_which_one_is_missing(
     assert set(evidence.variants(LAB)) == names, "what it says it needs is what it reads"
     found = evidence.find(cells(*rows))
     assert found.low <= found.estimate <= found.high and math.isfinite(found.estimate)
+    plain = isinstance(evidence, Pair) and not any(
+        isinstance(side, Parts) for side in (evidence.slower, evidence.faster)
+    )
+    assert plain == (not evidence.compared), "what is compared is said, unless the variants' names say it"
     with pytest.raises(MissingData):
         evidence.find(cells())
     for at, left_out in enumerate(rows):
@@ -230,7 +243,7 @@ def test_no_kind_takes_a_number_from_a_row_that_failed_or_was_not_verified(
     evidence: Evidence, rows: list[dict[str, Any]], broken: dict[str, Any], why: str
 ) -> None:
     for at in range(len(rows)):
-        if not isinstance(evidence, Best | Extremes | Counterexample):  # of these, one that failed is left out
+        if not isinstance(evidence, Best | Counterexample):  # of these, one that failed is left out
             with pytest.raises(MissingData, match=why):
                 evidence.find(cells(*rows[:at], rows[at] | broken, *rows[at + 1 :]))
     with pytest.raises(MissingData):
@@ -248,10 +261,10 @@ def test_the_newest_row_counts_also_where_it_failed() -> None:
 def test_the_best_point_is_held_against_the_quickest_of_the_others() -> None:
     best = Best("width", ("2",), CASE)
     found = best.find(cells(*sweep(2.0, 1.0, 3.0, 4.0)))
-    assert found.estimate == pytest.approx(2, rel=0.01) and found.how == "2 beside 1"
+    assert found.estimate == pytest.approx(2, rel=0.01) and found.how == "2 beside 1, in this run"
     assert best.find(cells(*sweep(2.0, 1.0, 0.5, 4.0))).estimate == pytest.approx(0.5, rel=0.01)
     two = Best("width", ("1", "2"), CASE, others=("8",))
-    assert two.find(cells(*sweep(2.0, 1.0, 0.5, 4.0))).how == "2 beside 8"
+    assert two.find(cells(*sweep(2.0, 1.0, 0.5, 4.0))).how == "2 beside 8, in this run"
     assert set(two.variants(LAB)) == {f"slow@width={point}" for point in (1, 2, 8)}
 
 
@@ -259,19 +272,11 @@ def test_a_point_that_failed_is_no_rival_but_the_best_itself_must_run() -> None:
     best = Best("width", ("2",), CASE)
     rows = sweep(2.0, 1.0, 3.0, 4.0)
     failed = [each | {"status": "failed", "reason": "no memory"} for each in rows]
-    assert best.find(cells(failed[0], *rows[1:])).how == "2 beside 4"
+    assert best.find(cells(failed[0], *rows[1:])).how == "2 beside 4, in this run"
     with pytest.raises(MissingData, match="all of 2 failed"):
         best.find(cells(rows[0], failed[1], *rows[2:]))
     with pytest.raises(MissingData, match="all of others failed"):
         best.find(cells(failed[0], rows[1], *failed[2:]))
-
-
-def test_extremes_are_the_slowest_point_and_the_quickest() -> None:
-    found = Extremes("width", CASE).find(cells(*sweep(2.0, 1.0, 3.0, 4.0)))
-    assert found.estimate == pytest.approx(4, rel=0.01) and found.how == "2 beside 8"
-    failed = [each | {"status": "failed"} for each in sweep(2.0, 1.0, 3.0, 4.0)]
-    with pytest.raises(MissingData, match="fewer than two"):
-        Extremes("width", CASE).find(cells(*failed[:3], *sweep(2.0, 1.0, 3.0, 4.0)[3:]))
 
 
 @pytest.mark.parametrize(("seconds", "turn"), [((8.0, 1.0, 4.0), 1.5), ((8.0, 9.0, 9.1), 1.0)])
@@ -284,6 +289,18 @@ def test_a_step_is_held_against_the_median_of_others_but_never_below_one(
     found = AboveMost("slow", "quick", others, CASE).find(cells(*rows))
     assert found.estimate == pytest.approx(3, rel=0.01) and found.turn == pytest.approx(turn, rel=0.01)
     assert "median of the other steps" in found.how
+
+
+def test_what_is_not_known_of_the_other_steps_widens_the_interval() -> None:
+    evidence = AboveMost("slow", "quick", (("quick", "quicker"),), CASE)
+    rows = [row("slow", 12.0), row("quick", 6.0)]
+    noise = 1 + 0.3 * np.sin(3.0 * np.arange(20))
+    sure, unsure = (
+        evidence.find(cells(*rows, row("quicker", 5.0) | {"samples_s": (50.0 * shape).tolist()}))
+        for shape in (np.ones(20), noise)
+    )
+    assert sure.turn == pytest.approx(1.2, rel=0.1) and sure.low > 1.8
+    assert unsure.low < 0.95 * sure.low and unsure.high > sure.high and unsure.low <= unsure.estimate <= unsure.high
 
 
 def test_a_share_is_of_each_sample() -> None:
@@ -299,7 +316,9 @@ def test_facts_are_exact_numbers() -> None:
         return fact.find(cells(row("slow", 1, facts={"registers": slow}), row("quick", 1, facts={"registers": quick})))
 
     assert of(32, 48) == Finding(1.5, 1.5, 1.5, "32 with slow, 48 with quick")
-    assert of(0, 0).estimate == 1 and of(0, 8).estimate == math.inf and of(8, 0).estimate == 0
+    assert of(0, 8).estimate == math.inf and of(8, 0).estimate == 0
+    with pytest.raises(NotApplicable, match="registers is reported as 0 for both"):
+        of(0, 0)
     for untold in (None, "32", True, float("nan")):
         with pytest.raises(NotApplicable, match="slow does not report 'registers' by this backend"):
             of(untold, 48)
@@ -309,6 +328,21 @@ def test_numbers_that_are_alike_are_held_against_one() -> None:
     even = Even("slow", ("a", "b", "c"), CASE, "share")
     found = even.find(cells(row("slow", 1, facts={"a": 0.3, "b": 0.4, "c": 0.3})))
     assert found.estimate == pytest.approx(4 / 3) and even.effect == 1 and "0.4" in found.how
+    assert (found.low, found.high) == (0.0, math.inf), "one run tells nothing of how much runs differ"
+    runs = [
+        row(
+            "slow",
+            1,
+            facts={"a": 0.3, "b": share, "c": 0.3},
+            run=f"run {share}",
+            started=STARTED + pd.Timedelta(days=day),
+        )
+        for day, share in enumerate((0.3, 0.33, 0.36))
+    ]
+    several = even.find(
+        cells(*runs, row("slow", 1, run="failed", started=STARTED - pd.Timedelta(days=1)) | {"error": 2.0})
+    )
+    assert (several.estimate, several.low, several.high) == pytest.approx((1.1, 1.0, 1.2)) and "n = 3" in several.how
     with pytest.raises(MissingData, match="share of slow is 0"):
         even.find(cells(row("slow", 1, facts={"a": 0.3, "b": 0.0, "c": 0.3})))
 
@@ -320,17 +354,10 @@ def test_a_counterexample_is_the_pair_that_speaks_most_for_it() -> None:
         return evidence.find(cells(*(row(name, time, facts={"full": full}) for name, (time, full) in told.items())))
 
     found = of(slow=(4.0, 1.0), quick=(2.0, 0.5), quicker=(1.0, 0.25))
-    assert found.estimate == pytest.approx(4, rel=0.01) and found.how == "quicker with 0.25, slow with 1"
+    assert found.estimate == pytest.approx(4, rel=0.01) and found.how == "quicker with 0.25, slow with 1, in this run"
     assert of(slow=(4.0, 0.25), quick=(2.0, 0.5), quicker=(1.0, 1.0)).high < 1, "more of it is always faster"
     with pytest.raises(MissingData, match="the same for all"):
         of(slow=(4.0, 1.0), quick=(2.0, 1.0), quicker=(1.0, 1.0))
-
-
-def test_a_line_explains_what_rises_evenly_and_nothing_that_falls() -> None:
-    line = Linear("width", CASE)
-    assert line.find(cells(*sweep(3.0, 4.0, 6.0, 10.0))).estimate == pytest.approx(1, abs=1e-3)
-    assert line.find(cells(*sweep(1.0, 1.0, 1.0, 100.0))).estimate < line.turn
-    assert line.find(cells(*sweep(8.0, 4.0, 2.0, 1.0))).estimate == 0
 
 
 def test_intensity_turns_at_the_ridge_and_bandwidth_is_of_the_largest_working_set() -> None:
@@ -361,7 +388,7 @@ def test_the_quickest_point_of_a_sweep_is_told_in_work_items_a_core() -> None:
         all(lab.skip_reason(lab.variant(name), lab.case(evidence.case)) is None for name in names) and len(names) > 30
     )
 
-    def held(items: dict[str, float]) -> pd.DataFrame:
+    def held(items: Mapping[str, float]) -> pd.DataFrame:
         rows = [
             row(name, 2e-3 if name != names[0] else 1e-3)
             | {"case": evidence.case, "extra": json.dumps({"work_items": items.get(name, 4000), "cores": 1000})}
@@ -369,13 +396,16 @@ def test_the_quickest_point_of_a_sweep_is_told_in_work_items_a_core() -> None:
         ]
         return pd.DataFrame(rows)
 
-    def found(items: dict[str, float], **other: str) -> Any:
+    def found(items: Mapping[str, float], **other: Any) -> Any:
         mine = Cells(lab, held(items).assign(**other), ceilings(), pd.DataFrame(), backend="opencl", kind="gpu")
         return evidence.find(mine)
 
     told = found({names[0]: 2500, names[-1]: 500})
-    assert (told.estimate, told.turn) == (2.5, 1.0) and "0.5 per core" in told.how
+    assert (told.estimate, told.low, told.high, told.turn) == (2.5, 2.5, 2.5, 1.0) and "0.5 per core" in told.how
     assert found({names[0]: 250, names[-1]: 500}).estimate == 0.25
+    near = {names[0]: 2500, names[1]: 800, names[-1]: 500}
+    alike = found(near, samples_s=[[10e-3] * 20] * len(names))
+    assert (alike.low, alike.high) == (0.5, 4.0), "each of them may be the fastest"
     with pytest.raises(NotApplicable, match=r"as few work-items as this device has cores: at least 2\.5 per core"):
         found({names[0]: 2500})
     with pytest.raises(MissingData, match="all points of the sweep failed"):

@@ -68,6 +68,12 @@ def test_the_fastest_of_the_newest_verified_rows_is_taken(tmp_path: Path) -> Non
     assert chosen(store)[0].variant.name == "fused", "only steps of this backend, on this device"
 
 
+def test_samples_of_a_device_that_slowed_itself_down_do_not_count(tmp_path: Path) -> None:
+    hot = row("soa", 1e-6) | {"samples_s": [9.0] * 8 + [1e-9] * 6, "sample_throttle": ["power brake"] * 8 + [""] * 6}
+    Store(tmp_path).append([hot, row("fused", 3e-6)])
+    assert chosen(Store(tmp_path))[0].variant.name == "soa"
+
+
 def test_the_nearest_size_of_the_device_stands_in_and_then_another_device_on_record(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.append([row("fused", 1e-6), row("soa", 2e-6, case="1024x1024", day=1), row("fused", 3e-6, case="1024x1024")])

@@ -1,14 +1,16 @@
 """Which row of a variant counts, what is refused as a time, and how two rows compare: by pairs of a round where they can."""
 
+import json
 import math
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 
 from roofbook import report
 from roofbook.analysis.case_data import CaseData
-from roofbook.analysis.readings import Speedup, newest
+from roofbook.analysis.readings import Speedup, faster, newest
 from roofbook.errors import UsageError
 from roofbook.report.cells import ratio_cell
 
@@ -28,19 +30,78 @@ def test_ratio_above_one_is_faster_and_pairs_rounds() -> None:
     table = report.ladder(CaseData(side_by_side, ["slow", "fast"], "256x256", base="slow"))
     (ratio,) = table.frame[table.frame.variant == "fast"].to_dict("records")
     assert ratio["vs_parent"] == pytest.approx(1.01, rel=0.004) and not ratio["vs_parent_same"]
-    assert ratio["vs_parent_how"] == "" and "faster" in line(table, "fast")
+    assert ratio["vs_parent_how"] == "in this run" and "faster" in line(table, "fast")
 
     shuffled = frame(row("slow", 1.01e-3), row("fast", 1e-3, "slow", rounds=list(reversed(range(20)))))
     assert report.ladder(CaseData(shuffled, ["fast"], "256x256")).frame.vs_parent_same[0]
 
     apart = frame(row("slow", 1.01e-3), row("fast", 1e-3, "slow", run="20260102T100000Z-bbbbbb"))
     table = report.ladder(CaseData(apart, ["slow", "fast"], "256x256", base="slow"))
-    assert "across runs" in line(table, "fast") and "same" in line(table, "fast")
+    assert "(across runs)" in table.text and "same" in line(table, "fast")
+
+
+def runs_of(name: str, *seconds: float, parent: str | None = None, **other: object) -> list[dict[str, object]]:
+    """The same measurement in several runs, a day apart."""
+    return [
+        row(name, each, parent, run=f"run-{at}", started=STARTED + pd.Timedelta(days=at), **other)
+        for at, each in enumerate(seconds)
+    ]
+
+
+def test_three_runs_make_an_interval_between_runs() -> None:
+    """Each run is sure of its own 10 %, one time for the one, another for the other."""
+    slow = runs_of("slow", 1.0e-3, 1.0e-3, 1.0e-3)
+    rows = frame(
+        *slow,
+        *runs_of("fast", 0.9e-3, 1.1e-3, 0.9e-3, parent="slow"),
+        *runs_of("best", 5e-4, 4.9e-4, 5.1e-4, parent="slow"),
+    )
+    found = newest(rows, "256x256")
+    assert [len(found[name].runs) for name in ("slow", "fast", "best")] == [3, 3, 3] and found["best"].samples == 60
+    fast, best = (faster(found["slow"], found[name]) for name in ("fast", "best"))
+    assert fast is not None and fast.word == "undecided" and fast.how == "" and fast.runs == 3
+    assert best is not None and best.word == "faster" and best.low < 2 < best.high
+    assert found["best"].median == pytest.approx(5e-4, rel=0.01) and found["best"].high > 5.1e-4
+    table = report.ladder(CaseData(rows, ["slow", "fast", "best"], "256x256", base="slow"))
+    assert "3 runs" in line(table, "best") and "over 3 runs" in table.text and "in this run" not in table.text
+
+
+def test_runs_that_both_have_count_and_a_run_of_one_alone_moves_no_ratio() -> None:
+    rows = frame(*runs_of("slow", 1e-3, 1e-3, 1e-3), *runs_of("fast", 5e-4, 5e-4, 5e-4, 9e-4))
+    found = newest(rows, "256x256")
+    ratio = faster(found["slow"], found["fast"])
+    assert ratio is not None and ratio.runs == 3 and ratio.estimate == pytest.approx(2, rel=0.01)
+    assert len(found["fast"].runs) == 4 and found["fast"].row["run"] == "run-3"
+
+
+@pytest.mark.parametrize("other", [{"cell_key": "of older code"}, {"env_key": "of another driver"}, {"error": 2e-6}])
+def test_runs_of_other_code_another_environment_or_not_verified_do_not_count(other: dict[str, object]) -> None:
+    before, now = runs_of("fast", 5e-4, 9e-4)
+    found = newest(frame(before | other, now), "256x256")["fast"]
+    assert len(found.runs) == 1 and found.median == pytest.approx(9e-4, rel=0.01)
+
+
+def test_two_runs_say_what_holds_in_both() -> None:
+    rows = frame(*runs_of("slow", 1e-3, 1e-3), *runs_of("fast", 5e-4, 2e-3, parent="slow"))
+    ratio = faster(*(newest(rows, "256x256")[name] for name in ("slow", "fast")))
+    assert ratio is not None and ratio.how == "in both runs" and ratio.word == "undecided"
+
+
+def test_parts_are_summed_run_by_run() -> None:
+    facts = [
+        '{"parts": {"op": [0.2], "copy": [0.1]}}',
+        '{"parts": {"op": [0.4], "copy": [0.1]}}',
+        '{"parts": {"op": [0.2], "copy": [0.2]}}',
+    ]
+    rows = [each | {"extra": extra} for each, extra in zip(runs_of("a", 1e-3, 1e-3, 1e-3), facts, strict=True)]
+    found = newest(frame(*rows), "256x256")["a"].parts_together(["op", "copy"])
+    assert found.median == pytest.approx(0.4 / 100) and len(found.runs) == 3
 
 
 def test_a_ratio_of_rows_timed_otherwise_says_so() -> None:
     rows = frame(row("a", 1e-3), row("b", 1e-4, "a", timed="kernel", policy='{"l2":"cold"}'))
-    assert "other policy, other timed" in line(report.ladder(CaseData(rows, ["a", "b"], "256x256", base="a")), "b")
+    table = report.ladder(CaseData(rows, ["a", "b"], "256x256", base="a"))
+    assert "vs a" in table.text and table.columns[3].small == "(in this run, other policy, other timed)"
 
 
 def test_same_only_where_the_interval_includes_one() -> None:
@@ -84,3 +145,51 @@ def test_an_interval_around_1_is_the_same_within_the_equality_band_else_undecide
 ) -> None:
     cell = ratio_cell(Speedup(1.0, low, high, True, ""))
     assert cell.text == word and cell.small.startswith("[") and cell.css == "num same"
+
+
+HOT = "hardware thermal slowdown"
+
+
+def throttled(variant: str, hot: dict[int, str], parent: str | None = None, **other: Any) -> dict[str, Any]:
+    """A row of which some samples took ten times as long, for these reasons."""
+    made = row(variant, 1e-3, parent, extra=json.dumps({"parts": {"copy": list(range(20))}}), **other)
+    made["samples_s"] = [each * (10 if HOT in hot.get(at, "") else 1) for at, each in enumerate(made["samples_s"])]
+    reasons = sorted({reason for each in hot.values() for reason in each.split(", ")})
+    return made | {"throttle": reasons, "sample_throttle": [hot.get(at, "") for at in range(20)]}
+
+
+def test_samples_of_a_device_that_slowed_itself_down_are_left_out_with_their_rounds_and_parts() -> None:
+    rows = frame(throttled("a", {0: HOT, 7: f"software power cap, {HOT}", 8: "software power cap"}))
+    found = newest(rows)["a"]
+    assert (found.left_out, found.slowed, len(found.times)) == (2, 0, 18)
+    assert found.times == tuple(each / 100 for at, each in enumerate(rows["samples_s"][0]) if at not in (0, 7))
+    rest = [at for at in range(20) if at not in (0, 7)]
+    assert list(found.row["rounds"]) == rest and [round(100 * each) for each in found.parts["copy"]] == rest
+    assert len(rows["samples_s"][0]) == 20, "the row of the store is as it was"
+
+
+def test_a_ratio_still_pairs_samples_of_one_round() -> None:
+    """The drift of 5 % is common to a round: only pairing makes 1 % visible, and it must pair what remains."""
+    hot = {3: HOT, 4: HOT}
+    slow = throttled("slow", {}) | {"samples_s": row("slow", 1.01e-3)["samples_s"]}
+    found = newest(frame(slow, throttled("fast", hot, "slow")))
+    ratio = faster(found["slow"], found["fast"])
+    assert ratio and ratio.how == "in this run" and ratio.estimate == pytest.approx(1.01, rel=0.004) and not ratio.same
+
+
+def test_too_few_others_leave_all_samples_in_and_the_table_says_so() -> None:
+    hot = dict.fromkeys(range(15), HOT)
+    table = report.ladder(CaseData(frame(throttled("a", hot)), ["a"], "256x256", base="a"))
+    assert "20 \u00d7 100 <small>(15 throttled)" in line(table, "a")
+    table = report.ladder(CaseData(frame(throttled("a", {9: HOT, 11: "power brake"})), ["a"], "256x256", base="a"))
+    assert "18 \u00d7 100 <small>(2 throttled left out)" in line(table, "a")
+    assert "hardware thermal slowdown, power brake" in table.html
+    capped = report.ladder(CaseData(frame(throttled("a", {9: "software power cap"})), ["a"], "256x256", base="a"))
+    assert "20 \u00d7 100<" in line(capped, "a") and "throttled" not in line(capped, "a")
+    assert "software power cap" in capped.html, "marked"
+
+
+def test_rows_from_before_samples_were_marked_read_as_they_did() -> None:
+    old = row("a", 1e-3, throttle=[HOT])
+    for null in (None, math.nan):
+        assert newest(frame(old | {"sample_throttle": null}))["a"].times == newest(frame(old))["a"].times

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
@@ -128,17 +129,34 @@ def test_make_installs_by_hash_alone() -> None:
 
 @pytest.mark.parametrize("words", of(SCRIPT))
 def test_the_script_that_records_takes_what_it_is_given(words: list[str], tmp_path: Path) -> None:
-    """Where all packages are there it installs nothing: here pip only says what it would do."""
+    """Where all packages are there it installs nothing: here pip only says what it would do, of a checkout that is clean."""
     fake = tmp_path / "out" / ".venv" / "bin" / "python"
     fake.parent.mkdir(parents=True)
     fake.write_text('#!/bin/sh\necho "$@" >> "$0.log"\n')
     fake.chmod(0o755)
     command = [str(ROOT / SCRIPT), *(str(tmp_path / "out") if word == "OUT" else word for word in words)]
-    subprocess.run(command, check=True, cwd=tmp_path)
+    subprocess.run(command, check=True, cwd=tmp_path, env={**os.environ, "PYTHON": str(fake)})
     called = fake.with_name("python.log").read_text().splitlines()
     assert any(line.startswith("-m pip install") and "pyopencl[pocl]" in line for line in called)
     assert shlex.split(called[-1])[:3] == ["-m", "roofbook.cli", "record"]
     assert cli.app.commands["record"].make_context("record", shlex.split(called[-1])[3:])
+
+
+def test_the_script_that_records_asks_for_a_commit_before_it_installs_anything(tmp_path: Path) -> None:
+    log, python, out = tmp_path / "log", tmp_path / "python", tmp_path / "out"
+    python.write_text(f'#!/bin/sh\necho "$@" >> {log}\n[ "$2" != roofbook.devices.checkout ]\n')
+    python.chmod(0o755)
+    own = out / ".venv" / "bin" / "python"
+    own.parent.mkdir(parents=True)
+    own.symlink_to(python)
+    setting = {**os.environ, "PYTHON": str(python)}
+    asked = f"-m roofbook.devices.checkout {out}"
+    refused = subprocess.run([str(ROOT / SCRIPT), str(out)], cwd=tmp_path, env=setting)
+    assert refused.returncode and log.read_text().splitlines() == [asked]
+    log.unlink()
+    subprocess.run([str(ROOT / SCRIPT), str(out), "--uncommitted"], cwd=tmp_path, env=setting, check=True)
+    called = log.read_text().splitlines()
+    assert asked not in called and called[-1] == f"-m roofbook.cli record {out} --uncommitted"
 
 
 def test_the_picture_is_made_by_a_command_that_works() -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
+import statistics
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from statistics import median
 from types import SimpleNamespace
@@ -17,7 +21,9 @@ from roofbook.analysis.recorded import recorded as records
 from roofbook.book import record_device
 from roofbook.book.experiment import Experiment
 from roofbook.book.recorded_page import RecordedPage
+from roofbook.devices import checkout
 from roofbook.devices.contract import Unsupported
+from roofbook.errors import UsageError
 from roofbook.measure.policy import Policy
 from roofbook.spec import registry
 from roofbook.store.parquet import Store
@@ -31,6 +37,17 @@ def recorded(out: Path, *more: str, labs: tuple[str, ...] = ("peaks", "stencil")
     chosen = [word for name in labs for word in ("--lab", name)]
     words = ["record", str(out), *chosen, "--scale", "test", "--budget", "1e-6", *more]
     return CliRunner().invoke(cli.app, words, catch_exceptions=False)
+
+
+CLEAN = {"commit": "1" * 40, "dirty": False, "change": None}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def committed() -> Iterator[pytest.MonkeyPatch]:
+    """The checkout is clean, whatever whoever runs the tests is at."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checkout, "state", cache(lambda project=None: CLEAN))
+        yield patch
 
 
 def variants(*names: str) -> list[str]:
@@ -61,7 +78,7 @@ def test_the_runs_lie_where_the_book_has_them_and_a_second_call_measures_nothing
     assert sorted(out.rglob("*.parquet")) == before
     assert re.search(r"In all \d+ s, at most [\d.]+ GiB of the host's memory", again.output)
     more = recorded(out, *variants("flat"), labs=("stencil",))
-    assert re.search(r"3 measurements taken", more.output) and "flat" in more.output
+    assert re.search(r"9 measurements taken", more.output) and "flat" in more.output
 
 
 def test_what_was_kept_of_a_run_that_is_cut_off_is_not_measured_again(
@@ -81,7 +98,59 @@ def test_what_was_kept_of_a_run_that_is_cut_off_is_not_measured_again(
     assert set(Store(tmp_path).rows("stencil")["case"]) == {"6x1024"}
     monkeypatch.setattr(record_device, "CasePrinter", whole)
     again = recorded(tmp_path, *variants("flat", "float4"), labs=("stencil",))
-    assert re.search(r"[34] measurements taken, 2 were fresh", again.output)
+    assert re.search(r"1\d measurements taken", again.output)
+
+
+class Checkout:
+    """In these states, one an asking, then in the last."""
+
+    def __init__(self, *states: dict[str, Any] | None) -> None:
+        self.states = list(states)
+
+    def __call__(self, project: Path | None = None) -> dict[str, Any] | None:
+        return self.states.pop(0) if len(self.states) > 1 else self.states[0]
+
+    def cache_clear(self) -> None:
+        """Each asking is anew."""
+
+
+DIRTY = CLEAN | {"dirty": True, "change": "0123456789ab"}
+
+
+@pytest.mark.parametrize(
+    ("state", "said"),
+    [(DIRTY, "changed checkout: commit the changes first"), (None, "unknown commit: measure from a clone")],
+)
+def test_what_no_commit_stands_for_is_not_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: dict[str, Any] | None, said: str
+) -> None:
+    monkeypatch.setattr(checkout, "state", Checkout(state))
+    with pytest.raises(UsageError, match=said):
+        recorded(tmp_path, *variants("flat"), labs=("stencil",))
+    assert not list(tmp_path.rglob("*.parquet"))
+
+
+def test_what_is_measured_all_the_same_is_local_and_does_not_count_as_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkout, "state", Checkout(DIRTY))
+    local = recorded(tmp_path, *variants("flat"), "--uncommitted", labs=("stencil",))
+    assert local.exit_code == 0 and "The ladder on 6x1024" in local.output
+    assert {path.relative_to(tmp_path).parts[0] for path in tmp_path.rglob("*.parquet")} == {"local"}
+    monkeypatch.setattr(checkout, "state", Checkout(CLEAN))
+    clean = recorded(tmp_path, *variants("flat"), labs=("stencil",))
+    assert re.search(r"9 measurements taken; runs", clean.output)
+    rows = Store(tmp_path, ["recorded"]).rows("stencil")
+    assert [json.loads(text)["git"] for text in rows["provenance"]] == [CLEAN] * 3
+
+
+def test_rows_of_a_change_during_the_run_stay_local_and_the_command_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkout, "state", Checkout(CLEAN, DIRTY))
+    with pytest.raises(UsageError, match="changed checkout"):
+        recorded(tmp_path, *variants("flat"), labs=("stencil",))
+    assert len(Store(tmp_path, ["local"]).rows("stencil")) and Store(tmp_path, ["recorded"]).rows("stencil").empty
 
 
 def test_a_lab_without_its_sweeps() -> None:
@@ -184,9 +253,10 @@ def test_a_record_shows_what_was_measured_without_its_device(shown: RecordedPage
     assert [case.name for case in shown.data.cases] == ["6x1024", "7x48", "5x13"]
     assert shown.data.place.kind == rows[rows["variant"] == "checked"].iloc[0]["device_kind"]
     for name in VARIANTS:
-        mine = rows[(rows["variant"] == name) & (rows["case"] == "6x1024") & (rows["role"] != "again")].iloc[-1]
-        (median,) = [sorted(mine["samples_s"])[len(mine["samples_s"]) // 2 :][:1]]
-        assert shown.data.measured.seconds(name, "6x1024") == pytest.approx(float(median[0]) / mine["units"], rel=0.5)
+        mine = rows[(rows["variant"] == name) & (rows["case"] == "6x1024") & (rows["role"] != "again")]
+        medians = [statistics.median(each["samples_s"]) / each["units"] for each in mine.to_dict("records")]
+        assert len(medians) == 3
+        assert shown.data.measured.seconds(name, "6x1024") == pytest.approx(statistics.median(medians))
     html = shown.section(opened=True)
     assert html.startswith('<details class="recorded" open>') and html.count("<details") == html.count("</details>")
     assert str(shown.data.place) in html and html.count("<svg") >= 2 and html.count("<table") >= 3

@@ -153,7 +153,7 @@ def measure(faulty: Lab, tmp_path: Path) -> Measure:
         )
         rows = store.rows("faulty")
         assert sorted(map(tuple, kept)) == sorted(
-            zip(rows["variant"], rows["role"], rows["status"], rows["run"], strict=True)
+            zip(*(rows[name] for name in ("case", "variant", "role", "status", "run")), strict=True)
         )
         return rows[rows["role"] == "step"].set_index("variant")
 

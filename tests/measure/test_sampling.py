@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from roofbook.devices import find as all_devices
+from roofbook.devices import provenance
 from roofbook.devices.contract import BuildFailed, Unsupported
 from roofbook.measure.placement import control_of
 from roofbook.measure.policy import Policy
@@ -102,6 +104,57 @@ def noisy(spread: float) -> list[float]:
 def test_sampling_stops(bench: Bench, policy: Policy, seconds: float | list[float], samples: int) -> None:
     (row,) = bench(made("a", seconds=seconds), policy=policy)
     assert len(row["samples_s"]) == samples
+
+
+HOT = "hardware thermal slowdown"
+
+
+def throttled(bench: Bench, monkeypatch: pytest.MonkeyPatch, *reasons: list[str]) -> None:
+    """The clocks tell these reasons, one list a sample, then none."""
+    each = iter(reasons)
+
+    def read(self: provenance.Clocks) -> dict[str, Any]:
+        return {"clock_mhz": 1000.0, "temperature_c": 90.0, "throttle": next(each, [])}
+
+    monkeypatch.setattr(provenance.Clocks, "read", read)
+
+
+@pytest.mark.parametrize(
+    ("policy", "seconds", "hot", "samples"),
+    [
+        (Policy(cache="warm"), 0.01, 4, 14),  # as many more, in their place
+        (Policy(cache="warm"), 0.01, 100, 50),  # up to the maximum
+        (Policy(cache="warm", budget_s=0.5), 0.6, 1, 4),
+        (Policy(cache="warm", budget_s=0.5), 0.6, 100, 6),  # one run outlasts the budget: up to twice as many
+    ],
+)
+def test_samples_of_a_device_that_slowed_itself_down_are_taken_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, policy: Policy, seconds: float, hot: int, samples: int
+) -> None:
+    throttled(bench, monkeypatch, *[[HOT]] * hot)
+    (row,) = bench(made("a", seconds=seconds), policy=policy)
+    assert len(row["samples_s"]) == len(row["sample_throttle"]) == samples
+    assert row["sample_throttle"].count(HOT) == min(hot, samples) and row["throttle"] == [HOT]
+
+
+def test_a_sample_at_the_power_cap_is_one_like_others_and_marked(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    throttled(bench, monkeypatch, [], ["software power cap", "sync boost"])
+    (row,) = bench(made("a", seconds=0.01), policy=Policy(cache="warm"))
+    assert row["sample_throttle"] == ["", "software power cap, sync boost", *[""] * 8]
+    throttled(bench, monkeypatch)
+    (row,) = bench(made("a", seconds=0.01), policy=Policy(cache="warm"))
+    assert row["sample_throttle"] == [] and len(row["samples_s"]) == 10
+
+
+def test_what_the_device_holds_in_its_cache_is_let_go_of_before_each_flush(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Device, "release_persisting", lambda self: self.log.append(("flush", "release")))
+    bench(made("a"), policy=replace(QUIET, cache="cold"))
+    events = [what for _, what in bench.log if what in ("timed run", "release", "copy")]
+    assert events[1:] == ["release", "copy", "timed run"] * 12
+    bench(made("a"))
+    assert not bench.log.of("release"), "warm"
 
 
 def test_what_empties_the_cache_is_in_the_budget_and_takes_no_sample_from_the_minimum(

@@ -176,6 +176,55 @@ def test_what_fails_is_kept_with_its_reason_and_is_due_again(
     assert {cell.state for cell in planned(auto, store)} == {"fresh"}
 
 
+def test_as_many_runs_as_are_asked_for_each_of_all_cases_before_the_next(auto: Device, store: Store) -> None:
+    cells = planned(auto, store)
+    schedule.bring_up_to_date(cells[:1], auto, store, POLICY)
+    done = schedule.bring_up_to_date(planned(auto, store), auto, store, POLICY, runs=3)
+    rows = store.rows("lbm")
+    rows = rows[rows["role"] != "again"]
+    assert {len(group) for _, group in rows.groupby(["case", "variant"])} == {3}
+    assert (
+        done.run.count(",") == 2
+        and done.measured == 3 * len(cells) - 1
+        and str(done).startswith("17 measurements taken; runs ")
+    )
+    first = {name: set(group["run"]) for name, group in rows.groupby("case")}
+    assert all(len(runs & set(done.run.split(", "))) == 3 for runs in first.values()), "the cases of a run are one run"
+    assert {cell.runs for cell in planned(auto, store)} == {3}
+    assert schedule.bring_up_to_date(planned(auto, store), auto, store, POLICY, runs=3).measured == 0
+    again = schedule.bring_up_to_date(planned(auto, store)[:1], auto, store, POLICY, runs=2, remeasure=True)
+    assert again.measured == 2 and planned(auto, store)[0].runs == 5
+
+
+def test_an_interrupted_run_of_several_is_gone_on_with_and_the_others_follow(auto: Device, store: Store) -> None:
+    class Cut(BaseException):
+        pass
+
+    cases = list(dict.fromkeys(cell.case.name for cell in planned(auto, store)))
+    seen = []
+
+    def press(variant: str, what: str) -> None:
+        seen.append(variant)
+        if variant.startswith(cases[1]) and what.startswith("sample 2"):
+            raise Cut
+
+    with pytest.raises(Cut):
+        schedule.bring_up_to_date(planned(auto, store), auto, store, POLICY, runs=2, progress=press)
+    schedule.bring_up_to_date(planned(auto, store), auto, store, POLICY, runs=2)
+    rows = store.rows("lbm")
+    rows = rows[rows["role"] != "again"]
+    assert {group["run"].nunique() for _, group in rows.groupby(["case", "variant"])} == {2}
+    assert not (store.root / "unfinished").exists() or not list((store.root / "unfinished").iterdir())
+
+
+def test_what_fails_is_not_measured_again_in_the_other_runs(
+    auto: Device, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Lattice, "check", lambda *_: (2.0, 1.0, "of something"))
+    done = schedule.bring_up_to_date(planned(auto, store), auto, store, POLICY, runs=3)
+    assert (done.measured, done.failed) == (6, 6)
+
+
 @pytest.mark.parametrize(
     ("counts", "text"),
     [

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from roofbook.measure import stats
 
@@ -58,6 +58,11 @@ def twins(
     swap[:, 1::2] ^= True
     swap &= mirrored
     return np.where(swap, times[..., 1], times[..., 0]), np.where(swap, times[..., 0], times[..., 1])
+
+
+def unpaired(a: ArrayLike, b: ArrayLike) -> stats.RatioEstimate:
+    """Of one run a side."""
+    return stats.unpaired_ratio([a], [b])
 
 
 def claims(a: Array, b: Array) -> int:
@@ -166,9 +171,93 @@ def test_a_fixed_order_would_mistake_drift_for_a_difference() -> None:
 def test_unpaired_twins_seldom_differ(n: int) -> None:
     rng = np.random.default_rng(n)
     a, b = noise("normal", rng, SERIES, n), noise("normal", rng, SERIES, n)
-    ratios = [stats.unpaired_ratio(*pair) for pair in zip(a, b, strict=True)]
+    ratios = [unpaired(*pair) for pair in zip(a, b, strict=True)]
     assert np.mean([not ratio.same for ratio in ratios]) <= LIMIT
     assert {ratio.how for ratio in ratios} == {"across runs"}
+
+
+def between(rng: np.random.Generator, kind: str, series: int, runs: int) -> Array:
+    """Logarithms of A/A ratios of runs, shape (series, runs): what differs from run to run, as it was seen to differ."""
+    draw = rng.standard_normal((series, runs))
+    if kind == "two states":  # of the host's core, which now and then changes between the sides
+        return 0.01 * draw + 0.4 * rng.choice([-1, 0, 0, 0, 0, 0, 0, 0, 1], draw.shape)
+    if kind == "placement":  # of memory: a few ways, drawn once a run
+        return 0.002 * draw + 0.03 * (rng.integers(0, 4, draw.shape) - rng.integers(0, 4, draw.shape))
+    if kind == "heavy tails":
+        return 0.01 * rng.standard_t(2, draw.shape)
+    return 0.02 * draw
+
+
+@pytest.mark.parametrize("kind", ["normal", "two states", "placement", "heavy tails"])
+@pytest.mark.parametrize("runs", [3, 4, 5, 6, 10])
+def test_twins_that_differ_from_run_to_run_seldom_differ_over_runs(kind: str, runs: int) -> None:
+    """Each run is sure of its own ratio to 0.1 %, so that one run alone would nearly always claim a difference."""
+    logs = between(np.random.default_rng(runs), kind, MANY, runs)
+    inner = [
+        [stats.RatioEstimate(m, m * 0.999, m * 1.001, 20, False, "paired, sign test") for m in row]
+        for row in np.exp(logs)
+    ]
+    assert np.mean([stats.over_runs(row[:1]).same for row in inner]) < 0.5
+    assert np.mean([not stats.over_runs(row).same for row in inner]) <= LIMIT
+
+
+def test_noise_within_runs_counts_where_runs_agree_by_chance() -> None:
+    wide = stats.RatioEstimate(1.02, 0.95, 1.10, 10, True, "paired, sign test")
+    found = stats.over_runs([wide] * 3)
+    assert found.same and found.how == "over runs, t on log ratios" and found.n == 3
+    sure = stats.RatioEstimate(1.02, 1.019, 1.021, 10, False, "paired, sign test")
+    assert not stats.over_runs([sure] * 3).same
+
+
+def test_of_one_run_and_of_two() -> None:
+    one = stats.RatioEstimate(1.02, 1.01, 1.03, 10, False, "paired, sign test")
+    other = stats.RatioEstimate(1.20, 1.18, 1.22, 10, False, "paired, sign test")
+    assert stats.over_runs([one]) == one
+    both = stats.over_runs([one, other])
+    assert (both.low, both.high, both.how, both.n) == (1.01, 1.22, "in both runs", 2)
+    assert both.estimate == pytest.approx(math.sqrt(1.02 * 1.20))
+    few = stats.paired_ratio([1.0], [2.0])
+    assert stats.over_runs([one, few]).how == "too few"
+    with pytest.raises(ValueError, match="at least one run"):
+        stats.over_runs([])
+
+
+def test_a_difference_that_all_runs_show_is_found() -> None:
+    rng = np.random.default_rng(5)
+    ratios = 1.10 * np.exp(0.01 * rng.standard_normal((300, 3)))
+    found = [
+        stats.over_runs([stats.RatioEstimate(m, m * 0.99, m * 1.01, 20, False, "paired, sign test") for m in row])
+        for row in ratios
+    ]
+    assert np.mean([each.low > 1 for each in found]) > 0.9
+
+
+@given(st.lists(samples, min_size=1, max_size=8))
+def test_a_median_over_runs_lies_in_its_interval(runs: list[list[float]]) -> None:
+    found = stats.median_over_runs([stats.median_ci(run) for run in runs])
+    assert found.low <= found.estimate <= found.high and found.n == sum(map(len, runs))
+    assert found.estimate == pytest.approx(np.median([np.median(run) for run in runs]))
+    if len(runs) >= stats.ENOUGH_RUNS:
+        assert found.exact
+    with pytest.raises(ValueError, match="at least one run"):
+        stats.median_over_runs([])
+
+
+@given(st.lists(st.lists(times, min_size=3, max_size=8), min_size=1, max_size=7), st.data())
+def test_unpaired_runs_turn_round(runs: list[list[float]], data: st.DataObject) -> None:
+    other = data.draw(st.lists(st.lists(times, min_size=3, max_size=8), min_size=1, max_size=7))
+    there, back = stats.unpaired_ratio(runs, other), stats.unpaired_ratio(other, runs)
+    assert there.low <= there.estimate <= there.high
+    assert there.estimate == pytest.approx(1 / back.estimate) and there.low == pytest.approx(1 / back.high)
+
+
+@pytest.mark.parametrize("runs", [3, 5, 8])
+def test_unpaired_twins_whose_runs_differ_seldom_differ(runs: int) -> None:
+    """As devices are compared: each side has its own runs."""
+    rng = np.random.default_rng(runs)
+    shift = np.exp(0.05 * rng.standard_normal((SERIES, 2, runs, 1)))
+    sides = shift * np.exp(0.01 * rng.standard_normal((SERIES, 2, runs, 10)))
+    assert np.mean([not stats.unpaired_ratio(list(a), list(b)).same for a, b in sides]) <= LIMIT
 
 
 def test_true_three_percent_is_found() -> None:
@@ -209,7 +298,7 @@ def test_relative_standard_error_is_one() -> None:
 
 
 def test_too_few_rounds_claim_nothing() -> None:
-    for ratio in (stats.paired_ratio([2, 2], [1, 1]), stats.unpaired_ratio([2, 2], [1, 1, 1])):
+    for ratio in (stats.paired_ratio([2, 2], [1, 1]), unpaired([2, 2], [1, 1, 1])):
         assert (ratio.same, ratio.how, ratio.low, ratio.high, ratio.n) == (True, "too few", 0, math.inf, 2)
         assert ratio.estimate == pytest.approx(2)
 
@@ -225,7 +314,7 @@ def test_rounds_are_matched() -> None:
 @given(pairs)
 def test_ratio_inverts(pair: Pair) -> None:
     a, b = pair
-    for ratio in (stats.paired_ratio, stats.unpaired_ratio):
+    for ratio in (stats.paired_ratio, unpaired):
         there, back = ratio(a, b), ratio(b, a)
         assert (there.n, there.how) == (back.n, back.how)
         assert there.estimate == pytest.approx(1 / back.estimate)
@@ -236,7 +325,7 @@ def test_ratio_inverts(pair: Pair) -> None:
 @given(pairs, st.sampled_from([2.0**k for k in range(-30, 31)]))
 def test_ratio_knows_no_unit(pair: Pair, scale: float) -> None:
     a, b = pair
-    for ratio in (stats.paired_ratio, stats.unpaired_ratio):
+    for ratio in (stats.paired_ratio, unpaired):
         plain, scaled = ratio(a, b), ratio(a * scale, b * scale)
         for field in ("estimate", "low", "high"):
             assert getattr(scaled, field) == pytest.approx(getattr(plain, field))
@@ -250,7 +339,7 @@ def test_interval_holds_its_estimate(values: list[float]) -> None:
     assert interval.low <= interval.estimate <= interval.high
     assert interval.estimate == pytest.approx(np.median(values))
     assert interval.exact == (len(values) >= 6)
-    ratio = stats.unpaired_ratio(values, values[::-1])
+    ratio = unpaired(values, values[::-1])
     assert ratio.low <= ratio.estimate <= ratio.high
     assert ratio.same
     assert stats.paired_ratio(values, values).same
@@ -258,7 +347,7 @@ def test_interval_holds_its_estimate(values: list[float]) -> None:
 
 @given(pairs)
 def test_ratio_holds_its_estimate(pair: Pair) -> None:
-    for ratio in (stats.paired_ratio(*pair), stats.unpaired_ratio(*pair)):
+    for ratio in (stats.paired_ratio(*pair), unpaired(*pair)):
         assert ratio.low <= ratio.estimate <= ratio.high
         assert ratio.same == (ratio.low <= 1 <= ratio.high)
 
@@ -269,7 +358,7 @@ def test_bad_samples_are_refused(values: list[float], bad: float, where: int) ->
     for refused in (stats.median_ci, stats.relative_standard_error):
         with pytest.raises(ValueError, match="finite"):
             refused(broken)
-    for ratio in (stats.paired_ratio, stats.unpaired_ratio):
+    for ratio in (stats.paired_ratio, unpaired):
         for pair in ((broken, [1.0] * len(broken)), ([1.0] * len(broken), broken)):
             with pytest.raises(ValueError, match="finite"):
                 ratio(*pair)
@@ -292,7 +381,7 @@ def test_shapes_are_refused(function: Callable[[Any], object], bad: object) -> N
 
 
 def test_zero_has_no_ratio_and_a_level_is_a_share() -> None:
-    for ratio in (stats.paired_ratio, stats.unpaired_ratio):
+    for ratio in (stats.paired_ratio, unpaired):
         with pytest.raises(ValueError, match="positive"):
             ratio([0.0], [1.0])
         with pytest.raises(ValueError, match="shape"):

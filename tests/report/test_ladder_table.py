@@ -127,3 +127,9 @@ def test_each_row_is_held_against_the_bound_of_its_own_dtype() -> None:
     plain = report.ladder(CaseData(lab_rows(), ["port", "fused"], "256x256", bounds=floors))
     assert "(above)" in line(plain, "fused") and "(above)" not in table.html
     assert "Of the bound" not in report.ladder(CaseData(rows, ["port"], "256x256")).html
+
+
+def test_what_timed_launches_find_in_the_cache_is_a_note_where_the_policy_does_not_tell() -> None:
+    found = CaseData(lab_rows(), ORDER, "256x256", cache_note="Op time is warm.")
+    assert "Op time is warm." in report.ladder(found).notes
+    assert not [note for note in report.ladder(CaseData(lab_rows(), ORDER, "256x256")).notes if "warm" in note]

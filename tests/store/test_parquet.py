@@ -101,7 +101,7 @@ def test_empty_store_has_empty_tables(kept: Store) -> None:
     assert kept.latest("lbm").empty
     assert kept.rows("lbm", device="x").empty
     assert not any((kept.files(), kept.compact(), kept.append([]), kept.states([])))
-    assert kept.state(**cell()) == ("missing", "never measured on some-cpu by opencl")
+    assert kept.state(**cell())[:2] == ("missing", "never measured on some-cpu by opencl")
     assert not kept.root.exists()
 
 
@@ -123,6 +123,33 @@ def test_layout_and_defaults(kept: Store) -> None:
     assert not [path for path in kept.root.rglob(".*")]
 
 
+@pytest.mark.parametrize(
+    ("provenance", "part"),
+    [
+        ({"git": {"commit": "1" * 40, "dirty": False}}, "recorded"),
+        ({"git": {"commit": "1" * 40, "dirty": None}}, "recorded"),
+        ({"git": {"commit": "1" * 40, "dirty": True}}, "local"),
+        ({"git": None}, "local"),
+        ({}, "recorded"),
+    ],
+)
+def test_rows_that_no_commit_stands_for_stay_local(kept: Store, provenance: dict[str, Any], part: str) -> None:
+    files = kept.append([row(provenance=json.dumps(provenance)), row("other", device="gpu")], "recorded")
+    assert [path.parts[-4] for path in files] == [part, "recorded"]
+
+
+def test_a_store_of_one_part_reads_that_alone(kept: Store) -> None:
+    kept.append([row("mine")])
+    kept.append([row("ours", 1)], "recorded")
+    ours = Store(kept.root, ["recorded"])
+    assert variants(ours) == ["ours"] and variants(kept) == ["mine", "ours"]
+    assert (
+        ours.state(**cell(variant="mine")).state == "missing" and kept.state(**cell(variant="mine")).state != "missing"
+    )
+    assert variants(ours) == list(ours.query("select variant from cells")["variant"])
+    assert list(ours.rows("lbm", where=["local"])["variant"]) == ["mine"]
+
+
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 doubles = st.lists(st.floats(), max_size=30)
 rows_of_any_kind = st.fixed_dictionaries(
@@ -133,6 +160,7 @@ rows_of_any_kind = st.fixed_dictionaries(
         "rounds": st.lists(st.integers(-(2**31), 2**31 - 1), max_size=30),
         "wall_s": doubles,
         "throttle": st.lists(text, max_size=3),
+        "sample_throttle": st.lists(text, max_size=3),
         "units": st.none() | st.integers(-(2**63), 2**63 - 1),
         "flops": st.none() | st.floats(),
         "extra": st.none() | text.map(lambda said: json.dumps({"said": said}, ensure_ascii=False)),
@@ -149,7 +177,7 @@ def test_round_trip(fields: list[dict[str, Any]]) -> None:
         kept.append(rows)
         read = kept._ask("select * from cells order by started", ())[0].to_pylist()
     for was, now in zip(rows, read, strict=True):
-        lists = ("samples_s", "wall_s", "rounds", "clock_mhz", "temperature_c", "throttle")
+        lists = ("samples_s", "wall_s", "rounds", "clock_mhz", "temperature_c", "throttle", "sample_throttle")
         empty: dict[str, Any] = {name: [] for name in lists}
         assert now["started"] == was["started"]
         whole = dict.fromkeys(schema.SCHEMA.names) | empty | was | {"started": now["started"]}
@@ -323,7 +351,7 @@ def test_published_figures(kept: Store) -> None:
     read = kept.query('select * from published where lab = ? and "case" = ?', ["lbm", "128x128"])
     header = (PUBLISHED / "lbm.csv").read_text().splitlines()[0].split(",")
     assert list(read.columns) == ["lab", *header, "number"]
-    first = read[read["variant"] == "unoptimised (serial)"].iloc[0]
+    first = read[read["variant"] == "given program, some kernels in OpenCL"].iloc[0]
     assert (first["value"], first["number"]) == ("45.633", 45.633)
     whole = kept.query("select count(*) as n, count(number) as numbers from published").iloc[0]
     lines = sum(len(path.read_text().splitlines()) - 1 for path in PUBLISHED.glob("*.csv"))
@@ -403,6 +431,7 @@ NO_JSON = [
     "null",
     "[" * 5000,
     '{"environment": 3}',
+    '{"git": "x"}',
     '{"environment": {"device": []}}',
 ]
 

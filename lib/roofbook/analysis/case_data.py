@@ -41,6 +41,8 @@ class CaseData:
     """Bytes that the case keeps in use: they pick the level of the memory."""
     roles: tuple[str, ...] | None = None
     """Of the rows that count; None: all but those of hardware counters."""
+    cache_note: str = ""
+    """As `Lab.cache_note`."""
     counted_bytes: Mapping[str, float] = field(default_factory=dict)
     """Variant -> bytes per unit that hardware counters saw at the device's memory."""
 

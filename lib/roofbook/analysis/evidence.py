@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from ..devices.backends import has
-from ..measure import stats
+from ..store.current import of_newest
 from ..store.schema import PROFILE, age
 from .places import of_host
 from .readings import Reading, faster, newest, of_kernel, value
@@ -38,7 +38,8 @@ class NotApplicable(MissingData):
 class Finding:
     """What our cells say, oriented as the published effect is; low and high are those of its 95 % interval.
 
-    `turn` is where the statement would turn into its opposite: 1 for a ratio, half for a share that is said to be small.
+    `turn` is where the statement would turn into its opposite: 1 for a ratio, half for a share that is said to be small or
+    large. 0 says that it has none: the statement is a quantity, and ours is the same or another.
     """
 
     estimate: float
@@ -48,6 +49,14 @@ class Finding:
     turn: float = 1.0
     below: bool = False
     """Whether a statement without a number says that this lies below `turn`, not above it."""
+
+
+HALF = 0.5
+"""Where a share that is said to be small turns large, and the other way round."""
+LITTLE = 1.25
+"""Times as fast: what is said to gain a little gains less than that."""
+FEWEST = 3
+"""Numbers that an interval is drawn from, at least."""
 
 
 class Cells:
@@ -86,9 +95,9 @@ class Cells:
         return reading
 
     def together(self, variants: Sequence[str], case: str) -> list[Reading]:
-        """Verified readings of the newest run that has them all; where none has, the newest of each. Raises as `reading`."""
+        """Verified readings that have runs in common; where none has them all, the newest of each. Raises as `reading`."""
         found = [self.reading(variant, case) for variant in variants]
-        if len({str(each.row["run"]) for each in found}) > 1:
+        if not set.intersection(*({str(run.row["run"]) for run in each.runs} for each in found)):
             rows = self._rows[(self._rows["case"] == case) & self._rows["variant"].isin(variants)]
             for _, run in sorted(rows.groupby("run"), key=lambda each: max(map(age, each[1]["started"])), reverse=True):
                 here = newest(run)
@@ -120,7 +129,7 @@ class Cells:
     def peaks(self) -> "Peaks":
         """Raises MissingData where a peak has no verified time."""
         try:
-            return read_peaks(self._peaks.drop_duplicates(["variant", "case"], keep="last"))
+            return read_peaks(of_newest(self._peaks))
         except ValueError as why:
             raise MissingData(str(why)) from None
 
@@ -134,13 +143,17 @@ class Parts:
 
     def of(self, reading: Reading) -> Reading:
         """The reading with the sum of the parts as its times. Raises MissingData for a part that not every run has."""
+        return reading.of_times(self.times)
+
+    def times(self, reading: Reading) -> list[float]:
+        """The sums of one run."""
         for part in self.parts:
             if len(reading.parts.get(part, ())) != len(reading.times):
                 raise MissingData(f"{self.variant} has no part {part!r}")
-        times = tuple(sum(each) for each in zip(*(reading.parts[part] for part in self.parts), strict=True))
+        times = [sum(each) for each in zip(*(reading.parts[part] for part in self.parts), strict=True)]
         if min(times) <= 0:
             raise MissingData(f"{' + '.join(self.parts)} of {self.variant} took less time than the clock resolves")
-        return replace(reading, times=times)
+        return times
 
 
 Timed = str | Parts
@@ -154,12 +167,26 @@ class Evidence(ABC):
     unit: ClassVar[str] = "x"
     """Of the number: `x` for a ratio, `%` for a share, or a physical one."""
     effect: float | None = None
-    """What a statement amounts to whose report prints no number: 1 where it says that two things are alike."""
+    """What a statement amounts to, whatever number its report prints: 1 where it says that two things are alike."""
+    numbered: bool = True
+    """Whether the published number, if there is one, is of this."""
+    remark: str = ""
+    """What else a reader should know who doubts the verdict, such as what the report compared."""
 
     @property
     def where(self) -> str:
         """The case, and what of it."""
         return self.case
+
+    @property
+    def basis(self) -> str:
+        """Which numbers are compared; '' where the variants' names say it."""
+        return ""
+
+    @property
+    def compared(self) -> str:
+        """What exactly is compared, in a line; '' where the variants' names say it all."""
+        return "; ".join(filter(None, (self.basis, self.remark)))
 
     @abstractmethod
     def variants(self, lab: "Lab") -> tuple[str, ...]:
@@ -196,11 +223,19 @@ class Pair(Evidence):
     case: str
     below: float | None = None
     kind: str | None = None
+    effect: float | None = None
+    remark: str = ""
 
     @property
     def where(self) -> str:
-        parts = [each.parts for each in (self.slower, self.faster) if isinstance(each, Parts)]
-        return f"{self.case}, {' + '.join(parts[0])}" if parts else self.case
+        parts = [" + ".join(each.parts) for each in (self.slower, self.faster) if isinstance(each, Parts)]
+        most = [f"less than {self.below:g} x"] if self.below else []
+        return ", ".join([self.case, *parts[:1], *most])
+
+    @property
+    def basis(self) -> str:
+        sides = (self.slower, self.faster)
+        return " over ".join(f"{' + '.join(each.parts)} of {each.variant}" for each in sides if isinstance(each, Parts))
 
     def variants(self, lab: "Lab") -> tuple[str, ...]:
         names = (each if isinstance(each, str) else each.variant for each in (self.slower, self.faster))
@@ -244,6 +279,13 @@ class Best(Evidence):
     best: tuple[str, ...]
     case: str
     others: tuple[str, ...] = ()
+    remark: str = ""
+
+    @property
+    def basis(self) -> str:
+        own, other = " and ".join(self.best), " and ".join(self.others) or "all other points"
+        fastest = f"the fastest of {own}" if len(self.best) > 1 else own
+        return f"{fastest} beside the fastest of {other}; the same samples choose it and time it"
 
     def _sides(self, lab: "Lab") -> tuple[list[str], list[str]]:
         names = points(lab, self.axis)
@@ -265,30 +307,22 @@ class Best(Evidence):
 
 
 @dataclass(frozen=True)
-class Extremes(Evidence):
-    """How many times as fast the quickest point of a sweep is as the slowest."""
-
-    axis: str
-    case: str
-
-    def variants(self, lab: "Lab") -> tuple[str, ...]:
-        return tuple(points(lab, self.axis).values())
-
-    def find(self, cells: Cells) -> Finding:
-        ran = list(cells.ran(self.variants(cells.lab), self.case).values())
-        if len(ran) < 2:
-            raise MissingData("fewer than two points ran")
-        slow, quick = max(ran, key=lambda reading: reading.median), quickest(ran)
-        return ratio(slow, quick, " beside ".join(str(cells.lab.variant(each.variant).point) for each in (quick, slow)))
-
-
-@dataclass(frozen=True)
 class Crowded(Evidence):
-    """How many work-items a core of the device has at the quickest point of a sweep, of which some have fewer than one."""
+    """How many work-items a core of the device has at the quickest point of a sweep, of which some have fewer than one.
+
+    The interval is that of the points that may be the quickest: those that no interval shows to be slower.
+    """
 
     axis: str
     case: str
     unit = "per core"
+
+    @property
+    def basis(self) -> str:
+        return (
+            "work-items of the fastest point over the device's cores (lanes of a GPU); its interval includes each point that"
+            " is not shown to be slower"
+        )
 
     def variants(self, lab: "Lab") -> tuple[str, ...]:
         """Those points that can be on this case."""
@@ -309,19 +343,29 @@ class Crowded(Evidence):
             raise NotApplicable(
                 f"no point of the sweep that ran has as few work-items as this device has cores: {at_least}"
             )
-        best = quickest(ran.values()).variant
-        points_of = (cells.lab.variant(name).point for name in (best, fewest))
-        return exactly(shares[best], "{} is the fastest; {} has {:.2g} per core".format(*points_of, shares[fewest]))
+        best = quickest(ran.values())
+        rivals = [shares[name] for name, each in ran.items() if each is best or ratio(each, best).low <= 1]
+        points_of = (cells.lab.variant(name).point for name in (best.variant, fewest))
+        how = "{} is the fastest; {} has {:.2g} per core".format(*points_of, shares[fewest])
+        return Finding(shares[best.variant], min(rivals), max(rivals), how)
 
 
 @dataclass(frozen=True)
 class AboveMost(Evidence):
-    """How many times as fast a step makes it, to be compared with the median of what other steps do."""
+    """How many times as fast a step makes it, to be compared with the median of what other steps do.
+
+    The interval is as wide as that of both: of the step, and of the median, whose ends are the medians of the others' ends.
+    """
 
     slower: str
     faster: str
     others: tuple[tuple[str, str], ...]
     case: str
+
+    @property
+    def basis(self) -> str:
+        others = ", ".join(f"{faster} over {slower}" for slower, faster in self.others)
+        return f"the gain of {self.faster} over {self.slower}, turning at the median gain of {others}, or at none"
 
     def variants(self, lab: "Lab") -> tuple[str, ...]:
         return tuple(dict.fromkeys(name for pair in ((self.slower, self.faster), *self.others) for name in pair))
@@ -330,39 +374,57 @@ class AboveMost(Evidence):
         def gain(one: str, other: str) -> Finding:
             return ratio(cells.reading(one, self.case), cells.reading(other, self.case))
 
-        middle = float(np.median([gain(*pair).estimate for pair in self.others]))
+        gains = [gain(*pair) for pair in self.others]
+        middle, low, high = (
+            float(np.median([getattr(each, end) for each in gains])) for end in ("estimate", "low", "high")
+        )
         found = gain(self.slower, self.faster)
-        how = f"the median of the other steps is {middle:.3g}"
-        return replace(found, turn=max(1.0, middle), how=", ".join(filter(None, [how, found.how])))
+        turn = max(1.0, middle)
+        how = ", ".join(filter(None, [f"the median of the other steps is {middle:.3g}", found.how]))
+        return Finding(found.estimate, found.low * turn / max(1.0, high), found.high * turn / max(1.0, low), how, turn)
 
 
 @dataclass(frozen=True)
 class Share(Evidence):
-    """The share of a part in the sum of several parts of a run. `turn`: half where it is said to be small, else 0."""
+    """The share of a part in the sum of several parts of a run. `turn`: half where it is said to be small or large, else 0."""
 
     variant: str
     part: str
     of: tuple[str, ...]
     case: str
     turn: float = 0.0
+    remark: str = ""
     unit = "%"
+
+    @property
+    def basis(self) -> str:
+        return f"{self.part} over {' + '.join(self.of)} of {self.variant}, in each sample"
 
     def variants(self, lab: "Lab") -> tuple[str, ...]:
         return (self.variant,)
 
     def find(self, cells: Cells) -> Finding:
         reading = cells.reading(self.variant, self.case)
-        part, whole = (Parts(self.variant, parts).of(reading).times for parts in ((self.part,), self.of))
-        found = stats.median_ci([one / all_ for one, all_ in zip(part, whole, strict=True)])
-        return Finding(found.estimate, found.low, found.high, reading.few, self.turn)
+
+        def shares(run: Reading) -> list[float]:
+            part, whole = (Parts(self.variant, parts).times(run) for parts in ((self.part,), self.of))
+            return [one / all_ for one, all_ in zip(part, whole, strict=True)]
+
+        found = reading.of_times(shares)
+        return Finding(found.median, found.low, found.high, found.few, self.turn)
+
+
+def number(reading: Reading, fact: str) -> float:
+    """A number that a run told besides its times. Raises NotApplicable where it told none, as a backend may not."""
+    found = reading.facts.get(fact)
+    if isinstance(found, bool) or not isinstance(found, int | float) or not math.isfinite(found):
+        raise NotApplicable(f"{reading.variant} does not report {fact!r} by this backend")
+    return float(found)
 
 
 def number_of(cells: Cells, variant: str, case: str, fact: str) -> float:
-    """A number that a run told besides its times. Raises NotApplicable where it told none, as a backend may not."""
-    found = cells.reading(variant, case).facts.get(fact)
-    if isinstance(found, bool) or not isinstance(found, int | float) or not math.isfinite(found):
-        raise NotApplicable(f"{variant} does not report {fact!r} by this backend")
-    return float(found)
+    """The same of the newest run of a variant. Raises as `Cells.reading` and `number`."""
+    return number(cells.reading(variant, case), fact)
 
 
 def exactly(number: float, how: str = "", turn: float = 1.0) -> Finding:
@@ -378,42 +440,65 @@ class Fact(Evidence):
     less: str
     more: str
     case: str
+    remark: str = ""
 
     @property
     def where(self) -> str:
         return f"{self.case}, {self.fact}"
+
+    @property
+    def basis(self) -> str:
+        return f"{self.fact} of {self.more} over that of {self.less}, as compiler and driver report them: no interval"
 
     def variants(self, lab: "Lab") -> tuple[str, ...]:
         return self.less, self.more
 
     def find(self, cells: Cells) -> Finding:
         few, many = (number_of(cells, name, self.case, self.fact) for name in (self.less, self.more))
-        grown = 1.0 if few == many else many / few if few else math.inf
-        return exactly(grown, f"{few:.4g} with {self.less}, {many:.4g} with {self.more}")
+        if few == many == 0:
+            raise NotApplicable(f"{self.fact} is reported as 0 for both by this backend")
+        return exactly(many / few if few else math.inf, f"{few:.4g} with {self.less}, {many:.4g} with {self.more}")
 
 
 @dataclass(frozen=True)
 class Even(Evidence):
-    """The largest over the smallest of several numbers that a run tells, which are said to be alike."""
+    """The largest over the smallest of several numbers that a run tells, which are said to be alike.
+
+    The median of all runs in the store, and their range; fewer than `FEWEST` runs give no interval.
+    """
 
     variant: str
     facts: tuple[str, ...]
     case: str
     detail: str
-    effect = 1.0
+    effect: float | None = 1.0
+    remark: str = ""
 
     @property
     def where(self) -> str:
         return f"{self.case}, {self.detail}"
 
+    @property
+    def basis(self) -> str:
+        return (
+            f"the largest {self.detail} of {self.variant} over the smallest, one number from each run in the store, and the"
+            " range of the runs"
+        )
+
     def variants(self, lab: "Lab") -> tuple[str, ...]:
         return (self.variant,)
 
     def find(self, cells: Cells) -> Finding:
-        numbers = [number_of(cells, self.variant, self.case, fact) for fact in self.facts]
-        if min(numbers) <= 0:
-            raise MissingData(f"a {self.detail} of {self.variant} is {min(numbers):g}")
-        return exactly(max(numbers) / min(numbers), ", ".join(f"{number:.3g}" for number in numbers))
+        told = [
+            [number(reading, fact) for fact in self.facts] for reading in cells.reading(self.variant, self.case).runs
+        ]
+        for numbers in told:
+            if min(numbers) <= 0:
+                raise MissingData(f"a {self.detail} of {self.variant} is {min(numbers):g}")
+        spread = [max(numbers) / min(numbers) for numbers in told]
+        low, high = (min(spread), max(spread)) if len(spread) >= FEWEST else (0.0, math.inf)
+        how = f"{', '.join(f'{each:.3g}' for each in told[0])} in the newest run, n = {len(spread)}"
+        return Finding(float(np.median(spread)), low, high, how)
 
 
 @dataclass(frozen=True)
@@ -426,6 +511,11 @@ class Counterexample(Evidence):
     fact: str
     among: tuple[str, ...]
     case: str
+    remark: str = ""
+
+    @property
+    def basis(self) -> str:
+        return f"of all pairs of {', '.join(self.among)} with more {self.fact} and less, the one that speaks most for the claim"
 
     def variants(self, lab: "Lab") -> tuple[str, ...]:
         return self.among
@@ -457,10 +547,17 @@ class Counted(Evidence):
     case: str
     kernel: str
     number: int = 1
+    remark: str = ""
 
     @property
     def where(self) -> str:
         return f"{self.case}, {self.counter} of {self.kernel} {self.number}"
+
+    @property
+    def basis(self) -> str:
+        return (
+            f"a hardware counter with {self.after} over that with {self.before}, of one profiled run each: no interval"
+        )
 
     def variants(self, lab: "Lab") -> tuple[str, ...]:
         return self.before, self.after
@@ -479,37 +576,17 @@ class Counted(Evidence):
 
 
 @dataclass(frozen=True)
-class Linear(Evidence):
-    """The share of the variance of a sweep's medians that a rising line through them explains."""
-
-    axis: str
-    case: str
-    turn: float = 0.95
-    unit = "%"
-
-    @property
-    def where(self) -> str:
-        return f"{self.case}, {self.axis}"
-
-    def variants(self, lab: "Lab") -> tuple[str, ...]:
-        return tuple(points(lab, self.axis).values())
-
-    def find(self, cells: Cells) -> Finding:
-        names = points(cells.lab, self.axis)
-        x = np.array([float(point) for point in names])
-        y = np.array([cells.reading(name, self.case).median for name in names.values()])
-        slope, start = np.polyfit(x, y, 1)
-        left = float(((y - slope * x - start) ** 2).sum() / ((y - y.mean()) ** 2).sum()) if np.ptp(y) else 1.0
-        return exactly(1 - left if slope > 0 else 0.0, "", self.turn)
-
-
-@dataclass(frozen=True)
 class Intensity(Evidence):
     """FLOP per byte of memory traffic of a variant; above the device's ridge, memory no longer bounds it."""
 
     variant: str
     case: str
+    remark: str = ""
     unit = "FLOP/B"
+
+    @property
+    def basis(self) -> str:
+        return f"FLOP of a step and modelled bytes of {self.variant}, counted by hand; turning at the ridge of measured peaks"
 
     def variants(self, lab: "Lab") -> tuple[str, ...]:
         return (self.variant,)
@@ -522,11 +599,29 @@ class Intensity(Evidence):
 
 @dataclass(frozen=True)
 class Bandwidth(Evidence):
-    """Bytes of memory traffic of a variant over its time, as a share of the fastest stream through the largest working set."""
+    """Bytes of memory traffic of a variant over its time, as a share of the fastest stream through the largest working set.
+
+    `turn`: half where memory is said to bound it or not to, else 0.
+    """
 
     variant: str
     case: str
+    turn: float = 0.0
+    numbered: bool = True
+    remark: str = ""
     unit = "%"
+
+    @property
+    def where(self) -> str:
+        return f"{self.case}, bandwidth"
+
+    @property
+    def basis(self) -> str:
+        turning = "; turning at a half: above it memory takes most of the time" if self.turn else ""
+        return (
+            f"modelled bytes of {self.variant} over its time, from caches or memory, as a share of the fastest stream through"
+            f" memory{turning}"
+        )
 
     def variants(self, lab: "Lab") -> tuple[str, ...]:
         return (self.variant,)
@@ -534,7 +629,7 @@ class Bandwidth(Evidence):
     def find(self, cells: Cells) -> Finding:
         reading = cells.reading(self.variant, self.case)
         least = value(reading.row, "bytes") / memory(cells.peaks)
-        return Finding(least / reading.median, least / reading.high, least / reading.low, reading.few, 0.0)
+        return Finding(least / reading.median, least / reading.high, least / reading.low, reading.few, self.turn)
 
 
 def memory(peaks: "Peaks") -> float:

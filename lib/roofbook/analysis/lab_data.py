@@ -36,7 +36,7 @@ class LabData(ABC):
     @property
     @abstractmethod
     def peak_rows(self) -> "pd.DataFrame":
-        """The device's rows of the lab `peaks`: the newest of each variant and case, in their order."""
+        """The device's rows of the lab `peaks`: of each variant and case all runs of the newest measurement, in their order."""
 
     @property
     @abstractmethod
@@ -96,6 +96,7 @@ class LabData(ABC):
             [variant.name for variant in lab.peers],
             self.peaks,
             lab.work(case).footprint,
+            cache_note=lab.cache_note,
             counted_bytes=self._counted_bytes(case.name),
         )
 

@@ -49,11 +49,20 @@ def by_place(lab: "Lab", rows: "pd.DataFrame") -> "list[tuple[Place, pd.DataFram
     for (device, backend), own in rows[~hosted].groupby(["device", "backend"]):
         last = own.iloc[-1]
         place = Place(device, backend, str(last["device_name"]), str(last["device_kind"]))
-        found.append((place, rows[rows.index.isin(own.index) | (hosted & machines.isin(set(machines[own.index])))]))
+        here = set(machines[own.index])
+        on_host = hosted & machines.map(lambda each, here=here: any(_one(each, other) for other in here))
+        found.append((place, rows[rows.index.isin(own.index) | on_host]))
     return found
 
 
-def machine(provenance: str | None) -> str:
-    """What tells the machine of a row from another: its processor, and how many threads of it a program gets."""
+def machine(provenance: str | None) -> tuple[str, str | None]:
+    """What tells the machine of a row from another: its processor, and how many threads of it a program gets; then its own
+    identifier, None of a row from before there was one.
+    """
     told = json.loads(provenance or "{}")
-    return f"{told.get('cpu')}, {told.get('threads_usable')}"
+    return f"{told.get('cpu')}, {told.get('threads_usable')}", told.get("machine")
+
+
+def _one(first: tuple[str, str | None], second: tuple[str, str | None]) -> bool:
+    """Whether two are one machine, as far as both of them tell."""
+    return first[0] == second[0] and (first[1] == second[1] or None in (first[1], second[1]))

@@ -6,8 +6,9 @@ A row is what was measured; where the device or the size at hand has none, the n
 import json
 import math
 import statistics
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from .. import paths
 from ..devices.backends import label
@@ -18,6 +19,7 @@ from ..spec.lab import Lab, Variant
 from ..store.files import readable
 from ..store.parquet import Store, stamp
 from ..store.schema import age
+from .throttled import without_slowed
 
 
 @dataclass(frozen=True)
@@ -116,11 +118,12 @@ def _read(lab: Lab, store: Store) -> list[Timed]:
     import pyarrow.parquet as pq
 
     names = [name for name in Timed.__annotations__ if name not in ("recorded", "seconds")]
+    also = ("role", "status", "started", "samples_s", "units", "sample_throttle")
     rows = []
     for where in ("recorded", "local"):
         for path in readable(store.files(lab.name, where=(where,))):
             try:
-                table = pq.ParquetFile(path).read([*names, "role", "status", "started", "samples_s", "units"])
+                table = pq.ParquetFile(path).read([*names, *also])
             except (pa.ArrowException, OSError):
                 continue
             rows += [
@@ -128,9 +131,9 @@ def _read(lab: Lab, store: Store) -> list[Timed]:
                 for row in table.to_pylist()
                 if row["role"] == "step"
             ]
-    newest = {}
+    newest: dict[tuple[str, ...], Mapping[str, Any]] = {}
     for row in sorted(rows, key=lambda row: (age(row["started"]), row["run"])):
-        newest[row["device"], row["backend"], row["case"], row["variant"]] = row
+        newest[row["device"], row["backend"], row["case"], row["variant"]] = without_slowed(row)
     return [
         Timed(
             **{name: row[name] for name in (*names, "recorded")},

@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from ..devices.occupancy import recounted
 from ..errors import UsageError, one_of
 from ..measure import stats
 from ..store.schema import PROFILE, age
+from .throttled import left_out, slowed, without_slowed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,17 +24,49 @@ TOO_FEW = "too few"
 
 @dataclass(frozen=True)
 class Reading:
-    """The newest row of one variant on one case. Only a verified one (`ok`) has a time; the others say `why` not."""
+    """The newest row of one variant on one case. Only a verified one (`ok`) has a time; the others say `why` not.
+
+    The median and its interval are over all runs of the same measurement: of equal code, environment and policy.
+    """
 
     variant: str
     row: Mapping[str, Any]
     why: str = ""
     times: tuple[float, ...] = ()
+    """Of the newest run."""
     median: float = math.nan
     low: float = math.nan
     high: float = math.nan
     exact: bool = True
     parent: str | None = None
+    earlier: "tuple[Reading, ...]" = ()
+    """The same measurement in other runs, each by itself, the newest first; verified ones alone."""
+    left_out: int = 0
+    """Samples of a device that slowed itself down, which do not count: neither here nor in `row`."""
+    slowed: int = 0
+    """Such samples that count all the same, as too few others would remain."""
+
+    @property
+    def runs(self) -> "tuple[Reading, ...]":
+        """It in each of its runs, the newest first."""
+        return (self, *self.earlier)
+
+    @property
+    def samples(self) -> int:
+        """How many there are, over all runs."""
+        return sum(len(each.times) for each in self.runs)
+
+    def of_times(self, times: "Callable[[Reading], Sequence[float]]") -> "Reading":
+        """The same with other times in each run, such as the sum of some parts. Seconds per unit, of at least 0."""
+        runs = [replace(each, times=tuple(times(each)), earlier=()) for each in self.runs]
+        return _over_runs([each._at(stats.median_ci(each.times)) for each in runs])
+
+    def _at(self, middle: stats.Interval) -> "Reading":
+        return replace(self, median=middle.estimate, low=middle.low, high=middle.high, exact=middle.exact)
+
+    def parts_together(self, names: Sequence[str]) -> "Reading":
+        """The same by the sum of these of its parts. Errors: KeyError for one that it lacks."""
+        return self.of_times(lambda run: [sum(each) for each in zip(*(run.parts[name] for name in names), strict=True)])
 
     @property
     def ok(self) -> bool:
@@ -73,19 +106,21 @@ class Reading:
 
     @property
     def few(self) -> str:
-        """'n = 3, range' where so few samples give no interval of the median, only their extremes."""
+        """'n = 3, range' where so few samples, in so few runs, give no interval of the median, only their extremes."""
         return "" if self.exact else f"n = {len(self.times)}, range"
 
 
 @dataclass(frozen=True)
 class Speedup:
-    """How many times faster than the reference: reference / own, so above 1 is faster. `how` is empty when paired."""
+    """How many times faster than the reference: reference / own, so above 1 is faster. `how` is empty for pairs over runs."""
 
     estimate: float
     low: float
     high: float
     same: bool
     how: str
+    runs: int = 1
+    """Those that both have in common, so that their samples are pairs; 0 for none."""
 
     @property
     def word(self) -> stats.Relation:
@@ -118,35 +153,64 @@ def newest(rows: "pd.DataFrame", case: str | None = None, roles: Iterable[str] |
             raise one_of("case", case, known)
         rows = rows[rows["case"] == case]
     wanted = set(roles) if roles is not None else None
-    latest: dict[tuple[str, bool], Mapping[str, Any]] = {}
+    those: dict[tuple[str, bool], list[Mapping[str, Any]]] = {}
     for row in rows.to_dict("records"):
-        if (row["role"] == PROFILE) != (wanted == {PROFILE}):
-            continue
-        key = str(row["variant"]), row["role"] == "again"
-        if key not in latest or age(row["started"]) >= age(latest[key]["started"]):
-            latest[key] = {str(name): field for name, field in row.items()}
+        if (row["role"] == PROFILE) == (wanted == {PROFILE}):
+            named = {str(name): field for name, field in row.items()}
+            those.setdefault((str(row["variant"]), row["role"] == "again"), []).append(named)
     found = {}
-    for (name, again), row in latest.items():
-        reading = read(row)
-        if again and (name, False) in latest:  # an A/A twin keeps its variant's name; it is compared with that variant
-            reading = replace(reading, variant=f"{name} (A/A control)", parent=name)
-        found[reading.variant] = reading
-    return {name: each for name, each in found.items() if wanted is None or each.role in wanted}
+    for (name, again), mine in those.items():
+        mine = sorted(reversed(mine), key=lambda row: age(row["started"]), reverse=True)
+        if wanted is None or (said(mine[0], "role") or "step") in wanted:
+            reading = _read_runs(mine)
+            if again and (name, False) in those:  # an A/A control keeps its variant's name, and is compared with it
+                reading = replace(reading, variant=f"{name} (A/A control)", parent=name)
+            found[reading.variant] = reading
+    return found
+
+
+_SAME = ("cell_key", "env_key", "units", "timed", "device", "backend")
+"""What rows have in common that are of one measurement."""
+
+
+def _read_runs(rows: Sequence[Mapping[str, Any]]) -> Reading:
+    """The newest of these rows, which come first, with the runs of the same measurement before it."""
+    first = read(rows[0])
+    if not first.ok:
+        return first
+    runs = {rows[0]["run"]: first}
+    for row in rows[1:]:
+        if row["run"] not in runs and all(row.get(name) == rows[0].get(name) for name in _SAME) and not unfit(row):
+            runs[row["run"]] = read(row)
+    return _over_runs(list(runs.values()))
+
+
+def _over_runs(runs: Sequence[Reading]) -> Reading:
+    """The first of them, over all of them."""
+    if len(runs) == 1:
+        return runs[0]
+    each = [stats.Interval(one.median, one.low, one.high, len(one.times), one.exact) for one in runs]
+    return replace(runs[0], earlier=tuple(runs[1:]))._at(stats.median_over_runs(each))
 
 
 def read(row: Mapping[str, Any]) -> Reading:
-    """One row as a reading. A row that failed or was not verified keeps its reason and gives no time."""
+    """One row as a reading. A row that failed or was not verified keeps its reason and gives no time.
+
+    Samples of a device that slowed itself down are left out, as `throttled.left_out` has it.
+    """
     name = str(row["variant"])
     why = unfit(row)
     if why:
         return Reading(name, row, why, parent=said(row, "parent"))
+    gone, slow = len(left_out(row)), len(slowed(row))
+    row = without_slowed(row)
     raw = row.get("samples_s")
     samples = [float(each) for each in raw] if raw is not None else []
     if not samples or not all(math.isfinite(each) and each > 0 for each in samples):
         raise UsageError(f"{name} on {row['case']}: samples_s holds {samples[:3]}…; positive finite seconds are needed")
     times = tuple(each / int(row["units"]) for each in samples)
-    found = stats.median_ci(times)
-    return Reading(name, row, "", times, found.estimate, found.low, found.high, found.exact, said(row, "parent"))
+    found = Reading(name, row, "", times, parent=said(row, "parent"), left_out=gone, slowed=slow - gone)
+    return found._at(stats.median_ci(times))
 
 
 def unfit(row: Mapping[str, Any]) -> str:
@@ -164,28 +228,43 @@ def fastest(readings: Iterable[Reading]) -> Reading | None:
     return min((each for each in readings if each.ok), key=lambda each: each.median, default=None)
 
 
+FEW_RUNS = ("in this run", "in both runs")
+"""What a ratio says of itself that rests on one run, or on two: another may differ by more than its interval says."""
+
+
 def faster(reference: Reading | None, own: Reading) -> Speedup | None:
-    """reference / own with its interval: by pairs of the same run and round, else across runs; None without both."""
+    """reference / own with its interval, over the runs that both are in by pairs of the same round, else across runs.
+
+    None without both.
+    """
     if reference is None or not (reference.ok and own.ok):
         return None
     at_home = reference.row["device"] == own.row["device"]
-    pairs = _side_by_side(reference, own) if at_home and reference.row["run"] == own.row["run"] else None
-    found = stats.paired_ratio(*pairs) if pairs else stats.unpaired_ratio(reference.times, own.times)
+    pairs = list(_side_by_side(reference, own)) if at_home else []
+    if pairs:
+        found = stats.over_runs([stats.paired_ratio(*each) for each in pairs])
+    else:
+        found = stats.unpaired_ratio(*([each.times for each in side.runs] for side in (reference, own)))
     notes: list[str] = [TOO_FEW] if found.how == TOO_FEW else []
     if not pairs:
         notes.append("across runs" if at_home else "across devices")
+    elif len(pairs) < stats.ENOUGH_RUNS and not notes:
+        notes.append(FEW_RUNS[len(pairs) - 1])
     notes += [f"other {what}" for what in ("policy", "timed") if said(reference.row, what) != said(own.row, what)]
-    return Speedup(found.estimate, found.low, found.high, found.same, ", ".join(notes))
+    return Speedup(found.estimate, found.low, found.high, found.same, ", ".join(notes), len(pairs))
 
 
-def _side_by_side(one: Reading, other: Reading) -> "tuple[NDArray[np.float64], NDArray[np.float64]] | None":
-    """Samples of both from the rounds that both have; None where they share no round."""
-    columns: list[Any] = [each.row.get("rounds") for each in (one, other)]
-    rounds = [list(column) for column in columns if hasattr(column, "__len__")]  # a null reads as None or NaN
-    if len(rounds) < 2:
-        return None
-    first, second = stats.by_round(one.times, rounds[0], other.times, rounds[1])
-    return (first, second) if len(first) else None
+def _side_by_side(one: Reading, other: Reading) -> "Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]":
+    """Samples of both from the rounds that both have, run by run."""
+    others = {each.row["run"]: each for each in other.runs}
+    for mine in one.runs:
+        columns: list[Any] = [each.row.get("rounds") for each in (mine, others.get(mine.row["run"])) if each]
+        rounds = [list(column) for column in columns if hasattr(column, "__len__")]  # a null reads as None or NaN
+        if len(rounds) == 2:
+            theirs = others[mine.row["run"]]
+            first, second = stats.by_round(mine.times, rounds[0], theirs.times, rounds[1])
+            if len(first):
+                yield first, second
 
 
 def home_device(readings: Iterable[Reading]) -> str:

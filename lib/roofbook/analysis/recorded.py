@@ -10,7 +10,7 @@ from ..devices.contract import Buffer, Device, Program, Queue, Unsupported
 from ..measure.placement import target_of
 from ..spec import registry
 from ..spec.lab import Case, Lab
-from ..store.current import matching_source
+from ..store.current import matching_source, of_newest
 from ..store.files import Where
 from ..store.parquet import Store
 from ..store.schema import PROFILE
@@ -26,7 +26,7 @@ class RecordedDevice(Device):
 
     def __init__(self, place: Place, row: "pd.Series[Any]") -> None:
         self.backend, self.kind, self.name, self.spec = place.backend, place.kind, place.name, f"{place}, recorded"
-        self._identity = json.loads(row["provenance"] or "{}").get("environment", {}).get("device", {})
+        self._identity = (json.loads(row["provenance"] or "{}").get("environment") or {}).get("device") or {}
         if found := re.search(r"\bsm_(\d+)\b", self._identity.get("device", "")):
             self.architecture = int(found[1])
 
@@ -66,7 +66,7 @@ class RecordedData(LabData):
         only = {"device": self.place.device, "backend": self.place.backend}
         rows = matching_source(peaks, self._store.rows(registry.PEAKS, where=self._parts, **only))
         rows = rows[[known.get(row.case) == row.units for row in rows.itertuples()]] if len(rows) else rows
-        return rows.drop_duplicates(["variant", "case"], keep="last")
+        return of_newest(rows)
 
     @cached_property
     def profiles(self) -> "pd.DataFrame":

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from . import format as show
-from .readings import TOO_FEW, faster, newest
+from .readings import FEW_RUNS, TOO_FEW, faster, newest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,7 +25,8 @@ def time_text(rows: "pd.DataFrame", variant: str, case: str) -> str:
 def ratio_text(rows: "pd.DataFrame", variant: str, reference: str, case: str) -> str:
     """'3.14 times as fast as', '1.20 times as slow as'; where the interval includes 1, 'as fast as' or 'within the noise of'.
 
-    The first of these two where all of the interval lies in the equality band.
+    The first of these two where all of the interval lies in the equality band. What rests on one run or two says so:
+    'in this run 3.14 times as fast as'.
     """
     found = newest(_of(rows, case, variant, reference))
     own = found.get(variant)
@@ -34,11 +35,12 @@ def ratio_text(rows: "pd.DataFrame", variant: str, reference: str, case: str) ->
         return f"{NOT_MEASURED} against"
     if TOO_FEW in ratio.how:
         return f"{NOT_COMPARED} with"
+    where = next((f"{words} " for words in FEW_RUNS if words in ratio.how), "")
     if ratio.same:
-        return "as fast as" if ratio.word == "same" else "within the noise of"
+        return where + ("as fast as" if ratio.word == "same" else "within the noise of")
     if ratio.estimate < 1:
-        return f"{show.factor(1 / ratio.estimate)} times as slow as"
-    return f"{show.factor(ratio.estimate)} times as fast as"
+        return f"{where}{show.factor(1 / ratio.estimate)} times as slow as"
+    return f"{where}{show.factor(ratio.estimate)} times as fast as"
 
 
 def known(parts: Iterable[str], joined: str = ", ") -> str:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 SCALE = "published"
 """Statements are about the sizes that were published, and judged at no others."""
 NEAR = 1.25
-"""An effect within this factor of the published one is the same; where no number was published, one below it is small."""
+"""An effect within this factor of the published one is the same."""
 NONE_PUBLISHED = 1.025
 """A published effect within this factor of 1 says that there is none."""
 VERDICTS = (
@@ -51,19 +51,27 @@ def verdict(effect: float | None, found: Finding) -> str:
     - holds weaker, holds stronger: the estimate lies between t and the same effect, or beyond it.
 
     A statement without a number says on which side of t ours is. It holds, is reversed, shows no difference, or is undecided.
+    One that ours is less than t has no band: it holds below t, is reversed above, and is undecided where the interval has both.
+
+    Where t is 0 the statement is a quantity, which has no opposite. It holds where all of the interval lies within f/1.25 and
+    1.25 f, shows a difference where none of it does, and is undecided else. Raises ValueError for one without a number.
     """
+    if found.turn == 0:
+        return _quantity(effect, found)
+    if effect is None and found.below:
+        return "holds" if found.high < found.turn else "reversed" if found.low > found.turn else "undecided"
     estimate, low, high, turn = found.estimate, found.low, found.high, found.turn
-    if found.below if effect is None else effect < turn:
+    if effect is not None and effect < turn:
         estimate, low, high, turn = _inverse(estimate), _inverse(high), _inverse(low), _inverse(turn)
-        effect = None if effect is None else _inverse(effect)
-    none = turn > 0 and stats.within_equal(low / turn, high / turn)
-    if effect is not None and effect <= NONE_PUBLISHED * turn:
+        effect = _inverse(effect)
+    none = stats.within_equal(low / turn, high / turn)
+    if effect is not None and no_difference(effect, turn):
         apart = high * stats.EQUAL < turn or low > turn * stats.EQUAL
         return "holds" if none else "a difference" if apart else "undecided"
     near, far = turn, math.inf
     if effect is not None:
         near = max(effect / NEAR, math.sqrt(effect * turn))
-        far = effect * NEAR if turn == 0 else min(effect * NEAR, effect / turn * effect)
+        far = min(effect * NEAR, effect / turn * effect)
     if low > turn and near <= estimate <= far and not (none and effect is None):
         return "holds"
     if none:
@@ -73,6 +81,20 @@ def verdict(effect: float | None, found: Finding) -> str:
     if low <= turn:
         return "undecided"
     return "holds weaker" if estimate < near else "holds stronger"
+
+
+def no_difference(effect: float, turn: float = 1.0) -> bool:
+    """Whether a published number says that there is no difference."""
+    return turn / NONE_PUBLISHED <= effect <= turn * NONE_PUBLISHED
+
+
+def _quantity(effect: float | None, found: Finding) -> str:
+    if effect is None:
+        raise ValueError("a quantity is judged by a published number, and there is none")
+    low, high = effect / NEAR, effect * NEAR
+    if low <= found.low and found.high <= high:
+        return "holds"
+    return "a difference" if found.high < low or found.low > high else "undecided"
 
 
 def _inverse(value: float) -> float:
@@ -120,10 +142,8 @@ def judged(lab: "Lab", store: "Store") -> list[Judged]:
     lines = []
     for claim in statements.to_dict("records"):
         pieces = evidence.get(claim["id"], (NotTestable("no measurement of ours tests it"),))
-        effects = claim["effects"]
-        for at, piece in enumerate(pieces):
-            mine = effects[at : at + 1] if len(effects) == len(pieces) else effects
-            outcomes = {place: _outcome(mine, piece, cells) for place, cells in on.items()}
+        for piece, mine in zip(pieces, effects_of(pieces, claim["effects"]), strict=True):
+            outcomes = {place: verdict_on(mine, piece, cells) for place, cells in on.items()}
             said = claim["id"], claim["claim"], claim["shown_by"], mine
             lines.append(Judged(*said, piece, piece.variants(lab), outcomes))
     shown = [place for place in on if any(line.outcomes[place].found for line in lines)]
@@ -138,14 +158,23 @@ def only(lines: Sequence[Judged], device: str) -> list[Judged]:
     ]
 
 
-def _outcome(effects: tuple[float, ...], evidence: Evidence, cells: Cells) -> Verdict:
+def effects_of(pieces: Sequence[Evidence], effects: tuple[float, ...]) -> list[tuple[float, ...]]:
+    """The published numbers of each piece of evidence: one each, or the same for all that they are of."""
+    if len(effects) == len(pieces):
+        return [(effect,) for effect in effects]
+    return [effects if piece.numbered else () for piece in pieces]
+
+
+def verdict_on(effects: tuple[float, ...], evidence: Evidence, cells: Cells) -> Verdict:
+    """What the cells of a device say of a statement, or why they say nothing. effects: as `effects_of` gives them."""
     try:
         found = evidence.find(cells)
     except NotApplicable as why:
         return Verdict("not testable", why=str(why))
     except MissingData as why:
         return Verdict("not measured", why=str(why))
-    return Verdict(verdict(effects[0] if effects else evidence.effect, found), found)
+    effect = effects[0] if effects and evidence.effect is None else evidence.effect
+    return Verdict(verdict(effect, found), found)
 
 
 def _devices(lab: "Lab", store: "Store") -> dict[Place, Cells]:

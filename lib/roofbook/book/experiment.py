@@ -21,7 +21,8 @@ from ..paths import project_root
 from ..report.html import Html, Table
 from ..spec import registry
 from ..spec.lab import SCALES, Case, Variant
-from ..store.current import matching_source, with_current_traffic
+from ..store.current import matching_source, of_newest, with_current_traffic
+from ..store.files import EVERYWHERE, Where
 from ..store.parquet import Store
 from ..store.schema import PROFILE
 from .page import Page, published_of
@@ -35,6 +36,7 @@ PARAMETERS: dict[str, Any] = {
     "variants": None,
     "cases": None,
     "budget_s": 0.1,
+    "runs": 1,
     "remeasure": False,
     "results": "results",
     "seed": 20,
@@ -57,11 +59,13 @@ def check(parameters: Mapping[str, Any]) -> dict[str, Any]:
         ("results", (str, Path), "the name of a folder"),
         ("budget_s", (int, float), "seconds, a number above 0"),
         ("seed", (int,), "a whole number, 0 or more"),
+        ("runs", (int,), "a whole number from 1 to 100"),
         ("remeasure", (bool,), "True or False"),
     ):
         value = full[name]
         wrong = not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds)
         wrong = wrong or (name == "budget_s" and not 0 < value < 1e6) or (name == "seed" and value < 0)
+        wrong = wrong or (name == "runs" and not 1 <= value <= 100)
         if wrong or (name == "results" and not str(value)):
             raise UsageError(f"parameter {name} must be {right}, not {value!r}")
     for name in ("variants", "cases"):
@@ -98,7 +102,7 @@ class MeasuredData(LabData):
     @cached_property
     def peak_rows(self) -> "pd.DataFrame":
         cells = self._experiment.plan_of_peaks()
-        rows = self._rows_of(cells).drop_duplicates(["variant", "case"], keep="last")
+        rows = of_newest(self._rows_of(cells))
         order = {(cell.case.name, cell.variant.name): at for at, cell in enumerate(cells)}
         places = [order[row.case, row.variant] for row in rows.itertuples()]
         return rows.iloc[sorted(range(len(rows)), key=places.__getitem__)]
@@ -117,12 +121,19 @@ class MeasuredData(LabData):
 class Experiment(Page):
     """A lab, a device and a scale. Shown by itself it is the run card."""
 
-    def __init__(self, lab: str, parameters: Mapping[str, Any] | None = None, root: Path | None = None) -> None:
+    def __init__(
+        self,
+        lab: str,
+        parameters: Mapping[str, Any] | None = None,
+        root: Path | None = None,
+        parts: Sequence[Where] = EVERYWHERE,
+    ) -> None:
+        """parts: of the store, those whose rows count."""
         self.parameters = check(parameters or {})
         self.lab, self.scale = registry.get(lab), self.parameters["scale"]
         self.device = open_device(self.parameters["device"], self.lab.preferred_backend)
         self.root, results = root or project_root(), Path(self.parameters["results"])
-        self._store = Store(self.root / results)
+        self._store = Store(self.root / results, parts)
         self.policy = Policy(cache=self.lab.cache, budget_s=self.parameters["budget_s"], seed=self.parameters["seed"])
         self.lab.prepare()
         everything = {case.name: case for case in self.lab.cases(self.scale)}
@@ -174,7 +185,7 @@ class Experiment(Page):
         return schedule.plan(peaks, peaks.cases(self.scale), needed, self.device, self.store, self.policy.warm())
 
     def measure(self) -> Html:
-        """Measure the device's peaks and the cells that are not fresh; says how many."""
+        """Measure the device's peaks and the cells that are not fresh, in as many runs as are asked for; says how many."""
         show = Reporter()
         remeasure = self.parameters["remeasure"]
         try:
@@ -187,6 +198,7 @@ class Experiment(Page):
                     self.device,
                     self.store,
                     policy,
+                    runs=self.parameters["runs"],
                     remeasure=remeasure,
                     go_on=not remeasure,
                     progress=show,
@@ -201,9 +213,12 @@ class Experiment(Page):
         return self.card()._repr_html_()
 
     def card(self) -> Table:
-        """What runs where: device, driver and libraries, machine and its load, commit."""
+        """What runs where: device, driver and libraries, card with its power limit, machine and its load, commit."""
         facts = report.card(snapshot(self.device), {"device": f"{self.device.spec}, {self.device.name}"})
-        wanted = ("device", "platform", "driver", "libraries", "cpu", "cores", "load 1min", "commit", "time")
+        wanted = (
+            *("device", "platform", "driver", "libraries", "GPU", "power limit", "application clock", "machine", "cpu"),
+            *("cpu id", "cores", "cpu quota", "load 1min", "commit", "time"),
+        )
         return replace(facts, rows=[row for row in facts.rows if row.cells[0].text in wanted])
 
     def demonstration(self) -> Table:

@@ -10,12 +10,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from ..devices import checkout
 from ..devices.contract import Device
 from ..devices.find import devices as all_devices
 from ..errors import UsageError
 from ..measure import schedule
 from ..measure.schedule import Done
 from ..spec import registry
+from ..store.files import Where
 from ..terminal import say
 from .experiment import Experiment
 
@@ -30,18 +32,25 @@ def record(
     variants: Sequence[str],
     sweeps: bool,
     host: bool,
+    runs: int | None,
     budget: float,
     limit: float,
     remeasure: bool,
+    uncommitted: bool = False,
 ) -> None:
     """Measure peaks, labs and peers on each device, print the ladders, and leave the Parquet files under OUT/recorded.
 
-    Of labs, devices, scales, cases and variants, those named; where none is, all, or what the book shows.
+    runs: processes started afresh that each figure comes from; None: as many as the lab asks for, `Lab.recorded_runs`.
+
+    Of labs, devices, scales, cases and variants, those named; where none is, all, or what the book shows. uncommitted: also of
+    a checkout that no commit stands for, into OUT/local. Errors: UsageError for such a checkout without it.
     """
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"OUT {out} cannot be made: {error.strerror}") from None
+    checkout.ignore(out)
+    where: Where = "local" if uncommitted else "recorded"
     began, done = time.perf_counter(), list[tuple[str, Done, float]]()
     for spec in devices or [device.spec for device in one_of_each_kind(all_devices())]:
         for name in labs or [registry.PEAKS, *registry.names()]:
@@ -51,15 +60,26 @@ def record(
                     "device": spec, "scale": scale, "budget_s": budget, "results": str(out.resolve()),
                     "cases": list(cases) or None, "variants": list(variants) or chosen(name, sweeps),
                 }  # fmt: skip
-                experiment = Experiment(name, parameters)
+                asked = {"runs": runs or registry.get(name).recorded_runs}
+                experiment = Experiment(name, parameters | asked, parts=[where])
+                _hold_to_commit(where)
                 say(f"{experiment.lab.title} at scale {scale} on {spec}, {experiment.device.name}")
-                summary = _measure(experiment, sweeps=sweeps, host=host, limit_s=limit, remeasure=remeasure)
+                summary = _measure(
+                    experiment, sweeps=sweeps, host=host, limit_s=limit, remeasure=remeasure, where=where
+                )
                 seconds = time.perf_counter() - start
                 say(f"{summary}, {seconds:.0f} s\n")
                 done.append((f"{name} {scale} {spec}", summary, seconds))
+    _hold_to_commit(where)  # rows of a change during the last lab are local
     for what, summary, seconds in done:
         say(f"{what}: {summary}, {seconds:.0f} s", hang=2)
     say(took(time.perf_counter() - began))
+
+
+def _hold_to_commit(where: Where) -> None:
+    """Raises UsageError where rows that are to be recorded would not name their code: asked before each lab, and at the end."""
+    if where == "recorded" and (why := checkout.refusal()):
+        raise UsageError(why)
 
 
 def chosen(lab: str, sweeps: bool) -> list[str] | None:
@@ -73,8 +93,10 @@ def one_of_each_kind(found: list[Device]) -> list[Device]:
     return list({(device.backend, device.kind): device for device in reversed(found)}.values())[::-1]
 
 
-def _measure(experiment: Experiment, *, sweeps: bool, host: bool, limit_s: float, remeasure: bool) -> Done:
-    """Measure what is not fresh, into the recorded part of the store, and print the tables."""
+def _measure(
+    experiment: Experiment, *, sweeps: bool, host: bool, limit_s: float, remeasure: bool, where: Where
+) -> Done:
+    """Measure what is not fresh, into this part of the store, and print the tables."""
     device, store, policy = experiment.device, experiment.store, replace(experiment.policy, limit_s=limit_s)
     cells = [
         cell
@@ -82,8 +104,9 @@ def _measure(experiment: Experiment, *, sweeps: bool, host: bool, limit_s: float
         if (sweeps or cell.case in experiment.cases) and (host or cell.device.slug == device.slug)
     ]
     summary = schedule.bring_up_to_date(
-        cells, device, store, policy, remeasure=remeasure, where="recorded", progress=CasePrinter(), apart=True
-    )
+        cells, device, store, policy, runs=experiment.parameters["runs"], remeasure=remeasure, where=where,
+        progress=CasePrinter(), apart=True,
+    )  # fmt: skip
     if experiment.lab.name == registry.PEAKS:
         print(experiment.peak_table().text, end="\n\n")
         return summary

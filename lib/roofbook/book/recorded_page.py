@@ -6,6 +6,7 @@ from typing import Any
 
 from ..analysis.publication import publication
 from ..analysis.recorded import RecordedData, recorded
+from ..analysis.traced import counts, machines
 from ..spec import registry
 from ..spec.lab import Lab
 from ..store.parquet import Store
@@ -55,15 +56,19 @@ class RecordedPage(Page):
         from markdown_it import MarkdownIt
 
         data = self.data
-        run, measured = data.rows.iloc[-1], data.rows.drop_duplicates(["variant", "case", "role"])
+        run, measured = data.rows.iloc[-1], data.rows.drop_duplicates(["variant", "case", "role"], keep="last")
         extent = f"{len(measured)} measurements, the newest of {run['started']:%Y-%m-%d}, scale {data.scale}"
+        faults = counts(measured.to_dict("records"))
+        extent += "".join(f", {number} of them: {why}" for why, number in faults.items())
         words = (
             MarkdownIt().render(publication(data.lab).summary(data.measured)) if data.lab.name != registry.PEAKS else ""
         )
         body = "".join(block._repr_html_() for block in self.shown())
         state = " open" if opened else ""
         head = f"<summary>{escape(str(data.place))}: {escape(extent)}</summary>"
-        return f'<details class="recorded"{state}>{head}\n{words}{body}</details>'
+        several = machines(measured)
+        apart = f"<p>Of {len(several)} machines: {escape('; '.join(several))}.</p>\n" * bool(several)
+        return f'<details class="recorded"{state}>{head}\n{apart}{words}{body}</details>'
 
 
 NOTHING = (

@@ -189,6 +189,9 @@ class Device(ABC):
         """
         raise Unsupported("this backend has no images")
 
+    def release_persisting(self) -> None:
+        """Let go of what the last cache was told to hold. Nothing to do where a device takes no such orders."""
+
     def traced(self, queues: Sequence[Queue], submit: Callable[[], None]) -> list[Span]:
         """Run `submit`, wait for all of `queues`, and tell what each did when: launches, `send` and `receive`."""
         raise Unsupported("this backend has no events")

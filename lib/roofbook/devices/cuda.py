@@ -1,5 +1,6 @@
 """The CuPy backend: NVIDIA devices by RawModule, RawKernel, events, streams and graphs. Present only where CuPy is."""
 
+import ctypes
 import re
 import tempfile
 from collections.abc import Callable, Sequence
@@ -214,6 +215,16 @@ def _wait(index: int) -> Any:
     return cupy.RawModule(code=text, backend="nvrtc").get_function("wait_ns").kernel
 
 
+@lru_cache
+def _driver() -> Any:
+    """The driver's own library, for what CuPy does not pass on; None where it is missing or has no persisting lines in L2."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return None
+    return driver if hasattr(driver, "cuCtxResetPersistingL2Cache") else None
+
+
 class CudaDevice(contract.Device):
     """An NVIDIA device by CuPy."""
 
@@ -309,6 +320,16 @@ class CudaDevice(contract.Device):
         source = texture.ResourceDescriptor(runtime.cudaResourceTypeArray, cuArr=values)
         reading = texture.TextureDescriptor((runtime.cudaAddressModeClamp,) * 2, runtime.cudaFilterModePoint)
         return Image(texture.TextureObject(source, reading), array.nbytes)
+
+    def release_persisting(self) -> None:
+        """Lines of L2 that were marked as persisting become normal ones, which a copy can push out: cuCtxResetPersistingL2Cache
+        (CUDA Driver API, Context Management), in effect when it returns. A driver that lacks or refuses it has none such.
+        """
+        import cupy
+
+        cupy.cuda.Device(self.index).use()  # it is of the current context
+        if driver := _driver():
+            driver.cuCtxResetPersistingL2Cache()
 
     def traced(self, queues: Sequence[Any], submit: Callable[[], None]) -> list[Span]:
         for queue in queues:

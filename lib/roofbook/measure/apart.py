@@ -82,7 +82,7 @@ def measure_apart(
             if guilty.name not in known:
                 it = _failed(at, guilty, f"{end.why}; it was at: {end.what}")
                 store.append([row(at, it, run)], where)
-                kept.append(Kept(guilty.name, it.role, "failed", run))
+                kept.append(Kept(at.case.name, guilty.name, it.role, "failed", run))
             left = [each for each in left if each.name not in {*known, guilty.name}]
     return kept
 

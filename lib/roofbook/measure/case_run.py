@@ -1,7 +1,7 @@
 """One case of a lab on one device: its variants verified, sampled side by side, and handed over as rows of the store."""
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from ..devices.contract import Device
@@ -15,7 +15,7 @@ from .placement import Setting, Target, control_of, keys, target_of
 from .progress import Progress, silent
 from .row import row
 from .sampling import sample
-from .verify import prepare, too_long
+from .verify import References, prepare, too_long
 
 Keep = Callable[[list[dict[str, Any]]], Any]
 """Takes rows as soon as there are any."""
@@ -24,6 +24,7 @@ Keep = Callable[[list[dict[str, Any]]], Any]
 class Kept(NamedTuple):
     """What whoever waits is told of a row that the store has."""
 
+    case: str
     variant: str
     role: str
     status: str
@@ -50,7 +51,7 @@ def measure_and_keep(
 
     def keep(measured: list[dict[str, Any]]) -> None:
         store.append(measured, where)
-        new = [Kept(each["variant"], each["role"], each["status"], each["run"]) for each in measured]
+        new = [Kept(each["case"], each["variant"], each["role"], each["status"], each["run"]) for each in measured]
         kept.extend(new)
         tell(new)
 
@@ -88,7 +89,7 @@ def measure_case(
     checkpoint.resume(_by_key(at, measurements(at, variants)), run)
     due = checkpoint.due()
     try:
-        references: dict[int, Mapping[str, Any]] = {}
+        references: References = {}
         for number, it in enumerate(due, 1):
             progress(it.variant.name, f"check, {number} of {len(due)}")
             it.reason = None if it.samples else too_long(at, it)

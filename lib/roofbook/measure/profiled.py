@@ -94,15 +94,18 @@ def run(
 ) -> dict[str, Any]:
     """Verify `variant` and let `watch` see a run: its `units` and how the check came out, else the `reason` of a failure.
 
+    The run that is watched has the inputs that it was verified on, which take as many operations as those that are timed.
     scratch: a folder where the reference is kept for the next variant.
     """
     runnable = None
     try:
         small, inputs = lab.verification_case(case, variant), lab.inputs(case, seed)
-        runnable = variant.plan(device, variant, small, inputs)
+        name = lab.verified_on(variant)
+        given = lab.verification_inputs(small, name, inputs)
+        runnable = variant.plan(device, variant, small, given)
         runnable.reset()
         runnable.run()
-        right = _reference(lab, small, inputs, scratch / f"{lab.name}-{small.units}.pickle")
+        right = _reference(lab, small, given, scratch / f"{lab.name}-{small.units}{name}.pickle")
         error, tolerance, compared = lab.check(small, variant, runnable.outputs(), right)
         if reason := wrong(error, tolerance, compared):
             return {"reason": reason}

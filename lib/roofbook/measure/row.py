@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 from ..devices import provenance
+from ..store.schema import REASONS
 from .measurement import Measurement
 from .placement import Setting, Target, keys
 
@@ -15,6 +16,7 @@ def row(at: Setting, it: Measurement, run: str) -> dict[str, Any]:
     key, environment = keys(at, variant, Target(it.device, it.backend), units)
     work = lab.work(case)
     amount, rate = lab.rate(case)
+    throttle = [REASONS.join(read["throttle"]) for read in it.clocks]
     return {
         "run": run,
         "started": it.started,
@@ -50,6 +52,7 @@ def row(at: Setting, it: Measurement, run: str) -> dict[str, Any]:
         "clock_mhz": [value for read in it.clocks if (value := read["clock_mhz"]) is not None],
         "temperature_c": [value for read in it.clocks if (value := read["temperature_c"]) is not None],
         "throttle": sorted({reason for read in it.clocks for reason in read["throttle"]}),
+        "sample_throttle": throttle if any(throttle) and not it.reason else [],
         "extra": json.dumps({"rate_amount": amount, "rate_unit": rate, "footprint": work.footprint,
                              "error_is": it.compared, "parts": it.parts, **it.facts}),
         "provenance": json.dumps(provenance.snapshot(it.device)),

@@ -79,15 +79,24 @@ def _take(it: Measurement, number: int, flush: Callable[[], None], clocks: prove
 
 
 def enough(it: Measurement, policy: Policy, cut: Collection[int] = ()) -> bool:
-    """cut: rounds that an interrupt cut short. They pair with few others, so that their samples are not of the least."""
-    n, spent = len(set(it.rounds).difference(cut)), sum(it.walls)
+    """Whether no further sample is needed. cut: rounds that an interrupt cut short, which pair with few others.
+
+    Neither their samples are of the least, nor those of a device that slowed itself down: others are taken in their place, up
+    to the maximum; where one run outlasts the budget, up to twice as many.
+    """
+    kept = [at for at, read in enumerate(it.clocks) if not provenance.slowed(read["throttle"])]
+    n, spent = len({it.rounds[at] for at in kept}.difference(cut)), sum(it.walls)
     if n < policy.minimum:
-        return n >= policy.scarce and spent / len(it.walls) >= policy.budget_s
-    return spent + it.emptying >= policy.budget_s or stats.relative_standard_error(it.samples) < policy.noise
+        few = n >= policy.scarce or len(set(it.rounds).difference(cut)) >= 2 * policy.scarce
+        return few and spent / len(it.walls) >= policy.budget_s
+    noise = stats.relative_standard_error([it.samples[at] for at in kept])
+    return spent + it.emptying >= policy.budget_s or noise < policy.noise
 
 
 class Flush:
     """Overwrites the device's last cache by a copy. On a GPU at least 256 MiB: OpenCL tells of the first level only.
+
+    What the device holds there against being overwritten is let go of first: `Device.release_persisting`.
 
     A CPU copies with all its cores, each a part: a memcpy is one core's work, and most of a quick sample's time.
     """
@@ -100,9 +109,11 @@ class Flush:
         # What it holds is no matter, but that it is not zeros: a MiB, repeated.
         drawn = np.random.default_rng(0).integers(0, 255, 1 << 20, np.uint8)
         held = np.resize(drawn, -(-size // parts))
+        self.device = device
         self.copies = [(device.queue(), device.empty(held.nbytes), device.upload(held)) for _ in range(parts)]
 
     def __call__(self) -> None:
+        self.device.release_persisting()
         for queue, target, source in self.copies:
             queue.copy(target, source)
         for queue, _, _ in self.copies:

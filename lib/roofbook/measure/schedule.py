@@ -3,8 +3,9 @@
 The store is the truth: whoever calls, a cell that is fresh is not measured again; what was measured is kept at once.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ..devices import provenance
@@ -35,6 +36,13 @@ class Planned:
     env_key: str
     state: str
     why: str
+    runs: int
+    """Those of the store that have it fresh."""
+
+    @property
+    def name(self) -> tuple[str, str]:
+        """(case, variant)"""
+        return self.case.name, self.variant.name
 
     def row(self) -> dict[str, str]:
         """For a table of states."""
@@ -49,6 +57,7 @@ class Done:
     """What a call of `bring_up_to_date` did."""
 
     run: str
+    """The runs' names, with commas between several."""
     measured: int
     fresh: int
     failed: int
@@ -61,7 +70,7 @@ class Done:
         if self.fresh or not self.measured:
             said += f", {self.fresh} {'was' if self.fresh == 1 else 'were'} fresh"
         said += f", {self.earlier} before the interrupt" if self.earlier else ""
-        return said + (f"; run {self.run}" if self.measured else "")
+        return said + (f"; run{'s' * (',' in self.run)} {self.run}" if self.measured else "")
 
 
 def plan(
@@ -92,7 +101,7 @@ def with_states(
         for case, variant, target, (key, environment) in chosen
     ]  # fmt: skip
     return [
-        Planned(lab, case, variant, *target, *its_keys, *state)
+        Planned(lab, case, variant, *target, *its_keys, state.state, state.why, state.runs)
         for (case, variant, target, its_keys), state in zip(chosen, store.states(asked), strict=True)
     ]
 
@@ -103,25 +112,52 @@ def bring_up_to_date(
     store: Store,
     policy: Policy,
     *,
+    runs: int = 1,
     remeasure: bool = False,
     go_on: bool = True,
     where: Where = "local",
     progress: Progress = silent,
     apart: bool = False,
 ) -> Done:
-    """Measure those cells that are not fresh (with `remeasure`: all), case by case; a case's rows are kept at once.
+    """Measure those cells that are not fresh in as many runs (with `remeasure`: all, in as many more), case by case.
 
-    apart: each case in a process of its own, which is watched: one that a kernel ends costs that kernel's row alone.
+    All cases are measured once before any is again, so that the runs of a case lie apart in time. A case's rows are kept at
+    once.
+
+    apart: each case of a run in a process of its own, which is watched: one that a kernel ends costs that kernel's row alone.
 
     go_on: with samples of an interrupted case, which then stays in its run; what is a row of that run by this policy, a
     failure too, is not measured twice.
     """
-    due = [cell for cell in cells if remeasure or cell.state != "fresh"]
-    run, kept = new_run_id(), list[Kept]()
+    left = {cell.name: runs if remeasure else max(runs - cell.runs, int(cell.state != "fresh")) for cell in cells}
+    first = due = [cell for cell in cells if left[cell.name]]
+    kept, skipped = list[Kept](), 0
     if due:
         here = [(cell.case, cell.variant) for cell in due if cell.device is device]
         prebuild(due[0].lab, here, device, policy.seed, lambda what: progress(due[0].lab.name, what))
     measure = measure_apart if apart else measure_and_keep
+    while due:
+        new = _one_run(
+            due, device, policy, progress, partial(measure, run=new_run_id(), store=store, where=where, go_on=go_on)
+        )
+        ended = {(each.case, each.variant): each.status for each in new}
+        for cell in due:
+            if cell.name in ended:
+                left[cell.name] = 0 if ended[cell.name] == "failed" else left[cell.name] - 1
+            elif remeasure or cell.state != "fresh" or not new:  # it is a row of the run that was gone on with
+                left[cell.name], skipped = left[cell.name] - 1, skipped + 1
+        kept += new
+        due = [cell for cell in due if left[cell.name]]
+    names = dict.fromkeys(each.run for each in kept)
+    failed = sum(each.status == "failed" for each in kept)
+    return Done(", ".join(names), len(kept), len(cells) - len(first), failed, skipped)
+
+
+def _one_run(
+    due: Sequence[Planned], device: Device, policy: Policy, progress: Progress, measure: Callable[..., list[Kept]]
+) -> list[Kept]:
+    """Measure cells once, case by case. Returns what became rows, without the A/A controls, which are no cells of their own."""
+    kept = []
     for case in dict.fromkeys(cell.case.name for cell in due):
 
         def tell(variant: str, what: str, case: str = case) -> None:
@@ -129,11 +165,5 @@ def bring_up_to_date(
 
         mine = [cell for cell in due if cell.case.name == case]
         at = Setting(mine[0].lab, mine[0].case, device, policy)
-        kept += measure(
-            at, [cell.variant for cell in mine], run=run, store=store, where=where, go_on=go_on, progress=tell
-        )
-    own = [each for each in kept if each.role != CONTROL]  # the A/A control is no cell of its own
-    failed = sum(each.status == "failed" for each in own)
-    runs = {each.run for each in kept}
-    fresh, earlier = len(cells) - len(due), len(due) - len(own)
-    return Done(runs.pop() if len(runs) == 1 else run, len(own), fresh, failed, earlier)
+        kept += measure(at, [cell.variant for cell in mine], progress=tell)
+    return [each for each in kept if each.role != CONTROL]

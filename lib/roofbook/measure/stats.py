@@ -14,7 +14,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-How = Literal["paired, sign test", "paired, t on log ratios", "across runs", "too few"]
+How = Literal[
+    "paired, sign test", "paired, t on log ratios", "across runs", "too few",
+    "in both runs", "over runs, sign test", "over runs, t on log ratios",
+]  # fmt: skip
 
 LEVEL = 0.95
 """Of every confidence interval of the book."""
@@ -27,7 +30,13 @@ _SIGN_LEVEL, _FEW_LEVEL = 0.965, 0.975
 
 # Student's t at _FEW_LEVEL, two-sided, by the number of samples: numpy has no quantiles, and few samples need few.
 _T = {3: 6.205347, 4: 4.176535, 5: 3.495406, 6: 3.163381}
+_BY_T = range(3, 6)
+"""So few ratios are judged by Student's t: from 6 on the sign test reaches its level."""
+_NORMAL = NormalDist().inv_cdf((1 + LEVEL) / 2)
 
+
+ENOUGH_RUNS = 3
+"""From so many processes on, an interval is over runs: what it says holds in the next run too. With fewer, in these runs."""
 
 EQUAL = 1.05
 """Two times whose ratio is known to lie within this factor of 1 count as equal: the equality band of the whole book."""
@@ -110,26 +119,68 @@ def paired_ratio(a: ArrayLike, b: ArrayLike) -> RatioEstimate:
     estimate = math.exp(_middle(np.log(ratios)))
     if n < 3:
         return RatioEstimate(estimate, 0.0, math.inf, n, True, "too few")
-    if n < 6:
+    if n in _BY_T:
         low, high = _t_interval(ratios)
         return _ratio(estimate, low, high, n, "paired, t on log ratios")
     k = _rank(n, _SIGN_LEVEL)
     return _ratio(estimate, float(ratios[k - 1]), float(ratios[n - k]), n, "paired, sign test")
 
 
-def unpaired_ratio(a: ArrayLike, b: ArrayLike) -> RatioEstimate:
+def over_runs(runs: Sequence[RatioEstimate]) -> RatioEstimate:
+    """a / b over runs, each a process of its own with its own ratio: one run is one sample, however many rounds it has.
+
+    The middle of the runs' ratios, and the interval that `paired_ratio` gives for as many rounds; Student's t is never
+    narrower than what the rounds within the runs leave open. Two runs show no spread of their own: the interval covers
+    that of both. One is as it is. n is the number of runs, of one that of its rounds. Raises ValueError for none.
+    """
+    if not runs:
+        raise ValueError("a ratio over runs needs at least one run")
+    if len(runs) == 1:
+        return runs[0]
+    estimates, inner = [each.estimate for each in runs], [(each.low, each.high) for each in runs]
+    middle = math.exp(_middle(np.sort(np.log(estimates))))
+    if len(runs) < ENOUGH_RUNS:
+        low, high = _cover(inner)
+        how: How = "too few" if any(each.how == "too few" for each in runs) else "in both runs"
+        return _ratio(middle, low, high, len(runs), how)
+    low, high = _between(estimates, inner)
+    how = "over runs, t on log ratios" if len(runs) in _BY_T else "over runs, sign test"
+    return _ratio(middle, low, high, len(runs), how)
+
+
+def median_over_runs(runs: Sequence[Interval]) -> Interval:
+    """The middle of the medians of runs with its interval, as `over_runs` has it. n is the number of samples of all runs."""
+    if not runs:
+        raise ValueError("a median over runs needs at least one run")
+    if len(runs) == 1:
+        return runs[0]
+    n, medians = sum(each.n for each in runs), [each.estimate for each in runs]
+    middle, inner = _middle(np.sort(medians)), [(each.low, each.high) for each in runs]
+    if len(runs) < ENOUGH_RUNS or not all(medians):
+        return Interval(middle, *_cover(inner), n, all(each.exact for each in runs))
+    low, high = _between(medians, inner)
+    return Interval(middle, min(low, middle), max(high, middle), n)
+
+
+def unpaired_ratio(a: Sequence[ArrayLike], b: Sequence[ArrayLike]) -> RatioEstimate:
     """a / b of samples from different runs, from the intervals of the two medians at 97.5 % each (Bonferroni).
 
-    Conservative towards noise within the runs; what differs between runs as a whole (clocks, placement, neighbours)
-    no interval of two runs can know, which is why the result says 'across runs'. Raises ValueError as paired_ratio.
+    Each side is the samples of one run or more; the interval of a side is over its runs from ENOUGH_RUNS on. With fewer it
+    covers that of each of them: what differs between runs as a whole (clocks, placement, neighbours) it cannot know, which
+    is why the result says 'across runs'. n: the fewest samples of a run. Raises ValueError as paired_ratio.
     """
-    sides = [_checked(a, positive=True), _checked(b, positive=True)]
-    n = min(len(side) for side in sides)
-    middle_a, middle_b = (_middle(np.sort(np.log(side))) for side in sides)
+    sides = [[_checked(run, positive=True) for run in side] for side in (a, b)]
+    n = min(len(run) for side in sides for run in side)
+    middles = [[math.exp(_middle(np.sort(np.log(run)))) for run in side] for side in sides]
+    middle_a, middle_b = (_middle(np.sort(np.log(side))) for side in middles)
     estimate = math.exp(middle_a - middle_b)
     if n < 3:
         return RatioEstimate(estimate, 0.0, math.inf, n, True, "too few")
-    (low_a, high_a), (low_b, high_b) = (_wide_interval(side) for side in sides)
+    ends = []
+    for side, medians in zip(sides, middles, strict=True):
+        inner = [_wide_interval(run) for run in side]
+        ends.append(_between(medians, inner) if len(side) >= ENOUGH_RUNS else _cover(inner))
+    (low_a, high_a), (low_b, high_b) = ends
     return _ratio(estimate, low_a / high_b, high_a / low_b, n, "across runs")
 
 
@@ -183,11 +234,29 @@ def _middle(ordered: NDArray[np.float64]) -> float:
     return float(ordered[(n - 1) // 2] + ordered[n // 2]) / 2
 
 
-def _t_interval(values: NDArray[np.float64]) -> tuple[float, float]:
-    """Student's t on the logarithms of 3 to 6 positive values; wide enough to hold their median always."""
+def _t_interval(values: ArrayLike, error: float = 0.0) -> tuple[float, float]:
+    """Student's t on the logarithms of 3 to 6 positive values; wide enough to hold their median always.
+
+    error: the standard error that each of the logarithms has at least.
+    """
     logs = np.log(values)
-    half = _T[len(logs)] * logs.std(ddof=1) / math.sqrt(len(logs))
+    half = _T[len(logs)] * max(logs.std(ddof=1), error) / math.sqrt(len(logs))
     return math.exp(logs.mean() - half), math.exp(logs.mean() + half)
+
+
+def _cover(inner: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """The interval that holds all of these."""
+    return min(low for low, _ in inner), max(high for _, high in inner)
+
+
+def _between(estimates: Sequence[float], inner: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """The interval over ENOUGH_RUNS or more, from each run's estimate and its interval within the run."""
+    if len(estimates) not in _BY_T:
+        k = _rank(len(estimates), _SIGN_LEVEL)
+        ordered = sorted(estimates)
+        return ordered[k - 1], ordered[len(ordered) - k]
+    halves = [math.log(high / low) / 2 for low, high in inner if 0 < low <= high < math.inf]
+    return _t_interval(estimates, math.sqrt(np.mean(np.square(halves))) / _NORMAL if halves else 0.0)
 
 
 def _wide_interval(values: NDArray[np.float64]) -> tuple[float, float]:

@@ -11,10 +11,13 @@ import numpy as np
 from ..devices.contract import BuildFailed, Device, DriverFailed, OutOfMemory, Unsupported
 from ..errors import UserFacingError
 from ..paths import LIBRARY
-from ..spec.lab import Case, Runnable
+from ..spec.lab import Case, Lab, Runnable, Variant
 from .measurement import Measurement
 from .placement import Setting
 from .progress import Progress, silent
+
+References = dict[tuple[int, str], tuple[Mapping[str, Any], Mapping[str, Any]]]
+"""By the units that were computed and the name of what they were computed from: inputs, and right outputs."""
 
 
 class DeviceLost(Exception):
@@ -64,24 +67,23 @@ def prepare(
     at: Setting,
     it: Measurement,
     inputs: Mapping[str, Any],
-    references: dict[int, Mapping[str, Any]],
+    references: References,
     progress: Progress = silent,
 ) -> None:
     """Verify a measurement on poisoned outputs and make what will be timed; a failure becomes its reason.
 
-    references: the right outputs by the units that were computed, filled here and shared by all variants of the case.
+    references: filled here and shared by all variants of the case.
     """
     lab, variant = at.lab, it.variant
     trial = None
     try:
         small = lab.verification_case(at.case, variant)
-        trial = variant.plan(it.device, variant, small, inputs)
-        if small.units not in references:
-            references[small.units] = lab.reference(small, inputs)
+        given, right = _references(lab, small, variant, inputs, references)
+        trial = variant.plan(it.device, variant, small, given)
         progress(variant.name, "first run")
         seconds = once(trial)
         progress(variant.name, "check of its outputs")
-        it.error, it.tolerance, it.compared = lab.check(small, variant, trial.outputs(), references[small.units])
+        it.error, it.tolerance, it.compared = lab.check(small, variant, trial.outputs(), right)
         it.reason = wrong(it.error, it.tolerance, it.compared)
         if it.reason:
             return
@@ -89,7 +91,7 @@ def prepare(
         let_in = bool(it.samples)  # before it was interrupted
         if not let_in:
             _hold_to_limit(at, trial, seconds, (small.units, units))
-        if units == small.units:  # what was verified is what will be timed, and it is warm
+        if units == small.units and given is inputs:  # what was verified is what will be timed, and it is warm
             it.runnable, trial, it.warm = trial, None, True
         else:
             trial.close()
@@ -103,6 +105,17 @@ def prepare(
     finally:
         if trial:
             trial.close()
+
+
+def _references(
+    lab: Lab, case: Case, variant: Variant, inputs: Mapping[str, Any], references: References
+) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """What a variant is verified on, and the right outputs, from `references` or new to them."""
+    name = lab.verified_on(variant)
+    if (case.units, name) not in references:
+        given = lab.verification_inputs(case, name, inputs)
+        references[case.units, name] = given, lab.reference(case, given)
+    return references[case.units, name]
 
 
 def _hold_to_limit(at: Setting, trial: Runnable, seconds: float, units: tuple[int, int]) -> None:

@@ -1,12 +1,15 @@
 """What the cells of a table say about one reading: its time, its ratios, its share of the bound, its check, its facts."""
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..analysis import format as show
 from ..analysis.readings import TOO_FEW, Reading, Speedup, said, value
 from ..analysis.roofline import Bound
+from ..analysis.throttled import LEAST
+from ..analysis.traced import untraced
 from ..measure import stats
 from ..measure.stats import CONFIDENCE
 from .html import Cell, Row
@@ -20,7 +23,7 @@ def time_cell(reading: Reading, unit: float) -> Cell:
     return Cell(
         show.interval(reading.median / unit, reading.low / unit, reading.high / unit),
         "num",
-        title=f"run {reading.row['run']}",
+        title="; ".join(filter(None, [runs_title(reading), *(untraced(each.row) for each in reading.runs)])),
         small=f"({reading.few})" if reading.few else "",
     )
 
@@ -29,10 +32,10 @@ def part_cell(reading: Reading, part: str, unit: float) -> Cell:
     """Median of a part of the run in the column's unit, its interval in the tooltip; a dash where there is no such part."""
     if part not in reading.parts:
         return Cell(show.DASH, "num", f"{reading.variant} has no such part")
-    found = stats.median_ci(reading.parts[part])
-    brackets = f"{CONFIDENCE} interval" if found.exact else f"n = {found.n}, range"
+    found = reading.parts_together([part])
+    brackets = found.few or f"{CONFIDENCE} interval"
     title = f"{brackets} [{show.number(found.low / unit)}, {show.number(found.high / unit)}]"
-    return Cell(show.number(found.estimate / unit), "num", title)
+    return Cell(show.number(found.median / unit), "num", title)
 
 
 def fact_cell(reading: Reading, fact: str, digits: int = 4) -> Cell:
@@ -48,9 +51,50 @@ def fact_cell(reading: Reading, fact: str, digits: int = 4) -> Cell:
 
 
 def samples_cell(reading: Reading) -> Cell:
-    """How many samples, and how many units each of them repeats."""
-    title = f"{len(reading.times)} samples of {reading.units} x {reading.row['unit']}"
-    return Cell(f"{len(reading.times)} \u00d7 {show.number(reading.units, places=0)}", "num", title)
+    """How many samples in how many runs, of how many units each; how many are throttled, and why in the tooltip."""
+    title = f"{reading.samples} samples of {reading.units} x {reading.row['unit']}, {runs_title(reading)}"
+    reasons = dict.fromkeys(reason for each in reading.runs for reason in _listed(each.row.get("throttle")))
+    if reasons:
+        title += f"; clocks held down at times by: {', '.join(reasons)}"
+    gone, slowed = (sum(getattr(each, name) for each in reading.runs) for name in ("left_out", "slowed"))
+    small = [f"{len(reading.runs)} runs"] * (len(reading.runs) > 1)
+    small += [f"{gone} throttled left out"] * bool(gone) + [f"{slowed} throttled"] * bool(slowed)
+    text = f"{reading.samples} \u00d7 {show.number(reading.units, places=0)}"
+    return Cell(text, "num", title, small=f"({', '.join(small)})" if small else "")
+
+
+def _listed(field: Any) -> list[str]:
+    """A list of the row; a null reads as None or NaN."""
+    return list(field) if hasattr(field, "__len__") else []
+
+
+def runs_title(reading: Reading) -> str:
+    """Which runs it is of."""
+    names = [str(each.row["run"]) for each in reading.runs]
+    return f"run{'s' * (len(names) > 1)} {', '.join(names)}"
+
+
+def run_notes(readings: Iterable[Reading]) -> list[str]:
+    """What a table says of how many runs its times are of; no note without a time."""
+    counts = {len(reading.runs) for reading in readings if reading.ok}
+    fewest, most = min(counts, default=0), max(counts, default=0)
+    if most == 0:
+        return []
+    if most == 1:
+        return [
+            "All of it is of one run: an interval holds in this run, and another run may differ by more than it says."
+        ]
+    each = "each in a process of its own"
+    if fewest >= stats.ENOUGH_RUNS:
+        return [f"Times and ratios are over {_range(fewest, most)} runs, {each}, and intervals are between runs."]
+    between = f"Intervals are between runs, {each}, where there are {stats.ENOUGH_RUNS} or more"
+    return [
+        f"{between}; else an interval holds in the runs that were taken, and another may differ by more than it says."
+    ]
+
+
+def _range(fewest: int, most: int) -> str:
+    return str(most) if fewest == most else f"{fewest} to {most}"
 
 
 def ratio_cell(ratio: Speedup | None, lack: str = "not both were measured", known: str = "") -> Cell:
@@ -62,11 +106,23 @@ def ratio_cell(ratio: Speedup | None, lack: str = "not both were measured", know
         return Cell(show.DASH, "num", lack)
     if TOO_FEW in ratio.how:
         return Cell(show.number(ratio.estimate), "num same", "one or two samples cannot tell", small=f"({ratio.how})")
-    text, small = show.factor(ratio.estimate, ratio.low, ratio.high), f"({ratio.how})" if ratio.how != known else ""
+    how = ratio.how or f"over {ratio.runs} runs"
+    text, small = show.factor(ratio.estimate, ratio.low, ratio.high), f"({how})" if ratio.how != known else ""
     if ratio.same:
         small = " ".join(filter(None, [text[text.find("[") :], small]))
         return Cell(ratio.word, "num same", f"ratio {text}", small=small)
     return Cell(text, "num faster" if ratio.estimate > 1 else "num slower", small=small)
+
+
+def usual_how(ratios: Iterable[Speedup | None]) -> str:
+    """How most of a column's ratios were taken: its head says it once."""
+    ways = Counter(ratio.how for ratio in ratios if ratio and TOO_FEW not in ratio.how)
+    return ways.most_common(1)[0][0] if ways else ""
+
+
+def ratio_head(text: str, how: str) -> Cell:
+    """The head of a column of ratios, most of which were taken so."""
+    return Cell(text, "num", small=f"({how})" if how else "")
 
 
 def floor_of(bounds: Mapping[str, Bound] | None, reading: Reading) -> Bound | None:
@@ -111,6 +167,36 @@ def hosts(readings: Iterable[Reading], home: str) -> list[str]:
     marked = [reading for reading in readings if where(reading, home) == "(on the host)"]
     names = dict.fromkeys(str(said(each.row, "device_name") or each.row["device"]) for each in marked)
     return [f"The host: {'; '.join(names)}."] * bool(names)
+
+
+def throttle_notes(readings: Iterable[Reading]) -> list[str]:
+    """What is said of samples of a device that slowed itself down; nothing where there are none."""
+    found = [each for each in readings if each.ok and each.left_out + each.slowed]
+    if not found:
+        return []
+    return [
+        "Throttled: the device had slowed itself down, for its heat or for lack of power. Such samples are left out where at"
+        f" least {LEAST} others remain."
+    ]
+
+
+MOST_NAMES = 6
+"""That a note lists; of more it says how many."""
+
+
+def commit_notes(readings: Iterable[Reading]) -> list[str]:
+    """Which lines are of code that no commit names; nothing where all are traced."""
+    shown = [each for each in readings if each.ok]
+    faults = {each.variant: fault for each in shown if (fault := untraced(each.row))}
+    by_fault = {
+        fault: [name for name, its in faults.items() if its == fault] for fault in dict.fromkeys(faults.values())
+    }
+
+    def those(names: list[str]) -> str:
+        return ", ".join(names) if len(names) <= MOST_NAMES else f"{len(names)} of {len(shown)} lines"
+
+    said = "; ".join(f"{fault}: {those(names)}" for fault, names in by_fault.items())
+    return [f"Not traced to their code: {said}."] * bool(said)
 
 
 def no_time(head: list[Cell], reading: Reading | None, span: int, lack: str = "not measured") -> Row:

@@ -6,6 +6,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from ..analysis import format as show
+from ..analysis.verdicts import no_difference
 from ..measure.stats import CONFIDENCE
 from .html import Cell, Row, Table
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from ..analysis.verdicts import Judged, Verdict
 
 COLUMNS = (
-    *("id", "claim", "case", "variants", "published", "device", "backend", "verdict"),
+    *("id", "claim", "case", "variants", "compared", "published", "device", "backend", "verdict"),
     *("ours", "ours_low", "ours_high", "note"),
 )
 
@@ -30,10 +31,14 @@ def claims(lines: "Sequence[Judged]", title: str) -> Table:
     columns += [Cell(str(place)) for place in places] or [Cell("Measured here")]
     rows, records = [], []
     for _, group in groupby(lines, key=lambda line: line.id):
+        above = ""
         for at, line in enumerate(group):
-            said = Cell(line.claim if at == 0 else "", "wrap")
-            published = "; ".join(_printed(effect, line.evidence.unit) for effect in line.effects) or show.DASH
-            cells = [Cell(line.id), said, Cell(line.evidence.where, "wrap"), Cell(published, "num published")]
+            compared = line.evidence.compared
+            said = Cell(
+                line.claim if at == 0 else "", "wrap", small=f"({compared})" if compared not in ("", above) else ""
+            )
+            above = compared
+            cells = [Cell(line.id), said, Cell(line.evidence.where, "wrap"), _published(line)]
             if reason := getattr(line.evidence, "reason", ""):
                 cells.append(Cell(f"not testable: {reason}", "reason wrap", span=len(places) or 1))
             else:
@@ -42,6 +47,8 @@ def claims(lines: "Sequence[Judged]", title: str) -> Table:
             records += _records(line)
     notes = [f"{place}: {_counted(line.outcomes[place].verdict for line in lines)}." for place in places]
     notes += [
+        "In parentheses below a statement: what exactly is compared. Below a published number: whether it says that there is"
+        " no difference.",
         "Below each verdict: the number measured here, a speedup or what the published number is, with its"
         f" {CONFIDENCE} interval.",
         "A row of the store counts if its kernel is identical to today's and its size is a published one; the newest counts.",
@@ -76,6 +83,15 @@ def _units(unit: str) -> tuple[float, str]:
     return (100.0, f"{show.THIN}%") if unit == "%" else (1.0, "" if unit == "x" else f"{show.THIN}{unit}")
 
 
+def _published(line: "Judged") -> Cell:
+    """The published numbers, and whether the rule takes them for none."""
+    unit = line.evidence.unit
+    printed = "; ".join(_printed(effect, unit) for effect in line.effects) or show.DASH
+    stated = line.effects if line.evidence.effect is None else (line.evidence.effect,)
+    none = unit == "x" and len(stated) == 1 and no_difference(stated[0])
+    return Cell(printed, "num published", small="(no difference)" if none else "")
+
+
 def _printed(effect: float, unit: str) -> str:
     """A published number with all its digits: '384.5', '19.2 %', '2.2 FLOP/B'."""
     size, ending = _units(unit)
@@ -102,6 +118,7 @@ def _records(line: "Judged") -> list[dict[str, Any]]:
         "claim": line.claim,
         "case": line.evidence.where,
         "variants": ", ".join(line.variants),
+        "compared": line.evidence.compared,
         "published": line.effects[0] if len(line.effects) == 1 else None,
     }
     return [

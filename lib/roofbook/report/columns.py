@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..analysis.readings import Reading, Speedup
-from .cells import no_time
+from .cells import commit_notes, no_time, throttle_notes
 from .html import Cell, Row, Table
 
 
@@ -68,6 +68,8 @@ def by_columns(
     own = dict.fromkeys(name for line in lines for name in line.fields or {})
     fields = [*own, *IDENTITY, *(name for column in columns for name in column.names)]
     heads = [Cell(first), *(column.head for column in columns)]
+    shown = [line.reading for line in lines if line.reading]
+    notes = [*notes, *throttle_notes(shown), *commit_notes(shown)]
     return Table(caption, heads, rows, pd.DataFrame(records, columns=fields), notes, css)
 
 

@@ -1,7 +1,7 @@
 """The book's tables of times: the ladder, sweeps, what each optimisation is worth. No number comes from an unverified row."""
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ..analysis import format as show
@@ -10,7 +10,21 @@ from ..analysis.readings import Reading, Speedup, faster, fastest, home_device, 
 from ..analysis.roofline import Bound, work_unit
 from ..errors import UsageError
 from ..measure.stats import CONFIDENCE
-from .cells import SAME, absence, check_cell, floor_of, hosts, ratio_cell, samples_cell, share_cell, time_cell, where
+from .cells import (
+    SAME,
+    absence,
+    check_cell,
+    floor_of,
+    hosts,
+    ratio_cell,
+    ratio_head,
+    run_notes,
+    samples_cell,
+    share_cell,
+    time_cell,
+    usual_how,
+    where,
+)  # fmt: skip
 from .columns import Column, Line, by_columns, ratio_column
 from .html import Cell, Table
 
@@ -23,7 +37,7 @@ FEW_NOTE = (
     f"'range': fewer than 6 samples give no {CONFIDENCE} interval, so the brackets hold the shortest and the longest"
     " sample."
 )
-ROUND_NOTE = "Ratios pair samples of the same round of one run; unpaired ratios are marked."
+ROUND_NOTE = "Ratios pair samples of the same round of a run; unpaired ratios are marked."
 CONTROL = "A/A control: the same step, measured again"
 
 
@@ -39,11 +53,8 @@ def ladder(data: CaseData, caption: str = "") -> Table:
     unit = data.unit(names)
     scale = show.time_unit(reading.median for reading in good if reading.role != "probe")
     to_base = {name: faster(found.get(base), found[name]) for name in names if name in found and name != base}
-    how = {ratio.how for ratio in to_base.values() if ratio}
-    base_how = how.pop() if len(how) == 1 else ""  # said once in the head where it holds for every line
-
-    def beside_parent(reading: Reading) -> Speedup | None:
-        return faster(found.get(reading.parent or ""), reading)
+    to_parent = {name: faster(found.get(found[name].parent or ""), found[name]) for name in names if name in found}
+    base_how, parent_how = usual_how(to_base.values()), usual_how(to_parent.values())
 
     def over_base(reading: Reading) -> Cell:
         if reading.variant == base:
@@ -58,13 +69,13 @@ def ladder(data: CaseData, caption: str = "") -> Table:
         time_column(unit, scale),
         ratio_column(
             "vs_parent",
-            Cell("vs parent", "num"),
-            lambda each: ratio_cell(beside_parent(each), _lack(each, found)),
-            beside_parent,
+            ratio_head("vs parent", parent_how),
+            lambda each: ratio_cell(to_parent[each.variant], _lack(each, found), parent_how),
+            lambda each: to_parent[each.variant],
         ),
         ratio_column(
             "vs_base",
-            Cell(f"vs {base}", "num", small=f"({base_how})" if base_how else ""),
+            ratio_head(f"vs {base}", base_how),
             over_base,
             lambda each: to_base.get(each.variant),
         ),
@@ -90,11 +101,17 @@ def ladder(data: CaseData, caption: str = "") -> Table:
         marks = " ".join(filter(None, [role, "best" if reading and reading is first else ""]))
         head = Cell(name, small=where(reading, home))
         lines.append(Line(head, name, reading, absence(name, data.skip_reasons), marks))
-    notes = [TIME_NOTE, RATIO_NOTE, ROUND_NOTE] + [FEW_NOTE] * any(reading.few for reading in good)
+    notes = [*notes_of(good), *_cache(data)]
     if data.bounds is not None:
         notes += _bound_notes(data.bounds, [each for each in good if each.role != "probe"], unit)
     notes += hosts(good, home)
     return by_columns(caption or f"The ladder on {data.case}", "Variant", columns, lines, notes, "ladder")
+
+
+def notes_of(readings: Sequence[Reading], ratios: str = RATIO_NOTE) -> list[str]:
+    """What a table with times and ratios of these readings says below itself. ratios: what its ratios are."""
+    few = [FEW_NOTE] * any(reading.few for reading in readings)
+    return [TIME_NOTE, ratios, ROUND_NOTE, *run_notes(readings), *few]
 
 
 def time_column(unit: str, scale: tuple[str, float], head: str = "Time") -> Column:
@@ -108,8 +125,11 @@ def time_column(unit: str, scale: tuple[str, float], head: str = "Time") -> Colu
 
 
 def samples_column() -> Column:
-    """How many samples, and how many units each of them repeats."""
-    return Column(Cell("Samples", "num"), samples_cell, ("n", "units"), lambda each: (len(each.times), each.units))
+    """How many samples in how many runs, and how many units each of them repeats."""
+    return Column(
+        Cell("Samples", "num"), samples_cell, ("n", "units", "runs"),
+        lambda each: (each.samples, each.units, len(each.runs)),
+    )  # fmt: skip
 
 
 def _rate(amount: float, name: str) -> Column:
@@ -140,29 +160,31 @@ def sweep(data: CaseData, axis: str, variant: str | None = None, caption: str = 
     first = fastest(good)
     unit = next((str(reading.row["unit"]) for reading in readings.values()), "unit")
 
-    def over(reference: Reading | None) -> Callable[[Reading], Speedup | None]:
-        return lambda each: faster(reference, each)
+    to_first, to_swept = ({each.variant: faster(other, each) for each in good} for other in (first, swept_one))
+    how_first, how_swept = usual_how(to_first.values()), usual_how(to_swept.values())
 
     def over_fastest(reading: Reading) -> Cell:
-        return Cell("fastest", "num base") if reading is first else ratio_cell(faster(first, reading))
+        if reading is first:
+            return Cell("fastest", "num base")
+        return ratio_cell(to_first[reading.variant], known=how_first)
 
     columns = [
         time_column(unit, show.time_unit(reading.median for reading in good)),
         samples_column(),
         ratio_column(
             "vs_parent",
-            Cell(f"vs {parent}", "num"),
-            lambda each: ratio_cell(faster(swept_one, each), f"{parent} has no time here"),
-            over(swept_one),
+            ratio_head(f"vs {parent}", how_swept),
+            lambda each: ratio_cell(to_swept[each.variant], f"{parent} has no time here", how_swept),
+            lambda each: to_swept[each.variant],
         ),
-        ratio_column("vs_base", Cell("vs fastest", "num"), over_fastest, over(first)),
+        ratio_column("vs_base", ratio_head("vs fastest", how_first), over_fastest, lambda each: to_first[each.variant]),
     ]
     lines = []
     for point, reading in readings.items():
-        ratio = faster(first, reading)
+        ratio = to_first.get(reading.variant)
         best = reading is first or (ratio is not None and ratio.same)
         lines.append(Line(Cell(point), reading.variant, reading, css="best" if best else "", fields={"point": point}))
-    notes = [TIME_NOTE, RATIO_NOTE, ROUND_NOTE] + [FEW_NOTE] * any(reading.few for reading in good)
+    notes = [*notes_of(good), *_cache(data)]
     return by_columns(caption or f"{parent}: sweep of {axis} on {data.case}", axis, columns, lines, notes, "sweep")
 
 
@@ -197,6 +219,8 @@ def leave_one_out(data: CaseData, without: Mapping[str, str], best: str, caption
     def worth(reading: Reading) -> Speedup | None:
         return faster(reading, whole) if whole else None
 
+    how = usual_how(worth(each) for each in known if each is not whole)
+
     columns = [
         Column(Cell(f"With, per {unit} ({scale[0]})", "num"), lambda _: with_it[0]),
         Column(
@@ -204,20 +228,21 @@ def leave_one_out(data: CaseData, without: Mapping[str, str], best: str, caption
             lambda each: (each.median, each.low, each.high),
         ),
         samples_column(),
-        ratio_column("worth", Cell("Worth", "num"), lambda each: ratio_cell(worth(each)), worth),
+        ratio_column("worth", ratio_head("Worth", how), lambda each: ratio_cell(worth(each), known=how), worth),
     ]  # fmt: skip
     lines = []
     for label, name in without.items():
         broken = whole is None or not whole.ok
         reading = whole if broken else found.get(name)
         lines.append(Line(Cell(label), name, reading, fields={"optimisation": label}))
-    notes = [
-        TIME_NOTE,
-        f"Worth: the time without it over the time with it, with its {CONFIDENCE} interval; {SAME}.",
-        ROUND_NOTE,
-    ] + [FEW_NOTE] * any(reading.few for reading in known)
+    worth_note = f"Worth: the time without it over the time with it, with its {CONFIDENCE} interval; {SAME}."
+    notes = notes_of(known, worth_note)
     caption = caption or f"{best} without one optimisation, on {data.case}"
     return by_columns(caption, "Optimisation", columns, lines, notes, "leave-one-out")
+
+
+def _cache(data: CaseData) -> list[str]:
+    return [data.cache_note] * bool(data.cache_note)
 
 
 def _with_controls(order: Sequence[str], found: Mapping[str, Reading]) -> list[str]:

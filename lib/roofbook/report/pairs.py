@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from ..analysis.readings import faster, newest
 from ..errors import UsageError
-from .cells import ratio_cell
+from .cells import ratio_cell, ratio_head, run_notes, usual_how
 from .html import Cell, Row, Table
 from .ladder_table import RATIO_NOTE, ROUND_NOTE
 
@@ -25,17 +25,29 @@ def pairs(rows: "pd.DataFrame", told: "Pairs", *, cases: Sequence[str], caption:
 
     known = set(rows["case"]) if len(rows) else set()
     found = {case: newest(rows, case) if case in known else {} for case in cases}
+    compared = {
+        (one, other): {case: faster(of.get(other), of[one]) if one in of else None for case, of in found.items()}
+        for _, each in told
+        for one, other in each
+    }
+    hows = {case: usual_how(ratios[case] for ratios in compared.values()) for case in cases}
     lines, records = [], []
     for what, each in told:
         for one, other in each:
-            ratios = {case: faster(of.get(other), of[one]) if one in of else None for case, of in found.items()}
+            ratios = compared[one, other]
             if any(ratios.values()):
-                cells = [ratio_cell(ratio) for ratio in ratios.values()]
+                cells = [ratio_cell(ratio, known=hows[case]) for case, ratio in ratios.items()]
                 lines.append(Row([Cell(one), Cell(other), *cells, Cell(what)]))
             records += [(what, one, other, case, ratio.estimate, ratio.low, ratio.high, ratio.same)
                         for case, ratio in ratios.items() if ratio]  # fmt: skip
     if not lines:
         raise UsageError("no two steps that the page compares have a time here")
-    columns = [Cell("Step"), Cell("Compared with"), *(Cell(case, "num") for case in cases), Cell("What changes")]
+    columns = [
+        Cell("Step"),
+        Cell("Compared with"),
+        *(ratio_head(case, hows[case]) for case in cases),
+        Cell("What changes"),
+    ]
     frame = pd.DataFrame(records, columns=["what", "step", "reference", "case", "ratio", "low", "high", "same"])
-    return Table(caption or "Steps compared", columns, lines, frame, [RATIO_NOTE, ROUND_NOTE], "pairs")
+    notes = [RATIO_NOTE, ROUND_NOTE, *run_notes(each for of in found.values() for each in of.values())]
+    return Table(caption or "Steps compared", columns, lines, frame, notes, "pairs")

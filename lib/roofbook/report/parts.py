@@ -7,7 +7,6 @@ from ..analysis.case_data import CaseData
 from ..analysis.readings import Reading, home_device
 from ..devices.backends import BACKENDS
 from ..errors import UsageError
-from ..measure import stats
 from ..measure.stats import CONFIDENCE
 from .cells import absence, fact_cell, hosts, part_cell, where
 from .columns import Column, Line, by_columns
@@ -71,7 +70,7 @@ def resources(data: CaseData, caption: str = "") -> Table:
 
 def _median(reading: Reading, part: str) -> float | None:
     """Seconds per unit."""
-    return stats.median_ci(reading.parts[part]).estimate if part in reading.parts else None
+    return reading.parts_together([part]).median if part in reading.parts else None
 
 
 def _part(part: str, scale: tuple[str, float]) -> Column:

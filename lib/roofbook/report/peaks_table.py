@@ -52,7 +52,7 @@ def peaks(rows: "pd.DataFrame", device: str, changes: Mapping[str, str], *, capt
         lines.append(Row(cells))
         records.append({
             "peak": row["variant"], "case": row["case"], "estimate": middle, "low": low, "high": high,
-            "unit": rate or "s", "on_paper": paper, "samples": len(reading.times), "units": reading.units,
+            "unit": rate or "s", "on_paper": paper, "samples": reading.samples, "units": reading.units,
         })  # fmt: skip
     columns = [Cell("Peak"), Cell("Name"), Cell("Measured", "num"), Cell("Theoretical", "num"), Cell("Share", "num")]
     notes = [f"Median of the samples and its {CONFIDENCE} interval; bounds use the fastest sample."]

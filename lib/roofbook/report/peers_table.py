@@ -1,15 +1,15 @@
 """How far the best steps of the book are from what a user would pick instead: a line a peer."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from ..analysis import format as show
 from ..analysis.case_data import CaseData
 from ..analysis.readings import Reading, Speedup, faster, fastest, said
 from ..measure.stats import CONFIDENCE
-from .cells import SAME, ratio_cell
+from .cells import SAME, ratio_cell, ratio_head, usual_how
 from .columns import Column
 from .html import Cell, Table
-from .ladder_table import FEW_NOTE, ROUND_NOTE, TIME_NOTE, time_column
+from .ladder_table import notes_of, time_column
 from .parts import by_variant
 
 NOTE = f"vs peer: how many times as fast as the peer the step is, with its {CONFIDENCE} interval; {SAME}."
@@ -28,19 +28,21 @@ def peers(data: CaseData, caption: str = "") -> Table:
     columns = [
         time_column(data.unit([each.variant for each in mine]), scale),
         Column.of("dtype", Cell("Precision"), lambda peer: Cell(_dtype(peer)), _dtype),
-        *_beside(alike, "step", "ratio", "Best step in it", "no step in this precision has a time here"),
+        *_beside(mine, alike, "step", "ratio", "Best step in it", "no step in this precision has a time here"),
         *_beside(
-            dict.fromkeys(alike, fastest(steps)), "fastest", "ratio_of_fastest", "Fastest step",
+            mine, dict.fromkeys(alike, fastest(steps)), "fastest", "ratio_of_fastest", "Fastest step",
             "no step has a time here",
         ),
     ]  # fmt: skip
     if data.changes:
         columns.append(Column(Cell("What it is"), lambda peer: Cell(data.changes.get(peer.variant, ""))))
-    notes = [TIME_NOTE, NOTE, ROUND_NOTE] + [FEW_NOTE] * any(reading.few for reading in mine)
+    notes = notes_of(mine, NOTE)
     return by_variant(data.with_order(data.peers), columns, caption or f"Peers on {data.case}", notes, "peers")
 
 
-def _beside(of: Mapping[str, Reading | None], name: str, ratio: str, head: str, lack: str) -> list[Column]:
+def _beside(
+    peers: Sequence[Reading], of: Mapping[str, Reading | None], name: str, ratio: str, head: str, lack: str
+) -> list[Column]:
     """Two columns: the step that stands beside the libraries of a dtype, and how much faster it is."""
 
     def named(peer: Reading) -> Cell:
@@ -54,9 +56,12 @@ def _beside(of: Mapping[str, Reading | None], name: str, ratio: str, head: str, 
     def field(what: Callable[[Reading], object], attribute: str) -> Callable[[Reading], object]:
         return lambda peer: getattr(what(peer), attribute, None)
 
+    how = usual_how(map(times, peers))
     return [
         Column.of(name, Cell(head), named, field(lambda peer: of[_dtype(peer)], "variant")),
-        Column.of(ratio, Cell("vs peer", "num"), lambda peer: ratio_cell(times(peer), lack), field(times, "estimate")),
+        Column.of(
+            ratio, ratio_head("vs peer", how), lambda peer: ratio_cell(times(peer), lack, how), field(times, "estimate")
+        ),
     ]
 
 

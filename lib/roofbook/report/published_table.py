@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from ..analysis import format as show
 from ..analysis.published_figures import PublishedFigures
 from ..analysis.readings import Reading, faster, newest, said
-from ..measure import stats
 from .html import Cell, Row, Table
 
 if TYPE_CHECKING:
@@ -163,11 +162,8 @@ def _ours(
     if math.isnan(figure["seconds"]):
         return Cell("not measured", "absent"), nothing
     covers = units or 1
-    times = (
-        [sum(each) for each in zip(*(reading.parts[name] for name in names), strict=True)] if names else reading.times
-    )
-    own = stats.median_ci(times)
-    least, low, high = (covers * time for time in (own.estimate, own.low, own.high))
+    own = reading.parts_together(names) if names else reading
+    least, low, high = (covers * time for time in (own.median, own.low, own.high))
     unit, size = show.time_unit([least])
     extrapolated = covers > reading.units
     small = (

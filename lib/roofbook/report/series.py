@@ -11,7 +11,7 @@ from ..analysis.readings import Reading, Speedup, faster, newest
 from ..errors import UsageError
 from ..measure.stats import CONFIDENCE
 from .bars import absences
-from .cells import ratio_cell
+from .cells import ratio_cell, ratio_head, run_notes, usual_how
 from .figure import FONT, INK, SERIES, WIDTH, Figure, finish, style
 from .html import Cell, Row, Table
 from .ladder_table import RATIO_NOTE, ROUND_NOTE
@@ -109,25 +109,30 @@ def crossings(rows: "pd.DataFrame", series: "Series", *, skipped: Skipped | None
         at_ends = [
             faster(found.get((other, case)), found[one, case]) if (one, case) in found else None for _, case in ends
         ]
-        ratio_cells = [ratio_cell(ratio, lack) for ratio, lack in zip(at_ends, (lacks[0], lacks[-1]), strict=True)]
-        lines.append(Row([Cell(one), Cell(other), said, *ratio_cells]))
+        lines.append(([Cell(one), Cell(other), said], list(zip(at_ends, (lacks[0], lacks[-1]), strict=True))))
         records.append(
             {"first": one, "second": other, "said": said.text, "crossings": at}
             | {f"at_{end}": ratio.estimate if ratio else math.nan for end, ratio in zip(ENDS, at_ends, strict=True)}
         )
+    hows = [usual_how(at_ends[end][0] for _, at_ends in lines) for end in range(len(ends))]
+    shown = [
+        Row([*named, *(ratio_cell(*each, how) for each, how in zip(at_ends, hows, strict=True))])
+        for named, at_ends in lines
+    ]
     columns = [Cell("First"), Cell("Second"), Cell("The first is")]
-    columns += [Cell(f"First vs second at {show.tick(x)}", "num") for x, _ in ends]
+    columns += [ratio_head(f"First vs second at {show.tick(x)}", how) for (x, _), how in zip(ends, hows, strict=True)]
     notes = [
         f"Along the series: {series.along}. A crossing is interpolated linearly in the logarithm of time, between neighbouring "
         "points where both have a time.",
         f"A crossing is claimed only between points where the {CONFIDENCE} interval of the ratio excludes 1.",
         RATIO_NOTE,
         ROUND_NOTE,
+        *run_notes(found.values()),
         *_gaps(found, series, skipped),
     ]
     names = ["first", "second", "said", "crossings", *(f"at_{end}" for end in ENDS)]
     frame = pd.DataFrame(records, columns=names)
-    return Table(caption or series.question, columns, lines, frame, notes, "crossings")
+    return Table(caption or series.question, columns, shown, frame, notes, "crossings")
 
 
 ENDS = ("start", "end")

@@ -110,9 +110,10 @@ def card(provenance: Mapping[str, Any] | str, parameters: Mapping[str, Any], cap
     facts: dict[str, Any] = json.loads(provenance) if isinstance(provenance, str) else dict(provenance)
     environment = dict(facts.pop("environment", None) or {})
     device = environment.pop("device", None) or {}
-    git = facts.pop("git", None) or {}
+    git, gpu = facts.pop("git", None) or {}, facts.pop("gpu", None) or {}
     commit = str(git.get("commit") or "")[:12] + (" with uncommitted changes" if git.get("dirty") else "")
-    merged = {**device, **environment, **facts, "commit": commit.strip()}
+    commit += f" ({git['change']})" if git.get("change") else ""
+    merged = {**device, **environment, **facts, **_of_card(gpu), "commit": commit.strip()}
     merged = {**parameters, **{name: fact for name, fact in merged.items() if name not in parameters}}
     for name in [name for name in merged if name.endswith("_bytes") and merged[name]]:
         merged[name.removesuffix("_bytes")] = show.quantity(float(merged.pop(name)), "B")
@@ -126,6 +127,26 @@ def card(provenance: Mapping[str, Any] | str, parameters: Mapping[str, Any], cap
         (),
         "run-card",
     )
+
+
+def _of_card(gpu: Mapping[str, Any]) -> dict[str, str]:
+    """The card of a GPU: which it is, what it may draw, what holds its clock."""
+
+    def of(name: str, default: str, unit: str, what: str) -> str:
+        own, usual = gpu.get(name), gpu.get(default)
+        if own is None:
+            return ""
+        return f"{own:g} {unit}" + (f", {what} {usual:g} {unit}" if usual not in (None, own) else "")
+
+    modes = {"persistence": "persistence mode", "mig": "MIG", "ecc": "ECC"}
+    told = [f"{name} {'on' if gpu[mode] else 'off'}" for mode, name in modes.items() if gpu.get(mode) is not None]
+    return {
+        "GPU": ", ".join(filter(None, [gpu.get("uuid"), gpu.get("pci_bus_id")])),
+        "GPU driver": gpu.get("driver") or "",
+        "power limit": of("power_limit_w", "power_limit_default_w", "W", "by default"),
+        "application clock": of("application_clock_mhz", "highest_clock_mhz", "MHz", "at most"),
+        "GPU modes": ", ".join([*told, *([f"compute mode {gpu['compute_mode']}"] if gpu.get("compute_mode") else [])]),
+    }
 
 
 def _fact(fact: Any) -> str:

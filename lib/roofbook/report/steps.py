@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ..analysis import format as show
 from ..analysis.readings import faster, newest
-from .cells import ratio_cell, time_cell
+from .cells import ratio_cell, ratio_head, time_cell, usual_how
 from .html import Cell, Html, Row, Table, html_diff
 
 if TYPE_CHECKING:
@@ -41,9 +41,11 @@ def effect(name: str, parent: str | None, rows: "pd.DataFrame", cases: Mapping[s
 
     lines = []
     both = rows[rows["variant"].isin((name, parent))] if len(rows) else rows
+    read = {case: newest(both[both["case"] == case]) if len(both) else {} for case in cases}
+    ratios = {case: faster(found.get(parent or ""), found[name]) for case, found in read.items() if name in found}
+    how = usual_how(ratios.values())
     for case, lack in cases.items():
-        found = newest(both[both["case"] == case]) if len(both) else {}
-        own, other = found.get(name), found.get(parent or "")
+        own, other = read[case].get(name), read[case].get(parent or "")
         if own is None or not own.ok:
             why = f"failed: {own.why}" if own else lack or "not measured"
             lines.append(Row([Cell(case), Cell(why, "reason", span=3 if parent else 1)], "failed" if own else "absent"))
@@ -53,11 +55,8 @@ def effect(name: str, parent: str | None, rows: "pd.DataFrame", cases: Mapping[s
             lines.append(Row([Cell(case), Cell(f"{time_cell(own, size).text} {unit}", "num")]))
             continue
         before = Cell(f"{time_cell(other, size).text} {unit}", "num") if other and other.ok else Cell(show.DASH, "num")
-        lines.append(
-            Row(
-                [Cell(case), before, Cell(f"{time_cell(own, size).text} {unit}", "num"), ratio_cell(faster(other, own))]
-            )
-        )
+        after = Cell(f"{time_cell(own, size).text} {unit}", "num")
+        lines.append(Row([Cell(case), before, after, ratio_cell(ratios[case], known=how)]))
     columns = [Cell("Case"), *([Cell(parent, "num")] if parent else []), Cell(name, "num")]
-    columns += [Cell("times as fast", "num")] if parent else []
+    columns += [ratio_head("times as fast", how)] if parent else []
     return Table(f"Effect of {name}", columns, lines, pd.DataFrame(), [], "effect")

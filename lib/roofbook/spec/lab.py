@@ -197,6 +197,10 @@ class Lab(ABC):
     peers: tuple[Variant, ...] = ()
     cache: str = "cold"
     """What a sample finds: `cold` caches, or `warm` ones where they are what is measured."""
+    cache_note: str = ""
+    """What the launches find that are timed, as a note below tables, where they are not what a sample begins with."""
+    recorded_runs: int = 3
+    """Processes started afresh that a recorded figure comes from: more where the host's time counts, which moves more."""
     other_sizes: str = ""
     """What names of cases `sized` takes beside the listed ones, as a message says it: `any HEIGHTxWIDTH`."""
     parts: tuple[str, ...] = ()
@@ -250,6 +254,14 @@ class Lab(ABC):
     def verification_case(self, case: Case, variant: Variant) -> Case:
         """The case on which a variant is verified before it is timed: by default the same, with fewer units if need be."""
         return case
+
+    def verified_on(self, variant: Variant) -> str:
+        """The name of the inputs that a variant is verified on. Variants of one name share them, and their reference."""
+        return ""
+
+    def verification_inputs(self, case: Case, name: str, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The inputs of that name, made of the timed ones: by default these, else such as show a mistake that these hide."""
+        return inputs
 
     def skip_reason(self, variant: Variant, case: Case) -> str | None:
         """Why a variant is not for a case, such as a side that is no power of two; None where it is."""

@@ -17,6 +17,15 @@ def matching_source(lab: Lab, rows: "pd.DataFrame") -> "pd.DataFrame":
     return with_current_traffic(lab, rows[same]) if len(rows) else rows
 
 
+def of_newest(rows: "pd.DataFrame") -> "pd.DataFrame":
+    """Of rows of one device and backend, oldest first: by variant and case, all runs of the newest measurement."""
+    if rows.empty:
+        return rows
+    keys = ["cell_key", "env_key"]
+    newest = rows.groupby(["variant", "case"])[keys].transform("last")
+    return rows[(rows[keys] == newest).all(axis=1)]
+
+
 def with_current_traffic(lab: Lab, rows: "pd.DataFrame") -> "pd.DataFrame":
     """Rows of a lab with bytes by today's model of what its variants move: a row's own are those of the day it was measured."""
     known = {variant.name: variant for variant in lab.all_variants()}

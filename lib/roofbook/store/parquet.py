@@ -4,11 +4,13 @@ Serves measure, which appends, and all that read. A file comes into being whole 
 DuckDB and pandas are imported on first use.
 """
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..devices.checkout import fault
 from ..errors import UsageError, one_of
 from . import files, published
 from .files import EVERYWHERE, Where
@@ -33,8 +35,9 @@ class Store:
     The folder need not exist: an empty store reads as empty tables, and the first append makes it.
     """
 
-    def __init__(self, root: str | Path) -> None:
-        self.root = Path(root)
+    def __init__(self, root: str | Path, parts: Sequence[Where] = EVERYWHERE) -> None:
+        """parts: those that are read where a call names no other."""
+        self.root, self.parts = Path(root), parts
         self._answers: dict[tuple[Any, ...], pa.Table] = {}
         if self.root.exists() and not self.root.is_dir():
             raise UsageError(f"results cannot be kept in {self.root}: it is a file, not a folder")
@@ -42,23 +45,24 @@ class Store:
     def append(self, rows: Sequence[Mapping[str, Any]], where: Where = "local") -> list[Path]:
         """Keep rows: one new file for each lab, device and run. Returns the files, which are on the disk by then.
 
-        A field that is not given is null, a list empty. Raises UsageError for an unknown field, a missing required one
-        or a value of a wrong type, before anything is written.
+        A field that is not given is null, a list empty. Rows that name no commit, or a checkout that was changed since, stay
+        local. Raises UsageError for an unknown field, a missing required one or a value of a wrong type, before anything is
+        written.
         """
-        groups: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
+        groups: dict[tuple[Where, str, str, str], list[Mapping[str, Any]]] = {}
         for row in rows:
             check(row)
-            groups.setdefault((row["lab"], row["device"], row["run"]), []).append(row)
+            part: Where = "local" if _untraced(row) else where
+            groups.setdefault((part, row["lab"], row["device"], row["run"]), []).append(row)
         tables = {names: table(group) for names, group in groups.items()}
-        part = files.part_of(self.root, where)
         return [
-            files.add(each, part / f"lab={lab}" / f"device={device}", run)
-            for (lab, device, run), each in tables.items()
+            files.add(each, files.part_of(self.root, part) / f"lab={lab}" / f"device={device}", run)
+            for (part, lab, device, run), each in tables.items()
         ]
 
-    def files(self, lab: str = "*", device: str = "*", where: Sequence[Where] = EVERYWHERE) -> list[Path]:
+    def files(self, lab: str = "*", device: str = "*", where: Sequence[Where] | None = None) -> list[Path]:
         """The Parquet files, sorted. Listed until two listings agree: a single one can miss what a merge just moved."""
-        return files.listed(self.root, lab, device, where)
+        return files.listed(self.root, lab, device, where or self.parts)
 
     def query(self, sql: str, params: Sequence[Any] = ()) -> "pd.DataFrame":
         """The result of DuckDB SQL over the views `cells`, `published` and `claims`; `?` takes the params in order.
@@ -70,7 +74,7 @@ class Store:
         return self._ask(sql, params)[0].to_pandas()
 
     def rows(
-        self, lab: str, *, where: Sequence[Where] = EVERYWHERE, **only: str | Sequence[str] | None
+        self, lab: str, *, where: Sequence[Where] | None = None, **only: str | Sequence[str] | None
     ) -> "pd.DataFrame":
         """All rows of a lab, oldest first by `age`. A filter names a column and what to keep of it: `case="128x128"`.
 
@@ -100,8 +104,11 @@ class Store:
         if not labs:
             return []
         columns = ", ".join(f'"{name}"' for name in (*REQUIRED, "status", "reason", "source_sha256", "provenance"))
-        newest = _newest(*PLACE, "role", "cell_key", "env_key", "status")
-        sql = f"select {columns} from cells where list_contains(?, lab) {newest} order by {OLDEST_FIRST}"
+        alike = (*PLACE, "role", "cell_key", "env_key", "status")
+        runs = f"count(distinct run) over (partition by {_named(alike)}) as runs"
+        sql = (
+            f"select {columns}, {runs} from cells where list_contains(?, lab) {_newest(*alike)} order by {OLDEST_FIRST}"
+        )
         known: dict[tuple[str, ...], list[dict[str, Any]]] = {}
         for row in self._answer(sql, [labs], labs[0] if len(labs) == 1 else "*").to_pylist():
             known.setdefault(place_of(row), []).append(row)
@@ -127,7 +134,7 @@ class Store:
         return merged
 
     def _select(
-        self, lab: str, only: Mapping[str, Any], newest: str = "", where: Sequence[Where] = EVERYWHERE
+        self, lab: str, only: Mapping[str, Any], newest: str = "", where: Sequence[Where] | None = None
     ) -> "pd.DataFrame":
         wanted = {name: [v] if isinstance(v, str) else list(v) for name, v in only.items() if v is not None}
         for name in wanted:
@@ -140,7 +147,7 @@ class Store:
         place = device[0] if len(device) == 1 else "*"
         return self._answer(sql, [lab, *wanted.values()], lab, place, where).to_pandas()
 
-    def _files_of(self, lab: str, device: str, where: Sequence[Where]) -> list[Path]:
+    def _files_of(self, lab: str, device: str, where: Sequence[Where] | None) -> list[Path]:
         """Those that may hold cells of these names; a name that no folder can have is looked for in all."""
         lab, device = (name if SLUG.fullmatch(name) else "*" for name in (lab, device))
         return files.readable(self.files(lab, device, where))
@@ -151,7 +158,7 @@ class Store:
         params: Sequence[Any],
         lab: str,
         device: str = "*",
-        where: Sequence[Where] = EVERYWHERE,
+        where: Sequence[Where] | None = None,
     ) -> "pa.Table":
         """As `_ask`, of cells alone. The last answers are kept: a page asks the same many times, and files do not change."""
         asked = (sql, repr(params), *((path, stamp(path)) for path in self._files_of(lab, device, where)))
@@ -166,7 +173,7 @@ class Store:
         params: Sequence[Any],
         lab: str = "*",
         device: str = "*",
-        where: Sequence[Where] = EVERYWHERE,
+        where: Sequence[Where] | None = None,
         every: bool = False,
     ) -> tuple["pa.Table", list[Path]]:
         """The result and the files it was read from; reads again where a merge took a file away meanwhile.
@@ -215,9 +222,18 @@ def stamp(path: Path) -> tuple[int, int] | None:
     return found.st_mtime_ns, found.st_size
 
 
+def _untraced(row: Mapping[str, Any]) -> bool:
+    """Whether a row says of its checkout that it cannot be traced. One that says nothing of it is none of `measure`."""
+    told = json.loads(row.get("provenance") or "{}")
+    return "git" in told and bool(fault(told["git"]))
+
+
 def _newest(*names: str) -> str:
-    columns = ", ".join(f'"{name}"' for name in names)
-    return f"qualify row_number() over (partition by {columns} order by {NEWEST_FIRST}) = 1"
+    return f"qualify row_number() over (partition by {_named(names)} order by {NEWEST_FIRST}) = 1"
+
+
+def _named(columns: Iterable[str]) -> str:
+    return ", ".join(f'"{name}"' for name in columns)
 
 
 def _nothing(columns: Mapping[str, str]) -> str:

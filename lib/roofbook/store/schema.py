@@ -25,11 +25,15 @@ COLUMNS = dict.fromkeys(TEXT, "VARCHAR") | {
     "started": "TIMESTAMPTZ",
     "units": "BIGINT",
     "rounds": "INTEGER[]",
-    "throttle": "VARCHAR[]",
+    **dict.fromkeys(("throttle", "sample_throttle"), "VARCHAR[]"),
     **dict.fromkeys(("flops", "bytes", "error", "bound"), "DOUBLE"),
     **dict.fromkeys(("samples_s", "wall_s", "clock_mhz", "temperature_c"), "DOUBLE[]"),
 }
-"""The columns of a row with their SQL types."""
+"""The columns of a row with their SQL types. `throttle` has each reason once, `sample_throttle` those of each sample as a text:
+it is empty where no sample has any."""
+
+REASONS = ", "
+"""What stands between two throttle reasons of one sample."""
 
 PROFILE = "profile"
 """The role of a row of hardware counters. Its time is under a profiler, so only those get the row who ask for this role."""
@@ -39,9 +43,17 @@ CONTROL = "again"
 REQUIRED = ("run", "started", "lab", "variant", "case", "role", "device", "backend", "policy", "cell_key", "env_key")
 IDENTITY = (*REQUIRED, "scale", "dtype", "timed")
 """Rows equal in these are one measurement in two files."""
-_EMPTY = ("samples_s", "wall_s", "rounds", "clock_mhz", "temperature_c", "throttle")  # rather than null
-JSON: dict[str, tuple[str, ...]] = {"extra": (), "provenance": ("environment", "device")}
-"""The columns of text that is a JSON object, each with the names under which others lie in it, one within the other."""
+_EMPTY = (
+    "samples_s",
+    "wall_s",
+    "rounds",
+    "clock_mhz",
+    "temperature_c",
+    "throttle",
+    "sample_throttle",
+)  # rather than null
+JSON = {"extra": ("parts",), "provenance": ("environment", "environment.device", "git", "gpu")}
+"""The columns of text that is a JSON object, each with where others lie in it."""
 OLDEST_FIRST, NEWEST_FIRST = "started <= now(), started, run", "started <= now() desc, started desc, run desc"
 """The order of rows in SQL, as `age` has it."""
 SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
@@ -93,14 +105,17 @@ def unlike(found: "pa.Schema") -> str:
 
 
 def fits(text: str, inner: Sequence[str]) -> bool:
-    """Whether a text is a JSON object, as are those in it by the names of `inner`, as far as they are there."""
+    """Whether a text is a JSON object, as is what lies in it at the places `inner`, or null."""
     try:
-        found = json.loads(text)
-        for name in inner:
-            found = found.get(name, {})
+        whole = json.loads(text)
+        for place in inner:
+            found = whole
+            for name in place.split("."):
+                found = {} if found.get(name) is None else found[name]
+            found.keys()
+        return isinstance(whole, dict)
     except (ValueError, TypeError, AttributeError, RecursionError):
         return False
-    return isinstance(found, dict)
 
 
 def check(row: Mapping[str, Any]) -> None:

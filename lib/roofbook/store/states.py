@@ -16,6 +16,8 @@ class State(NamedTuple):
 
     state: str
     why: str
+    runs: int = 0
+    """Those that have it as it is now, verified: by today's code, in today's environment."""
 
 
 def place_of(row: Mapping[str, Any]) -> tuple[str, ...]:
@@ -40,8 +42,9 @@ def state_of(cell: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> Stat
         return State("stale-code", f"{what} changed since {since}")
     if newest["status"] == "failed":
         return State("failed", f"failed in {since}: {newest['reason'] or 'no reason recorded'}")
-    if any(row["env_key"] == cell["env_key"] and row["status"] == "ok" for row in same):
-        return State("fresh", f"measured in {since}")
+    fresh = [row for row in same if row["env_key"] == cell["env_key"] and row["status"] == "ok"]
+    if fresh:
+        return State("fresh", f"measured in {since}", fresh[-1]["runs"])
     was, now = json.loads(newest["provenance"] or "{}").get("environment"), cell.get("environment")
     named = difference(was, now) if was and now else None
     return State("stale-env", f"{named or 'the environment changed'}, since {since}")

@@ -469,3 +469,23 @@ def test_what_is_missing_shows_in_the_scores(device: Device, layer: Layer) -> No
         runnable.classify(pooled)
         assert np.isnan(runnable.scores[1]).all() and np.isfinite(runnable.scores[[0, 2]]).all()
     runnable.close()
+
+
+@pytest.mark.parametrize(("name", "times"), [("baseline", 2), ("streams", 1)])
+def test_the_launches_that_are_timed_repeat_identical_ones_as_the_note_says(
+    device: Device, monkeypatch: pytest.MonkeyPatch, name: str, times: int
+) -> None:
+    """`LAB.cache_note`: in a run the first launch of a layer is not timed; with streams there is only one, in segments."""
+    runnable = planned(device, LAB.variant(name), 1, quick=True)
+    launched: list[tuple[str, int, int, int]] = []
+    whole_launch = forward.Forward.launch
+
+    def launch(self: Forward, layer: Layer, queue: Queue, x: Buffer, y: Buffer, first: int, count: int) -> None:
+        launched.append((layer.name, id(x), first, count))
+        whole_launch(self, layer, queue, x, y, first, count)
+
+    monkeypatch.setattr(forward.Forward, "launch", launch)
+    runnable.run()
+    runnable.close()
+    assert len(launched) == 2 * times and len(set(launched)) == 2
+    assert "warm" in LAB.cache_note and LAB.cache == "cold", "the policy is part of identity: what is shown tells"

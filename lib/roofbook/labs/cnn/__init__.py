@@ -19,9 +19,19 @@ from ...devices.find import open_device
 from ...errors import UsageError
 from ...peers import missing
 from ...spec.lab import Case, Lab, Sweep, Variant, Work
+from ...spec.rounding import worst
 from ...spec.source import Source
 from . import peers, plans, tensor
-from .problem import Layer, course_wrong, error_over_bound, inputs, reference
+from .problem import (
+    Arithmetic,
+    Layer,
+    course_wrong,
+    error_over_bound,
+    inputs,
+    mean_of_filters,
+    mean_square,
+    reference,
+)
 
 HERE = Path(__file__).parent
 WGMMA = frozenset({"wgmma"})
@@ -309,10 +319,15 @@ class ConvolutionLayer(Lab):
     def check(
         self, case: Case, variant: Variant, outputs: Mapping[str, np.ndarray], reference: Mapping[str, Any]
     ) -> tuple[float, float, str]:
-        out, roundoff = outputs["out"], float(variant.options.get("operand_roundoff", 0.0))
-        over = error_over_bound(out, reference, plans.layer(case), roundoff)
+        out, layer = outputs["out"], plans.layer(case)
+        by = Arithmetic.of(variant.options, variant.dtype, variant.role == "peer")
+        over, what = worst({
+            "largest error of an output": error_over_bound(out, reference, layer, by.operand_roundoff),
+            "root mean square error of the outputs": mean_square(out, reference, layer, by),
+            "mean error of a filter's outputs": mean_of_filters(out, reference, layer, by),
+        })  # fmt: skip
         wrong = course_wrong(out, reference["out"])
-        return over, 1.0, f"largest error of an output, over its tolerance; by the course's check {wrong} are wrong"
+        return over, 1.0, f"{what}, over its tolerance; by the course's check {wrong} are wrong"
 
     def work(self, case: Case) -> Work:
         """The convolution's multiply-adds, and each input, weight and output once."""

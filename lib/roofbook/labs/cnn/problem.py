@@ -1,4 +1,4 @@
-"""The convolution layer in NumPy: sizes, seeded inputs, float64 reference, error bound, and the course's own check.
+"""The convolution layer in NumPy: sizes, seeded inputs, float64 reference, tolerances, and the course's own check.
 
 out = maxpool2x2(ReLU(bias + conv(x))) in fp32, channels first; every variant and peer of the lab is compared with `reference`.
 The convolution is a cross-correlation over an input that is already padded; the pool has stride 2 and drops an odd last
@@ -17,12 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import UsageError, one_of
+from ...spec.rounding import CLEARANCE, DEVIATIONS, ROUNDING, mean_square_over
 
 Array = NDArray[np.floating]
 Shape = tuple[int, ...]
 
 UNIT_ROUNDOFF = 2.0**-24  # of float32
-DEVIATIONS = 8  # from the right result to its bound, of a random walk whose steps are the largest possible
+PEERS_CLEARANCE = 4  # of a library, which may transform operands (Winograd) and round between convolution and bias
 
 _NAME = re.compile(r"([0-9]{1,9})(?:to([0-9]{1,9}))?ch-([0-9]{1,9})x([0-9]{1,9})-k([0-9]{1,9})")
 
@@ -186,6 +187,77 @@ def error_over_bound(out: Array, reference: Mapping[str, Array], layer: Layer, o
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = error / bound(layer, reference, operand_roundoff)
     return float(np.max(np.where(error == 0, 0, ratio)))
+
+
+class Arithmetic(NamedTuple):
+    """How a variant computes, as far as its errors depend on it."""
+
+    operand_roundoff: float = 0.0
+    result_roundoff: float = 0.0
+    """Of outputs that are rounded to a short type too; 0 for float32."""
+    truncated: bool = False
+    """Sums on tensor cores: what an addition drops is cut off, not rounded."""
+    clearance: float = 1.0
+    """How many times the errors of our own loops are allowed."""
+
+    @classmethod
+    def of(cls, options: Mapping[str, object], dtype: str, peer: bool) -> Arithmetic:
+        """Of a variant by its options, what it multiplies, and whether it is a library."""
+        operand = float(str(options.get("operand_roundoff", 0.0)))
+        result = operand if options.get("precision") in ("fp16", "bf16") else 0.0
+        return cls(operand, result, dtype != "float32", PEERS_CLEARANCE if peer else 1.0)
+
+
+def deviations(layer: Layer, reference: Mapping[str, Array], by: Arithmetic) -> tuple[Array, Array]:
+    """(standard deviation of each output's rounding errors, largest error that goes one way).
+
+    With q = 0.42 the root mean square of a rounding in unit roundoffs: a sum of n terms in random order passes the partial
+    sum k/n total + a bridge of variance k/n (1 - k/n) norm^2, so its roundings add up to (q u)^2 n (total^2/3 + norm^2/6).
+    Two rounded operands of each product add 2 (q d norm)^2, a rounded result (q r total)^2. Tensor cores add 16 products at
+    once to a sum and cut off what float32 does not hold: n/16 times u total at most, always towards zero.
+    """
+    n, norm, total = layer.terms + 1, reference["norm"], reference["total"]
+    sums = UNIT_ROUNDOFF**2 * n * (total**2 / 3 + norm**2 / 6)
+    rounded_off = 2 * (by.operand_roundoff * norm) ** 2 + (by.result_roundoff * total) ** 2
+    cut = UNIT_ROUNDOFF * n / 16 * total if by.truncated else 0 * total
+    return ROUNDING * np.sqrt(sums + rounded_off), cut
+
+
+def mean_square(out: Array, reference: Mapping[str, Array], layer: Layer, by: Arithmetic) -> float:
+    """Root mean square error of the outputs over what is allowed: right where it is <= 1.
+
+    It sees what touches all outputs a little, such as operands of 17 bits in a step that claims float32. Outputs that are 0
+    are left out. Rounded operands are shared by many outputs: no more errors are independent than there are operands.
+    """
+    live = reference["out"] > 0
+    if not live.any():
+        return 0.0
+    deviation, cut = (each[live] for each in deviations(layer, reference, by))
+    error = out[live] - reference["out"][live]
+    independent = min(error.size, math.prod(layer.weight_shape), math.prod(layer.x_shape))
+    expected = np.mean((deviation + cut) ** 2)
+    return mean_square_over(float(np.mean(error**2)), float(expected), independent) / by.clearance
+
+
+def mean_of_filters(out: Array, reference: Mapping[str, Array], layer: Layer, by: Arithmetic) -> float:
+    """Largest |mean error| of a filter's outputs over what is allowed: right where it is <= 1.
+
+    It sees what goes one way in a whole filter, such as a forgotten bias, however coarse the operands are. Of N outputs
+    independent errors average to deviation / sqrt(N). They are not quite independent: an input is in at most w^2 windows of
+    the pool, w = k // 2 + 1, which multiplies the variance by w^2 at most (Cauchy-Schwarz); and all outputs share the n
+    weights, whose errors do not average out as far as outputs are large where inputs resemble the weights: 3/n of the
+    variance, of normal weights.
+    """
+    live = reference["out"] > 0
+    count = np.maximum(live.sum(axis=(1, 2)), 1)
+    error = np.where(live, out - reference["out"], 0).sum(axis=(1, 2)) / count
+    deviation, cut = deviations(layer, reference, by)
+    variance = np.where(live, deviation**2, 0).sum(axis=(1, 2)) / count
+    together = (layer.kernel // 2 + 1) ** 2 / count + 3 / layer.terms
+    one_way = np.where(live, cut, 0).sum(axis=(1, 2)) / count
+    allowed = by.clearance * (CLEARANCE * one_way + DEVIATIONS * np.sqrt(variance * together))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return float(np.max(np.where(error == 0, 0, np.abs(error) / allowed)))
 
 
 def course_wrong(out: Array, reference: Array) -> int:

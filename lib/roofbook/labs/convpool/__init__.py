@@ -19,7 +19,7 @@ from ...spec.lab import Case, Lab, Series, Sweep, Variant, Work
 from ...spec.source import Source
 from . import peers, plans, tensor
 from .initialise import Initialisation
-from .problem import PUBLISHED, check, inputs, named, reference
+from .problem import PUBLISHED, check, inputs, named, reference, widened
 
 HERE = Path(__file__).parent
 CLUSTERS = frozenset({"wgmma", "clusters"})
@@ -265,6 +265,14 @@ class SparseConvolution(Lab):
             None if weights is None else 1 - weights / 100,
             None if values is None else 1 - values / 100,
         )
+
+    def verified_on(self, variant: Variant) -> str:
+        """`wide` weights, but where values are bytes, or outputs fp16, whose range they leave."""
+        narrow = variant.dtype in ("int8", "float16") or variant.plan is plans.Strips
+        return "" if narrow or variant.role == "probe" else "wide"
+
+    def verification_inputs(self, case: Case, name: str, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+        return widened(inputs) if name else inputs
 
     def reference(self, case: Case, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
         return reference(plans.layer(case), inputs["x"], inputs["weight"])

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from ...spec.bands import by_bands
+from ...spec.rounding import DEVIATIONS
 
 Array = NDArray[np.floating]
 Mask = NDArray[np.bool_]
@@ -22,6 +24,7 @@ EY = (0, 0, 1, 0, -1, 1, 1, -1, -1)
 WEIGHTS = np.array([4 / 9] + [1 / 9] * 4 + [1 / 36] * 4)
 OPPOSITE = (0, 3, 4, 1, 2, 7, 8, 5, 6)
 UNIT_ROUNDOFF = 2.0**-24  # of float32
+HALF_ROUNDOFF = 2.0**-11  # of fp16, in which a population is stored as its difference from rest
 
 
 @dataclass(frozen=True)
@@ -120,6 +123,24 @@ def reference(params: Params, obstacles: Mask, steps: int, f: Array | None = Non
     Returns the final f (9, ny, nx) and av_vels (steps,), the mean of |u| over fluid cells after each collision.
     Raises ValueError where shapes disagree or no fluid cell is left.
     """
+    run = followed(params, obstacles, steps, f)
+    return run.f, run.av_vels
+
+
+class Followed(NamedTuple):
+    """A run in float64: what `reference` returns, and how far from rest the populations were.
+
+    Of the start and after each step, (steps + 1,): the root mean square and the largest |f - w density| / (w density).
+    """
+
+    f: Array
+    av_vels: Array
+    spread: Array
+    farthest: Array
+
+
+def followed(params: Params, obstacles: Mask, steps: int, f: Array | None = None) -> Followed:
+    """`reference`, with the distance from rest on the way."""
     obstacles = np.asarray(obstacles, bool)
     f = initial(params) if f is None else np.array(f, np.float64)
     if obstacles.shape != (params.ny, params.nx) or f.shape != (9, *obstacles.shape):
@@ -130,23 +151,54 @@ def reference(params: Params, obstacles: Mask, steps: int, f: Array | None = Non
     row = params.ny - 2
     w1, w2 = params.density * params.accel / 9, params.density * params.accel / 36
     gain = np.array([0, w1, 0, -w1, 0, w2, -w2, -w2, w2])
-    av_vels = np.empty(steps)
+    av_vels, spread, farthest = np.empty(steps), np.empty(steps + 1), np.empty(steps + 1)
+    rest = (WEIGHTS * params.density)[:, None, None]
+
+    def from_rest(rows: slice, state: Array = f) -> tuple[float, float]:
+        distance = state[:, rows] / rest - 1
+        return float(np.vdot(distance, distance)), float(np.abs(distance).max())
+
+    def note(step: int, distances: list[tuple[float, float]]) -> None:
+        squares, largest = zip(*distances, strict=True)
+        spread[step], farthest[step] = math.sqrt(sum(squares) / (9 * fluid.size)), max(largest)
+
+    note(0, by_bands(params.ny, params.nx, from_rest))
     for step in range(steps):
         driven = fluid[row] & (f[3, row] - w1 > 0) & (f[6, row] - w2 > 0) & (f[7, row] - w2 > 0)
         f[:, row] += gain[:, None] * driven
         before, f = f, np.empty_like(f)
 
-        def moved_and_collided(rows: slice, before: Array = before, after: Array = f) -> float:
+        def moved_and_collided(
+            rows: slice, before: Array = before, after: Array = f
+        ) -> tuple[float, tuple[float, float]]:
             own = np.arange(rows.start, rows.stop)
             moved = np.stack([np.roll(before[i, (own - EY[i]) % params.ny], EX[i], axis=1) for i in range(9)])
             rho, ux, uy = macroscopic(moved)
             relaxed = moved + params.omega * (equilibrium(rho, ux, uy) - moved)
             after[:, rows] = np.where(obstacles[rows], moved[list(OPPOSITE)], relaxed)
             rho, ux, uy = macroscopic(after[:, rows])
-            return float(np.hypot(ux, uy)[fluid[rows]].sum())
+            return float(np.hypot(ux, uy)[fluid[rows]].sum()), from_rest(rows, after)
 
-        av_vels[step] = sum(by_bands(params.ny, params.nx, moved_and_collided)) / fluid.sum()
-    return f, av_vels
+        speeds, distances = zip(*by_bands(params.ny, params.nx, moved_and_collided), strict=True)
+        av_vels[step] = sum(speeds) / fluid.sum()
+        note(step + 1, list(distances))
+    return Followed(f, av_vels, spread, farthest)
+
+
+def with_thin_cells(params: Params, obstacles: Mask, f: Array) -> Array:
+    """A copy of f with six fluid cells of row ny-2 that may not be driven: a population has less than the drive takes away.
+
+    In three cells one of f3, f6 and f7 is thin at once, for the drive of the first step. Into three others flows, with its
+    opposite, so much of one of them that the collision of the first step relaxes it to less than nothing, for the second.
+    """
+    f, row = f.copy(), params.ny - 2
+    free = np.flatnonzero(~obstacles[row])
+    cells = free[np.arange(1, 7) * len(free) // 7]
+    for k, thin, rich in zip((3, 6, 7), cells[:3], cells[3:], strict=True):
+        f[k, row, thin] = params.density * params.accel * WEIGHTS[k] / 4
+        for i in (k, OPPOSITE[k]):
+            f[i, (row - EY[i]) % params.ny, (rich - EX[i]) % params.nx] = 4 * WEIGHTS[i] * params.density
+    return f
 
 
 def mass(f: Array) -> float:
@@ -220,7 +272,59 @@ def error(f: Array, f_ref: Array) -> float:
     return float(np.max(np.max(by_bands(f.shape[1], f.shape[2], largest), axis=0) / (WEIGHTS * density)))
 
 
-def bound(steps: int, unit_roundoff: float = UNIT_ROUNDOFF) -> float:
+def mean_square_error(f: Array, f_ref: Array) -> float:
+    """Mean over all cells and directions of ((f - f_ref) / (w[i] * mean density))^2. NaN if f holds one."""
+    density = mass(f_ref) / f_ref[0].size
+
+    def squares(rows: slice) -> float:
+        difference = (f[:, rows] - f_ref[:, rows].astype(np.float64)) / (WEIGHTS * density)[:, None, None]
+        return float(np.vdot(difference, difference))
+
+    return sum(by_bands(f.shape[1], f.shape[2], squares)) / f_ref.size
+
+
+class Tolerance(NamedTuple):
+    """What is allowed of `error`, of the root of `mean_square_error`, and of `error_av_vels`, after some steps."""
+
+    largest: float
+    mean_square: float
+    speeds: float
+
+
+def kept(steps: int, omega: float) -> Array:
+    """Share of the square of an error of a population that is left after `steps`, ..., 1, 0 more steps.
+
+    Of independent errors of relative size e in the nine populations, density and velocity take sqrt(0.58) e and keep it: 1/4
+    of it as density, 1/3 as velocity times 3 e_i. The rest is relaxed by 1 - omega in each step.
+    """
+    left: Array = 7 / 12 + 5 / 12 * (1 - omega) ** (2 * np.arange(steps, -1, -1.0))
+    return left
+
+
+def tolerance(run: Followed, params: Params, cells: int, half: bool = False) -> Tolerance:
+    """What a run in float32 may be off by, with populations stored in fp16 (`half`) or not. cells: fluid ones.
+
+    Of float32 `bound` and `bound_av_vels` say the largest errors. Its mean square: a step's dozen roundings come to 3.5 u, of
+    which `kept` is left, and to a drift of the density of 0.3 u a step. Errors in fp16 are uniform over a spacing, thus
+    HALF_ROUNDOFF / sqrt(3) of the distance from rest at most, in the start and in each step: of its `spread` for the mean
+    square, of `farthest` for the largest. A mean speed averages over all fluid cells the errors of their velocity, which are
+    in each direction 1/36 of the mean square of a step.
+    """
+    steps = len(run.av_vels)
+    left = kept(steps, params.omega)
+    single = UNIT_ROUNDOFF**2 * (3.5**2 * left[1:].sum() + (0.3 * steps) ** 2)
+    largest, speeds = bound(steps), bound_av_vels(run.av_vels, cells)
+    stored = 0.0
+    if half:
+        one = HALF_ROUNDOFF**2 / 3
+        stored = one * float(left @ run.spread**2)
+        largest += DEVIATIONS * math.sqrt(one * float(left @ run.farthest**2))
+        drift = math.sqrt(one * float(run.spread @ run.spread) / 36 / cells)
+        speeds += DEVIATIONS * drift / max(float(np.max(run.av_vels)), UNIT_ROUNDOFF)
+    return Tolerance(largest, math.sqrt(single + stored), speeds)
+
+
+def bound(steps: int) -> float:
     """Bound of `error` after `steps` steps in float32: u * (64 sqrt(n) + 2 n), u = 2**-24.
 
     Relative to its weight, one population takes 5 to 10 roundings a step: the density (8 additions), the velocity (5
@@ -232,7 +336,7 @@ def bound(steps: int, unit_roundoff: float = UNIT_ROUNDOFF) -> float:
     term, with room for another order of operations. Float32 runs lie 3 to 30 times below. A step too many from rest
     is 30000 u in the first steps and 3000 u after 200 to 500: check 200 steps or fewer, or from a noisy start.
     """
-    return unit_roundoff * (64 * math.sqrt(steps) + 2 * steps)
+    return UNIT_ROUNDOFF * (64 * math.sqrt(steps) + 2 * steps)
 
 
 def error_av_vels(av_vels: Array, av_ref: Array) -> float:
@@ -242,7 +346,7 @@ def error_av_vels(av_vels: Array, av_ref: Array) -> float:
     return float(np.max(np.abs(np.asarray(av_vels, np.float64) - av_ref)) / max(np.max(av_ref), UNIT_ROUNDOFF))
 
 
-def bound_av_vels(av_ref: Array, cells: int, unit_roundoff: float = UNIT_ROUNDOFF) -> float:
+def bound_av_vels(av_ref: Array, cells: int) -> float:
     """Bound of `error_av_vels` for float32, given the reference and the number of fluid cells.
 
     A velocity is a sum of populations of both signs, so its error is absolute (against the lattice speed, 1), and the
@@ -252,4 +356,4 @@ def bound_av_vels(av_ref: Array, cells: int, unit_roundoff: float = UNIT_ROUNDOF
     """
     steps = len(av_ref)
     speed = max(float(np.max(av_ref)), UNIT_ROUNDOFF)
-    return unit_roundoff * ((1 + math.sqrt(steps) / 4 + steps / 50) / speed + math.sqrt(cells))
+    return UNIT_ROUNDOFF * ((1 + math.sqrt(steps) / 4 + steps / 50) / speed + math.sqrt(cells))

@@ -5,12 +5,12 @@ The report: D2Q9 lattice Boltzmann in OpenCL: University of Bristol, Advanced Hi
 
 from collections.abc import Mapping
 
-from ...analysis.evidence import Bandwidth, Best, Evidence, Intensity, Linear, NotTestable, Pair
+from ...analysis.evidence import HALF, Bandwidth, Best, Evidence, Intensity, NotTestable, Pair
 from ...analysis.lab_data import Measured
 from ...analysis.publication import Demonstration, Publication
 from ...analysis.sentences import beside_peer, known
 from ...devices.contract import Device
-from . import COUNTS, LAB
+from . import LAB
 
 SMALL, MIDDLE, LARGE = GRIDS = ("128x128", "256x256", "1024x1024")
 """Of the four published grids those that the report's tables have."""
@@ -19,39 +19,55 @@ REPORTED = f"{BEST}@wg=32x1"
 """The best step with the work-group of the report's figures."""
 
 
-def pair(slower: str, faster: str, kind: str | None = None) -> tuple[Pair, ...]:
+NO_SUCH_BASE = NotTestable(
+    "the report starts from a program that runs some kernels by OpenCL and copies the grid each step; the lab has none"
+)
+SMALL_GAIN = "the rule takes so small a gain for none, so it holds where ours is as small a loss"
+HOSTS = "launches in a loop in Python beside one in C; by OpenCL the C loop sets only the argument that changes"
+
+
+def pair(slower: str, faster: str, kind: str | None = None, remark: str = "") -> tuple[Pair, ...]:
     """On each of the three grids."""
-    return tuple(Pair(slower, faster, grid, kind=kind) for grid in GRIDS)
+    return tuple(Pair(slower, faster, grid, kind=kind, remark=remark) for grid in GRIDS)
 
 
 EVIDENCE: Mapping[str, tuple[Evidence, ...]] = {
-    "port": pair("given-c", "ported"),
+    "port": (NO_SUCH_BASE,),
     "clfinish": pair("ported", "no-finish"),
     "fusion": pair("no-finish", "fused"),
     "soa": pair("fused", "soa"),
     "host-bound": (Pair("soa", "no-compute", SMALL),),
     "arguments": (
-        Linear("buffers", SMALL),
-        Linear("integers", SMALL),
-        Pair(f"queue@buffers={COUNTS[-1]}", f"queue@integers={COUNTS[-1]}", SMALL),
+        NotTestable(
+            "the report queues from C; the lab queues from Python, so its times are those of the wrappers as well"
+        ),
     ),
     "struct-3d": pair("one-buffer", "device-struct"),
     "tree": pair("no-count", "tree"),
     "partials": pair("tree", "kept-partials"),
-    "chunks": pair("kept-partials", "chunks-1792"),
+    "chunks": pair("kept-partials", "chunks-1792", remark="time of a step; a sample with chunks has more steps"),
     "branch-free": pair("kept-partials", "select"),
     "accelerate": pair("select", "accelerate-fused"),
-    "bit-ops": pair("accelerate-fused", "bit-neighbours"),
-    "hoisting": pair("accelerate-fused", "hoisted"),
+    "bit-ops": pair("accelerate-fused", "bit-neighbours", remark=SMALL_GAIN),
+    "hoisting": pair("accelerate-fused", "hoisted", remark=SMALL_GAIN),
     "shape": pair(f"{BEST}@wg=1x16", f"{BEST}@wg=16x1"),
     "32x1": tuple(Best("wg", ("32x1",), grid) for grid in GRIDS),
-    "memory-bound": (Intensity(REPORTED, SMALL),),
-    "bandwidth": tuple(Bandwidth(REPORTED, grid) for grid in GRIDS),
-    "openmp": pair(BEST, "openmp", kind="cpu"),
+    "memory-bound": (
+        Intensity(REPORTED, SMALL, "the report's own argument: it says nothing of what a run waits for"),
+        *(Bandwidth(REPORTED, grid, HALF, numbered=False) for grid in GRIDS),
+    ),
+    "bandwidth": (
+        Bandwidth(REPORTED, SMALL, remark="the report: of the data sheet's bandwidth"),
+        *(Bandwidth(REPORTED, grid, HALF, remark="the report: of the data sheet's bandwidth") for grid in GRIDS[1:]),
+    ),
+    "openmp": pair(BEST, "openmp", kind="cpu", remark="the C + OpenMP program is ours, not the report's"),
     "consumer-card": (NotTestable("the claim compares two devices, and each verdict here is of one"),),
     "openacc": (NotTestable("the lab has no OpenACC program"),),
-    "python-host": pair("c-host", BEST),
-    "total": pair("given-c", BEST),
+    "python-host": (
+        *(Pair("c-host", BEST, grid, remark=HOSTS) for grid in GRIDS[:-1]),
+        Pair("c-host", BEST, LARGE, effect=1.0, remark=f"said to be as fast; {HOSTS}"),
+    ),
+    "total": (NO_SUCH_BASE,),
 }
 
 
@@ -64,13 +80,14 @@ class CourseReport(Publication):
         best = LAB.best
         return {
             **super().mapping(device),
-            "unoptimised (serial)": "given-c",
-            "all kernels in OpenCL": ("ported", "given-c"),
             "optimised, work-group 32x1": f"{best}@wg=32x1",
-            "optimised vs given program": (best, "given-c"),
             "Python host": best,
             **({"optimised OpenCL on CPU": best} if device.kind == "cpu" else {}),
         }
+
+    def lack(self, variant: str, case: str, metric: str) -> str | None:
+        over_given = variant == "all kernels in OpenCL" and metric == "speedup"
+        return "the lab has no such program" if over_given or "given program" in variant else None
 
     def counted(self, measured: Measured) -> Mapping[tuple[str, str, str], str]:
         small = LAB.work(LAB.cases("published")[0])

@@ -1,0 +1,36 @@
+"""The mean square of rounding errors: what it should be, and how far chance may take it. Serves the checks of all labs.
+
+A bound that no right result exceeds is set by the unluckiest element, so a mistake that touches all elements a little
+hides below it. A mean over all elements has no room for that: rounding errors behave like independent random variables of
+mean zero (Higham and Mary, A New Approach to Probabilistic Rounding Error Analysis, SIAM J. Sci. Comput. 41, 2019), so
+their mean square is known to a few per cent, and their mean is close to zero.
+"""
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+ROUNDING = 1 / math.sqrt(8 * math.log(2))
+"""Root mean square error, 0.42, of rounding to nearest, relative to the value and in unit roundoffs: errors uniform over one
+spacing of the format, significands distributed by Benford's law."""
+DEVIATIONS = 8
+"""Standard deviations from what is expected to what is allowed."""
+CLEARANCE = 1.5
+"""From the root mean square that a model of the roundings gives to what is allowed: for what the model leaves out."""
+
+
+def mean_square_over(squares: float, expected: float, independent: float) -> float:
+    """Root mean square of errors over what is allowed: right where it is <= 1; 0 where there is no error, NaN for a NaN.
+
+    squares: mean square of the errors. expected: the same, of rounding alone. independent: how many of the errors are
+    independent of each other; the mean square of so many normal ones strays by sqrt(2 / independent) of itself.
+    """
+    chance = 1 + DEVIATIONS * math.sqrt(2 / independent)
+    return 0.0 if squares == 0 else float(np.sqrt(np.divide(squares, expected * chance)) / CLEARANCE)
+
+
+def worst(ratios: Mapping[str, float]) -> tuple[float, str]:
+    """The largest of several errors over their tolerances, and its name. A NaN is the largest."""
+    name = max(ratios, key=lambda each: (np.isnan(ratios[each]), ratios[each]))
+    return float(ratios[name]), name
