@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roofbook.labs.lbm import problem
+from roofbook.labs.lbm import LAB, problem
 from roofbook.labs.lbm.problem import (
     EX,
     EY,
@@ -23,10 +26,12 @@ from roofbook.labs.lbm.problem import (
     box,
     error,
     error_av_vels,
+    followed,
     initial,
     macroscopic,
     reference,
 )
+from roofbook.spec.lab import Case
 
 
 def reference_plain(params: Params, obstacles: Mask, steps: int, f: Array) -> tuple[Array, list[float]]:
@@ -267,3 +272,46 @@ def test_reynolds_number_of_the_table() -> None:
     params, _ = problem.published()["128x128"]
     speed = 9.751927 * params.viscosity / 10
     assert problem.reynolds(speed, params) == pytest.approx(9.751927)
+
+
+# -- what a timed run of many steps must still be ----------------------------------------------------------------------
+
+STEPS = 60
+
+
+@pytest.fixture(scope="module")
+def long_run() -> tuple[Case, dict[str, Array], Callable[[Case], Mapping[str, Any]]]:
+    """More steps than are verified before, as a right variant has them in float32, and the reference of the first."""
+    case = LAB.cases("test")[0]
+    inputs = LAB.inputs(case, 20)
+    run = followed(inputs["params"], inputs["obstacles"], STEPS, inputs["f"].astype(np.float64))
+    outputs = {"f": run.f.astype(np.float32), "av_vels": run.av_vels.astype(np.float32)}
+    return replace(case, units=STEPS), outputs, lambda small: LAB.reference(small, inputs)
+
+
+def timed(
+    long_run: tuple[Case, dict[str, Array], Callable[[Case], Mapping[str, Any]]], **other: Array
+) -> tuple[float, str]:
+    case, outputs, right = long_run
+    over, tolerance, what = LAB.check_timed(case, LAB.variant("fused"), {**outputs, **other}, right)
+    assert tolerance == 1
+    return over, what
+
+
+def test_a_long_run_is_told_by_its_first_steps_its_mass_and_its_last_speed(long_run: Any) -> None:
+    assert timed(long_run)[0] < 0.5
+
+
+def test_a_long_run_that_goes_wrong_after_the_steps_that_are_verified_is_found_out(long_run: Any) -> None:
+    _, outputs, _ = long_run
+    f, speeds = outputs["f"], outputs["av_vels"]
+    over, what = timed(long_run, f=f * np.float32(1 + 1e-4))
+    assert over > 1 and what.startswith("change of the mass")
+    over, what = timed(long_run, av_vels=np.append(speeds[:-1], speeds[-2]))
+    assert over > 1 and what.startswith("error of the last mean speed"), "as of a state that is a step older"
+    shifted = np.append(speeds[1:], speeds[-1])
+    assert timed(long_run, av_vels=shifted)[0] > 1
+    unwritten = np.where(np.arange(STEPS) == STEPS - 7, np.nan, speeds)
+    over, what = timed(long_run, av_vels=unwritten)
+    assert not over <= 1 and what.startswith("mean speeds that are no positive number")
+    assert not timed(long_run, f=np.full_like(f, np.nan))[0] <= 1
