@@ -29,7 +29,9 @@ from roofbook.labs.lbm.problem import (
     followed,
     initial,
     macroscopic,
+    mean_square_error,
     reference,
+    tolerance,
 )
 from roofbook.spec.lab import Case
 
@@ -253,6 +255,48 @@ def test_bounds_hold_from_a_noisy_start(nx: int, ny: int, steps: int) -> None:
     assert 3 <= bound(steps) / error(f, want) <= 100
     assert error_av_vels(av, av_want) <= bound_av_vels(av_want, int((~obstacles).sum()))
     assert error(reference(params, obstacles, 1, want)[0], want) > 100 * bound(steps)
+
+
+@pytest.mark.parametrize("name", ["40x24", "128x256", "1024x1024"])
+def test_thin_cells_are_kept_from_the_drive_by_one_population_each(name: str) -> None:
+    """Three in the first step and three in the second, each by another of f3, f6 and f7."""
+    case = LAB.case(name)
+    given = LAB.inputs(case, 20)
+    params, obstacles = given["params"], given["obstacles"]
+    thin = LAB.verification_inputs(case, LAB.verified_on(LAB.variant("fused")), given)["f"].astype(np.float64)
+    taken = params.density * params.accel * WEIGHTS[[3, 6, 7], None]
+    row, fluid = params.ny - 2, ~obstacles[params.ny - 2]
+
+    def short(f: Array) -> list[list[bool]]:
+        lacks = f[[3, 6, 7], row] - taken <= 0
+        return sorted(lacks[:, lacks.any(axis=0) & fluid].T.tolist())
+
+    each = [[False, False, True], [False, True, False], [True, False, False]]
+    assert short(given["f"]) == [] and short(thin) == each
+    assert short(reference(params, obstacles, 1, thin)[0]) == each
+    assert np.array_equal(given["f"], LAB.inputs(case, 20)["f"]), "what is timed stays as it is"
+
+
+@pytest.mark.parametrize(("steps", "half"), [(1, False), (5, False), (21, False), (2, True), (5, True), (21, True)])
+def test_the_mean_square_is_that_of_the_roundings(steps: int, half: bool) -> None:
+    """In fp16 the difference from rest is stored, as half-storage does it: the rest of its arithmetic is float32's."""
+    params, obstacles = box(64, 48)
+    start = (initial(params) * np.random.default_rng(1).uniform(0.9, 1.1, (9, 48, 64))).astype(np.float32)
+    run = followed(params, obstacles, steps, start)
+    f, av_vels = start, []
+    for _ in range(steps):
+        f, speeds = float32_run(params, obstacles, 1, stored(params, f) if half else f)
+        av_vels += list(speeds)
+    f = stored(params, f) if half else f
+    allowed = tolerance(run, params, int((~obstacles).sum()), half)
+    assert 0.2 < math.sqrt(mean_square_error(f, run.f)) / allowed.mean_square < 1.2
+    assert error(f, run.f) < 0.7 * allowed.largest
+    assert error_av_vels(np.array(av_vels), run.av_vels) < 0.7 * allowed.speeds
+
+
+def stored(params: Params, f: Array) -> Array:
+    rest = (WEIGHTS * params.density)[:, None, None]
+    return (((f - rest) * 1024).astype(np.float16).astype(np.float64) / 1024 + rest).astype(np.float32)
 
 
 def test_a_nan_or_another_shape_does_not_pass() -> None:

@@ -156,7 +156,7 @@ def followed(params: Params, obstacles: Mask, steps: int, f: Array | None = None
 
     def from_rest(rows: slice, state: Array = f) -> tuple[float, float]:
         distance = state[:, rows] / rest - 1
-        return float(np.vdot(distance, distance)), float(np.abs(distance).max())
+        return float(np.square(distance).sum()), float(np.abs(distance).max())
 
     def note(step: int, distances: list[tuple[float, float]]) -> None:
         squares, largest = zip(*distances, strict=True)
@@ -278,7 +278,7 @@ def mean_square_error(f: Array, f_ref: Array) -> float:
 
     def squares(rows: slice) -> float:
         difference = (f[:, rows] - f_ref[:, rows].astype(np.float64)) / (WEIGHTS * density)[:, None, None]
-        return float(np.vdot(difference, difference))
+        return float(np.square(difference).sum())
 
     return sum(by_bands(f.shape[1], f.shape[2], squares)) / f_ref.size
 
