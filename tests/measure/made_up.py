@@ -45,7 +45,7 @@ class Made(Runnable):
         self.device, self.name, self.units, self.options = device, variant.name, case.units, variant.options
         self.timed = case.units == CASE.units
         self.runs = 0
-        self.step("plan")
+        self.step(f"plan on {inputs['name']}" if "name" in inputs else "plan")
         seconds = self.options.get("seconds", 0.1)
         self.seconds = cycle(seconds if isinstance(seconds, list) else [seconds])
 

@@ -111,6 +111,25 @@ def test_a_reference_is_computed_once_for_all(bench: Bench) -> None:
     assert bench.lab.references == 2, "of the inputs before timing, and of those that are timed"
 
 
+def test_a_variant_is_verified_on_inputs_of_its_own_and_timed_on_those_of_all(bench: Bench) -> None:
+    class Hidden(Toy):
+        def verified_on(self, variant: Variant) -> str:
+            return "" if variant.name == "a" else "wide"
+
+        def verification_inputs(self, case: Case, name: str, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+            return {**inputs, "name": name} if name else inputs
+
+        def verification_case(self, case: Case, variant: Variant) -> Case:
+            return case
+
+    bench.lab = Hidden()
+    bench(*(made(name, None if name == "a" else "a") for name in "abc"))
+    plans = [(name, what.removeprefix("timed ")) for name, what in bench.log if "plan" in what]
+    verified = [("a", "plan"), ("b", "plan on wide"), ("b", "plan"), ("c", "plan on wide"), ("c", "plan")]
+    assert plans == [*verified, ("a", "plan")], "the last one is the A/A control"
+    assert bench.lab.references == 2 and {row["status"] for row in bench.rows} == {"ok"}
+
+
 def test_progress_is_told_for_each_variant(bench: Bench) -> None:
     bench(made("a"))
     assert [name for name, _ in bench.told] == ["a"] * 18
