@@ -257,5 +257,5 @@ def test_wide_weights_are_one_of_each_filter_that_no_byte_holds() -> None:
     assert (wide["weight"].astype(np.int8) != wide["weight"]).any(axis=(1, 2, 3)).all()
     assert np.abs(given["weight"]).max() <= 60, "what is timed stays as it is"
     names = {each.name: LAB.verified_on(each) for each in LAB.all_variants()}
-    assert {names[name] for name in ("lists", "tiles", "both-sparse", "torch-bf16", "openmp")} == {"wide"}
-    assert {names[name] for name in ("strips", "tensor-int8", "torch-fp16", "initialisation")} == {""}
+    assert {names[name] for name in ("sequential", "lists", "tiles", "both-sparse")} == {"wide"}
+    assert {names[name] for name in ("strips", "tensor-int8", "torch-fp16", "torch-fp32", "initialisation")} == {""}
