@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from roofbook.measure.measurement import Measurement
 from roofbook.measure.placement import Setting, Target
 from roofbook.measure.policy import Policy
-from roofbook.measure.verify import prepare
+from roofbook.measure.verify import References, prepare
 from roofbook.spec.lab import Case, Lab, Runnable, Variant
 from roofbook.spec.source import Source
 
@@ -210,12 +210,15 @@ def emulated(variant: Variant, compute: Callable[[Case, Mapping[str, Any]], Outp
     return replace(variant, plan=Computed)
 
 
-def verdict(lab: Lab, variant: Variant, case: str, target: Target, seen: dict[tuple[str, str], Any]) -> str | None:
+def verdict(
+    lab: Lab, variant: Variant, case: str, target: Target, seen: dict[tuple[str, str], References]
+) -> str | None:
     """Why a variant is refused before it would be timed; None where it is not. seen: inputs and references, filled here."""
     size = lab.case(case, "test")
-    inputs, references = seen.setdefault((lab.name, case), (lab.inputs(size, Policy().seed), {}))
+    at = Setting(lab, size, target.device, Policy())
+    references = seen.setdefault((lab.name, case), References(at, at.policy.seed))
     it = Measurement(variant, variant.role, *target)
-    prepare(Setting(lab, size, target.device, Policy()), it, inputs, references)
+    prepare(at, it, references)
     if it.runnable:
         it.runnable.close()
     return it.reason

@@ -12,6 +12,7 @@ import pytest
 from roofbook.devices.contract import Device
 from roofbook.devices.find import host_cpu
 from roofbook.measure.placement import Target, target_of
+from roofbook.measure.verify import References
 from roofbook.spec import registry
 from roofbook.spec.lab import Lab, Variant
 
@@ -26,7 +27,7 @@ MISTAKES: list[tuple[str, mutants.Mutant | mutants.Emulated]] = [
 OPTIMISED = True
 LONG = {"batch-40"}
 """Cases whose runs outlast the compiler; kernels of all others are compiled as they stand."""
-SEEN: dict[tuple[str, str], Any] = {}
+SEEN: dict[tuple[str, str], References] = {}
 
 
 def case_of(lab: str, mistake: mutants.Mutant | mutants.Emulated) -> str:

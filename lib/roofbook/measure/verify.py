@@ -71,10 +71,11 @@ class References:
     A check before timing has inputs of a seed that is drawn for this run, one after it the very inputs that are timed.
     """
 
-    def __init__(self, at: Setting) -> None:
+    def __init__(self, at: Setting, seed: int | None = None) -> None:
+        """seed: that of the first check, in place of one that is drawn."""
         self.lab, self.case = at.lab, at.case
         self.timed = at.lab.inputs(at.case, at.policy.seed)
-        self.seed = secrets.randbelow(1 << 31)
+        self.seed = secrets.randbelow(1 << 31) if seed is None else seed
         self._drawn: Mapping[str, Any] | None = None
         self._before: dict[tuple[int, str], tuple[Mapping[str, Any], Mapping[str, Any]]] = {}
         self._after: dict[int, Mapping[str, Any]] = {}

@@ -369,15 +369,15 @@ def test_the_launches_that_are_timed_repeat_identical_ones_as_the_note_says(
     device: Device, monkeypatch: pytest.MonkeyPatch, name: str, times: int
 ) -> None:
     """`LAB.cache_note`: in a run the first launch of a layer is not timed; with streams there is only one, in segments."""
-    runnable = planned(device, LAB.variant(name), 1, quick=True)
+    runnable = planned(device, LAB.variant(name), 1)
     launched: list[tuple[str, int, int, int]] = []
-    whole_launch = forward.Forward.launch
+    whole_launch = Forward.launch
 
     def launch(self: Forward, layer: Layer, queue: Queue, x: Buffer, y: Buffer, first: int, count: int) -> None:
         launched.append((layer.name, id(x), first, count))
         whole_launch(self, layer, queue, x, y, first, count)
 
-    monkeypatch.setattr(forward.Forward, "launch", launch)
+    monkeypatch.setattr(Forward, "launch", launch)
     runnable.run()
     runnable.close()
     assert len(launched) == 2 * times and len(set(launched)) == 2
