@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from roofbook.measure import findings
-from roofbook.measure.findings import Finding, Place
+from roofbook.measure.findings import Defect, SourceLine
 
 OCLGRIND = """
 Write-write data race at global memory address 0x1b000000002d60
@@ -68,12 +68,12 @@ Unsupported instruction: freeze
 
 
 def test_messages_of_oclgrind_are_counted_by_what_and_where() -> None:
-    more = Place("kernels/more.inc", 7)
+    more = SourceLine("kernels/more.inc", 7)
     assert findings.of_oclgrind(OCLGRIND) == {
-        Finding("write-write data race in global memory", "fused", (Place("kernels/vectors.k", 84),)): 1,
-        Finding("barrier that not all work-items of a group reach", "k", (Place("kernels/more.inc", 204),)): 1,
-        Finding("read of 4 bytes out of bounds in global memory", "k", (more,)): 2,
-        Finding("index out of bounds of an array of 4", "k", ()): 1,
+        Defect("write-write data race in global memory", "fused", (SourceLine("kernels/vectors.k", 84),)): 1,
+        Defect("barrier that not all work-items of a group reach", "k", (SourceLine("kernels/more.inc", 204),)): 1,
+        Defect("read of 4 bytes out of bounds in global memory", "k", (more,)): 2,
+        Defect("index out of bounds of an array of 4", "k", ()): 1,
     }
     assert findings.failure_of_oclgrind(OCLGRIND) is None and findings.stopped_at(OCLGRIND) is None
 
@@ -134,8 +134,8 @@ BEFORE = """========= COMPUTE-SANITIZER
 """
 
 
-def found(kind: str, kernel: str, *places: tuple[str, int]) -> Finding:
-    return Finding(kind, kernel, tuple(Place(f"/work/kernels/{file}", line) for file, line in places))
+def found(kind: str, kernel: str, *places: tuple[str, int]) -> Defect:
+    return Defect(kind, kernel, tuple(SourceLine(f"/work/kernels/{file}", line) for file, line in places))
 
 
 OUT_OF_BOUNDS = "{} of 4 bytes out of bounds in global memory"
@@ -160,5 +160,5 @@ NOTHING = "========= COMPUTE-SANITIZER\n========= ERROR SUMMARY: 0 errors\n"
     ("said", "wanted"), [(TODAY, OF_TODAY), (RACES, OF_RACES), (BEFORE, OF_BEFORE), (NOTHING, {})],
     ids=["today", "races", "before", "nothing"],
 )  # fmt: skip
-def test_reports_of_compute_sanitizer(said: str, wanted: dict[Finding, int]) -> None:
+def test_reports_of_compute_sanitizer(said: str, wanted: dict[Defect, int]) -> None:
     assert findings.of_sanitizer(said) == wanted

@@ -9,19 +9,21 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 
-class Place(NamedTuple):
+class SourceLine(NamedTuple):
+    """A line of a kernel's own file."""
+
     file: str
     line: int
 
 
 @dataclass(frozen=True)
-class Finding:
+class Defect:
     """One kind of mistake at one place of a kernel; a tool may report it for many work-items."""
 
     kind: str
     """Such as `write of 4 bytes out of bounds in global memory`."""
     kernel: str
-    places: tuple[Place, ...]
+    places: tuple[SourceLine, ...]
     """Of a race those of both accesses; none where the compiler kept no line."""
 
 
@@ -52,14 +54,14 @@ _FATAL = re.compile(r"^OCLGRIND FATAL ERROR[^\n]*\n([^\n]+)", re.M)
 _STOPPED = re.compile(r"^Oclgrind: (\d+) errors generated - suppressing further errors$", re.M)
 
 
-def of_oclgrind(said: str) -> Counter[Finding]:
+def of_oclgrind(said: str) -> Counter[Defect]:
     """What Oclgrind wrote, each finding with how often it was reported; Oclgrind's own failures are none."""
     failures = {found[1] for found in _FATAL.finditer(said)}
-    found: Counter[Finding] = Counter()
+    found: Counter[Defect] = Counter()
     for what, kernel, more in _MESSAGE.findall(said):
         if what not in failures:
-            places = (Place(file, int(line)) for line, file in _AT.findall(more))
-            found[Finding(_kind(what), kernel, tuple(dict.fromkeys(places)))] += 1
+            places = (SourceLine(file, int(line)) for line, file in _AT.findall(more))
+            found[Defect(_kind(what), kernel, tuple(dict.fromkeys(places)))] += 1
     return found
 
 
@@ -94,30 +96,30 @@ _PLACES = (
 """Where it was: as releases since 2023 write it, as those before do, and where there is no line."""
 
 
-def of_sanitizer(said: str) -> Counter[Finding]:
+def of_sanitizer(said: str) -> Counter[Defect]:
     """What a tool of compute-sanitizer wrote, each finding with how often it was reported."""
-    found: Counter[Finding] = Counter()
+    found: Counter[Defect] = Counter()
     for report in _REPORT.finditer(said):
         kernel, places = _where(report["more"])
         kind = _kind(report["what"].rstrip(". "))
         if "is misaligned" in report["more"]:
             kind = kind.replace("out of bounds", "at a misaligned address")
-        found[Finding(kind, kernel, places)] += 1
+        found[Defect(kind, kernel, places)] += 1
     for race in _RACE.finditer(said):
         kernel, one = _where(f"at {race['more'].partition('at ')[2]}")
         for access, where, hazards in _OTHER.findall(race["others"]):
             kinds = sorted({race["what"].lower(), access.lower()})
             kind = f"{kinds[0]}-write data race in shared memory"
             places = tuple(dict.fromkeys((*one, *_where(where)[1])))
-            found[Finding(kind, kernel, places)] += int(hazards or 1)
+            found[Defect(kind, kernel, places)] += int(hazards or 1)
     return found
 
 
-def _where(said: str) -> tuple[str, tuple[Place, ...]]:
+def _where(said: str) -> tuple[str, tuple[SourceLine, ...]]:
     """The kernel and the place that a report names."""
     for pattern in _PLACES:
         if found := pattern.search(said):
             known = found.groupdict()
-            place = (Place(known["file"], int(known["line"])),) if "file" in known else ()
+            place = (SourceLine(known["file"], int(known["line"])),) if "file" in known else ()
             return known["kernel"], place
     return "", ()

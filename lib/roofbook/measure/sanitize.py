@@ -25,7 +25,7 @@ from ..errors import UsageError
 from ..spec import registry
 from ..spec.lab import Case, Lab, Variant
 from . import findings
-from .findings import Finding
+from .findings import Defect
 from .placement import target_of
 from .policy import Policy
 from .progress import Progress, silent
@@ -57,7 +57,7 @@ class Checked:
     case: Case
     tool: str
     """With its version, such as `Oclgrind 21.10`."""
-    found: Counter[Finding] = field(default_factory=Counter)
+    found: Counter[Defect] = field(default_factory=Counter)
     """How often each was reported."""
     told: Mapping[str, Any] = field(default_factory=dict)
     """What its process says of the result: see `sanitized.run`."""

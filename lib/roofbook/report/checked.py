@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ..measure.findings import Finding, Place
+from ..measure.findings import Defect, SourceLine
 from ..measure.sanitize import Checked
 
 
@@ -30,12 +30,12 @@ def _result(it: Checked) -> str:
     return f"its result is right{how} (error {it.told['error']:.3g}, allowed {it.told['tolerance']:.3g})"
 
 
-def _finding(found: Finding, times: int, root: Path) -> str:
+def _finding(found: Defect, times: int, root: Path) -> str:
     head = f"{found.kind}, in kernel {found.kernel}{f', {times} times' * (times > 1)}"
     return "\n".join([head, *(f"  {_line(place, root)}" for place in found.places)])
 
 
-def _line(place: Place, root: Path) -> str:
+def _line(place: SourceLine, root: Path) -> str:
     """`lib/roofbook/labs/lbm/fused.k:58: const float f2 = FROM(2, south * nx + x);`"""
     path = Path(place.file).resolve()
     name = path.relative_to(root) if path.is_relative_to(root) else path
