@@ -46,7 +46,8 @@ def run(lab: Lab, variant: Variant, case: Case, device: Device, *, seed: int, co
     """`error`, `tolerance` and what was `compared`, each None without `compare`; else the `reason` why it did not run."""
     runnable = None
     try:
-        small, inputs = lab.verification_case(case, variant), lab.inputs(case, seed)
+        small = lab.verification_case(case, variant)
+        inputs = lab.verification_inputs(small, lab.verified_on(variant), lab.inputs(case, seed))
         with lined():
             runnable = variant.plan(device, variant, small, inputs)
             runnable.reset()
