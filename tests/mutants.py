@@ -1,22 +1,30 @@
-"""Wrong outputs that every lab's check must refuse, and kernels that are made to err: one harness for all labs.
+"""Wrong outputs that every lab's check must refuse, and kernels and plans that are made to err: one harness for all labs.
 
-A lab hands over a right output and its check; what only this lab can get wrong it adds as mutants of its own.
+A lab hands over a right output and its check; what only this lab can get wrong it adds as mutants of its own. What students
+get wrong in kernels stands in the `corpus.py` of each lab's tests.
 """
 
 from __future__ import annotations
 
 import re
 import shutil
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
-from roofbook.spec.lab import Variant
+from roofbook.measure.measurement import Measurement
+from roofbook.measure.placement import Setting, Target
+from roofbook.measure.policy import Policy
+from roofbook.measure.verify import References, prepare
+from roofbook.spec.lab import Case, Lab, Runnable, Variant
 from roofbook.spec.source import Source
 
 Array = NDArray[Any]
@@ -110,3 +118,107 @@ def change(folder: Path, file: str, words: str, instead: str, *, once: bool = Tr
     text = (folder / file).read_text()
     assert text.count(words) == 1 if once else words in text, f"{file} has {words!r} {text.count(words)} times"
     (folder / file).write_text(text.replace(words, instead))
+
+
+# -- a corpus of mistakes ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """What a student got wrong in a kernel, or in the module of its plan: other words in the text of `file`.
+
+    case: of the lab, where it is not the corpus's own. options: of the plan, beside the variant's. everywhere: the words are
+    there more than once. survives: why no check can see it, where none does.
+    """
+
+    variant: str
+    file: str
+    words: str
+    instead: str
+    wrong: str
+    case: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    everywhere: bool = False
+    survives: str = ""
+
+    def applied(self, lab: Lab, folder: Path, patch: pytest.MonkeyPatch) -> Variant:
+        """The variant as the mistake leaves it; `folder` takes its kernels."""
+        right = lab.variant(self.variant)
+        right = replace(right, options={**right.options, **self.options})
+        here = package_of(lab)
+        if self.file.endswith(".py"):
+            return replace(right, plan=replanned(right.plan, here / self.file, self.words, self.instead))
+        variant = copied(right, here, folder)
+        change(folder, self.file, self.words, self.instead, once=not self.everywhere)
+        for name, module in list(sys.modules.items()):
+            if name.startswith(f"roofbook.labs.{lab.name}.") and hasattr(module, "HERE"):
+                patch.setattr(module, "HERE", folder)  # plans find kernels of their own there
+        return of_folder(variant, folder)
+
+
+@dataclass(frozen=True)
+class Emulated:
+    """What a student got wrong where no device of ours runs it: `compute` tells the outputs of a case from its inputs.
+
+    right: the same without the mistake, which must pass.
+    """
+
+    variant: str
+    compute: Callable[[Case, Mapping[str, Any]], Outputs]
+    right: Callable[[Case, Mapping[str, Any]], Outputs]
+    wrong: str
+    case: str = ""
+    survives: str = ""
+
+    def applied(self, lab: Lab, folder: Path, patch: pytest.MonkeyPatch) -> Variant:
+        return emulated(lab.variant(self.variant), self.compute)
+
+
+def package_of(lab: Lab) -> Path:
+    """The folder of a lab's modules and kernels."""
+    return Path(str(sys.modules[type(lab).__module__].__file__)).parent
+
+
+def replanned(plan: Any, file: Path, words: str, instead: str) -> Any:
+    """The plan with other words in the module that it stands in, which is `file`."""
+    module = sys.modules[plan.__module__]
+    assert Path(str(module.__file__)) == file, f"{plan.__qualname__} does not stand in {file.name}"
+    text = file.read_text()
+    assert text.count(words) == 1, f"{file.name} has {words!r} {text.count(words)} times"
+    changed = ModuleType(module.__name__)
+    changed.__dict__.update(__file__=module.__file__, __package__=module.__package__)
+    exec(compile(text.replace(words, instead), file, "exec"), changed.__dict__)
+    return getattr(changed, plan.__qualname__)
+
+
+def emulated(variant: Variant, compute: Callable[[Case, Mapping[str, Any]], Outputs]) -> Variant:
+    """The variant with a plan whose outputs NumPy computes."""
+
+    class Computed(Runnable):
+        def __init__(self, device: Any, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+            self.units, self.case, self.inputs = case.units, case, inputs
+
+        def reset(self) -> None:
+            """Nothing is kept."""
+
+        def run(self) -> None:
+            """All is done by `outputs`."""
+
+        def outputs(self) -> dict[str, Array]:
+            return dict(compute(self.case, self.inputs))
+
+    return replace(variant, plan=Computed)
+
+
+def verdict(
+    lab: Lab, variant: Variant, case: str, target: Target, seen: dict[tuple[str, str], References]
+) -> str | None:
+    """Why a variant is refused before it would be timed; None where it is not. seen: inputs and references, filled here."""
+    size = lab.case(case, "test")
+    at = Setting(lab, size, target.device, Policy())
+    references = seen.setdefault((lab.name, case), References(at, at.policy.seed))
+    it = Measurement(variant, variant.role, *target)
+    prepare(at, it, references)
+    if it.runnable:
+        it.runnable.close()
+    return it.reason

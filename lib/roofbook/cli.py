@@ -273,6 +273,48 @@ def profile(lab: str, variant: str, case: str, scale: str, device: str, results:
 
 @app.command()
 @LAB
+@VARIANT
+@click.argument("case", required=False)
+@click.option("--scale", default="test", show_default=True, help=f"{SCALES}.")
+@DEVICE
+@click.option("--ends", is_flag=True, help="Of each launch the first and the last group alone: seconds, but no result.")
+def check(lab: str, variant: str, case: str | None, scale: str, device: str, ends: bool) -> None:
+    """Look for data races and accesses out of bounds.
+
+    Runs VARIANT under Oclgrind, or on a CUDA device under NVIDIA's compute-sanitizer, and prints what that finds in the
+    kernel's own lines. CASE is the smallest that VARIANT is for, unless given. The exit code is 1 if there is a finding, or if
+    the result is wrong. With `all` for VARIANT, checks every step that runs there:
+
+    \b
+      roofbook check lbm tree
+      roofbook check lbm all 40x24
+    """
+    from .devices.find import open_device
+    from .measure import sanitize
+    from .measure.progress import Reporter
+    from .paths import project_root
+    from .report import checked
+    from .spec import registry as all_labs
+
+    known = all_labs.get(lab)
+    place = open_device(device, known.preferred_backend)
+    chosen = sanitize.choose(known, variant, case, scale, place)
+    root, bad, tell = project_root(), 0, Reporter()
+    try:
+        for it in sanitize.check(known, chosen, place, ends=ends, progress=tell):
+            tell.end()
+            for finding in checked.findings(it, root):
+                print(finding, end="\n\n")
+            say(checked.summary(it))
+            bad += not it.clean
+    finally:
+        tell.end()
+    if bad:
+        sys.exit(1)
+
+
+@app.command()
+@LAB
 @SCALE
 @DEVICE
 @RESULTS

@@ -141,7 +141,7 @@ def test_what_is_measured_all_the_same_is_local_and_does_not_count_as_recorded(
     clean = recorded(tmp_path, *variants("flat"), labs=("stencil",))
     assert re.search(r"9 measurements taken; runs", clean.output)
     rows = Store(tmp_path, ["recorded"]).rows("stencil")
-    assert [json.loads(text)["git"] for text in rows["provenance"]] == [CLEAN] * 3
+    assert [json.loads(text)["git"] for text in rows["provenance"]] == [CLEAN] * 9
 
 
 def test_rows_of_a_change_during_the_run_stay_local_and_the_command_says_so(

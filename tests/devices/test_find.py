@@ -134,7 +134,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
 
         monkeypatch.setitem(sys.modules, "pynvml", nvml())
         monkeypatch.setitem(sys.modules, "cupy", cupy(visible))
-        platform = types.SimpleNamespace(get_devices=lambda: by_opencl)
+        platform = types.SimpleNamespace(name="made up", get_devices=lambda: by_opencl)
         monkeypatch.setattr(cl, "get_platforms", lambda: [platform])
         found = [lists() for lists in LISTS]
         monkeypatch.setattr(cuda, "devices", lambda: found[0])

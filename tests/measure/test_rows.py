@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from roofbook.devices.contract import BuildFailed, OutOfMemory
 from roofbook.measure.placement import Setting, Target, keys
 from roofbook.measure.policy import Policy
-from roofbook.spec.lab import Variant
+from roofbook.spec.lab import Case, Variant
 from roofbook.spec.source import Source
 from roofbook.store.parquet import Store
 
-from .made_up import CASE, QUIET, Bench, Device, Toy, made
+from .made_up import CASE, QUIET, RIGHT, Bench, Device, Toy, made
 
 
 def test_a_row_says_what_was_measured_and_goes_through_the_store(bench: Bench, tmp_path: Path) -> None:
@@ -54,8 +55,36 @@ def test_outputs_are_poisoned_before_the_run_and_all_is_closed(bench: Bench) -> 
     bench(made("a"))
     assert [what for _, what in bench.log if not what.startswith("timed run")] == [
         "trial plan", "trial reset", "trial run", "trial run 1", "trial outputs", "trial close",
-        "timed plan", "timed reset", "timed facts", "timed close",
+        "timed plan", "timed reset", "timed facts", "timed reset", "timed last run", "timed outputs", "timed close",
     ]  # fmt: skip
+
+
+def test_the_object_that_was_timed_is_verified_after_its_last_sample(bench: Bench) -> None:
+    """One whose outputs go wrong only once it has run often, or on the inputs that are timed, has no time."""
+    bench(made("a"), made("b", "a", last=3 * RIGHT), made("c", "a", last=np.nan * RIGHT))
+    assert bench.row("a")["status"] == "ok"
+    for name in "bc":
+        row = bench.row(name)
+        assert row["status"] == "failed" and row["reason"].startswith("after its last sample: wrong result: error ")
+        assert row["samples_s"] == []
+
+
+def test_a_row_knows_both_checks_and_the_seed_that_was_drawn_for_the_first(bench: Bench) -> None:
+    seeds, given = set(), list[int]()
+
+    def inputs(self: Toy, case: Case, seed: int) -> Mapping[str, Any]:
+        given.append(seed)
+        return {"seed": seed}
+
+    for _ in range(3):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Toy, "inputs", inputs)
+            bench(made("a", last=RIGHT + 0.25))
+        checks = json.loads(bench.row("a")["extra"])["checks"]
+        assert checks["before"] == {"error": 0.0, "tolerance": 0.5, "compared": "largest difference"}
+        assert checks["after"]["error"] == bench.row("a")["error"] == 0.25, "the row's is the nearer to its tolerance"
+        seeds.add(checks["seed"])
+    assert len(seeds) == 3 and seeds < set(given) and QUIET.seed in given
 
 
 def test_what_run_returns_is_the_time_and_the_wall_clock_is_kept_beside_it(bench: Bench) -> None:
@@ -79,14 +108,33 @@ def test_bytes_are_those_that_the_variant_moves(bench: Bench) -> None:
 
 def test_a_reference_is_computed_once_for_all(bench: Bench) -> None:
     bench(*(made(name, None if name == "a" else "a") for name in "abcd"))
-    assert bench.lab.references == 1
+    assert bench.lab.references == 2, "of the inputs before timing, and of those that are timed"
+
+
+def test_a_variant_is_verified_on_inputs_of_its_own_and_timed_on_those_of_all(bench: Bench) -> None:
+    class Hidden(Toy):
+        def verified_on(self, variant: Variant) -> str:
+            return "" if variant.name == "a" else "wide"
+
+        def verification_inputs(self, case: Case, name: str, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+            return {**inputs, "name": name} if name else inputs
+
+        def verification_case(self, case: Case, variant: Variant) -> Case:
+            return case
+
+    bench.lab = Hidden()
+    bench(*(made(name, None if name == "a" else "a") for name in "abc"))
+    plans = [(name, what.removeprefix("timed ")) for name, what in bench.log if "plan" in what]
+    verified = [("a", "plan"), ("b", "plan on wide"), ("b", "plan"), ("c", "plan on wide"), ("c", "plan")]
+    assert plans == [*verified, ("a", "plan")], "the last one is the A/A control"
+    assert bench.lab.references == 2 and {row["status"] for row in bench.rows} == {"ok"}
 
 
 def test_progress_is_told_for_each_variant(bench: Bench) -> None:
     bench(made("a"))
-    assert [name for name, _ in bench.told] == ["a"] * 16
+    assert [name for name, _ in bench.told] == ["a"] * 18
     assert [what for _, what in bench.told[:3]] == ["check, 1 of 1", "first run", "check of its outputs"]
-    assert "12" in bench.told[-1][1]
+    assert "12" in bench.told[-3][1] and [what for _, what in bench.told[-2:]] == ["last run", "last check"]
 
 
 def test_variants_that_are_not_for_here_leave_no_row(bench: Bench) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -187,8 +186,7 @@ def test_an_interrupt_hands_over_what_is_whole_and_goes_on_up(bench: Bench) -> N
             made("a"), made("b", "a", seconds=noisy(1), fails={"timed run 21": KeyboardInterrupt()}),
             made("c", "a", fails={"plan": BuildFailed("no")}), policy=policy,
         )  # fmt: skip
-    assert {(row["variant"], row["status"]) for row in bench.rows} == {("a", "ok"), ("c", "failed")}
-    assert len(bench.row("a")["samples_s"]) == 10 and json.loads(bench.row("a")["extra"])["group"] == "64x1"
+    assert {(row["variant"], row["status"]) for row in bench.rows} == {("c", "failed")}, "a was not verified again"
     assert Counter(bench.log.of("timed close")) == Counter(bench.log.of("timed plan"))
 
 

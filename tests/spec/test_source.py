@@ -12,7 +12,8 @@ import pytest
 from roofbook import paths
 from roofbook.labs import peaks
 from roofbook.spec import registry
-from roofbook.spec.source import Source, _family, _wrap, documented
+from roofbook.spec.host_code import tokens_of
+from roofbook.spec.source import Source, _family, _wrap, documented, lined
 
 DIALECT = paths.LIBRARY / "spec" / "dialect"
 KERNELS = [path for end in ("k", "cu", "h", "inc") for path in sorted(paths.LIBRARY.rglob(f"*.{end}"))]
@@ -58,6 +59,50 @@ def test_resolve_sets_knobs_and_keeps_the_dialects_words(scale: Path) -> None:
     assert "KERNEL void scale(GLOBAL float *RESTRICT out, int n)" in text and "GLOBAL_ID(0)" in text
     assert "// The only kernel." in text and "// a comment stays" in text
     assert "#" not in text and "Knob" not in text and "CHANGED" not in text
+
+
+def test_each_line_tells_a_compiler_its_place_where_a_tool_asks_for_it(scale: Path) -> None:
+    """A line that a macro became stands where the macro was used."""
+    source = Source.of(scale, BY="TWICE", TYPE="float")
+    plain = source.render("opencl")
+    with lined():
+        text = source.render("opencl")
+    assert source.render("opencl") == plain and source.sha256 == Source.of(scale, BY="TWICE", TYPE="float").sha256
+    seen, file, at = {}, "", 0
+    for line in text.splitlines():
+        if place := re.fullmatch(r'#line (\d+) "(.*)"', line):
+            file, at = place[2], int(place[1]) - 1
+        else:
+            at += 1
+            seen[file, at] = line.strip()
+    own = {
+        line.strip(): seen[str(scale), at]
+        for at, line in enumerate(SCALE_K.splitlines(), 1)
+        if (str(scale), at) in seen
+    }
+    assert own["out[i] = CHANGED(out[i]);"] == "out[i] = out[i] * 2;" and own["MORE"].startswith("int more = ")
+    assert own["// The only kernel."] == "// The only kernel."
+    without = re.sub(r"^#line .*\n", "", text, flags=re.M)
+    assert tokens_of(without) == tokens_of(plain)
+
+
+@pytest.mark.parametrize(
+    ("lab", "variant"), [("lbm", "tree"), ("lbm", "vectors"), ("cnn", "tiled"), ("lenet", "tensor")]
+)
+def test_lines_of_the_labs_kernels_change_no_token(lab: str, variant: str) -> None:
+    chosen = registry.get(lab).variant(variant)
+    assert chosen.source
+    for dialect in chosen.backends:
+        knobs = {"CHANNELS": 1, "FILTERS": 4, "SIZE": 8}
+        source = chosen.source.with_knobs(**knobs) if lab == "lenet" else chosen.source
+        with lined():
+            text = source.render(dialect)
+        assert tokens_of(re.sub(r"^#line .*\n", "", text, flags=re.M)) == tokens_of(source.render(dialect))
+        for number, file, line in re.findall(r'^#line (\d+) "(.*)"\n(.*)', text, re.M):
+            own = Path(file).read_text().splitlines()[int(number) - 1]
+            assert line.split() == own.split() or re.search(r"\b[A-Z][A-Z0-9_]+\b", own), (
+                "only macros become another line"
+            )
 
 
 def test_turn_and_without_leave_the_rest(scale: Path) -> None:

@@ -277,13 +277,27 @@ def _quiet() -> Iterator[None]:
         os.close(kept)
 
 
+SIMULATOR = "Oclgrind"
+"""The platform that interprets kernels, to find their races: no device to measure, though its package adds it to all others."""
+
+
 @lru_cache
 def devices() -> list[OpenCLDevice]:
-    """All OpenCL devices, in the order of their platforms; none where there is no driver."""
+    """All OpenCL devices but SIMULATOR's, in the order of their platforms; none where there is no driver."""
+    return _listed(simulated=False)
+
+
+def simulators() -> list[OpenCLDevice]:
+    """The device of SIMULATOR, where a driver of that name is loaded."""
+    return _listed(simulated=True)
+
+
+def _listed(*, simulated: bool) -> list[OpenCLDevice]:
     import pyopencl as cl
 
     try:
-        found = [device for platform in cl.get_platforms() for device in platform.get_devices()]
+        platforms = [each for each in cl.get_platforms() if (each.name == SIMULATOR) == simulated]
+        found = [device for platform in platforms for device in platform.get_devices()]
     except cl.Error:
         return []
     return [OpenCLDevice(device, index) for index, device in enumerate(found)]

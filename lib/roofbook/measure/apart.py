@@ -138,7 +138,7 @@ def _said(
 
 def _allowed(policy: Policy, what: str) -> float | None:
     """Seconds after which a process that was last at `what` hangs. None where no kernel runs: a reference takes its time."""
-    return 2 * policy.limit_s + COMPILING_S if what.startswith(("first run", "warm up", "sample")) else None
+    return 2 * policy.limit_s + COMPILING_S if what.startswith(("first run", "warm up", "sample", "last run")) else None
 
 
 class _lines:

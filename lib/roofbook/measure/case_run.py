@@ -15,7 +15,7 @@ from .placement import Setting, Target, control_of, keys, target_of
 from .progress import Progress, silent
 from .row import row
 from .sampling import sample
-from .verify import References, prepare, too_long
+from .verify import References, prepare, too_long, verify_again
 
 Keep = Callable[[list[dict[str, Any]]], Any]
 """Takes rows as soon as there are any."""
@@ -79,24 +79,27 @@ def measure_case(
     progress: Progress = silent,
     checkpoint: Checkpoint | None = None,
 ) -> None:
-    """Verify and time `variants`, and hand the rows to `keep`; also when interrupted, those that are whole.
+    """Verify, time and verify again `variants`, and hand the rows to `keep`; also when interrupted, those that are whole.
 
     A variant that fails to build, is wrong, or runs out of memory or time becomes a failed row with its reason. Samples that
     are no rows yet go to `checkpoint`, now and then and at the end; the rows are of the run that it goes on with, if any.
     """
     checkpoint = checkpoint or Checkpoint()
-    inputs = at.lab.inputs(at.case, at.policy.seed)
     checkpoint.resume(_by_key(at, measurements(at, variants)), run)
     due = checkpoint.due()
     try:
-        references: References = {}
+        references = References(at)
         for number, it in enumerate(due, 1):
             progress(it.variant.name, f"check, {number} of {len(due)}")
             it.reason = None if it.samples else too_long(at, it)
             if not it.reason:
-                prepare(at, it, inputs, references, progress)
+                prepare(at, it, references, progress)
+        references.timing()
         for group in _groups(due, at.device):
             sample(group, at.policy, progress, checkpoint)
+            checkpoint.save()
+            for it in (each for each in group if each.sampled and not each.reason):
+                verify_again(at, it, references, progress)
     finally:
         rows = [row(at, it, checkpoint.run) for it in due if it.reason or it.whole]
         for it in due:

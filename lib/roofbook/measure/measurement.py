@@ -4,13 +4,26 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..devices.contract import Device
 from ..spec.lab import Runnable, Variant
 
 Samples = Mapping[str, Any]
 """What was taken of a measurement: its run, times, parts, rounds, clocks, and when it began; as JSON has it."""
+
+
+class Check(NamedTuple):
+    """An error of outputs, the largest that is accepted, and what the error is of."""
+
+    error: float
+    tolerance: float
+    compared: str
+
+    def share(self) -> float:
+        """Error over tolerance; infinite where it is a NaN or where none is allowed."""
+        share = self.error / self.tolerance if self.tolerance else math.inf * self.error if self.error else 0.0
+        return math.inf if math.isnan(share) else share
 
 
 @dataclass
@@ -24,11 +37,10 @@ class Measurement:
     runnable: Runnable | None = None
     reason: str | None = None
     """Why it failed; None as long as it did not."""
-    error: float = math.nan
-    tolerance: float = math.nan
-    """The largest `error` that is accepted."""
-    compared: str = ""
-    """What the error is of."""
+    checks: list[Check] = field(default_factory=list)
+    """Of its outputs: before it is timed, on inputs by `seed`, and after its last sample, on those that were timed."""
+    seed: int | None = None
+    """Drawn for the run."""
     samples: list[float] = field(default_factory=list)
     """Seconds of what the lab times."""
     walls: list[float] = field(default_factory=list)
@@ -42,9 +54,19 @@ class Measurement:
     facts: dict[str, Any] = field(default_factory=dict)
     warm: bool = False
     """It has run on this device before it is timed."""
+    sampled: bool = False
+    """All its samples are taken..."""
     whole: bool = False
-    """All its samples are taken. An interrupted one becomes no row: it would pass for fresh with a few."""
+    """...and it was verified again. An interrupted one becomes no row: it would pass for fresh with a few samples."""
     started: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    def checked(self, error: float, tolerance: float, compared: str) -> None:
+        self.checks.append(Check(float(error), float(tolerance), compared))
+
+    @property
+    def nearest(self) -> Check:
+        """The check whose error comes nearest to its tolerance, or exceeds it; NaN for none."""
+        return max(self.checks, key=Check.share, default=Check(math.nan, math.nan, ""))
 
     def taken(self, run: str) -> Samples:
         """What `go_on` takes: of samples that are noted whole, their clocks last. An interrupt can come in the midst."""

@@ -111,8 +111,8 @@ def _row(cell: Planned, run: str, ncu: tuple[str, str], policy: Policy, scratch:
         if told.get("reason"):
             mine.reason = told["reason"]
         else:
-            units, mine.error, mine.tolerance = told["units"], told["error"], told["tolerance"]
-            mine.compared = told["compared"]
+            units = told["units"]
+            mine.checked(told["error"], told["tolerance"], told["compared"])
             mine.facts = counted(parse(said), units) | {"tool": version}
             seconds = mine.facts["counters"]["seconds"]
             if not seconds:

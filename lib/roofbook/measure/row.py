@@ -9,6 +9,11 @@ from .measurement import Measurement
 from .placement import Setting, Target, keys
 
 
+def checks(it: Measurement) -> dict[str, Any]:
+    """Both checks of its outputs and the seed of the first one's inputs, as JSON has them."""
+    return {"seed": it.seed} | dict(zip(("before", "after"), (each._asdict() for each in it.checks), strict=False))
+
+
 def row(at: Setting, it: Measurement, run: str) -> dict[str, Any]:
     """All columns of it, a failed one without samples. The machine is asked for its state now."""
     lab, case, variant = at.lab, at.case, it.variant
@@ -47,13 +52,13 @@ def row(at: Setting, it: Measurement, run: str) -> dict[str, Any]:
         "rounds": [] if it.reason else it.rounds,
         "flops": work.flops,
         "bytes": lab.traffic(case, variant),
-        "error": it.error,
-        "bound": it.tolerance,
+        "error": it.nearest.error,
+        "bound": it.nearest.tolerance,
         "clock_mhz": [value for read in it.clocks if (value := read["clock_mhz"]) is not None],
         "temperature_c": [value for read in it.clocks if (value := read["temperature_c"]) is not None],
         "throttle": sorted({reason for read in it.clocks for reason in read["throttle"]}),
         "sample_throttle": throttle if any(throttle) and not it.reason else [],
         "extra": json.dumps({"rate_amount": amount, "rate_unit": rate, "footprint": work.footprint,
-                             "error_is": it.compared, "parts": it.parts, **it.facts}),
+                             "error_is": it.nearest.compared, "checks": checks(it), "parts": it.parts, **it.facts}),
         "provenance": json.dumps(provenance.snapshot(it.device)),
     }  # fmt: skip

@@ -27,14 +27,20 @@ def sample(group: Sequence[Measurement], policy: Policy, progress: Progress, che
             assert it.runnable is not None
             if not it.warm:
                 it.runnable.run()
-            active.append(it)
         except Exception as error:
             it.reason = reason_of(error)
             check_alive(error, it.device)
+            continue
+        if it.samples and enough(it, policy):  # interrupted before it was verified again
+            _end(it)
+        else:
+            active.append(it)
     due = [set(it.rounds) for it in active if not enough(it, policy)]
     cut = set[int]().union(*due) - set[int].intersection(*due) if due else set[int]()
     order = random.Random(policy.seed)
-    for number in count(max((1 + max(it.rounds) for it in active if it.rounds), default=0)):
+    rounds = count(max((1 + max(it.rounds) for it in active if it.rounds), default=0))
+    while active:
+        number = next(rounds)
         # Drawn anew every second round and walked back in between: a drift then favours no place in the row.
         if number % 2 == 0:
             order.shuffle(active)
@@ -46,14 +52,17 @@ def sample(group: Sequence[Measurement], policy: Policy, progress: Progress, che
             checkpoint.now_and_then()
         for it in active:
             if not it.reason and (number + 1 >= policy.maximum or enough(it, policy, cut)):
-                try:
-                    assert it.runnable is not None
-                    it.facts, it.whole = it.runnable.facts(), True
-                except Exception as error:
-                    it.reason = reason_of(error)
-        active = [it for it in active if not it.reason and not it.whole]
-        if not active:
-            break
+                _end(it)
+        active = [it for it in active if not it.reason and not it.sampled]
+
+
+def _end(it: Measurement) -> None:
+    """What its runs tell besides their times, of one that has all of its samples."""
+    try:
+        assert it.runnable is not None
+        it.facts, it.sampled = it.runnable.facts(), True
+    except Exception as error:
+        it.reason = reason_of(error)
 
 
 def _take(it: Measurement, number: int, flush: Callable[[], None], clocks: provenance.Clocks) -> None:

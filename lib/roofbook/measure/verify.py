@@ -1,8 +1,13 @@
-"""Correct before fast: outputs are poisoned, computed and compared with a reference. What is wrong or too slow is not timed."""
+"""Correct before fast: outputs are poisoned, computed and compared with a reference, before the samples and after them.
 
+What is wrong or too slow is not timed; what turns out wrong after its last sample has no time.
+"""
+
+import secrets
 import time
 import traceback
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +16,10 @@ import numpy as np
 from ..devices.contract import BuildFailed, Device, DriverFailed, OutOfMemory, Unsupported
 from ..errors import UserFacingError
 from ..paths import LIBRARY
-from ..spec.lab import Case, Lab, Runnable, Variant
+from ..spec.lab import Case, Runnable, Variant
 from .measurement import Measurement
 from .placement import Setting
 from .progress import Progress, silent
-
-References = dict[tuple[int, str], tuple[Mapping[str, Any], Mapping[str, Any]]]
-"""By the units that were computed and the name of what they were computed from: inputs, and right outputs."""
 
 
 class DeviceLost(Exception):
@@ -63,42 +65,71 @@ def too_long(at: Setting, it: Measurement) -> str | None:
     )
 
 
-def prepare(
-    at: Setting,
-    it: Measurement,
-    inputs: Mapping[str, Any],
-    references: References,
-    progress: Progress = silent,
-) -> None:
-    """Verify a measurement on poisoned outputs and make what will be timed; a failure becomes its reason.
+class References:
+    """What the variants of a case are verified on, and the right outputs: each made once, for all of them.
 
-    references: filled here and shared by all variants of the case.
+    A check before timing has inputs of a seed that is drawn for this run, one after it the very inputs that are timed.
     """
+
+    def __init__(self, at: Setting, seed: int | None = None) -> None:
+        """seed: that of the first check, in place of one that is drawn."""
+        self.lab, self.case = at.lab, at.case
+        self.timed = at.lab.inputs(at.case, at.policy.seed)
+        self.seed = secrets.randbelow(1 << 31) if seed is None else seed
+        self._drawn: Mapping[str, Any] | None = None
+        self._before: dict[tuple[int, str], tuple[Mapping[str, Any], Mapping[str, Any]]] = {}
+        self._after: dict[int, Mapping[str, Any]] = {}
+
+    def before(self, case: Case, variant: Variant) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        """Inputs that a variant is verified on before it is timed, and the right outputs on a case with its units."""
+        name = self.lab.verified_on(variant)
+        if self._drawn is None:
+            self._drawn = self.lab.inputs(self.case, self.seed)
+        if (case.units, name) not in self._before:
+            given = self.lab.verification_inputs(case, name, self._drawn)
+            self._before[case.units, name] = given, self.lab.reference(case, given)
+        return self._before[case.units, name]
+
+    def timing(self) -> None:
+        """Let go of what only the checks before timing need: it can be as large as what is timed."""
+        self._drawn = None
+        self._before.clear()
+
+    def after(self, case: Case) -> Mapping[str, Any]:
+        """The right outputs of the timed inputs on a case with its units."""
+        if case.units not in self._after:
+            self._after[case.units] = self.lab.reference(case, self.timed)
+        return self._after[case.units]
+
+
+WARM_S = 2.0
+"""A variant whose run takes so long needs none to warm it up: what a first run does beside it is a small part."""
+
+
+def prepare(at: Setting, it: Measurement, references: References, progress: Progress = silent) -> None:
+    """Verify a measurement on poisoned outputs and make what will be timed; a failure becomes its reason."""
     lab, variant = at.lab, it.variant
     trial = None
     try:
         small = lab.verification_case(at.case, variant)
-        given, right = _references(lab, small, variant, inputs, references)
+        given, right = references.before(small, variant)
         trial = variant.plan(it.device, variant, small, given)
         progress(variant.name, "first run")
         seconds = once(trial)
         progress(variant.name, "check of its outputs")
-        it.error, it.tolerance, it.compared = lab.check(small, variant, trial.outputs(), right)
-        it.reason = wrong(it.error, it.tolerance, it.compared)
+        it.checked(*lab.check(small, variant, trial.outputs(), right))
+        it.reason = wrong(*it.checks[-1])
         if it.reason:
             return
         units = lab.units(at.case, variant, it.device)
         let_in = bool(it.samples)  # before it was interrupted
         if not let_in:
             _hold_to_limit(at, trial, seconds, (small.units, units))
-        if units == small.units and given is inputs:  # what was verified is what will be timed, and it is warm
-            it.runnable, trial, it.warm = trial, None, True
-        else:
-            trial.close()
-            trial = None
-            timed = Case(at.case.name, at.case.scale, at.case.params, units)
-            it.runnable = variant.plan(it.device, variant, timed, inputs)
+        trial.close()
+        trial = None
+        it.runnable = variant.plan(it.device, variant, replace(at.case, units=units), references.timed)
         it.runnable.reset()
+        it.warm, it.seed = seconds / small.units * units > WARM_S, references.seed
     except Exception as error:
         it.reason = reason_of(error)
         check_alive(error, it.device)
@@ -107,15 +138,24 @@ def prepare(
             trial.close()
 
 
-def _references(
-    lab: Lab, case: Case, variant: Variant, inputs: Mapping[str, Any], references: References
-) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """What a variant is verified on, and the right outputs, from `references` or new to them."""
-    name = lab.verified_on(variant)
-    if (case.units, name) not in references:
-        given = lab.verification_inputs(case, name, inputs)
-        references[case.units, name] = given, lab.reference(case, given)
-    return references[case.units, name]
+def verify_again(at: Setting, it: Measurement, references: References, progress: Progress = silent) -> None:
+    """Verify the very object that was timed, after its last sample, by one more run on poisoned outputs.
+
+    It is whole then; a result that is not accepted becomes its reason.
+    """
+    try:
+        assert it.runnable is not None
+        progress(it.variant.name, "last run")
+        once(it.runnable)
+        progress(it.variant.name, "last check")
+        timed = replace(at.case, units=it.runnable.units)
+        it.checked(*at.lab.check_timed(timed, it.variant, it.runnable.outputs(), references.after))
+        if why := wrong(*it.checks[-1]):
+            it.reason = f"after its last sample: {why}"
+        it.whole = True
+    except Exception as error:
+        it.reason = reason_of(error)
+        check_alive(error, it.device)
 
 
 def _hold_to_limit(at: Setting, trial: Runnable, seconds: float, units: tuple[int, int]) -> None:

@@ -240,6 +240,19 @@ class Lab(ABC):
     ) -> tuple[float, float, str]:
         """(error, tolerance, what the error is). The caller accepts only `error <= tolerance`."""
 
+    def check_timed(
+        self,
+        case: Case,
+        variant: Variant,
+        outputs: Mapping[str, "np.ndarray"],
+        right: Callable[[Case], Mapping[str, Any]],
+    ) -> tuple[float, float, str]:
+        """As `check`, of a run of what was timed. case: with its units. right: the reference of the timed inputs on a case.
+
+        A lab whose timed run does more than a reference can says here what can be told of it.
+        """
+        return self.check(case, variant, outputs, right(case))
+
     @abstractmethod
     def work(self, case: Case) -> Work: ...
 

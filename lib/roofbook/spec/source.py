@@ -14,9 +14,13 @@ import hashlib
 import io
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from .. import paths
 from ..devices import backends
@@ -24,6 +28,21 @@ from .host_code import hash_of_text
 
 _DIALECT_FOLDER = paths.LIBRARY / "spec" / "dialect"
 Knob = int | float | str
+
+_LINED = ContextVar("lined", default=False)
+
+
+@contextmanager
+def lined() -> Iterator[None]:
+    """Within it, what `render` returns tells a compiler by #line from which file and line each of its lines comes.
+
+    For tools that report lines. The code is the same; the text is laid out for no reader.
+    """
+    before = _LINED.set(True)
+    try:
+        yield
+    finally:
+        _LINED.reset(before)
 
 
 @dataclass(frozen=True)
@@ -73,6 +92,8 @@ class Source:
             raise ValueError(f"no dialect {dialect!r}; there are {', '.join(backends.BACKENDS)}")
         if dialect not in (found := backends.with_features(self.needs)):
             raise ValueError(f"{self.path.name} is {' and '.join(map(backends.label, sorted(found)))} only")
+        if _LINED.get():
+            return _expanded(self.path, self.knobs, _headers(dialect), lines=True)
         return _preprocess(self.path, self.knobs, dialect)
 
     @property
@@ -197,7 +218,8 @@ def _expander() -> list[str]:
     return [*(file.read_text() for file in files if file.is_file()), metadata.version("pcpp")]
 
 
-def _expanded(path: Path, knobs: tuple[tuple[str, Knob], ...], headers: Headers) -> str:
+def _expanded(path: Path, knobs: tuple[tuple[str, Knob], ...], headers: Headers, *, lines: bool = False) -> str:
+    """The text with macros expanded, laid out to be read, or with `lines` as `lined` has it."""
     import pcpp  # takes a while
 
     problems: list[str] = []
@@ -227,21 +249,52 @@ def _expanded(path: Path, knobs: tuple[tuple[str, Knob], ...], headers: Headers)
         expander.define(f"{name} {value}")
     prelude, lacks = headers
     marker = "// <kernel>"
-    expander.parse(f"{prelude}\n{marker}\n{path.read_text()}", str(path))
-    out = io.StringIO()
-    expander.write(out)
+    above = f"{prelude}\n{marker}\n"
+    expander.rewrite_paths = []  # absolute ones stay so
+    expander.parse(f"{above}{path.read_text()}", str(path))
+    if lines:
+        text = _with_lines(expander, path, above.count("\n"))
+    else:
+        out = io.StringIO()
+        expander.write(out)
+        text = out.getvalue()
     if problems:
         raise ValueError("; ".join(problems))
-    text = out.getvalue().split(marker, 1)[1]
-    text = re.sub(r"[ \t]+$", "", text, flags=re.M)
-    text = _KNOB_LINES.sub("", text)
-    text = re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
-    text = "\n".join(_wrap(line) for line in text.split("\n"))
+    text = text.split(marker, 1)[1]
+    if not lines:
+        text = re.sub(r"[ \t]+$", "", text, flags=re.M)
+        text = _KNOB_LINES.sub("", text)
+        text = re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
+        text = "\n".join(_wrap(line) for line in text.split("\n"))
     _need_all(path, unknown, text)
     for word, header in lacks:
         if re.search(word, text):
             text = header + text
     return text
+
+
+def _with_lines(expander: Any, path: Path, above: int) -> str:
+    """What the preprocessor has left, and before each line that does not follow the one before it, #line with its place.
+
+    above: lines that the text of `path` has before the file's own.
+    """
+    out: list[str] = []
+    line: list[Any] = []
+    due = None
+    for token in iter(expander.token, None):
+        line.append(token)
+        if not token.value.startswith("\n"):
+            continue
+        if first := next((each for each in line if each.value.strip()), None):
+            file = first.source or str(path)
+            number = first.lineno - (above if file == str(path) else 0)
+            if (file, number) != due and number > 0:
+                out.append(f'#line {number} "{file}"\n')
+            text = "".join(each.value for each in line[:-1])
+            out.append(f"{text}\n")
+            due = file, number + 1 + text.count("\n")
+        line.clear()
+    return "".join([*out, *(token.value for token in line), "\n"])
 
 
 _NO_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.S)

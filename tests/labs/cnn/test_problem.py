@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from roofbook.errors import UsageError
 from roofbook.labs.cnn import problem
 from roofbook.labs.cnn.problem import (
+    Arithmetic,
     Array,
     Layer,
     blocked,
@@ -21,6 +22,8 @@ from roofbook.labs.cnn.problem import (
     course_wrong,
     error_over_bound,
     inputs,
+    mean_of_filters,
+    mean_square,
     reference,
     rounded,
     sequential,
@@ -233,6 +236,39 @@ def test_a_mistake_is_beyond_the_bound(mistake: Callable[[Any], Any], distributi
     drawn = inputs(layer, 4, distribution)
     right = reference(layer, **drawn)
     assert error_over_bound(blocked(layer, **mistake(drawn)), right, layer) > 5
+
+
+PRECISIONS = {"fp32": (24, 17, 0.0), "fp16": (11, 8, TF32), "bf16": (8, 5, BF16)}
+"""Bits of the operands, so few that it shows, and the roundoff."""
+
+
+@pytest.mark.parametrize("layer", named([Layer(3, 5, 7, 34, 3), Layer(32, 16, 32, 32, 5)]))
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_the_means_are_those_of_rounding_and_see_what_the_largest_error_does_not(layer: Layer, precision: str) -> None:
+    bits, too_few, roundoff = PRECISIONS[precision]
+    by = Arithmetic(roundoff, truncated=precision != "fp32")
+    for seed in range(5):
+        drawn = inputs(layer, seed)
+        right = reference(layer, **drawn)
+        out = sequential(layer, **lowered(drawn, bits))
+        assert 0.1 < mean_square(out, right, layer, by) < 0.7
+        assert 0.01 < mean_of_filters(out, right, layer, by) < 0.7
+        coarse = sequential(layer, **lowered(drawn, too_few))
+        assert mean_square(coarse, right, layer, by) > 1
+        forgotten = sequential(layer, **lowered({**drawn, "bias": 0 * drawn["bias"]}, bits))
+        assert mean_of_filters(forgotten, right, layer, by) > 5
+
+
+def test_what_is_wrong_in_a_result_is_in_its_means() -> None:
+    layer = Layer(3, 2, 7, 9, 3)
+    right = reference(layer, **inputs(layer, 5))
+    for bad in (np.nan, np.inf):
+        out = right["out"].copy()
+        out[right["out"] > 0] = bad
+        assert not mean_square(out, right, layer, Arithmetic()) <= 1
+        assert not mean_of_filters(out, right, layer, Arithmetic()) <= 1
+    assert mean_square(right["out"], right, layer, Arithmetic()) == 0
+    assert mean_of_filters(right["out"], right, layer, Arithmetic()) == 0
 
 
 def test_one_bad_value_anywhere_is_never_accepted() -> None:

@@ -9,7 +9,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict
 from functools import cache, partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from hypothesis import strategies as st
 
 from roofbook.devices.contract import Device, Unsupported
 from roofbook.errors import UsageError
-from roofbook.labs.cnn import HERE, LAB, forward, peers, plans
+from roofbook.labs.cnn import LAB, forward, peers, plans
 from roofbook.labs.cnn.problem import Array, Layer, course_wrong, error_over_bound, inputs, reference
 from roofbook.measure.placement import target_of
 from roofbook.peers import cc, pytorch
@@ -207,51 +206,6 @@ def test_twice_the_input_and_bias_is_twice_the_output(device: Device, variant: V
 
 
 # -- the check sees what a kernel forgets ------------------------------------------------------------------------------
-
-FORGETTING = [
-    ("sequential", "sequential.k", "w < WIDTH / 2;", "w < WIDTH / 2 - 1;", "the last column"),
-    ("fissioned", "tiled_separate.inc", "h < SUB_H; h += 2", "h < SUB_H - 2; h += 2", "the last rows of a sub-tile"),
-    ("fissioned", "tiled_separate.inc", "MAX(0.0f, c[i][h][w])", "c[i][h][w]", "ReLU"),
-    ("fissioned", "tiled.k", "#define START_VALUE bias[i0 + i]", "#define START_VALUE 0.0f", "the bias"),
-    ("zeroed", "tiled_zeroed.inc", "+= bias[i0 + i]", "+= bias[i0]", "the bias of all filters but the first"),
-    ("permuted", "tiled_outermost.inc", "j < CHANNELS", "j < CHANNELS - 1", "a channel"),
-    ("tiled", "tiled_innermost.inc", "p < TAPS", "p < TAPS - 1", "a row of taps"),
-    ("local-tile", "local_tile.k", "k < TILE_H * TILE_W", "k < TILE_H * TILE_W - 1", "the last input of a tile"),
-    ("implicit-gemm", "gemm.k", "w0 + column + w + 1 < WIDTH", "w0 + column + w + 2 < WIDTH", "the last column"),
-    ("implicit-gemm", "gemm.k", "h0 + row + 1 < HEIGHT", "h0 + row + 2 < HEIGHT", "the last row"),
-    ("implicit-gemm", "pack.k", "filter < FILTERS ?", "filter < FILTERS - 1 ?", "the last filter's weights"),
-    ("double-buffered", "gemm_two.inc", "if (j + 1 < CHANNELS)", "if (j + 2 < CHANNELS)", "the last channel's arrival"),
-    ("vectors", "vectors.k", "if (i0 + i < FILTERS)", "if (i0 + i < FILTERS - 1)", "the last filter"),
-    ("tensor-cluster", "pooled.h", "column + 1 < WIDTH", "column + 2 < WIDTH", "the last column"),
-    ("tensor-persistent", "tensor_columns.cu", "w0 + q, h0, 0", "w0, h0, 0", "all columns of taps but the first"),
-    ("tensor-persistent", "tensor_columns.cu", " + p * PIXEL_ROW", "", "that the taps of a column are rows apart"),
-    ("tensor-wide-stores", "pooled_fours.h", "row < HEIGHT / 2", "row + 1 < HEIGHT / 2", "the last row"),
-    ("tensor-wide-stores", "pooled_fours.h", "column < WIDTH / 2", "column + 4 < WIDTH / 2", "the last columns"),
-    ("tensor-wide-stores", "pooled_fours.h", "if (upper)", "if (!upper)", "which of two trades what"),
-    ("tensor-window", "tensor_window.cu", "tap % TAPS * BOX_H + ", "", "that the taps of a row are columns apart"),
-    ("tensor-window", "tensor_window.cu", "row < HEIGHT / 2", "row + 1 < HEIGHT / 2", "the last row"),
-    ("tensor-window", "tensor_window.cu", "column < WIDTH / 2", "column + 4 < WIDTH / 2", "the last columns"),
-    ("tensor-split", "tensor.cu", "c[k] *= 1.0f / SPLIT_SCALE", "c[k] *= 1.0f", "the scale of the small products"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("file", "text"), [each[1:3] for each in FORGETTING])
-def test_what_a_kernel_is_made_to_forget_is_there_once(file: str, text: str) -> None:
-    assert (HERE / file).read_text().count(text) == 1
-
-
-@pytest.mark.parametrize(
-    ("name", "file", "text", "wrong"), [pytest.param(*each[:4], id=f"{each[0]}, {each[4]}") for each in FORGETTING]
-)
-def test_a_kernel_that_forgets_something_is_found_out(
-    device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, file: str, text: str, wrong: str
-) -> None:
-    variant, layer = LAB.variant(name), "3to32ch-32x56-k2"
-    copied = mutants.copied(variant, HERE, tmp_path)
-    monkeypatch.setattr(plans, "HERE", tmp_path)
-    assert accepted(variant, layer, run(device, copied, layer)), "the copy is right until it is changed"
-    mutants.change(tmp_path, file, text, wrong)
-    assert not accepted(variant, layer, run(device, copied, layer))
 
 
 def test_the_check_refuses_what_is_wrong() -> None:

@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roofbook.errors import UsageError
-from roofbook.labs.convpool import problem
+from roofbook.labs.convpool import LAB, problem
 from roofbook.labs.convpool.problem import (
     LARGEST,
     PUBLISHED,
+    WIDEST,
     Int16,
     Layer,
     check,
@@ -24,6 +25,7 @@ from roofbook.labs.convpool.problem import (
     inputs,
     lists,
     reference,
+    widened,
 )
 
 ROOT = Path(__file__).parents[3]
@@ -244,3 +246,16 @@ def test_check_counts_every_difference() -> None:
     for shape in ((2, 9), (18,), (1, 2, 3, 3)):
         with pytest.raises(ValueError, match="shapes differ"):
             check(right.reshape(shape), right)
+
+
+def test_wide_weights_are_one_of_each_filter_that_no_byte_holds() -> None:
+    given = inputs(Layer(70, 9, 34, 3), 5)
+    wide = widened(given)
+    changed = wide["weight"] != given["weight"]
+    assert (changed.reshape(9, -1).sum(axis=1) == 1).all() and (np.abs(wide["weight"][changed]) == WIDEST).all()
+    assert (np.sign(wide["weight"]) == np.sign(given["weight"])).all() and wide["x"] is given["x"]
+    assert (wide["weight"].astype(np.int8) != wide["weight"]).any(axis=(1, 2, 3)).all()
+    assert np.abs(given["weight"]).max() <= 60, "what is timed stays as it is"
+    names = {each.name: LAB.verified_on(each) for each in LAB.all_variants()}
+    assert {names[name] for name in ("sequential", "lists", "tiles", "both-sparse")} == {"wide"}
+    assert {names[name] for name in ("strips", "tensor-int8", "torch-fp16", "torch-fp32", "initialisation")} == {""}

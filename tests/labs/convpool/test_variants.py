@@ -11,7 +11,6 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -30,6 +29,7 @@ from roofbook.peers import cc, pytorch
 from roofbook.spec.lab import Runnable, Variant
 
 from ... import mutants
+from .corpus import MISTAKES
 
 LAYERS = ["1x1x2x2-k1", "3x2x7x7-k5", "2x130x31x31-k3", "9x70x34x34-k3"]
 """The third takes a second turn of lists; the last is larger than each tile and chunk, and than a group's filters."""
@@ -132,64 +132,10 @@ def test_any_layer_is_exact(device: Device, layer: Layer, weights: int, values: 
             assert judged(device, variant, f"{layer.name}-w{weights}-x{values}"), variant.name
 
 
-MISTAKES = [
-    ("sequential", "sequential.k", "j < DEPTH", "j < DEPTH - 1", "the last channel"),
-    ("row-groups", "dense.k", "j < DEPTH", "j < DEPTH - 1", "the last channel"),
-    ("filter-groups", "dense.k", "p < TAPS", "p < TAPS - 1", "the last row of taps"),
-    ("filter-groups", "dense_separate.inc", "LARGER(sum, 0)", "sum", "ReLU"),
-    ("atomic-pool", "dense_atomic.inc", "h / 2 < SIZE / 2", "h / 2 < SIZE / 2 - 1", "the last row of windows"),
-    ("shared-index", "dense_shared.inc", "same[1] = WEIGHT_AT(FILTER", "same[1] = WEIGHT_AT(0", "whose filter it is"),
-    ("lists", "lists.k", "if (value)", "if (value > 0)", "negative weights"),
-    ("lists", "lists_direct.inc", "turn + k < DEPTH", "turn + k < DEPTH - 1", "the last channel of a turn"),
-    ("input-in-local", "lists_staged.inc", " + places[n]", "", "where a weight lies"),
-    ("images", "lists_image.inc", ", turn + k)", ", turn)", "whose channel it is"),
-    ("built-lists", "built.k", "lower1 += value * x[from + X_ROW + 1]", "lower1 += 0", "a pixel of each window"),
-    ("built-lists", "weight_lists.h", "if (value)", "if (value > 0)", "negative weights"),
-    ("strips", "strips.k", "h < X_ROW && w + k < X_ROW", "h < X_ROW && w + k < X_ROW - 2", "the last column"),
-    ("strips", "strips.k", "8 | (value & 255)", "8 | (value & 127)", "the sign of a weight"),
-    ("strips", "strips.k", "other = 1; other < PARTS", "other = 2; other < PARTS", "a part of the lists"),
-    ("strips", "strips.k", "LARGER(sum[from + 4], sum[from + 5])", "0", "a row of each window"),
-    ("both-sparse", "both.k", "value = x[", "value = 0 * x[", "the inputs"),
-    ("both-sparse", "both.k", "if (value)", "if (value > 0)", "negative inputs"),
-    ("both-sparse", "both.k", "part = 0; part < PARTS", "part = 1; part < PARTS", "a part of the channels"),
-    ("both-sparse", "both.k", "sum[3] += maps[from + X_ROW + 1]", "sum[3] += 0", "a pixel of each window"),
-    ("tiles", "tiles.k", "other = 1; other < PARTS", "other = 2; other < PARTS", "what another part added up"),
-    ("tiles", "tiles.k", "((line - r) * TAPS + q) * TILE_I", "(line - r) * TAPS * TILE_I", "which column of taps it is"),
-    ("tiles", "tiles.k", "(int)MAX(right, 0.0f)", "(int)right", "ReLU of every second window"),
-    ("tensor-int8", "tensor.cu", "step < STEPS; step += PARTS", "step < STEPS - 1; step += PARTS", "the last tap"),
-    ("tensor-int8", "tensor.cu", "(tile[j + b][column] & 255u) << 8 * b", "(tile[j][column] & 255u) << 8 * b", "which channel"),
-    ("tensor-int8", "tensor.cu", "LARGER(LARGER(upper, lower), 0)", "upper", "a row of each window"),
-    ("tensor-window", "tensor_window.cu", "tap / TAPS * SIDE + tap % TAPS", "tap % TAPS", "which row of taps it is"),
-    ("tensor-window", "tensor_window.cu", "tile[(j + b) * TAPS_2 + tap]", "tile[j * TAPS_2 + tap]", "which channel"),
-    ("tensor-window", "tensor_window.cu", "LARGER(sums[4], sums[5])", "0", "a row of each window"),
-    ("tensor-split-k", "tensor_split_k.cu", "tap / TAPS * SIDE_W + tap % TAPS", "tap % TAPS", "which row of taps it is"),
-    ("tensor-split-k", "tensor_split_k.cu", "own[0] + upper.x", "own[0]", "sums of the other channels"),
-    ("tensor-split-k", "tensor_split_k.cu", "swizzled_128b(line, j)", "j", "that tiles are swizzled"),
-]  # fmt: skip
-"""(variant, file, words, other words, what is forgotten)."""
-
-
-@pytest.mark.parametrize(
-    ("name", "file", "words", "instead", "what"),
-    [pytest.param(*each, id=f"{each[0]}: {each[-1]}") for each in MISTAKES],
-)
-def test_a_kernel_that_errs_is_refused(
-    device: Device, tmp_path: Path, name: str, file: str, words: str, instead: str, what: str
-) -> None:
-    variant = LAB.variant(name)
-    mutants.copied(variant, HERE, tmp_path)
-    mutants.change(tmp_path, file, words, instead, once=False)
-    broken = mutants.of_folder(variant, tmp_path)
-    assert not judged(device, broken, "4x5x10x10-k3-w0-x0"), what
-
-
 def test_every_kernel_file_has_a_mistake() -> None:
-    """Those whose names only the plans know are theirs alone: pool.k, and bytes.inc, which is of two kernels."""
-    tried = {file for _, file, *_ in MISTAKES} | {"dense_own.inc"}
-    assert {path.name for pattern in ("*.k", "*.cu", "*.inc") for path in HERE.glob(pattern)} - tried == {
-        "pool.k",
-        "bytes.inc",
-    }
+    """But bytes.inc, which is of two kernels."""
+    tried = {each.file for each in MISTAKES if isinstance(each, mutants.Mutant)} | {"dense_own.inc"}
+    assert {path.name for pattern in ("*.k", "*.cu", "*.inc") for path in HERE.glob(pattern)} - tried == {"bytes.inc"}
 
 
 @pytest.mark.parametrize("variant", variants([LAB.ladder[0], LAB.variant("torch-bf16")]))

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roofbook.labs.lbm import problem
+from roofbook.labs.lbm import LAB, problem
 from roofbook.labs.lbm.problem import (
     EX,
     EY,
@@ -23,10 +26,14 @@ from roofbook.labs.lbm.problem import (
     box,
     error,
     error_av_vels,
+    followed,
     initial,
     macroscopic,
+    mean_square_error,
     reference,
+    tolerance,
 )
+from roofbook.spec.lab import Case
 
 
 def reference_plain(params: Params, obstacles: Mask, steps: int, f: Array) -> tuple[Array, list[float]]:
@@ -250,6 +257,48 @@ def test_bounds_hold_from_a_noisy_start(nx: int, ny: int, steps: int) -> None:
     assert error(reference(params, obstacles, 1, want)[0], want) > 100 * bound(steps)
 
 
+@pytest.mark.parametrize("name", ["40x24", "128x256", "1024x1024"])
+def test_thin_cells_are_kept_from_the_drive_by_one_population_each(name: str) -> None:
+    """Three in the first step and three in the second, each by another of f3, f6 and f7."""
+    case = LAB.case(name)
+    given = LAB.inputs(case, 20)
+    params, obstacles = given["params"], given["obstacles"]
+    thin = LAB.verification_inputs(case, LAB.verified_on(LAB.variant("fused")), given)["f"].astype(np.float64)
+    taken = params.density * params.accel * WEIGHTS[[3, 6, 7], None]
+    row, fluid = params.ny - 2, ~obstacles[params.ny - 2]
+
+    def short(f: Array) -> list[list[bool]]:
+        lacks = f[[3, 6, 7], row] - taken <= 0
+        return sorted(lacks[:, lacks.any(axis=0) & fluid].T.tolist())
+
+    each = [[False, False, True], [False, True, False], [True, False, False]]
+    assert short(given["f"]) == [] and short(thin) == each
+    assert short(reference(params, obstacles, 1, thin)[0]) == each
+    assert np.array_equal(given["f"], LAB.inputs(case, 20)["f"]), "what is timed stays as it is"
+
+
+@pytest.mark.parametrize(("steps", "half"), [(1, False), (5, False), (21, False), (2, True), (5, True), (21, True)])
+def test_the_mean_square_is_that_of_the_roundings(steps: int, half: bool) -> None:
+    """In fp16 the difference from rest is stored, as half-storage does it: the rest of its arithmetic is float32's."""
+    params, obstacles = box(64, 48)
+    start = (initial(params) * np.random.default_rng(1).uniform(0.9, 1.1, (9, 48, 64))).astype(np.float32)
+    run = followed(params, obstacles, steps, start)
+    f, av_vels = start, []
+    for _ in range(steps):
+        f, speeds = float32_run(params, obstacles, 1, stored(params, f) if half else f)
+        av_vels += list(speeds)
+    f = stored(params, f) if half else f
+    allowed = tolerance(run, params, int((~obstacles).sum()), half)
+    assert 0.2 < math.sqrt(mean_square_error(f, run.f)) / allowed.mean_square < 1.2
+    assert error(f, run.f) < 0.7 * allowed.largest
+    assert error_av_vels(np.array(av_vels), run.av_vels) < 0.7 * allowed.speeds
+
+
+def stored(params: Params, f: Array) -> Array:
+    rest = (WEIGHTS * params.density)[:, None, None]
+    return (((f - rest) * 1024).astype(np.float16).astype(np.float64) / 1024 + rest).astype(np.float32)
+
+
 def test_a_nan_or_another_shape_does_not_pass() -> None:
     params, obstacles = box(8, 8)
     want, av_want = reference(params, obstacles, 3)
@@ -267,3 +316,46 @@ def test_reynolds_number_of_the_table() -> None:
     params, _ = problem.published()["128x128"]
     speed = 9.751927 * params.viscosity / 10
     assert problem.reynolds(speed, params) == pytest.approx(9.751927)
+
+
+# -- what a timed run of many steps must still be ----------------------------------------------------------------------
+
+STEPS = 60
+
+
+@pytest.fixture(scope="module")
+def long_run() -> tuple[Case, dict[str, Array], Callable[[Case], Mapping[str, Any]]]:
+    """More steps than are verified before, as a right variant has them in float32, and the reference of the first."""
+    case = LAB.cases("test")[0]
+    inputs = LAB.inputs(case, 20)
+    run = followed(inputs["params"], inputs["obstacles"], STEPS, inputs["f"].astype(np.float64))
+    outputs = {"f": run.f.astype(np.float32), "av_vels": run.av_vels.astype(np.float32)}
+    return replace(case, units=STEPS), outputs, lambda small: LAB.reference(small, inputs)
+
+
+def timed(
+    long_run: tuple[Case, dict[str, Array], Callable[[Case], Mapping[str, Any]]], **other: Array
+) -> tuple[float, str]:
+    case, outputs, right = long_run
+    over, tolerance, what = LAB.check_timed(case, LAB.variant("fused"), {**outputs, **other}, right)
+    assert tolerance == 1
+    return over, what
+
+
+def test_a_long_run_is_told_by_its_first_steps_its_mass_and_its_last_speed(long_run: Any) -> None:
+    assert timed(long_run)[0] < 0.5
+
+
+def test_a_long_run_that_goes_wrong_after_the_steps_that_are_verified_is_found_out(long_run: Any) -> None:
+    _, outputs, _ = long_run
+    f, speeds = outputs["f"], outputs["av_vels"]
+    over, what = timed(long_run, f=f * np.float32(1 + 1e-4))
+    assert over > 1 and what.startswith("change of the mass")
+    over, what = timed(long_run, av_vels=np.append(speeds[:-1], speeds[-2]))
+    assert over > 1 and what.startswith("error of the last mean speed"), "as of a state that is a step older"
+    shifted = np.append(speeds[1:], speeds[-1])
+    assert timed(long_run, av_vels=shifted)[0] > 1
+    unwritten = np.where(np.arange(STEPS) == STEPS - 7, np.nan, speeds)
+    over, what = timed(long_run, av_vels=unwritten)
+    assert not over <= 1 and what.startswith("mean speeds that are no positive number")
+    assert not timed(long_run, f=np.full_like(f, np.nan))[0] <= 1

@@ -186,8 +186,8 @@ def test_a_figure_that_was_counted_stands_in_place_of_what_it_needs() -> None:
 
 def profile_row(name: str, memory: float | None, **other: Any) -> dict[str, Any]:
     return {
-        "variant": name, "case": "small", "role": PROFILE, "started": pd.Timestamp("2026-01-01T10:00:00Z"), "parent": None,
-        "status": "ok", "reason": None, "samples_s": [1.0], "units": 1, "error": 0.0, "bound": 1.0,
+        "run": "r", "variant": name, "case": "small", "role": PROFILE, "started": pd.Timestamp("2026-01-01T10:00:00Z"),
+        "parent": None, "status": "ok", "reason": None, "samples_s": [1.0], "units": 1, "error": 0.0, "bound": 1.0,
         "extra": json.dumps(layers(0.9, memory)),
     } | other  # fmt: skip
 

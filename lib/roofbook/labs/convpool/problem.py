@@ -155,8 +155,8 @@ def inputs(
 def widened(given: Mapping[str, Int16]) -> dict[str, Int16]:
     """The same inputs, but that the largest weight of each filter is WIDEST, with its sign: no byte holds it.
 
-    A kernel that cuts its weights to 8 bits is right on the inputs that are timed, which int8 steps share. TF32 and bf16 hold
-    WIDEST exactly, and sums in fp32 stay exact for the published layers.
+    A kernel that cuts its weights to 8 bits is right on the inputs that are timed, which int8 steps share. Sums in fp32
+    stay exact for the published layers.
     """
     weight = given["weight"].copy()
     flat = weight.reshape(len(weight), -1)

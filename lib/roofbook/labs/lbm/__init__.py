@@ -24,11 +24,15 @@ from . import peers, plans
 from .problem import (
     Params,
     bound,
+    bound_mass,
+    bound_of_last,
     box,
     error,
     error_av_vels,
+    error_of_last,
     followed,
     initial,
+    mass_error,
     mean_square_error,
     published,
     reference,
@@ -326,6 +330,11 @@ PEERS = (
 FLOPS_PER_CELL = 8 + 12 + 3 + 9 * 8 + 9 * 3 + 1 + 1
 
 
+def _stores_half(variant: Variant) -> bool:
+    """Whether populations are stored in fp16."""
+    return bool(variant.source and variant.source.settings.get("GRID") == "SIXTEEN")
+
+
 class Lattice(Lab):
     """The lab. A case's params are those of the course's parameter file, the obstacles go by the case's name."""
 
@@ -395,7 +404,7 @@ class Lattice(Lab):
             said = "largest error of a population without obstacles or drive, over its tolerance"
             return error(outputs["f"], f) / bound(case.units), 1.0, said
         f, right = outputs["f"], reference["f"]
-        allowed = reference["allowed"][bool(variant.source and variant.source.settings.get("GRID") == "SIXTEEN")]
+        allowed = reference["allowed"][_stores_half(variant)]
         over, what = worst({
             "largest error of a population": error(f, right) / allowed.largest,
             "root mean square error of the populations": mean_square_over(
@@ -403,6 +412,32 @@ class Lattice(Lab):
             ),
             "largest error of a mean speed": error_av_vels(outputs["av_vels"], reference["av_vels"]) / allowed.speeds,
         })  # fmt: skip
+        return over, 1.0, f"{what}, over its tolerance"
+
+    def check_timed(
+        self,
+        case: Case,
+        variant: Variant,
+        outputs: Mapping[str, np.ndarray],
+        right: Callable[[Case], Mapping[str, Any]],
+    ) -> tuple[float, float, str]:
+        """Of more steps than a reference takes: the first as it has them, and of the last state its mass and its mean speed."""
+        small = self.verification_case(case, variant)
+        if case.units <= small.units and variant.role != "probe":
+            return self.check(case, variant, outputs, right(case))
+        reference = right(small)
+        if variant.role == "probe" or "arguments" in outputs:
+            return self.check(small, variant, outputs, reference)
+        f, half = np.asarray(outputs["f"], np.float64), _stores_half(variant)
+        told = {"change of the mass": mass_error(f, reference["start"]) / bound_mass(case.units)}
+        if "av_vels" in outputs:
+            obstacles, speeds = _problem(case.name)[1], outputs["av_vels"]
+            first = error_av_vels(speeds[: small.units], reference["av_vels"])
+            told["error of a mean speed of the first steps"] = first / reference["allowed"][half].speeds
+            last = error_of_last(f, obstacles, speeds)
+            told["error of the last mean speed"] = last / bound_of_last(f, obstacles, float(speeds[-1]), half)
+            told["mean speeds that are no positive number"] = 2.0 * (not (np.isfinite(speeds) & (speeds > 0)).all())
+        over, what = worst(told)
         return over, 1.0, f"{what}, over its tolerance"
 
     def work(self, case: Case) -> Work:

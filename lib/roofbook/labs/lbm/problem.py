@@ -156,7 +156,7 @@ def followed(params: Params, obstacles: Mask, steps: int, f: Array | None = None
 
     def from_rest(rows: slice, state: Array = f) -> tuple[float, float]:
         distance = state[:, rows] / rest - 1
-        return float(np.vdot(distance, distance)), float(np.abs(distance).max())
+        return float(np.square(distance).sum()), float(np.abs(distance).max())
 
     def note(step: int, distances: list[tuple[float, float]]) -> None:
         squares, largest = zip(*distances, strict=True)
@@ -278,7 +278,7 @@ def mean_square_error(f: Array, f_ref: Array) -> float:
 
     def squares(rows: slice) -> float:
         difference = (f[:, rows] - f_ref[:, rows].astype(np.float64)) / (WEIGHTS * density)[:, None, None]
-        return float(np.vdot(difference, difference))
+        return float(np.square(difference).sum())
 
     return sum(by_bands(f.shape[1], f.shape[2], squares)) / f_ref.size
 
@@ -357,3 +357,35 @@ def bound_av_vels(av_ref: Array, cells: int) -> float:
     steps = len(av_ref)
     speed = max(float(np.max(av_ref)), UNIT_ROUNDOFF)
     return UNIT_ROUNDOFF * ((1 + math.sqrt(steps) / 4 + steps / 50) / speed + math.sqrt(cells))
+
+
+# -- what a run of many steps must still be ----------------------------------------------------------------------------
+
+
+def mass_error(f: Array, start: Array) -> float:
+    """|mass of f / mass of start - 1|. NaN if f holds one."""
+    return abs(mass(f) / mass(start) - 1)
+
+
+def bound_mass(steps: int) -> float:
+    """Bound of `mass_error`: the drift of the density in `bound`, 2 u a step. Errors of fp16 average over the cells."""
+    return UNIT_ROUNDOFF * (64 + 2 * steps)
+
+
+def error_of_last(f: Array, obstacles: Mask, av_vels: Array) -> float:
+    """|the last of av_vels - the mean speed of the state f| over the latter."""
+    _, ux, uy = macroscopic(np.asarray(f, np.float64))
+    speed = float(np.hypot(ux, uy)[~obstacles].mean())
+    return abs(float(av_vels[-1]) - speed) / max(speed, UNIT_ROUNDOFF)
+
+
+def bound_of_last(f: Array, obstacles: Mask, speed: float, half: bool) -> float:
+    """Bound of `error_of_last`: one step of `bound_av_vels`. In fp16 (`half`) the state was rounded after its speed was taken.
+
+    That takes at most HALF_ROUNDOFF of the distance from rest from a population, a sixth of it from a velocity.
+    """
+    allowed = bound_av_vels(np.array([speed]), int((~obstacles).sum()))
+    if half:
+        rest = f.mean(axis=(1, 2), keepdims=True)
+        allowed += HALF_ROUNDOFF * float(np.sqrt(np.mean((f / rest - 1) ** 2))) / max(speed, UNIT_ROUNDOFF)
+    return allowed

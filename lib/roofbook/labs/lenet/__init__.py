@@ -14,6 +14,7 @@ import numpy as np
 from ...devices.backends import CUDA
 from ...peers import missing
 from ...spec.lab import Case, Lab, Sweep, Variant, Work
+from ...spec.rounding import worst
 from ...spec.source import Source
 from . import data, forward, peers, problem, registers, streams, whole
 from .problem import CONV2
@@ -286,11 +287,19 @@ class LeNet(Lab):
     def check(
         self, case: Case, variant: Variant, outputs: Mapping[str, np.ndarray], reference: Mapping[str, Any]
     ) -> tuple[float, float, str]:
-        roundoff = problem.roundoff(variant.options)
+        roundoff, mean = problem.roundoff(variant.options), problem.root_mean_square_roundoff(variant.options)
         names = sorted({"scores", *outputs})
         spread = variant.role == "peer"
-        over = [problem.error_over_bound(outputs[name], reference[name], roundoff, spread) for name in names]
-        return float(np.max(over)), 1.0, f"largest error over its tolerance, of {', '.join(names)}"
+        ratios = {
+            f"largest error of {name}": problem.error_over_bound(outputs[name], reference[name], roundoff, spread)
+            for name in names
+        }
+        for name, varies in reference["variances"].items():
+            if name in outputs and not spread:
+                found = problem.mean_square(outputs[name], reference[name], varies, mean)
+                ratios[f"root mean square error of {name}"] = found
+        over, what = worst(ratios)
+        return over, 1.0, f"{what}, over its tolerance; compared: {', '.join(names)}"
 
     def skip_reason(self, variant: Variant, case: Case) -> str | None:
         if variant.role == "peer":

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import UsageError
+from ...spec.rounding import DEVIATIONS, ROUNDING, mean_square_over
 from . import data, network
 from .network import KERNEL, POOL1, POOL2, Array, Weights, columns, pool
 
@@ -25,7 +26,6 @@ MOST_IMAGES = 40000  # of a batch: 32-bit indices into the largest map
 SAMPLED = 32  # images of a batch whose convolutions are compared value by value
 UNIT_ROUNDOFF = 2.0**-24  # of float32
 SMALLEST_NORMAL = 2.0**-14  # of fp16: a smaller number's error is no share of it, but at most d times this
-DEVIATIONS = 8  # from the right result to its bound, of a random walk whose steps are the largest possible
 PART = 10  # images at a time: what the reference needs of memory, and more would not stay in a cache
 
 _NAME = re.compile(r"batch-(0|[1-9][0-9]{0,17})")
@@ -207,14 +207,17 @@ def bounded_forward(weights: Weights, images: Array) -> dict[str, Bounded]:
     return {"conv1": conv1, "pool1": pool1, "conv2": conv2, "pool2": pool2, "scores": scores}
 
 
-def reference(given: Mapping[str, Any]) -> dict[str, Bounded]:
-    """What is right for `inputs`: the maps of the `sampled` images, and the scores (batch, 10) of all."""
+def reference(given: Mapping[str, Any]) -> dict[str, Any]:
+    """What is right for `inputs`, each `Bounded`: the maps of the `sampled` images, and the scores (batch, 10) of all.
+
+    `variances`: of the maps, by name.
+    """
     x, weights, images = given["x"], given["weights"], given["images"]
     maps = bounded_forward(weights, x[sampled(len(x))])
     parts = [bounded_forward(weights, x[at : min(at + PART, images)])["scores"] for at in range(0, images, PART)]
     again = np.arange(len(x)) % images
     scores = Bounded(*(np.concatenate(each)[again] for each in zip(*parts, strict=True)))
-    return {**maps, "scores": scores}
+    return {**maps, "scores": scores, "variances": variances(given, maps)}
 
 
 def roundoff(options: Mapping[str, Any]) -> float:
@@ -226,6 +229,65 @@ def roundoff(options: Mapping[str, Any]) -> float:
     """
     d, n = float(options.get("operand_roundoff", 0.0)), int(options.get("rounded_sums", 0))
     return d * (1 + math.sqrt(n) * (1 + math.sqrt(n)) / math.sqrt(2))
+
+
+class Variance(NamedTuple):
+    """Of the errors of an output's values: `rounding` + d^2 x `operands`, as in `Bounded`; and the layer's weights."""
+
+    rounding: Array
+    operands: Array
+    weights: int
+
+    def pooled(self, size: int) -> Variance:
+        return Variance(pool(self.rounding, size), pool(self.operands, size), self.weights)
+
+
+def varied(given: Variance, images: Array, weights: Array) -> Variance:
+    """Of a convolution of images (N, C, h, w) whose own errors vary so.
+
+    With q = 0.42 the root mean square of a rounding in unit roundoffs: a sum of n terms passes k/n total on its way, so its
+    roundings add up to (q u)^2 n (total^2/3 + norm^2). norm, as neighbours in an image are alike: sums of them stray as far
+    from the way as a whole sum of random terms. Rounded operands add 2 (q d norm)^2. The errors of the images come in by the
+    squares of the weights.
+    """
+    matrix = weights.reshape(len(weights), -1).astype(np.float64)
+    shape = (len(images), len(weights), *(side - KERNEL + 1 for side in images.shape[2:]))
+    unrolled = columns(images.astype(np.float64))
+    total, norm = (matrix @ unrolled) ** 2, matrix**2 @ unrolled**2
+    rounding = (ROUNDING * UNIT_ROUNDOFF) ** 2 * matrix.shape[1] * (total / 3 + norm)
+    operands = 2 * ROUNDING**2 * norm
+    rounding += matrix**2 @ columns(given.rounding)
+    operands += matrix**2 @ columns(given.operands)
+    return Variance(rounding.reshape(shape), operands.reshape(shape), weights.size)
+
+
+def variances(given: Mapping[str, Any], right: Mapping[str, Bounded]) -> dict[str, Variance]:
+    """Of the maps of the `sampled` images, by their names in `reference`, which gave `right`."""
+    images, weights = given["x"][sampled(len(given["x"]))], given["weights"]
+    exact = np.zeros(images.shape)
+    conv1 = varied(Variance(exact, exact, 0), images, weights["conv1"])
+    pool1 = conv1.pooled(POOL1)
+    conv2 = varied(pool1, right["pool1"].value, weights["conv2"])
+    return {"conv1": conv1, "pool1": pool1, "conv2": conv2, "pool2": conv2.pooled(POOL2)}
+
+
+def mean_square(out: Array, right: Bounded, varies: Variance, operand_roundoff: float = 0.0) -> float:
+    """Root mean square error of maps over what is allowed: right where it is <= 1. NaN if `out` holds one.
+
+    Rounded weights are shared by all pixels of a map: no more errors are independent than there are weights.
+    """
+    expected = np.mean(varies.rounding) + operand_roundoff**2 * np.mean(varies.operands)
+    squares = float(np.mean((out - right.value) ** 2))
+    return mean_square_over(squares, float(expected), min(varies.weights, out.size))
+
+
+def root_mean_square_roundoff(options: Mapping[str, Any]) -> float:
+    """The d of `mean_square`. As `roundoff`, but of sums of n products in random order, whose mean squares grow evenly.
+
+    n roundings then come to (n + 1)/2 (q d)^2 of the products' squares, against 2 (q d)^2 of the operands.
+    """
+    d, n = float(options.get("operand_roundoff", 0.0)), int(options.get("rounded_sums", 0))
+    return d * math.sqrt(1 + (n + 1) / 4 if n else 1)
 
 
 def error_over_bound(out: Array, right: Bounded, operand_roundoff: float = 0.0, spread: bool = False) -> float:

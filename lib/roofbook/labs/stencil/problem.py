@@ -1,11 +1,13 @@
 """The problem: g += 1/sqrt(r above + b below), pass after pass; its inputs, its float64 answer and the bound of its error."""
 
+import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...spec.bands import by_bands
+from ...spec.rounding import mean_square_over
 
 Grid = NDArray[np.floating[Any]]
 UNIT_ROUNDOFF = 2.0**-24
@@ -70,3 +72,22 @@ def error_over_bound(g: Grid, reference: dict[str, Grid], limit: Grid) -> float:
 
     largest = float(np.max(by_bands(len(g) - 2, g.shape[1], inner)))
     return largest if border == 0 else float("nan") if np.isnan([border, largest]).any() else float("inf")
+
+
+def mean_square(g: Grid, reference: dict[str, Grid], start: Grid, passes: int) -> float:
+    """Root mean square error of the inner rows over what is allowed: right where it is <= 1. NaN where anything is NaN.
+
+    As in `bound`, of sums |g| + k root in pass k. Each adds the same root, so its roundings go one way while the sum keeps its
+    exponent, and differ from element to element: uniform over a spacing, u / sqrt(3) of the sum at most. Of a root that is
+    off by 2 ulp, and by what the rounding of r + b makes of it, half of ROOT_ULPS is the root mean square.
+    """
+
+    def inner(rows: slice) -> tuple[float, float]:
+        root, first = reference["root"][1:-1][rows], start[1:-1][rows]
+        error = g[1:-1][rows] - reference["g"][1:-1][rows]
+        sums = np.abs(first) + (passes + 1) / 2 * root
+        expected = UNIT_ROUNDOFF * passes * (sums / math.sqrt(3) + ROOT_ULPS / 2 * root)
+        return float(np.square(error).sum()), float(np.square(expected).sum())
+
+    squares, expected = np.sum(by_bands(len(g) - 2, g.shape[1], inner), axis=0) / g[1:-1].size
+    return mean_square_over(squares, expected, g[1:-1].size)

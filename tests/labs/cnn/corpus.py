@@ -1,0 +1,119 @@
+"""What students get wrong in a convolution layer: taps, bias, windows, tiles, and operands that are too short."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from roofbook.labs.cnn import plans
+from roofbook.labs.cnn.problem import blocked, rounded, sequential
+from roofbook.spec.lab import Case
+
+from ...mutants import Array, Emulated, Mutant, Outputs
+
+CASE = "3to32ch-32x56-k2"
+DEEP = "256to8ch-16x32-k5"
+"""As many channels as published."""
+
+
+def fp16(array: Array) -> Array:
+    return array.astype(np.float16).astype(np.float32)
+
+
+def bf16(array: Array) -> Array:
+    return rounded(array, 8)
+
+
+def cut(array: Array) -> Array:
+    """To bf16, by cutting off 16 bits."""
+    return (array.view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)
+
+
+def lowered(
+    x: Callable[[Array], Array] = np.array,
+    weight: Callable[[Array], Array] | None = None,
+    bias: float = 1.0,
+    out: Callable[[Array], Array] = np.array,
+    by: Callable[..., Array] = blocked,
+) -> Callable[[Case, Mapping[str, Any]], Outputs]:
+    """The layer of operands that are changed so (both as x, where weight is None), the bias times a factor."""
+
+    def compute(case: Case, given: Mapping[str, Any]) -> Outputs:
+        operands = x(given["x"]), (weight or x)(given["weight"])
+        found = by(plans.layer(case), *operands, np.float32(bias) * given["bias"])
+        return {"out": out(found).astype(np.float64)}
+
+    return compute
+
+
+def bits(count: int) -> Callable[[Array], Array]:
+    return lambda array: rounded(array, count)
+
+
+MISTAKES: tuple[Mutant | Emulated, ...] = (
+    Mutant("sequential", "sequential.k", "w < WIDTH / 2;", "w < WIDTH / 2 - 1;", "the last column"),
+    Mutant("fissioned", "tiled_separate.inc", "h < SUB_H; h += 2", "h < SUB_H - 2; h += 2", "the last rows of a sub-tile"),
+    Mutant("fissioned", "tiled_separate.inc", "MAX(0.0f, c[i][h][w])", "c[i][h][w]", "ReLU"),
+    Mutant("fissioned", "tiled.k", "#define START_VALUE bias[i0 + i]", "#define START_VALUE 0.0f", "the bias"),
+    Mutant("zeroed", "tiled_zeroed.inc", "+= bias[i0 + i]", "+= bias[i0]", "the bias of all filters but the first"),
+    Mutant("permuted", "tiled_outermost.inc", "j < CHANNELS", "j < CHANNELS - 1", "a channel"),
+    Mutant("tiled", "tiled_innermost.inc", "p < TAPS", "p < TAPS - 1", "a row of taps"),
+    Mutant("local-tile", "local_tile.k", "k < TILE_H * TILE_W", "k < TILE_H * TILE_W - 1", "the last input of a tile"),
+    Mutant("implicit-gemm", "gemm.k", "w0 + column + w + 1 < WIDTH", "w0 + column + w + 2 < WIDTH", "the last column"),
+    Mutant("implicit-gemm", "gemm.k", "h0 + row + 1 < HEIGHT", "h0 + row + 2 < HEIGHT", "the last row"),
+    Mutant("implicit-gemm", "pack.k", "filter < FILTERS ?", "filter < FILTERS - 1 ?", "the last filter's weights"),
+    Mutant("double-buffered", "gemm_two.inc", "if (j + 1 < CHANNELS)", "if (j + 2 < CHANNELS)", "the last channel's arrival"),
+    Mutant("vectors", "vectors.k", "if (i0 + i < FILTERS)", "if (i0 + i < FILTERS - 1)", "the last filter"),
+    Mutant("tensor-cluster", "pooled.h", "column + 1 < WIDTH", "column + 2 < WIDTH", "the last column"),
+    Mutant("tensor-persistent", "tensor_columns.cu", "w0 + q, h0, 0", "w0, h0, 0", "all columns of taps but the first"),
+    Mutant("tensor-persistent", "tensor_columns.cu", " + p * PIXEL_ROW", "", "that the taps of a column are rows apart"),
+    Mutant("tensor-wide-stores", "pooled_fours.h", "row < HEIGHT / 2", "row + 1 < HEIGHT / 2", "the last row"),
+    Mutant("tensor-wide-stores", "pooled_fours.h", "column < WIDTH / 2", "column + 4 < WIDTH / 2", "the last columns"),
+    Mutant("tensor-wide-stores", "pooled_fours.h", "if (upper)", "if (!upper)", "which of two trades what"),
+    Mutant("tensor-window", "tensor_window.cu", "tap % TAPS * BOX_H + ", "", "that the taps of a row are columns apart"),
+    Mutant("tensor-window", "tensor_window.cu", "row < HEIGHT / 2", "row + 1 < HEIGHT / 2", "the last row"),
+    Mutant("tensor-window", "tensor_window.cu", "column < WIDTH / 2", "column + 4 < WIDTH / 2", "the last columns"),
+    Mutant("tensor-split", "tensor.cu", "c[k] *= 1.0f / SPLIT_SCALE", "c[k] *= 1.0f", "the scale of the small products"),
+    Mutant("sequential", "layer.h", "+ (p)) * TAPS + (q)", "+ (p)) * TAPS + (TAPS - 1 - (q))",
+           "that the filter is not flipped"),
+    Mutant("sequential", "layer.h", "+ (p)) * TAPS + (q)", "+ (q)) * TAPS + (p)", "that rows of taps come first"),
+    Mutant("sequential", "sequential.k", "c[C_AT(i, h, w)] = bias[i];", "c[C_AT(i, h, w)] = 0.0f;", "the bias"),
+    Mutant("sequential", "sequential.k", "MAX(c[C_AT(i, h * 2, w * 2 + 1)], c[C_AT(i, h * 2 + 1, w * 2 + 1)])",
+           "c[C_AT(i, h * 2, w * 2 + 1)]", "a pixel of each window"),
+    Mutant("sequential", "sequential.k", "c[C_AT(i, h, w)] += weight", "c[C_AT(i, h, w)] = weight", "to add up"),
+    Mutant("tiled", "tiled_fused.inc", "c[i][h + 1][w + 1] + bias[i0 + i]", "c[i][h + 1][w + 1]",
+           "the bias of a pixel of each window"),
+    Mutant("tiled", "tiled_fused.inc", "MAX(0.0f, MAX(upper, lower))", "MAX(upper, lower)", "ReLU"),
+    Mutant("fissioned", "tiled_separate.inc", "MAX(0.0f, c[i][h][w])", "MAX(0.001f * c[i][h][w], c[i][h][w])",
+           "that the ReLU is not leaky"),
+    Mutant("fissioned", "tiled_outermost.inc", "x[X_AT(j, h0 + h + p, w0 + w + q)]", "x[X_AT(j, h0 + h + q, w0 + w + p)]",
+           "which tap goes down"),
+    Mutant("global-id", "sub_tile.h", "GLOBAL_ID(d) * sub\n", "GLOBAL_ID(d) * sub - (LOCAL_ID(d) > 0)\n",
+           "where a sub-tile begins"),
+    Mutant("tiled", "sub_tile.h", "GROUP_ID(d) * LOCAL_SIZE(d) * sub + LOCAL_ID(d) * sub",
+           "GROUP_ID(d) * LOCAL_SIZE(d) * sub", "which work-item it is"),
+    Mutant("implicit-gemm", "plans.py", "self.queue.launch(self.pack, self.packing, (256,), self.weight, self.packed)",
+           "self.queue.launch(self.pack, (256,), (256,), self.weight, self.packed)",
+           "all weights but the first to be packed"),
+    Mutant("vectors", "plans.py", "one.height // 2, ceil_div", "one.height // 2 - 1, ceil_div", "the last rows of the range"),
+    Mutant("fissioned", "plans.py", "return self.x, self.weight, self.bias, self.out\n",
+           "return self.x, self.weight, self.weight, self.out\n", "which buffer is the bias"),
+    Emulated("tensor-bf16", lowered(bf16, bias=0), lowered(bf16), "the bias"),
+    Emulated("tensor-bf16", lowered(bf16, bias=0), lowered(bf16), "the bias of a deep layer", case=DEEP),
+    Emulated("tensor-fp16", lowered(fp16, bias=0), lowered(fp16), "the bias", case=DEEP),
+    Emulated("torch-bf16", lowered(bf16, bias=0, out=bf16), lowered(bf16, out=bf16), "the bias"),
+    Emulated("tensor-bf16", lowered(cut), lowered(bf16), "to round: bits are cut off"),
+    Emulated("tensor-fp16", lowered(bf16), lowered(fp16), "that fp16 has more digits than bf16"),
+    Emulated("tensor-fp16", lowered(fp16, bf16), lowered(fp16), "that weights have as many digits as inputs", case=DEEP),
+    Emulated("tensor-fp16", lowered(bits(10)), lowered(fp16), "a bit of both operands", survives=(
+        "half of what fp16 rounds is less than what the deviations of a small layer leave open")),
+    Emulated("tensor-split", lowered(fp16), lowered(bits(22)), "the small parts"),
+    Emulated("tensor-split", lowered(np.array, fp16), lowered(bits(22)), "the small parts of the weights", case=DEEP),
+    Emulated("fissioned", lowered(bits(17)), lowered(), "that float32 has 24 bits, not 17"),
+    Emulated("fissioned", lowered(bits(17), by=sequential), lowered(by=sequential), "24 bits in a deep layer", case=DEEP),
+    Emulated("tiled", lowered(bits(18)), lowered(), "that float32 has 24 bits, not 18"),
+    Emulated("sequential", lowered(bits(11)), lowered(by=sequential), "that TF32 is no float32"),
+)  # fmt: skip
+"""In the words of the last text of each: what is forgotten, or taken for another."""

@@ -1,0 +1,105 @@
+"""What students get wrong in a sparse convolution: lists, signs, chunks, and values that take more than a byte."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from roofbook.labs.convpool import plans
+from roofbook.labs.convpool.problem import reference
+from roofbook.spec.lab import Case
+
+from ...mutants import Array, Emulated, Mutant, Outputs
+
+CASE = "4x5x10x10-k3-w0-x0"
+
+
+def computed(
+    weight: Callable[[Array], Array] = np.array, out: Callable[[Array], Array] = np.array
+) -> Callable[[Case, Mapping[str, Any]], Outputs]:
+    """The layer of weights, and with outputs, that are changed so."""
+
+    def compute(case: Case, given: Mapping[str, Any]) -> Outputs:
+        found = reference(plans.layer(case), given["x"], weight(given["weight"]).astype(np.int16))
+        return {"out": out(found["out"])}
+
+    return compute
+
+
+def of_short_sums(out: Array) -> Array:
+    return out.astype(np.int16).astype(np.int32)
+
+
+def bf16(out: Array) -> Array:
+    """Rounded to 8 bits."""
+    significand, exponent = np.frexp(out.astype(np.float64))
+    rounded: Array = np.ldexp(np.rint(significand * 256) / 256, exponent)
+    return rounded
+
+
+MISTAKES: tuple[Mutant | Emulated, ...] = (
+    Mutant("sequential", "sequential.k", "j < DEPTH", "j < DEPTH - 1", "the last channel"),
+    Mutant("row-groups", "dense.k", "j < DEPTH", "j < DEPTH - 1", "the last channel"),
+    Mutant("filter-groups", "dense.k", "p < TAPS", "p < TAPS - 1", "the last row of taps"),
+    Mutant("filter-groups", "dense_separate.inc", "LARGER(sum, 0)", "sum", "ReLU"),
+    Mutant("atomic-pool", "dense_atomic.inc", "h / 2 < SIZE / 2", "h / 2 < SIZE / 2 - 1", "the last row of windows"),
+    Mutant("shared-index", "dense_shared.inc", "same[1] = WEIGHT_AT(FILTER", "same[1] = WEIGHT_AT(0", "whose filter it is"),
+    Mutant("lists", "lists.k", "if (value)", "if (value > 0)", "negative weights"),
+    Mutant("lists", "lists_direct.inc", "turn + k < DEPTH", "turn + k < DEPTH - 1", "the last channel of a turn"),
+    Mutant("input-in-local", "lists_staged.inc", " + places[n]", "", "where a weight lies"),
+    Mutant("images", "lists_image.inc", ", turn + k)", ", turn)", "whose channel it is"),
+    Mutant("built-lists", "built.k", "lower1 += value * x[from + X_ROW + 1]", "lower1 += 0", "a pixel of each window"),
+    Mutant("built-lists", "weight_lists.h", "if (value)", "if (value > 0)", "negative weights"),
+    Mutant("strips", "strips.k", "h < X_ROW && w + k < X_ROW", "h < X_ROW && w + k < X_ROW - 2", "the last column"),
+    Mutant("strips", "strips.k", "8 | (value & 255)", "8 | (value & 127)", "the sign of a weight"),
+    Mutant("strips", "strips.k", "other = 1; other < PARTS", "other = 2; other < PARTS", "a part of the lists"),
+    Mutant("strips", "strips.k", "LARGER(sum[from + 4], sum[from + 5])", "0", "a row of each window"),
+    Mutant("both-sparse", "both.k", "value = x[", "value = 0 * x[", "the inputs"),
+    Mutant("both-sparse", "both.k", "if (value)", "if (value > 0)", "negative inputs"),
+    Mutant("both-sparse", "both.k", "part = 0; part < PARTS", "part = 1; part < PARTS", "a part of the channels"),
+    Mutant("both-sparse", "both.k", "sum[3] += maps[from + X_ROW + 1]", "sum[3] += 0", "a pixel of each window"),
+    Mutant("tiles", "tiles.k", "other = 1; other < PARTS", "other = 2; other < PARTS", "what another part added up"),
+    Mutant("tiles", "tiles.k", "((line - r) * TAPS + q) * TILE_I", "(line - r) * TAPS * TILE_I",
+           "which column of taps it is"),
+    Mutant("tiles", "tiles.k", "(int)MAX(right, 0.0f)", "(int)right", "ReLU of every second window"),
+    Mutant("tensor-int8", "tensor.cu", "step < STEPS; step += PARTS", "step < STEPS - 1; step += PARTS", "the last tap"),
+    Mutant("tensor-int8", "tensor.cu", "(tile[j + b][column] & 255u) << 8 * b", "(tile[j][column] & 255u) << 8 * b",
+           "which channel"),
+    Mutant("tensor-int8", "tensor.cu", "LARGER(LARGER(upper, lower), 0)", "upper", "a row of each window"),
+    Mutant("tensor-window", "tensor_window.cu", "tap / TAPS * SIDE + tap % TAPS", "tap % TAPS", "which row of taps it is"),
+    Mutant("tensor-window", "tensor_window.cu", "tile[(j + b) * TAPS_2 + tap]", "tile[j * TAPS_2 + tap]", "which channel"),
+    Mutant("tensor-window", "tensor_window.cu", "LARGER(sums[4], sums[5])", "0", "a row of each window"),
+    Mutant("tensor-split-k", "tensor_split_k.cu", "tap / TAPS * SIDE_W + tap % TAPS", "tap % TAPS",
+           "which row of taps it is"),
+    Mutant("tensor-split-k", "tensor_split_k.cu", "own[0] + upper.x", "own[0]", "sums of the other channels"),
+    Mutant("tensor-split-k", "tensor_split_k.cu", "swizzled_128b(line, j)", "j", "that tiles are swizzled"),
+    Mutant("sequential", "sequential.k", "+= weight[WEIGHT_AT(i, j, p, q)]", "+= (char)weight[WEIGHT_AT(i, j, p, q)]",
+           "that weights have 16 bits"),
+    Mutant("unrolled", "dense.k", "sum += weight[first + (j * TAPS + p) * TAPS + q]",
+           "sum += (char)weight[first + (j * TAPS + p) * TAPS + q]", "that weights have 16 bits"),
+    Mutant("lists", "lists.k", "const int value = weight", "const int value = (char)weight", "that weights have 16 bits"),
+    Mutant("built-lists", "weight_lists.h", "const int value = weight", "const int value = (char)weight",
+           "that weights have 16 bits"),
+    Mutant("tiles", "tiles.k", "i < FILTERS ? weight[", "i < FILTERS ? (char)weight[", "that weights have 16 bits"),
+    Mutant("filter-groups", "pool.k", "LARGER(conv[CONV_AT(i, h + 1, w)], conv[CONV_AT(i, h + 1, w + 1)])",
+           "conv[CONV_AT(i, h + 1, w)]", "a pixel of each window"),
+    Mutant("filter-groups", "dense.k", "(j * TAPS + p) * TAPS + q]", "(j * TAPS + q) * TAPS + p]",
+           "that rows of taps come first"),
+    Mutant("atomic-pool", "plans.py", "self.out if self.atomic else self.conv\n", "self.conv\n",
+           "which buffer the pool is in"),
+    Mutant("tiles", "plans.py", "512 * ceil_div(one.size, 16) * ceil_div(one.size, 8), ceil_div(one.filters, 32)",
+           "512 * ceil_div(one.size, 16), ceil_div(one.filters, 32)", "the lower tiles of the range"),
+    Mutant("built-lists", "plans.py", "windows = (self.layer.size // 2) ** 2", "windows = (self.layer.size // 2 - 1) ** 2",
+           "the last windows: groups are too few", case="2x3x18x18-k3"),
+    Mutant("sequential", "plans.py", 'padded = np.pad(inputs["x"], ((0, 0), (border, border), (border, border)))',
+           'padded = np.pad(inputs["x"], ((0, 0), (0, 2 * border), (0, 2 * border)))', "that the border is on all sides"),
+    Emulated("tensor-int8", computed(np.abs), computed(), "that bytes have a sign"),
+    Emulated("tensor-window", computed(lambda weight: weight >> 1 << 1), computed(), "the lowest bit of a weight"),
+    Emulated("tensor-split-k", computed(out=lambda out: out >> 1), computed(), "one of the two halves"),
+    Emulated("tensor-int8", computed(out=of_short_sums), computed(), "that sums take 32 bits",
+             case="4x64x10x10-k3-w0-x0"),
+    Emulated("torch-bf16", computed(out=lambda out: bf16(0.99 * out)), computed(out=bf16), "a hundredth of each output"),
+)  # fmt: skip
+"""In the words of the last text of each: what is forgotten, or taken for another."""

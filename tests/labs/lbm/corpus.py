@@ -1,0 +1,97 @@
+"""What students get wrong in lattice Boltzmann: directions, walls, the drive and its condition, digits of constants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from roofbook.spec.lab import Case
+
+from ...mutants import Emulated, Mutant, Outputs
+from .test_problem import float32_run
+
+CASE = "40x24"
+
+
+def stepped(omega: float = 1.0, steps: int = 0, accel: float = 1.0) -> Callable[[Case, Mapping[str, Any]], Outputs]:
+    """In float32, with these factors, and so many steps more."""
+
+    def compute(case: Case, given: Mapping[str, Any]) -> Outputs:
+        params = given["params"]
+        params = replace(params, omega=params.omega * omega, accel=params.accel * accel)
+        f, av_vels = float32_run(params, given["obstacles"], case.units + steps, given["f"])
+        return {"f": f, "av_vels": av_vels[-case.units :]}
+
+    return compute
+
+
+MISTAKES: tuple[Mutant | Emulated, ...] = (
+    Mutant("sequential", "sequential.k", "!obstacles[i] && f[3] - w1 > 0.0f && f[6] - w2 > 0.0f && f[7] - w2 > 0.0f",
+           "!obstacles[i]", "when a cell is not driven"),
+    Mutant("ported", "accelerate.h", " && TO(3, i) - w1 > 0.0f && TO(6, i) - w2 > 0.0f && TO(7, i) - w2 > 0.0f", "",
+           "when a cell is not driven"),
+    Mutant("fused", "accelerate.h", " && TO(3, i) - w1 > 0.0f", "", "that f3 may be too small to drive a cell"),
+    Mutant("fused", "accelerate.h", " && TO(6, i) - w2 > 0.0f", "", "that f6 may be too small to drive a cell"),
+    Mutant("fused", "accelerate.h", " && TO(7, i) - w2 > 0.0f", "", "that f7 may be too small to drive a cell"),
+    Mutant("flat-grid", "accelerate_cell.inc", " & (g3 - w1 > 0.0f) & (g6 - w2 > 0.0f) & (g7 - w2 > 0.0f)", "",
+           "when a cell is not driven"),
+    Mutant("flat-grid", "accelerate_cell.inc", " & (g3 - w1 > 0.0f)", "", "that f3 may be too small to drive a cell"),
+    Mutant("flat-grid", "accelerate_cell.inc", " & (g6 - w2 > 0.0f)", "", "that f6 may be too small to drive a cell"),
+    Mutant("flat-grid", "accelerate_cell.inc", " & (g7 - w2 > 0.0f)", "", "that f7 may be too small to drive a cell"),
+    Mutant("fused", "accelerate.h", "TO(3, i) - w1 > 0.0f", "TO(3, i) > 0.0f", "what the drive takes of f3"),
+    Mutant("flat-grid", "accelerate_cell.inc", "g3 - w1 > 0.0f", "g3 > 0.0f", "what the drive takes of f3",
+           survives="no population is between nothing and what the drive takes, in the cells of any case"),
+    Mutant("half-storage", "accelerate_cell.inc", " & (g3 - w1 > 0.0f) & (g6 - w2 > 0.0f) & (g7 - w2 > 0.0f)", "",
+           "when a cell is not driven"),
+    Mutant("flat-grid", "accelerate_cell.inc", "y == ny - 2", "y == ny - 1", "which row is driven"),
+    Mutant("fused", "accelerate.h", "(ny - 2) * nx", "(ny - 3) * nx", "which row is driven"),
+    Mutant("fused", "accelerate.h", "!obstacles[i] && ", "", "that obstacles are not driven"),
+    Mutant("vectors", "accelerate_cell.inc", " & !solid", "", "that obstacles are not driven"),
+    Mutant("flat-grid", "d2q9.h", "(u) * (u) * 4.5f - u_sq * 1.5f", "0.0f * u_sq", "the terms of second order"),
+    Mutant("fused", "d2q9.h", "(u) * (u) / (2.0f * SOUND * SOUND) - u_sq / (2.0f * SOUND)", "0.0f * u_sq",
+           "the terms of second order"),
+    Mutant("half-storage", "d2q9.h", "(u) * (u) * 4.5f - u_sq * 1.5f", "0.0f * u_sq", "the terms of second order"),
+    Mutant("half-storage", "d2q9.h", "u_sq * 1.5f", "u_sq * 1.0f", "half of u squared"),
+    Mutant("fused", "d2q9.h", "#define W2 (1.0f / 36.0f)", "#define W2 0.02778f", "the last digits of a weight"),
+    Mutant("half-storage", "plans.py", "np.float32(params.omega)\n", "np.float32(params.omega * 1.0005)\n",
+           "digits of omega"),
+    Mutant("fused", "plans.py", "np.float32(params.omega)\n", "np.float32(params.omega * 1.00001)\n", "digits of omega"),
+    Mutant("fused", "cell_branch.inc", "g5 = f7;", "g5 = f5;", "to send a population back"),
+    Mutant("fused", "cell_branch.inc", "EQUILIBRIUM(W2, -ux + uy)", "EQUILIBRIUM(W2, ux + uy)", "a sign"),
+    Mutant("flat-grid", "cell_select.inc", "EQUILIBRIUM(W1, uy) - f2), f4, solid", "EQUILIBRIUM(W1, uy) - f2), f2, solid",
+           "to send a population back"),
+    Mutant("fused", "fused.k", "FROM(2, south * nx + x)", "FROM(2, north * nx + x)", "which way is north"),
+    Mutant("fused", "fused.k", "(x == 0 ? n - 1 : x - 1)", "(x == 0 ? 0 : x - 1)", "that the grid goes on at its other side"),
+    Mutant("tree", "reduce_tree.inc", "reach = GROUP_SIZE / 2", "reach = GROUP_SIZE / 4", "half of the partial sums"),
+    Mutant("fused", "reduce_serial.inc", "n < GROUP_SIZE", "n < GROUP_SIZE - 32", "partial sums at the end of a group"),
+    Mutant("kept-partials", "total.k", "group < groups;", "group < groups - 2;", "the last two groups' sums"),
+    Mutant("ported", "separate.k", "PUT(8, i, FROM(6, i));", "PUT(8, i, FROM(8, i));", "to send a population back"),
+    Mutant("ported", "separate.k", "fluid = 1;", "fluid = 2;", "how many cells are fluid"),
+    Mutant("ported", "separate.k", "speed = SQRT(ux * ux + uy * uy)", "speed = ux", "that a speed has two parts"),
+    Mutant("in-place", "in_place.k", "PUT(5, south + west, g7);", "PUT(5, south + west, g5);",
+           "that a population lies in its opposite's place"),
+    Mutant("in-place", "in_place.k", "f5 = TO(7, i), f6 = TO(8, i)", "f5 = TO(5, i), f6 = TO(8, i)",
+           "that a population lies in its opposite's place"),
+    Mutant("half-storage", "grid.h", "#define AT_REST(k) REST * WEIGHT_##k", "#define AT_REST(k) 0.999f * REST * WEIGHT_##k",
+           "digits of the density at rest"),
+    Mutant("vectors", "vectors.k", "f1.s0 = FROM(1, y * nx + nx - 1)", "f1.s0 = FROM(1, y * nx + nx - 2)",
+           "where the grid goes on"),
+    Mutant("vectors", "vectors.k", "x + lanes >= column * WIDTH", "x + lanes >= 0", "that cells of two vectors count once"),
+    Mutant("flat-grid", "plans.py", "(none, none) if last else (self.w1, self.w2)", "(self.w1, self.w2)",
+           "that the last step drives nothing"),
+    Mutant("accelerate-fused", "plans.py", "if self.separate or step == 0:", "if self.separate:", "to drive the first step"),
+    Mutant("fused", "plans.py", "        self.now = 1 - self.now\n", "        self.now = 0\n", "to exchange the grids"),
+    Mutant("fused", "plans.py", "self.w1 = np.float32(params.density * params.accel / 9)",
+           "self.w1 = np.float32(params.accel / 9)", "the density in the drive"),
+    Mutant("kept-partials", "plans.py", "totals / self.fluid_cells", "totals / (self.params.nx * self.params.ny)",
+           "that obstacles do not count"),
+    Mutant("ported", "plans.py", "self.local, *there, *here, self.obstacles, self.nx, self.ny, self.omega)",
+           "self.local, *here, *there, self.obstacles, self.nx, self.ny, self.omega)", "which grid is the collision's input"),
+    Mutant("fused", "plans.py", "obstacles.astype(self.solid)", "(~obstacles).astype(self.solid)",
+           "what an obstacle is marked by"),
+    Emulated("persistent", stepped(omega=1.0005), stepped(), "digits of omega"),
+    Emulated("persistent", stepped(accel=1.001), stepped(), "digits of the drive"),
+    Emulated("graph", stepped(steps=1), stepped(), "that a recorded graph has run once already"),
+)  # fmt: skip
+"""In the words of the last text of each: what is forgotten, or taken for another."""

