@@ -85,12 +85,12 @@ def test_each_place_has_its_time_with_its_interval_and_each_pair_its_ratio(tmp_p
         "NVIDIA H200, OpenCL vs A CPU, OpenCL",
     )
     ratio = found.ratios[backends]["fused"]
-    assert ratio.estimate == pytest.approx(2) and ratio.low < 2 < ratio.high and ratio.how == "across runs"
+    assert ratio.estimate == pytest.approx(2) and ratio.low < 2 < ratio.high and ratio.how == "across these runs"
     assert {name: each.word for name, each in found.ratios[backends].items()} == {
         "fused": "faster", "soa": "same",
     }  # fmt: skip
     against = found.ratios[processors]["soa"]
-    assert against.estimate == pytest.approx(10) and against.how == "across devices"
+    assert against.estimate == pytest.approx(10) and against.how == "across devices in these runs"
     (turned,) = [
         each.ratios[PlacePair(CUDA, OPENCL)]["fused"]
         for each in comparison.compared(

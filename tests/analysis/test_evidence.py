@@ -131,7 +131,7 @@ def test_a_pair_is_a_ratio_of_rounds() -> None:
     assert 2.98 < found.low < found.high < 3.02, "the drift of 10 % is that of both and cancels"
     assert pair.variants(LAB) == ("slow", "quick") and pair.where == CASE
     across = pair.find(cells(row("slow", 3.0), row("quick", 1.0, run="another")))
-    assert across.how == "across runs" and across.low < 2.9 < 3.1 < across.high
+    assert across.how == "across these runs" and across.low < 2.9 < 3.1 < across.high
 
 
 def test_a_pair_is_of_the_newest_run_that_has_both_though_one_of_them_is_newer() -> None:
@@ -144,11 +144,11 @@ def test_a_pair_is_of_the_newest_run_that_has_both_though_one_of_them_is_newer()
     alone = row("quick", 1.0, **newer)
     pair = Pair("slow", "quick", CASE)
     found = pair.find(cells(*rows, alone))
-    assert found.estimate == pytest.approx(2.0, rel=0.01) and "across runs" not in found.how
+    assert found.estimate == pytest.approx(2.0, rel=0.01) and "across" not in found.how
     apart = pair.find(cells(row("slow", 9.0), alone))
-    assert apart.estimate == pytest.approx(9.0, rel=0.01) and "across runs" in apart.how
+    assert apart.estimate == pytest.approx(9.0, rel=0.01) and "across these runs" in apart.how
     wrong = row("slow", 4.0, **older) | {"error": 2.0}
-    assert pair.find(cells(rows[0], wrong, rows[3], row("slow", 6.0, **newer))).how == "across runs"
+    assert pair.find(cells(rows[0], wrong, rows[3], row("slow", 6.0, **newer))).how == "across these runs"
     with pytest.raises(MissingData, match=r"^quick failed: "):
         pair.find(cells(*rows, alone | {"status": "failed", "reason": "it does not build"}))
 
@@ -188,7 +188,7 @@ def test_a_variant_of_another_backend_is_not_missing_but_not_for_here() -> None:
         found = Pair(hosted, "cuda-only", CASE).find(
             cells(row(hosted, 3.0, device="a-cpu"), row("cuda-only", 1.0), backend="cuda")
         )
-        assert found.how == "across devices"
+        assert found.how == "across devices in these runs"
 
 
 KINDS: list[tuple[Evidence, list[dict[str, Any]]]] = [

@@ -394,7 +394,7 @@ def test_the_newest_row_of_todays_kernel_counts_and_of_a_pair_the_newest_run_tha
     }
     rows = row("filter-groups", 4e-3), row("lists", 1e-3, **later), row("lists", 9e-3, **latest)
     apart = outcome(judge(tmp_path / "apart", *rows)["sparse"][0])
-    assert apart.verdict == "holds" and apart.found is not None and apart.found.how == "across runs"
+    assert apart.verdict == "holds" and apart.found is not None and apart.found.how == "across these runs"
     beside = outcome(judge(tmp_path / "beside", *rows, row("lists", 4e-3))["sparse"][0])
     assert beside.verdict == "no difference" and beside.found is not None and beside.found.how == "in this run"
 

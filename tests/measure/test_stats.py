@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from itertools import product
 from statistics import NormalDist
@@ -188,25 +189,31 @@ def between(rng: np.random.Generator, kind: str, series: int, runs: int) -> Arra
     return 0.02 * draw
 
 
+def in_run(ratio: float, sure: float) -> stats.RatioEstimate:
+    """What one run says, sure of it to so much."""
+    return stats.RatioEstimate(
+        ratio, ratio * (1 - sure), ratio * (1 + sure), 20, abs(ratio - 1) < sure, "paired, sign test"
+    )
+
+
 @pytest.mark.parametrize("kind", ["normal", "two states", "placement", "heavy tails"])
 @pytest.mark.parametrize("runs", [3, 4, 5, 6, 10])
 def test_twins_that_differ_from_run_to_run_seldom_differ_over_runs(kind: str, runs: int) -> None:
     """Each run is sure of its own ratio to 0.1 %, so that one run alone would nearly always claim a difference."""
     logs = between(np.random.default_rng(runs), kind, MANY, runs)
-    inner = [
-        [stats.RatioEstimate(m, m * 0.999, m * 1.001, 20, False, "paired, sign test") for m in row]
-        for row in np.exp(logs)
-    ]
+    inner = [[in_run(each, 0.001) for each in row] for row in np.exp(logs)]
     assert np.mean([stats.over_runs(row[:1]).same for row in inner]) < 0.5
     assert np.mean([not stats.over_runs(row).same for row in inner]) <= LIMIT
 
 
-def test_noise_within_runs_counts_where_runs_agree_by_chance() -> None:
-    wide = stats.RatioEstimate(1.02, 0.95, 1.10, 10, True, "paired, sign test")
-    found = stats.over_runs([wide] * 3)
-    assert found.same and found.how == "over runs, t on log ratios" and found.n == 3
-    sure = stats.RatioEstimate(1.02, 1.019, 1.021, 10, False, "paired, sign test")
-    assert not stats.over_runs([sure] * 3).same
+def test_runs_are_judged_by_the_rule_of_rounds() -> None:
+    for runs in (3, 5, 6, 9):
+        ratios = np.exp(0.01 * np.random.default_rng(runs).standard_normal(runs))
+        found, rounds = (
+            stats.over_runs([in_run(each, 0.5) for each in ratios]),
+            stats.paired_ratio(ratios, np.ones(runs)),
+        )
+        assert found == replace(rounds, how="over runs") and found.n == runs
 
 
 def test_of_one_run_and_of_two() -> None:
@@ -225,10 +232,7 @@ def test_of_one_run_and_of_two() -> None:
 def test_a_difference_that_all_runs_show_is_found() -> None:
     rng = np.random.default_rng(5)
     ratios = 1.10 * np.exp(0.01 * rng.standard_normal((300, 3)))
-    found = [
-        stats.over_runs([stats.RatioEstimate(m, m * 0.99, m * 1.01, 20, False, "paired, sign test") for m in row])
-        for row in ratios
-    ]
+    found = [stats.over_runs([in_run(each, 0.01) for each in row]) for row in ratios]
     assert np.mean([each.low > 1 for each in found]) > 0.9
 
 

@@ -39,7 +39,7 @@ def test_each_peer_is_held_against_the_best_rung_of_its_dtype_and_of_all() -> No
     assert "slower" in line(table, "library") and "faster" in line(table, "library")
     assert ">same" in line(table, "even") and line(table, "half").count("faster") == 2
     assert "no step in this precision has a time here" in line(table, "tf32") and ">tensor<" in line(table, "tf32")
-    assert "(on the host)" in line(table, "c") and line(table, "c").count("(across devices)") == 2
+    assert "(on the host)" in line(table, "c") and line(table, "c").count("(across devices in these runs)") == 2
     assert "failed: out of memory" in line(table, "broken") and "PyTorch is not installed" in line(table, "absent")
     assert found.status.tolist() == ["ok"] * 5 + ["failed", "missing"]
 

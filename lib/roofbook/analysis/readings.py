@@ -228,8 +228,9 @@ def fastest(readings: Iterable[Reading]) -> Reading | None:
     return min((each for each in readings if each.ok), key=lambda each: each.median, default=None)
 
 
-FEW_RUNS = ("in this run", "in both runs")
-"""What a ratio says of itself that rests on one run, or on two: another may differ by more than its interval says."""
+FEW_RUNS = ("this run", "both runs", "these runs")
+"""What a ratio says of itself that rests on one run or two, or on too few of either side: others may differ by more than its
+interval says."""
 
 
 def faster(reference: Reading | None, own: Reading) -> Speedup | None:
@@ -246,10 +247,13 @@ def faster(reference: Reading | None, own: Reading) -> Speedup | None:
     else:
         found = stats.unpaired_ratio(*([each.times for each in side.runs] for side in (reference, own)))
     notes: list[str] = [TOO_FEW] if found.how == TOO_FEW else []
+    few = (len(pairs) or min(len(reference.runs), len(own.runs))) < stats.ENOUGH_RUNS and not notes
     if not pairs:
-        notes.append("across runs" if at_home else "across devices")
-    elif len(pairs) < stats.ENOUGH_RUNS and not notes:
-        notes.append(FEW_RUNS[len(pairs) - 1])
+        notes.append(
+            f"across {FEW_RUNS[-1] if few else 'runs'}" if at_home else "across devices" + f" in {FEW_RUNS[-1]}" * few
+        )
+    elif few:
+        notes.append(f"in {FEW_RUNS[len(pairs) - 1]}")
     notes += [f"other {what}" for what in ("policy", "timed") if said(reference.row, what) != said(own.row, what)]
     return Speedup(found.estimate, found.low, found.high, found.same, ", ".join(notes), len(pairs))
 

@@ -35,7 +35,7 @@ def ratio_text(rows: "pd.DataFrame", variant: str, reference: str, case: str) ->
         return f"{NOT_MEASURED} against"
     if TOO_FEW in ratio.how:
         return f"{NOT_COMPARED} with"
-    where = next((f"{words} " for words in FEW_RUNS if words in ratio.how), "")
+    where = next((f"in {words} " for words in FEW_RUNS if words in ratio.how), "")
     if ratio.same:
         return where + ("as fast as" if ratio.word == "same" else "within the noise of")
     if ratio.estimate < 1:

@@ -6,7 +6,7 @@ normal distribution of them for granted where there are enough samples not to.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from statistics import NormalDist
 from typing import Literal
@@ -14,10 +14,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-How = Literal[
-    "paired, sign test", "paired, t on log ratios", "across runs", "too few",
-    "in both runs", "over runs, sign test", "over runs, t on log ratios",
-]  # fmt: skip
+How = Literal["paired, sign test", "paired, t on log ratios", "over runs", "in both runs", "across runs", "too few"]
 
 LEVEL = 0.95
 """Of every confidence interval of the book."""
@@ -30,9 +27,6 @@ _SIGN_LEVEL, _FEW_LEVEL = 0.965, 0.975
 
 # Student's t at _FEW_LEVEL, two-sided, by the number of samples: numpy has no quantiles, and few samples need few.
 _T = {3: 6.205347, 4: 4.176535, 5: 3.495406, 6: 3.163381}
-_BY_T = range(3, 6)
-"""So few ratios are judged by Student's t: from 6 on the sign test reaches its level."""
-_NORMAL = NormalDist().inv_cdf((1 + LEVEL) / 2)
 
 
 ENOUGH_RUNS = 3
@@ -119,7 +113,7 @@ def paired_ratio(a: ArrayLike, b: ArrayLike) -> RatioEstimate:
     estimate = math.exp(_middle(np.log(ratios)))
     if n < 3:
         return RatioEstimate(estimate, 0.0, math.inf, n, True, "too few")
-    if n in _BY_T:
+    if n < 6:
         low, high = _t_interval(ratios)
         return _ratio(estimate, low, high, n, "paired, t on log ratios")
     k = _rank(n, _SIGN_LEVEL)
@@ -129,23 +123,19 @@ def paired_ratio(a: ArrayLike, b: ArrayLike) -> RatioEstimate:
 def over_runs(runs: Sequence[RatioEstimate]) -> RatioEstimate:
     """a / b over runs, each a process of its own with its own ratio: one run is one sample, however many rounds it has.
 
-    The middle of the runs' ratios, and the interval that `paired_ratio` gives for as many rounds; Student's t is never
-    narrower than what the rounds within the runs leave open. Two runs show no spread of their own: the interval covers
-    that of both. One is as it is. n is the number of runs, of one that of its rounds. Raises ValueError for none.
+    From ENOUGH_RUNS on, the middle of the runs' ratios with the interval that `paired_ratio` gives for as many rounds. Two
+    runs show no spread: their interval covers both. One is as it is. n is the number of runs, of one that of its rounds.
+    Raises ValueError for none.
     """
     if not runs:
         raise ValueError("a ratio over runs needs at least one run")
     if len(runs) == 1:
         return runs[0]
-    estimates, inner = [each.estimate for each in runs], [(each.low, each.high) for each in runs]
-    middle = math.exp(_middle(np.sort(np.log(estimates))))
-    if len(runs) < ENOUGH_RUNS:
-        low, high = _cover(inner)
-        how: How = "too few" if any(each.how == "too few" for each in runs) else "in both runs"
-        return _ratio(middle, low, high, len(runs), how)
-    low, high = _between(estimates, inner)
-    how = "over runs, t on log ratios" if len(runs) in _BY_T else "over runs, sign test"
-    return _ratio(middle, low, high, len(runs), how)
+    found = paired_ratio([each.estimate for each in runs], np.ones(len(runs)))
+    if len(runs) >= ENOUGH_RUNS:
+        return replace(found, how="over runs")
+    how: How = "too few" if any(each.how == "too few" for each in runs) else "in both runs"
+    return _ratio(found.estimate, *_cover(runs), len(runs), how)
 
 
 def median_over_runs(runs: Sequence[Interval]) -> Interval:
@@ -155,11 +145,11 @@ def median_over_runs(runs: Sequence[Interval]) -> Interval:
     if len(runs) == 1:
         return runs[0]
     n, medians = sum(each.n for each in runs), [each.estimate for each in runs]
-    middle, inner = _middle(np.sort(medians)), [(each.low, each.high) for each in runs]
+    middle = median_ci(medians)
     if len(runs) < ENOUGH_RUNS or not all(medians):
-        return Interval(middle, *_cover(inner), n, all(each.exact for each in runs))
-    low, high = _between(medians, inner)
-    return Interval(middle, min(low, middle), max(high, middle), n)
+        return Interval(middle.estimate, *_cover(runs), n, all(each.exact for each in runs))
+    low, high = (middle.low, middle.high) if middle.exact else _t_interval(medians)
+    return Interval(middle.estimate, min(low, middle.estimate), max(high, middle.estimate), n)
 
 
 def unpaired_ratio(a: Sequence[ArrayLike], b: Sequence[ArrayLike]) -> RatioEstimate:
@@ -178,8 +168,8 @@ def unpaired_ratio(a: Sequence[ArrayLike], b: Sequence[ArrayLike]) -> RatioEstim
         return RatioEstimate(estimate, 0.0, math.inf, n, True, "too few")
     ends = []
     for side, medians in zip(sides, middles, strict=True):
-        inner = [_wide_interval(run) for run in side]
-        ends.append(_between(medians, inner) if len(side) >= ENOUGH_RUNS else _cover(inner))
+        inner = [_wide_interval(each) for each in ([medians] if len(side) >= ENOUGH_RUNS else side)]
+        ends.append((min(low for low, _ in inner), max(high for _, high in inner)))
     (low_a, high_a), (low_b, high_b) = ends
     return _ratio(estimate, low_a / high_b, high_a / low_b, n, "across runs")
 
@@ -234,37 +224,24 @@ def _middle(ordered: NDArray[np.float64]) -> float:
     return float(ordered[(n - 1) // 2] + ordered[n // 2]) / 2
 
 
-def _t_interval(values: ArrayLike, error: float = 0.0) -> tuple[float, float]:
-    """Student's t on the logarithms of 3 to 6 positive values; wide enough to hold their median always.
-
-    error: the standard error that each of the logarithms has at least.
-    """
+def _t_interval(values: ArrayLike) -> tuple[float, float]:
+    """Student's t on the logarithms of 3 to 6 positive values; wide enough to hold their median always."""
     logs = np.log(values)
-    half = _T[len(logs)] * max(logs.std(ddof=1), error) / math.sqrt(len(logs))
+    half = _T[len(logs)] * logs.std(ddof=1) / math.sqrt(len(logs))
     return math.exp(logs.mean() - half), math.exp(logs.mean() + half)
 
 
-def _cover(inner: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """The interval that holds all of these."""
-    return min(low for low, _ in inner), max(high for _, high in inner)
-
-
-def _between(estimates: Sequence[float], inner: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """The interval over ENOUGH_RUNS or more, from each run's estimate and its interval within the run."""
-    if len(estimates) not in _BY_T:
-        k = _rank(len(estimates), _SIGN_LEVEL)
-        ordered = sorted(estimates)
-        return ordered[k - 1], ordered[len(ordered) - k]
-    halves = [math.log(high / low) / 2 for low, high in inner if 0 < low <= high < math.inf]
-    return _t_interval(estimates, math.sqrt(np.mean(np.square(halves))) / _NORMAL if halves else 0.0)
-
-
-def _wide_interval(values: NDArray[np.float64]) -> tuple[float, float]:
-    """The 97.5 % interval of one side: by order statistics where 7 samples or more allow it."""
-    if len(values) in _T:
+def _wide_interval(values: ArrayLike) -> tuple[float, float]:
+    """The 97.5 % interval of the middle of 3 values or more: by order statistics where 7 or more allow it."""
+    if np.size(values) in _T:
         return _t_interval(values)
     interval = median_ci(values, _FEW_LEVEL)
     return interval.low, interval.high
+
+
+def _cover(runs: Sequence[Interval | RatioEstimate]) -> tuple[float, float]:
+    """The interval that holds those of all runs."""
+    return min(each.low for each in runs), max(each.high for each in runs)
 
 
 @lru_cache(maxsize=4096)

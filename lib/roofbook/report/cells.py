@@ -81,9 +81,7 @@ def run_notes(readings: Iterable[Reading]) -> list[str]:
     if most == 0:
         return []
     if most == 1:
-        return [
-            "All of it is of one run: an interval holds in this run, and another run may differ by more than it says."
-        ]
+        return ["Each time is of one run: an interval holds in this run, and another may differ by more than it says."]
     each = "each in a process of its own"
     if fewest >= stats.ENOUGH_RUNS:
         return [f"Times and ratios are over {_range(fewest, most)} runs, {each}, and intervals are between runs."]

@@ -12,6 +12,7 @@ from ..analysis import format as show
 from ..analysis.comparison import Comparison, PairSummary, PlacePair, Time, summaries
 from ..analysis.places import Place
 from ..analysis.readings import TOO_FEW, Speedup
+from ..measure import stats
 from ..measure.stats import CONFIDENCE
 from .cells import SAME
 from .html import Cell, Html, Row, Table
@@ -19,7 +20,8 @@ from .html import Cell, Html, Row, Table
 COLUMNS = ("variant", "device", "backend", "seconds", "low", "high", "note")
 NOTES = (
     f"Times are medians with the {CONFIDENCE} interval of the median.",
-    f"Ratios: how many times as fast, with the {CONFIDENCE} interval, across runs or devices; {SAME}.",
+    f"Ratios: how many times as fast, with the {CONFIDENCE} interval, across runs or devices; {SAME}. With"
+    f" {stats.ENOUGH_RUNS} runs or more of each it holds between runs, with fewer in these runs: a tooltip says which.",
 )
 
 
