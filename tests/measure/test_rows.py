@@ -125,9 +125,12 @@ def test_a_variant_is_verified_on_inputs_of_its_own_and_timed_on_those_of_all(be
     bench.lab = Hidden()
     bench(*(made(name, None if name == "a" else "a") for name in "abc"))
     plans = [(name, what.removeprefix("timed ")) for name, what in bench.log if "plan" in what]
-    verified = [("a", "plan"), ("b", "plan on wide"), ("b", "plan"), ("c", "plan on wide"), ("c", "plan")]
-    assert plans == [*verified, ("a", "plan")], "the last one is the A/A control"
-    assert bench.lab.references == 2 and {row["status"] for row in bench.rows} == {"ok"}
+    a, b, c = (
+        [(name, trial), (name, "plan")] for name, trial in zip("abc", ("plan", *["plan on wide"] * 2), strict=True)
+    )
+    assert plans == [*a, *b, *c, *a], "the last one is the A/A control"
+    assert bench.lab.references == 3, "of both kinds before timing, and of what is timed"
+    assert {row["status"] for row in bench.rows} == {"ok"}
 
 
 def test_progress_is_told_for_each_variant(bench: Bench) -> None:

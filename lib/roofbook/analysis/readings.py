@@ -242,6 +242,7 @@ def faster(reference: Reading | None, own: Reading) -> Speedup | None:
         return None
     at_home = reference.row["device"] == own.row["device"]
     pairs = list(_side_by_side(reference, own)) if at_home else []
+    pairs = [each for each in pairs if len(each[0]) > 2] or pairs  # a run that shares less says nothing beside others
     if pairs:
         found = stats.over_runs([stats.paired_ratio(*each) for each in pairs])
     else:
