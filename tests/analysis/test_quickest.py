@@ -56,6 +56,16 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
+def test_runs_of_one_measurement_count_together(tmp_path: Path) -> None:
+    """One run in which a variant was lucky does not make it the fastest."""
+    store = Store(tmp_path)
+    for day, (fused, graph) in enumerate([(2.0, 1.5), (2.0, 1.5), (1.0, 1.5)]):
+        store.append([row("fused", fused, day=day), row("graph", graph, day=day)])
+    assert [choice.variant.name for choice in chosen(store)[:2]] == ["graph", "fused"]
+    store.append([row("fused", 1.0, day=4, cell_key="of newer code")])
+    assert chosen(store)[0].variant.name == "fused"
+
+
 def test_the_fastest_of_the_newest_verified_rows_is_taken(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.append([row("fused", 3e-6), row("soa", 1e-6), row("tree", 2e-6)], "recorded")

@@ -21,10 +21,13 @@ from ..store.parquet import Store, stamp
 from ..store.schema import age
 from .throttled import without_slowed
 
+KEYS = ("cell_key", "env_key")
+"""What the runs of one measurement have in common."""
+
 
 @dataclass(frozen=True)
 class Timed:
-    """A variant's newest row, verified, of the role `step`. seconds: the median, per unit."""
+    """A variant's newest measurement, verified, of the role `step`. seconds: the median over its runs, per unit."""
 
     device: str
     device_name: str
@@ -100,7 +103,7 @@ def choices(
 
 
 def timed(lab: Lab, store: Store) -> list[Timed]:
-    """The newest row of each variant, case, backend and device, where it is verified; read again where a file changed."""
+    """The newest measurement of each variant, case, backend and device, if verified; read again where a file changed."""
     files = [(str(path), stamp(path)) for path in store.files(lab.name)]
     if not files:
         return []
@@ -118,7 +121,7 @@ def _read(lab: Lab, store: Store) -> list[Timed]:
     import pyarrow.parquet as pq
 
     names = [name for name in Timed.__annotations__ if name not in ("recorded", "seconds")]
-    also = ("role", "status", "started", "samples_s", "units", "sample_throttle")
+    also = (*KEYS, "role", "status", "started", "samples_s", "units", "sample_throttle")
     rows = []
     for where in ("recorded", "local"):
         for path in readable(store.files(lab.name, where=(where,))):
@@ -131,14 +134,20 @@ def _read(lab: Lab, store: Store) -> list[Timed]:
                 for row in table.to_pylist()
                 if row["role"] == "step"
             ]
-    newest: dict[tuple[str, ...], Mapping[str, Any]] = {}
+    runs: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
     for row in sorted(rows, key=lambda row: (age(row["started"]), row["run"])):
-        newest[row["device"], row["backend"], row["case"], row["variant"]] = without_slowed(row)
-    return [
-        Timed(
-            **{name: row[name] for name in (*names, "recorded")},
-            seconds=statistics.median(row["samples_s"]) / row["units"],
-        )
-        for row in newest.values()
-        if row["status"] == "ok" and row["samples_s"] and row["units"]
-    ]
+        runs.setdefault((row["device"], row["backend"], row["case"], row["variant"]), []).append(row)
+    made = []
+    for mine in runs.values():
+        last = mine[-1]
+        same = [row for row in mine if _timed(row) and all(row[name] == last[name] for name in KEYS)]
+        if _timed(last):
+            medians = [statistics.median(row["samples_s"]) / row["units"] for row in map(without_slowed, same)]
+            made.append(
+                Timed(**{name: last[name] for name in (*names, "recorded")}, seconds=statistics.median(medians))
+            )
+    return made
+
+
+def _timed(row: Mapping[str, Any]) -> bool:
+    return row["status"] == "ok" and bool(row["samples_s"]) and bool(row["units"])
