@@ -288,3 +288,19 @@ def test_figures_on_paper_are_those_of_the_data_sheet(device: Device, monkeypatc
     assert all(theory.theory(device, variant.name) is None for variant in LAB.ladder)
     monkeypatch.setattr(theory, "card", lambda pci_bus_id: None)
     assert all(theory.theory(device, variant.name) is None for variant in LAB.ladder)
+
+
+def test_sums_of_more_passes_than_floats_count_to_are_only_looked_for() -> None:
+    read, many = LAB.variant("read"), replace(LAB.working_set("test", 64), units=101)
+
+    def judged(sums: list[float]) -> tuple[float, float, str]:
+        return LAB.check_timed(many, read, {"moved": np.array(sums), "launches": np.array(1)}, lambda _: {})
+
+    assert judged([3.0, 2.0**24])[:2] == (0.0, 0.0)
+    assert judged([3.0, np.nan, 0.0, -1.0])[0] == 3.0
+
+
+@pytest.mark.parametrize("kib", [64, 1 << 10, 1 << 16, 1 << 21])
+def test_what_a_check_adds_up_stays_exact_on_two_cores(kib: int) -> None:
+    units = LAB.verification_case(LAB.working_set("published", kib), LAB.variant("read")).units
+    assert 1 <= units <= 100 and units * kib * 256 / 2 / 32 <= 2**24
