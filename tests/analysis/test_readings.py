@@ -87,6 +87,11 @@ def test_two_runs_say_what_holds_in_both() -> None:
     assert ratio is not None and ratio.how == "in both runs" and ratio.word == "undecided"
 
 
+def test_few_samples_are_counted_over_all_runs_that_the_brackets_hold() -> None:
+    rows = frame(*runs_of("a", 1e-3, 1e-3, n=3))
+    assert newest(rows, "256x256")["a"].few == "n = 6, range"
+
+
 def test_parts_are_summed_run_by_run() -> None:
     facts = [
         '{"parts": {"op": [0.2], "copy": [0.1]}}',

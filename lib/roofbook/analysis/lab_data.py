@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 from ..devices.contract import Device
 from ..errors import one_of
 from ..measure.placement import target_of
+from ..measure.stats import ENOUGH_RUNS
 from ..spec.lab import Case, Lab, Series, Sweep, Variant
 from ..store.schema import PROFILE
 from .case_data import CaseData
-from .readings import Reading, fastest, newest
+from .readings import FEW_RUNS, Reading, fastest, newest
 from .roofline import Bound, Peaks, bound, read_peaks
 from .sentences import ratio_text, time_text
 
@@ -162,6 +163,12 @@ class Measured:
     def times(self, variant: str, reference: str, case: str | None = None) -> str:
         """How fast `variant` is compared with `reference`, as text for prose: '3.14 times as fast as'."""
         return ratio_text(self._data.rows, variant, reference, self._data.case(case).name)
+
+    def where(self, variant: str, case: str) -> str:
+        """Where a variant's time holds, as a sentence says it: 'here', or of few runs 'in this run' and the like."""
+        reading = self._reading(variant, case)
+        runs = len(reading.runs) if reading else 0
+        return f"in {FEW_RUNS[runs - 1]}" if 0 < runs < ENOUGH_RUNS else "here"
 
     def fastest(self, case: str) -> str:
         """The step with the shortest verified median on a case; the lab's best where none was measured."""

@@ -55,11 +55,11 @@ def by_place(lab: "Lab", rows: "pd.DataFrame") -> "list[tuple[Place, pd.DataFram
     return found
 
 
-def machine(provenance: str | None) -> tuple[str, str | None]:
+def machine(provenance: object) -> tuple[str, str | None]:
     """What tells the machine of a row from another: its processor, and how many threads of it a program gets; then its own
     identifier, None of a row from before there was one.
     """
-    told = json.loads(provenance or "{}")
+    told = json.loads(provenance) if isinstance(provenance, str) and provenance else {}  # a null may read as NaN
     return f"{told.get('cpu')}, {told.get('threads_usable')}", told.get("machine")
 
 

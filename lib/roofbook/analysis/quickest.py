@@ -18,16 +18,13 @@ from ..paths import project_root
 from ..spec.lab import Lab, Variant
 from ..store.files import readable
 from ..store.parquet import Store, stamp
-from ..store.schema import age
+from ..store.schema import MEASUREMENT, age
 from .throttled import without_slowed
-
-KEYS = ("cell_key", "env_key")
-"""What the runs of one measurement have in common."""
 
 
 @dataclass(frozen=True)
 class Timed:
-    """A variant's newest measurement, verified, of the role `step`. seconds: the median over its runs, per unit."""
+    """A variant's newest measurement, of the role `step`, that did not fail. seconds: the median over its runs, per unit."""
 
     device: str
     device_name: str
@@ -103,7 +100,7 @@ def choices(
 
 
 def timed(lab: Lab, store: Store) -> list[Timed]:
-    """The newest measurement of each variant, case, backend and device, if verified; read again where a file changed."""
+    """The newest measurement of each variant, case, backend and device, unless it failed; read again where a file changed."""
     files = [(str(path), stamp(path)) for path in store.files(lab.name)]
     if not files:
         return []
@@ -121,7 +118,7 @@ def _read(lab: Lab, store: Store) -> list[Timed]:
     import pyarrow.parquet as pq
 
     names = [name for name in Timed.__annotations__ if name not in ("recorded", "seconds")]
-    also = (*KEYS, "role", "status", "started", "samples_s", "units", "sample_throttle")
+    also = (*MEASUREMENT, "role", "status", "started", "samples_s", "units", "sample_throttle")
     rows = []
     for where in ("recorded", "local"):
         for path in readable(store.files(lab.name, where=(where,))):
@@ -140,7 +137,7 @@ def _read(lab: Lab, store: Store) -> list[Timed]:
     made = []
     for mine in runs.values():
         last = mine[-1]
-        same = [row for row in mine if _timed(row) and all(row[name] == last[name] for name in KEYS)]
+        same = [row for row in mine if _timed(row) and all(row[name] == last[name] for name in MEASUREMENT)]
         if _timed(last):
             medians = [statistics.median(row["samples_s"]) / row["units"] for row in map(without_slowed, same)]
             made.append(

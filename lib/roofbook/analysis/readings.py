@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..devices.occupancy import recounted
 from ..errors import UsageError, one_of
 from ..measure import stats
-from ..store.schema import PROFILE, age
+from ..store.schema import MEASUREMENT, PROFILE, age
 from .throttled import left_out, slowed, without_slowed
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class Reading:
     @property
     def few(self) -> str:
         """'n = 3, range' where so few samples, in so few runs, give no interval of the median, only their extremes."""
-        return "" if self.exact else f"n = {len(self.times)}, range"
+        return "" if self.exact else f"n = {self.samples}, range"
 
 
 @dataclass(frozen=True)
@@ -169,10 +169,6 @@ def newest(rows: "pd.DataFrame", case: str | None = None, roles: Iterable[str] |
     return found
 
 
-_SAME = ("cell_key", "env_key", "units", "timed", "device", "backend")
-"""What rows have in common that are of one measurement."""
-
-
 def _read_runs(rows: Sequence[Mapping[str, Any]]) -> Reading:
     """The newest of these rows, which come first, with the runs of the same measurement before it."""
     first = read(rows[0])
@@ -180,7 +176,11 @@ def _read_runs(rows: Sequence[Mapping[str, Any]]) -> Reading:
         return first
     runs = {rows[0]["run"]: first}
     for row in rows[1:]:
-        if row["run"] not in runs and all(row.get(name) == rows[0].get(name) for name in _SAME) and not unfit(row):
+        if (
+            row["run"] not in runs
+            and all(row.get(name) == rows[0].get(name) for name in (*MEASUREMENT, "timed"))
+            and not unfit(row)
+        ):
             runs[row["run"]] = read(row)
     return _over_runs(list(runs.values()))
 

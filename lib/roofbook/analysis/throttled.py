@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..devices.provenance import SLOWDOWNS
+from ..devices import provenance
 from ..store.schema import REASONS
 
 LEAST = 6
@@ -15,7 +15,7 @@ def slowed(row: Mapping[str, Any]) -> list[int]:
     """The places among a row's samples of those that were taken while the device slowed itself down."""
     column: Any = row.get("sample_throttle")
     reasons: Sequence[str] = column if hasattr(column, "__len__") else ()  # a null reads as None or NaN
-    return [at for at, each in enumerate(reasons) if not SLOWDOWNS.isdisjoint((each or "").split(REASONS))]
+    return [at for at, each in enumerate(reasons) if provenance.slowed((each or "").split(REASONS))]
 
 
 def left_out(row: Mapping[str, Any]) -> list[int]:

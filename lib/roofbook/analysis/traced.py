@@ -16,7 +16,8 @@ def untraced(row: Mapping[str, Any]) -> str:
 
     Nothing is said of a row that tells nothing of its checkout, which is none of `measure`.
     """
-    found = json.loads(row.get("provenance") or "{}")
+    text = row.get("provenance")
+    found = json.loads(text) if isinstance(text, str) and text else {}  # a null may read as NaN
     if "git" not in found:
         return ""
     git = found["git"]

@@ -129,9 +129,9 @@ def judged(lab: "Lab", store: "Store") -> list[Judged]:
     """Every claim of the lab's report by what `store` holds, in the order of the file; one entry a piece of evidence.
 
     A row counts if it was measured at a published size and if its kernel is, letter for letter, that of today's code; the
-    host's code may have changed since. The newest of each variant and case is read, and gives a number only if it is
-    verified. Devices are all of those in the store of which any claim has its cells. Errors: UsageError for a lab without
-    claims.
+    host's code may have changed since. The newest of each variant and case is read, in all of its runs, and gives a number
+    only if it is verified. Devices are all of those in the store of which any claim has its cells. Errors: UsageError for a
+    lab without claims.
     """
     from ..paths import project_root
 

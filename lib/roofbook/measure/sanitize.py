@@ -21,7 +21,7 @@ from typing import Any
 
 from ..devices.backends import OPENCL, has
 from ..devices.contract import Device
-from ..errors import UsageError
+from ..errors import Failed, UsageError
 from ..spec import registry
 from ..spec.lab import Case, Lab, Variant
 from . import findings
@@ -77,7 +77,7 @@ class Checked:
 
     @property
     def clean(self) -> bool:
-        return not self.found and self.reason is None
+        return not (self.found or self.reason or self.stopped)
 
 
 def find_oclgrind() -> Path:
@@ -202,9 +202,11 @@ def _under_oclgrind(
             said, code = _run((), _order(lab, left, None, out, ends=ends), **settings)
             told = _read(out)
             _, *parts = re.split(rf"^{BEGINS.format('.*')}\n", said, flags=re.M)
+            if not parts:
+                raise Failed(f"{_end_of(code)} ({_last(said)})")
             for (variant, case), part, result in zip(left, parts, [*told, {}], strict=False):
                 it = Checked(variant, case, result.get("tool", "Oclgrind"), findings.of_oclgrind(part), result)
-                it.stopped = findings.stopped_at(said)
+                it.stopped = findings.stopped_at(part)
                 if cannot := findings.failure_of_oclgrind(part):
                     it.failure = f"Oclgrind cannot run it: {cannot}"
                 elif not result:

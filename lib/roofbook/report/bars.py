@@ -9,6 +9,7 @@ from ..analysis.case_data import CaseData
 from ..analysis.readings import Reading, faster
 from ..errors import UsageError
 from ..measure.stats import CONFIDENCE
+from .cells import run_notes
 from .figure import COLOURS, FONT, INK, WIDTH, Figure, finish, style
 
 
@@ -62,7 +63,7 @@ def ladder_chart(data: CaseData, title: str = "", published: tuple[float, str] |
         ax.set_xlabel(f"times as fast as {base}" + (", logarithmic" if log else ""))
         legend(ax, {("base" if name == base else found[name].role) for name in good})
         notes = [f"Whiskers: {CONFIDENCE} interval of the ratio. Times are medians per {found[base].row['unit']}."]
-        notes += absences(order, found, data.skip_reasons)
+        notes += [*run_notes(found[name] for name in good), *absences(order, found, data.skip_reasons)]
         return finish(ax.figure, title or f"Speedup of each variant over {base} on {case}", notes)
 
 

@@ -23,7 +23,7 @@ def time_cell(reading: Reading, unit: float) -> Cell:
     return Cell(
         show.interval(reading.median / unit, reading.low / unit, reading.high / unit),
         "num",
-        title="; ".join(filter(None, [runs_title(reading), *(untraced(each.row) for each in reading.runs)])),
+        title="; ".join(filter(None, [runs_title(reading), *_faults(reading)])),
         small=f"({reading.few})" if reading.few else "",
     )
 
@@ -178,6 +178,11 @@ def throttle_notes(readings: Iterable[Reading]) -> list[str]:
     ]
 
 
+def _faults(reading: Reading) -> list[str]:
+    """Why runs of it cannot be traced, each reason once."""
+    return [fault for fault in dict.fromkeys(untraced(each.row) for each in reading.runs) if fault]
+
+
 MOST_NAMES = 6
 """That a note lists; of more it says how many."""
 
@@ -185,9 +190,10 @@ MOST_NAMES = 6
 def commit_notes(readings: Iterable[Reading]) -> list[str]:
     """Which lines are of code that no commit names; nothing where all are traced."""
     shown = [each for each in readings if each.ok]
-    faults = {each.variant: fault for each in shown if (fault := untraced(each.row))}
+    faults = {each.variant: _faults(each) for each in shown}
     by_fault = {
-        fault: [name for name, its in faults.items() if its == fault] for fault in dict.fromkeys(faults.values())
+        fault: [name for name, its in faults.items() if fault in its]
+        for fault in dict.fromkeys(fault for its in faults.values() for fault in its)
     }
 
     def those(names: list[str]) -> str:

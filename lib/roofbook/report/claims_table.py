@@ -51,7 +51,8 @@ def claims(lines: "Sequence[Judged]", title: str) -> Table:
         " no difference.",
         "Below each verdict: the number measured here, a speedup or what the published number is, with its"
         f" {CONFIDENCE} interval.",
-        "A row of the store counts if its kernel is identical to today's and its size is a published one; the newest counts.",
+        "A row of the store counts if its kernel is identical to today's and its size is a published one; of these, all"
+        " runs of the newest measurement.",
     ]
     frame = pd.DataFrame(records, columns=list(COLUMNS))
     return Table(f"{title}: published claims, re-tested", columns, rows, frame, notes, "claims")

@@ -75,7 +75,7 @@ def _overview(pair: PlacePair, lines: Sequence[PairSummary]) -> Table:
         | dict(line.verdicts)
         for line in lines
     )
-    return Table(f"{pair}: how many times as fast", columns, rows, frame)
+    return Table(f"{pair}: how many times as fast", columns, rows, frame, NOTES[1:])
 
 
 def cases(made: Sequence[Comparison]) -> Html:
@@ -121,7 +121,7 @@ def data(made: Sequence[Comparison]) -> dict[str, Any]:
 
     places: [id, name], ours before the published devices. labs: name, title and cases; a case has its unit, the variants to
     begin with, and by variant and place's number [text, time, low, high] or, where there is no time, [why]. ratios: by variant
-    `own/reference`, both places' numbers, and [verdict, text].
+    `own/reference`, both places' numbers, and [verdict, text, how it was taken].
     """
     places = dict.fromkeys(place for case in made for place in case.places)
     devices = dict.fromkeys(device for case in made for times in case.published.values() for device in times)
@@ -148,7 +148,11 @@ def _case(case: Comparison, at: Mapping[Any, int]) -> dict[str, Any]:
     ratios: dict[str, dict[str, list[str]]] = {}
     for pair, found in case.ratios.items():
         for name, ratio in found.items():
-            ratios.setdefault(name, {})[f"{at[pair.own]}/{at[pair.reference]}"] = [ratio.word, _factor(ratio)]
+            ratios.setdefault(name, {})[f"{at[pair.own]}/{at[pair.reference]}"] = [
+                ratio.word,
+                _factor(ratio),
+                ratio.how,
+            ]
     heads = {f"{at[pair.own]}/{at[pair.reference]}": str(pair) for pair in case.ratios}
     id, name = f"{case.scale}/{case.case}", f"{case.case} ({case.scale})"
     start = [name for name in dict.fromkeys((case.lab.base, *_fastest(case), case.lab.best)) if name in cells]

@@ -9,7 +9,7 @@ from ..analysis.case_data import CaseData
 from ..analysis.readings import Reading, Speedup, faster, home_device
 from ..errors import UsageError
 from ..measure.stats import CONFIDENCE
-from .cells import SAME, floor_of, ratio_cell, share_cell, where
+from .cells import SAME, floor_of, ratio_cell, run_notes, runs_title, share_cell, where
 from .figure import COLOURS, INK, Figure, finish, style
 from .html import Cell, Row, Table
 
@@ -83,7 +83,7 @@ def glance(lines: Sequence[Glance], caption: str) -> Table:
     """
     import pandas as pd
 
-    made, records = list[Row](), list[dict[str, object]]()
+    made, records, shown = list[Row](), list[dict[str, object]](), list[Reading]()
     for line in lines:
         if not records or records[-1]["lab"] != line.lab:
             made.append(Row([Cell(line.lab, span=len(COLUMNS))], "group"))
@@ -97,12 +97,13 @@ def glance(lines: Sequence[Glance], caption: str) -> Table:
             _short(to_peer, "no peer was measured"), share_cell(floor_of(line.data.bounds, best), best), Cell(line.data.case),
         ]  # fmt: skip
         made.append(Row(cells))
+        shown += [each for each in (base, best, peer) if each]
         records.append({
             "lab": line.lab, "place": line.place, "case": line.data.case, "base": line.data.base, "fastest": best.variant,
             "seconds": best.median, "peer": peer.variant if peer else None,
             "vs_base": to_base.estimate if to_base else None, "vs_peer": to_peer.estimate if to_peer else None,
         })  # fmt: skip
-    return Table(caption, COLUMNS, made, pd.DataFrame(records), NOTES, "glance")
+    return Table(caption, COLUMNS, made, pd.DataFrame(records), [*NOTES, *run_notes(shown)], "glance")
 
 
 def _ranked(data: CaseData) -> tuple[list[Reading], Reading, Reading | None]:
@@ -124,4 +125,4 @@ def _timed(reading: Reading | None, home: str) -> Cell:
     if reading is None:
         return Cell(show.DASH, "num")
     small = " ".join(filter(None, (reading.variant, where(reading, home))))
-    return Cell(show.duration(reading.median), "num", f"run {reading.row['run']}", small=small)
+    return Cell(show.duration(reading.median), "num", runs_title(reading), small=small)

@@ -49,5 +49,6 @@ def pairs(rows: "pd.DataFrame", told: "Pairs", *, cases: Sequence[str], caption:
         Cell("What changes"),
     ]
     frame = pd.DataFrame(records, columns=["what", "step", "reference", "case", "ratio", "low", "high", "same"])
-    notes = [RATIO_NOTE, ROUND_NOTE, *run_notes(each for of in found.values() for each in of.values())]
+    named = dict.fromkeys(name for pair in compared for name in pair)
+    notes = [RATIO_NOTE, ROUND_NOTE, *run_notes(of[name] for of in found.values() for name in named if name in of)]
     return Table(caption or "Steps compared", columns, lines, frame, notes, "pairs")

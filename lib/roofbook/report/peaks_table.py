@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ..analysis import format as show
-from ..analysis.readings import Reading, newest, read, value
+from ..analysis.readings import Reading, newest, value
 from ..errors import UsageError
 from ..measure.stats import CONFIDENCE
+from .cells import run_notes
 from .figure import FONT, INK, SERIES, WIDTH, Figure, finish, style
 from .html import Cell, Row, Table
 from .roofs import binary
@@ -16,18 +17,22 @@ if TYPE_CHECKING:
 
 
 def peaks(rows: "pd.DataFrame", device: str, changes: Mapping[str, str], *, caption: str = "") -> Table:
-    """A line a row of lab `peaks`, in their order: what was measured and, where the device's properties tell, its figure
-    on paper.
+    """A line a variant and case of lab `peaks`, in their order: what was measured, and its figure on paper.
 
-    rows: of one device by one backend, one of each variant and case. changes: variant -> what it does. A peak whose
+    That is told where the device's properties tell it.
+
+    rows: of one device by one backend, all runs of each variant and case. changes: variant -> what it does. A peak whose
     units move or compute something is a rate, of the others it is the time of a unit.
     """
     import pandas as pd
 
     sizes = len(set(rows[rows["bytes"] > 0]["bytes"])) > 1 if len(rows) else False
     lines, records = [], []
-    for row in rows.to_dict("records"):
-        reading = read(row)
+    readings = (
+        [each for case in dict.fromkeys(rows["case"]) for each in newest(rows, case).values()] if len(rows) else []
+    )
+    for reading in readings:
+        row = reading.row
         what = changes.get(row["variant"], row["variant"]).rstrip(".")
         name = f"{what}, {row['case']}" if sizes and row["bytes"] else what
         code = Cell(row["variant"])
@@ -55,7 +60,7 @@ def peaks(rows: "pd.DataFrame", device: str, changes: Mapping[str, str], *, capt
             "unit": rate or "s", "on_paper": paper, "samples": reading.samples, "units": reading.units,
         })  # fmt: skip
     columns = [Cell("Peak"), Cell("Name"), Cell("Measured", "num"), Cell("Theoretical", "num"), Cell("Share", "num")]
-    notes = [f"Median of the samples and its {CONFIDENCE} interval; bounds use the fastest sample."]
+    notes = [f"Median and its {CONFIDENCE} interval; bounds use the fastest sample.", *run_notes(readings)]
     if any(record["on_paper"] for record in records):
         notes += [
             "On paper: from the clock, unit count and width that the driver reports; a tooltip shows each calculation."

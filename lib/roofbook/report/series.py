@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..analysis import format as show
 from ..analysis.readings import Reading, Speedup, faster, newest
 from ..errors import UsageError
+from ..measure import stats
 from ..measure.stats import CONFIDENCE
 from .bars import absences
 from .cells import ratio_cell, ratio_head, run_notes, usual_how
@@ -159,9 +160,10 @@ def cross(xs: Sequence[float], ratios: Sequence[Speedup], log: bool = False) -> 
 def _said(at: Sequence[float], ratios: Sequence[Speedup]) -> str:
     """What the first of a pair is; the ratios are those of all points at which both have a time."""
     sure = ["faster" if ratio.estimate > 1 else "slower" for ratio in ratios if not ratio.same]
-    same = len(ratios) - len(sure)
+    counts = {word: sum(ratio.word == which for ratio in ratios) for word, which in OPEN.items()}
+    rest = ", ".join(f"{word} at {count}" for word, count in counts.items() if count)
     if not sure:
-        return "the same at every point"
+        return next((f"{word} at every point" for word, count in counts.items() if count == len(ratios)), rest)
     where = [show.number(x) for x in at]
     if len(at) > 1:
         turned = ["slower" if (step % 2 == 0) == (sure[0] == "faster") else "faster" for step in range(len(at))]
@@ -169,9 +171,13 @@ def _said(at: Sequence[float], ratios: Sequence[Speedup]) -> str:
     elif at:
         said = f"faster from {where[0]} on" if sure[-1] == "faster" else f"faster up to {where[0]}"
     else:
-        where_sure = f"{len(sure)} point{'s' * (len(sure) != 1)}" if same else "every point"
+        where_sure = f"{len(sure)} point{'s' * (len(sure) != 1)}" if rest else "every point"
         said = f"{sure[0]} at {where_sure}"
-    return f"{said}; the same at {same}" if same else said
+    return f"{said}; {rest}" if rest else said
+
+
+OPEN: dict[str, stats.Relation] = {"the same": "same", "undecided": "undecided"}
+"""What is said of points at which no side is faster, by what a ratio comes to."""
 
 
 def _compared(found: Found, series: "Series", one: str, other: str) -> tuple[list[tuple[float, str]], list[Speedup]]:

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..analysis import format as show
 from ..analysis.case_data import CaseData
-from ..analysis.readings import points_in_order, read
+from ..analysis.readings import newest, points_in_order
 from ..errors import UsageError
 from ..measure.stats import CONFIDENCE
-from ..store.schema import age
 from .figure import COLOURS, FONT, NIGHT, PAPER, SERIES, WIDTH, Figure, finish, style
 from .ladder_table import swept
 
@@ -50,10 +49,9 @@ def line_sweep(
         raise UsageError(f"no sweep over {', '.join(axes)}{where}; measured: {', '.join(known) or 'none'}")
     points = points_in_order(str(point) for point in mine["point"])
     places, kind = _places(points)
-    oldest_first = mine.sort_values("started", kind="stable", key=lambda started: started.map(age))
-    latest = oldest_first.groupby(["variant", "case", "device", series], sort=False).tail(1)
     lines = {
-        str(name): [read(row) for row in group.to_dict("records")] for name, group in latest.groupby(series, sort=False)
+        str(name): [each for _, own in group.groupby(["case", "device"], sort=False) for each in newest(own).values()]
+        for name, group in mine.groupby(series, sort=False)
     }
     good = [reading for readings in lines.values() for reading in readings if reading.ok]
     if not good:

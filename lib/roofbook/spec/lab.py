@@ -273,7 +273,7 @@ class Lab(ABC):
         return ""
 
     def verification_inputs(self, case: Case, name: str, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The inputs of that name, made of the timed ones: by default these, else such as show a mistake that these hide."""
+        """The inputs of that name, made of those that `inputs` gives: by default these, else such as show what these hide."""
         return inputs
 
     def skip_reason(self, variant: Variant, case: Case) -> str | None:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import UsageError
 from ..spec.lab import Case, Lab
+from .schema import MEASUREMENT
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,7 +22,7 @@ def of_newest(rows: "pd.DataFrame") -> "pd.DataFrame":
     """Of rows of one device and backend, oldest first: by variant and case, all runs of the newest measurement."""
     if rows.empty:
         return rows
-    keys = ["cell_key", "env_key"]
+    keys = list(MEASUREMENT)
     newest = rows.groupby(["variant", "case"])[keys].transform("last")
     return rows[(rows[keys] == newest).all(axis=1)]
 

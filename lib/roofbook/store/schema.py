@@ -43,6 +43,8 @@ CONTROL = "again"
 REQUIRED = ("run", "started", "lab", "variant", "case", "role", "device", "backend", "policy", "cell_key", "env_key")
 IDENTITY = (*REQUIRED, "scale", "dtype", "timed")
 """Rows equal in these are one measurement in two files."""
+MEASUREMENT = ("cell_key", "env_key")
+"""What the runs of one measurement have in common: code, policy and device, and the environment."""
 _EMPTY = (
     "samples_s",
     "wall_s",

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from roofbook import report
 from roofbook.analysis.roofline import bound, needed_peaks, read_peaks
 from roofbook.devices.contract import Device
 from roofbook.labs.peaks import LAB, plans, theory
@@ -290,14 +291,37 @@ def test_figures_on_paper_are_those_of_the_data_sheet(device: Device, monkeypatc
     assert all(theory.theory(device, variant.name) is None for variant in LAB.ladder)
 
 
+def test_runs_of_a_peak_are_one_line(device: Device) -> None:
+    import pandas as pd
+
+    rows = measured(device)
+    more = [row | {"run": f"20260102T00000{at}Z-abcdef"} for at in (1, 2) for row in rows]
+    table = report.peaks(pd.DataFrame([*rows, *more]), "this device", {})
+    assert len(table.rows) == len(report.peaks(pd.DataFrame(rows), "this device", {}).rows) == len(rows)
+    assert table.frame["samples"].sum() == 3 * sum(len(row["samples_s"]) for row in rows)
+    assert "over 3 runs" in table.text
+
+
 def test_sums_of_more_passes_than_floats_count_to_are_only_looked_for() -> None:
-    read, many = LAB.variant("read"), replace(LAB.working_set("test", 64), units=101)
+    case = LAB.working_set("test", 64)
+    read, many, inputs = LAB.variant("read"), replace(case, units=101), LAB.inputs(case, 1)
 
     def judged(sums: list[float]) -> tuple[float, float, str]:
-        return LAB.check_timed(many, read, {"moved": np.array(sums), "launches": np.array(1)}, lambda _: {})
+        return LAB.check_timed(many, read, {"moved": np.array(sums), "launches": np.array(1)}, lambda _: inputs)
 
-    assert judged([3.0, 2.0**24])[:2] == (0.0, 0.0)
-    assert judged([3.0, np.nan, 0.0, -1.0])[0] == 3.0
+    ones = float(np.rint(inputs["data"]).sum(dtype=np.float64))
+    assert judged([101 * ones, 0.0])[:2] == (0.0, 0.0), "below 2**24 it is exact, and a lane may have seen zeros alone"
+    assert judged([101 * ones - 1, 0.0])[0] == 1.0 and not judged([np.nan, 1.0])[0] <= 0
+    assert judged([3.0, 2.0**24, 0.0])[:2] == (0.0, 0.0)
+    assert judged([3.0, 2.0**25, -1.0])[0] == 1.0
+
+
+@pytest.mark.parametrize("variant", TENSORS, ids=lambda each: each.name)
+def test_products_of_many_rounds_are_only_looked_for(variant: Variant) -> None:
+    """What adds them up overflows in int8, and no tolerance of so many roundings says anything in fp8."""
+    case = LAB.cases("published")[-3]
+    for ends, error in ((np.ones((3, 8)), 0.0), (np.zeros((3, 8)), 1.0), (np.full((3, 8), np.inf), 1.0)):
+        assert LAB.check_timed(case, variant, {"ends": ends}, lambda _: {})[:2] == (error, 0.0)
 
 
 @pytest.mark.parametrize("kib", [64, 1 << 10, 1 << 16, 1 << 21])

@@ -24,8 +24,6 @@ from . import peers, plans
 from .problem import (
     Params,
     bound,
-    bound_mass,
-    bound_of_last,
     box,
     error,
     error_av_vels,
@@ -37,6 +35,8 @@ from .problem import (
     published,
     reference,
     tolerance,
+    tolerance_of_last,
+    tolerance_of_mass,
     with_thin_cells,
 )
 
@@ -429,13 +429,13 @@ class Lattice(Lab):
         if variant.role == "probe" or "arguments" in outputs:
             return self.check(small, variant, outputs, reference)
         f, half = np.asarray(outputs["f"], np.float64), _stores_half(variant)
-        told = {"change of the mass": mass_error(f, reference["start"]) / bound_mass(case.units)}
+        told = {"change of the mass": mass_error(f, reference["start"]) / tolerance_of_mass(case.units)}
         if "av_vels" in outputs:
             obstacles, speeds = _problem(case.name)[1], outputs["av_vels"]
             first = error_av_vels(speeds[: small.units], reference["av_vels"])
             told["error of a mean speed of the first steps"] = first / reference["allowed"][half].speeds
             last = error_of_last(f, obstacles, speeds)
-            told["error of the last mean speed"] = last / bound_of_last(f, obstacles, float(speeds[-1]), half)
+            told["error of the last mean speed"] = last / tolerance_of_last(f, obstacles, float(speeds[-1]), half)
             told["mean speeds that are no positive number"] = 2.0 * (not (np.isfinite(speeds) & (speeds > 0)).all())
         over, what = worst(told)
         return over, 1.0, f"{what}, over its tolerance"

@@ -367,8 +367,11 @@ def mass_error(f: Array, start: Array) -> float:
     return abs(mass(f) / mass(start) - 1)
 
 
-def bound_mass(steps: int) -> float:
-    """Bound of `mass_error`: the drift of the density in `bound`, 2 u a step. Errors of fp16 average over the cells."""
+def tolerance_of_mass(steps: int) -> float:
+    """The largest `mass_error` that is accepted: the drift of the density in `bound`, 2 u a step.
+
+    Errors of fp16 average over the cells.
+    """
     return UNIT_ROUNDOFF * (64 + 2 * steps)
 
 
@@ -379,10 +382,11 @@ def error_of_last(f: Array, obstacles: Mask, av_vels: Array) -> float:
     return abs(float(av_vels[-1]) - speed) / max(speed, UNIT_ROUNDOFF)
 
 
-def bound_of_last(f: Array, obstacles: Mask, speed: float, half: bool) -> float:
-    """Bound of `error_of_last`: one step of `bound_av_vels`. In fp16 (`half`) the state was rounded after its speed was taken.
+def tolerance_of_last(f: Array, obstacles: Mask, speed: float, half: bool) -> float:
+    """The largest `error_of_last` that is accepted: one step of `bound_av_vels`.
 
-    That takes at most HALF_ROUNDOFF of the distance from rest from a population, a sixth of it from a velocity.
+    In fp16 (`half`) the state was rounded after its speed was taken. That takes at most HALF_ROUNDOFF of the distance from
+    rest from a population, a sixth of it from a velocity.
     """
     allowed = bound_av_vels(np.array([speed]), int((~obstacles).sum()))
     if half:

@@ -115,7 +115,8 @@ class CourseReport(Publication):
                 f"one grid instead of two (`in-place`) is {measured.times('in-place', LAB.best, name)} `{LAB.best}`",
                 f"fp16 storage (`half-storage`) is {measured.times('half-storage', 'in-place', name)} `in-place`",
             ))  # fmt: skip
-            words = [f"The fastest kernel here is `{fastest}`: {measured.value(fastest, name)} per step"]
+            where = measured.where(fastest, name)
+            words = [f"The fastest kernel {where} is `{fastest}`: {measured.value(fastest, name)} per step"]
             words[0] += f", which is {which}" if which else ""
             words += [each[:1].upper() + each[1:] for each in (beside_peer(measured, name), alone, last)]
             said.append(f"**{name}.** " + " ".join(f"{each}." for each in words if each))
