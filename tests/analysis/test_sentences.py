@@ -1,10 +1,14 @@
 """Figures inside sentences: what is said of two times, and what is left out."""
 
+import pandas as pd
 import pytest
 
-from roofbook.analysis.sentences import NOT_COMPARED, NOT_MEASURED, known, ratio_text
+from roofbook.analysis.lab_data import LabData
+from roofbook.analysis.sentences import NOT_COMPARED, NOT_MEASURED, beside_base, known, ratio_text
+from roofbook.spec import registry
+from roofbook.spec.lab import Case, Lab
 
-from ..report.rows import frame, row
+from ..report.rows import STARTED, frame, row
 
 CASE = "256x256"
 NOISY = [1e-3 * each for each in (1.0, 1.4, 0.8, 1.3, 0.7, 1.2, 0.9, 1.5, 0.75, 1.1)]
@@ -35,3 +39,27 @@ def test_what_has_no_figure_is_left_out_of_a_sentence() -> None:
     )
     assert known([f"b is {NOT_MEASURED}"]) == ""
     assert known(()) == ""
+
+
+@pytest.mark.parametrize(("runs", "said"), [(1, "in this run"), (2, "in both runs"), (3, "here")])
+def test_the_fastest_kernel_is_so_in_the_runs_that_there_are(runs: int, said: str) -> None:
+    lab = registry.get("lbm")
+    rows = [row("fused", 1e-5, run=f"run-{at}", started=STARTED + pd.Timedelta(days=at)) for at in range(runs)]
+    told = beside_base(lab, Known(lab, frame(*rows)).measured, CASE)
+    assert told.startswith(f"The fastest kernel {said} is `fused`: ")
+
+
+class Known(LabData):
+    """Rows that count, as they are."""
+
+    peak_rows = profiles = frame()
+
+    def __init__(self, lab: Lab, rows: pd.DataFrame) -> None:
+        self.lab, self._rows = lab, rows
+
+    @property
+    def rows(self) -> pd.DataFrame:
+        return self._rows
+
+    def case(self, name: str | None = None) -> Case:
+        return Case(str(name), "quick", {}, 1)

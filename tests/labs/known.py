@@ -35,6 +35,9 @@ class Known(Measured):
         both = {variant, reference} <= set(self.measured)
         return f"so much over on {case}" if both else f"{NOT_MEASURED} against"
 
+    def where(self, variant: str, case: str) -> str:
+        return "here"
+
     def fastest(self, case: str) -> str:
         return self.measured[0] if self.measured else self.lab.best
 
