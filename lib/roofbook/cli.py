@@ -450,7 +450,7 @@ def chart(lab: str, case: str, out: Path, on: str | None, only: tuple[str, ...],
     on = on or known[-1]
     mine = rows[rows["run"].isin(rows[rows["device"] == on]["run"])]  # with what ran on its host meanwhile
     name = of_ladder[of_ladder["device"] == on]["device_name"].iloc[-1]
-    drawing = ladder_chart(CaseData(mine, order, case, found.base), f"{found.title}, {case}, on {name}")
+    drawing = ladder_chart(CaseData(mine, order, case, found.bases), f"{found.title}, {case}, on {name}")
     try:
         drawing.save(out)
     except OSError as error:

@@ -27,7 +27,7 @@ def test_the_newest_row_counts_even_when_it_failed() -> None:
 def test_ratio_above_one_is_faster_and_pairs_rounds() -> None:
     """The drift of 5 % is common to both rows of a round: only pairing makes 1 % visible."""
     side_by_side = frame(row("slow", 1.01e-3), row("fast", 1e-3, "slow"))
-    table = report.ladder(CaseData(side_by_side, ["slow", "fast"], "256x256", base="slow"))
+    table = report.ladder(CaseData(side_by_side, ["slow", "fast"], "256x256", bases=("slow",)))
     (ratio,) = table.frame[table.frame.variant == "fast"].to_dict("records")
     assert ratio["vs_parent"] == pytest.approx(1.01, rel=0.004) and not ratio["vs_parent_same"]
     assert ratio["vs_parent_how"] == "in this run" and "faster" in line(table, "fast")
@@ -36,7 +36,7 @@ def test_ratio_above_one_is_faster_and_pairs_rounds() -> None:
     assert report.ladder(CaseData(shuffled, ["fast"], "256x256")).frame.vs_parent_same[0]
 
     apart = frame(row("slow", 1.01e-3), row("fast", 1e-3, "slow", run="20260102T100000Z-bbbbbb"))
-    table = report.ladder(CaseData(apart, ["slow", "fast"], "256x256", base="slow"))
+    table = report.ladder(CaseData(apart, ["slow", "fast"], "256x256", bases=("slow",)))
     assert table.columns[2].small == "(across these runs)" and "same" in line(table, "fast")
 
 
@@ -62,7 +62,7 @@ def test_three_runs_make_an_interval_between_runs() -> None:
     assert fast is not None and fast.word == "undecided" and fast.how == "" and fast.runs == 3
     assert best is not None and best.word == "faster" and best.low < 2 < best.high
     assert found["best"].median == pytest.approx(5e-4, rel=0.01) and found["best"].high > 5.1e-4
-    table = report.ladder(CaseData(rows, ["slow", "fast", "best"], "256x256", base="slow"))
+    table = report.ladder(CaseData(rows, ["slow", "fast", "best"], "256x256", bases=("slow",)))
     assert "3 runs" in line(table, "best") and "over 3 runs" in table.text and "in this run" not in table.text
 
 
@@ -105,13 +105,13 @@ def test_parts_are_summed_run_by_run() -> None:
 
 def test_a_ratio_of_rows_timed_otherwise_says_so() -> None:
     rows = frame(row("a", 1e-3), row("b", 1e-4, "a", timed="kernel", policy='{"l2":"cold"}'))
-    table = report.ladder(CaseData(rows, ["a", "b"], "256x256", base="a"))
+    table = report.ladder(CaseData(rows, ["a", "b"], "256x256", bases=("a",)))
     assert "vs a" in table.text and table.columns[3].small == "(in this run, other policy, other timed)"
 
 
 def test_same_only_where_the_interval_includes_one() -> None:
     rows = frame(row("a", 1e-3), row("b", 1e-3, "a"), row("c", 1.2e-3, "b"))
-    table = report.ladder(CaseData(rows, ["a", "b", "c"], "256x256", base="a"))
+    table = report.ladder(CaseData(rows, ["a", "b", "c"], "256x256", bases=("a",)))
     assert "same" in line(table, "b") and "same" not in line(table, "c") and "slower" in line(table, "c")
 
 
@@ -184,12 +184,12 @@ def test_a_ratio_still_pairs_samples_of_one_round() -> None:
 
 def test_too_few_others_leave_all_samples_in_and_the_table_says_so() -> None:
     hot = dict.fromkeys(range(15), HOT)
-    table = report.ladder(CaseData(frame(throttled("a", hot)), ["a"], "256x256", base="a"))
+    table = report.ladder(CaseData(frame(throttled("a", hot)), ["a"], "256x256", bases=("a",)))
     assert "20 \u00d7 100 <small>(15 throttled)" in line(table, "a")
-    table = report.ladder(CaseData(frame(throttled("a", {9: HOT, 11: "power brake"})), ["a"], "256x256", base="a"))
+    table = report.ladder(CaseData(frame(throttled("a", {9: HOT, 11: "power brake"})), ["a"], "256x256", bases=("a",)))
     assert "18 \u00d7 100 <small>(2 throttled left out)" in line(table, "a")
     assert "hardware thermal slowdown, power brake" in table.html
-    capped = report.ladder(CaseData(frame(throttled("a", {9: "software power cap"})), ["a"], "256x256", base="a"))
+    capped = report.ladder(CaseData(frame(throttled("a", {9: "software power cap"})), ["a"], "256x256", bases=("a",)))
     assert "20 \u00d7 100<" in line(capped, "a") and "throttled" not in line(capped, "a")
     assert "software power cap" in capped.html, "marked"
 

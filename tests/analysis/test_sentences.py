@@ -1,5 +1,7 @@
 """Figures inside sentences: what is said of two times, and what is left out."""
 
+import re
+
 import pandas as pd
 import pytest
 
@@ -26,8 +28,6 @@ NOISY = [1e-3 * each for each in (1.0, 1.4, 0.8, 1.3, 0.7, 1.2, 0.9, 1.5, 0.75, 
     ],
 )
 def test_a_ratio_in_words_claims_no_more_than_its_interval(other: dict[str, object], said: str) -> None:
-    import re
-
     rows = frame(row("own", 1e-5), other)
     assert re.fullmatch(said, ratio_text(rows, "own", "other", CASE)), ratio_text(rows, "own", "other", CASE)
 
@@ -47,6 +47,17 @@ def test_the_fastest_kernel_is_so_in_the_runs_that_there_are(runs: int, said: st
     rows = [row("fused", 1e-5, run=f"run-{at}", started=STARTED + pd.Timedelta(days=at)) for at in range(runs)]
     told = beside_base(lab, Known(lab, frame(*rows)).measured, CASE)
     assert told.startswith(f"The fastest kernel {said} is `fused`: ")
+
+
+def test_a_speedup_is_over_the_first_base_that_has_a_time() -> None:
+    class Other(type(registry.get("lbm"))):  # type: ignore[misc]
+        headline = ("by-c", "sequential")
+
+    rows = [row("by-c", 1e-3), row("sequential", 4e-3), row("fused", 1e-5)]
+    told = [beside_base(Other(), Known(Other(), frame(*some)).measured, CASE) for some in (rows, rows[1:], rows[2:])]
+    assert re.search(r"in this run \d+ times as fast as `by-c`\.$", told[0])
+    assert re.search(r"in this run \d+ times as fast as `sequential`\.$", told[1])
+    assert told[2].endswith(" per step.")
 
 
 class Known(LabData):

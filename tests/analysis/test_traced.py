@@ -50,14 +50,14 @@ def test_why_a_row_is_not_traced(provenance: str | None, why: str) -> None:
 def test_a_table_names_the_lines_that_no_commit_stands_for() -> None:
     made = {"a": {"commit": KNOWN, "dirty": False}, "b": {"commit": KNOWN, "dirty": True}, "c": None}
     rows = frame(*(row(name, 1e-3, provenance=of(git)) for name, git in made.items()))
-    table = report.ladder(CaseData(rows, list(made), "256x256", base="a"))
+    table = report.ladder(CaseData(rows, list(made), "256x256", bases=("a",)))
     assert table.notes[-1] == "Not traced to their code: changed checkout: b; unknown commit: c."
     assert "changed checkout" in line(table, "b") and "checkout" not in line(table, "a")
-    clean = report.ladder(CaseData(rows[:1], list(made), "256x256", base="a"))
+    clean = report.ladder(CaseData(rows[:1], list(made), "256x256", bases=("a",)))
     assert not [note for note in clean.notes if "traced" in note]
     many = [f"v{at}" for at in range(9)]
     rows = frame(*(row(name, 1e-3, provenance=of(None)) for name in many))
-    assert "unknown commit: 9 of 9 lines." in report.ladder(CaseData(rows, many, "256x256", base="v0")).notes[-1]
+    assert "unknown commit: 9 of 9 lines." in report.ladder(CaseData(rows, many, "256x256", bases=("v0",))).notes[-1]
 
 
 def test_rows_are_counted_by_their_fault() -> None:

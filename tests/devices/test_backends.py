@@ -62,13 +62,13 @@ class Doubled(KernelRun):
 
 
 class Doubling(Lab):
-    name, title, preferred_backend, unit, timed, base, best = (
+    name, title, preferred_backend, unit, timed, bases, best = (
         "doubling",
         "Doubling",
         "numpy",
         "call",
         "kernel",
-        "loop",
+        ("loop",),
         "array",
     )
 
@@ -138,7 +138,7 @@ def test_rows_of_a_third_backend_come_to_a_table(tmp_path: Path) -> None:
     order = [variant.name for variant in lab.ladder]
     changes = {variant.name: variant.change for variant in lab.ladder}
     lacking = {"tensor": "not on this device"}
-    data = CaseData(rows, order, CASE.name, lab.base, changes=changes, skip_reasons=lacking)
+    data = CaseData(rows, order, CASE.name, lab.bases, changes=changes, skip_reasons=lacking)
     table = report.ladder(data)
     found = table.frame.set_index("variant")
     assert found.loc["array", "vs_base"] > 1 and found.loc["wrong", "status"] == "failed"

@@ -35,6 +35,12 @@ class Known(Measured):
         both = {variant, reference} <= set(self.measured)
         return f"so much over on {case}" if both else f"{NOT_MEASURED} against"
 
+    def seconds(self, variant: str, case: str) -> float | None:
+        return 1.0 if variant in self.measured else None
+
+    def base(self, case: str) -> str:
+        return next((name for name in self.lab.headline if name in self.measured), self.lab.headline[0])
+
     def where(self, variant: str, case: str) -> str:
         return "here"
 

@@ -73,7 +73,7 @@ def test_pairs_are_of_variants_and_each_is_told_once(lab: Lab) -> None:
 
 @pytest.mark.parametrize("lab", LABS)
 def test_there_is_one_base_and_the_best_is_a_rung(lab: Lab) -> None:
-    assert [variant.name for variant in lab.ladder if variant.parent is None] == [lab.base] == [lab.ladder[0].name]
+    assert [variant.name for variant in lab.ladder if variant.parent is None] == [lab.bases[-1]] == [lab.ladder[0].name]
     assert lab.best in {variant.name for variant in lab.ladder if variant.role == "step"}
     assert {variant.role for variant in lab.ladder} <= {"step", "probe"}
     assert {variant.role for variant in lab.peers} <= {"peer"}

@@ -157,7 +157,7 @@ class Device(contract.Device):
 class Toy(Lab):
     """Eight values; verified on 2 units, timed on 10."""
 
-    name, title, preferred_backend, unit, timed, base, best = "toy", "Toy", "opencl", "pass", "loop", "a", "a"
+    name, title, preferred_backend, unit, timed, bases, best = "toy", "Toy", "opencl", "pass", "loop", ("a",), "a"
     allowed = 0.5
 
     def __init__(self, *variants: Variant) -> None:

@@ -88,7 +88,7 @@ def made(name, **does):
 
 
 class Faulty(Lab):
-    name, title, preferred_backend, unit, timed, base, best = "faulty", "Faulty", "opencl", "pass", "loop", "one", "one"
+    name, title, preferred_backend, unit, timed, bases, best = "faulty", "Faulty", "opencl", "pass", "loop", ("one",), "one"
     ladder = (
         made("one"), made("two", run1="print"), made("crash", run1="SIGSEGV"), made("late", run4="abort"),
         made("exit", run2="exit"),

@@ -59,6 +59,21 @@ def test_the_ends_of_each_ladder_stand_below_their_lab() -> None:
     assert table.html.count("<tr") == 6 and 'colspan="8"' in table.html and "One" in table.text
 
 
+def test_the_next_base_stands_in_for_one_without_a_time() -> None:
+    both = [row("sequential", 4e-3), row("by-c", 1e-3, "sequential"), row("fused", 1e-4)]
+    failed = [both[0], row("by-c", 1e-3, status="failed", reason="no C compiler"), both[2]]
+    lines = [
+        Glance(
+            "One", "A GPU", CaseData(frame(*rows), ["sequential", "by-c", "fused"], "256x256", ("by-c", "sequential"))
+        )
+        for rows in (both, failed)
+    ]
+    table = report.glance(lines, "Ends")
+    assert [each.cells[1].small for each in table.rows[1:]] == ["by-c", "sequential"]
+    assert list(table.frame["base"]) == ["by-c", "sequential"]
+    assert list(table.frame["vs_base"]) == pytest.approx([10, 40], rel=0.06)
+
+
 def test_a_ladder_without_its_base_a_peer_or_a_bound_has_dashes_that_say_why() -> None:
     (group, only) = report.glance([line("One", frame(row("fused", 1e-4)), floor=None)], "Ends").rows
     assert [cell.text for cell in only.cells[1:7]] == ["–", "100 µs".replace(" ", "\u202f"), "–", "–", "–", "–"]

@@ -15,7 +15,7 @@ from .rows import ORDER, frame, lab_rows, row
 def test_html_is_escaped_and_semantic() -> None:
     nasty = '<script>"&'
     rows = frame(row(nasty, 1e-3), row("b", 1e-3, nasty, status="failed", reason="a < b & <img src=x>"))
-    for table in (report.ladder(CaseData(rows, [nasty, "b"], "256x256", base=nasty)), report.failed(rows)):
+    for table in (report.ladder(CaseData(rows, [nasty, "b"], "256x256", bases=(nasty,))), report.failed(rows)):
         assert "<script" not in table.html and "<img" not in table.html and "a &lt; b &amp;" in table.html
         root = ElementTree.fromstring(f"<div>{table.html}</div>")
         region = root.find("div")
@@ -25,7 +25,7 @@ def test_html_is_escaped_and_semantic() -> None:
         width = len(root.findall(".//thead/tr/th"))
         for each in root.findall(".//tbody/tr"):
             assert sum(int(cell.get("colspan", 1)) for cell in each) == width
-    chart = report.ladder_chart(CaseData(rows, [nasty, "b"], "256x256", base=nasty), title='a "title" <b>')
+    chart = report.ladder_chart(CaseData(rows, [nasty, "b"], "256x256", bases=(nasty,)), title='a "title" <b>')
     ElementTree.fromstring(chart.html)
 
 

@@ -45,9 +45,19 @@ def test_ladder_says_what_it_must() -> None:
 
 def test_an_a_a_twin_of_the_same_name_is_held_against_its_variant() -> None:
     rows = frame(row("a", 1e-3), row("b", 5e-4, "a"), row("b", 5e-4, "a", role="again"))
-    table = report.ladder(CaseData(rows, ["a", "b"], "256x256", base="a"))
+    table = report.ladder(CaseData(rows, ["a", "b"], "256x256", bases=("a",)))
     assert table.frame.variant.tolist() == ["a", "b", "b (A/A control)"]
     assert "same" in line(table, "b (A/A control)") and "faster" in line(table, "b")
+
+
+@pytest.mark.parametrize(("why", "base", "note"), [("", "by-c", False), ("no C compiler", "sequential", True)])
+def test_a_base_without_a_time_is_replaced_by_the_next_and_a_note_says_so(why: str, base: str, note: bool) -> None:
+    own = row("by-c", 1e-3, "sequential", status="failed" if why else "ok", reason=why or None)
+    rows = frame(row("sequential", 4e-3), own, row("fused", 1e-4))
+    table = report.ladder(CaseData(rows, ["sequential", "by-c", "fused"], "256x256", bases=("by-c", "sequential")))
+    assert f"vs {base}" in [head.text for head in table.columns]
+    assert ("Speedups are over sequential: by-c has no time here." in table.notes) == note
+    assert table.frame.set_index("variant").loc["fused", "vs_base"] == pytest.approx(40 if why else 10, rel=0.06)
 
 
 def test_failed_and_unverified_rows_never_show_a_number() -> None:
@@ -56,7 +66,7 @@ def test_failed_and_unverified_rows_never_show_a_number() -> None:
         row("a", 1e-3), row("b", 7.77e-4, "a", status="failed", reason="out of memory"),
         row("c", 7.77e-4, "b", error=2e-6), row("d", 7.77e-4, "c", error=nan), row("e", 7.77e-4, "d", bound=nan),
     )  # fmt: skip
-    table = report.ladder(CaseData(rows, ["a", "b", "c", "d", "e"], "256x256", base="a"))
+    table = report.ladder(CaseData(rows, ["a", "b", "c", "d", "e"], "256x256", bases=("a",)))
     for name, why in [("b", "out of memory"), ("c", "allowed 1e-06"), ("d", "error nan"), ("e", "allowed nan")]:
         assert why in line(table, name) and "failed" in line(table, name)
         assert "777" not in line(table, name) and "\u00b5s" not in line(table, name)
@@ -64,20 +74,22 @@ def test_failed_and_unverified_rows_never_show_a_number() -> None:
     assert numbers.loc[["b", "c", "d", "e"]].isna().all(axis=None)
     assert "777" not in table.text
     assert "out of memory" in report.failed(rows).html and len(report.failed(rows).frame) == 4
-    chart = report.ladder_chart(CaseData(rows, ["a", "b", "c"], "256x256", base="a")).svg
+    chart = report.ladder_chart(CaseData(rows, ["a", "b", "c"], "256x256", bases=("a",))).svg
     assert "out of memory" in chart and "777" not in chart
 
 
 def test_a_probe_that_computes_nothing_has_nothing_to_check() -> None:
     rows = frame(row("a", 1e-3), row("empty", 5e-4, "a", role="probe", error=math.nan, bound=math.nan))
-    table = report.ladder(CaseData(rows, ["a", "empty"], "256x256", base="a"))
+    table = report.ladder(CaseData(rows, ["a", "empty"], "256x256", bases=("a",)))
     assert "nothing to check" in line(table, "empty") and table.frame.seconds.notna().all()
 
 
 def test_few_samples_give_a_range_and_the_table_says_so() -> None:
-    table = report.ladder(CaseData(frame(row("a", 1e-3, n=3)), ["a"], "256x256", base="a"))
+    table = report.ladder(CaseData(frame(row("a", 1e-3, n=3)), ["a"], "256x256", bases=("a",)))
     assert "n = 3, range" in line(table, "a") and any("fewer than 6" in note for note in table.notes)
-    two = report.ladder(CaseData(frame(row("a", 2e-3, n=2), row("b", 1e-3, "a", n=2)), ["a", "b"], "256x256", base="a"))
+    two = report.ladder(
+        CaseData(frame(row("a", 2e-3, n=2), row("b", 1e-3, "a", n=2)), ["a", "b"], "256x256", bases=("a",))
+    )
     assert "too few" in line(two, "b") and "inf" not in two.html and "\u221e" not in two.html
 
 

@@ -21,8 +21,8 @@ class CaseData:
     order: Sequence[str]
     """Names of the ladder in its order, libraries behind it."""
     case: str
-    base: str = "sequential"
-    """The variant that every speedup is over."""
+    bases: Sequence[str] = ("sequential",)
+    """What every speedup is over: of these the first that has a time here."""
     bounds: Mapping[str, Bound] | None = None
     """The least seconds per unit by dtype, and by the name of a variant with a bound of its own; None: no such column."""
     changes: Mapping[str, str] = field(default_factory=dict)
@@ -51,6 +51,16 @@ class CaseData:
         """The newest reading of each variant. Errors: UsageError for an unknown case or a sample that is no time."""
         return newest(self.rows, self.case, self.roles)
 
+    @cached_property
+    def base(self) -> str:
+        """The variant that every speedup is over; where none of `bases` has a verified time, the first of them."""
+        return next((each.variant for each in self.verified(self.bases)), self.bases[0])
+
+    @property
+    def stands_in(self) -> list[str]:
+        """A note where the base is not the one that comes first."""
+        return over_another(self.base, self.bases, "has no time here")
+
     @property
     def drawn(self) -> list[str]:
         """The variants that figures show."""
@@ -73,3 +83,12 @@ class CaseData:
     def with_order(self, order: Sequence[str]) -> "CaseData":
         """The same with other variants, or the same in another order."""
         return replace(self, order=order)
+
+    def over(self, bases: Sequence[str]) -> "CaseData":
+        """The same with speedups over other bases."""
+        return replace(self, bases=bases)
+
+
+def over_another(base: str, bases: Sequence[str], lack: str) -> list[str]:
+    """A note that speedups are over `base`, where that is not the first of `bases`, which `lack` says why."""
+    return [f"Speedups are over {base}: {bases[0]} {lack}."] * (base != bases[0])

@@ -88,7 +88,7 @@ class LabData(ABC):
             self.rows,
             [variant.name for variant in (*lab.ladder, *lab.peers)],
             case.name,
-            lab.base,
+            lab.bases,
             self.bounds(case) or None,
             {variant.name: variant.change for variant in lab.all_variants()},
             lab.rate(case),
@@ -173,6 +173,11 @@ class Measured:
     def fastest(self, case: str) -> str:
         """The step with the shortest verified median on a case; the lab's best where none was measured."""
         return self._fastest(case, "step") or self._data.lab.best
+
+    def base(self, case: str) -> str:
+        """What the speedups of sentences are over: of `Lab.headline` the first with a time on a case, else the first."""
+        bases = self._data.lab.headline
+        return next((name for name in bases if self.seconds(name, case) is not None), bases[0])
 
     def fastest_peer(self, case: str) -> str | None:
         """The same of the libraries; None where none was measured."""

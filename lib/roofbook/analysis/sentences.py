@@ -66,7 +66,8 @@ def conclusions(lab: "Lab", measured: "Measured") -> str:
 def beside_base(lab: "Lab", measured: "Measured", case: str) -> str:
     """One sentence: the fastest step of a case, its time, and how fast it is against the base, as far as that is known."""
     fastest = measured.fastest(case)
-    against = known([f", which is {measured.times(fastest, lab.base, case)} `{lab.base}`"])
+    base = measured.base(case)
+    against = known([f", which is {measured.times(fastest, base, case)} `{base}`"])
     time = f"{measured.value(fastest, case)} per {lab.unit}"
     return f"The fastest kernel {measured.where(fastest, case)} is `{fastest}`: {time}{against}."
 

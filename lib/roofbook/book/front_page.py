@@ -58,7 +58,11 @@ def ends(found: Sequence[RecordedData], here: Iterable["Experiment"]) -> str:
     for name in registry.names():
         shown: list[tuple[LabData, str]] = [(each, str(each.place)) for each in found if each.lab.name == name]
         shown += [(each.data, f"{each.device.name}, this machine") for each in mine if each.lab.name == name]
-        lines += [report.Glance(data.lab.title, place, data.on()) for data, place in shown if _timed(data)]
+        lines += [
+            report.Glance(data.lab.title, place, data.on().over(data.lab.headline))
+            for data, place in shown
+            if _timed(data)
+        ]
     return report.glance(lines, "Baseline and fastest kernel of each lab").html if lines else ""
 
 

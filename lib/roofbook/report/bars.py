@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ..analysis import format as show
-from ..analysis.case_data import CaseData
+from ..analysis.case_data import CaseData, over_another
 from ..analysis.readings import Reading, faster
 from ..errors import UsageError
 from ..measure.stats import CONFIDENCE
@@ -17,18 +17,17 @@ def ladder_chart(data: CaseData, title: str = "", published: tuple[float, str] |
     """Speedup over the base, one bar a variant in ladder order, with its interval and its time.
 
     published: (seconds per unit, label) of the best published figure, drawn as a line. The axis is logarithmic where
-    the bars span more than a factor of 20. Without a time for the base the first variant with one takes its place.
+    the bars span more than a factor of 20. Without a bar for any base the first variant with one takes its place.
     Errors: UsageError where no variant has a verified time.
     """
     from matplotlib.ticker import LogLocator, NullLocator
 
-    found, case, base, order = data.found, data.case, data.base, data.drawn
+    found, case, order = data.found, data.case, data.drawn
     names = [name for name in order if name in found]
     good = [name for name in names if found[name].ok]
     if not good:
         raise UsageError(f"no variant of {', '.join(order)} has a verified time on {case}; measure the ladder first")
-    if base not in good:
-        base = good[0]
+    base = next((name for name in data.bases if name in good), good[0])
     speed = {name: _speedup(found[base], found[name]) for name in good}
     line = found[base].median / published[0] if published else math.nan
     ends = [each for triple in speed.values() for each in triple if 0 < each < math.inf] + ([line] if published else [])
@@ -63,6 +62,7 @@ def ladder_chart(data: CaseData, title: str = "", published: tuple[float, str] |
         ax.set_xlabel(f"times as fast as {base}" + (", logarithmic" if log else ""))
         legend(ax, {("base" if name == base else found[name].role) for name in good})
         notes = [f"Whiskers: {CONFIDENCE} interval of the ratio. Times are medians per {found[base].row['unit']}."]
+        notes += over_another(base, data.bases, "has no bar here")
         notes += [*run_notes(found[name] for name in good), *absences(order, found, data.skip_reasons)]
         return finish(ax.figure, title or f"Speedup of each variant over {base} on {case}", notes)
 

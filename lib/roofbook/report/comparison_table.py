@@ -6,6 +6,7 @@ All is readable without a script. The form is drawn by book/_assets/devices.js f
 import json
 from collections.abc import Mapping, Sequence
 from html import escape
+from itertools import islice
 from typing import Any
 
 from ..analysis import format as show
@@ -155,7 +156,8 @@ def _case(case: Comparison, at: Mapping[Any, int]) -> dict[str, Any]:
             ]
     heads = {f"{at[pair.own]}/{at[pair.reference]}": str(pair) for pair in case.ratios}
     id, name = f"{case.scale}/{case.case}", f"{case.case} ({case.scale})"
-    start = [name for name in dict.fromkeys((case.lab.base, *_fastest(case), case.lab.best)) if name in cells]
+    timed = (name for name in case.lab.headline if case.times.get(name) or case.published.get(name))
+    start = [name for name in dict.fromkeys((*islice(timed, 1), *_fastest(case), case.lab.best)) if name in cells]
     return {
         "id": id, "name": name, "unit": f"{unit} per {case.lab.unit}", "start": start, "cells": cells,
         "pairs": heads, "ratios": ratios,

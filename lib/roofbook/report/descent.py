@@ -89,7 +89,7 @@ def glance(lines: Sequence[Glance], caption: str) -> Table:
             made.append(Row([Cell(line.lab, span=len(COLUMNS))], "group"))
         steps, best, peer = _ranked(line.data)
         home = home_device(steps)
-        base = next((each for each in steps if each.variant == line.data.base), None)
+        base = next(iter(line.data.verified([line.data.base])), None)
         to_base, to_peer = (faster(other, best) for other in (base, peer))
         cells = [
             Cell(line.place), _timed(base, home), _timed(best, home),

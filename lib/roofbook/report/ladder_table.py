@@ -101,7 +101,7 @@ def ladder(data: CaseData, caption: str = "") -> Table:
         marks = " ".join(filter(None, [role, "best" if reading and reading is first else ""]))
         head = Cell(name, small=where(reading, home))
         lines.append(Line(head, name, reading, absence(name, data.skip_reasons), marks))
-    notes = [*notes_of(good), *_cache(data)]
+    notes = [*notes_of(good), *data.stands_in, *_cache(data)]
     if data.bounds is not None:
         notes += _bound_notes(data.bounds, [each for each in good if each.role != "probe"], unit)
     notes += hosts(good, home)

@@ -188,8 +188,8 @@ class Lab(ABC):
     """What a time is given per, such as `step`."""
     timed: str
     """What a time covers, such as `loop: launches, kernels and reads` or `kernel`."""
-    base: str
-    """The variant that every speedup is compared with."""
+    bases: tuple[str, ...]
+    """What speedups in tables and figures are over: of these the first that has a time on that device and case."""
     best: str
     """The step that sweeps, leave-one-out and comparisons start from."""
     ladder: tuple[Variant, ...]
@@ -207,6 +207,11 @@ class Lab(ABC):
     """Parts of a run, by their names in `Runnable.parts`, that the table of parts shows, in its order."""
     facts_shown: Mapping[str, str] = {}
     """Facts of a run -> the heads of their columns in the table of parts, such as `accuracy` -> `Accuracy`."""
+
+    @property
+    def headline(self) -> tuple[str, ...]:
+        """The same of the speedups in sentences and on the first page."""
+        return self.bases
 
     @property
     def about(self) -> str:

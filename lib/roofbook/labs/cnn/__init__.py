@@ -278,7 +278,7 @@ class ConvolutionLayer(Lab):
     preferred_backend = OPENCL.name
     unit = "layer"
     timed = "kernels"
-    base = "sequential"
+    bases = ("sequential",)
     best = "fissioned"
     ladder = LADDER
     peers = PEERS

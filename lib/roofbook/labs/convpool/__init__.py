@@ -226,7 +226,7 @@ class SparseConvolution(Lab):
     preferred_backend = CUDA.name
     unit = "layer"
     timed = "kernels"
-    base = "sequential"
+    bases = ("sequential",)
     best = "lists"
     ladder = LADDER
     peers = PEERS

@@ -344,7 +344,7 @@ class Lattice(Lab):
     unit = "step"
     timed = "loop: launches, kernels and reads"
     recorded_runs = 5
-    base = "sequential"
+    bases = ("sequential",)
     best = "flat-grid"
     ladder = LADDER
     peers = PEERS

@@ -103,7 +103,8 @@ class CourseReport(Publication):
         for case in measured.cases:
             name = case.name
             fastest = measured.fastest(name)
-            against = [f"{measured.times(fastest, 'sequential', name)} `sequential`"]
+            base = measured.base(name)
+            against = [f"{measured.times(fastest, base, name)} `{base}`"]
             if measured.fastest_peer(name) != "openmp":
                 against.append(f"{measured.times(fastest, 'openmp', name)} C + OpenMP on the host's cores")
             which = known(against, " and ")

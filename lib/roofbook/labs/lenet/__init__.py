@@ -239,7 +239,7 @@ class LeNet(Lab):
         "launches that are timed repeat identical ones of the same sample. They find what those left in the cache. With "
         "streams there is one launch of each, behind the copy of its input."
     )
-    base = "baseline"
+    bases = ("baseline",)
     best = "joint"
     ladder = LADDER
     peers = PEERS

@@ -184,14 +184,13 @@ class Milestone(Publication):
     def summary(self, measured: Measured) -> str:
         """One paragraph on the images and one a case. What was not measured is left out."""
         said: list[str] = []
+        (base,) = LAB.bases
         for case in [each.name for each in measured.cases]:
-            source, images, accuracy = (
-                measured.fact(LAB.base, case, name) for name in ("source", "images", "accuracy")
-            )
+            source, images, accuracy = (measured.fact(base, case, name) for name in ("source", "images", "accuracy"))
             if source:
                 said += [f"**Images.** {source[:1].upper()}{source[1:]}."] * (not said)
                 said.append(
-                    f"On {case}, with {images} different images, `{LAB.base}` classifies {show.percent(accuracy)} correctly."
+                    f"On {case}, with {images} different images, `{base}` classifies {show.percent(accuracy)} correctly."
                 )
         return "\n\n".join(filter(None, [" ".join(said), conclusions(LAB, measured)]))
 

@@ -122,7 +122,8 @@ class PeaksLab(Lab):
     preferred_backend = CUDA.name
     unit = "pass"
     timed = "kernel, launches or copies"
-    base = best = "copy"
+    bases = ("copy",)
+    best = "copy"
     cache = "warm"
     ladder = LADDER
 

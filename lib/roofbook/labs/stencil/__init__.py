@@ -182,7 +182,7 @@ class RsqrtStencil(Lab):
     preferred_backend = OPENCL.name
     unit = "pass"
     timed = "kernels"
-    base = "sequential"
+    bases = ("sequential",)
     best = "fused"
     ladder = LADDER
     peers = PEERS

@@ -51,7 +51,7 @@ class Vectors(Lab):
     preferred_backend = "opencl"
     unit = "call"
     timed = "kernels"
-    base = "sequential"
+    bases = ("sequential",)
     best = "parallel"
     ladder = (
         Variant("sequential", None, SEQUENTIAL, Saxpy, "One work-item walks all elements.", "The baseline: one core."),
