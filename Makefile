@@ -1,8 +1,10 @@
 # Two commands: `make book` builds the book from nothing, `make test` checks everything. Both set up .venv by themselves.
 #   make book PYTHON=python3.12    with another Python
 #   make book GPU=cuda13           with CuPy as well (cuda12 or cuda13, as your driver has it)
+#   make book WITH=intel           with Intel's OpenCL for the CPU as well
 PYTHON ?= python3
 GPU ?=
+WITH ?=
 BIN := .venv/bin
 
 # uv installs in seconds, compiled as pip would: each process starts faster. Where it cannot (a mirror that only pip is
@@ -13,7 +15,7 @@ COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes 
 
 .PHONY: book test lint serve picture lock clean
 
-book: .venv/.$(or $(GPU),book)
+book: .venv/.$(or $(GPU),book) $(WITH:%=.venv/.%)
 	@$(BIN)/roofbook build
 
 test: .venv/.test lint
@@ -35,7 +37,7 @@ picture: book
 lock: .venv/.base
 	echo uv | $(COMPILE) --output-file locks/uv.txt -
 	$(COMPILE) --output-file locks/book.txt pyproject.toml
-	for extra in test cuda12 cuda13; do \
+	for extra in test cuda12 cuda13 intel; do \
 		$(COMPILE) --extra $$extra --constraint locks/book.txt --output-file locks/$$extra.txt pyproject.toml || exit 1; \
 	done
 

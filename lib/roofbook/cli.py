@@ -55,8 +55,9 @@ def _command() -> None:
 @app.command()
 def devices() -> None:
     """List the devices, by the names that --device takes."""
+    from .devices import intel
     from .devices.find import devices as all_devices
-    from .devices.find import no_device
+    from .devices.find import no_device, why_auto
 
     found = all_devices()
     if not found:
@@ -64,6 +65,9 @@ def devices() -> None:
     for device in found:
         units = f", {device.compute_units} compute units" if device.kind == "gpu" else ""
         say(f"{device.spec:10} {device.kind}  {device.name}{units} ({device.identity()['platform']})", hang=16)
+    for line in (why_auto(), intel.refused()):
+        if line:
+            say(line, hang=4)
 
 
 @app.command()
@@ -96,12 +100,15 @@ def run(lab: str, scale: str, device: str, results: str, parameter: tuple[tuple[
     """
     from .book import execute
     from .book.experiment import Experiment
+    from .devices.find import why_auto
     from .paths import project_root
 
     given = {"scale": scale, "device": device, "results": results}
     given |= {name: _literal(value) for name, value in parameter}
     root = project_root()
     experiment = Experiment(lab, given, root)
+    if given["device"] == "auto" and (why := why_auto(experiment.lab.preferred_backend)):
+        say(why)
     page = execute.execute(root, root / "experiments" / f"{lab}.ipynb", given)
     for case in experiment.cases:
         print(experiment.ladder(case.name).text, end="\n\n")

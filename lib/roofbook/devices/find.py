@@ -1,5 +1,7 @@
 """Which devices this machine has, and how one is found by the name that a user gives."""
 
+from collections.abc import Sequence
+
 from ..errors import UsageError, one_of
 from .backends import BACKENDS, OPENCL
 from .contract import Device, Unsupported
@@ -22,20 +24,43 @@ def open_device(spec: str = "auto", preferred_backend: str = OPENCL.name) -> Dev
     """The device named by `spec`.
 
     `auto` is a GPU by `preferred_backend`, else a GPU by another, else the CPU device. `opencl:0` and `cuda:0` count a
-    backend's devices; `opencl:NVIDIA` takes the first whose name or platform contains the word.
+    backend's devices; `opencl:NVIDIA` takes the first whose platform contains the word, else the first that it describes.
     """
     found = devices()
     if not found:
         raise no_device()
     if spec == "auto":
-        return min(found, key=lambda device: (device.kind != "gpu", device.backend != preferred_backend))
+        return _auto(found, preferred_backend)
     backend, _, which = spec.partition(":")
     of_backend = [device for device in found if device.backend == backend]
-    for device in of_backend:
-        words = " ".join(device.identity().values()).lower()
-        if which and (device.spec == spec or (not which.isdigit() and which.lower() in words)):
-            return device
+    named = [device for device in of_backend if device.spec == spec]
+    if which and not which.isdigit():
+        told = [(device, device.identity()) for device in of_backend]
+        named += [device for device, identity in told if which.lower() in identity["platform"].lower()]
+        named += [device for device, identity in told if which.lower() in " ".join(identity.values()).lower()]
+    if named:
+        return named[0]
     raise one_of("device", spec, ["auto", *(device.spec for device in found)])
+
+
+def _auto(found: Sequence[Device], preferred_backend: str) -> Device:
+    return min(found, key=lambda device: (device.kind != "gpu", device.backend != preferred_backend))
+
+
+def why_auto(preferred_backend: str | None = None) -> str:
+    """Which device `auto` takes and why, in one line: for labs that prefer this backend, or for all; '' where there is one."""
+    found = devices()
+    if len(found) < 2:
+        return ""
+    asked = [preferred_backend] if preferred_backend else list(BACKENDS)
+    taken = list(dict.fromkeys(_auto(found, backend) for backend in asked))
+    if taken[0].kind == "cpu":
+        why = "there is no GPU, and PoCL is the platform that every CPU can have"
+    elif len({device.backend for device in found if device.kind == "gpu"}) > 1:
+        why = "a GPU, by the backend that the lab was written for"
+    else:
+        why = "the first GPU"
+    return f"auto takes {' or '.join(device.spec for device in taken)}: {why}"
 
 
 def host_cpu() -> Device:

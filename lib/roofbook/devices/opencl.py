@@ -16,7 +16,7 @@ import numpy as np
 
 from ..errors import UsageError
 from ..paths import cache_dir
-from . import contract
+from . import contract, intel
 from .backends import OPENCL
 from .contract import BuildFailed, OutOfMemory, Span, Unsupported
 from .occupancy import CORES
@@ -138,6 +138,9 @@ class OpenCLDevice(contract.Device):
         self.kind = "cpu" if device.type & cl.device_type.CPU else "gpu"
         self.compute_units = device.max_compute_units
         self.name = _cpu_name(self.compute_units) if self.kind == "cpu" else device.name.strip()
+        self.platform_name = str(device.platform.name)
+        if _beside_pocl(device):  # its measurements are not PoCL's
+            self.name += f", {re.sub(r'[(](R|TM)[)]', '', self.platform_name).strip()}"
         self.memory_bytes = device.global_mem_size
         self.cache_bytes = device.global_mem_cache_size
         self.local_bytes = device.local_mem_size
@@ -243,6 +246,13 @@ class OpenCLDevice(contract.Device):
         return [Span(number, what, (start - first) * 1e-9, (end - first) * 1e-9) for number, what, start, end in times]
 
 
+def _beside_pocl(device: Any) -> bool:
+    """Whether it is the CPU by another platform than POCL."""
+    import pyopencl as cl
+
+    return bool(device.type & cl.device_type.CPU) and device.platform.name != POCL
+
+
 def _pci_bus_id(device: Any) -> str | None:
     """`Device.pci_bus_id` of an NVIDIA device by cl_nv_device_attribute_query; None where the driver does not tell.
 
@@ -281,9 +291,13 @@ SIMULATOR = "Oclgrind"
 """The platform that interprets kernels, to find their races: no device to measure, though its package adds it to all others."""
 
 
+POCL = "Portable Computing Language"
+"""The platform that every machine can have: of several for the CPU it is the first, and the one whose name needs no saying."""
+
+
 @lru_cache
 def devices() -> list[OpenCLDevice]:
-    """All OpenCL devices but SIMULATOR's, in the order of their platforms; none where there is no driver."""
+    """All OpenCL devices but SIMULATOR's, in the order of their platforms, a CPU by others than POCL last."""
     return _listed(simulated=False)
 
 
@@ -296,8 +310,9 @@ def _listed(*, simulated: bool) -> list[OpenCLDevice]:
     import pyopencl as cl
 
     try:
-        platforms = [each for each in cl.get_platforms() if (each.name == SIMULATOR) == simulated]
-        found = [device for platform in platforms for device in platform.get_devices()]
+        with intel.shown():
+            platforms = [each for each in cl.get_platforms() if (each.name == SIMULATOR) == simulated]
+        found = sorted((device for platform in platforms for device in platform.get_devices()), key=_beside_pocl)
     except cl.Error:
         return []
     return [OpenCLDevice(device, index) for index, device in enumerate(found)]

@@ -1,0 +1,80 @@
+"""Intel's OpenCL for the CPU: where pip puts it, no OpenCL loader looks. Serves opencl.py, which lists the devices.
+
+Its packages are the extra `intel` in pyproject.toml. Where they are not installed, nothing here is read or loaded.
+"""
+
+import contextlib
+import ctypes
+import os
+import site
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+PACKAGES = ("intel-opencl-rt", "intel-cmplr-lib-rt")
+DRIVER = "libintelocl.so"
+LIBRARIES = ("libintlc.so.5", "libimf.so", "libirng.so", "libsvml.so", "libtbb.so.12")
+"""What the driver links to, each after those that it needs itself."""
+CHOSEN = "OCL_ICD_VENDORS"
+"""Names the folder in which the loader looks for drivers, in place of the system's."""
+
+
+def prefixes() -> Sequence[Path]:
+    """Where pip may have put the packages: the environment, or the user's own."""
+    return [Path(sys.prefix), *([Path(site.getuserbase())] if site.ENABLE_USER_SITE else [])]
+
+
+def systems() -> Sequence[Path]:
+    """Where a loader looks that is told nothing: the system's folder or its stand-in, and that of a conda environment."""
+    return [
+        Path(os.environ.get("OPENCL_VENDOR_PATH") or "/etc/OpenCL/vendors"),
+        *([Path(sys.prefix, "etc/OpenCL/vendors")] if Path(sys.prefix, "conda-meta").is_dir() else []),
+    ]
+
+
+def folder() -> Path | None:
+    """That of the driver and its libraries; None where it is not installed, or the user names the drivers to load."""
+    if os.environ.get(CHOSEN):
+        return None
+    return next((prefix / "lib" for prefix in prefixes() if (prefix / "lib" / DRIVER).is_file()), None)
+
+
+def refused() -> str:
+    """Why the driver that is installed cannot be loaded; '' where it can, and where there is none."""
+    found = folder()
+    return _load(found) if found else ""
+
+
+def _load(found: Path) -> str:
+    """By their paths, since those of some releases do not say where the others lie. Not for all to see: they have a libm."""
+    for name in LIBRARIES:
+        try:
+            ctypes.CDLL(str(found / name))
+        except OSError as error:
+            return f"Intel's OpenCL cannot be loaded: {error}; `pip install {' '.join(PACKAGES)}` brings all of it"
+    return ""
+
+
+@contextlib.contextmanager
+def shown() -> Iterator[None]:
+    """While OpenCL's loader looks for drivers, which it does once in a process, it finds this one beside the system's.
+
+    The environment is then as it was: a process that this one starts finds the driver by itself.
+    """
+    found = folder()
+    if found is None or _load(found):
+        yield
+        return
+    with tempfile.TemporaryDirectory(prefix="roofbook-") as name:
+        for entry in (entry for place in systems() for entry in sorted(place.glob("*.icd"))):
+            with contextlib.suppress(OSError):  # unreadable, or of the same name
+                if DRIVER not in entry.read_text():  # twice, it would be two devices of one name
+                    (Path(name) / entry.name).symlink_to(entry)
+        (Path(name) / "roofbook-intel.icd").write_text(f"{found / DRIVER}\n")
+        before = os.environ.get(CHOSEN)  # it may be there and empty
+        os.environ[CHOSEN] = name
+        try:
+            yield
+        finally:
+            os.environ.pop(CHOSEN) if before is None else os.environ.update({CHOSEN: before})
