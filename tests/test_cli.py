@@ -160,7 +160,7 @@ MISTAKES = [
     (["build", "--scale", "quik"], "valid: quick, published, large, test"),
     (["run", "lbm", "--device", "opencl:99"], "unknown device 'opencl:99'; valid: auto, "),
     (["build", "--device", "opencl:99"], "unknown device 'opencl:99'; valid: auto, "),
-    (["rerun", "lbm", "fusd", "40x24", "--scale", "test"], "sequential, ported, no-finish, fused"),
+    (["rerun", "lbm", "fusd", "40x24", "--scale", "test"], "partly-ported, ported, no-finish, fused"),
     (["rerun", "lbm", "flat-grid@wg=16x2", "40x24", "--scale", "test"], "flat-grid@wg=1x16|1x64|4x1"),
     (["rerun", "lbm", "fused", "128x128", "--scale", "test"], "unknown case at scale test '128x128'; valid: 40x24"),
     (["rerun", "lbm", "bit-neighbours", "40x24", "--scale", "test"], "a side is not a power of two"),

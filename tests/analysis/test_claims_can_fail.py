@@ -309,9 +309,19 @@ def test_streams_share_the_device_evenly_in_several_runs(spread: tuple[float, ..
     assert verdicts.verdict_on(effects, piece, cells(registry.get("lenet"), rows)).verdict == right
 
 
-@pytest.mark.parametrize(
-    ("lab", "claim"), [("convpool", "copies"), ("lbm", "arguments"), ("lbm", "port"), ("lbm", "total")]
-)
+@pytest.mark.parametrize(("claim", "step"), [("port", "ported"), ("total", "flat-grid@wg=32x1")])
+@pytest.mark.parametrize(("times", "right"), [(1.0, "no difference"), (1 / 5, "reversed"), (2.0, "holds weaker")])
+def test_a_port_is_judged_over_the_reports_first_program(claim: str, step: str, times: float, right: str) -> None:
+    assert judged("lbm", claim, 0, {"sequential": 1e3, "partly-ported": times, step: 1.0}) == right
+
+
+def test_a_port_without_a_time_of_the_first_program_is_not_measured_and_names_it() -> None:
+    effects, piece = pieces_of("lbm", "port")[0]
+    held = cells(registry.get("lbm"), [row(name, piece.case, 1.0) for name in ("sequential", "ported")])
+    assert verdicts.verdict_on(effects, piece, held) == verdicts.Verdict("not measured", why="partly-ported")
+
+
+@pytest.mark.parametrize(("lab", "claim"), [("convpool", "copies"), ("lbm", "arguments")])
 def test_what_the_report_compared_with_something_else_is_not_testable_and_says_why(lab: str, claim: str) -> None:
     ((_, piece),) = pieces_of(lab, claim)
     assert isinstance(piece, evidence.NotTestable) and "report" in piece.reason

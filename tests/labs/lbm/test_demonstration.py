@@ -22,7 +22,8 @@ def test_the_summary_tells_all_that_was_measured() -> None:
     assert len(told) == len(LAB.cases("test"))
     assert told[0].endswith(
         f"The fastest kernel here is `vectors`: the time of vectors on {case} per step, which is so much over on {case}"
-        f" `sequential` and so much over on {case} C + OpenMP on the host's cores. The fastest peer measured is"
+        f" `sequential`, so much over on {case} the report's first program, so much over on {case} C + OpenMP on the"
+        " host's cores. The fastest peer measured is"
         f" `{peers[0]}`: `vectors` is so much over on {case} it. The host alone (`no-compute`) takes"
         f" the time of no-compute on {case} per step, `soa` takes the time of soa on {case}. One grid instead of two"
         f" (`in-place`) is so much over on {case} `{LAB.best}`, fp16 storage (`half-storage`) is so much over on {case}"

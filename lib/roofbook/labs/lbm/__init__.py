@@ -20,7 +20,7 @@ from ...peers import missing
 from ...spec.lab import Case, Lab, Sweep, Variant, Work
 from ...spec.rounding import mean_square_over, worst
 from ...spec.source import Source
-from . import peers, plans
+from . import partly_ported, peers, plans
 from .problem import (
     Params,
     bound,
@@ -85,9 +85,15 @@ LADDER = (
         frozenset({"cpu"}), options={"group": (1, 1), "device": "host"},
     ),
     Variant(
-        "ported", "sequential", SEPARATE, plans.SeparateKernels,
-        "Five kernels, one work-item per cell; the host waits after each.",
-        "All cores work: many times faster on the large grid, less on the small one, where five waits per time step remain.",
+        "partly-ported", "sequential", Source.of(HERE / "partly_ported.k"), partly_ported.PartlyPorted,
+        "The grid goes to the device, accelerate_flow and propagate run there, it comes back, and the host's C does the rest.",
+        "Where the report began. Two copies of the grid per time step cost more than the two kernels save.",
+        differs=("source", "plan", "options"), published="given program, some kernels in OpenCL",
+    ),
+    Variant(
+        "ported", "partly-ported", SEPARATE, plans.SeparateKernels,
+        "Five kernels, one work-item per cell; the host waits after each. The grid stays on the device.",
+        "No copies, and all cores work: many times faster on the large grid, less on the small one, where five waits remain.",
         options={"finish": True}, differs=("source", "plan", "options"), published="all kernels in OpenCL",
     ),
     Variant(
@@ -454,8 +460,10 @@ class Lattice(Lab):
             rows = plans.rows_of_a_block(nx, ny, plans.Persistent.blocks_at_most)
             word = 8 if knobs["EXCHANGE"] == "TAGS" else 4
             return float(2 * CROSSING * word * nx * ny // rows) if rows else self.work(case).bytes
-        separate = variant.plan in (plans.Sequential, plans.SeparateKernels)
+        separate = variant.plan in (plans.Sequential, partly_ported.PartlyPorted, plans.SeparateKernels)
         populations, asked = (5, 3) if separate else (2, 1)  # propagate and collision write too, av_velocity only reads
+        if variant.plan is partly_ported.PartlyPorted:  # each of its two copies reads them all and writes them
+            populations += 4
         value = 2 if knobs.get("GRID") == "SIXTEEN" else 4
         solid = 4 if separate or knobs.get("SOLID") == "int" else 0 if variant.options.get("bare") else 1
         return float(nx * ny * (9 * value * populations + solid * asked))
@@ -463,7 +471,7 @@ class Lattice(Lab):
     def units(self, case: Case, variant: Variant, device: Device) -> int:
         if variant.plan is plans.QueueOnly:
             return LAUNCHES.get(case.scale, 50000)
-        if variant.name in ("sequential", "given-c"):  # one core: a second or two a sample is enough
+        if variant.name in ("sequential", "partly-ported", "given-c"):  # one core: a second or two a sample is enough
             cells = case.params["nx"] * case.params["ny"]
             return min(case.units, max(4, 30_000_000 // int(cells)))
         if "chunk" in variant.options:
