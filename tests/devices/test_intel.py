@@ -189,7 +189,7 @@ def test_each_labs_backend_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 # -- the runtime itself, where it is -----------------------------------------------------------------------------------
 
 needs_it = pytest.mark.skipif(
-    not any("intel" in device.platform_name.lower() and device.kind == "cpu" for device in opencl.devices()),
+    not any(device.platform_name == INTEL for device in opencl.devices()),
     reason="no OpenCL of Intel's for the CPU: `pip install intel-opencl-rt intel-cmplr-lib-rt` brings it (400 MB)",
 )
 

@@ -1,5 +1,6 @@
 """The ladder, the sweep and the worth of each optimisation: what a line says, and that no number is of an unverified row."""
 
+import json
 import math
 
 import pandas as pd
@@ -9,6 +10,7 @@ from roofbook import report
 from roofbook.analysis.case_data import CaseData
 from roofbook.analysis.roofline import Bound
 from roofbook.errors import UsageError
+from roofbook.spec.rounding import TIMES_ACCURATE
 
 from .rows import ORDER, frame, lab_rows, row, sweep_rows
 from .shown import line
@@ -82,6 +84,22 @@ def test_a_probe_that_computes_nothing_has_nothing_to_check() -> None:
     rows = frame(row("a", 1e-3), row("empty", 5e-4, "a", role="probe", error=math.nan, bound=math.nan))
     table = report.ladder(CaseData(rows, ["a", "empty"], "256x256", bases=("a",)))
     assert "nothing to check" in line(table, "empty") and table.frame.seconds.notna().all()
+
+
+def test_a_native_function_that_lost_accuracy_says_how_many_times_as_much() -> None:
+    told = json.dumps({"error_is": f"largest error, {TIMES_ACCURATE}"})
+    rows = frame(
+        row("a", 1e-3), row("native", 5e-4, "a", error=29.5, bound=196.0, extra=told),
+        row("wider", 4e-4, "a", error=121.0, bound=196.0, extra=told),
+        row("other", 4e-4, "a", error=121.0, bound=196.0),
+    )  # fmt: skip
+    table = report.ladder(CaseData(rows, ["a", "native", "wider", "other"], "256x256", bases=("a",)))
+    assert "✓ 0.15" in line(table, "native") and "(29.5 × accurate)" in line(table, "native")
+    assert "× accurate" not in line(table, "a") + line(table, "other")
+    (note,) = [note for note in table.notes if note.startswith("× accurate")]
+    assert "29.5 to 121 times" in note and "196 times is accepted" in note
+    plain = report.ladder(CaseData(frame(row("a", 1e-3)), ["a"], "256x256", bases=("a",)))
+    assert not any("× accurate" in note for note in plain.notes)
 
 
 def test_few_samples_give_a_range_and_the_table_says_so() -> None:

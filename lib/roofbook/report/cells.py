@@ -12,6 +12,7 @@ from ..analysis.throttled import LEAST
 from ..analysis.traced import untraced
 from ..measure import stats
 from ..measure.stats import CONFIDENCE
+from ..spec.rounding import TIMES_ACCURATE
 from .html import Cell, Row
 
 SAME = f"where it includes 1, 'same' if all of it lies within {100 * (stats.EQUAL - 1):g} % of 1, else 'undecided'"
@@ -148,7 +149,26 @@ def check_cell(reading: Reading) -> Cell:
     if math.isnan(limit):
         return Cell("nothing to check", "unchecked", "a probe that computes nothing")
     part = error / limit if limit else 0.0
-    return Cell(f"✓ {show.number(part, 2)}", "num verified", f"error {error:.3g}, allowed {limit:.3g}")
+    small = f"({show.number(error)} × accurate)" if _of_native(reading) else ""
+    return Cell(f"✓ {show.number(part, 2)}", "num verified", f"error {error:.3g}, allowed {limit:.3g}", small=small)
+
+
+def _of_native(reading: Reading) -> bool:
+    return str(reading.facts.get("error_is", "")).endswith(TIMES_ACCURATE)
+
+
+def native_notes(readings: Iterable[Reading]) -> list[str]:
+    """What native functions lost, where they lost more than the usual tolerance."""
+    found = [(value(each.row, "error"), value(each.row, "bound")) for each in readings if _of_native(each)]
+    if not found:
+        return []
+    errors, limits = zip(*found, strict=True)
+    least, most = show.number(min(errors)), show.number(max(errors))
+    return [
+        "× accurate: OpenCL leaves the accuracy of native functions to the device. Here their errors are"
+        f" {least if least == most else f'{least} to {most}'} times what is allowed with accurate functions;"
+        f" {show.number(max(limits))} times is accepted."
+    ]
 
 
 def where(reading: Reading | None, home: str) -> str:

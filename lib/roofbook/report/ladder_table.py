@@ -16,6 +16,7 @@ from .cells import (
     check_cell,
     floor_of,
     hosts,
+    native_notes,
     ratio_cell,
     ratio_head,
     run_notes,
@@ -104,7 +105,7 @@ def ladder(data: CaseData, caption: str = "") -> Table:
     notes = [*notes_of(good), *data.stands_in, *_cache(data)]
     if data.bounds is not None:
         notes += _bound_notes(data.bounds, [each for each in good if each.role != "probe"], unit)
-    notes += hosts(good, home)
+    notes += [*native_notes(good), *hosts(good, home)]
     return by_columns(caption or f"The ladder on {data.case}", "Variant", columns, lines, notes, "ladder")
 
 

@@ -7,9 +7,14 @@ their mean square is known to a few per cent, and their mean is close to zero.
 """
 
 import math
+import re
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from .source import Source
 
 ROUNDING = 1 / math.sqrt(8 * math.log(2))
 """Root mean square error, 0.42, of rounding to nearest, relative to the value and in unit roundoffs: errors uniform over one
@@ -18,6 +23,14 @@ DEVIATIONS = 8
 """Standard deviations from what is expected to what is allowed."""
 CLEARANCE = 1.5
 """From the root mean square that a model of the roundings gives to what is allowed: for what the model leaves out."""
+
+TIMES_ACCURATE = "as a multiple of what is allowed with accurate functions"
+"""How a check ends what its error is where that exceeds the usual tolerance: a kernel with `native_functions` may lose more."""
+
+
+def native_functions(source: "Source | None") -> frozenset[str]:
+    """The native functions of OpenCL C that a kernel calls, such as native_rsqrt: the device decides how accurate they are."""
+    return frozenset(re.findall(r"\bnative_\w+", source.resolve().lower())) if source else frozenset()
 
 
 def mean_square_over(squares: float, expected: float, independent: float) -> float:

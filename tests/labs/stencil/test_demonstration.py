@@ -18,9 +18,10 @@ from roofbook.analysis.publication import publication
 from roofbook.analysis.sentences import NOT_MEASURED
 from roofbook.devices.contract import Device
 from roofbook.labs.stencil import LAB, demonstration
-from roofbook.labs.stencil.problem import ROOT_ULPS
+from roofbook.labs.stencil.problem import NATIVE_ROOT, ROOT_ULPS
 
 from ..known import Known, shown
+from . import native
 
 FLOATS = st.floats(-(2.0**127), 2.0**127, width=32)
 
@@ -124,6 +125,8 @@ def test_one_bit_that_differs_is_counted(device: Device, monkeypatch: pytest.Mon
             g.view(np.uint32)[5, 7] ^= 1
         return g
 
+    if native.are_estimates(device):
+        pytest.skip(f"native roots of {device.name} differ with the width of a vector")
     monkeypatch.setattr(demonstration, "passes", flipped)
     for each in demonstration.fusions(device):
         apart = each.what.startswith("float4")
@@ -138,11 +141,13 @@ def test_the_table_says_what_the_roots_give_away_and_that_fusing_changes_no_bit(
     frame = table.frame.set_index("what")
     roots, fused = frame[frame.against == "exact"], frame[frame.against == "fused"]
     assert list(roots.index) == ["1/sqrt", "rsqrt", "native_rsqrt"] and (roots["values"] == 2**24).all()
-    assert ((roots.largest >= 0.5) & (roots.largest <= ROOT_ULPS)).all(), "what the bound of the check supposes"
+    estimates = native.are_estimates(device)
+    allowed = [ROOT_ULPS, ROOT_ULPS, NATIVE_ROOT * 2**24 if estimates else ROOT_ULPS]
+    assert ((roots.largest >= 0.5) & (roots.largest <= allowed)).all(), "what the bound of the check supposes"
     assert list(fused.index) == [
         f"{name}, {kind}" for kind in ("drawn", "special") for name in ("flat", "float4", "float16")
     ]
-    assert (fused[["largest", "mean", "differing"]] == 0).all(axis=None)
+    assert estimates or (fused[["largest", "mean", "differing"]] == 0).all(axis=None)
     assert "16\u202f777\u202f216" in table.html and "2\u202f368" in table.html and device.name in table.caption
 
 

@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roofbook.labs.stencil.problem import UNIT_ROUNDOFF, Grid, bound, error_over_bound, inputs, reference
+from roofbook.labs.stencil import LAB
+from roofbook.labs.stencil.problem import NATIVE_ROOT, UNIT_ROUNDOFF, Grid, bound, error_over_bound, inputs, reference
+from roofbook.spec.lab import Case
 
 SHAPES = [(3, 1), (3, 3), (5, 13), (7, 48), (34, 128)]
 
@@ -125,3 +127,40 @@ def test_a_result_of_another_shape_is_never_accepted() -> None:
         except ValueError:
             continue
         assert not found <= 1
+
+
+# -- native roots ------------------------------------------------------------------------------------------------------
+
+
+def checked(variant: str, drawn: dict[str, Any], passes: int, off: float) -> tuple[float, float, str]:
+    """What the check says of roots that are off by up to so much, relative to them."""
+    case = Case("made up", "test", {}, passes)
+    estimate = 1 / np.sqrt((drawn["r"][:-2] + drawn["b"][2:]).astype(np.float64))
+    estimate *= 1 + off * np.random.default_rng(1).uniform(-1, 1, estimate.shape)
+    after = drawn["g"].copy()
+    for _ in range(passes):
+        after[1:-1] += estimate.astype(np.float32)
+    return LAB.check(case, LAB.variant(variant), {"g": after}, LAB.reference(case, drawn))
+
+
+@pytest.mark.parametrize("passes", [1, 23])
+def test_a_native_root_may_lose_what_the_processors_estimate_loses_and_no_other_may(passes: int) -> None:
+    drawn = inputs(34, 256, 6)
+    drawn["g"] *= np.float32(1e-3)  # what a root is off then counts most
+    for variant in ("native-rsqrt", "tasks-2", "flat", "fused-float16", "native-rsqrt@misaligned=3"):
+        error, tolerance, said = checked(variant, drawn, passes, NATIVE_ROOT)
+        assert 20 < error <= tolerance < 2000 and said.endswith(
+            "as a multiple of what is allowed with accurate functions"
+        )
+        error, tolerance, _ = checked(variant, drawn, passes, 4 * NATIVE_ROOT)
+        assert error > tolerance
+    for variant in ("sequential", "checked", "rsqrt", "openmp"):
+        error, tolerance, said = checked(variant, drawn, passes, NATIVE_ROOT)
+        assert error > tolerance == 1 and said.endswith("over its tolerance")
+
+
+def test_a_native_root_that_loses_nothing_is_judged_like_the_others() -> None:
+    drawn = inputs(34, 256, 6)
+    assert checked("native-rsqrt", drawn, 23, 0) == checked("rsqrt", drawn, 23, 0)
+    error, tolerance, _ = checked("native-rsqrt", drawn, 23, math.nan)
+    assert not error <= tolerance

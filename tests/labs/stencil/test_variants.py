@@ -20,6 +20,7 @@ from roofbook.measure.placement import target_of
 from roofbook.spec.lab import Case, Runnable, Variant
 
 from ... import mutants
+from . import native
 
 SIZES = ["3x3", "5x13", "7x48", "3x128", "34x128", "6x1024", "130x1024", "5x2048"]
 STEPS = [pytest.param(each, id=each.name) for each in LAB.ladder]
@@ -156,6 +157,8 @@ NATIVE = [
 
 def test_every_way_to_add_the_same_roots_gives_the_same_bits(device: Device) -> None:
     """Launches, groups, tasks, wide types, local memory, alignment, all passes in one kernel: none may touch a bit."""
+    if native.are_estimates(device):
+        pytest.skip(f"native roots of {device.name} are estimates, which differ with the width of a vector")
     assert {"native-rsqrt", "local-memory", "tasks-8", "flat", "float16", "fused", "fused-float16"} <= set(NATIVE)
     one = run(device, LAB.variant("native-rsqrt"), "35x2048", 23)
     for name in NATIVE:

@@ -14,6 +14,10 @@ UNIT_ROUNDOFF = 2.0**-24
 ROOT_ULPS = 4
 """What an inverse root may be off: 2 ulp by OpenCL's and CUDA's tables, and as much for 1/sqrt, which rounds twice."""
 
+NATIVE_ROOT = 1.5 * 2.0**-12
+"""What a native root may be off, relative to it. OpenCL leaves that to the device; this is what x86 promises of RSQRTPS (Intel
+64 and IA-32 Architectures Software Developer's Manual, volume 2), the least accurate instruction that a device here uses."""
+
 
 def inputs(height: int, width: int, seed: int) -> dict[str, NDArray[np.float32]]:
     """r and b, uniform on [0.25, 4), and g, N(0, 1): float32 (height, width)."""
@@ -58,6 +62,18 @@ def bound(reference: dict[str, Grid], start: Grid, passes: int) -> Grid:
 
     by_bands(len(start) - 2, start.shape[1], inner)
     return limit
+
+
+def native_losses(passes: int) -> tuple[float, float]:
+    """How many times as large the largest and the root mean square error may be where roots are native.
+
+    Where g is 0, and what a root is off counts most: there `bound` is u passes root (passes + 2 ROOT_ULPS + 1/2), and what
+    `mean_square` expects is u passes root ((passes + 1) / sqrt(12) + ROOT_ULPS / 2), u the unit roundoff. Half of what a root
+    may be off is taken for its root mean square.
+    """
+    off = NATIVE_ROOT / UNIT_ROUNDOFF
+    largest = off / (passes + 2 * ROOT_ULPS + 0.5)
+    return 1 + largest, 1 + off / 2 / ((passes + 1) / math.sqrt(12) + ROOT_ULPS / 2)
 
 
 def error_over_bound(g: Grid, reference: dict[str, Grid], limit: Grid) -> float:
