@@ -303,7 +303,13 @@ def test_streams_share_the_device_evenly_in_several_runs(spread: tuple[float, ..
     effects, piece = pieces_of("lenet", "streams-even")[0]
     assert isinstance(piece, evidence.Even)
     rows = [
-        row("streams", piece.case, 1.0, run=f"run {each}", facts=dict(zip(piece.facts, (each, 1.0, 1.0), strict=True)))
+        row(
+            "rotating-linear",
+            piece.case,
+            1.0,
+            run=f"run {each}",
+            facts=dict(zip(piece.facts, (each, 1.0, 1.0), strict=True)),
+        )
         for each in spread
     ]
     assert verdicts.verdict_on(effects, piece, cells(registry.get("lenet"), rows)).verdict == right

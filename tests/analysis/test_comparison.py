@@ -212,7 +212,7 @@ def test_a_published_part_of_a_run_is_no_time_of_ours(tmp_path: Path) -> None:
         "lists": {"GeForce GTX 680": 0.01},
     }
     other = {"lab": "lenet", "case": "batch-10000", "unit": "batch"}
-    assert not only(tmp_path / "lenet", row("baseline", 1e-3, **other), lab="lenet").published
+    assert not only(tmp_path / "lenet", row("linear", 1e-3, **other), lab="lenet").published
 
 
 def test_a_lab_without_published_figures_is_compared_without_them(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def test_the_summary_tells_the_fastest_rung_beside_the_base_and_the_fastest_peer
     assert [each.split("**")[1] for each in said] == [f"{case.name}." for case in LAB.cases("test")]
     for text, case in zip(said, LAB.cases("test"), strict=True):
         over = f"so much over on {case.name}"
-        assert f"`joint`: the time of joint on {case.name} per batch, which is {over} `baseline`." in text
+        assert f"`joint`: the time of joint on {case.name} per batch, which is {over} `{LAB.bases[0]}`." in text
         assert f"The fastest peer measured is `torch-cpu`: `joint` is {over} it." in text and NOT_MEASURED not in text
         assert f"On {case.name}, with 5 different images, `{LAB.bases[0]}` classifies 80.0\u202f% correctly." in images
     assert images.startswith("**Images.** Drawn, 5 images. On ") and images.count("Drawn") == 1

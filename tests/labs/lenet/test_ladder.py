@@ -16,7 +16,7 @@ from roofbook import report
 from roofbook.analysis.publication import publication
 from roofbook.analysis.published_figures import PublishedFigures
 from roofbook.devices.contract import Device, Unsupported
-from roofbook.labs.lenet import LAB, LADDER, forward, peers, problem, streams
+from roofbook.labs.lenet import LAB, LADDER, forward, peers, problem, reported, streams
 from roofbook.peers import cc, pytorch
 from roofbook.spec.lab import Case, Variant
 from roofbook.store import published
@@ -70,6 +70,10 @@ def test_the_changes_name_the_same_numbers() -> None:
 
 
 EXPECTED_KNOBS = {
+    "linear-constant": {"WEIGHTS"},
+    "tiled-halo-constant": {"WEIGHTS"},
+    "linear-atomic": {"CHANNELS_BY"},
+    "tiled-halo-atomic": {"CHANNELS_BY"},
     "constant": {"WEIGHTS"},
     "tiled-constant": {"WEIGHTS"},
     "unrolled-constant": {"WEIGHTS"},
@@ -84,6 +88,16 @@ EXPECTED_KNOBS = {
 @pytest.mark.parametrize("name", EXPECTED_KNOBS)
 def test_the_knob_that_changes_is_the_one_the_rung_is_named_for(name: str) -> None:
     assert changed_knobs(LAB.variant(name)) == EXPECTED_KNOBS[name]
+
+
+def test_the_published_figures_are_of_the_kernels_as_they_were_published() -> None:
+    """Each numbered optimisation of a direct kernel has the launches of the report; the book's own have no number."""
+    theirs = {each.name for each in LADDER if each.published}
+    assert theirs >= {each.name for each in LADDER if cast(type, each.plan).__module__ == reported.__name__}
+    assert theirs.isdisjoint(each.name for each in LADDER if issubclass(cast(type, each.plan), forward.Direct))
+    plans = {each.name: cast(type, each.plan) for each in LADDER}
+    segments = {name: plan.images for name, plan in plans.items() if issubclass(plan, reported.Rotating)}
+    assert segments == {"rotating-linear": 60, "rotating-halo": 125, "rotating-joint": 100}
 
 
 def test_a_rung_is_kept_from_a_backend_for_a_reason() -> None:
@@ -160,7 +174,7 @@ def test_every_published_figure_is_a_time_a_fact_or_says_what_it_needs() -> None
 def test_a_combination_is_held_against_the_rung_with_the_same_numbers() -> None:
     for theirs, ours in MAPPING.items():
         if theirs.startswith("#0 streams, stream"):
-            assert ours == "streams"
+            assert ours == "rotating-linear"
         elif "share of" in theirs:
             assert ours == "unrolled-constant", "the report tabulates #2 with #4 alone"
         else:
@@ -245,8 +259,9 @@ def test_ours_stand_beside_what_they_are_of() -> None:
     table = report.published(
         PublishedFigures(FIGURES, said.mapping(GPU), said.cases, part=said.part, fact=said.fact, lack=said.lack),
         pd.DataFrame([
-            measured("constant", {**kernels, **calls}, accuracy=0.88),
-            measured("streams", {**kernels, "op 1 as published": 2e-6, "op 2 as published": 3e-6}, accuracy=0.88, **shares),
+            measured("linear-constant", {**kernels, **calls}, accuracy=0.88),
+            measured("rotating-linear", {**kernels, "op 1 as published": 2e-6, "op 2 as published": 3e-6}, accuracy=0.88,
+                     **shares),
             measured("joint", kernels, accuracy=0.88, registers=48, local_bytes=512, groups_by_registers=10),
             measured("unrolled-constant", kernels, accuracy=0.88, **{"share of unroll": 0.4}),
         ]),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from itertools import pairwise, product
 from typing import Any
@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from roofbook.devices.contract import Buffer, Device, Queue, Span, Unsupported
-from roofbook.labs.lenet import LAB, network, peers, streams, whole
+from roofbook.devices.contract import Buffer, Device, Kernel, Queue, Span, Unsupported
+from roofbook.labs.lenet import LAB, network, peers, reported, streams, whole
 from roofbook.labs.lenet.forward import Forward
 from roofbook.labs.lenet.problem import CONV1, CONV2, LAYERS, Bounded, Layer, error_over_bound, roundoff, sampled
 from roofbook.measure.placement import target_of
@@ -29,7 +29,9 @@ BATCHES = (1, 3, 40)
 STEPS = [pytest.param(each, id=each.name) for each in LAB.ladder]
 POOLED = ("fused-pool", "halves", "tensor", "whole", "whole-tensor", "graph")
 WHOLE = ("whole", "whole-tensor", "graph")
-STREAMS = ("streams", "streams-tiled", "streams-joint", "pinned")
+ROTATING = ("rotating-linear", "rotating-halo", "rotating-joint")
+STREAMS = ("streams", "streams-tiled", "streams-joint", "pinned", *ROTATING)
+CLEARED = ("linear-atomic", "tiled-halo-atomic", "rotating-halo")
 
 
 def case_of(batch: int) -> Case:
@@ -131,6 +133,8 @@ def test_a_part_of_a_batch_is_computed_and_nothing_else(device: Device, variant:
         runnable.queue.write(y, np.full(shape, np.nan, np.float32))
         if runnable.constant:
             runnable.queue.write(runnable.built[layer].weights, given["weights"][layer.name])
+        if isinstance(runnable, reported.Cleared):
+            runnable.clear(layer, y, 2, 2)
         runnable.launch(layer, runnable.queue, x, y, 2, 2)
         out = runnable.queue.read(y, np.empty(shape, np.float32))
         for buffer in (x, y, *more):
@@ -145,6 +149,7 @@ def test_a_part_of_a_batch_is_computed_and_nothing_else(device: Device, variant:
 def test_sums_in_the_same_order_have_the_same_bits(device: Device) -> None:
     out = run(device, LAB.variant("baseline"), 3)
     for name in (
+        "linear", "linear-constant", "tiled-halo", "tiled-halo-constant", "rotating-linear", "rotating-joint",
         "constant", "tiled", "tiled-constant", "unrolled", "unrolled-constant", "fused-constant", "joint", "streams",
         "streams-joint", "pinned", "registers", "registers@conv1=4x2x5/4x3", "registers@conv2=16x1x5",
     ):  # fmt: skip
@@ -198,8 +203,9 @@ def test_a_timeline_tells_what_each_queue_did_in_its_order(device: Device, name:
     facts, parts, spans = runnable.facts(), dict(runnable.parts), traced(runnable)
     runnable.close()
     kernels = 2 if name == "streams-tiled" else 1  # the zeros that atomic sums start from are one
-    assert {span.queue for span in spans} == {0, 1, 2} and min(span.start for span in spans) == 0
-    for queue in range(3):
+    queues = {0} if name in ROTATING else {0, 1, 2}  # forty images are less than a segment of the report's
+    assert {span.queue for span in spans} == queues and min(span.start for span in spans) == 0
+    for queue in queues:
         mine = sorted((span for span in spans if span.queue == queue), key=lambda span: span.start)
         assert [span.what for span in mine] == ["to device", *["kernel"] * kernels, "to host"]
         assert all(before.start <= before.end <= after.start <= after.end for before, after in pairwise(mine))
@@ -208,7 +214,7 @@ def test_a_timeline_tells_what_each_queue_did_in_its_order(device: Device, name:
     assert max(span.end for span in spans) < parts["copies and kernels"]
     shares = {key: value for key, value in facts.items() if key.startswith("share of ")}
     assert set(shares) == {f"share of stream {queue}, layer {layer}" for queue in (1, 2, 3) for layer in (1, 2)}
-    assert sum(shares.values()) == pytest.approx(1) and min(shares.values()) > 0
+    assert sum(shares.values()) == pytest.approx(1) and (min(shares.values()) > 0) == (len(queues) == 3)
     busy = [sum(span.end - span.start for span in spans if span.queue == queue) for queue in range(3)]
     told = [shares[f"share of stream {queue}, layer 1"] for queue in (1, 2, 3)]
     assert np.array(told) / sum(told) == pytest.approx(np.array(busy) / sum(busy))
@@ -233,6 +239,7 @@ def test_a_run_tells_its_parts(device: Device, variant: Variant) -> None:
         covered = {"allocate", "free"} | ({"copies and kernels"} if overlapped else {"copy", "kernels"})
         covered |= {"copy to constant memory"} if runnable.constant else set()
         more = {"op 1 as published", "op 2 as published"} if overlapped else set()
+        covered |= {"clear"} if variant.name in CLEARED else set()
         more |= {"unroll"} if variant.name.startswith("unrolled") else set()
         assert set(parts) == {"op 1", "op 2", "op", "layer 1", "layer 2", "layer"} | covered | more
         assert told == parts["op"] == parts["op 1"] + parts["op 2"]
@@ -272,6 +279,8 @@ def test_facts_are_of_both_layers_and_of_the_last_run(device: Device, name: str)
 
 
 GROUPS = {
+    "tiled-halo": (16, 9 * 4),
+    "tiled-halo-atomic": (4 * 16, 9 * 4),
     "baseline": (9 * 16, 25 * 4),
     "atomic-channels": (9 * 16 * 4, 25 * 4),
     "tiled": (16, 9 * 4),
@@ -294,6 +303,98 @@ def test_a_launch_has_the_published_groups(device: Device, name: str) -> None:
         for length, local, most in zip(runnable.size(layer, 40000), runnable.group, limits, strict=True):
             assert length % local == 0 and length // local <= most
     runnable.close()
+
+
+LINES = {"linear": ((1024,), (1024,)), "linear-atomic": ((24, 4), (96, 1)), "rotating-linear": ((96,), (96,))}
+"""Groups of the kernels whose outputs stand in a line, in layer 2 and in layer 1."""
+
+
+@pytest.mark.parametrize("name", LINES)
+@pytest.mark.parametrize("count", [1, 7, 40000])
+def test_a_line_has_just_enough_of_the_published_groups(device: Device, name: str, count: int) -> None:
+    runnable = make(device, LAB.variant(name), 1)
+    for layer, group in zip((CONV2, CONV1), LINES[name], strict=True):
+        length, *deep = runnable.size(layer, count)
+        assert runnable.group_of(layer) == group and tuple(deep) == group[1:]
+        assert length % group[0] == 0 and 0 <= length - count * layer.y_values < group[0]
+        assert length // group[0] < 2**31, "groups of a CUDA grid; its threads may be more"
+    runnable.close()
+
+
+# -- the report's streams ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ROTATING)
+@pytest.mark.parametrize("segment", [1, 2, 3, 5, 7])
+def test_any_segments_in_rotating_roles(device: Device, name: str, segment: int) -> None:
+    """Those that do not divide a batch of five, and one that is longer, among them."""
+    variant = LAB.variant(name).at("segment", segment, segment=segment)
+    assert accepted(variant, 5, run(device, variant, 5))
+
+
+def test_roles_rotate(device: Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While one queue copies a segment in, the next computes the one before, and the third copies the one before that out."""
+    runnable = make(device, LAB.variant("rotating-linear").at("segment", 2, segment=2), 8)
+    assert isinstance(runnable, reported.Rotating)
+    done: list[tuple[int, str]] = []
+
+    def noted(number: int, what: str, call: Callable[..., None]) -> Callable[..., None]:
+        def submit(*args: Any, **offset: Any) -> None:
+            done.append((number, what))
+            call(*args, **offset)
+
+        return submit
+
+    for number, queue in enumerate(runnable.queues):
+        for what in ("send", "launch", "receive"):
+            monkeypatch.setattr(queue, what, noted(number, what, getattr(queue, what)))
+    runnable.run()
+    begin = [(0, "send"), (1, "send"), (0, "launch")]
+    full = [(2, "send"), (1, "launch"), (0, "receive"), (0, "send"), (2, "launch"), (1, "receive")]
+    assert done == 2 * [*begin, *full, (0, "launch"), (2, "receive"), (0, "receive")], "four segments, in each layer"
+    runnable.close()
+
+
+@pytest.mark.parametrize(("batch", "segments"), [(1, 1), (59, 1), (60, 1), (61, 2), (301, 6)])
+def test_a_batch_below_a_segment_is_in_one_piece(device: Device, batch: int, segments: int) -> None:
+    runnable = reported.RotatingLinear(device, LAB.variant("rotating-linear"), case_of(batch), {
+        **problem(1)[0], "x": np.zeros((batch, 1, 86, 86), np.float32)
+    })  # fmt: skip
+    assert math.ceil(batch / runnable.segment) == segments
+    runnable.close()
+
+
+@pytest.mark.parametrize("name", CLEARED)
+def test_the_op_time_leaves_out_the_zeros(device: Device, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """They are written before the launches that are timed, whether by laps or by a trace."""
+    runnable = make(device, LAB.variant(name), 3)
+    main, noted, timed = runnable.source.path.stem, set(), []
+
+    def inside(call: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*args: Any) -> Any:
+            timed.append(True)
+            try:
+                return call(*args)
+            finally:
+                timed.clear()
+
+        return run
+
+    def watched(launch: Callable[..., None]) -> Callable[..., None]:
+        def run(kernel: Kernel, *rest: Any) -> None:
+            noted.add((kernel.name, bool(timed)))
+            launch(kernel, *rest)
+
+        return run
+
+    monkeypatch.setattr(runnable.queue, "laps", inside(runnable.queue.laps))
+    monkeypatch.setattr(runnable.device, "traced", inside(runnable.device.traced))
+    for queue in (runnable.queue, *getattr(runnable, "queues", ())):
+        monkeypatch.setattr(queue, "launch", watched(queue.launch))
+    runnable.run()
+    runnable.close()
+    untimed = set() if name in ROTATING else {(main, False)}
+    assert {each for each in noted if each[0] in ("clear", main)} == {("clear", False), (main, True)} | untimed
 
 
 # -- the check sees what a kernel forgets ------------------------------------------------------------------------------

@@ -141,16 +141,16 @@ def test_a_step_is_told_by_the_counter_that_changed_most() -> None:
     assert against(unknown, parent) == against(parent, unknown) == ""
 
 
-def layers(*shares: float | None, kernel: str = "direct") -> dict[str, Any]:
+def layers(*shares: float | None, kernel: str = "linear") -> dict[str, Any]:
     return {"kernels": [{"kernel": "clear", "memory": 1.0}, *({"kernel": kernel, "memory": each} for each in shares)]}
 
 
 def test_the_throughputs_of_the_network_are_ours_where_they_were_counted() -> None:
     lab = registry.get("lenet")
     told = {
-        "baseline": layers(0.7, 0.8),
-        "tiled": layers(0.5, None, kernel="tiled"),
-        "atomic-channels": layers(0.4, 0.1),
+        "linear": layers(0.7, 0.8),
+        "tiled-halo": layers(0.5, None, kernel="tiled_halo"),
+        "linear-atomic": layers(0.4, 0.1),
     }
 
     def counted(name: str, case: str) -> dict[str, Any] | None:
@@ -198,14 +198,14 @@ def cells(*rows: dict[str, Any], backend: str = "cuda") -> Cells:
 
 
 def test_a_claim_about_a_counter_is_judged_by_what_was_counted() -> None:
-    piece = Counted("memory", "one", "other", "small", kernel="direct", number=2)
+    piece = Counted("memory", "one", "other", "small", kernel="linear", number=2)
     found = piece.find(cells(profile_row("one", 0.88), profile_row("other", 0.15)))
     ratio = 0.15 / 0.88
     assert found == Finding(ratio, ratio, ratio, "0.88 with one, 0.15 with other")
     assert verdict(0.167, found) == "holds" and piece.variants(MadeUp()) == ("one", "other")
     for rows, why in (
         ([profile_row("one", 0.88)], "counters of other$"),
-        ([profile_row("one", 0.88), profile_row("other", None)], "memory of direct 2 in other"),
+        ([profile_row("one", 0.88), profile_row("other", None)], "memory of linear 2 in other"),
         ([profile_row("one", 0.88), profile_row("other", 0.2, status="failed", reason="x")], "counters of other: x"),
         ([profile_row("one", 0.88), profile_row("other", 0.2, case="large")], "counters of other$"),
     ):

@@ -1,7 +1,7 @@
 """A small network on small images (UIUC ECE408, milestone 3): its two convolutions, from one thread an output to joint tiling.
 
-The ladder follows the report's numbered optimisations and their published combinations; past its end stand registers, tensor
-cores and the whole forward pass.
+The ladder begins with the report's numbered optimisations and their published combinations, launched as they were there. Then
+come this project's own kernels for the same ideas, and past the published end registers, tensor cores and the whole pass.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,12 +16,17 @@ from ...peers import missing
 from ...spec.lab import Case, Lab, Sweep, Variant, Work
 from ...spec.rounding import worst
 from ...spec.source import Source
-from . import data, forward, peers, problem, registers, streams, whole
+from . import data, forward, peers, problem, registers, reported, streams, whole
 from .problem import CONV2
 
 HERE = Path(__file__).parent
 LAYER = {"CHANNELS": CONV2.channels, "FILTERS": CONV2.filters, "SIZE": CONV2.size}
 """The second convolution: what a kernel's text shows; a plan sets each layer's own."""
+LINEAR = Source.of(HERE / "linear.k", **LAYER)
+LINEAR_CONSTANT = LINEAR.with_knobs(WEIGHTS="CONSTANT_MEMORY")
+TILED_HALO = Source.of(HERE / "tiled_halo.k", **LAYER)
+TILED_HALO_CONSTANT = TILED_HALO.with_knobs(WEIGHTS="CONSTANT_MEMORY")
+TILED_HALO_ATOMIC = TILED_HALO_CONSTANT.with_knobs(CHANNELS_BY="ATOMIC")
 DIRECT = Source.of(HERE / "direct.k", **LAYER)
 DIRECT_CONSTANT = DIRECT.with_knobs(WEIGHTS="CONSTANT_MEMORY")
 TILED = Source.of(HERE / "tiled.k", **LAYER)
@@ -35,31 +40,31 @@ TENSOR = Source.of(HERE / "tensor.cu", **LAYER)
 
 LADDER = (
     Variant(
-        "baseline", None, DIRECT, forward.Direct,
-        "One work-item per output; input and weights come from global memory.",
-        "The baseline: two loads per multiply-add, most of them from the L1 cache.",
+        "linear", None, LINEAR, reported.Linear,
+        "One work-item per output; those of all images stand in a line, in groups of 1024.",
+        "The report's base: two loads per multiply-add, most of them from the L1 cache.",
         published="baseline (milestone 2)",
     ),
     Variant(
-        "constant", "baseline", DIRECT_CONSTANT, forward.Direct,
+        "linear-constant", "linear", LINEAR_CONSTANT, reported.Linear,
         "The weights are in constant memory (#4).",
-        "A group reads the same weight at the same time, and a constant cache serves that by one broadcast: half the loads.",
-        published="#4 constant memory", shows={"direct": r"ld\.const"},
+        "Neighbours in a line read the same weight at the same time, and a constant cache serves all by one broadcast.",
+        published="#4 constant memory", shows={"linear": r"ld\.const"},
     ),
     Variant(
-        "tiled", "baseline", TILED, forward.Tiled,
-        "The input is copied to local memory, channel by channel, and a work-item has 2 x 2 outputs (#1).",
-        "A weight serves four outputs. Local memory replaces a cache that already held the input: a gain in layer 2 only.",
-        differs=("source", "plan"), published="#1 tiled shared memory", shows={"tiled": r"bar\.sync|barrier\.sync"},
+        "tiled-halo", "linear", TILED_HALO, reported.TiledHalo,
+        "All channels of the input are copied to local memory at once; 17 x 17 of 23 x 23 work-items have 2 x 2 outputs (#1).",
+        "A weight serves four outputs. But nearly half of the work-items only load, and fewer groups fit at once.",
+        differs=("source", "plan"), published="#1 tiled shared memory", shows={"tiled_halo": r"bar\.sync|barrier\.sync"},
     ),
     Variant(
-        "tiled-constant", "tiled", TILED_CONSTANT, forward.Tiled,
+        "tiled-halo-constant", "tiled-halo", TILED_HALO_CONSTANT, reported.TiledHalo,
         "Tiled, with the weights in constant memory (#1 and #4).",
-        "As much as constant memory gave the baseline: about ten per cent.",
-        published="#1+#4", shows={"tiled": r"ld\.const"},
+        "As much as constant memory gave the base: about ten per cent.",
+        published="#1+#4", shows={"tiled_halo": r"ld\.const"},
     ),
     Variant(
-        "unrolled", "baseline", MULTIPLY, forward.Unrolled,
+        "unrolled", "linear", MULTIPLY, forward.Unrolled,
         "The input is unrolled into a matrix in memory, 1000 images at a time, and multiplied by the weights in tiles (#2).",
         "The matrix is 49 times the input, and is written and read once: slower, whatever the product gains.",
         differs=("source", "plan"), shows={"multiply": r"bar\.sync|barrier\.sync"},
@@ -78,16 +83,18 @@ LADDER = (
         differs=("source", "plan"), published="#2+#3+#4 fused unroll and multiply",
     ),
     Variant(
-        "atomic-channels", "constant", DIRECT_CONSTANT.with_knobs(CHANNELS_BY="ATOMIC"), forward.Direct,
-        "A group has one input channel and adds to the output by atomic operations (#9 and #4).",
-        "There are more than enough groups already, and layer 2 pays for four atomic additions per output.",
-        published="#9+#4 channel-parallel atomics", shows={"direct": r"(red|atom)\.(relaxed\.\w+\.)?global\.add\.f32"},
+        "linear-atomic", "linear-constant", LINEAR_CONSTANT.with_knobs(CHANNELS_BY="ATOMIC"), reported.LinearAtomic,
+        "A group of 96 has all input channels of its outputs, and adds by atomic operations to zeros (#9 and #4).",
+        "Layer 1 has one channel, so only the smaller groups differ. Layer 2 pays for four atomic additions per output.",
+        differs=("source", "plan"), published="#9+#4 channel-parallel atomics",
+        shows={"linear": r"(red|atom)\.(relaxed\.\w+\.)?global\.add\.f32"},
     ),
     Variant(
-        "tiled-atomic", "tiled-constant", TILED_CONSTANT.with_knobs(CHANNELS_BY="ATOMIC"), forward.Tiled,
-        "Tiled, with one input channel per group and atomic additions (#1, #4 and #9).",
+        "tiled-halo-atomic", "tiled-halo-constant", TILED_HALO_ATOMIC, reported.TiledHaloAtomic,
+        "Tiled, with one input channel per group and atomic additions to zeros (#1, #4 and #9).",
         "As without tiles: in layer 2 the additions cost more than parallel channels can save.",
-        published="#1+#4+#9", shows={"tiled": r"(red|atom)\.(relaxed\.\w+\.)?global\.add\.f32"},
+        differs=("source", "plan"), published="#1+#4+#9",
+        shows={"tiled_halo": r"(red|atom)\.(relaxed\.\w+\.)?global\.add\.f32"},
     ),
     Variant(
         "joint", "fused-constant", JOINT, forward.Joint,
@@ -96,22 +103,76 @@ LADDER = (
         differs=("source", "plan"), published="#2+#3+#4+#12 joint register and shared tiling",
     ),
     Variant(
-        "streams", "constant", DIRECT_CONSTANT, streams.StreamsDirect,
-        "Segments of at most 100 images on three queues: copies of one overlap kernels of another (#0 and #4).",
+        "rotating-linear", "linear-constant", LINEAR_CONSTANT, reported.RotatingLinear,
+        "Segments of 60 images on three queues in rotating roles: copy in, compute in groups of 96, copy out (#0 and #4).",
         "The op time grows, because kernels wait for copies. The layer time falls as far as copies can be hidden.",
         needs=frozenset({"streams"}), differs=("plan",), published="#0 streams (with #4; op time does not cover the work)",
     ),
     Variant(
-        "streams-tiled", "tiled-atomic", TILED_CONSTANT.with_knobs(CHANNELS_BY="ATOMIC"), streams.StreamsTiled,
-        "The tiled and atomic kernels in segments (#0, #1, #4 and #9).",
+        "rotating-halo", "tiled-halo-atomic", TILED_HALO_ATOMIC, reported.RotatingHalo,
+        "The tiled and atomic kernels in segments of 125 images (#0, #1, #4 and #9).",
         "As before: a layer waits for the copies, whichever kernel runs beside them.",
         needs=frozenset({"streams"}), differs=("plan",), published="#0+#1+#4+#9",
     ),
     Variant(
-        "streams-joint", "joint", JOINT, streams.StreamsJoint,
-        "The joint product in segments (#0, #2, #3, #4 and #12).",
+        "rotating-joint", "joint", JOINT, reported.RotatingJoint,
+        "The joint product in segments of 100 images (#0, #2, #3, #4 and #12).",
         "The fastest of the published kernels, but hardly a faster layer.",
         needs=frozenset({"streams"}), differs=("plan",), published="#0+#2+#3+#4+#12",
+    ),
+    Variant(
+        "baseline", "linear", DIRECT, forward.Direct,
+        "Groups of 16 x 16 pixels of one map, in place of a line of 1024 outputs.",
+        "Neighbours in two directions share inputs. But 34 is two tiles and two pixels: in layer 2 half of the lanes idle.",
+        differs=("source", "plan"),
+    ),
+    Variant(
+        "constant", "baseline", DIRECT_CONSTANT, forward.Direct,
+        "The same with the weights in constant memory.",
+        "A group reads the same weight at the same time, and a constant cache serves that by one broadcast: half the loads.",
+        shows={"direct": r"ld\.const"},
+    ),
+    Variant(
+        "tiled", "baseline", TILED, forward.Tiled,
+        "Groups of 17 x 17 work-items copy the input to local memory, channel by channel, and all of them have 2 x 2 outputs.",
+        "A weight serves four outputs. Local memory replaces a cache that already held the input: a gain in layer 2 only.",
+        differs=("source", "plan"), shows={"tiled": r"bar\.sync|barrier\.sync"},
+    ),
+    Variant(
+        "tiled-constant", "tiled", TILED_CONSTANT, forward.Tiled,
+        "The same with the weights in constant memory.",
+        "As much as constant memory gave the baseline: about ten per cent.",
+        shows={"tiled": r"ld\.const"},
+    ),
+    Variant(
+        "atomic-channels", "constant", DIRECT_CONSTANT.with_knobs(CHANNELS_BY="ATOMIC"), forward.Direct,
+        "A group has one input channel and adds to the output by atomic operations.",
+        "There are more than enough groups already, and layer 2 pays for four atomic additions per output.",
+        shows={"direct": r"(red|atom)\.(relaxed\.\w+\.)?global\.add\.f32"},
+    ),
+    Variant(
+        "tiled-atomic", "tiled-constant", TILED_CONSTANT.with_knobs(CHANNELS_BY="ATOMIC"), forward.Tiled,
+        "Tiled, with one input channel per group and atomic additions.",
+        "As without tiles: in layer 2 the additions cost more than parallel channels can save.",
+        shows={"tiled": r"(red|atom)\.(relaxed\.\w+\.)?global\.add\.f32"},
+    ),
+    Variant(
+        "streams", "constant", DIRECT_CONSTANT, streams.StreamsDirect,
+        "Segments of at most 100 images on three queues: copies of one overlap kernels of another.",
+        "The op time grows, because kernels wait for copies. The layer time falls as far as copies can be hidden.",
+        needs=frozenset({"streams"}), differs=("plan",),
+    ),
+    Variant(
+        "streams-tiled", "tiled-atomic", TILED_CONSTANT.with_knobs(CHANNELS_BY="ATOMIC"), streams.StreamsTiled,
+        "The tiled and atomic kernels in segments.",
+        "As before: a layer waits for the copies, whichever kernel runs beside them.",
+        needs=frozenset({"streams"}), differs=("plan",),
+    ),
+    Variant(
+        "streams-joint", "joint", JOINT, streams.StreamsJoint,
+        "The joint product in segments.",
+        "The fastest of the published kernels, but hardly a faster layer.",
+        needs=frozenset({"streams"}), differs=("plan",),
     ),
     Variant(
         "pinned", "streams", DIRECT_CONSTANT, streams.StreamsDirect,
@@ -239,13 +300,13 @@ class LeNet(Lab):
         "launches that are timed repeat identical ones of the same sample. They find what those left in the cache. With "
         "streams there is one launch of each, behind the copy of its input."
     )
-    bases = ("baseline",)
+    bases = ("linear", "baseline")
     best = "joint"
     ladder = LADDER
     peers = PEERS
     parts = (
         "op 1", "layer 1", "op 2", "layer 2", "layer", "copy", "kernels", "copies and kernels", "allocate", "free",
-        "copy to constant memory", "op 1 as published", "pass",
+        "copy to constant memory", "clear", "op 1 as published", "pass",
     )  # fmt: skip
     facts_shown = MappingProxyType({"accuracy": "Accuracy"})
     other_sizes = f"any batch from batch-1 to batch-{problem.MOST_IMAGES}"

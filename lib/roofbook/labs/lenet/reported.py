@@ -1,0 +1,147 @@
+"""The direct kernels as the lab's report launched them: outputs in a line, groups with the halo, channels in a group, streams.
+
+Where these differ from `forward` and `streams`, the steps of the same numbers there are this project's own.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...devices.contract import Buffer, Queue
+from ...spec.kernel_run import ceil_div
+from .forward import LINE, Forward, Joint, Step
+from .network import KERNEL
+from .problem import Layer
+from .streams import Streams
+
+
+class Linear(Forward):
+    """A work-item an output, the outputs of all images in one line."""
+
+    group: tuple[int, ...] = (1024,)
+
+    def size(self, layer: Layer, count: int) -> tuple[int, ...]:
+        wide, *deep = self.group_of(layer)
+        return wide * ceil_div(count * layer.y_values, wide), *deep
+
+    def launch(self, layer: Layer, queue: Queue, x: Buffer, y: Buffer, first: int, count: int) -> None:
+        built, images = self.built[layer], (np.int32(first), np.int32(count))
+        queue.launch(built.kernel, self.size(layer, count), self.group_of(layer), x, y, *images, *built.arguments)
+
+
+class TiledHalo(Forward):
+    """A group as wide as its outputs are half, and the halo: 17 and 6. Its part of all channels, or of one, is in local memory.
+
+    One where sums are atomic. The report has blocks of 23 x 23 x C there, which for the four channels of layer 2 would be
+    2116 threads: more than any CUDA device takes. So C is in the grid here, and the blocks stay 23 x 23.
+    """
+
+    def set_up(self) -> None:
+        tile = int(self.knobs["TILE_WIDTH"])
+        self.group, self.side = (tile + KERNEL - 1, tile + KERNEL - 1, 1), 2 * tile
+        self.atomic = self.knobs["CHANNELS_BY"] == "ATOMIC"
+
+    def size(self, layer: Layer, count: int) -> tuple[int, ...]:
+        width, height, _ = self.group
+        planes = layer.filters * (layer.channels if self.atomic else 1)
+        return width * planes, height * ceil_div(layer.side, self.side) ** 2, count
+
+
+class Cleared(Forward):
+    """Sums by atomic operations start from zeros: the part `clear`, which the layer time includes and the op time does not."""
+
+    before = "clear"
+
+    def clear(self, layer: Layer, y: Buffer, first: int, count: int) -> None:
+        """Zeros for `count` images from image `first` of y on. Waits for them."""
+        kernel = self.built[layer].before
+        assert kernel
+        self.queue.launch(kernel, (LINE * ceil_div(layer.y_values, LINE), count), (LINE, 1), y, np.int32(first))
+        self.queue.finish()
+
+    def through(self, of_layer: str, layer: Layer, x: Buffer, y: Buffer, images: NDArray[np.float32]) -> float:
+        with self.clock(of_layer, "clear"):
+            self.clear(layer, y, 0, self.batch)
+        return super().through(of_layer, layer, x, y, images)
+
+    def op_time(self, layer: Layer, x: Buffer, y: Buffer) -> float:
+        self.clear(layer, y, 0, self.batch)
+        return super().op_time(layer, x, y)
+
+
+class LinearAtomic(Cleared, Linear):
+    """Groups of `items` work-items: the input channels by as many outputs as that leaves, 96 by 1 and 24 by 4."""
+
+    items = 96
+
+    def group_of(self, layer: Layer) -> tuple[int, ...]:
+        return self.items // layer.channels, layer.channels
+
+
+class TiledHaloAtomic(Cleared, TiledHalo):
+    """A group an input channel."""
+
+
+class Rotating(Streams):
+    """Three queues in rotating roles: while one copies a segment in, the next computes the one before, the third copies the one
+    before that out. `images`: of a segment; a smaller batch is one segment.
+    """
+
+    images: int
+
+    def set_up(self) -> None:
+        super().set_up()
+        self.segment = int(self.variant.options.get("segment", self.images))
+
+    def through(self, of_layer: str, layer: Layer, x: Buffer, y: Buffer, images: NDArray[np.float32]) -> float:
+        x_host, y_host = self.host_arrays(layer, images)
+        parts = [(first, min(first + self.segment, self.batch)) for first in range(0, self.batch, self.segment)]
+
+        def submit() -> None:
+            for turn in range(len(parts) + 2):
+                for behind, do in enumerate((copy_in, compute, copy_out)):
+                    if 0 <= turn - behind < len(parts):
+                        do(self.queues[(turn - behind) % len(self.queues)], *parts[turn - behind])
+
+        def copy_in(queue: Queue, first: int, last: int) -> None:
+            queue.send(x, x_host[first:last], offset=first * x_host[0].nbytes)
+
+        def compute(queue: Queue, first: int, last: int) -> None:
+            self.launch(layer, queue, x, y, first, last - first)
+
+        def copy_out(queue: Queue, first: int, last: int) -> None:
+            queue.receive(y, y_host[first:last], offset=first * y_host[0].nbytes)
+
+        return self.overlapped(of_layer, layer, submit, y_host)
+
+    def overlapped(self, of_layer: str, layer: Layer, submit: Step, y_host: NDArray[np.float32]) -> float:
+        """Runs `submit`, which fills y_host. Seconds from the start of the first kernel to the end of the last."""
+        with self.clock(of_layer, "copies and kernels"):
+            self.spans[of_layer] = self.device.traced(self.queues, submit)
+        with self.clock(f"op {of_layer[-1]} as published"):
+            for queue in self.queues:
+                queue.finish()
+        if y_host is not self.y[layer]:
+            self.y[layer][...] = y_host
+        kernels = [span for span in self.spans[of_layer] if span.what == "kernel"]
+        return max(span.end for span in kernels) - min(span.start for span in kernels)
+
+
+class RotatingLinear(Rotating, Linear):
+    """Outputs in a line, in smaller groups."""
+
+    group = (96,)
+    images = 60
+
+
+class RotatingHalo(Cleared, Rotating, TiledHalo):
+    """The tiled and atomic kernels. All outputs are cleared before the first segment."""
+
+    images = 125
+
+
+class RotatingJoint(Rotating, Joint):
+    """The joint product."""
+
+    images = 100
