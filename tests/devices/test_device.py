@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import io
+import os
+import re
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from itertools import pairwise
@@ -420,19 +424,19 @@ V4 = "avx512f avx512bw avx512cd avx512dq avx512vl"
 
 
 @pytest.mark.parametrize(
-    ("flags", "level"),
+    ("flags", "known"),
     [
-        (f"fpu sse2 avx avx2 bmi2 fma {V4}", b"x86-64-v4"),
-        (f"fpu avx2 bmi2 fma {V4.replace(' avx512vl', '')}", b"x86-64-v3"),
-        ("fpu avx2 fma bmi2", b"x86-64-v3"),
+        (f"fpu sse2 avx avx2 bmi2 fma {V4}", b"skylake-avx512"),
+        (f"fpu avx2 bmi2 fma {V4.replace(' avx512vl', '')}", b"haswell"),
+        ("fpu avx2 fma bmi2", b"haswell"),
         ("fpu avx avx2 fma", b"x86-64"),
         ("fpu sse2 xavx2 bmi2x fma", b"x86-64"),
     ],
 )
-def test_the_level_of_a_cpu_follows_from_its_flags(monkeypatch: pytest.MonkeyPatch, flags: str, level: bytes) -> None:
+def test_the_known_cpu_follows_from_the_flags(monkeypatch: pytest.MonkeyPatch, flags: str, known: bytes) -> None:
     info = f"processor\t: 0\nmodel name\t: Some CPU\nflags\t\t: {flags}\n\nprocessor\t: 1\nflags\t\t: {V4}\n"
     monkeypatch.setattr(opencl, "open", lambda path: io.StringIO(info), raising=False)
-    assert opencl._x86_level() == level
+    assert opencl._known_cpu() == known
     assert opencl._cpu_name(16) == "Some CPU, 16 cores" and opencl._cpu_name(1) == "Some CPU, 1 core"
 
 
@@ -462,43 +466,43 @@ ZEN = "OpenCL 3.0 pocl HSTR: pthread-x86_64-pc-linux-gnu-znver3"
 
 
 @pytest.mark.parametrize(
-    ("structure", "level"),
+    ("structure", "known"),
     [
-        (Structure(b"generic"), b"x86-64-v4"),
-        (Structure(b"generic"), b"x86-64-v3"),
+        (Structure(b"generic"), b"skylake-avx512"),
+        (Structure(b"generic"), b"haswell"),
         (Structure(b"generic"), b"x86-64"),
-        (Structure(b"znver3", ZEN), b"x86-64-v4"),
+        (Structure(b"znver3", ZEN), b"skylake-avx512"),
     ],
     ids=["new", "new, without AVX-512", "without AVX2", "Zen 4"],
 )
 def test_the_wrong_name_is_replaced_and_nothing_else(
-    monkeypatch: pytest.MonkeyPatch, structure: Structure, level: bytes
+    monkeypatch: pytest.MonkeyPatch, structure: Structure, known: bytes
 ) -> None:
-    monkeypatch.setattr(opencl, "_x86_level", lambda: level)
+    monkeypatch.setattr(opencl, "_known_cpu", lambda: known)
     opencl.teach_pocl_this_cpu(structure)
-    assert structure.changed() == {40: level}
+    assert structure.changed() == {40: known}
     opencl.teach_pocl_this_cpu(structure)
-    assert structure.changed() == {40: level}, "a second time finds nothing to do"
+    assert structure.changed() == {40: known}, "a second time finds nothing to do"
 
 
 @pytest.mark.parametrize(
-    ("structure", "level"),
+    ("structure", "known"),
     [
-        (Structure(b"znver3", ZEN), b"x86-64-v3"),
+        (Structure(b"znver3", ZEN), b"haswell"),
         (
             Structure(b"skylake-avx512", "OpenCL 3.0 pocl HSTR: pthread-x86_64-pc-linux-gnu-skylake-avx512"),
-            b"x86-64-v4",
+            b"skylake-avx512",
         ),
-        (Structure(b"generic-arm"), b"x86-64-v4"),
-        (Structure(b"generic", ZEN), b"x86-64-v4"),
-        (Structure(b"generic", "OpenCL 3.0 CUDA-generic"), b"x86-64-v4"),
+        (Structure(b"generic-arm"), b"skylake-avx512"),
+        (Structure(b"generic", ZEN), b"skylake-avx512"),
+        (Structure(b"generic", "OpenCL 3.0 CUDA-generic"), b"skylake-avx512"),
     ],
     ids=["Zen 3", "known CPU", "another name", "two names", "another platform"],
 )
 def test_nothing_is_touched_where_all_is_well(
-    monkeypatch: pytest.MonkeyPatch, structure: Structure, level: bytes
+    monkeypatch: pytest.MonkeyPatch, structure: Structure, known: bytes
 ) -> None:
-    monkeypatch.setattr(opencl, "_x86_level", lambda: level)
+    monkeypatch.setattr(opencl, "_known_cpu", lambda: known)
     opencl.teach_pocl_this_cpu(structure)
     assert structure.changed() == {}
 
@@ -517,3 +521,25 @@ def test_the_first_error_of_a_log_loses_its_temporary_file() -> None:
     assert cuda._first_error(nvrtc_log) == "line 11: error: no 'x'"
     for first_error in (opencl._first_error, cuda._first_error):
         assert first_error("\nno luck\n") == "no luck" and first_error("") == "no message"
+
+
+BUILT_IN = """
+__kernel void roots(__global float *x) {
+  const size_t i = get_global_id(0);
+  vstore16(fma(sqrt(vload16(i, x)), native_rsqrt(vload16(i, x)), fmax(vload16(i, x), 0.5f)), i, x);
+}
+"""
+
+
+def test_pocl_inlines_its_built_in_functions(tmp_path: Path) -> None:
+    """In a kernel for this CPU no function is left to call: the library that PoCL has loaded names none of them."""
+    script = (
+        "import numpy as np; from roofbook.devices.find import host_cpu; device = host_cpu(); queue = device.queue(); "
+        f"kernel = device.build({BUILT_IN!r}).kernel('roots'); "
+        "queue.launch(kernel, (1,), (1,), device.upload(np.ones(16, np.float32))); queue.finish()"
+    )
+    if "pocl" not in all_devices.host_cpu().identity()["platform"].lower():
+        pytest.skip("the CPU's OpenCL is not PoCL")
+    subprocess.run([sys.executable, "-c", script], env={**os.environ, "POCL_CACHE_DIR": str(tmp_path)}, check=True)
+    (library,) = tmp_path.rglob("roots.so")
+    assert not re.findall(rb"_Z\d+\w*(?:sqrt|vload16|vstore16|fma|fmax)\w*", library.read_bytes())

@@ -360,14 +360,18 @@ def teach_pocl_this_cpu(device: Any) -> None:
     LLVM calls such a CPU 'generic', hands that name to its own front end, and that refuses it: 'unknown target CPU' (PoCL
     issue 1049). A Zen 4 it calls 'znver3': PoCL compiles for a Zen 3, which has no AVX-512, links its built-in functions as
     made for AVX-512, which the CPU has, and a kernel with a root of a float16 is enough to end the process. PoCL has no setting
-    for it, so the name in its device structure is replaced by the x86-64 level that the CPU's flags allow. Nothing is touched
-    where the name fits the CPU, or on another platform.
+    for it, so the name in its device structure is replaced by that of a CPU that LLVM knows and whose vectors this one has.
+    Nothing is touched where the name fits the CPU, or on another platform.
+
+    Of such CPUs it is the one for which PoCL's wheel has its built-in functions. LLVM inlines no function that was compiled for
+    more features than its caller. By the bare x86-64 level each root, each vload16 is a call, and a call empties all vector
+    registers.
     """
     name = device.version.rpartition("-")[2]
     if "pocl" not in device.version.lower() or name not in ("generic", "znver3"):
         return
-    level = ctypes.create_string_buffer(_x86_level())
-    if name == "znver3" and level.value != b"x86-64-v4":
+    known = ctypes.create_string_buffer(_known_cpu())
+    if name == "znver3" and known.value != b"skylake-avx512":
         return
     with open("/proc/self/maps") as file:
         spans = [
@@ -384,14 +388,15 @@ def teach_pocl_this_cpu(device: Any) -> None:
             return
         field = ctypes.c_uint64.from_address(device.int_ptr + offset)
         if readable(field.value) and ctypes.string_at(field.value, len(name) + 1) == name.encode() + b"\0":
-            _names_kept_alive.append(level)
-            field.value = ctypes.addressof(level)
+            _names_kept_alive.append(known)
+            field.value = ctypes.addressof(known)
             return
 
 
-def _x86_level() -> bytes:
+def _known_cpu() -> bytes:
+    """The CPU that PoCL's built-in functions for this one's vectors were compiled for. It has nothing else that LLVM uses."""
     with open("/proc/cpuinfo") as file:
         flags = set(next((line.partition(":")[2].split() for line in file if line.startswith("flags")), []))
     if {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"} <= flags:
-        return b"x86-64-v4"
-    return b"x86-64-v3" if {"avx2", "bmi2", "fma"} <= flags else b"x86-64"
+        return b"skylake-avx512"
+    return b"haswell" if {"avx2", "bmi2", "fma"} <= flags else b"x86-64"
