@@ -400,6 +400,7 @@ def build(fresh: bool, scale: str | None, device: str | None) -> None:
     from .book.dependencies import Dependencies
     from .book.experiment import check
     from .book.manifest import because
+    from .devices.find import why_auto
     from .paths import project_root
 
     wanted = {name: value for name, value in (("scale", scale), ("device", device)) if value is not None}
@@ -413,6 +414,8 @@ def build(fresh: bool, scale: str | None, device: str | None) -> None:
         changed = execute.stale(root, notebook, parameters, now)
         if fresh or changed:
             due[notebook] = parameters, because(changed) or "as asked"
+    if any(parameters["device"] == "auto" for parameters, _ in due.values()) and (taken := why_auto()):
+        say(taken)
     if due and recorded_html.stale(root):
         say("Drawing what is recorded of other devices")
         recorded_html.draw(root)

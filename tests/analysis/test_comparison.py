@@ -157,6 +157,36 @@ def test_pairs_are_the_backends_of_a_gpu_and_each_gpu_against_each_cpu() -> None
     ]  # fmt: skip
 
 
+INTEL = Place("a-cpu-intel-opencl", "opencl", f"{POCL.name}, Intel OpenCL", "cpu")
+
+
+def test_a_cpus_other_platform_is_compared_with_pocl_and_named_by_its_platform(tmp_path: Path) -> None:
+    again = Place("a-cpu-2", "opencl", f"{POCL.name} 2", "cpu")
+    (pair,) = comparison.pairs([POCL, INTEL, again])
+    assert pair == PlacePair(INTEL, POCL) and str(pair) == f"{POCL.name}: Intel OpenCL vs PoCL"
+    assert PlacePair(OPENCL, INTEL) in comparison.pairs([OPENCL, POCL, INTEL])
+    found = only(tmp_path, row("fused", 1e-4, INTEL), row("fused", 4e-4, POCL), row("sequential", 1e-2))
+    assert found.ratios[pair]["fused"].estimate == pytest.approx(4)
+    assert found.times["sequential"][INTEL].note == "on the host", "by PoCL, whatever platform the lab runs on"
+    assert "sequential" not in found.ratios[pair]
+
+
+def test_quick_sizes_are_compared_where_a_cpu_was_measured_by_several_platforms(tmp_path: Path) -> None:
+    """As on a reader's own machine, where nothing else is measured."""
+    lab, quick = registry.get("lbm"), {"scale": "quick"}
+    kept = store(tmp_path, row("fused", 4e-4, POCL, **quick), row("fused", 1e-5, OPENCL, **quick))
+    assert "quick" not in comparison.scales(kept)(lab), "a GPU, and a CPU that is its host"
+    with pytest.raises(UsageError, match="not measured at scale published or large"):
+        comparison.on_case(lab, kept, GRID)
+    kept.append([row("fused", 1e-4, INTEL, **quick)], "local")
+    assert comparison.scales(kept)(lab)[-1] == "quick" and "quick" not in comparison.scales(kept)(registry.get("cnn"))
+    found = comparison.on_case(lab, kept, GRID, [INTEL.device, POCL.id])
+    assert found.scale == "quick" and list(found.ratios) == [PlacePair(INTEL, POCL)]
+    kept.append([row("fused", 1e-3, POCL)], "local")
+    assert comparison.on_case(lab, kept, GRID).scale == "published"
+    assert comparison.on_case(lab, kept, GRID, [INTEL.device]).scale == "quick"
+
+
 def test_a_place_held_against_itself_is_the_same_in_every_cell(tmp_path: Path) -> None:
     kept = store(tmp_path, row("fused", 1e-5), row("soa", 2e-5))
     (found,) = comparison.compared(registry.get("lbm"), kept, "published", lambda places: [PlacePair(CUDA, CUDA)])

@@ -6,11 +6,13 @@ import ast
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from roofbook import paths
+from roofbook.analysis.places import Place
 from roofbook.book import dependencies
 from roofbook.book.dependencies import Dependencies
 from roofbook.devices import provenance
@@ -18,6 +20,8 @@ from roofbook.devices.find import open_device
 from roofbook.errors import UsageError
 from roofbook.spec import registry
 from roofbook.store.parquet import Store
+
+from ..analysis.test_comparison import INTEL, POCL, row
 
 
 @pytest.fixture
@@ -132,6 +136,24 @@ def test_recorded_sections_and_verdicts_are_of_one_lab_and_comparisons_of_all(li
         "recorded": [], "verdicts": [], "comparison": ["kernels"], "ladders": ["kernels"], "ends": ["kernels"],
     }  # fmt: skip
     assert Dependencies(root).ends({"lbm": {"store": "1"}}) != Dependencies(root).ends({"lbm": {"store": "2"}})
+
+
+def test_quick_runs_count_for_the_comparison_once_a_cpu_was_measured_by_two_platforms(
+    unmeasured: Callable[[], Path],
+) -> None:
+    """So what `make book` measures makes it again only where it is shown."""
+    root = unmeasured()
+
+    def compared(*places: Place) -> str:
+        rows = [row("fused", 1e-4, place, scale="quick") | {"run": f"2026-{place.device}"} for place in places]
+        Store(root / "results").append(rows, "local")
+        return Dependencies(root).comparison()["store"]
+
+    nothing = Dependencies(root).comparison()["store"]
+    assert compared(POCL) == nothing
+    both = compared(INTEL)
+    assert both != nothing
+    assert compared(replace(POCL, device="another")) != both
 
 
 def test_the_site_depends_on_what_lies_in_the_book(unmeasured: Callable[[], Path]) -> None:

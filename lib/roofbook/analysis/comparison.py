@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from ..store.parquet import Store
 
 SCALES = ("published", "large")
+QUICK = "quick"
+"""Compared too where a lab was measured at this scale on a CPU by several platforms, as a reader's own machine may be."""
 ROLES = ("step", "peer")
 
 
@@ -47,6 +49,8 @@ class PlacePair:
     def __str__(self) -> str:
         if self.own.device == self.reference.device:
             return f"{self.own.name}: {self.own.by} vs {self.reference.by}"
+        if platform := _other_platform(self.own, self.reference):
+            return f"{self.reference.name}: {platform} vs PoCL"
         return f"{self.own} vs {self.reference}"
 
 
@@ -82,8 +86,24 @@ class PairSummary:
     verdicts: Mapping[str, int]
 
 
+def _other_platform(own: Place, reference: Place) -> str:
+    """The platform of `own`, where that is the CPU `reference` by another than PoCL, which a name does not say."""
+    return own.name.removeprefix(f"{reference.name}, ") if own.name.startswith(f"{reference.name}, ") else ""
+
+
+def scales(store: "Store") -> Callable[["Lab"], Sequence[str]]:
+    """The scales at which a lab is compared, as the store is now."""
+    several = (
+        "select lab from cells where scale = ? and device_kind = 'cpu' group by lab having count(distinct device) > 1"
+    )
+    quick = set(store.query(several, [QUICK])["lab"])
+    return lambda lab: (*SCALES, QUICK) if lab.name in quick else SCALES
+
+
 def pairs(places: Sequence[Place]) -> list[PlacePair]:
-    """OpenCL against CUDA on each GPU that has both; each GPU against each CPU, by the CPU's backend where it has it."""
+    """OpenCL against CUDA on each GPU that has both; a CPU by other platforms against PoCL; each GPU against each CPU, by the
+    CPU's backend where it has it.
+    """
     by = {(place.device, place.backend): place for place in places}
     found = [
         PlacePair(place, by[place.device, CUDA.name])
@@ -95,6 +115,7 @@ def pairs(places: Sequence[Place]) -> list[PlacePair]:
         if place.kind == "gpu":
             gpus.setdefault(place.device, place)
     cpus = [place for place in places if place.kind == "cpu"]
+    found += [PlacePair(own, pocl) for own in cpus for pocl in cpus if _other_platform(own, pocl)]
     return found + [PlacePair(by.get((gpu.device, cpu.backend), gpu), cpu) for gpu in gpus.values() for cpu in cpus]
 
 
@@ -117,32 +138,35 @@ def compared(
 
 
 def on_case(lab: "Lab", store: "Store", case: str, on: Sequence[str] = ()) -> Comparison:
-    """A case, published or large, on these places, each DEVICE or DEVICE/BACKEND, the first compared with each other.
+    """A case on these places, each DEVICE or DEVICE/BACKEND, the first compared with each other.
 
-    Without `on`: on all of the store, the pairs as `pairs` has them. Errors: UsageError for a case or place that the store
-    does not have.
+    At the first of `scales` that has all of them. Without `on`: on all of the store, the pairs as `pairs` has them. Errors:
+    UsageError for a case or place that the store does not have.
     """
 
     def chosen(places: Sequence[Place]) -> list[Place]:
         return list(dict.fromkeys(place for name in on for place in places if name in (place.device, place.id)))
 
+    def missing(made: Comparison, names: Sequence[str]) -> list[str]:
+        return [name for name in names if not any(name in (place.device, place.id) for place in made.places)]
+
     def choose(places: Sequence[Place]) -> list[PlacePair]:
         mine = chosen(places)
         return [PlacePair(mine[0], other) for other in mine[1:]]
 
-    made: dict[str, Comparison] = {}
-    for each in (each for scale in SCALES for each in compared(lab, store, scale, choose if on else pairs)):
-        made.setdefault(each.case, each)
+    made: dict[str, list[Comparison]] = {}
+    for scale in scales(store)(lab):
+        for each in compared(lab, store, scale, choose if on else pairs):
+            made.setdefault(each.case, []).append(each)
     if not made:
         known = f"{lab.name} was not measured at scale {' or '.join(SCALES)} yet"
         raise UsageError(f"{known}; `roofbook run {lab.name} --scale {SCALES[0]}` does it")
     if case not in made:
         raise one_of("recorded case", case, list(made))
-    places = made[case].places
-    for name in on:
-        if not any(name in (place.device, place.id) for place in places):
-            raise one_of("recorded device", name, [place.id for place in places])
-    return replace(made[case], places=chosen(places) if on else places)
+    found = next((each for each in made[case] if not missing(each, on)), made[case][0])
+    for name in missing(found, on):
+        raise one_of("recorded device", name, [place.id for place in found.places])
+    return replace(found, places=chosen(found.places) if on else found.places)
 
 
 def _compared(

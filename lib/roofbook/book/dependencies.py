@@ -66,7 +66,12 @@ class Dependencies:
 
     def comparison(self) -> dict[str, str]:
         """Of the fragments that set devices side by side: of the store, the runs at the scales that are compared."""
-        return {**self._code(), "published": self._published(), "store": _hash_of(self._compared_runs)}
+        from ..analysis.comparison import QUICK, scales
+
+        at = scales(Store(self.root / "results"))
+        quick = {lab for lab in registry.names() if QUICK in at(registry.get(lab))}
+        runs = self._compared_runs + [run for run in (self._runs_at(QUICK) if quick else ()) if run[0] in quick]
+        return {**self._code(), "published": self._published(), "store": _hash_of(runs)}
 
     def ladders(self) -> dict[str, str]:
         """Of the first page's ladders: of the store, what is recorded."""
@@ -107,11 +112,14 @@ class Dependencies:
 
     @cached_property
     def _compared_runs(self) -> list[Any]:
-        """Lab, device, run and how many cells it has, as one that was interrupted may have gone on."""
         from ..analysis.comparison import SCALES
 
+        return self._runs_at(*SCALES)
+
+    def _runs_at(self, *scales: str) -> list[Any]:
+        """Lab, device, run and how many cells it has, as one that was interrupted may have gone on."""
         cells = "select lab, device, run, count(*) from cells where list_contains(?, scale) group by all order by all"
-        found: list[Any] = Store(self.root / "results").query(cells, [SCALES]).to_numpy().tolist()
+        found: list[Any] = Store(self.root / "results").query(cells, [list(scales)]).to_numpy().tolist()
         return found
 
     @cached_property

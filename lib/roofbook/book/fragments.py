@@ -73,10 +73,13 @@ def _verdicts(lab: Lab, store: Store) -> str:
 
 def _devices_compared(store: Store) -> Sequence[str]:
     """Of the page that compares devices: what to pick from, the overview, all cases; '' each where nothing is recorded."""
-    from ..analysis.comparison import SCALES, compared
+    from ..analysis.comparison import compared, scales
     from ..report.comparison_table import cases, overview, picker
 
-    made = [each for lab in registry.names() for scale in SCALES for each in compared(registry.get(lab), store, scale)]
+    at = scales(store)
+    made = [
+        each for lab in map(registry.get, registry.names()) for scale in at(lab) for each in compared(lab, store, scale)
+    ]
     if not made:
         return "", "", ""
     return picker(made), "".join(table.html for table in overview(made)), cases(made)
