@@ -414,7 +414,7 @@ def build(fresh: bool, scale: str | None, device: str | None) -> None:
         changed = execute.stale(root, notebook, parameters, now)
         if fresh or changed:
             due[notebook] = parameters, because(changed) or "as asked"
-    if any(parameters["device"] == "auto" for parameters, _ in due.values()) and (taken := why_auto()):
+    if any(parameters.get("device", "auto") == "auto" for parameters, _ in due.values()) and (taken := why_auto()):
         say(taken)
     if due and recorded_html.stale(root):
         say("Drawing what is recorded of other devices")
