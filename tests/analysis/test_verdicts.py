@@ -401,7 +401,7 @@ def test_the_newest_row_of_todays_kernel_counts_and_of_a_pair_the_newest_run_tha
 
 def test_a_device_by_two_backends_is_two_columns_and_what_is_not_for_one_is_not_testable_there(tmp_path: Path) -> None:
     by_opencl: dict[str, Any] = {"backend": "opencl", "run": "20260102T100000Z-bbbbbb"}
-    rows = [row(name, 1e-3) for name in ("filter-groups", "uncached", "lists")]
+    rows = [row(name, 1e-3) for name in ("filter-groups", "cached", "uncached", "lists")]
     rows += [row(name, 1e-3, **by_opencl) for name in ("filter-groups", "lists")]
     found = judge(tmp_path, *rows)
     assert list(map(str, found["sparse"][0].outcomes)) == ["NVIDIA H200, CUDA", "NVIDIA H200, OpenCL"]

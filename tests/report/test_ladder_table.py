@@ -163,3 +163,16 @@ def test_what_timed_launches_find_in_the_cache_is_a_note_where_the_policy_does_n
     found = CaseData(lab_rows(), ORDER, "256x256", cache_note="Op time is warm.")
     assert "Op time is warm." in report.ladder(found).notes
     assert not [note for note in report.ladder(CaseData(lab_rows(), ORDER, "256x256")).notes if "warm" in note]
+
+
+def test_what_is_its_parents_machine_code_says_so_where_it_was_measured() -> None:
+    rows = frame(row("a", 2e-3), row("b", 1e-3, "a"), row("c", 1e-3, "b"))
+    same = {"b": "registers have no address", "elsewhere": "it is"}
+    table = report.ladder(CaseData(rows, ["a", "b", "c"], "256x256", bases=("a",), same_code=same, compiler="NVRTC"))
+    (note,) = (each for each in table.notes if "machine code" in each)
+    assert note == (
+        "In the tests of this book NVRTC makes one machine code of a variant and its parent, so their times differ by noise"
+        " alone: b and a, since registers have no address."
+    )
+    other = report.ladder(CaseData(rows, ["a", "b", "c"], "256x256", bases=("a",), same_code={"elsewhere": "it is"}))
+    assert not any("machine code" in each for each in other.notes)

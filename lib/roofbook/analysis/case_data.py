@@ -43,6 +43,10 @@ class CaseData:
     """Of the rows that count; None: all but those of hardware counters."""
     cache_note: str = ""
     """As `Lab.cache_note`."""
+    same_code: Mapping[str, str] = field(default_factory=dict)
+    """Variant -> why `compiler` makes the same machine code of it as of its parent."""
+    compiler: str = ""
+    """That of the device, by its name in `Variant.same_code`; '' for another."""
     counted_bytes: Mapping[str, float] = field(default_factory=dict)
     """Variant -> bytes per unit that hardware counters saw at the device's memory."""
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from ..devices.backends import CUDA
 from ..devices.contract import Device
 from ..errors import one_of
 from ..measure.placement import target_of
@@ -19,6 +20,13 @@ from .sentences import ratio_text, time_text
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+def compiler_of(device: Device) -> str:
+    """The compiler of a device's kernels by its name in `Variant.same_code`; '' for one that nothing is known of."""
+    if device.backend == CUDA.name:
+        return "NVRTC"
+    return "PoCL" if "Portable Computing Language" in device.identity().get("platform", "") else ""
 
 
 class LabData(ABC):
@@ -83,7 +91,7 @@ class LabData(ABC):
 
     def on(self, name: str | None = None) -> CaseData:
         """What tables and figures of a case are made from; by default of the largest."""
-        case, lab = self.case(name), self.lab
+        case, lab, compiler = self.case(name), self.lab, compiler_of(self.device)
         return CaseData(
             self.rows,
             [variant.name for variant in (*lab.ladder, *lab.peers)],
@@ -98,6 +106,10 @@ class LabData(ABC):
             self.peaks,
             lab.work(case).footprint,
             cache_note=lab.cache_note,
+            same_code={
+                each.name: each.same_code[compiler] for each in lab.all_variants() if compiler in each.same_code
+            },
+            compiler=compiler,
             counted_bytes=self._counted_bytes(case.name),
         )
 

@@ -34,7 +34,7 @@ FEATURES: Mapping[str, str] = {
     "clusters": "groups that share their local memories and wait for each other",
     "cooperative": "a launch whose groups all run at once and may wait for each other",
     "graphs": "launches that are recorded and submitted as one",
-    "ptxas": "options of NVIDIA's assembler",
+    "cache-operators": "loads that say which caches keep what they read",
     "counters": "hardware counters, read by NVIDIA's ncu",
     "pytorch": "PyTorch runs on its GPUs",
     "cupy": "its memory is CuPy's, so that libraries on CuPy can work on it",
@@ -93,7 +93,7 @@ CUDA = Backend(
     highlight="cuda",
     features=frozenset({
         "cuda-c++", "half2", "mma", "wgmma", "clusters", "cooperative", "graphs", "images", "pinned", "streams",
-        "ptxas", "counters", "pytorch", "cupy",
+        "cache-operators", "counters", "pytorch", "cupy",
     }),
     lacks={
         r"\bhalf_to_float\(": _HEADERS / "half.cuda.h",

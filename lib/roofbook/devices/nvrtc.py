@@ -1,17 +1,26 @@
 """Compile CUDA with no GPU: PTX, cubin size and errors for any architecture, through NVRTC alone. For tests and for readers."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from .backends import CUDA
 from .contract import BuildFailed, Unsupported
+from .elf import sections
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """`ptx` text, and the assembler's own report (registers, spills) where NVRTC gives one."""
+    """`ptx` text, the assembler's own report (registers, spills) where NVRTC gives one, and what it assembled, an ELF file."""
 
     ptx: str
     log: str
+    cubin: bytes
+
+    @cached_property
+    def machine_code(self) -> dict[str, bytes]:
+        """The instructions of each kernel, by its name. Equal bytes are equal code, whatever the names in its text were."""
+        code = ".text."
+        return {name.removeprefix(code): held for name, held in sections(self.cubin) if name.startswith(code)}
 
 
 def compile_cuda(text: str, architecture: int | str, options: tuple[str, ...] = ()) -> Compiled:
@@ -43,5 +52,8 @@ def compile_cuda(text: str, architecture: int | str, options: tuple[str, ...] = 
     (size,) = ok(nvrtc.nvrtcGetPTXSize(program))
     ptx = b" " * size
     nvrtc.nvrtcGetPTX(program, ptx)
+    (size,) = ok(nvrtc.nvrtcGetCUBINSize(program))
+    cubin = b" " * size
+    nvrtc.nvrtcGetCUBIN(program, cubin)
     nvrtc.nvrtcDestroyProgram(program)
-    return Compiled(ptx.decode(errors="replace").strip("\0"), message)
+    return Compiled(ptx.decode(errors="replace").strip("\0"), message, cubin)

@@ -102,7 +102,7 @@ def ladder(data: CaseData, caption: str = "") -> Table:
         marks = " ".join(filter(None, [role, "best" if reading and reading is first else ""]))
         head = Cell(name, small=where(reading, home))
         lines.append(Line(head, name, reading, absence(name, data.skip_reasons), marks))
-    notes = [*notes_of(good), *data.stands_in, *_cache(data)]
+    notes = [*notes_of(good), *data.stands_in, *_cache(data), *_same_code(data, names)]
     if data.bounds is not None:
         notes += _bound_notes(data.bounds, [each for each in good if each.role != "probe"], unit)
     notes += [*native_notes(good), *hosts(good, home)]
@@ -237,13 +237,24 @@ def leave_one_out(data: CaseData, without: Mapping[str, str], best: str, caption
         reading = whole if broken else found.get(name)
         lines.append(Line(Cell(label), name, reading, fields={"optimisation": label}))
     worth_note = f"Worth: the time without it over the time with it, with its {CONFIDENCE} interval; {SAME}."
-    notes = notes_of(known, worth_note)
+    notes = [*notes_of(known, worth_note), *_same_code(data, list(without.values()))]
     caption = caption or f"{best} without one optimisation, on {data.case}"
     return by_columns(caption, "Optimisation", columns, lines, notes, "leave-one-out")
 
 
 def _cache(data: CaseData) -> list[str]:
     return [data.cache_note] * bool(data.cache_note)
+
+
+def _same_code(data: CaseData, names: Sequence[str]) -> list[str]:
+    """Which of these, where they were measured, are their parents in machine code by the device's compiler, and why."""
+    told = "; ".join(
+        f"{name} and {data.found[name].parent}, since {data.same_code[name]}"
+        for name in names
+        if name in data.same_code and name in data.found
+    )
+    same = f"In the tests of this book {data.compiler} makes one machine code of a variant and its parent"
+    return [f"{same}, so their times differ by noise alone: {told}."] * bool(told)
 
 
 def _with_controls(order: Sequence[str], found: Mapping[str, Reading]) -> list[str]:

@@ -32,6 +32,12 @@ def step(variant: "Variant", rows: "pd.DataFrame", cases: Mapping[str, str], dif
     elif variant.parent:
         differs = " and ".join(name for name in variant.differs if name != "source")
         parts.append(f'<p class="table-note">The kernel is the same; what differs: {escape(differs)}.</p>')
+    for compiler, why in variant.same_code.items():
+        parts.append(
+            f'<p class="table-note">In the tests of this book {escape(compiler)} makes the same machine code of it as of'
+            f" <code>{escape(variant.parent or '')}</code>, since {escape(why)}. Where it does, their times differ by noise"
+            " alone.</p>"
+        )
     return Html("".join([*parts, "</div>"]))
 
 

@@ -78,7 +78,8 @@ class Variant:
     """One named optimisation over its parent.
 
     `differs` names all in which it differs from the parent: `source`, `plan` or `options`; a test holds it to that. `shows` are
-    regular expressions that the PTX of a kernel must match and its parent's does not, by kernel name.
+    regular expressions that the PTX of a kernel must match and its parent's does not, by kernel name; `omits` are those that
+    the parent's matches and its own must not.
     """
 
     name: str
@@ -93,6 +94,9 @@ class Variant:
     options: Mapping[str, Any] = field(default_factory=dict)
     differs: tuple[str, ...] = ("source",)
     shows: Mapping[str, str] = field(default_factory=dict)
+    omits: Mapping[str, str] = field(default_factory=dict)
+    same_code: Mapping[str, str] = field(default_factory=dict)
+    """Compiler, `NVRTC` or `PoCL` -> why it makes the same machine code of it as of its parent. A test finds others."""
     published: str | None = None
     axis: str | None = None
     point: str | None = None
@@ -126,6 +130,8 @@ class Variant:
             expect="",
             differs=(*(["source"] if source else []), *(["options"] if options else [])),
             shows={},
+            omits={},
+            same_code={},
             published=None,
         )
 

@@ -58,6 +58,8 @@ MISTAKES: tuple[Mutant | Emulated, ...] = (
     Mutant("fissioned", "tiled_separate.inc", "MAX(0.0f, c[i][h][w])", "c[i][h][w]", "ReLU"),
     Mutant("fissioned", "tiled.k", "#define START_VALUE bias[i0 + i]", "#define START_VALUE 0.0f", "the bias"),
     Mutant("zeroed", "tiled_zeroed.inc", "+= bias[i0 + i]", "+= bias[i0]", "the bias of all filters but the first"),
+    Mutant("zeroed-declared", "tiled.k", "#define AT_FIRST = {{{0}}}", "#define AT_FIRST = {{{1}}}",
+           "that one number in a declaration sets one element"),
     Mutant("permuted", "tiled_outermost.inc", "j < CHANNELS", "j < CHANNELS - 1", "a channel"),
     Mutant("tiled", "tiled_innermost.inc", "p < TAPS", "p < TAPS - 1", "a row of taps"),
     Mutant("local-tile", "local_tile.k", "k < TILE_H * TILE_W", "k < TILE_H * TILE_W - 1", "the last input of a tile"),

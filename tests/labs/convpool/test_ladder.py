@@ -39,6 +39,8 @@ def parent(variant: Variant) -> Variant:
 EXPECTED_KNOBS = {
     "filter-groups": {"GRID"},
     "atomic-pool": {"POOL"},
+    "cached": {"LOADS"},
+    "uncached": {"LOADS"},
     "unrolled": {"UNROLL"},
     "shared-index": {"INDEX"},
     "input-in-local": {"STAGING"},
@@ -84,9 +86,9 @@ def test_a_point_is_the_value_of_one_knob_and_the_rung_is_among_them() -> None:
 
 @pytest.mark.parametrize("variant", [pytest.param(each, id=each.name) for each in LADDER])
 def test_a_rung_is_kept_from_a_backend_for_a_reason(variant: Variant) -> None:
-    """Tensor cores and a flag of NVIDIA's compiler are CUDA's alone; OpenCL's alone is the base, the host's."""
+    """Tensor cores and loads with a cache operator are CUDA's alone; OpenCL's alone is the base, the host's."""
     assert variant.source
-    cuda = variant.source.path.suffix == ".cu" or variant.name == "uncached"
+    cuda = variant.source.path.suffix == ".cu" or variant.name in ("cached", "uncached")
     host = variant.options.get("device") == "host"
     assert variant.backends == ({"cuda"} if cuda else {"opencl"} if host else {"opencl", "cuda"})
     assert (variant.dtype == "int8") == variant.name.startswith("tensor")

@@ -23,6 +23,7 @@ from .problem import PUBLISHED, check, inputs, named, reference, widened
 
 HERE = Path(__file__).parent
 CLUSTERS = frozenset({"wgmma", "clusters"})
+CACHE_OPERATORS = frozenset({"cache-operators"})
 LAYER = {"DEPTH": 512, "FILTERS": 512, "SIZE": 32, "TAPS": 3}
 """The published layer: what a kernel's text shows; a plan sets the case's own."""
 ROWS = Source.of(HERE / "dense.k", **LAYER)
@@ -63,16 +64,23 @@ LADDER = (
         shows={"dense": r"red\.(global\.)?max|atom\.(global\.)?max"}, dtype="int32",
     ),
     Variant(
-        "uncached", "filter-groups", PIXELS, plans.Pooled,
-        "Global loads bypass the L1 cache, as on the report's GPU before it set the architecture flag.",
+        "cached", "filter-groups", PIXELS.with_knobs(LOADS="CACHED"), plans.Pooled,
+        "Global loads name the L1 cache (ld.global.ca), in place of the path for read-only data.",
+        "Nothing to gain: on today's GPUs both are the same cache. It is here to be compared with the next step.",
+        CACHE_OPERATORS, dtype="int32", shows={"dense": r"ld\.global\.ca\.[su]16"}, omits={"dense": r"ld\.global\.nc"},
+    ),
+    Variant(
+        "uncached", "cached", PIXELS.with_knobs(LOADS="UNCACHED"), plans.Pooled,
+        "The same loads bypass the L1 cache, as on the report's GPU before it set the architecture flag (ld.global.cg).",
         "Every work-item of a group reads the same weight and its neighbours' inputs: the L1 cache serves most of them.",
-        frozenset({"ptxas"}), options={"build": ("--ptxas-options=-dlcm=cg",)}, differs=("options",), dtype="int32",
+        CACHE_OPERATORS, dtype="int32", shows={"dense": r"ld\.global\.cg\.[su]16"}, omits={"dense": r"ld\.global\.ca"},
     ),
     Variant(
         "fast-math", "filter-groups", PIXELS, plans.Pooled,
         "Compiled for fast arithmetic.",
         "No effect: the kernel has no floating point.",
         options={"fast_math": True}, differs=("options",), dtype="int32",
+        same_code={"NVRTC": "the flag is about floating point, and the kernel has none"},
     ),
     Variant(
         "unrolled", "filter-groups", UNROLLED, plans.Pooled,

@@ -1,0 +1,160 @@
+"""Which steps a compiler makes the code of their parents of, though the text or the flags differ: each is explained.
+
+A step whose code is its parent's measures noise, however plausible its time. By NVRTC, with no GPU.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+
+import pytest
+
+from roofbook.devices.contract import Unsupported
+from roofbook.spec import registry
+from roofbook.spec.lab import SCALES, Case, Lab, Variant
+
+from .paper import ARCHITECTURES, LABS, Paper, Report, compiled, drive, skip_without_compiler
+
+NVRTC = "NVRTC"
+PAIRS = {
+    ("cnn", "aligned"),
+    ("cnn", "zeroed-declared"),
+    ("cnn", "fused-declared"),
+    ("cnn", "fused-declared-aligned"),
+    ("cnn", "fissioned@without=alignment"),
+    ("convpool", "fast-math"),
+}
+"""Written down apart from the ladders: a reason that nobody wanted would make any pair right. The reasons are in
+`Variant.same_code`, where the book finds them."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiler() -> None:
+    skip_without_compiler()
+
+
+@cache
+def driven(lab: str, variant: str, case: str, architecture: int) -> Paper:
+    """The device on paper after a run of the variant: what it built and launched. Raises Unsupported."""
+    with pytest.MonkeyPatch.context() as patch:
+        known = LABS[lab]
+        return drive(known, known.variant(variant), architecture, patch, known.case(case))
+
+
+def launched(device: Paper) -> list[Report]:
+    """The kernels of a run, in the order of their first launch. Two programs may have kernels of one name."""
+    return list(device.kernels.values())
+
+
+def told(device: Paper) -> set[tuple[str, ...]]:
+    """The options of each text that a compiler got."""
+    return {built.options for built in device.built}
+
+
+def normal(body: str) -> str:
+    """PTX without what names things: comments, labels, parameters, variables."""
+    bare = re.sub(r"//[^\n]*", "", body)
+    names = dict.fromkeys(re.findall(r"\$L__\w+|\b_Z\w+|\b\w+_param_\d+", bare))
+    numbers = {name: f"name{number}" for number, name in enumerate(names)}
+    return " ".join(re.sub(r"[$\w]+", lambda word: numbers.get(word[0], word[0]), bare).split())
+
+
+def same(one: list[Report], other: list[Report]) -> bool:
+    """Whether all kernels are equal, each as machine code or as PTX.
+
+    NVRTC does not always make the same PTX of one text: of `tiles` of convpool it makes now one, now another. So equal code
+    may look different, but different code never looks equal.
+    """
+    return len(one) == len(other) and all(
+        mine.machine_code == theirs.machine_code or normal(mine.body) == normal(theirs.body)
+        for mine, theirs in zip(one, other, strict=True)
+    )
+
+
+def pairs(lab: Lab, architecture: int) -> Iterator[tuple[Variant, Variant]]:
+    """Each step, and each point that leaves out part of one, that may differ from its parent in text or flags; and the parent.
+
+    Of other sweeps the points differ in a number that the code has.
+    """
+    for variant in lab.all_variants():
+        if variant.role == "sweep" and variant.axis != "without":
+            continue
+        parent = lab.variant(variant.parent) if variant.parent else None
+        if not (parent and parent.source and variant.source and "cuda" in variant.backends & parent.backends):
+            continue
+        if architecture not in variant.architectures or architecture not in parent.architectures:
+            continue
+        if variant.source.sha256 != parent.source.sha256 or "options" in variant.differs:
+            yield variant, parent
+
+
+def common(lab: Lab, *variants: Variant) -> list[Case]:
+    """The cases that all of these are for, the quick ones first: their sizes are nearer to those of a figure."""
+    order = [scale for scale in ("quick", "test", *SCALES) if scale != "large"]
+    cases = [case for scale in dict.fromkeys(order) for case in lab.cases(scale)]
+    return [case for case in cases if not any(lab.skip_reason(each, case) for each in variants)]
+
+
+def is_same(lab: Lab, variant: Variant, parent: Variant, architecture: int) -> bool:
+    """Whether their kernels are equal on the first case that both run, though what the compiler got was not."""
+    assert variant.source and parent.source
+    for case in common(lab, variant, parent):
+        try:
+            own, other = (driven(lab.name, each.name, case.name, architecture) for each in (variant, parent))
+        except Unsupported:
+            continue
+        if variant.source.sha256 == parent.source.sha256 and told(own) == told(other):
+            return False  # they are apart in their plans alone
+        return same(launched(own), launched(other))
+    raise AssertionError(f"{variant.name} and {parent.name} have no case in common")
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("name", LABS)
+def test_every_step_of_its_parents_code_is_explained_and_no_other(name: str, architecture: int) -> None:
+    lab = LABS[name]
+    found = {
+        variant.name for variant, parent in pairs(lab, architecture) if is_same(lab, variant, parent, architecture)
+    }
+    listed = {variant for of, variant in PAIRS if of == name}
+    assert found == listed, "say why in Variant.same_code, or give the step code of its own"
+    assert {variant.name for variant in lab.all_variants() if NVRTC in variant.same_code} == listed
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_the_two_loads_differ_in_their_cache_and_in_nothing_else(architecture: int) -> None:
+    lab = registry.get("convpool")
+    case = lab.cases("quick")[0].name
+    cached, uncached = (launched(driven(lab.name, name, case, architecture)) for name in ("cached", "uncached"))
+    bodies = [normal(kernel.body) for kernel in cached], [normal(kernel.body) for kernel in uncached]
+    assert bodies[0] == [body.replace("ld.global.cg", "ld.global.ca") for body in bodies[1]] != bodies[1]
+    assert len(re.findall(r"ld\.global\.\w+", bodies[1][0])) == 2, "one load of a weight and one of an input"
+    assert not same(cached, uncached), "the assembler tells them apart"
+
+
+FLAG = "--ptxas-options=-dlcm=cg"
+READ = 'extern "C" __global__ void k({0} *{1} x, int *out) {{ out[threadIdx.x] = x[threadIdx.x] + 1; }}'
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_the_reports_flag_does_not_reach_loads_of_what_is_constant_and_restricted(architecture: int) -> None:
+    """That is why the steps name the cache themselves."""
+    for declared, reached in ((("const int", "__restrict__"), False), (("int", ""), True)):
+        plain, flagged = (
+            [*compiled(READ.format(*declared), architecture, options).kernels.values()] for options in ((), (FLAG,))
+        )
+        assert normal(plain[0].body) == normal(flagged[0].body), "the flag is the assembler's"
+        assert (plain[0].machine_code == flagged[0].machine_code) != reached
+
+
+def test_what_only_names_differ_in_is_the_same_and_one_instruction_is_not() -> None:
+    text = 'extern "C" __global__ void {0}(float *{1}) {{ {1}[threadIdx.x] = {1}[threadIdx.x] * {2}f; }} // {0}'
+    one, other, third = (
+        [*compiled(text.format(*words), 90).kernels.values()]
+        for words in (("k", "x", "2.5"), ("another", "values", "2.5"), ("k", "x", "3.5"))
+    )
+    assert same(one, other) and normal(one[0].body) == normal(other[0].body)
+    assert one[0].machine_code == other[0].machine_code and len(one[0].machine_code) >= 16
+    assert not same(one, third) and not same(one, [*one, *one])
