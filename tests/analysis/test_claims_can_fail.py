@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 from roofbook.analysis import evidence, verdicts
+from roofbook.analysis.between_devices import ConsumerCard
 from roofbook.analysis.evidence import Cells, Evidence, Parts
 from roofbook.analysis.places import of_host
 from roofbook.analysis.publication import publication
@@ -100,7 +101,11 @@ def made_up(lab: Lab, piece: Evidence) -> Iterator[Cells]:
             for hosted in [of_host(lab.variant(name))]
             for run in range(runs)
         ]  # fmt: skip
-        yield cells(lab, rows, kind, peaks(flops=10 ** some.uniform(10, 14)))
+        held = cells(lab, rows, kind, peaks(flops=10 ** some.uniform(10, 14)))
+        if isinstance(piece, ConsumerCard):
+            held.name, other = "NVIDIA GeForce RTX 4090", cells(lab, [row(piece.variant, piece.case, 1e-3, device="b")])
+            other.name, held.others = "NVIDIA H200", [other]
+        yield held
 
 
 @pytest.mark.parametrize(("lab", "piece", "effects"), PIECES)

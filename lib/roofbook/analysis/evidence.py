@@ -63,7 +63,8 @@ class Cells:
     """What the store holds of a lab on one device: the newest reading of each variant and case, and the device's peaks.
 
     rows: of this device by this backend and of its host. peaks: rows of the lab `peaks` of the device. profiles: what
-    hardware counters counted on it.
+    hardware counters counted on it. name: of the device. `others`: those of the store's other devices, and this one by other
+    backends, for evidence that takes two.
     """
 
     def __init__(
@@ -75,8 +76,10 @@ class Cells:
         *,
         backend: str,
         kind: str,
+        name: str = "",
     ) -> None:
-        self.lab, self.backend, self.kind = lab, backend, kind
+        self.lab, self.backend, self.kind, self.name = lab, backend, kind, name
+        self.others: Sequence[Cells] = ()
         self._rows, self._peaks, self._profiles = rows, peaks, profiles
         self._found: dict[str, Mapping[str, Reading]] = {}
 

@@ -189,7 +189,9 @@ def _devices(lab: "Lab", store: "Store") -> dict[Place, Cells]:
     for place, mine in by_place(lab, rows):
         peaks = store.rows("peaks", scale=SCALE, device=place.device, backend=place.backend)
         watched = profiles[(profiles["device"] == place.device) & (profiles["backend"] == place.backend)]
-        found[place] = Cells(lab, mine, peaks, watched, backend=place.backend, kind=place.kind)
+        found[place] = Cells(lab, mine, peaks, watched, backend=place.backend, kind=place.kind, name=place.name)
+    for cells in found.values():
+        cells.others = [each for each in found.values() if each is not cells]
     return dict(sorted(found.items(), key=lambda each: (each[0].kind != "gpu", str(each[0]))))
 
 

@@ -5,6 +5,7 @@ The report: D2Q9 lattice Boltzmann in OpenCL: University of Bristol, Advanced Hi
 
 from collections.abc import Mapping
 
+from ...analysis.between_devices import ConsumerCard
 from ...analysis.evidence import HALF, Bandwidth, Best, Evidence, Intensity, NotTestable, Pair
 from ...analysis.lab_data import Measured
 from ...analysis.publication import Demonstration, Publication
@@ -61,7 +62,7 @@ EVIDENCE: Mapping[str, tuple[Evidence, ...]] = {
         *(Bandwidth(REPORTED, grid, HALF, remark="the report: of the data sheet's bandwidth") for grid in GRIDS[1:]),
     ),
     "openmp": pair(BEST, "openmp", kind="cpu", remark="the C + OpenMP program is ours, not the report's"),
-    "consumer-card": (NotTestable("the claim compares two devices, and each verdict here is of one"),),
+    "consumer-card": (ConsumerCard(REPORTED, SMALL, "the report: a GeForce GTX 1660 Ti beside a Tesla V100"),),
     "openacc": (NotTestable("the lab has no OpenACC program"),),
     "python-host": (
         *(Pair("c-host", BEST, grid, remark=HOSTS) for grid in GRIDS[:-1]),
