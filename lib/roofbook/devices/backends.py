@@ -24,6 +24,7 @@ FEATURES: Mapping[str, str] = {
     "compiles-at-launch": "for CPUs it compiles when a kernel is first launched, on one core, and keeps the result on disk",
     "vector-types": "vectors of sixteen numbers with the functions of OpenCL C on them",
     "constant-pointers": "a kernel's arguments may point to constant memory",
+    "opencl-api": "OpenCL's functions, for a host in another language",
     "images": "two-dimensional images that kernels read",
     "pinned": "page-locked memory of the host",
     "streams": "several queues at work at once, with a time for each copy and launch",
@@ -114,7 +115,7 @@ OPENCL = Backend(
     dialect=_HEADERS / "opencl.h",
     highlight="c",
     features=frozenset({
-        "cpu", "compiles-at-launch", "vector-types", "constant-pointers", "images", "pinned", "streams",
+        "cpu", "compiles-at-launch", "vector-types", "constant-pointers", "opencl-api", "images", "pinned", "streams",
     }),
     lacks={r"\batomic_add_float\(": _HEADERS / "atomics.opencl.h"},
     libraries=("pyopencl", "pocl-binary-distribution", "pocl"),

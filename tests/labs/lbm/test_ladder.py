@@ -22,8 +22,6 @@ from .. import sizes as sizes_of
 PUBLISHED = Path(__file__).parents[3] / "results" / "published" / "lbm.csv"
 
 NO_COUNTERPART = {
-    "OpenACC": "another compiler's language",
-    "Haskell host": "another host language",
     "achieved rate": "of their device and program",
     "achieved bandwidth": "of their device and program",
     "peak memory bandwidth": "of their device",

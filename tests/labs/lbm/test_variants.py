@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from roofbook.devices.contract import Device
-from roofbook.labs.lbm import LAB, peers, plans
+from roofbook.labs.lbm import LAB, haskell, peers, plans
 from roofbook.labs.lbm.problem import (
     UNIT_ROUNDOFF,
     Array,
@@ -34,7 +34,7 @@ from roofbook.labs.lbm.problem import (
     taylor_green_decay,
 )
 from roofbook.measure.placement import target_of
-from roofbook.peers import cc
+from roofbook.peers import cc, missing
 from roofbook.spec.lab import Case, Runnable, Variant
 
 from ... import mutants
@@ -80,6 +80,8 @@ def make(device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]
     target = target_of(variant, device)
     if target is None:
         pytest.skip(f"{variant.name} is not for {device.spec}")
+    if why := missing(variant):
+        pytest.skip(why)
     if variant.plan is plans.Native and cc.compiler() is None:
         pytest.skip("no C compiler: none of CC, cc, gcc, clang")
     if math.prod(variant.options.get("group", (1,))) > target.device.max_work_group:
@@ -127,7 +129,7 @@ def why_not(variant: Variant, size: str) -> str | None:
         rows = [rows for rows in range(1, ny + 1) if ny % rows == 0 and ny <= 128 * rows and nx * rows <= 640]
         if nx % 32 or not rows:
             return "not on this case: the grid does not fit the registers of one block per multiprocessor"
-    return None
+    return missing(variant)
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -156,7 +158,8 @@ def test_variant_lies_within_the_bound(device: Device, variant: Variant, size: s
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_variant_is_kept_from_a_backend_for_a_reason(variant: Variant) -> None:
-    """Graphs and .cu files are CUDA's alone; OpenCL's alone are vector loads, and the base, which is the host's."""
+    """Graphs and .cu files are CUDA's alone; OpenCL's alone are vector loads, the base, which is the host's, and a host in
+    another language."""
     assert isinstance(variant.plan, type)
     if variant.source is None:
         reason_against_opencl = reason_against_cuda = variant.plan is plans.Native
@@ -164,6 +167,7 @@ def test_a_variant_is_kept_from_a_backend_for_a_reason(variant: Variant) -> None
         cuda_only = variant.source.path.suffix == ".cu"
         reason_against_opencl = cuda_only or issubclass(variant.plan, plans.GraphedSteps)
         reason_against_cuda = variant.options.get("device") == "host" or "vload16" in variant.source.resolve()
+        reason_against_cuda |= issubclass(variant.plan, haskell.HaskellHost)
     assert ("opencl" not in variant.backends) == reason_against_opencl
     assert ("cuda" not in variant.backends) == reason_against_cuda
 
@@ -171,7 +175,7 @@ def test_a_variant_is_kept_from_a_backend_for_a_reason(variant: Variant) -> None
 def test_the_grids_reach_every_variant_and_every_reason() -> None:
     reasons = {variant.name: [why_not(variant, size) for size in SIZES] for variant in simulating()}
     for name, all_of in reasons.items():
-        assert None in all_of, f"{name} runs on no grid of this file"
+        assert None in all_of or missing(LAB.variant(name)), f"{name} runs on no grid of this file"
     for name in ("bit-neighbours", "vectors", "persistent"):
         assert any(reasons[name]), f"{name} is excused from no grid of this file"
 
@@ -374,7 +378,7 @@ def test_the_pairs_that_must_agree_are_found() -> None:
     pairs = {tuple(variant.name for variant in param.values) for param in only_scheduled_otherwise()}
     assert pairs >= {
         ("ported", "no-finish"), ("kept-partials", "chunks-1792"), ("kept-partials", "chunks-3584"),
-        ("flat-grid", "c-host"), ("flat-grid", "flat-grid@wg=64x1"), ("flat-grid", "graph"),
+        ("flat-grid", "c-host"), ("flat-grid", "haskell-host"), ("flat-grid", "flat-grid@wg=64x1"), ("flat-grid", "graph"),
     }  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from ...peers import missing
 from ...spec.lab import Case, Lab, Sweep, Variant, Work
 from ...spec.rounding import mean_square_over, worst
 from ...spec.source import Source
-from . import partly_ported, peers, plans
+from . import haskell, openacc, partly_ported, peers, plans
 from .problem import (
     Params,
     bound,
@@ -212,6 +212,12 @@ LADDER = (
         differs=("plan",), published="C host",
     ),
     Variant(
+        "haskell-host", "c-host", FLAT, haskell.HaskellHost,
+        "The same launches from a loop in Haskell.",
+        "Compiled too, and each launch is one call of the driver: as fast as C.",
+        needs=frozenset({"opencl-api"}), differs=("plan",), published="Haskell host",
+    ),
+    Variant(
         "graph", "flat-grid", FLAT.with_knobs(PARTIALS="GRAPH"), plans.GraphedSteps,
         "256 time steps are recorded once and submitted as one CUDA graph.",
         "The host leaves the loop: about half a microsecond per launch remains.",
@@ -312,6 +318,12 @@ PEERS = (
     Variant(
         "given-c", None, None, plans.Native, "The course's own program in C, one thread.", "Where the students started.",
         needs=frozenset({"host"}), role="peer", options={"program": "Given"},
+    ),
+    Variant(
+        "openacc", None, None, openacc.OpenAcc,
+        "C with OpenACC, by GCC: on the GPU where the device is one, on one core where it is a CPU.",
+        "What directives on plain loops bring, without a kernel.",
+        role="peer", published="OpenACC",
     ),
     Variant(
         "lbmpy-cpu", None, None, peers.OnCpu, "lbmpy on the CPU: two grids, explicit vectors, all cores.",
@@ -471,7 +483,8 @@ class Lattice(Lab):
     def units(self, case: Case, variant: Variant, device: Device) -> int:
         if variant.plan is plans.QueueOnly:
             return LAUNCHES.get(case.scale, 50000)
-        if variant.name in ("sequential", "partly-ported", "given-c"):  # one core: a second or two a sample is enough
+        one_core = ("sequential", "partly-ported", "given-c", *(["openacc"] if device.kind == "cpu" else []))
+        if variant.name in one_core:  # a second or two a sample is enough
             cells = case.params["nx"] * case.params["ny"]
             return min(case.units, max(4, 30_000_000 // int(cells)))
         if "chunk" in variant.options:

@@ -29,7 +29,7 @@ class PartlyPorted(Simulation):
         super().__init__(device, variant, case, inputs)
         self.accelerate, self.propagate = map(self.program.kernel, ("accelerate_flow", "propagate"))
         self.blocked = np.ascontiguousarray(inputs["obstacles"], np.uint8)
-        self.cells = np.empty((*self.blocked.shape, 9), np.float32)
+        self.cells = np.ascontiguousarray(self.start.transpose(1, 2, 0), np.float32)
         self.moved = np.empty_like(self.cells)
         self.rest_of_step = cc.build(self.sources[0], FLAGS).rest_of_step
         pointer = ctypes.c_void_p

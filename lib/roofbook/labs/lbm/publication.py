@@ -23,6 +23,7 @@ REPORTED = f"{BEST}@wg=32x1"
 FIRST = "partly-ported"
 """The report's first program."""
 WHICH = "the tables do not say which kernels the first program ran; ours are those of the course's OpenCL program"
+OPENACC = "GCC's OpenACC, on the GPU where the device is one; on a CPU it has one core, and the report's had a GPU"
 SMALL_GAIN = "the rule takes so small a gain for none, so it holds where ours is as small a loss"
 HOSTS = "launches in a loop in Python beside one in C; by OpenCL the C loop sets only the argument that changes"
 
@@ -63,7 +64,7 @@ EVIDENCE: Mapping[str, tuple[Evidence, ...]] = {
     ),
     "openmp": pair(BEST, "openmp", kind="cpu", remark="the C + OpenMP program is ours, not the report's"),
     "consumer-card": (ConsumerCard(REPORTED, SMALL, "the report: a GeForce GTX 1660 Ti beside a Tesla V100"),),
-    "openacc": (NotTestable("the lab has no OpenACC program"),),
+    "openacc": pair(REPORTED, "openacc", remark=OPENACC),
     "python-host": (
         *(Pair("c-host", BEST, grid, remark=HOSTS) for grid in GRIDS[:-1]),
         Pair("c-host", BEST, LARGE, effect=1.0, remark=f"said to be as fast; {HOSTS}"),

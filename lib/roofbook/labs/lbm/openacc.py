@@ -1,0 +1,156 @@
+"""OpenACC as a peer: openacc.c by GCC, on an NVIDIA GPU where GCC offloads to one, on a core of the host for a CPU device.
+
+A program of its own that Python talks with by a pipe and that times its own loop. Optional: a row without it says what to
+install. It runs on the device that its row names, and nowhere else.
+"""
+
+import contextlib
+import functools
+import os
+import shlex
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...devices.contract import BuildFailed, Device, DriverFailed, Unsupported
+from ...devices.nvml import NvmlCard
+from ...peers import cc, compiled
+from ...spec.lab import Case, Runnable, Variant
+from .plans import UNWRITTEN
+from .problem import Params
+
+HERE = Path(__file__).parent
+FLAGS = ("-std=gnu11", "-fopenacc")
+ON_HOST = (*cc.FAST, "-foffload=disable")
+"""As the C + OpenMP program is built."""
+ON_GPU = (
+    "-O3", "-fno-math-errno", "-foffload=nvptx-none", "-foffload-options=nvptx-none=-march=sm_80",
+    "-foffload-options=nvptx-none=-lm", "-no-pie",
+)  # fmt: skip
+"""GCC's default architecture is one that today's CUDA no longer assembles; sm_80 is the oldest that the book is for."""
+
+
+@functools.cache
+def compiler() -> tuple[str, ...] | None:
+    """The command of a C compiler that has OpenACC: CC where it is set, cc or gcc; None where none has."""
+    for words in filter(None, (shlex.split(os.environ.get("CC", "")), ["cc"], ["gcc"])):
+        try:
+            macros = compiled.output_of([*words, "-fopenacc", "-dM", "-E", "-x", "c", os.devnull])
+        except BuildFailed:
+            continue
+        if "#define _OPENACC 20" in macros:  # a compiler that only skips the directives defines it as 1, or not at all
+            return tuple(words)
+    return None
+
+
+def program(where: str) -> Path:
+    """openacc.c compiled for `host` or `nvidia`. Raises BuildFailed, and Unsupported where GCC does not offload."""
+    command = compiler()
+    assert command, "rows where there is none are skipped"
+    if (
+        where == "nvidia"
+        and not Path(
+            compiled.output_of([*command, "-print-file-name=accel/nvptx-none/mkoffload"]).strip()
+        ).is_absolute()
+    ):
+        version = compiled.output_of([*command, "-dumpversion"]).strip().partition(".")[0]
+        raise Unsupported(
+            f"not here: GCC {version} lacks its compiler for NVIDIA GPUs (Debian: apt-get install gcc-{version}-offload-nvptx)"
+        )
+    flags = (*FLAGS, *(ON_GPU if where == "nvidia" else ON_HOST))
+    return compiled.build([*command, *flags], OpenAcc.sources, cc._machine(command), last=["-lm"])
+
+
+class OpenAcc(Runnable):
+    """The program on one case. Its state stays on the device between runs; `run` tells the seconds of its loop."""
+
+    sources = (HERE / "openacc.c",)
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        if device.kind == "gpu" and "nvidia" not in " ".join(device.identity().values()).lower():
+            raise Unsupported("GCC's OpenACC offloads to NVIDIA GPUs here, and this is none")
+        self.where = "nvidia" if device.kind == "gpu" else "host"
+        self.units, self.start = case.units, np.ascontiguousarray(inputs["f"], np.float32)
+        self.av_vels = np.full(self.units, UNWRITTEN)
+        self.process = subprocess.Popen(
+            [program(self.where), *arguments(inputs["params"]), self.where], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, env={**os.environ, **seen_by(device)}, start_new_session=True,
+        )  # fmt: skip
+        assert self.process.stdin and self.process.stdout and self.process.stderr
+        self.to, self.by, self.complaints = self.process.stdin, self.process.stdout, self.process.stderr
+        said = self.by.readline().decode().strip()
+        if said != self.where:
+            why = said.removeprefix("error: ") or self.last_words()
+            self.close()
+            raise Unsupported(f"the OpenACC program does not start: {why}")
+        self.tell(np.ascontiguousarray(inputs["obstacles"], np.uint8).tobytes())
+
+    @staticmethod
+    def missing() -> str | None:
+        """Why no OpenACC runs on this machine, in one line; None where it may."""
+        return None if compiler() else "not here: no C compiler with OpenACC (Debian: apt-get install gcc)"
+
+    def tell(self, said: bytes, array: np.ndarray | None = None) -> None:
+        try:
+            self.to.write(said)
+            if array is not None:
+                self.to.write(array.data)
+            self.to.flush()
+        except OSError:
+            raise DriverFailed(f"the OpenACC program ended: {self.last_words()}") from None
+
+    def answer(self, dtype: type, count: int) -> np.ndarray:
+        """So many numbers that the program says."""
+        said = self.by.read(count * np.dtype(dtype).itemsize)
+        if len(said) != count * np.dtype(dtype).itemsize:
+            raise DriverFailed(f"the OpenACC program ended: {self.last_words()}")
+        return np.frombuffer(said, dtype)
+
+    def last_words(self) -> str:
+        """The last line that it complained in, or its exit code."""
+        code = self.process.wait()
+        lines = self.complaints.read().decode(errors="replace").split("\n")
+        return next((line.strip() for line in reversed(lines) if line.strip()), f"exit code {code}")
+
+    def reset(self) -> None:
+        self.tell(b"s", self.start)
+        self.av_vels[:] = UNWRITTEN
+
+    def run(self) -> float:
+        self.tell(b"r", np.array([self.units], np.int32))
+        told = self.answer(np.float64, 1 + self.units)
+        self.av_vels = told[1:].copy()
+        return float(told[0])
+
+    def outputs(self) -> dict[str, np.ndarray]:
+        self.tell(b"g")
+        f = self.answer(np.float32, self.start.size).reshape(self.start.shape)
+        return {"f": f.astype(np.float64), "av_vels": self.av_vels.copy()}
+
+    def facts(self) -> dict[str, Any]:
+        if self.where == "nvidia":
+            return {"ran on": "NVIDIA GPU", "flags": " ".join((*FLAGS, *ON_GPU))}
+        return {"ran on": "host", "threads": 1, "flags": " ".join((*FLAGS, *ON_HOST))}
+
+    def close(self) -> None:
+        """The program ends with its input."""
+        with contextlib.suppress(OSError):  # it has ended, and what it was told last was never read
+            self.to.close()
+        self.process.wait()
+        self.by.close()
+        self.complaints.close()
+
+
+def arguments(params: Params) -> list[str]:
+    """nx, ny, omega and what the drive adds, as the program takes them: numbers in fp32 to the last bit."""
+    w1, w2 = (params.density * params.accel / part for part in (9, 36))
+    return [str(params.nx), str(params.ny), *(float(np.float32(each)).hex() for each in (params.omega, w1, w2))]
+
+
+def seen_by(device: Device) -> dict[str, str]:
+    """What shows a program this GPU alone. An instance of a shared one is what this process sees already."""
+    card = (NvmlCard(device.pci_bus_id).facts() if device.kind == "gpu" else None) or {}
+    return {"CUDA_VISIBLE_DEVICES": card["uuid"]} if card.get("uuid") and not card.get("mig") else {}
