@@ -321,6 +321,28 @@ def test_a_line_has_just_enough_of_the_published_groups(device: Device, name: st
     runnable.close()
 
 
+@pytest.mark.parametrize(("name", "channels"), [("tiled-halo", 4), ("tiled-halo-atomic", 1)])
+def test_the_reports_tile_holds_all_channels_and_the_atomic_one_a_single(
+    device: Device, name: str, channels: int
+) -> None:
+    """What is in local memory at once, of layer 2; layer 1 has one channel."""
+    runnable = make(device, LAB.variant(name), 1)
+    facts, reserved = runnable.facts(), 64  # a driver may keep some for itself
+    runnable.close()
+    assert 0 <= facts["local_bytes"] - 4 * channels * 40 * 40 <= reserved
+    assert 0 <= facts["local_bytes_1"] - 4 * 40 * 40 <= reserved
+
+
+@pytest.mark.parametrize(("name", "items"), [("linear", "1024"), ("tiled-halo-atomic", r"529 .* \(23x23x1\)")])
+def test_a_device_with_smaller_groups_says_so(
+    device: Device, monkeypatch: pytest.MonkeyPatch, name: str, items: str
+) -> None:
+    monkeypatch.setattr(device, "max_work_group", 256)
+    variant = LAB.variant(name)
+    with pytest.raises(Unsupported, match=f"^{items}.*: 256 at most$"):
+        variant.plan(device, variant, case_of(1), problem(1)[0])
+
+
 # -- the report's streams ----------------------------------------------------------------------------------------------
 
 
