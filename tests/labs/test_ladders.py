@@ -139,7 +139,10 @@ def test_the_scale_test_has_of_a_sweep_the_ends_and_of_a_rung_each_part_that_is_
     for sweep in lab.sweeps:
         ends = (sweep.variants[0], sweep.variants[-1])
         assert sweep.at_scale("test") == (sweep.variants if sweep.axis == "without" else ends)
-        assert sweep.at_scale("quick") == sweep.variants
+        assert sweep.at_scale("published") == sweep.variants
+        quick = [each.point for each in sweep.at_scale("quick")]
+        assert quick == [each.point for each in sweep.variants if not sweep.quick or each.point in sweep.quick]
+        assert set(sweep.quick) <= set(quick), "a point of `quick` is none of the sweep"
         one = replace(sweep, variants=sweep.variants[:1])
         assert one.at_scale("test") == one.variants
     few = [each.name for each in lab.at_scale("test")]

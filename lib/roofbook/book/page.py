@@ -18,7 +18,7 @@ from ..errors import UsageError, one_of
 from ..paths import project_root
 from ..report.html import Html, Table
 from ..spec import registry
-from ..spec.lab import Series
+from ..spec.lab import Series, Sweep
 from ..store.parquet import Store
 from ..store.published import figures
 
@@ -163,18 +163,25 @@ class Page(ABC):
         """Time by the point of a sweep, a line for each case."""
         data, sweep = self.data, self.data.sweep(axis)
         rows = data.rows[data.rows["case"].isin([case.name for case in data.cases])]
-        return report.line_sweep(rows, sweep.axis, title=sweep.question)
+        return report.line_sweep(rows, sweep.axis, title=sweep.question, notes=self._left_out(sweep))
 
     @noted
     def heat_map(self, axis: str, case: str | None = None) -> "Figure":
         """Time by the two numbers of each point of a sweep, such as the two sides of a work-group."""
         data, sweep, chosen = self.data, self.data.sweep(axis), self.data.case(case)
-        why = {str(point.point): data.skip_reason(point, chosen) for point in sweep.variants}
+        why = {str(point.point): data.skip_reason(point, chosen) for point in sweep.at_scale(data.scale)}
         skipped = {point: reason for point, reason in why.items() if reason}
         grid, reasons = report.sweep_grid(data.on(case), sweep.axis, skipped)
         across, down = sweep.sides
         title = f"{sweep.question} On {chosen.name}"
-        return report.heat_map(grid, reasons=reasons, xlabel=across, ylabel=down, title=title)
+        notes = self._left_out(sweep)
+        return report.heat_map(grid, reasons=reasons, xlabel=across, ylabel=down, title=title, notes=notes)
+
+    def _left_out(self, sweep: Sweep) -> list[str]:
+        """A note where the scale measures some points of a sweep alone."""
+        scale, few, all_of_it = self.data.scale, len(sweep.at_scale(self.data.scale)), len(sweep.variants)
+        said = f"At the scale {scale} {few} of its {all_of_it} points are measured, unless others are asked for."
+        return [said] * (few < all_of_it)
 
     def leave_one_out(self, case: str | None = None) -> Table:
         """What each optimisation is worth in the best step, by leaving it out."""

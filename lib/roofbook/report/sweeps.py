@@ -29,6 +29,7 @@ def line_sweep(
     case: str | None = None,
     title: str = "",
     xlabel: str = "",
+    notes: Sequence[str] = (),
 ) -> Figure:
     """Time per unit over the points of a 1-D sweep, one line for each value of the column `series`, with intervals.
 
@@ -115,7 +116,11 @@ def line_sweep(
         return finish(
             drawing,
             title or f"Time per {good[0].row['unit']} over {', '.join(axes)}",
-            [f"Whiskers: {CONFIDENCE} interval of the median.", *grouped(failures, sum(map(len, lines.values())))],
+            [
+                f"Whiskers: {CONFIDENCE} interval of the median.",
+                *notes,
+                *grouped(failures, sum(map(len, lines.values()))),
+            ],
         )
 
 
@@ -198,6 +203,7 @@ def heat_map(
     xlabel: str = "",
     ylabel: str = "",
     title: str = "",
+    notes: Sequence[str] = (),
 ) -> Figure:
     """Times of a 2-D sweep: seconds per unit by (index, column), the fastest framed, cells without a time hatched.
 
@@ -216,9 +222,10 @@ def heat_map(
     best = np.unravel_index(np.nanargmin(times), times.shape)
     name, size = show.time_unit([float(times[best])])
     where = _pair(frame.columns[best[1]], frame.index[best[0]])
-    notes = [f"Medians in {name}, darker is slower; framed: the fastest, {where}, {show.duration(float(times[best]))}."]
+    said = [f"Medians in {name}, darker is slower; framed: the fastest, {where}, {show.duration(float(times[best]))}."]
     tried = int(np.isfinite(times).sum()) + len(reasons)
-    notes += grouped({_pair(column, row): why for (row, column), why in reasons.items()}, tried)
+    said += notes
+    said += grouped({_pair(column, row): why for (row, column), why in reasons.items()}, tried)
     across, down = (max(len(str(each)) for each in side) for side in (frame.columns, frame.index))
     if across > down and (across + 1) * len(frame.columns) > ROOM:
         frame, times, best, xlabel, ylabel = frame.T, times.T, best[::-1], ylabel, xlabel
@@ -268,7 +275,7 @@ def heat_map(
         ax.spines[:].set_visible(False)
         ax.set_xlabel(xlabel or str(frame.columns.name or ""))
         ax.set_ylabel(ylabel or str(frame.index.name or ""), labelpad=8)
-        return finish(drawing, title or "Time of each shape", notes)
+        return finish(drawing, title or "Time of each shape", said)
 
 
 def _pair(first: str, second: str) -> str:

@@ -14,7 +14,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,7 @@ def tokens_of(text: str) -> str:
     return " ".join(found)
 
 
+@lru_cache(maxsize=4096)
 def hash_of_text(text: str) -> str:
     """Of kernel text or C: comments and white space change none."""
     return _of(tokens_of(text).encode())

@@ -154,9 +154,13 @@ class Sweep:
     variants: tuple[Variant, ...]
     sides: tuple[str, str] = ("columns", "rows")
     """What the two parts of a point such as `16x4` or `64x112x16/4x8x2` are."""
+    quick: tuple[str, ...] = ()
+    """The points that are measured at the scale `quick`, where all would take a reader's patience; none for all."""
 
     def at_scale(self, scale: str) -> tuple[Variant, ...]:
-        """The points that are measured: at the scale `test` the first and the last, but all that leave out part of a step."""
+        """The points that are measured: at `test` the first and the last, but all of a sweep that leaves out part of a step."""
+        if scale == "quick" and self.quick:
+            return tuple(each for each in self.variants if each.point in self.quick)
         if scale != "test" or self.axis == "without":
             return self.variants
         return self.variants[:: max(1, len(self.variants) - 1)]

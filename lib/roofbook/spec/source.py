@@ -13,13 +13,15 @@ text around them and say in their first line what they use of it.
 import hashlib
 import io
 import json
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from .. import paths
@@ -133,9 +135,15 @@ _DEFAULT = re.compile(r"^#ifndef (\w+)\n#define \1 (\S.*)$", re.M)
 
 def _defaults(path: Path) -> dict[str, Knob]:
     """The knobs that a kernel need not be given, and what they are then."""
-    texts = _family(path).values()
-    found = {name: value for text in texts for name, value in _DEFAULT.findall(text) if name in documented(text)}
-    return {name: int(value) if value.isdecimal() else value for name, value in found.items()}
+    return {name: value for text in _family(path).values() for name, value in _defaults_of(text)}
+
+
+@lru_cache(maxsize=1024)
+def _defaults_of(text: str) -> tuple[tuple[str, Knob], ...]:
+    mine = documented(text)
+    return tuple(
+        (name, int(value) if value.isdecimal() else value) for name, value in _DEFAULT.findall(text) if name in mine
+    )
 
 
 def documented(text: str) -> list[str]:
@@ -151,16 +159,45 @@ def _included(folder: Path, text: str) -> list[Path]:
     return [files[0] for files in found if files]
 
 
-def _family(path: Path) -> dict[Path, str]:
-    """The file and all that it may include, with their texts."""
+def _family(path: Path) -> Mapping[Path, str]:
+    """The file and all that it may include, with their texts, as they are now: read again where one was edited."""
+    known = _FAMILIES.get(path)
+    if known is None or any(_stamp(file) != stamp for file, stamp in known.stamps.items()):
+        known = _FAMILIES[path] = _read_family(path)
+    return known.texts
+
+
+@dataclass(frozen=True)
+class _Family:
+    """Texts, and of their files and the folders where a file may come to stand the stamps by which an edit shows."""
+
+    texts: Mapping[Path, str]
+    stamps: Mapping[Path, tuple[int, int] | None]
+
+
+_FAMILIES: dict[Path, _Family] = {}
+
+
+def _stamp(file: Path) -> tuple[int, int] | None:
+    """(when it was changed last, its size); None where it is gone."""
+    try:
+        found = os.stat(file)
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size
+
+
+def _read_family(path: Path) -> _Family:
+    stamps = {folder: _stamp(folder) for folder in (path.parent, _DIALECT_FOLDER)}
     texts: dict[Path, str] = {}
     open_ends = [path]
     while open_ends:
         file = open_ends.pop()
         if file not in texts:
+            stamps[file] = _stamp(file)  # before it is read: an edit made meanwhile shows
             texts[file] = file.read_text()
             open_ends.extend(_included(path.parent, texts[file]))
-    return texts
+    return _Family(MappingProxyType(texts), stamps)
 
 
 _KNOB_LINES = re.compile(r"^(//\n)?(// (?:Knobs?|Uses) [^\n]*\n)(//  [^\n]*\n|// (?:Knobs?|Uses) [^\n]*\n)*", re.M)

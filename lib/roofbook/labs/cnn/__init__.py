@@ -285,6 +285,10 @@ SPLITS = {
 }
 SUBS = ((4, 2, 14), (2, 2, 14), (8, 2, 14), (16, 2, 14), (4, 2, 28), (4, 4, 14), (8, 2, 8), (16, 2, 2), (16, 4, 14))
 GROUPS = ((4, 8, 2), (1, 1, 1), (2, 4, 2), (8, 8, 2), (32, 2, 1), (1, 8, 8), (1, 4, 16), (16, 16, 8))
+QUICK_SPACE = (
+    *(f"64x112x16/{group}" for group in ("1x1x1", "2x4x2", "4x8x2", "8x8x2", "1x8x8")),
+    "16x112x16/2x4x2", "16x112x112/2x4x2", "16x56x16/2x4x2", "64x112x8/4x8x2",
+)  # fmt: skip
 
 CASES = {
     "quick": ("32ch-112x112-k5",),
@@ -324,6 +328,7 @@ class ConvolutionLayer(Lab):
                     for sub, group in product(SUBS, GROUPS)
                 ),
                 ("global size, at the published size", "local size"),
+                QUICK_SPACE,
             ),
         )  # fmt: skip
 

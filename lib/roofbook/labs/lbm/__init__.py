@@ -274,6 +274,7 @@ SHAPES = (
     "1x16", "1x64", "4x1", "4x4", "4x16", "16x1", "16x4", "16x16", "32x1", "64x1", "64x4", "128x1", "256x1", "256x4", "1024x1",
 )  # fmt: skip
 """Columns x rows. Those with one row, and 1x16, were published."""
+QUICK_SHAPES = ("1x16", "4x4", "16x1", "16x16", "32x1", "64x1", "128x1", "1024x1")
 
 
 def shape(text: str) -> tuple[int, int]:
@@ -371,7 +372,12 @@ class Lattice(Lab):
         best = next(variant for variant in LADDER if variant.name == self.best)
         self.sweeps = (
             Sweep("without", "What is each optimisation worth in the best kernel?", _without(best)),
-            Sweep("wg", "Which shape of work-group?", tuple(best.at("wg", text, group=shape(text)) for text in SHAPES)),
+            Sweep(
+                "wg",
+                "Which shape of work-group?",
+                tuple(best.at("wg", text, group=shape(text)) for text in SHAPES),
+                quick=QUICK_SHAPES,
+            ),
             Sweep("buffers", "What does a buffer argument cost?", tuple(_queued("buffer", count) for count in COUNTS)),
             Sweep(
                 "integers", "What does an integer argument cost?", tuple(_queued("integer", count) for count in COUNTS)
