@@ -52,7 +52,7 @@ class LabData(ABC):
     def profiles(self) -> "pd.DataFrame":
         """What hardware counters counted on this device, at any scale, of kernels as they are today."""
 
-    @property
+    @cached_property
     def peaks(self) -> Peaks | None:
         """None where a peak has no verified time."""
         try:
@@ -91,7 +91,18 @@ class LabData(ABC):
 
     def on(self, name: str | None = None) -> CaseData:
         """What tables and figures of a case are made from; by default of the largest."""
-        case, lab, compiler = self.case(name), self.lab, compiler_of(self.device)
+        case = self.case(name)
+        if case.name not in self._cases_data:
+            self._cases_data[case.name] = self._on(case)
+        return self._cases_data[case.name]
+
+    @cached_property
+    def _cases_data(self) -> "dict[str, CaseData]":
+        """What was asked of cases, by their names."""
+        return {}
+
+    def _on(self, case: Case) -> CaseData:
+        lab, compiler = self.lab, compiler_of(self.device)
         return CaseData(
             self.rows,
             [variant.name for variant in (*lab.ladder, *lab.peers)],
@@ -224,4 +235,4 @@ class Measured:
 
     def _reading(self, variant: str, case: str) -> Reading | None:
         rows = self._data.rows
-        return newest(rows[(rows["case"] == case) & (rows["variant"] == variant)]).get(variant)
+        return newest(rows, case).get(variant) if case in set(rows["case"]) else None

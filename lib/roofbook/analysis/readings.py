@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -148,24 +149,57 @@ def newest(rows: "pd.DataFrame", case: str | None = None, roles: Iterable[str] |
     Errors: UsageError for a case without rows, or a sample that is not a positive finite number.
     """
     if case is not None and not rows.empty:
-        known = list(dict.fromkeys(rows["case"]))
-        if case not in known:
-            raise one_of("case", case, known)
-        rows = rows[rows["case"] == case]
+        cases = list(dict.fromkeys(rows["case"]))
+        if case not in cases:
+            raise one_of("case", case, cases)
     wanted = set(roles) if roles is not None else None
+    profiled, known = wanted == {PROFILE}, _known_of(rows)
+    if (case, profiled) not in known:
+        known[case, profiled] = _found(rows if case is None or rows.empty else rows[rows["case"] == case], profiled)
+    return {each.name: each.reading for each in known[case, profiled] if wanted is None or each.role in wanted}
+
+
+@dataclass
+class _Found:
+    """All rows of a variant, the newest first, and its reading, made when it is asked for."""
+
+    name: str
+    rows: Sequence[Mapping[str, Any]]
+    control_of: str | None
+    """The variant that an A/A control is compared with, whose name it keeps."""
+
+    @property
+    def role(self) -> str:
+        return said(self.rows[0], "role") or "step"
+
+    @cached_property
+    def reading(self) -> Reading:
+        reading = _read_runs(self.rows)
+        return replace(reading, variant=self.name, parent=self.control_of) if self.control_of else reading
+
+
+_KNOWN: dict[int, dict[tuple[str | None, bool], list[_Found]]] = {}
+
+
+def _known_of(rows: "pd.DataFrame") -> dict[tuple[str | None, bool], list[_Found]]:
+    """What was read of a data frame, by case, while it lives. A page asks a hundred times, and nobody changes one in place."""
+    if id(rows) not in _KNOWN:
+        _KNOWN[id(rows)] = {}
+        weakref.finalize(rows, _KNOWN.pop, id(rows), None)
+    return _KNOWN[id(rows)]
+
+
+def _found(rows: "pd.DataFrame", profiled: bool) -> list[_Found]:
     those: dict[tuple[str, bool], list[Mapping[str, Any]]] = {}
     for row in rows.to_dict("records"):
-        if (row["role"] == PROFILE) == (wanted == {PROFILE}):
+        if (row["role"] == PROFILE) == profiled:
             named = {str(name): field for name, field in row.items()}
             those.setdefault((str(row["variant"]), row["role"] == "again"), []).append(named)
-    found = {}
+    found = []
     for (name, again), mine in those.items():
-        mine = sorted(reversed(mine), key=lambda row: age(row["started"]), reverse=True)
-        if wanted is None or (said(mine[0], "role") or "step") in wanted:
-            reading = _read_runs(mine)
-            if again and (name, False) in those:  # an A/A control keeps its variant's name, and is compared with it
-                reading = replace(reading, variant=f"{name} (A/A control)", parent=name)
-            found[reading.variant] = reading
+        ordered = sorted(reversed(mine), key=lambda row: age(row["started"]), reverse=True)
+        control = again and (name, False) in those
+        found.append(_Found(f"{name} (A/A control)" if control else name, ordered, name if control else None))
     return found
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from . import format as show
-from .readings import FEW_RUNS, TOO_FEW, faster, newest
+from .readings import FEW_RUNS, TOO_FEW, Reading, faster, newest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,7 +18,7 @@ NOT_COMPARED = "(too few samples to compare)"
 
 def time_text(rows: "pd.DataFrame", variant: str, case: str) -> str:
     """'12.3 µs', the median time per unit of a variant; says so where there is no verified one."""
-    reading = newest(_of(rows, case, variant)).get(variant)
+    reading = _read(rows, case, variant).get(variant)
     return show.duration(reading.median) if reading and reading.ok else NOT_MEASURED
 
 
@@ -28,7 +28,7 @@ def ratio_text(rows: "pd.DataFrame", variant: str, reference: str, case: str) ->
     The first of these two where all of the interval lies in the equality band. What rests on one run or two says so:
     'in this run 3.14 times as fast as'.
     """
-    found = newest(_of(rows, case, variant, reference))
+    found = _read(rows, case, variant, reference)
     own = found.get(variant)
     ratio = faster(found.get(reference), own) if own else None
     if ratio is None:
@@ -48,9 +48,10 @@ def known(parts: Iterable[str], joined: str = ", ") -> str:
     return joined.join(part for part in parts if NOT_MEASURED not in part and NOT_COMPARED not in part)
 
 
-def _of(rows: "pd.DataFrame", case: str, *variants: str) -> "pd.DataFrame":
-    """Those that a figure needs: to read all of a case takes long, and a page has a hundred figures."""
-    return rows[(rows["case"] == case) & rows["variant"].isin(variants)]
+def _read(rows: "pd.DataFrame", case: str, *variants: str) -> dict[str, Reading]:
+    """What a case has of these variants; nothing of one that has no rows."""
+    found = newest(rows, case) if case in set(rows["case"]) else {}
+    return {name: found[name] for name in variants if name in found}
 
 
 def conclusions(lab: "Lab", measured: "Measured") -> str:

@@ -95,7 +95,7 @@ def enough(it: Measurement, policy: Policy, cut: Collection[int] = ()) -> bool:
     """
     kept = [at for at, read in enumerate(it.clocks) if not provenance.slowed(read["throttle"])]
     n, spent = len({it.rounds[at] for at in kept}.difference(cut)), sum(it.walls)
-    if n < policy.minimum:
+    if n < (policy.swept if it.role == "sweep" else policy.minimum):
         few = n >= policy.scarce or len(set(it.rounds).difference(cut)) >= 2 * policy.scarce
         return few and spent / len(it.walls) >= policy.budget_s
     noise = stats.relative_standard_error([it.samples[at] for at in kept])

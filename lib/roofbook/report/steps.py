@@ -46,8 +46,8 @@ def effect(name: str, parent: str | None, rows: "pd.DataFrame", cases: Mapping[s
     import pandas as pd
 
     lines = []
-    both = rows[rows["variant"].isin((name, parent))] if len(rows) else rows
-    read = {case: newest(both[both["case"] == case]) if len(both) else {} for case in cases}
+    known = set(rows["case"]) if len(rows) else set()
+    read = {case: newest(rows, case) if case in known else {} for case in cases}
     ratios = {case: faster(found.get(parent or ""), found[name]) for case, found in read.items() if name in found}
     how = usual_how(ratios.values())
     for case, lack in cases.items():
