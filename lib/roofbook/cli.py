@@ -396,7 +396,7 @@ def build(fresh: bool, scale: str | None, device: str | None) -> None:
 
     Says of each what has changed.
     """
-    from .book import execute, fragments, recorded_html, site
+    from .book import draft, execute, fragments, recorded_html, site
     from .book.dependencies import Dependencies
     from .book.experiment import check
     from .book.manifest import because
@@ -419,8 +419,16 @@ def build(fresh: bool, scale: str | None, device: str | None) -> None:
     if due and recorded_html.stale(root):
         say("Drawing what is recorded of other devices")
         recorded_html.draw(root)
-    for notebook, (parameters, why) in due.items():
-        say(f"Executing {notebook.name} with {_said(parameters)}: {why}")
+    if missing := [notebook for notebook in due if not execute.page_of(root, notebook).exists()]:
+        draft.write(root, missing)
+    for done, (notebook, (parameters, why)) in enumerate(due.items()):
+        if done == 0 or missing:  # a first book is read while its labs run; a later one is whole as it was
+            fragments.renew(root)
+            index = site.build(root, progress=say if not done else None)
+            if not done:
+                say(f"It can be read: {index.as_uri()}. A page is made anew when its lab has run")
+        left = ", ".join(each.stem for each in list(due)[done + 1 :])
+        say(f"Executing {notebook.name} with {_said(parameters)}: {why}{f'. Then {left}' if left else ''}")
         execute.execute(root, notebook, parameters)
     fragments.renew(root)
     say(f"The book is built: {site.build(root, progress=say)}")

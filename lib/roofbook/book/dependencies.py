@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ..devices import provenance
+from ..devices.contract import Device
 from ..devices.find import open_device
 from ..paths import LIBRARY
 from ..spec import registry
@@ -58,6 +59,10 @@ class Dependencies:
         """Of a lab's sections of recorded devices."""
         runs = _runs(store.root, *(f"recorded/lab={each}" for each in (lab, registry.PEAKS)))
         return {**self._code(lab), "published": self._published(lab), "store": _hash_of(runs)}
+
+    def demonstration(self, lab: str, device: Device) -> dict[str, str]:
+        """Of what a lab shows on a device beyond times."""
+        return {**self._code(lab), "device": _hash_of(provenance.environment(device))}
 
     def verdicts(self, lab: str) -> dict[str, str]:
         """Of the fragment with the verdicts on a lab's claims: of the store, its runs and those of peaks at these scales."""

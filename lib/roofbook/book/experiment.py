@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from .. import report
 from ..analysis.lab_data import LabData
-from ..analysis.publication import publication
 from ..analysis.recorded import recorded
 from ..analysis.roofline import needed_peaks
 from ..devices.find import open_device
@@ -222,11 +221,13 @@ class Experiment(Page):
         return replace(facts, rows=[row for row in facts.rows if row.cells[0].text in wanted])
 
     def demonstration(self) -> Table:
-        """What the lab shows beyond times, computed now on this device: conservation, analytic solutions.
+        """What the lab shows beyond times, computed on this device by this code: conservation, analytic solutions.
 
         Errors: UsageError for a lab without one.
         """
-        shown = publication(self.lab).demonstration(self.device)
+        from .demonstrated import demonstrated
+
+        shown = demonstrated(self.lab, self.device, self.root)
         if shown is None:
             raise UsageError(
                 f"lab {self.lab.name} has no demonstration; its tables are the ladder, the sweeps and the peaks"
