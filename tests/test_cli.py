@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,7 +22,7 @@ import pandas as pd
 import pytest
 
 from roofbook import cli
-from roofbook.book import execute, site
+from roofbook.book import draft, execute, site
 from roofbook.book.experiment import PARAMETERS, Experiment
 from roofbook.devices import nvrtc
 from roofbook.devices.contract import Unsupported
@@ -383,7 +384,7 @@ def test_build_executes_what_is_stale_and_nothing_else(
     assert [parameters["variants"] for parameters in executed] == [["sequential", "fused"]], "rows were added: once"
     said = " ".join(first[1].split())
     assert (
-        re.search(r"Executing lbm\.ipynb with .*variants .*: .*\bstore changed", said) and "Executing" not in again[1]
+        re.search(r"executing lbm\.ipynb with .*variants .*: .*\bstore changed", said) and "executing" not in again[1]
     )
     ends = measured / "book" / "_generated" / "glance-ends.html"
     assert "this machine" in ends.read_text()
@@ -398,6 +399,36 @@ def test_build_executes_what_is_stale_and_nothing_else(
     monkeypatch.setattr(execute, "execute", lambda root, notebook, parameters: executed.append(parameters))
     assert ": notebook changed" in " ".join(roofbook("build")[1].split())
     assert len(executed) == 2
+
+
+def test_a_book_is_read_while_its_first_labs_run(
+    measured: Path, roofbook: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Where a page is missing, the site comes first, with drafts, and again after each lab; else at the end alone."""
+    copy = shutil.copytree(measured, tmp_path / "copy")
+    monkeypatch.chdir(copy)
+    notebook = copy / "experiments" / "lbm.ipynb"
+    (copy / "experiments" / "cnn.ipynb").write_text(notebook.read_text().replace('"lbm"', '"cnn"'))
+    happened: list[str] = []
+
+    def executed(root: Path, notebook: Path, parameters: dict[str, Any]) -> None:
+        happened.append(notebook.stem)
+        execute.page_of(root, notebook).write_text(notebook.read_text())
+
+    def built(root: Path, progress: Any = None) -> Path:
+        happened.append("site")
+        return root / "index.html"
+
+    monkeypatch.setattr(execute, "execute", executed)
+    monkeypatch.setattr(site, "build", built)
+    monkeypatch.setattr(draft, "write", lambda root, due: happened.append(" ".join(each.stem for each in due)))
+    code, out, _ = roofbook("build", "--execute")
+    assert code == 0 and happened == ["cnn", "site", "cnn", "site", "lbm", "site"]
+    said = " ".join(out.split())
+    assert said.index("It can be read: file://") < said.index("1 of 2: executing cnn.ipynb") < said.index("2 of 2")
+    assert "; then lbm 2 of 2: executing lbm.ipynb" in said, "what is left"
+    happened.clear()
+    assert roofbook("build", "--execute")[0] == 0 and happened == ["cnn", "lbm", "site"]
 
 
 def test_build_takes_its_own_parameters_before_those_of_the_page(

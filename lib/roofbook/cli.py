@@ -421,15 +421,16 @@ def build(fresh: bool, scale: str | None, device: str | None) -> None:
         recorded_html.draw(root)
     if missing := [notebook for notebook in due if not execute.page_of(root, notebook).exists()]:
         draft.write(root, missing)
-    for done, (notebook, (parameters, why)) in enumerate(due.items()):
-        if done == 0 or missing:  # a first book is read while its labs run; a later one is whole as it was
-            fragments.renew(root)
-            index = site.build(root, progress=say if not done else None)
-            if not done:
-                say(f"It can be read: {index.as_uri()}. A page is made anew when its lab has run")
-        left = ", ".join(each.stem for each in list(due)[done + 1 :])
-        say(f"Executing {notebook.name} with {_said(parameters)}: {why}{f'. Then {left}' if left else ''}")
+        fragments.renew(root)
+        index = site.build(root, progress=say)
+        say(f"It can be read: {index.as_uri()}. Each page is made anew when its lab has run")
+    for done, (notebook, (parameters, why)) in enumerate(due.items(), 1):
+        left = f"; then {', '.join(each.stem for each in list(due)[done:])}" if done < len(due) else ""
+        say(f"{done} of {len(due)}: executing {notebook.name} with {_said(parameters)}: {why}{left}")
         execute.execute(root, notebook, parameters)
+        if missing and left:
+            fragments.renew(root)
+            site.build(root)
     fragments.renew(root)
     say(f"The book is built: {site.build(root, progress=say)}")
 

@@ -64,16 +64,17 @@ def test_a_card_has_the_descent_and_what_came_of_it(tmp_path: Path) -> None:
 
 
 def test_nothing_on_record_is_no_card_and_no_table() -> None:
-    assert front_page.ladders([]) == "" and front_page.ends([], []) == ""
+    assert front_page.ladders([]) == "" and front_page.ends([]) == ""
 
 
 def test_this_machine_stands_below_the_devices_on_record(tmp_path: Path) -> None:
     (record, cpu) = records(tmp_path, row("sequential", 1e-2), row("fused", 1e-4), row("fused", 1e-3, POCL))
     here = SimpleNamespace(data=cpu, lab=cpu.lab, device=cpu.device)
-    shown = re.findall(r'<th scope="row"[^>]*>([^<]*)<', front_page.ends([record], cast(Any, [here])))
+    lines = [*front_page.recorded_ends([record]), *front_page.own_ends(cast(Any, here))]
+    shown = re.findall(r'<th scope="row"[^>]*>([^<]*)<', front_page.ends(lines))
     assert shown == ["Lattice Boltzmann", f"{H200}, CUDA", "A CPU, this machine"]
 
 
 def test_a_lab_without_a_verified_rung_is_left_out(tmp_path: Path) -> None:
     found = records(tmp_path, row("fused", 1e-4, status="failed", reason="out of memory", samples_s=[], rounds=[]))
-    assert front_page.ends(found, []) == front_page.ladders(found) == ""
+    assert front_page.ends(front_page.recorded_ends(found)) == front_page.ladders(found) == ""

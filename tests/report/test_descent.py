@@ -10,7 +10,8 @@ from roofbook import report
 from roofbook.analysis.case_data import CaseData
 from roofbook.analysis.roofline import Bound
 from roofbook.errors import UsageError
-from roofbook.report import Glance
+from roofbook.report.descent import Ends, Glance
+from roofbook.report.descent import line as line_of
 
 from .rows import ORDER, frame, lab_rows, row
 
@@ -39,8 +40,9 @@ def test_a_descent_without_a_peer_or_a_bound_does_not_speak_of_them() -> None:
         report.descent(CaseData(frame(row("peer", 1e-4, role="peer")), ORDER, "256x256"))
 
 
-def line(lab: str, rows: pd.DataFrame, place: str = "Some GPU, OpenCL", floor: Bound | None = FLOOR) -> Glance:
-    return Glance(lab, place, CaseData(rows, ORDER, "256x256", bounds={"float32": floor} if floor else {}))
+def line(lab: str, rows: pd.DataFrame, place: str = "Some GPU, OpenCL", floor: Bound | None = FLOOR) -> Ends:
+    data = CaseData(rows, ORDER, "256x256", bounds={"float32": floor} if floor else {})
+    return line_of(Glance(lab, place, data))
 
 
 def test_the_ends_of_each_ladder_stand_below_their_lab() -> None:
@@ -63,8 +65,12 @@ def test_the_next_base_stands_in_for_one_without_a_time() -> None:
     both = [row("sequential", 4e-3), row("by-c", 1e-3, "sequential"), row("fused", 1e-4)]
     failed = [both[0], row("by-c", 1e-3, status="failed", reason="no C compiler"), both[2]]
     lines = [
-        Glance(
-            "One", "A GPU", CaseData(frame(*rows), ["sequential", "by-c", "fused"], "256x256", ("by-c", "sequential"))
+        line_of(
+            Glance(
+                "One",
+                "A GPU",
+                CaseData(frame(*rows), ["sequential", "by-c", "fused"], "256x256", ("by-c", "sequential")),
+            )
         )
         for rows in (both, failed)
     ]

@@ -3,14 +3,20 @@
 The fragments lie in book/_generated: verdicts on claims, devices side by side, all labs at a glance.
 """
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..analysis.publication import publication
-from ..analysis.recorded import RecordedData
+from ..analysis.recorded import recorded
 from ..analysis.verdicts import Judged, command, judged, only
+from ..paths import cache_key, cached_text
+from ..report.descent import Ends
+from ..report.html import Cell
 from ..spec import registry
 from ..spec.lab import Lab
 from ..store.parquet import Store
@@ -39,23 +45,41 @@ def renew(root: Path) -> None:
         if publication(lab).evidence and manifest.stale(path, made_from):
             manifest.write(path, _verdicts(lab, store), made_from)
 
-    shown = [(folder / "glance-ladders.html", now.ladders(), front_page.ladders)]
-    executed = [notebook for notebook in execute.notebooks(root) if _has_page_of_lab(root, notebook)]
-    pages = {notebook.stem: manifest.made_from(execute.page_of(root, notebook)) for notebook in executed}
+    path, made_from = folder / "glance-ladders.html", now.ladders()
+    if manifest.stale(path, made_from):
+        manifest.write(path, front_page.ladders(front_page.all_recorded(store)), made_from)
 
-    def ends(found: "Sequence[RecordedData]") -> str:
-        here = [Experiment(each.stem, execute.parameters_of(root, each), root) for each in executed]
-        return front_page.ends(found, here)
-
-    shown.append((folder / "glance-ends.html", now.ends(pages), ends))
-    due = [each for each in shown if manifest.stale(each[0], each[1])]
-    recorded = front_page.all_recorded(store) if due else []
-    for path, made_from, make in due:
-        manifest.write(path, make(recorded), made_from)
+    executed = {notebook.stem: notebook for notebook in execute.notebooks(root) if _has_page_of_lab(root, notebook)}
+    pages = {lab: manifest.made_from(execute.page_of(root, notebook)) for lab, notebook in executed.items()}
+    path, made_from = folder / "glance-ends.html", now.ends(pages)
+    if manifest.stale(path, made_from):
+        lines = []
+        for lab in map(registry.get, registry.names()):
+            lines += _kept(now.recorded(lab.name, store), partial(_recorded_ends, lab, store))
+            if mine := pages.get(lab.name):
+                given = execute.parameters_of(root, executed[lab.name])
+                lines += _kept(mine, partial(_own_ends, lab, given, root))
+        manifest.write(path, front_page.ends(lines), made_from)
 
 
 def _has_page_of_lab(root: Path, notebook: Path) -> bool:
     return notebook.stem in registry.names() and execute.page_of(root, notebook).exists()
+
+
+def _recorded_ends(lab: Lab, store: Store) -> list[Ends]:
+    return front_page.recorded_ends(recorded(lab, store))
+
+
+def _own_ends(lab: Lab, parameters: Mapping[str, Any], root: Path) -> list[Ends]:
+    return front_page.own_ends(Experiment(lab.name, parameters, root))
+
+
+def _kept(made_from: Mapping[str, str], make: Callable[[], Sequence[Ends]]) -> list[Ends]:
+    """The lines that `make` gives, or gave when they were made from the same before: one lab's change makes one lab's anew."""
+    text = cached_text(
+        "ends", cache_key(json.dumps(made_from, sort_keys=True)), lambda: json.dumps(list(map(asdict, make())))
+    )
+    return [Ends(**each | {"cells": [Cell(**cell) for cell in each["cells"]]}) for each in json.loads(text)]
 
 
 def verdicts(lab: Lab, lines: Sequence[Judged], on: str | None = None) -> "tuple[Table, Table]":

@@ -9,6 +9,7 @@ from ..analysis.lab_data import LabData
 from ..analysis.places import Place
 from ..analysis.recorded import RecordedData, recorded
 from ..analysis.sentences import beside_base, beside_peer
+from ..report.descent import Ends, Glance, line
 from ..spec import registry
 
 if TYPE_CHECKING:
@@ -51,18 +52,22 @@ def _card(data: RecordedData) -> str:
     return f'<section class="descent">{head}\n{drawn}\n{MarkdownIt().render(words)}</section>\n'
 
 
-def ends(found: Sequence[RecordedData], here: Iterable["Experiment"]) -> str:
-    """Baseline and fastest kernel of each lab on each recorded device, and on this machine where it was executed."""
-    mine = list(here)
-    lines = []
-    for name in registry.names():
-        shown: list[tuple[LabData, str]] = [(each, str(each.place)) for each in found if each.lab.name == name]
-        shown += [(each.data, f"{each.device.name}, this machine") for each in mine if each.lab.name == name]
-        lines += [
-            report.Glance(data.lab.title, place, data.on().over(data.lab.headline))
-            for data, place in shown
-            if _timed(data)
-        ]
+def recorded_ends(found: Iterable[RecordedData]) -> list[Ends]:
+    """Baseline and fastest kernel of a lab on each recorded device."""
+    return [_ends(data, str(data.place)) for data in found if _timed(data)]
+
+
+def own_ends(here: "Experiment") -> list[Ends]:
+    """The same on this machine; none where no step was measured."""
+    return [_ends(here.data, f"{here.device.name}, this machine")] if _timed(here.data) else []
+
+
+def _ends(data: LabData, place: str) -> Ends:
+    return line(Glance(data.lab.title, place, data.on().over(data.lab.headline)))
+
+
+def ends(lines: Sequence[Ends]) -> str:
+    """The table of these lines, those of a lab together. '' for none."""
     return report.glance(lines, "Baseline and fastest kernel of each lab").html if lines else ""
 
 

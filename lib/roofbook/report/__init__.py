@@ -8,7 +8,7 @@ from .bars import ladder_chart
 from .claims_table import behind, claims
 from .counters_table import counters
 from .demonstration import demonstration
-from .descent import Glance, descent, glance
+from .descent import descent, glance
 from .figure import Figure
 from .html import Html, Table, html_diff, html_source
 from .ladder_table import ladder, leave_one_out, sweep
@@ -25,7 +25,6 @@ from .timeline import timeline
 
 __all__ = [
     "Figure",
-    "Glance",
     "Html",
     "Table",
     "bandwidth_chart",

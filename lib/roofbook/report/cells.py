@@ -77,7 +77,12 @@ def runs_title(reading: Reading) -> str:
 
 def run_notes(readings: Iterable[Reading]) -> list[str]:
     """What a table says of how many runs its times are of; no note without a time."""
-    counts = {len(reading.runs) for reading in readings if reading.ok}
+    return notes_of_runs(len(reading.runs) for reading in readings if reading.ok)
+
+
+def notes_of_runs(numbers: Iterable[int]) -> list[str]:
+    """The same of the numbers of runs."""
+    counts = set(numbers)
     fewest, most = min(counts, default=0), max(counts, default=0)
     if most == 0:
         return []

@@ -1,15 +1,16 @@
 """Ladders at a glance: one as a descent, and of many the first step beside the fastest."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from typing import Any
 
 from ..analysis import format as show
 from ..analysis.case_data import CaseData
 from ..analysis.readings import Reading, Speedup, faster, home_device
 from ..errors import UsageError
 from ..measure.stats import CONFIDENCE
-from .cells import SAME, floor_of, ratio_cell, run_notes, runs_title, share_cell, where
+from .cells import SAME, floor_of, notes_of_runs, ratio_cell, runs_title, share_cell, where
 from .figure import COLOURS, INK, Figure, finish, style
 from .html import Cell, Row, Table
 
@@ -57,7 +58,7 @@ def _tick(seconds: float) -> str:
 
 @dataclass(frozen=True)
 class Glance:
-    """One lab on one device: what `glance` tells of it."""
+    """One lab on one device: what `line` tells of it."""
 
     lab: str
     place: str
@@ -76,34 +77,51 @@ NOTES = (
 )
 
 
-def glance(lines: Sequence[Glance], caption: str) -> Table:
-    """Below each lab a line a device: its first step, the fastest, and how these compare, with each other and the fastest peer.
+@dataclass(frozen=True)
+class Ends:
+    """A line of `glance`: the ends of a ladder, as plain data that a file may keep."""
 
-    Errors: UsageError where no step of a line has a verified time on its case.
+    lab: str
+    cells: Sequence[Cell]
+    record: Mapping[str, Any]
+    runs: Sequence[int]
+    """Of each time that it shows, how many runs it is of."""
+
+
+def line(glance: Glance) -> Ends:
+    """The first step of a lab on a device, the fastest, and how these compare, with each other and the fastest peer.
+
+    Errors: UsageError where no step has a verified time on the case.
     """
+    data = glance.data
+    steps, best, peer = _ranked(data)
+    home = home_device(steps)
+    base = next(iter(data.verified([data.base])), None)
+    to_base, to_peer = (faster(other, best) for other in (base, peer))
+    cells = [
+        Cell(glance.place), _timed(base, home), _timed(best, home), _short(to_base, f"{data.base} has no time here"),
+        _timed(peer, home), _short(to_peer, "no peer was measured"), share_cell(floor_of(data.bounds, best), best),
+        Cell(data.case),
+    ]  # fmt: skip
+    record = {
+        "lab": glance.lab, "place": glance.place, "case": data.case, "base": data.base, "fastest": best.variant,
+        "seconds": best.median, "peer": peer.variant if peer else None,
+        "vs_base": to_base.estimate if to_base else None, "vs_peer": to_peer.estimate if to_peer else None,
+    }  # fmt: skip
+    return Ends(glance.lab, cells, record, [len(each.runs) for each in (base, best, peer) if each])
+
+
+def glance(lines: Sequence[Ends], caption: str) -> Table:
+    """Below each lab a line a device."""
     import pandas as pd
 
-    made, records, shown = list[Row](), list[dict[str, object]](), list[Reading]()
-    for line in lines:
-        if not records or records[-1]["lab"] != line.lab:
-            made.append(Row([Cell(line.lab, span=len(COLUMNS))], "group"))
-        steps, best, peer = _ranked(line.data)
-        home = home_device(steps)
-        base = next(iter(line.data.verified([line.data.base])), None)
-        to_base, to_peer = (faster(other, best) for other in (base, peer))
-        cells = [
-            Cell(line.place), _timed(base, home), _timed(best, home),
-            _short(to_base, f"{line.data.base} has no time here"), _timed(peer, home),
-            _short(to_peer, "no peer was measured"), share_cell(floor_of(line.data.bounds, best), best), Cell(line.data.case),
-        ]  # fmt: skip
-        made.append(Row(cells))
-        shown += [each for each in (base, best, peer) if each]
-        records.append({
-            "lab": line.lab, "place": line.place, "case": line.data.case, "base": line.data.base, "fastest": best.variant,
-            "seconds": best.median, "peer": peer.variant if peer else None,
-            "vs_base": to_base.estimate if to_base else None, "vs_peer": to_peer.estimate if to_peer else None,
-        })  # fmt: skip
-    return Table(caption, COLUMNS, made, pd.DataFrame(records), [*NOTES, *run_notes(shown)], "glance")
+    made = list[Row]()
+    for before, each in zip([None, *lines], lines, strict=False):
+        if before is None or before.lab != each.lab:
+            made.append(Row([Cell(each.lab, span=len(COLUMNS))], "group"))
+        made.append(Row(each.cells))
+    notes = [*NOTES, *notes_of_runs(number for each in lines for number in each.runs)]
+    return Table(caption, COLUMNS, made, pd.DataFrame([each.record for each in lines]), notes, "glance")
 
 
 def _ranked(data: CaseData) -> tuple[list[Reading], Reading, Reading | None]:

@@ -324,9 +324,11 @@ class LeNet(Lab):
             Sweep("queues", "How many queues?",
                   tuple(overlapped.at("queues", queues, queues=queues) for queues in (1, 2, 3, 4))),
             Sweep("conv1", "Which shape of a work-item in layer 1, filters by rows by columns?",
-                  tuple(shaped.at("conv1", shape, conv1=shape) for shape in SHAPES["conv1"])),
+                  tuple(shaped.at("conv1", shape, conv1=shape) for shape in SHAPES["conv1"]),
+                  quick=("1x4x4/2x1", "2x4x4/2x1", "4x4x4/2x1", "4x2x5/4x3")),
             Sweep("conv2", "Which shape of a work-item in layer 2, filters by rows by columns?",
-                  tuple(shaped.at("conv2", shape, conv2=shape) for shape in SHAPES["conv2"])),
+                  tuple(shaped.at("conv2", shape, conv2=shape) for shape in SHAPES["conv2"]),
+                  quick=("2x4x4", "4x4x4", "8x2x4", "16x1x5")),
         )  # fmt: skip
 
     def prepare(self) -> None:
