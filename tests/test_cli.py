@@ -444,3 +444,6 @@ def test_build_takes_its_own_parameters_before_those_of_the_page(
     assert executed[0] == {"scale": "test", "device": "auto"}
     assert executed[1]["variants"] == ["sequential", "fused"]
     assert executed[2] == {"scale": "quick", "device": "auto"}
+    monkeypatch.setattr("roofbook.devices.find.why_auto", lambda: "auto takes opencl:0: so it is")
+    assert "auto takes opencl:0: so it is\n" in roofbook("build")[1]
+    assert "auto takes" not in roofbook("build", "--device", devices()[0].spec)[1]

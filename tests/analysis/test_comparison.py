@@ -164,6 +164,7 @@ def test_a_cpus_other_platform_is_compared_with_pocl_and_named_by_its_platform(t
     again = Place("a-cpu-2", "opencl", f"{POCL.name} 2", "cpu")
     (pair,) = comparison.pairs([POCL, INTEL, again])
     assert pair == PlacePair(INTEL, POCL) and str(pair) == f"{POCL.name}: Intel OpenCL vs PoCL"
+    assert (str(INTEL), str(POCL)) == (f"{POCL.name}, Intel OpenCL", f"{POCL.name}, OpenCL")
     assert PlacePair(OPENCL, INTEL) in comparison.pairs([OPENCL, POCL, INTEL])
     found = only(tmp_path, row("fused", 1e-4, INTEL), row("fused", 4e-4, POCL), row("sequential", 1e-2))
     assert found.ratios[pair]["fused"].estimate == pytest.approx(4)

@@ -33,7 +33,9 @@ class Place:
         return label(self.backend)
 
     def __str__(self) -> str:
-        return f"{self.name}, {self.by}"
+        return (
+            self.name if self.name.endswith(f" {self.by}") else f"{self.name}, {self.by}"
+        )  # a platform may be named so
 
 
 def of_host(variant: "Variant") -> bool:
