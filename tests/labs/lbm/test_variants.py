@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from roofbook.devices.contract import Device
-from roofbook.labs.lbm import LAB, haskell, peers, plans
+from roofbook.labs.lbm import LAB, bands, haskell, peers, plans
 from roofbook.labs.lbm.problem import (
     UNIT_ROUNDOFF,
     Array,
@@ -158,15 +158,16 @@ def test_variant_lies_within_the_bound(device: Device, variant: Variant, size: s
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_variant_is_kept_from_a_backend_for_a_reason(variant: Variant) -> None:
-    """Graphs and .cu files are CUDA's alone; OpenCL's alone are vector loads, the base, which is the host's, and a host in
-    another language."""
+    """Graphs and .cu files are CUDA's alone; OpenCL's alone are vector loads, the base, which is the host's, the bands of a CPU,
+    and a host in another language."""
     assert isinstance(variant.plan, type)
     if variant.source is None:
         reason_against_opencl = reason_against_cuda = variant.plan is plans.Native
     else:
         cuda_only = variant.source.path.suffix == ".cu"
         reason_against_opencl = cuda_only or issubclass(variant.plan, plans.GraphedSteps)
-        reason_against_cuda = variant.options.get("device") == "host" or "vload16" in variant.source.resolve()
+        for_cpus = variant.options.get("device") == "host" or variant.plan is bands.Bands
+        reason_against_cuda = for_cpus or "vload16" in variant.source.resolve()
         reason_against_cuda |= issubclass(variant.plan, haskell.HaskellHost)
     assert ("opencl" not in variant.backends) == reason_against_opencl
     assert ("cuda" not in variant.backends) == reason_against_cuda
@@ -314,7 +315,10 @@ def test_momentum_is_conserved_where_nothing_stands_or_pushes(device: Device, va
     np.testing.assert_allclose(now, was, rtol=0, atol=allowed)
 
 
-FILES = named("sequential", "ported", "fused", LAB.best, "vectors", "in-place", "half-storage", "graph", "persistent")
+FILES = named(
+    "sequential", "ported", "fused", LAB.best, "vectors", "several-steps", "paired", "in-place", "half-storage", "graph",
+    "persistent",
+)  # fmt: skip
 """One variant a kernel file, and those with data flows of their own."""
 
 
@@ -379,6 +383,7 @@ def test_the_pairs_that_must_agree_are_found() -> None:
     assert pairs >= {
         ("ported", "no-finish"), ("kept-partials", "chunks-1792"), ("kept-partials", "chunks-3584"),
         ("flat-grid", "c-host"), ("flat-grid", "haskell-host"), ("flat-grid", "flat-grid@wg=64x1"), ("flat-grid", "graph"),
+        ("bands", "several-steps"),
     }  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from ...peers import missing
 from ...spec.lab import Case, Lab, Sweep, Variant, Work
 from ...spec.rounding import mean_square_over, worst
 from ...spec.source import Source
-from . import haskell, openacc, partly_ported, peers, plans
+from . import bands, haskell, openacc, partly_ported, peers, plans
 from .problem import (
     Params,
     bound,
@@ -205,6 +205,7 @@ LADDER = (
         needs=frozenset({"vector-types"}), options={"group": (8, 1), "narrowest": 16},
         differs=("source", "plan", "options"),
     ),
+    *bands.STEPS,
     Variant(
         "c-host", "flat-grid", FLAT, plans.CHost,
         "The same launches from a loop in C; on OpenCL it sets only the argument that changes.",
@@ -471,9 +472,12 @@ class Lattice(Lab):
 
     def traffic(self, case: Case, variant: Variant) -> float:
         """What a step moves between kernels: populations in the format that keeps them, each time a kernel has all of them, and
-        the obstacle map each time it is asked. In one launch for all steps only what neighbouring blocks exchange."""
+        the obstacle map each time it is asked. In one launch for all steps only what neighbouring blocks exchange, in one for
+        several steps a share."""
         nx, ny = case.params["nx"], case.params["ny"]
         knobs = variant.source.settings if variant.source else {}
+        if variant.plan is bands.Bands:
+            return float(BYTES_PER_CELL * nx * ny / bands.steps_at(variant, nx))
         if variant.plan is plans.Persistent:
             rows = plans.rows_of_a_block(nx, ny, plans.Persistent.blocks_at_most)
             word = 8 if knobs["EXCHANGE"] == "TAGS" else 4
@@ -489,6 +493,8 @@ class Lattice(Lab):
     def units(self, case: Case, variant: Variant, device: Device) -> int:
         if variant.plan is plans.QueueOnly:
             return LAUNCHES.get(case.scale, 50000)
+        if variant.plan is bands.Bands:  # two launches at least
+            return max(case.units, 2 * bands.steps_at(variant, case.params["nx"]))
         one_core = ("sequential", "partly-ported", "given-c", *(["openacc"] if device.kind == "cpu" else []))
         if variant.name in one_core:  # a second or two a sample is enough
             cells = case.params["nx"] * case.params["ny"]
@@ -621,7 +627,7 @@ def _quickest(device: Device, case: Case) -> "list[Choice]":
             rows = plans.rows_of_a_block(case.params["nx"], case.params["ny"], plans.Persistent.blocks_at_most)
             if case.params["ny"] // rows > device.compute_units:
                 return False
-        return variant.plan in _IN_CHUNKS or cells(case.name) / 16 * case.units < 2**31
+        return variant.plan in (*_IN_CHUNKS, bands.Bands) or cells(case.name) / 16 * case.units < 2**31
 
     runnable = [
         variant

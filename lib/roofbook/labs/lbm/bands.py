@@ -1,0 +1,143 @@
+"""A CPU's steps of this lab: a band of rows for each core, and several time steps in one launch.
+
+The plan is Bands; bands.k says how a band is walked. Rows that two bands need are computed by both.
+"""
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...devices.contract import Buffer, Device, Unsupported
+from ...spec.lab import Case, Variant
+from ...spec.source import Source
+from .plans import UNWRITTEN, Simulation
+
+LANES = 16
+"""Cells of a vector; a row has so many more on either side."""
+AWAY = 16384
+"""Cells that a core computes, roughly, in the time of a launch."""
+
+
+def steps_of_a_launch(nx: int) -> int:
+    """With so many steps in a launch a step costs least: its share of the launch, and the neighbours' rows computed again.
+
+    In cells of a core's time that is AWAY / steps and about steps * nx. Two at least: a grid that no cache holds is then read
+    and written half as often.
+    """
+    return max(2, round(math.sqrt(AWAY / nx)))
+
+
+def steps_at(variant: Variant, nx: int) -> int:
+    """The steps of a launch of a variant of Bands."""
+    return int(variant.options.get("steps") or steps_of_a_launch(nx))
+
+
+class Rows:
+    """The populations on a device row by row, in each its nine directions, with LANES cells more at both ends of each."""
+
+    def __init__(self, device: Device, nx: int, ny: int) -> None:
+        self.nx, self.across = nx, -(-nx // LANES) * LANES
+        self.shape = (ny, 9, self.across + 2 * LANES)
+        self.queue = device.queue()
+        self.buffer: Buffer = device.empty(4 * math.prod(self.shape))
+
+    def write(self, f: np.ndarray) -> None:
+        """Set the grid from f (9, ny, nx)."""
+        laid = np.zeros(self.shape, np.float32)
+        rows, end = f.transpose(1, 0, 2), LANES + self.nx
+        laid[:, :, LANES:end] = rows
+        laid[:, :, LANES - 1], laid[:, :, end] = rows[:, :, -1], rows[:, :, 0]
+        self.queue.write(self.buffer, laid)
+
+    def read(self) -> np.ndarray:
+        """f as (9, ny, nx), float64."""
+        laid = self.queue.read(self.buffer, np.empty(self.shape, np.float32))
+        return laid[:, :, LANES : LANES + self.nx].transpose(1, 0, 2).astype(np.float64)
+
+
+class Bands(Simulation):
+    """A work-item per core, each with a band of rows. Option `steps`: those of a launch; without it as many as pay."""
+
+    grids_needed = 0
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        if device.kind != "cpu":
+            raise Unsupported("a step for CPUs: few work-items, and long ones")
+        super().__init__(device, variant, case, inputs)
+        self.kernel = self.program.kernel("bands")
+        nx, ny = self.params.nx, self.params.ny
+        self.rows = [Rows(device, nx, ny) for _ in range(2)]
+        _, directions, stride = self.rows[0].shape
+        walls = np.ones((ny, self.rows[0].across), np.int8)
+        walls[:, :nx] = inputs["obstacles"]
+        self.obstacles.release()
+        self.obstacles = device.upload(walls)
+        kept = (1 + 3 * (self.most - 1)) * directions * stride + LANES * self.most
+        self.scratch = device.empty(4 * self.groups * kept)
+        self.sums = device.empty(4 * self.groups * self.units)
+
+    def lay_out(self) -> None:
+        self.most = min(self.units, steps_at(self.variant, self.params.nx))
+        self.local, self.group_size = (1,), 1
+        self.groups = self.device.compute_units
+        self.size = (self.groups,)
+
+    def knobs(self) -> dict[str, Any]:
+        return {"NX": self.params.nx, "NY": self.params.ny, "STEPS": self.most}
+
+    def main_kernel(self) -> str:
+        return "bands"
+
+    def reset(self) -> None:
+        self.now = 0
+        for rows, f in zip(self.rows, (self.start, np.full_like(self.start, UNWRITTEN)), strict=True):
+            rows.write(f)
+        self.av_vels[:] = UNWRITTEN
+        self.queue.write(self.sums, np.full(self.groups * self.units, UNWRITTEN, np.float32))
+
+    def run(self) -> None:
+        for step in range(0, self.units, self.most):
+            here, there = self.rows[self.now].buffer, self.rows[1 - self.now].buffer
+            self.queue.launch(
+                self.kernel, self.size, self.local, here, there, self.obstacles, self.scratch, self.sums, np.int32(step),
+                np.int32(min(self.most, self.units - step)), self.omega, self.w1, self.w2,
+            )  # fmt: skip
+            self.now = 1 - self.now
+        sums = self.queue.read(self.sums, np.empty((self.units, self.groups), np.float32))
+        self.av_vels[:] = sums.sum(axis=1, dtype=np.float64) / self.fluid_cells
+
+    def outputs(self) -> dict[str, np.ndarray]:
+        return {"f": self.rows[self.now].read(), "av_vels": self.av_vels.copy()}
+
+    def close(self) -> None:
+        super().close()
+        for buffer in (*(rows.buffer for rows in self.rows), self.scratch, self.sums):
+            buffer.release()
+
+
+BANDS = Source.of(Path(__file__).parent / "bands.k", CONSTANTS="HOISTED", NX=128, NY=128, STEPS=1)
+"""A plan sets the case's sizes."""
+
+STEPS = (
+    Variant(
+        "bands", "vectors", BANDS, Bands,
+        "A work-item per core, which walks down a band of rows; the periodic copies lie at both ends of each row.",
+        "Hundreds of work-items become as many as there are cores: what a launch costs besides its arithmetic falls by half.",
+        needs=frozenset({"cpu"}), options={"steps": 1}, differs=("source", "plan", "options"),
+    ),
+    Variant(
+        "several-steps", "bands", BANDS, Bands,
+        "Several steps in one launch, each a row behind the step before; what neighbours need of each other is computed twice.",
+        "A small grid saves launches. A large one is read and written once in so many steps, and its rows stay in the cache.",
+        needs=frozenset({"cpu"}), differs=("options",),
+    ),
+    Variant(
+        "paired", "several-steps", BANDS.with_knobs(ARITHMETIC="PAIRS"), Bands,
+        "Opposite directions share what differs in its sign alone; one division instead of two.",
+        "Half the operations. They are what is left to save, now that neither launches nor the memory take the time.",
+        needs=frozenset({"cpu"}),
+    ),
+)  # fmt: skip
