@@ -111,7 +111,7 @@ def test_the_targets_of_make_are_there(words: list[str]) -> None:
     for setting in words[1:]:
         name, _, value = setting.partition("=")
         assert re.search(rf"^{name} \?=", rules, re.M)
-        if name == "GPU":
+        if name in ("GPU", "WITH"):
             assert (ROOT / "locks" / f"{value}.txt").exists()
 
 

@@ -147,6 +147,8 @@ def test_a_part_of_a_batch_is_computed_and_nothing_else(device: Device, variant:
 
 
 def test_sums_in_the_same_order_have_the_same_bits(device: Device) -> None:
+    if device.identity()["platform"].startswith("Intel") and device.kind == "cpu":
+        pytest.skip("Intel's compiler for CPUs rounds tiled kernels otherwise, with FP_CONTRACT off as well")
     out = run(device, LAB.variant("baseline"), 3)
     for name in (
         "linear", "linear-constant", "tiled-halo", "tiled-halo-constant", "rotating-linear", "rotating-joint",
