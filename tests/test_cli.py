@@ -181,7 +181,7 @@ MISTAKES = [
     (["diff", "lbm", "sequential"], "`roofbook show lbm sequential` prints its kernel"),
     (["diff", "lbm", "openmp"], "openmp has no parent; it is a program of the host"),
     (["show", "lbm", "openmp"], "it is a program of the host"),
-    (["show", "lbm", "fused", "--as", "hip"], "'hip' is not one of 'cuda', 'opencl'"),
+    (["show", "lbm", "fused", "--as", "hip"], "'hip' is not one of 'c', 'cuda', 'opencl'"),
     (["export", "selec 1"], "syntax error"),
     (["export", "select * from runs"], "the views are cells, published and claims"),
     (["export", "--out", "cells.xls"], "--out must end in .csv or .parquet, not 'cells.xls'"),

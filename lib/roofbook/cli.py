@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from .devices.backends import BACKENDS, OPENCL
+from .devices.backends import OPENCL, languages
 from .errors import Failed, UsageError, complain, program
 from .terminal import say
 
@@ -366,10 +366,10 @@ def diff(lab: str, variant: str) -> None:
 @LAB
 @VARIANT
 @click.option(
-    "--as", "dialect", type=click.Choice(sorted(BACKENDS)), help=f"[default: {OPENCL.name}, if the variant has it]"
+    "--as", "dialect", type=click.Choice(sorted(languages())), help=f"[default: {OPENCL.name}, if the variant has it]"
 )
 def show(lab: str, variant: str, dialect: str | None) -> None:
-    """Print a kernel as plain OpenCL C or CUDA C++.
+    """Print a kernel as plain OpenCL C, CUDA C++ or C.
 
     Exactly what the compiler gets, ready to paste elsewhere:
 
@@ -381,9 +381,10 @@ def show(lab: str, variant: str, dialect: str | None) -> None:
     chosen = all_labs.get(lab).variant(variant)
     if chosen.source is None:
         raise UsageError(f"{variant} has no kernel: it is a program of the host")
-    dialect = dialect or next(name for name in (OPENCL.name, *BACKENDS) if name in chosen.backends)
-    if dialect not in chosen.backends:
-        raise UsageError(f"{variant} has no {dialect} form; it has --as {', '.join(sorted(chosen.backends))}")
+    forms = chosen.languages
+    dialect = dialect or next(name for name in (OPENCL.name, *languages()) if name in forms)
+    if dialect not in forms:
+        raise UsageError(f"{variant} has no {dialect} form; it has --as {', '.join(sorted(forms))}")
     print(chosen.source.render(dialect), end="")
 
 

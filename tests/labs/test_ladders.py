@@ -73,14 +73,17 @@ def test_pairs_are_of_variants_and_each_is_told_once(lab: Lab) -> None:
 
 @pytest.mark.parametrize("lab", LABS)
 def test_there_is_one_base_and_the_best_is_a_rung(lab: Lab) -> None:
-    assert [variant.name for variant in lab.ladder if variant.parent is None] == [lab.ladder[0].name]
-    assert lab.ladder[0].name in lab.bases and len(set(lab.bases)) == len(lab.bases)
+    starts = [variant.name for variant in lab.ladder if variant.parent is None]
+    assert starts[0] == lab.ladder[0].name and {*starts} <= {*lab.bases, *lab.headline}
+    for names in (lab.bases, lab.headline):
+        assert {*names} & {*starts} and {*names} <= {variant.name for variant in lab.ladder}
+        assert len({*names}) == len(names)
     assert lab.best in {variant.name for variant in lab.ladder if variant.role == "step"}
-    assert {variant.role for variant in lab.ladder} <= {"step", "probe"}
+    assert {variant.role for variant in lab.ladder} <= {"step", "base", "probe"}
     assert {variant.role for variant in lab.peers} <= {"peer"}
 
 
-@pytest.mark.parametrize(("lab", "variant"), variants("step", "probe", "peer"))
+@pytest.mark.parametrize(("lab", "variant"), variants("step", "base", "probe", "peer"))
 def test_a_rung_says_what_it_changes_and_what_is_expected(lab: Lab, variant: Variant) -> None:
     for text in (variant.change, variant.expect):
         assert text.endswith(".") and len(text) > 12 and "\n" not in text
@@ -101,7 +104,7 @@ def test_lookup_by_name(lab: Lab) -> None:
 # -- a step differs from its parent in what it names -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("lab", "variant"), variants("step", "probe", "sweep"))
+@pytest.mark.parametrize(("lab", "variant"), variants("step", "base", "probe", "sweep"))
 def test_a_rung_differs_in_what_it_names_and_nothing_else(lab: Lab, variant: Variant) -> None:
     if variant.parent is None:
         return
@@ -122,7 +125,7 @@ def test_a_rung_differs_in_what_it_names_and_nothing_else(lab: Lab, variant: Var
         assert 1 <= len(changed) <= 3, changed
 
 
-@pytest.mark.parametrize(("lab", "variant"), variants("step", "probe", "sweep"))
+@pytest.mark.parametrize(("lab", "variant"), variants("step", "base", "probe", "sweep"))
 def test_every_variant_renders_where_it_says_it_runs(lab: Lab, variant: Variant) -> None:
     assert variant.source
     assert variant.source.with_knobs() == variant.source, "its knobs are those of its text"

@@ -79,10 +79,14 @@ class CaseData:
         return next((str(self.found[name].row["unit"]) for name in names if name in self.found), "unit")
 
     def ranked(self) -> tuple[list[Reading], Reading | None, Reading | None]:
-        """The verified steps in ladder order, the fastest of them, and the fastest library."""
+        """The verified steps and bases in ladder order, the fastest step, and the fastest library."""
         good = self.verified(self.order)
-        steps = [each for each in good if each.role == "step"]
-        return steps, fastest(steps), fastest(each for each in good if each.role == "peer")
+        rungs = [each for each in good if each.role in ("step", "base")]
+        return (
+            rungs,
+            fastest(each for each in rungs if each.role == "step"),
+            fastest(each for each in good if each.role == "peer"),
+        )
 
     def with_order(self, order: Sequence[str]) -> "CaseData":
         """The same with other variants, or the same in another order."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 SCALES = ("published", "large")
 QUICK = "quick"
 """Compared too where a lab was measured at this scale on a CPU by several platforms, as a reader's own machine may be."""
-ROLES = ("step", "peer")
+ROLES = ("step", "base", "peer")
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,7 @@ def conclusions(lab: "Lab", measured: "Measured") -> str:
         beside = beside_peer(measured, case)
         sentences = [beside_base(lab, measured, case), *[f"{beside}."] * bool(beside)]
         said.append(f"**{case}.** " + " ".join(sentences))
-    return "\n\n".join(said)
+    return "\n\n".join([*said, *about_bases(lab, measured)])
 
 
 def beside_base(lab: "Lab", measured: "Measured", case: str) -> str:
@@ -71,6 +71,22 @@ def beside_base(lab: "Lab", measured: "Measured", case: str) -> str:
     against = known([f", which is {measured.times(fastest, base, case)} `{base}`"])
     time = f"{measured.value(fastest, case)} per {lab.unit}"
     return f"The fastest kernel {measured.where(fastest, case)} is `{fastest}`: {time}{against}."
+
+
+def about_bases(lab: "Lab", measured: "Measured", cases: Iterable[str] | None = None) -> list[str]:
+    """A sentence on each base that speedups of sentences are over: what it is, and for what it stands in.
+
+    cases: by default all; where none of the lab's bases has a time, nothing is said.
+    """
+    told = []
+    first = lab.headline[0]
+    for base in dict.fromkeys(map(measured.base, cases or [each.name for each in measured.cases])):
+        if any(measured.seconds(base, each.name) is not None for each in measured.cases):
+            is_what = lab.variant(base).said
+            parts = [f"is {is_what}"] * bool(is_what)
+            parts += [f"stands in for `{first}`, which has no time here"] * (base != first)
+            told += [f"`{base}` {', and '.join(parts)}."] * bool(parts)
+    return told
 
 
 def beside_peer(measured: "Measured", case: str) -> str:

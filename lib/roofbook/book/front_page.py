@@ -8,7 +8,7 @@ from .. import report
 from ..analysis.lab_data import LabData
 from ..analysis.places import Place
 from ..analysis.recorded import RecordedData, recorded
-from ..analysis.sentences import beside_base, beside_peer
+from ..analysis.sentences import about_bases, beside_base, beside_peer
 from ..report.descent import Ends, Glance, line
 from ..spec import registry
 
@@ -46,7 +46,8 @@ def _card(data: RecordedData) -> str:
 
     lab, case = data.lab, data.case().name
     beside = beside_peer(data.measured, case)
-    words = " ".join([beside_base(lab, data.measured, case), *[f"{beside}."] * bool(beside)])
+    over = about_bases(lab, data.measured, [case])
+    words = " ".join([beside_base(lab, data.measured, case), *over, *[f"{beside}."] * bool(beside)])
     head = f'<h3><a href="labs/{lab.name}.html">{escape(lab.title)}</a></h3>'
     drawn = report.descent(data.on(), title=f"{case}, {data.place}").html
     return f'<section class="descent">{head}\n{drawn}\n{MarkdownIt().render(words)}</section>\n'

@@ -13,7 +13,7 @@ from .. import report
 from ..analysis.lab_data import LabData
 from ..analysis.publication import publication
 from ..analysis.published_figures import PublishedFigures
-from ..devices.backends import has
+from ..devices.backends import C, has
 from ..errors import UsageError, one_of
 from ..paths import project_root
 from ..report.html import Html, Table
@@ -147,11 +147,12 @@ class Page(ABC):
         return step(variant, data.rows, {case.name: data.skip_reason(variant, case) for case in data.cases}, diff)
 
     def source(self, variant: str, dialect: str | None = None) -> Html:
-        """A variant's kernel as plain OpenCL C or CUDA C++, by default in the language of this device."""
-        source = self.data.lab.variant(variant).source
-        if source is None:
+        """A variant's kernel as plain OpenCL C or CUDA C++, by default in the language of this device, or else as C."""
+        chosen = self.data.lab.variant(variant)
+        if chosen.source is None:
             raise UsageError(f"variant {variant!r} has no kernel: it is a program of the host")
-        return report.html_source(source.render(dialect or self.data.device.backend), "c")
+        own = C.name if C.name in chosen.languages else self.data.device.backend
+        return report.html_source(chosen.source.render(dialect or own), "c")
 
     @noted
     def sweep_table(self, axis: str, case: str | None = None) -> Table:

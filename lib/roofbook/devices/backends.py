@@ -6,7 +6,7 @@ else asks the record: whoever finds devices, renders kernels, chooses variants, 
 
 import importlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -44,23 +44,34 @@ FEATURES: Mapping[str, str] = {
 
 
 @dataclass(frozen=True)
-class Backend:
-    """What there is to say of a backend without loading it."""
+class Language:
+    """What kernels of the neutral dialect can be rendered in."""
 
     name: str
-    """As rows, specs of devices (`opencl:0`) and `--as` have it."""
+    """As `--as` has it; of a backend also as rows and specs of devices (`opencl:0`) do."""
+    _: KW_ONLY
     label: str
     """As a reader sees it."""
-    module: str
-    """The module that keeps the contract; its `devices()` lists what is present, none where a driver is missing."""
     dialect: Path
-    """The header that makes the neutral dialect the backend's language."""
+    """The header that makes the neutral dialect this language."""
     highlight: str
     """The language by the name that Pygments knows."""
-    features: frozenset[str]
+    features: frozenset[str] = frozenset()
     """Of FEATURES, those that it has."""
     lacks: Mapping[str, Path] = field(default_factory=dict)
     """Words that kernels use and the language lacks, as regular expressions -> the header that defines them."""
+
+    def __post_init__(self) -> None:
+        check(self.features)
+
+
+@dataclass(frozen=True)
+class Backend(Language):
+    """What there is to say of a backend without loading it."""
+
+    _: KW_ONLY
+    module: str
+    """The module that keeps the contract; its `devices()` lists what is present, none where a driver is missing."""
     flags: tuple[str, ...] = ()
     """What its compiler gets for each kernel."""
     libraries: tuple[str, ...] = ()
@@ -69,9 +80,6 @@ class Backend:
     """What to tell where it has no device, in one clause."""
     reports: str = ""
     """What it says of the resources that a kernel takes, as a note under a table."""
-
-    def __post_init__(self) -> None:
-        check(self.features)
 
     def devices(self) -> "list[Device]":
         """Those that are present, in the order of their numbers."""
@@ -124,8 +132,16 @@ OPENCL = Backend(
     "occupancy.",
 )  # fmt: skip
 
+C = Language("c", label="C", dialect=_HEADERS / "c.h", highlight="c", lacks={r"\bsqrtf\(": _HEADERS / "math.c.h"})
+"""What a program of the host that has a kernel's text is compiled as; no backend."""
+
 BACKENDS: dict[str, Backend] = {backend.name: backend for backend in (CUDA, OPENCL)}
 """By their names, in the order in which devices are listed."""
+
+
+def languages() -> dict[str, Language]:
+    """All that kernels are rendered in, by their names."""
+    return {**BACKENDS, C.name: C}
 
 
 def with_features(needed: frozenset[str]) -> frozenset[str]:

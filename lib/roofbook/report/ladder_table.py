@@ -94,11 +94,11 @@ def ladder(data: CaseData, caption: str = "") -> Table:
         Column(Cell("What changed", "below"), lambda each: changed(each.variant), always=changed),
     ]  # fmt: skip
     home = home_device(good)
-    first = fastest(each for each in good if each.role in ("step", "peer"))
+    first = fastest(each for each in good if each.role in ("step", "base", "peer"))
     lines = []
     for name in names:
         reading = found.get(name)
-        role = {"step": "", "again": "control"}.get(reading.role, reading.role) if reading else ""
+        role = {"step": "", "base": "", "again": "control"}.get(reading.role, reading.role) if reading else ""
         marks = " ".join(filter(None, [role, "best" if reading and reading is first else ""]))
         head = Cell(name, small=where(reading, home))
         lines.append(Line(head, name, reading, absence(name, data.skip_reasons), marks))

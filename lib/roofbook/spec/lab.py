@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from ..devices.contract import Device
 
 SCALES = ("quick", "published", "large", "test")
+ONE_WORK_ITEM = "one work-item on the host's CPU"
+"""What a sentence says of a kernel for one work-item: `Variant.said`."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,7 @@ class Variant:
     needs: frozenset[str] = frozenset()
     """The features without which a backend cannot run it, beside those that its source needs; `host` for a host's program."""
     role: str = "step"
+    """`step`; `base`, a program to compare steps with; `probe`, which shows a cost and computes nothing; `peer`; `sweep`."""
     options: Mapping[str, Any] = field(default_factory=dict)
     differs: tuple[str, ...] = ("source",)
     shows: Mapping[str, str] = field(default_factory=dict)
@@ -100,6 +103,8 @@ class Variant:
     published: str | None = None
     axis: str | None = None
     point: str | None = None
+    said: str = ""
+    """What a sentence says that it is, where speedups are over it."""
     dtype: str = "float32"
     """What is multiplied: it says which roof of the device is the variant's own."""
     architectures: range = range(80, 1000)
@@ -114,6 +119,11 @@ class Variant:
         if backends.HOST in self.needs:
             return frozenset({backends.HOST})
         return backends.with_features(self.needs | (self.source.needs if self.source else frozenset()))
+
+    @property
+    def languages(self) -> frozenset[str]:
+        """The names of the languages that its kernel is compiled in; of a program of the host that has one, C."""
+        return frozenset({backends.C.name}) if backends.HOST in self.needs else self.backends
 
     def at(self, axis: str, point: object, source: Source | None = None, **options: Any) -> "Variant":
         """A point of a sweep: this variant with one thing set otherwise, named `name@axis=point`."""

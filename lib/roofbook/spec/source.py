@@ -86,13 +86,15 @@ class Source:
         return _preprocess(self.path, self.knobs, None)
 
     def render(self, dialect: str) -> str:
-        """The plain language of a backend, such as OpenCL C or CUDA C++, fit to read, to compile and to paste elsewhere.
+        """A plain language, such as OpenCL C, CUDA C++ or C, fit to read, to compile and to paste elsewhere.
 
-        dialect: the backend's name. ValueError for no backend, or one that lacks what the file needs.
+        dialect: a backend's name, or `c`. ValueError for no language, or one that lacks what the file needs.
         """
-        if dialect not in backends.BACKENDS:
-            raise ValueError(f"no dialect {dialect!r}; there are {', '.join(backends.BACKENDS)}")
-        if dialect not in (found := backends.with_features(self.needs)):
+        known = backends.languages()
+        if dialect not in known:
+            raise ValueError(f"no dialect {dialect!r}; there are {', '.join(known)}")
+        if not self.needs <= known[dialect].features:
+            found = backends.with_features(self.needs)
             raise ValueError(f"{self.path.name} is {' and '.join(map(backends.label, sorted(found)))} only")
         if _LINED.get():
             return _expanded(self.path, self.knobs, _headers(dialect), lines=True)
@@ -224,11 +226,11 @@ Headers = tuple[str, tuple[tuple[str, str], ...]]
 
 
 def _headers(dialect: str | None) -> Headers:
-    """Those of a backend, as they are now; none where the dialect is to stay."""
+    """Those of a language, as they are now; none where the dialect is to stay."""
     if dialect is None:
         return "", ()
-    backend = backends.BACKENDS[dialect]
-    return backend.dialect.read_text(), tuple((word, file.read_text()) for word, file in backend.lacks.items())
+    language = backends.languages()[dialect]
+    return language.dialect.read_text(), tuple((word, file.read_text()) for word, file in language.lacks.items())
 
 
 @lru_cache(maxsize=1024)

@@ -19,10 +19,11 @@ def test_the_summary_tells_all_that_was_measured() -> None:
     case = LAB.cases("test")[0].name
     peers = [variant.name for variant in LAB.peers if variant.name != "openmp"]
     told = said("vectors", *(variant.name for variant in LAB.ladder), *peers, "openmp")
-    assert len(told) == len(LAB.cases("test"))
+    assert len(told) == len(LAB.cases("test")) + 1
+    assert told[-1] == "`sequential-c` is the same loops by the host's C compiler: one thread, -O3."
     assert told[0].endswith(
         f"The fastest kernel here is `vectors`: the time of vectors on {case} per step, which is so much over on {case}"
-        f" `sequential`, so much over on {case} the report's first program, so much over on {case} C + OpenMP on the"
+        f" `sequential-c`, so much over on {case} the report's first program, so much over on {case} C + OpenMP on the"
         " host's cores. The fastest peer measured is"
         f" `{peers[0]}`: `vectors` is so much over on {case} it. The host alone (`no-compute`) takes"
         f" the time of no-compute on {case} per step, `soa` takes the time of soa on {case}. One grid instead of two"
@@ -37,7 +38,14 @@ def test_the_summary_leaves_out_what_was_not_measured() -> None:
         f"`vectors`: the time of vectors on {case} per step, which is so much over on {case} `sequential`."
         f" `soa` takes the time of soa on {case}."
     )
-    assert said("vectors")[0].endswith(f"`vectors`: the time of vectors on {case} per step.")
+    (alone,) = said("vectors")
+    assert alone.endswith(f"`vectors`: the time of vectors on {case} per step.")
+
+
+def test_a_base_that_stands_in_for_another_is_told() -> None:
+    assert said("vectors", "sequential")[-1] == (
+        "`sequential` is one work-item on the host's CPU, and stands in for `sequential-c`, which has no time here."
+    )
 
 
 def test_a_peer_is_told_once() -> None:

@@ -165,7 +165,7 @@ def test_a_variant_is_kept_from_a_backend_for_a_reason(variant: Variant) -> None
         reason_against_opencl = reason_against_cuda = variant.plan is plans.Native
     else:
         cuda_only = variant.source.path.suffix == ".cu"
-        reason_against_opencl = cuda_only or issubclass(variant.plan, plans.GraphedSteps)
+        reason_against_opencl = cuda_only or variant.role == "base" or issubclass(variant.plan, plans.GraphedSteps)
         for_cpus = variant.options.get("device") == "host" or variant.plan is bands.Bands
         reason_against_cuda = for_cpus or "vload16" in variant.source.resolve()
         reason_against_cuda |= issubclass(variant.plan, haskell.HaskellHost)
@@ -362,7 +362,7 @@ def only_scheduled_otherwise() -> list[Any]:
     first: dict[tuple[str, str], Variant] = {}
     pairs = []
     for variant in simulating():
-        if variant.source is None:
+        if variant.source is None or variant.role == "base":  # another compiler rounds otherwise
             continue
         group = str(variant.options.get("group", (64, 1)))
         other = first.setdefault((variant.source.sha256, group), variant)

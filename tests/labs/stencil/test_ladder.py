@@ -71,12 +71,13 @@ def test_every_rung_of_one_text_is_in_that_list() -> None:
     for variant in LAB.ladder:
         parent = LAB.variant(variant.parent) if variant.parent else None
         same = parent and parent.source and variant.source and parent.source.path == variant.source.path
-        assert bool(same) == (variant.name in EXPECTED_KNOBS), variant.name
+        assert bool(same) == (variant.name in EXPECTED_KNOBS or variant.role == "base"), variant.name
 
 
 def test_only_what_needs_a_launch_of_its_own_has_options() -> None:
     assert {variant.name: dict(variant.options) for variant in LAB.ladder if variant.options} == {
-        "sequential": {"device": "host"}
+        "sequential": {"device": "host"},
+        "sequential-c": {"device": "host"},
     }
     groups = {variant.name.partition("@")[2]: variant.options for sweep in LAB.sweeps for variant in sweep.variants}
     assert groups["wg=8x16"]["group"] == (8, 16) and groups["lanes=100"]["group"] == (100, 1)
@@ -159,7 +160,7 @@ def test_a_sample_has_all_passes_but_for_the_sequential_one() -> None:
         for each in LAB.cases(scale):
             assert each.units == each.params["iterations"] == PUBLISHED_PASSES
             for variant in LAB.all_variants():
-                alone = variant.name == "sequential" and scale != "test"
+                alone = variant.name in ("sequential", "sequential-c") and scale != "test"
                 assert LAB.units(each, variant, DEVICE) == (1 if alone else PUBLISHED_PASSES)
 
 

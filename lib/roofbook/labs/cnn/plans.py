@@ -9,6 +9,7 @@ import numpy as np
 
 from ...devices.contract import Device
 from ...devices.find import host_cpu
+from ...peers import cc, one_thread
 from ...spec.kernel_run import KernelRun, ceil_div, fit
 from ...spec.lab import Case, Variant
 from ...spec.source import Source
@@ -90,6 +91,18 @@ class Sequential(Convolution):
 
     def arguments(self) -> tuple[Any, ...]:
         return self.x, self.weight, self.bias, self.c, self.out
+
+
+class SequentialC(Sequential):
+    """The same in C for one thread."""
+
+    missing = staticmethod(cc.missing)
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        super().__init__(one_thread.OneThread(device), variant, case, inputs)
+
+    def facts(self) -> dict[str, Any]:
+        return one_thread.facts()
 
 
 class Tiled(Convolution):

@@ -14,8 +14,8 @@ import numpy as np
 
 from ...devices import hopper
 from ...devices.backends import CUDA
-from ...peers import missing
-from ...spec.lab import Case, Lab, Series, Sweep, Variant, Work
+from ...peers import missing, one_thread
+from ...spec.lab import ONE_WORK_ITEM, Case, Lab, Series, Sweep, Variant, Work
 from ...spec.source import Source
 from . import peers, plans, tensor
 from .initialise import Initialisation
@@ -38,12 +38,20 @@ SPLIT_K = Source.of(HERE / "tensor_split_k.cu", **LAYER)
 POOL = Source.of(HERE / "pool.k", FILTERS=512, SIZE=32)
 LISTS = Source.of(HERE / "lists.k", **LAYER)
 
+SEQUENTIAL = Source.of(HERE / "sequential.k", **LAYER)
+
 LADDER = (
     Variant(
-        "sequential", None, Source.of(HERE / "sequential.k", **LAYER), plans.Sequential,
+        "sequential", None, SEQUENTIAL, plans.Sequential,
         "One work-item computes the whole layer, zeros included.",
         "The baseline: one core, and eight of nine products are by zero.",
-        frozenset({"cpu"}), options={"device": "host"}, dtype="int32",
+        frozenset({"cpu"}), options={"device": "host"}, dtype="int32", said=ONE_WORK_ITEM,
+    ),
+    Variant(
+        "sequential-c", "sequential", SEQUENTIAL, plans.SequentialC,
+        "The same loops in C, by the host's compiler with -O3; it may not re-order a sum either.",
+        "Sums of integers may be taken in any order, so the compiler adds up vectors: several times faster.",
+        frozenset({"host"}), options={"device": "host"}, differs=("plan",), role="base", said=one_thread.WORDS, dtype="int32",
     ),
     Variant(
         "row-groups", "sequential", ROWS, plans.Pooled,
@@ -234,7 +242,7 @@ class SparseConvolution(Lab):
     preferred_backend = CUDA.name
     unit = "layer"
     timed = "kernels"
-    bases = ("sequential",)
+    bases = ("sequential-c", "sequential")
     best = "lists"
     ladder = LADDER
     peers = PEERS
@@ -327,7 +335,7 @@ class SparseConvolution(Lab):
         x, weight, out = 2 * prod(layer.x_shape), 2 * prod(layer.weight_shape), 4 * prod(layer.out_shape)
         kept = self.work(case).flops / 2 / layer.size**2  # weights that are not zero
         between = 0.0
-        if plan in (plans.Sequential, plans.Pooled, plans.Lists):
+        if plan in (plans.Sequential, plans.SequentialC, plans.Pooled, plans.Lists):
             between = out if knobs.get("POOL") == "ATOMIC" else 4 * prod(layer.conv_shape)
         elif plan in (plans.Built, plans.Both):
             between = 8 * kept + 4 * layer.filters * layer.depth

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...devices.contract import Buffer, Device, Unsupported
 from ...devices.find import host_cpu
+from ...peers import cc, one_thread
 from ...spec.kernel_run import KernelRun, ceil_div, fit
 from ...spec.lab import Case, Variant
 from ...spec.source import Source
@@ -115,6 +116,18 @@ class Sequential(Convolution):
 
     def submit(self) -> None:
         self.queue.launch(self.kernel, self.size, self.group, self.x, self.weight, self.conv, self.out)
+
+
+class SequentialC(Sequential):
+    """The same in C for one thread."""
+
+    missing = staticmethod(cc.missing)
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        super().__init__(one_thread.OneThread(device), variant, case, inputs)
+
+    def facts(self) -> dict[str, Any]:
+        return one_thread.facts()
 
 
 class Pooled(Convolution):

@@ -16,8 +16,8 @@ from ...devices.backends import OPENCL
 from ...devices.contract import BuildFailed, Device, DriverFailed, OutOfMemory, Unsupported
 from ...devices.find import open_device
 from ...errors import UsageError
-from ...peers import missing
-from ...spec.lab import Case, Lab, Sweep, Variant, Work
+from ...peers import missing, one_thread
+from ...spec.lab import ONE_WORK_ITEM, Case, Lab, Sweep, Variant, Work
 from ...spec.rounding import mean_square_over, worst
 from ...spec.source import Source
 from . import bands, haskell, openacc, partly_ported, peers, plans
@@ -77,12 +77,20 @@ PERSISTENT = Source.of(
 """The whole loop in one launch."""
 
 
+SEQUENTIAL = Source.of(HERE / "sequential.k")
+
 LADDER = (
     Variant(
-        "sequential", None, Source.of(HERE / "sequential.k"), plans.Sequential,
+        "sequential", None, SEQUENTIAL, plans.Sequential,
         "One work-item walks the grid five times per time step.",
         "The baseline: one core, no vector units, and every population read and written three times per time step.",
-        frozenset({"cpu"}), options={"group": (1, 1), "device": "host"},
+        frozenset({"cpu"}), options={"group": (1, 1), "device": "host"}, said=ONE_WORK_ITEM,
+    ),
+    Variant(
+        "sequential-c", "sequential", SEQUENTIAL, plans.SequentialC,
+        "The same loops in C, by the host's compiler with -O3; it may not re-order a sum either.",
+        "Cells with nine populations each fill no vector in one piece: hardly faster.",
+        frozenset({"host"}), options={"group": (1, 1), "device": "host"}, differs=("plan",), role="base", said=one_thread.WORDS,
     ),
     Variant(
         "partly-ported", "sequential", Source.of(HERE / "partly_ported.k"), partly_ported.PartlyPorted,
@@ -364,7 +372,7 @@ class Lattice(Lab):
     unit = "step"
     timed = "loop: launches, kernels and reads"
     recorded_runs = 5
-    bases = ("sequential",)
+    bases = ("sequential-c", "sequential")
     best = "flat-grid"
     ladder = LADDER
     peers = PEERS
@@ -482,7 +490,12 @@ class Lattice(Lab):
             rows = plans.rows_of_a_block(nx, ny, plans.Persistent.blocks_at_most)
             word = 8 if knobs["EXCHANGE"] == "TAGS" else 4
             return float(2 * CROSSING * word * nx * ny // rows) if rows else self.work(case).bytes
-        separate = variant.plan in (plans.Sequential, partly_ported.PartlyPorted, plans.SeparateKernels)
+        separate = variant.plan in (
+            plans.Sequential,
+            plans.SequentialC,
+            partly_ported.PartlyPorted,
+            plans.SeparateKernels,
+        )
         populations, asked = (5, 3) if separate else (2, 1)  # propagate and collision write too, av_velocity only reads
         if variant.plan is partly_ported.PartlyPorted:  # each of its two copies reads them all and writes them
             populations += 4
@@ -495,7 +508,13 @@ class Lattice(Lab):
             return LAUNCHES.get(case.scale, 50000)
         if variant.plan is bands.Bands:  # two launches at least
             return max(case.units, 2 * bands.steps_at(variant, case.params["nx"]))
-        one_core = ("sequential", "partly-ported", "given-c", *(["openacc"] if device.kind == "cpu" else []))
+        one_core = {
+            "sequential",
+            "sequential-c",
+            "partly-ported",
+            "given-c",
+            *(["openacc"] if device.kind == "cpu" else []),
+        }
         if variant.name in one_core:  # a second or two a sample is enough
             cells = case.params["nx"] * case.params["ny"]
             return min(case.units, max(4, 30_000_000 // int(cells)))

@@ -12,6 +12,7 @@ import numpy as np
 
 from ...devices.contract import Buffer, Device, Kernel, Unsupported
 from ...devices.find import host_cpu
+from ...peers import cc, one_thread
 from ...spec.lab import Case, Runnable, Variant
 from ...spec.source import Source
 from .problem import EX, EY, OPPOSITE, WEIGHTS, Params
@@ -171,6 +172,18 @@ class Sequential(Simulation):
             )  # fmt: skip
         sums = self.queue.read(self.sums, np.empty(self.units, np.float32))
         self.av_vels[:] = sums / self.fluid_cells
+
+
+class SequentialC(Sequential):
+    """The same in C for one thread."""
+
+    missing = staticmethod(cc.missing)
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        super().__init__(one_thread.OneThread(device), variant, case, inputs)
+
+    def facts(self) -> dict[str, Any]:
+        return one_thread.facts()
 
 
 class ReadEachStep(Simulation):

@@ -9,7 +9,7 @@ from ...analysis.between_devices import ConsumerCard
 from ...analysis.evidence import HALF, Bandwidth, Best, Evidence, Intensity, NotTestable, Pair
 from ...analysis.lab_data import Measured
 from ...analysis.publication import Demonstration, Publication
-from ...analysis.sentences import beside_peer, known
+from ...analysis.sentences import about_bases, beside_peer, known
 from ...devices.contract import Device
 from . import LAB
 
@@ -121,7 +121,7 @@ class CourseReport(Publication):
             words[0] += f", which is {which}" if which else ""
             words += [each[:1].upper() + each[1:] for each in (beside_peer(measured, name), alone, last)]
             said.append(f"**{name}.** " + " ".join(f"{each}." for each in words if each))
-        return "\n\n".join(said)
+        return "\n\n".join([*said, *about_bases(LAB, measured)])
 
     def demonstration(self, device: Device) -> Demonstration:
         from .demonstration import demonstration

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from ...devices.backends import CUDA
-from ...peers import missing
+from ...peers import missing, one_thread
 from ...spec.lab import Case, Lab, Sweep, Variant, Work
 from ...spec.rounding import worst
 from ...spec.source import Source
-from . import data, forward, peers, problem, registers, reported, streams, whole
+from . import data, forward, peers, problem, registers, reported, sequential, streams, whole
 from .problem import CONV2
 
 HERE = Path(__file__).parent
@@ -38,7 +38,15 @@ REGISTERS = Source.of(HERE / "registers.k", POOL=CONV2.pool, **LAYER)
 FUSED_POOL = REGISTERS.with_knobs(ENDING="POOLED")
 TENSOR = Source.of(HERE / "tensor.cu", **LAYER)
 
+SEQUENTIAL = Source.of(HERE / "sequential.k", **LAYER)
+
 LADDER = (
+    Variant(
+        "sequential-c", None, SEQUENTIAL, sequential.SequentialC,
+        "Loops over images, filters and pixels in C, by the host's compiler with -O3, one thread.",
+        "What one would write first: a sum may not be re-ordered, so vectors are formed across pixels, or not at all.",
+        frozenset({"host"}), options={"device": "host"}, role="base", said=one_thread.WORDS,
+    ),
     Variant(
         "linear", None, LINEAR, reported.Linear,
         "One work-item per output; those of all images stand in a line, in groups of 1024.",
@@ -301,6 +309,7 @@ class LeNet(Lab):
         "streams there is one launch of each, behind the copy of its input."
     )
     bases = ("linear", "baseline")
+    headline = ("sequential-c", *bases)
     best = "joint"
     ladder = LADDER
     peers = PEERS
@@ -370,7 +379,7 @@ class LeNet(Lab):
         for images in (variant.options.get(each) for each in ("minibatch", "segment")):
             if images and images > case.params["batch"]:
                 return f"not on this case: fewer than {images} images"
-        return None
+        return missing(variant)
 
     def work(self, case: Case) -> Work:
         """The multiply-adds of both convolutions; the batch in, its last pooled maps out, weights: the least of any step."""

@@ -13,8 +13,8 @@ import numpy as np
 from ...devices.backends import OPENCL
 from ...devices.contract import Device
 from ...errors import UsageError
-from ...peers import missing
-from ...spec.lab import Case, Lab, Sweep, Variant, Work
+from ...peers import missing, one_thread
+from ...spec.lab import ONE_WORK_ITEM, Case, Lab, Sweep, Variant, Work
 from ...spec.rounding import TIMES_ACCURATE, native_functions, worst
 from ...spec.source import Source
 from . import peers, plans
@@ -40,12 +40,20 @@ def wide(lanes: int, source: Source = FLAT) -> Source:
 PUBLISHED_PASSES = 23
 FUSED = FLAT.with_knobs(PASSES=PUBLISHED_PASSES)
 
+SEQUENTIAL = Source.of(HERE / "sequential.k")
+
 LADDER = (
     Variant(
-        "sequential", None, Source.of(HERE / "sequential.k"), plans.Sequential,
+        "sequential", None, SEQUENTIAL, plans.Sequential,
         "One work-item walks all passes, rows and columns.",
         "The baseline: one core, one element at a time.",
-        frozenset({"cpu"}), options={"device": "host"},
+        frozenset({"cpu"}), options={"device": "host"}, said=ONE_WORK_ITEM,
+    ),
+    Variant(
+        "sequential-c", "sequential", SEQUENTIAL, plans.SequentialC,
+        "The same loops in C, by the host's compiler with -O3; it may not re-order a sum either.",
+        "Roots and divisions take most of the time, and vectors do many at once: several times faster.",
+        frozenset({"host"}), options={"device": "host"}, differs=("plan",), role="base", said=one_thread.WORDS,
     ),
     Variant(
         "checked", "sequential", CHECKED, plans.Passes,
@@ -182,7 +190,7 @@ class RsqrtStencil(Lab):
     preferred_backend = OPENCL.name
     unit = "pass"
     timed = "kernels"
-    bases = ("sequential",)
+    bases = ("sequential-c", "sequential")
     best = "fused"
     ladder = LADDER
     peers = PEERS
@@ -256,7 +264,9 @@ class RsqrtStencil(Lab):
         return self.work(case).bytes * PUBLISHED_PASSES / int(passes) * (2 if kept else 1)
 
     def units(self, case: Case, variant: Variant, device: Device) -> int:
-        if variant.name == "sequential" and case.scale != "test":  # one core: a pass says as much as 23
+        if (
+            variant.name in ("sequential", "sequential-c") and case.scale != "test"
+        ):  # one core: a pass says as much as 23
             return 1
         return case.units
 
@@ -276,7 +286,7 @@ class RsqrtStencil(Lab):
                 return f"not on this case: the width is not a multiple of {across}"
             if (case.params["height"] - 2) % down:
                 return f"not on this case: the inner rows are not a multiple of {down}"
-        return None
+        return missing(variant)
 
 
 def _case(name: str, scale: str) -> Case:

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...devices.contract import Device
 from ...devices.find import host_cpu
+from ...peers import cc, one_thread
 from ...spec.kernel_run import KernelRun, fit
 from ...spec.lab import Case, Variant
 
@@ -70,6 +71,18 @@ class Sequential(Stencil):
     def submit(self) -> None:
         self.queue.launch(self.kernel, self.size, self.group, self.r, self.b, self.g,
                           np.int32(self.height), np.int32(self.width), np.int32(self.units))  # fmt: skip
+
+
+class SequentialC(Sequential):
+    """The same in C for one thread."""
+
+    missing = staticmethod(cc.missing)
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        super().__init__(one_thread.OneThread(device), variant, case, inputs)
+
+    def facts(self) -> dict[str, Any]:
+        return one_thread.facts()
 
 
 class Passes(Stencil):

@@ -1,0 +1,35 @@
+"""How the host drives the convolutions' plain loops, in C for one thread. All else is as in the page of C with OpenMP."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ...devices.contract import Device, Kernel
+from ...peers import one_thread
+from ...spec.lab import Case, Variant
+from .peers import OpenMP
+from .problem import LAYERS
+
+
+class SequentialC(OpenMP):
+    """Each convolution is a call; timed as a variant's, the second of two."""
+
+    sources = ()  # type: ignore[assignment]  # not the page of C
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        assert variant.source is not None
+        host, self.kernels = one_thread.OneThread(device), dict[int, Kernel]()
+        self.units, self.queue = case.units, host.queue()
+        self.flags, self.threads, self.note = one_thread.FLAGS, 1, None
+        for layer in LAYERS:
+            sizes = {"CHANNELS": layer.channels, "FILTERS": layer.filters, "SIZE": layer.size}
+            text = variant.source.with_knobs(**sizes).render(host.backend)
+            self.kernels[layer.size] = host.build(text).kernel("sequential")
+        self.prepare(inputs)
+
+    def call(self, *values: Any) -> None:
+        images, _, _, size, x, weights, y = values
+        self.queue.launch(self.kernels[size], (1,), (1,), x, y, np.int32(images), weights)

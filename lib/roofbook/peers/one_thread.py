@@ -1,0 +1,129 @@
+"""A kernel of one work-item as C for one thread, built by the host's C compiler: the same text, driven by the same plan.
+
+For the base that a lab's speedups are over. It needs a C compiler, and says so where there is none.
+"""
+
+import ctypes
+import time
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from ..devices import backends, contract
+from ..paths import cache_dir, cache_key, write_whole
+from . import cc
+
+FLAGS = ("-O3", "-march=native", "-ffp-contract=fast", "-fno-math-errno")
+"""What the compiler may do is what OpenCL C lets its own do: use this machine's vectors, fuse a product with the sum that it is
+added to, and compute a root without setting errno. No sum is re-ordered."""
+WORDS = "the same loops by the host's C compiler: one thread, -O3"
+"""What a reader wants to know of it in a sentence."""
+
+_NUMBERS = {np.int32: ctypes.c_int32, np.float32: ctypes.c_float}
+
+
+class OneThread(contract.Device):
+    """The host's CPU as a device that runs kernels of one work-item: a program is a library, a launch is a call."""
+
+    backend, kind = backends.C.name, "cpu"
+    compute_units = cores = max_work_group = 1
+
+    def __init__(self, host: contract.Device) -> None:
+        self.host, self.name, self.spec = host, host.name, host.spec
+
+    def identity(self) -> dict[str, str]:
+        return self.host.identity()
+
+    def build(self, text: str, options: Sequence[str] = ()) -> "Program":
+        """Raises cc.NoCompiler or cc.BuildFailed."""
+        path = cache_dir() / "one-thread" / f"{cache_key(text)[:16]}.c"
+        if not path.exists():
+            write_whole(path, text)
+        return Program(cc.build(path, (*FLAGS, *options)))
+
+    def empty(self, nbytes: int) -> "Buffer":
+        return Buffer(nbytes)
+
+    def queue(self, profiling: bool = False) -> "Queue":
+        return Queue()
+
+
+class Buffer(contract.Buffer):
+    """Memory of the host."""
+
+    def __init__(self, nbytes: int) -> None:
+        self.nbytes, self.memory = nbytes, np.empty(nbytes, np.uint8)
+
+    def release(self) -> None:
+        self.memory = np.empty(0, np.uint8)
+
+
+class Kernel(contract.Kernel):
+    """A function of the library."""
+
+    def __init__(self, name: str, function: Any) -> None:
+        self.name, self.function = name, function
+        self.function.restype = None
+
+    def resources(self) -> dict[str, int]:
+        return {}
+
+
+class Program(contract.Program):
+    """A loaded library."""
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        self.library = library
+
+    def kernel(self, name: str) -> Kernel:
+        return Kernel(name, self.library[name])
+
+
+class Queue(contract.Queue):
+    """Does each thing at once. Times are by the host's clock."""
+
+    def launch(self, kernel: Any, global_size: Sequence[int], local_size: Sequence[int], *args: Any) -> None:
+        assert set(global_size) == set(local_size) == {1}, "one work-item"
+        kernel.function(*(_passed(each) for each in args))
+
+    def write(self, buffer: Any, array: np.ndarray) -> None:
+        buffer.memory[: array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+
+    def read(self, buffer: Any, array: np.ndarray, offset: int = 0) -> np.ndarray:
+        array.reshape(-1).view(np.uint8)[:] = buffer.memory[offset : offset + array.nbytes]
+        return array
+
+    def copy(self, target: Any, source: Any) -> None:
+        target.memory[: source.nbytes] = source.memory
+
+    def send(self, buffer: Any, array: np.ndarray, offset: int = 0) -> None:
+        buffer.memory[offset : offset + array.nbytes] = array.reshape(-1).view(np.uint8)
+
+    def receive(self, buffer: Any, array: np.ndarray, offset: int = 0) -> None:
+        self.read(buffer, array, offset)
+
+    def laps(self, *submits: Callable[[], None]) -> list[float]:
+        times = [time.perf_counter()]
+        for submit in submits:
+            submit()
+            times.append(time.perf_counter())
+        return [end - start for start, end in pairwise(times)]
+
+    def finish(self) -> None:
+        """Nothing is under way."""
+
+
+def _passed(argument: Any) -> Any:
+    """A kernel's argument as C takes it: a buffer or an array by its address, a NumPy scalar by its value."""
+    memory = argument.memory if isinstance(argument, Buffer) else argument
+    if isinstance(memory, np.ndarray):
+        assert memory.flags.c_contiguous
+        return ctypes.c_void_p(memory.ctypes.data)
+    return _NUMBERS[type(argument)](argument.item())
+
+
+def facts() -> dict[str, Any]:
+    """What a row tells of such a run."""
+    return {"threads": 1, "flags": " ".join(FLAGS)}
