@@ -32,7 +32,7 @@ class Target(NamedTuple):
 def target_of(variant: Variant, device: Device) -> Target | None:
     """Where `variant` runs when its lab runs on `device`; None where it cannot.
 
-    `host` variants and `sequential` run on the CPU of the machine, wherever the lab runs.
+    Programs of the host and a kernel of one work-item run on the CPU of the machine, wherever the lab runs.
     """
     try:
         if HOST in variant.backends:

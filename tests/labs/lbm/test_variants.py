@@ -158,8 +158,8 @@ def test_variant_lies_within_the_bound(device: Device, variant: Variant, size: s
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_variant_is_kept_from_a_backend_for_a_reason(variant: Variant) -> None:
-    """Graphs and .cu files are CUDA's alone; OpenCL's alone are vector loads, the base, which is the host's, the bands of a CPU,
-    and a host in another language."""
+    """Graphs and .cu files are CUDA's alone; OpenCL's alone are vector loads, the host's one work-item, the bands of a CPU,
+    and a host in another language. C for one thread is the host's."""
     assert isinstance(variant.plan, type)
     if variant.source is None:
         reason_against_opencl = reason_against_cuda = variant.plan is plans.Native
