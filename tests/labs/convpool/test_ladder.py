@@ -86,11 +86,11 @@ def test_a_point_is_the_value_of_one_knob_and_the_rung_is_among_them() -> None:
 
 @pytest.mark.parametrize("variant", [pytest.param(each, id=each.name) for each in LADDER])
 def test_a_rung_is_kept_from_a_backend_for_a_reason(variant: Variant) -> None:
-    """Tensor cores and loads with a cache operator are CUDA's alone; OpenCL's alone is the base, the host's."""
+    """Tensor cores and loads with a cache operator are CUDA's alone; OpenCL's alone are the base, the host's, and vectors."""
     assert variant.source
     cuda = variant.source.path.suffix == ".cu" or variant.name in ("cached", "uncached")
-    host = variant.options.get("device") == "host"
-    of_text = {"cuda"} if cuda else {"opencl"} if host else {"opencl", "cuda"}
+    cpu = variant.options.get("device") == "host" or variant.name in ("vectors", "cached-channels")
+    of_text = {"cuda"} if cuda else {"opencl"} if cpu else {"opencl", "cuda"}
     assert variant.backends == ({"host"} if variant.role == "base" else of_text)
     assert (variant.dtype == "int8") == variant.name.startswith("tensor")
 

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from roofbook.devices.contract import Device, DriverFailed, Unsupported
 from roofbook.devices.find import host_cpu
 from roofbook.errors import UsageError
-from roofbook.labs.convpool import HERE, LAB, initialise, peers, plans
+from roofbook.labs.convpool import HERE, LAB, initialise, peers, plans, vectors
 from roofbook.labs.convpool.problem import Layer, named
 from roofbook.measure.placement import target_of
 from roofbook.peers import cc, pytorch
@@ -127,9 +127,64 @@ def test_every_point_of_the_sweeps_is_exact(device: Device, variant: Variant) ->
     st.integers(0, 99),
 )
 def test_any_layer_is_exact(device: Device, layer: Layer, weights: int, values: int) -> None:
-    for variant in map(LAB.variant, ("lists", "built-lists", "strips", "both-sparse", "tiles", "tensor-int8")):
+    names = "lists", "built-lists", "cached-channels", "strips", "both-sparse", "tiles", "tensor-int8"
+    for variant in map(LAB.variant, names):
         if target_of(variant, device):
             assert judged(device, variant, f"{layer.name}-w{weights}-x{values}"), variant.name
+
+
+ON_CPU = [LAB.variant(name) for name in ("vectors", "cached-channels")]
+
+
+@pytest.mark.parametrize("name", ["9x40x28x28-k3", "8x17x27x27-k5", "3x5x66x66-k3", "17x9x16x16-k7", "2x3x47x47-k1"])
+@pytest.mark.parametrize("variant", variants(ON_CPU))
+def test_tiles_of_a_cpu_may_reach_over_the_edges(device: Device, variant: Variant, name: str) -> None:
+    for zeros in ZEROS:
+        is_exact(device, variant, name + zeros)
+
+
+@pytest.mark.parametrize("together", [1, 2, 5, 8])
+@pytest.mark.parametrize("channels", [1, 2, 7, 40])
+def test_any_block_of_filters_by_any_of_channels_is_exact(
+    device: Device, monkeypatch: pytest.MonkeyPatch, together: int, channels: int
+) -> None:
+    """Those that do not divide the layer, and those that are larger."""
+    layer = named("9x40x18x18-k3")[0]
+    monkeypatch.setattr(vectors, "ITEMS", 1)
+    monkeypatch.setattr(device, "compute_units", 1)
+    monkeypatch.setattr(vectors, "NEAREST", channels * 2 * (layer.size + 2) * (8 + 2))
+    step = LAB.variant("cached-channels")
+    assert step.source
+    variant = replace(step, source=step.source.with_knobs(TOGETHER=together))
+    run = make(device, variant, layer.name)
+    assert isinstance(run, vectors.Cached)
+    assert (run.together, run.size) == (together, (-(-9 // together),))
+    assert run.chunk <= channels and -(-40 // run.chunk) == -(-40 // channels)
+    run.close()
+    assert judged(device, variant, layer.name)
+
+
+@pytest.mark.parametrize("name", ["2x3x18x18-k3", "8x70x66x66-k3"])
+def test_what_a_filter_has_no_weights_for_is_zero(device: Device, name: str) -> None:
+    """Lists without an entry, of a whole filter or of some channels."""
+    layer, (given, _) = named(name)[0], problem(name)
+    weight = given["weight"].copy()
+    weight[0], weight[1, : layer.depth // 2] = 0, 0
+    inputs = {**given, "weight": weight}
+    right = LAB.reference(LAB.case(name, "test"), inputs)["out"]
+    for variant in ON_CPU:
+        run = make(device, variant, name, inputs)
+        run.reset()
+        run.run()
+        np.testing.assert_array_equal(run.outputs()["out"], right)
+        run.close()
+
+
+def test_explicit_vectors_are_for_a_cpu() -> None:
+    gpu = cast(Device, SimpleNamespace(kind="gpu"))
+    for variant in ON_CPU:
+        with pytest.raises(Unsupported, match=r"^for a CPU: [^\n]+$"):
+            variant.plan(gpu, variant, LAB.case(SMALL, "test"), problem(SMALL)[0])
 
 
 def test_every_kernel_file_has_a_mistake() -> None:

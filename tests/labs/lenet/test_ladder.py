@@ -80,6 +80,8 @@ EXPECTED_KNOBS = {
     "atomic-channels": {"CHANNELS_BY"},
     "tiled-atomic": {"CHANNELS_BY"},
     "fused-pool": {"ENDING"},
+    "filter-lanes": {"LANES"},
+    "pooled-vectors": {"ENDING"},
     "halves": {"ARITHMETIC"},
 }
 """Written down apart from the ladder: what each of these is named for."""
@@ -101,11 +103,13 @@ def test_the_published_figures_are_of_the_kernels_as_they_were_published() -> No
 
 
 def test_a_rung_is_kept_from_a_backend_for_a_reason() -> None:
-    """Halves in pairs, tensor cores and graphs are CUDA's; all other steps run on both."""
+    """Halves in pairs, tensor cores and graphs are CUDA's, explicit vectors OpenCL's; all other steps run on both."""
     on_cuda = {variant.name for variant in LADDER if variant.backends == {"cuda"}}
     assert on_cuda == {"halves", "tensor", "whole-tensor", "graph"}
-    steps = [variant for variant in LADDER if variant.role == "step"]
-    assert all(variant.backends == {"opencl", "cuda"} for variant in steps if variant.name not in on_cuda)
+    on_opencl = {variant.name for variant in LADDER if variant.backends == {"opencl"}}
+    assert on_opencl == {"vectors", "filter-lanes", "pooled-vectors"}
+    others = [each for each in LADDER if each.role == "step" and each.name not in on_cuda | on_opencl]
+    assert all(variant.backends == {"opencl", "cuda"} for variant in others)
 
 
 def test_rounded_operands_say_so() -> None:

@@ -7,14 +7,15 @@ import time
 from collections.abc import Callable, Mapping
 from functools import cache
 from itertools import pairwise, product
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from roofbook.devices.contract import Buffer, Device, Kernel, Queue, Span, Unsupported
-from roofbook.labs.lenet import LAB, network, peers, reported, streams, whole
+from roofbook.labs.lenet import LAB, network, peers, reported, streams, vectors, whole
 from roofbook.labs.lenet.forward import Forward
 from roofbook.labs.lenet.problem import CONV1, CONV2, LAYERS, Bounded, Layer, error_over_bound, roundoff, sampled
 from roofbook.measure.placement import target_of
@@ -28,7 +29,7 @@ BATCHES = (1, 3, 40)
 """In the last not every image is sampled."""
 STEPS = [pytest.param(each, id=each.name) for each in LAB.ladder if each.role == "step"]
 """Those with kernels, whose images may be computed a part at a time."""
-POOLED = ("fused-pool", "halves", "tensor", "whole", "whole-tensor", "graph")
+POOLED = ("fused-pool", "pooled-vectors", "halves", "tensor", "whole", "whole-tensor", "graph")
 WHOLE = ("whole", "whole-tensor", "graph")
 ROTATING = ("rotating-linear", "rotating-halo", "rotating-joint")
 STREAMS = ("streams", "streams-tiled", "streams-joint", "pinned", *ROTATING)
@@ -166,6 +167,31 @@ def test_pooling_in_registers_changes_no_bit(device: Device) -> None:
         right = network.pool(np.maximum(maps[layer.name], 0), layer.pool)
         np.testing.assert_array_equal(pooled[layer.name.replace("conv", "pool")], right)
     np.testing.assert_array_equal(pooled["scores"], maps["scores"])
+
+
+@pytest.mark.parametrize("items", [1, 2, 7])
+@pytest.mark.parametrize("name", ["vectors", "filter-lanes", "pooled-vectors"])
+def test_any_number_of_work_items_shares_the_images_out(
+    device: Device, monkeypatch: pytest.MonkeyPatch, name: str, items: int
+) -> None:
+    """Fewer than images, as many as one each, and more of them than others for some."""
+    monkeypatch.setattr(vectors.Vectors, "size", lambda self, layer, count: (min(count, items),))
+    assert accepted(LAB.variant(name), 5, run(device, LAB.variant(name), 5))
+
+
+def test_explicit_vectors_are_for_a_cpu() -> None:
+    gpu = cast(Device, SimpleNamespace(kind="gpu", queue=lambda profiling: None))
+    for name in ("vectors", "filter-lanes", "pooled-vectors"):
+        variant = LAB.variant(name)
+        with pytest.raises(Unsupported, match=r"^for a CPU: [^\n]+$"):
+            variant.plan(gpu, variant, case_of(1), problem(1)[0])
+
+
+def test_the_filters_in_lanes_change_no_bit_of_what_is_pooled(device: Device) -> None:
+    maps, pooled = (run(device, LAB.variant(name), 3) for name in ("filter-lanes", "pooled-vectors"))
+    for layer in LAYERS:
+        right = network.pool(np.maximum(maps[layer.name], 0), layer.pool)
+        np.testing.assert_array_equal(pooled[layer.name.replace("conv", "pool")], right)
 
 
 # -- streams -----------------------------------------------------------------------------------------------------------

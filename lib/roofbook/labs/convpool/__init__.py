@@ -17,7 +17,7 @@ from ...devices.backends import CUDA
 from ...peers import missing, one_thread
 from ...spec.lab import ONE_WORK_ITEM, Case, Lab, Series, Sweep, Variant, Work
 from ...spec.source import Source
-from . import peers, plans, tensor
+from . import peers, plans, tensor, vectors
 from .initialise import Initialisation
 from .problem import PUBLISHED, check, inputs, named, reference, widened
 
@@ -37,6 +37,8 @@ WINDOW = Source.of(HERE / "tensor_window.cu", **LAYER)
 SPLIT_K = Source.of(HERE / "tensor_split_k.cu", **LAYER)
 POOL = Source.of(HERE / "pool.k", FILTERS=512, SIZE=32)
 LISTS = Source.of(HERE / "lists.k", **LAYER)
+VECTORS = Source.of(HERE / "vectors.k", **LAYER)
+ON_CPU = frozenset({"cpu", "vector-types"})
 
 SEQUENTIAL = Source.of(HERE / "sequential.k", **LAYER)
 
@@ -125,6 +127,18 @@ LADDER = (
         "A separate kernel builds the lists once; each work-item owns a pooling window.",
         "Each entry serves four products, pooling needs no memory, and no group searches for zeros again.",
         differs=("source", "plan"), dtype="int32",
+    ),
+    Variant(
+        "vectors", "built-lists", VECTORS, vectors.Vectors,
+        "For a CPU: one launch in which a work-item writes a filter's list and walks it, with 8 x 32 outputs in vectors.",
+        "An entry is read once for 256 products. The input of all channels passes through the nearest cache once a filter.",
+        ON_CPU, differs=("source", "plan"), dtype="int32",
+    ),
+    Variant(
+        "cached-channels", "vectors", VECTORS.with_knobs(TOGETHER=8, CHUNK=32), vectors.Cached,
+        "Some channels at a time, for eight filters in turn, whose sums are put by meanwhile.",
+        "Eight filters find their inputs in the nearest cache. A layer with few channels was there already.",
+        ON_CPU, differs=("source", "plan"), dtype="int32",
     ),
     Variant(
         "strips", "built-lists", STRIPS, plans.Strips,
@@ -341,6 +355,8 @@ class SparseConvolution(Lab):
             between = 8 * kept + 4 * layer.filters * layer.depth
             if plan is plans.Both:
                 between += 4 * layer.filters * int(knobs["PARTS"]) * (layer.size + layer.kernel - 1) ** 2
+        elif plan in (vectors.Vectors, vectors.Cached):
+            between = 8 * kept
         elif plan is plans.Strips:
             between = 4 * kept + x / 2
         elif plan is plans.Tiles:

@@ -66,6 +66,7 @@ PAIRS = (
     ("With lists in local memory", [("lists", "filter-groups"), ("lists", "unrolled")]),
     ("With the input in local memory, or as an image", [("input-in-local", "lists"), ("images", "lists")]),
     ("With lists built once", [("built-lists", "lists")]),
+    ("On explicit vectors", [("vectors", "built-lists"), ("cached-channels", "vectors")]),
     ("Sums in registers", [("strips", "built-lists"), ("strips", "unrolled")]),
     ("Zeros skipped on both sides", [("both-sparse", "built-lists"), ("both-sparse", "strips")]),
     ("Every product, from registers", [("tiles", "unrolled"), ("tiles", "strips")]),
@@ -73,7 +74,9 @@ PAIRS = (
     ("With warpgroup products", [("tensor-window", "tensor-prepared"), ("tensor-split-k", "tensor-window")]),
     ("Compared with PyTorch on the GPU",
      [("strips", "torch-fp32"), ("strips", "torch-tf32"), ("tensor-split-k", "torch-tf32")]),
-    ("Compared with PyTorch on the host's CPU", [("built-lists", "torch-cpu"), ("strips", "torch-cpu")]),
+    ("Compared with PyTorch on the host's CPU",
+     [("built-lists", "torch-cpu"), ("strips", "torch-cpu"), ("cached-channels", "torch-cpu")]),
+    ("Compared with a page of C", [("vectors", "openmp"), ("cached-channels", "openmp")]),
 )  # fmt: skip
 """What changes, and the pairs (step, compared with) that show it."""
 

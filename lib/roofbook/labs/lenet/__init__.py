@@ -16,7 +16,7 @@ from ...peers import missing, one_thread
 from ...spec.lab import Case, Lab, Sweep, Variant, Work
 from ...spec.rounding import worst
 from ...spec.source import Source
-from . import data, forward, peers, problem, registers, reported, sequential, streams, whole
+from . import data, forward, peers, problem, registers, reported, sequential, streams, vectors, whole
 from .problem import CONV2
 
 HERE = Path(__file__).parent
@@ -36,7 +36,10 @@ MULTIPLY_CONSTANT = MULTIPLY.with_knobs(WEIGHTS="CONSTANT_MEMORY")
 JOINT = Source.of(HERE / "joint.k", WEIGHTS="CONSTANT_MEMORY", **LAYER)
 REGISTERS = Source.of(HERE / "registers.k", POOL=CONV2.pool, **LAYER)
 FUSED_POOL = REGISTERS.with_knobs(ENDING="POOLED")
+VECTORS = Source.of(HERE / "vectors.k", POOL=CONV2.pool, **LAYER)
+FILTER_LANES = VECTORS.with_knobs(LANES="FILTERS_OF_PIXEL")
 TENSOR = Source.of(HERE / "tensor.cu", **LAYER)
+ON_CPU = frozenset({"cpu", "vector-types"})
 
 SEQUENTIAL = Source.of(HERE / "sequential.k", **LAYER)
 
@@ -199,6 +202,25 @@ LADDER = (
         "ReLU and pooling in registers: each work-item owns whole pooling windows.",
         "Writes a quarter of layer 1's output and a fourteenth of layer 2's. ReLU and pooling then cost nothing.",
         differs=("source", "plan"),
+    ),
+    Variant(
+        "vectors", "registers", VECTORS, vectors.Vectors,
+        "For a CPU: explicit vectors of sixteen columns, 4 filters by a row in registers; a work-item takes whole images.",
+        "No barrier, no copy of the input: each vector that is loaded is multiplied four times. Layer 2's rows do not fill "
+        "theirs.",
+        ON_CPU, differs=("source", "plan"),
+    ),
+    Variant(
+        "filter-lanes", "vectors", FILTER_LANES, vectors.Vectors,
+        "Layer 2's vectors are the 16 filters of a pixel, 17 pixels in registers; a row's outputs are transposed at its end.",
+        "No lane is idle, and an input is read once for the seven taps of a row: arithmetic bounds it.",
+        ON_CPU,
+    ),
+    Variant(
+        "pooled-vectors", "filter-lanes", FILTER_LANES.with_knobs(ENDING="POOLED"), vectors.PooledVectors,
+        "ReLU and pool as well: a row of windows is kept in the nearest cache until its last row of outputs.",
+        "Nothing is transposed, and a quarter of layer 1's output is written: less work than without, though it does more.",
+        ON_CPU, differs=("source", "plan"),
     ),
     Variant(
         "halves", "fused-pool", FUSED_POOL.with_knobs(ARITHMETIC="HALVES"), registers.Pooled,

@@ -136,11 +136,15 @@ PAIRS = (
     ("The same, with channels in parallel", [("atomic-channels", "constant"), ("tiled-atomic", "tiled-constant")]),
     ("The same, in segments, by op time", [("streams", "constant"), ("pinned", "streams")]),
     ("Blocks of outputs in registers", [("registers", "joint"), ("fused-pool", "registers")]),
+    ("On explicit vectors",
+     [("vectors", "registers"), ("filter-lanes", "vectors"), ("pooled-vectors", "filter-lanes")]),
     ("In fp16", [("halves", "fused-pool"), ("tensor", "fused-pool")]),
     ("With the dense layers included", [("whole", "fused-pool"), ("whole-tensor", "tensor"), ("graph", "whole-tensor")]),
     ("Compared with PyTorch on the GPU in fp32", [("registers", "torch-fp32"), ("joint", "torch-fp32")]),
     ("Compared with PyTorch in fp16", [("tensor", "torch-fp16"), ("whole-tensor", "torch-whole")]),
-    ("Compared with PyTorch on the host's CPU", [("registers", "torch-cpu"), ("joint", "torch-cpu")]),
+    ("Compared with PyTorch on the host's CPU",
+     [("registers", "torch-cpu"), ("joint", "torch-cpu"), ("filter-lanes", "torch-cpu")]),
+    ("Compared with a page of C", [("filter-lanes", "openmp"), ("vectors", "openmp")]),
 )  # fmt: skip
 """What changes, and the pairs (step, compared with) that show it."""
 

@@ -1,0 +1,63 @@
+"""The steps for a CPU: explicit vectors, one launch without a barrier, and blocks that fit its nearest cache."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ...devices.contract import Buffer, Device, Unsupported
+from ...spec.kernel_run import ceil_div
+from ...spec.lab import Case, Variant
+from .plans import Convolution
+
+ROWS, COLUMNS = 8, 32
+"""Of a tile, as in vectors.k."""
+NEAREST = 24 << 10
+"""Bytes of input that shall stay in the nearest cache, beside lists and sums: half of 48 KiB, or most of 32."""
+ITEMS = 16
+"""Work-items that a core shall have at least. PoCL gives the first thread that asks a share of all: the more, the more even."""
+
+
+class Vectors(Convolution):
+    """A work-item a filter, from its list to its pooled map."""
+
+    kernel_name = "vectors"
+    group = (1,)
+    together = 1
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        if device.kind != "cpu":
+            raise Unsupported("for a CPU: work-items that share nothing, each with filters of its own")
+        super().__init__(device, variant, case, inputs)
+        self.entries = device.empty(8 * inputs["weight"].size)
+        self.buffers.append(self.entries)
+
+    def lay_out(self) -> tuple[int, ...]:
+        self.chunk = self.layer.depth
+        return (ceil_div(self.layer.filters, self.together),)
+
+    def turned(self) -> dict[str, Any]:
+        return {"TOGETHER": self.together, "CHUNK": self.chunk}
+
+    def place(self, padded: np.ndarray) -> Buffer:
+        """With zeros behind it, as tiles reach over its edges."""
+        slack = np.zeros(ROWS * padded.shape[2] + COLUMNS, padded.dtype)
+        return self.device.upload(np.concatenate([padded.ravel(), slack]))
+
+    def submit(self) -> None:
+        self.queue.launch(self.kernel, self.size, self.group, self.x, self.weight, self.entries, self.out)
+
+
+class Cached(Vectors):
+    """A work-item several filters, some channels at a time: as many as fit, all turns alike."""
+
+    def lay_out(self) -> tuple[int, ...]:
+        one, source = self.layer, self.variant.source
+        assert source is not None
+        self.together = min(
+            int(source.settings["TOGETHER"]), max(1, one.filters // (ITEMS * self.device.compute_units))
+        )
+        of_a_channel = 2 * (one.size + one.kernel - 1) * (ROWS + one.kernel - 1)
+        turns = ceil_div(one.depth, max(1, NEAREST // of_a_channel))
+        self.chunk = ceil_div(one.depth, turns)
+        return (ceil_div(one.filters, self.together),)

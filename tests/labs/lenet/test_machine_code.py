@@ -1,0 +1,43 @@
+"""What the LeNet page says of the code that PoCL makes of explicit vectors, read in the machine code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from roofbook.labs.lenet import LAB
+
+from .. import machine_code
+
+
+def products(loop: list[str], register: str) -> int:
+    return sum(text.startswith("vfmadd") and register in text for text in loop)
+
+
+@pytest.mark.skipif(not machine_code.has("avx512f"), reason="of AVX-512, which this CPU has not")
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        pytest.param("vectors", {4 * 5 * 7, 4 * 3 * 7}, id="vectors"),  # filters x vectors of a row x taps
+        pytest.param("filter-lanes", {4 * 5 * 7, 17 * 7}, id="filter-lanes"),
+        pytest.param("pooled-vectors", {4 * 5 * 7, 17 * 7}, id="pooled-vectors"),
+    ],
+)
+def test_with_avx512_sums_stay_in_whole_registers(name: str, expected: set[int], tmp_path: Path) -> None:
+    loops = [loop for loop in machine_code.innermost_loops(LAB, name, "batch-1", "vectors", tmp_path)
+             if products(loop, "%")]  # fmt: skip
+    assert {products(loop, "%zmm") for loop in loops} == expected, "one a vector in the source"
+    for loop in loops:
+        assert not any("%ymm" in text or "call" in text or "(%rsp" in text or "gather" in text for text in loop)
+
+
+@pytest.mark.skipif(not machine_code.has("avx2"), reason="of AVX2, which this CPU has not")
+def test_with_avx2_a_vector_takes_two_registers_and_is_right(tmp_path: Path) -> None:
+    """Some sums then go through memory."""
+    if not machine_code.pocl().device.version.endswith("-generic"):
+        pytest.skip("PoCL knows this CPU by a name of its own")
+    loops = machine_code.innermost_loops(LAB, "filter-lanes", "batch-1", "vectors", tmp_path, "x86-64-v3")
+    (layer_2,) = (loop for loop in loops if products(loop, "%ymm") == 2 * 17 * 7)
+    assert not any("%zmm" in text or "call" in text for text in layer_2)
+    assert any("(%rsp" in text for text in layer_2)

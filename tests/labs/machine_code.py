@@ -1,0 +1,80 @@
+"""The machine code that PoCL makes of a step for this CPU: what the book says of its innermost loops, tests read there."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from roofbook.devices.find import devices
+from roofbook.devices.opencl import OpenCLDevice
+from roofbook.spec.lab import Lab
+
+_PROGRAM = """
+import sys
+from roofbook.devices import opencl
+from roofbook.devices.find import open_device
+from roofbook.spec import registry
+lab, name, case, spec, level = sys.argv[1:]
+if level:
+    opencl._x86_level = level.encode
+lab = registry.get(lab)
+size, variant = lab.case(case, "test"), lab.variant(name)
+given = lab.inputs(size, 1)
+run = variant.plan(open_device(spec), variant, size, given)
+run.reset()
+run.run()
+error, tolerance, compared = lab.check(size, variant, run.outputs(), lab.reference(size, given))
+assert error <= tolerance, compared
+"""
+_LINE = re.compile(r"^\s*([0-9a-f]+):\s+(\S.*?)\s*$")
+_JUMP = re.compile(r"^j\w+\s+([0-9a-f]+)\b")
+
+
+def pocl() -> OpenCLDevice:
+    """PoCL's device, or the test skipped where there is none, or nothing to read its code with."""
+    found = [each for each in devices() if isinstance(each, OpenCLDevice) and each.kind == "cpu"]
+    for device in found:
+        if "PoCL" in device.identity()["platform"]:
+            if not shutil.which("objdump"):
+                pytest.skip("no objdump, which shows machine code: it is part of GNU binutils")
+            return device
+    pytest.skip("no PoCL")
+
+
+def has(flag: str) -> bool:
+    """Whether this CPU has a feature, by its name in /proc/cpuinfo."""
+    info = Path("/proc/cpuinfo")
+    return info.is_file() and flag in info.read_text().split()
+
+
+def innermost_loops(lab: Lab, name: str, case: str, kernel: str, folder: Path, level: str = "") -> list[list[str]]:
+    """Instructions of each innermost loop of a kernel as work-groups run it, of all programs that the step builds.
+
+    The step is verified on the case. level: of x86-64 that PoCL compiles for, such as `x86-64-v3`, where it knows this CPU
+    by no name of its own; '' for this CPU.
+    """
+    spec = pocl().spec
+    command = [sys.executable, "-c", _PROGRAM, lab.name, name, case, spec, level]
+    done = subprocess.run(command, env={**os.environ, "POCL_CACHE_DIR": str(folder)}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    libraries = [*folder.rglob(f"{kernel}.so")]
+    assert libraries, "PoCL keeps what it compiles"
+    return [loop for library in libraries for loop in _loops(library, f"_pocl_kernel_{kernel}_workgroup")]
+
+
+def _loops(library: Path, function: str) -> Iterator[list[str]]:
+    shown = subprocess.run(["objdump", "-d", "--no-show-raw-insn", library], capture_output=True, text=True, check=True)
+    body = shown.stdout.partition(f"<{function}>:\n")[2].partition("\n\n")[0]
+    lines = [(int(found[1], 16), found[2]) for found in map(_LINE.match, body.splitlines()) if found]
+    jumps = [(at, int(found[1], 16)) for at, text in lines if (found := _JUMP.match(text))]
+    spans = [(target, at) for at, target in jumps if lines[0][0] <= target <= at]
+    for first, last in spans:
+        if not any(first <= other and end <= last for other, end in spans if (other, end) != (first, last)):
+            yield [text for at, text in lines if first <= at <= last]
