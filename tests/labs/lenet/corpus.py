@@ -143,7 +143,7 @@ MISTAKES: tuple[Mutant | Emulated, ...] = (
     Mutant("pooled-vectors", "vectors_columns.inc", "LARGER(of_column.even, of_column.odd)", "of_column.even",
            "a pixel of each window"),
     Mutant("pooled-vectors", "vectors_columns.inc", "LARGER(most, (float8)(0.0f))", "most", "ReLU of layer 1"),
-    Mutant("pooled-vectors", "vectors.py", '"POOL": layer.pool', '"POOL": 2', "which window layer 2 has"),
+    Mutant("pooled-vectors", "vectors.py", '"POOL": layer.pool', '"POOL": 4', "which window layer 1 has"),
     Mutant("halves", "registers_halves.inc", "q == 0 ? 0 : part[k]", "0", "to add products"),
     Mutant("halves", "registers_halves.inc", "sums[f + 1][r][k] += second_half", "sums[f + 1][r][k] += first_half",
            "the second filter"),
