@@ -21,9 +21,9 @@ import sys
 from roofbook.devices import opencl
 from roofbook.devices.find import open_device
 from roofbook.spec import registry
-lab, name, case, spec, level = sys.argv[1:]
-if level:
-    opencl._x86_level = level.encode
+lab, name, case, spec, cpu = sys.argv[1:]
+if cpu:
+    opencl._known_cpu = cpu.encode
 lab = registry.get(lab)
 size, variant = lab.case(case, "test"), lab.variant(name)
 given = lab.inputs(size, 1)
@@ -54,14 +54,14 @@ def has(flag: str) -> bool:
     return info.is_file() and flag in info.read_text().split()
 
 
-def innermost_loops(lab: Lab, name: str, case: str, kernel: str, folder: Path, level: str = "") -> list[list[str]]:
+def innermost_loops(lab: Lab, name: str, case: str, kernel: str, folder: Path, cpu: str = "") -> list[list[str]]:
     """Instructions of each innermost loop of a kernel as work-groups run it, of all programs that the step builds.
 
-    The step is verified on the case. level: of x86-64 that PoCL compiles for, such as `x86-64-v3`, where it knows this CPU
-    by no name of its own; '' for this CPU.
+    The step is verified on the case. cpu: the one that PoCL compiles for, by LLVM's name, where it has no name for this one;
+    '' for this one.
     """
     spec = pocl().spec
-    command = [sys.executable, "-c", _PROGRAM, lab.name, name, case, spec, level]
+    command = [sys.executable, "-c", _PROGRAM, lab.name, name, case, spec, cpu]
     done = subprocess.run(command, env={**os.environ, "POCL_CACHE_DIR": str(folder)}, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     libraries = [*folder.rglob(f"{kernel}.so")]
