@@ -20,7 +20,7 @@ from ...peers import missing, one_thread
 from ...spec.lab import ONE_WORK_ITEM, Case, Lab, Sweep, Variant, Work
 from ...spec.rounding import mean_square_over, worst
 from ...spec.source import Source
-from . import bands, haskell, openacc, partly_ported, peers, plans
+from . import bands, haskell, openacc, partly_ported, plans, programs
 from .problem import (
     Params,
     bound,
@@ -319,39 +319,8 @@ def _without(best: Variant) -> tuple[Variant, ...]:
 COUNTS = (1, 2, 4, 8, 16, 24)
 LAUNCHES = {"quick": 2000, "test": 50}
 """Launches of one sample of the queue time; elsewhere as many as were published."""
-
-PEERS = (
-    Variant(
-        "openmp", None, None, plans.Native, "C + OpenMP, fused and vectorised, all cores.", "What a CPU can do without OpenCL.",
-        needs=frozenset({"host"}), role="peer", options={"program": "OpenMP"}, published="OpenMP on CPU",
-    ),
-    Variant(
-        "given-c", None, None, plans.Native, "The course's own program in C, one thread.", "Where the students started.",
-        needs=frozenset({"host"}), role="peer", options={"program": "Given"},
-    ),
-    Variant(
-        "openacc", None, None, openacc.OpenAcc,
-        "C with OpenACC, by GCC: on the GPU where the device is one, on one core where it is a CPU.",
-        "What directives on plain loops bring, without a kernel.",
-        role="peer", published="OpenACC",
-    ),
-    Variant(
-        "lbmpy-cpu", None, None, peers.OnCpu, "lbmpy on the CPU: two grids, explicit vectors, all cores.",
-        "The same time step from a generator of lattice Boltzmann kernels.",
-        needs=frozenset({"host"}), role="peer",
-    ),
-    Variant(
-        "lbmpy", None, None, peers.OnGpu, "lbmpy: one grid (esoteric push), all time steps as one CUDA graph.",
-        "The same time step from a generator of lattice Boltzmann kernels.",
-        needs=frozenset({"cupy"}), role="peer", options={"pattern": "esopush", "block": (64, 4)},
-    ),
-    Variant(
-        "lbmpy-bare", None, None, peers.OnGpu,
-        "lbmpy, one grid (AA pattern), a CUDA graph: stream and collide only, no obstacles, no drive, no mean speeds.",
-        "Less than the problem, but what such libraries are usually timed on.",
-        needs=frozenset({"cupy"}), role="peer", options={"pattern": "aa", "block": (512, 1), "bare": True},
-    ),
-)  # fmt: skip
+ONE_CORE = ("sequential", "sequential-c", "partly-ported", "given-c")
+"""Variants whose time is that of one core of the host."""
 
 # FLOPs of a cell in fused.k with constants hoisted: density 8, velocity 12, u^2 3, equilibrium 9 x 8, relaxation 9 x 3,
 # |u| 1 and its sum 1. Counted by hand from the source, an operation each for +, -, *, / and sqrt.
@@ -375,7 +344,7 @@ class Lattice(Lab):
     bases = ("sequential-c", "sequential")
     best = "flat-grid"
     ladder = LADDER
-    peers = PEERS
+    peers = programs.PEERS
 
     def __init__(self) -> None:
         best = next(variant for variant in LADDER if variant.name == self.best)
@@ -508,14 +477,8 @@ class Lattice(Lab):
             return LAUNCHES.get(case.scale, 50000)
         if variant.plan is bands.Bands:  # two launches at least
             return max(case.units, 2 * bands.steps_at(variant, case.params["nx"]))
-        one_core = {
-            "sequential",
-            "sequential-c",
-            "partly-ported",
-            "given-c",
-            *(["openacc"] if device.kind == "cpu" else []),
-        }
-        if variant.name in one_core:  # a second or two a sample is enough
+        openacc_on_host = variant.plan is openacc.OpenAcc and device.kind == "cpu"
+        if variant.name in ONE_CORE or openacc_on_host:  # a second or two a sample is enough
             cells = case.params["nx"] * case.params["ny"]
             return min(case.units, max(4, 30_000_000 // int(cells)))
         if "chunk" in variant.options:
