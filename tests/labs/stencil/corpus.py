@@ -66,6 +66,8 @@ MISTAKES: tuple[Mutant | Emulated, ...] = (
     Mutant("tasks-4", "pass_tasks.inc", "task * (ROW_LENGTH / TASKS)", "task * (ROW_LENGTH / TASKS - 1)",
            "where a task begins", case="6x1024"),
     Mutant("float4", "flat.k", "LOAD(g, k + WIDTH)", "LOAD(g, k)", "that g has a first row, in reading"),
+    Mutant("streams", "streams.k", "for (; k < end; k++)", "for (; k < end - 1; k++)", "the last element", case="5x13"),
+    Mutant("streams", "streams.k", "(8 * LANES) + 1)", "(8 * LANES))", "what a division leaves over", case="7x48"),
     Mutant("native-rsqrt", "plans.py", "for _ in range(self.units):", "for _ in range(self.units - 1):", "the last launch"),
     Mutant("flat", "plans.py", 'for name in "rbg"]', 'for name in "brg"]', "which buffer is r"),
     Mutant("checked", "plans.py", "(np.int32(self.height), np.int32(self.width))\n        for",

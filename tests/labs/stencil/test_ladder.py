@@ -117,6 +117,7 @@ def test_sweeps_have_the_points_that_were_asked_for() -> None:
         ("float4", "7x48", None),
         ("fused", "5x14", "the width is not a multiple of 4"),
         ("fused-float16", "7x48", None),
+        ("streams", "5x13", None),
         ("fused@vector=16", "7x40", "the width is not a multiple of 16"),
     ],
 )

@@ -117,7 +117,7 @@ def test_the_grids_reach_every_rung_and_every_reason() -> None:
     for variant in LAB.ladder:
         reasons = [why_not(variant, size) for size in SIZES]
         assert None in reasons, f"{variant.name} runs on no grid of this file"
-        assert any(reasons) == (variant.name not in ("sequential", "checked", "flat")), variant.name
+        assert any(reasons) == (variant.name not in ("sequential", "checked", "flat", "streams")), variant.name
 
 
 def test_inner_rows_that_a_group_does_not_divide_are_refused_without_bounds(device: Device) -> None:
@@ -151,7 +151,8 @@ def test_a_group_that_the_device_cannot_hold_is_unsupported(device: Device) -> N
 NATIVE = [
     each.name
     for each in LAB.all_variants()
-    if each.source and (each.source.settings.get("ROOT") == "NATIVE" or each.source.path.name == "flat.k")
+    if each.source
+    and (each.source.settings.get("ROOT") == "NATIVE" or each.source.path.name in ("flat.k", "streams.k"))
 ]
 
 
@@ -159,7 +160,7 @@ def test_every_way_to_add_the_same_roots_gives_the_same_bits(device: Device) -> 
     """Launches, groups, tasks, wide types, local memory, alignment, all passes in one kernel: none may touch a bit."""
     if native.are_estimates(device):
         pytest.skip(f"native roots of {device.name} are estimates, which differ with the width of a vector")
-    assert {"native-rsqrt", "local-memory", "tasks-8", "flat", "float16", "fused", "fused-float16"} <= set(NATIVE)
+    assert {"native-rsqrt", "local-memory", "tasks-8", "flat", "float16", "fused-float16", "streams"} <= set(NATIVE)
     one = run(device, LAB.variant("native-rsqrt"), "35x2048", 23)
     for name in NATIVE:
         other = run(device, LAB.variant(name), "35x2048", 23)

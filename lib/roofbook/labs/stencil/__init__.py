@@ -17,7 +17,7 @@ from ...peers import missing, one_thread
 from ...spec.lab import ONE_WORK_ITEM, Case, Lab, Sweep, Variant, Work
 from ...spec.rounding import TIMES_ACCURATE, native_functions, worst
 from ...spec.source import Source
-from . import peers, plans
+from . import peers, plans, streams
 from .problem import bound, error_over_bound, inputs, mean_square, native_losses, reference
 
 HERE = Path(__file__).parent
@@ -141,6 +141,7 @@ LADDER = (
         "fused-float16", "fused", wide(16, FUSED), plans.Flat,
         "The same, on float16.", "The best of both for a CPU.",
     ),
+    *streams.STEPS,
 )  # fmt: skip
 
 SHAPES = ("32x1", "64x1", "128x1", "256x1", "512x1", "1024x1", "64x2", "32x4", "16x8", "8x16", "4x32", "1x128")

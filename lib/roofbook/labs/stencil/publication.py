@@ -63,7 +63,7 @@ PAIRS = (
     ("Compared with PyTorch on the GPU", [("float4", "torch-compiled"), ("fused", "torch-fused")]),
     (
         "Compared with PyTorch on the host's CPU",
-        [("float16", "torch-cpu-compiled"), ("fused-float16", "torch-cpu-fused")],
+        [("float16", "torch-cpu-compiled"), ("fused-float16", "torch-cpu-fused"), ("streams", "torch-cpu-fused")],
     ),
 )
 """What changes, and the pairs (step, compared with) that show it."""

@@ -1,0 +1,46 @@
+"""A CPU's step of this lab: long stretches of the grid, a few for each core (streams.k)."""
+
+from pathlib import Path
+from typing import Any
+
+from ...devices.contract import Device, Unsupported
+from ...spec.lab import Case, Variant
+from ...spec.source import Source
+from .plans import Stencil
+
+
+class Streams(Stencil):
+    """All passes in one launch."""
+
+    kernel_name = "streams"
+    stretches = 4
+    """Work-items per core: a core that is late leaves some of its own to the others."""
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Any) -> None:
+        if device.kind != "cpu":
+            raise Unsupported("a step for CPUs: few work-items, and long ones")
+        self.items = device.compute_units * self.stretches
+        super().__init__(device, variant, case, inputs)
+
+    def lay_out(self) -> tuple[int, ...]:
+        self.group = (1,)
+        return (self.items,)
+
+    def turned(self) -> dict[str, Any]:
+        return {"WIDTH": self.width, "COUNT": (self.height - 2) * self.width, "PASSES": self.units}
+
+    def submit(self) -> None:
+        self.queue.launch(self.kernel, self.size, self.group, self.r, self.b, self.g)
+
+
+STREAMS = Source.of(Path(__file__).parent / "streams.k", PASSES=23, WIDTH=8192, COUNT=8190 * 8192)
+"""A plan sets the case's sizes."""
+
+STEPS = (
+    Variant(
+        "streams", "fused-float16", STREAMS, Streams,
+        "Four work-items per core, each with one long stretch of the grid, and eight vectors at a time.",
+        "The 23 additions of a vector wait for each other. Those of eight vectors fill the adders, and the memory is left.",
+        needs=frozenset({"cpu"}), differs=("source", "plan"),
+    ),
+)  # fmt: skip
