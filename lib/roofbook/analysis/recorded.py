@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..devices.contract import Buffer, Device, Program, Queue, Unsupported
 from ..measure.placement import target_of
+from ..peers import missing
 from ..spec import registry
 from ..spec.lab import Case, Lab
 from ..store.current import matching_source, of_newest
@@ -74,9 +75,10 @@ class RecordedData(LabData):
         return matching_source(self.lab, rows)
 
     def skip_reasons(self, case: Case) -> dict[str, str]:
-        """Why a variant was not measured there. What this machine lacks, such as a library, says nothing of that one."""
+        """Why a variant was not measured there. What this machine lacks, a library or a compiler, says nothing of that one."""
         measured = set(self.rows[self.rows["case"] == case.name]["variant"])
-        lacked = {peer.name for peer in self.lab.peers if target_of(peer, self.device)}
+        may_lack = (*self.lab.peers, *(step for step in self.lab.ladder if missing(step)))
+        lacked = {each.name for each in may_lack if target_of(each, self.device)}
         return {name: why for name, why in super().skip_reasons(case).items() if name not in measured | lacked}
 
 

@@ -11,6 +11,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from roofbook.analysis.recorded import recorded
 from roofbook.devices.contract import Device, DriverFailed, Unsupported
 from roofbook.devices.find import host_cpu
 from roofbook.labs.lbm import LAB, haskell, openacc
@@ -20,8 +21,10 @@ from roofbook.measure.measurement import Measurement
 from roofbook.measure.placement import Setting
 from roofbook.measure.policy import Policy
 from roofbook.measure.verify import References, prepare
+from roofbook.paths import project_root
 from roofbook.peers import cc, compiled
 from roofbook.spec.lab import Case
+from roofbook.store.parquet import Store
 
 needs_openacc = pytest.mark.skipif(openacc.OpenAcc.missing() is not None, reason=str(openacc.OpenAcc.missing()))
 needs_ghc = pytest.mark.skipif(haskell.missing() is not None, reason=str(haskell.missing()))
@@ -49,6 +52,18 @@ def test_without_their_compilers_the_rows_say_what_to_install(monkeypatch: pytes
         "haskell-host": "not here: no ghc, which compiles Haskell (Debian: apt-get install ghc)",
         "openacc": "not here: no C compiler with OpenACC (Debian: apt-get install gcc)",
     }
+
+
+def test_what_compilers_this_machine_lacks_is_not_said_of_a_recorded_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    for plan in (PartlyPorted, haskell.HaskellHost, openacc.OpenAcc):
+        monkeypatch.setattr(plan, "missing", staticmethod(lambda: "not here"))
+    assert LAB.skip_reason(LAB.variant("haskell-host"), LAB.cases("published")[0]) == "not here"
+    on_record = recorded(LAB, Store(project_root() / "results"))
+    assert on_record
+    for data in on_record:
+        said = data.skip_reasons(data.cases[0])
+        assert "not here" not in said.values()
+        assert said.get("haskell-host") == ("not on this device" if data.place.backend == "cuda" else None)
 
 
 def test_a_compiler_that_skips_directives_is_none_for_openacc(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
