@@ -176,7 +176,7 @@ def test_a_rung_is_kept_from_a_backend_for_a_reason(variant: Variant) -> None:
     """Tensor cores are CUDA's alone; OpenCL's alone are explicit vectors, constant arguments, and the base, the host's."""
     assert variant.source
     tensor = variant.source.path.suffix == ".cu"
-    opencl = variant.options.get("device") == "host" or variant.name in ("vectors", "constant")
+    opencl = variant.options.get("device") == "host" or variant.name in ("vectors", "four-rows", "constant")
     of_text = {"cuda"} if tensor else {"opencl"} if opencl else {"opencl", "cuda"}
     assert variant.backends == ({"host"} if variant.role == "base" else of_text)
     assert (90 in variant.architectures and 80 not in variant.architectures) == tensor
@@ -201,12 +201,13 @@ def test_each_rung_moves_what_its_data_flow_needs() -> None:
     x, weight, bias, out = 3 * 9 * 9, 130 * 3 * 4, 130, 130 * 4 * 4
     least = 4 * (x + weight + bias + out)
     moved = {name: LAB.traffic(case, LAB.variant(name)) for name in (
-        "sequential", "fissioned", "double-buffered", "vectors", "tensor-fp16", "tensor-prepared", "tensor-columns",
-        "tensor-window", "tensor-split", "torch-fp32", "torch-fp16", "cublas", "cublas-prepared",
+        "sequential", "fissioned", "double-buffered", "vectors", "four-rows", "tensor-fp16", "tensor-prepared",
+        "tensor-columns", "tensor-window", "tensor-split", "torch-fp32", "torch-fp16", "cublas", "cublas-prepared",
     )}  # fmt: skip
     half, matrix, conv = 2 * (x + weight), 4 * 12 * 64, 4 * 130 * 64
     assert moved == {
         "sequential": least, "fissioned": least, "double-buffered": least + 8 * weight, "vectors": least + 8 * weight,
+        "four-rows": least,
         "tensor-fp16": least + 2 * half, "tensor-prepared": half + 4 * (bias + out),
         "tensor-columns": half + 4 * (bias + out), "tensor-window": half + 4 * (bias + out), "tensor-split": least + 4 * half,
         "torch-fp32": least, "torch-fp16": least / 2,

@@ -166,7 +166,7 @@ def test_any_layer_is_right_where_a_variant_has_no_excuse(
     device: Device, channels: int, filters: int, height: int, width: int, kernel: int
 ) -> None:
     name = Layer(channels, filters, height, width, kernel).name
-    for variant in map(LAB.variant, ("sequential", "double-buffered", "vectors", "tensor-split")):
+    for variant in map(LAB.variant, ("sequential", "double-buffered", "vectors", "four-rows", "tensor-split")):
         if target_of(variant, device) and not LAB.skip_reason(variant, case_of(name)):
             assert accepted(variant, name, run(device, variant, name)), variant.name
 

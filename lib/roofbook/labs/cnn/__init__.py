@@ -21,7 +21,7 @@ from ...peers import missing, one_thread
 from ...spec.lab import ONE_WORK_ITEM, Case, Lab, Sweep, Variant, Work
 from ...spec.rounding import worst
 from ...spec.source import Source
-from . import peers, plans, tensor
+from . import four_rows, peers, plans, tensor
 from .problem import (
     Arithmetic,
     Layer,
@@ -159,6 +159,12 @@ LADDER = (
         "Explicit vectors of sixteen columns: 4 filters by 2 rows by 32 columns per work-item.",
         "For a CPU whose compiler does not vectorise the loops: outputs fill its vector registers.",
         frozenset({"vector-types"}), differs=("source", "plan"),
+    ),
+    Variant(
+        "four-rows", "vectors", Source.of(HERE / "four_rows.k", **LAYER), four_rows.FourRows,
+        "4 filters by 4 rows by one vector of columns; a work-item takes all filters in turn, and weights as they lie.",
+        "A third fewer loads of inputs, no columns done twice where sixteen divides the width, no launch to pack weights.",
+        frozenset({"cpu"}), differs=("source", "plan"),
     ),
     Variant(
         "tensor-fp16", "double-buffered", TENSOR, tensor.Tensor,
@@ -458,7 +464,7 @@ def forward(
 
 def _quickest(device: Device, case: Case) -> Variant:
     """The step for a user who names none."""
-    names = ("vectors", "implicit-gemm") if device.kind == "cpu" else ("implicit-gemm",)
+    names = ("four-rows", "vectors", "implicit-gemm") if device.kind == "cpu" else ("implicit-gemm",)
     candidates = [LAB.variant(name) for name in (*names, "sequential")]
     return next(variant for variant in candidates if not LAB.skip_reason(variant, case))
 

@@ -62,7 +62,7 @@ PAIRS = (
     ("Separate loops for the last stages", [("fissioned", "aligned")]),
     ("Through local memory", [("local-tile", "fissioned")]),
     ("As an implicit matrix product", [("implicit-gemm", "fissioned"), ("double-buffered", "implicit-gemm")]),
-    ("Explicit vectors", [("vectors", "fissioned")]),
+    ("Explicit vectors", [("vectors", "fissioned"), ("four-rows", "vectors")]),
     ("Tensor cores in fp16, conversion included", [("tensor-fp16", "double-buffered"), ("tensor-cluster", "tensor-fp16")]),
     ("Tensor cores, more taps from each box of pixels",
      [("tensor-columns", "tensor-prepared"), ("tensor-window", "tensor-wide-stores")]),
@@ -71,7 +71,7 @@ PAIRS = (
     ("Compared with PyTorch on the GPU in fp32", [("double-buffered", "torch-fp32"), ("tensor-split", "torch-fp32")]),
     ("Compared with PyTorch in fp16, both converted beforehand",
      [("tensor-relaxed", "torch-fp16"), ("tensor-relaxed", "torch-compiled")]),
-    ("Compared with PyTorch on the host's CPU", [("vectors", "torch-cpu")]),
+    ("Compared with PyTorch on the host's CPU", [("vectors", "torch-cpu"), ("four-rows", "torch-cpu")]),
 )  # fmt: skip
 """What changes, and the pairs (step, compared with) that show it."""
 

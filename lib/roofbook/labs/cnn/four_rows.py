@@ -1,0 +1,27 @@
+"""A CPU's step of this lab: four rows by a vector of columns in registers, all filters in turn (four_rows.k)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ...devices.contract import Device, Unsupported
+from ...spec.kernel_run import ceil_div
+from ...spec.lab import Case, Variant
+from .plans import Convolution
+
+
+class FourRows(Convolution):
+    """A work-item four rows by sixteen columns of all filters."""
+
+    kernel_name = "four_rows"
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        if device.kind != "cpu":
+            raise Unsupported("a step for CPUs: few work-items, and long ones")
+        x = inputs["x"]
+        beyond = np.zeros(4 * x.shape[2] + 16, np.float32)  # what the last work-items read behind the last row
+        super().__init__(device, variant, case, {**inputs, "x": np.concatenate([x.ravel(), beyond])})
+
+    def lay_out(self) -> tuple[int, ...]:
+        return (ceil_div(self.layer.width // 2 * 2, 16), ceil_div(self.layer.height // 2 * 2, 4), 1)
