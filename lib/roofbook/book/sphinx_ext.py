@@ -22,6 +22,8 @@ from sphinx.util.docutils import SphinxDirective
 
 PARAMETER_TAGS = {"parameters", "injected-parameters"}
 GENERATED = "_generated"
+FOUND = "fragments"
+"""Of a page's metadata: by pattern the fragments that it was made from."""
 
 
 class Fragments(SphinxDirective):
@@ -34,16 +36,29 @@ class Fragments(SphinxDirective):
     has_content = True
 
     def run(self) -> list[nodes.Node]:
-        found = sorted((Path(self.env.srcdir) / GENERATED).glob(self.arguments[0]))
+        pattern = self.arguments[0]
+        found = matching(self.env, pattern)
+        self.env.metadata[self.env.docname].setdefault(FOUND, {})[pattern] = [path.name for path in found]
+        for path in found:
+            self.env.note_dependency(str(path))
         if not found:
             return self.parse_content_to_nodes()
         return [nodes.raw("", path.read_text(encoding="utf-8"), format="html") for path in found]
 
 
+def matching(env: Any, pattern: str) -> list[Path]:
+    """The fragments that match, in order of name."""
+    return sorted((Path(env.srcdir) / GENERATED).glob(pattern))
+
+
 def reread_pages_with_fragments(app: Sphinx, env: Any, *_: set[str]) -> list[str]:
-    """Pages that use `fragments` are read each time: Sphinx knows nothing of one that appears."""
-    pages = [(name, Path(env.doc2path(name))) for name in env.found_docs]
-    return [name for name, path in pages if path.suffix == ".md" and "{fragments}" in path.read_text(encoding="utf-8")]
+    """Pages of which a fragment has come or gone. One that is another text now is a file that Sphinx watches itself."""
+    known = {name: env.metadata[name].get(FOUND, {}) for name in env.found_docs if name in env.metadata}
+    return [
+        name
+        for name, patterns in known.items()
+        if any([path.name for path in matching(env, pattern)] != before for pattern, before in patterns.items())
+    ]
 
 
 def run_card(app: Sphinx, docname: str, source: list[str]) -> None:

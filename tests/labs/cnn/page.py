@@ -5,6 +5,7 @@ DIGITS = {
     "$4 (C H W + C F k^2 + F H W / 4)$": "four bytes each, of which the pool leaves a quarter",
     "$2 C k^2$": "the same, of one output",
     "/ 2^{11}": "the bits of an fp16 significand",
+    "= {{{0}}}": "the report's own code",
 }
 """The digits in its prose, each with its reason: every other figure comes from the store."""
 
