@@ -191,9 +191,13 @@ def rerun(
         return
     due = sum(cell.state != "fresh" for cell in planned)
     say(f"Rebuilding the page{f'; {due} more of its measurements are not fresh, and are taken now' if due else ''}")
-    execute.execute(root, notebook, shown)
-    fragments.renew(root)
-    say(str(site.build(root)))
+    with site.start(root) as builder:  # it gets ready beside the page
+        try:
+            execute.execute(root, notebook, shown, here=not due)
+            fragments.renew(root)
+            say(str(site.build(root, builder=builder)))
+        finally:
+            builder.kill()
 
 
 @app.command()

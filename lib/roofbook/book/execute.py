@@ -34,13 +34,18 @@ def execute(
     parameters: Mapping[str, Any] | None = None,
     *,
     page: Path | None = None,
+    here: bool = False,
 ) -> Path:
     """Execute `notebook` with `parameters` in the checkout `root`; return the executed copy.
 
     The copy lands at `page`, else as the book's page (`page_of`), which the manifest then knows. A terminal shows meanwhile
-    what is being measured. Raises UsageError where a cell did (bad parameters), NotebookFailed for any other exception in one.
+    what is being measured. here: in this process, which saves the start of a kernel. Raises UsageError where a cell did (bad
+    parameters), NotebookFailed for any other exception in one.
     """
     import papermill
+
+    if here:
+        from . import in_process
     from jupyter_core.utils import ensure_event_loop
     from nbclient.exceptions import DeadKernelError
     from papermill.exceptions import PapermillExecutionError
@@ -60,6 +65,8 @@ def execute(
         told, log = Path(scratch, "progress"), Path(scratch, "log")
         try:
             with log.open("wb") as complaints, progress.follow(told, progress.ProgressLine(notebook.stem)):
+                environment = {**os.environ, **registry.environment(), progress.VARIABLE: str(told)}
+                kernel = _kernel_manager_class(Path(scratch), stderr=complaints, env=environment)
                 papermill.execute_notebook(
                     notebook,
                     partial,
@@ -68,11 +75,8 @@ def execute(
                     language="python",
                     cwd=root,
                     progress_bar=False,
-                    kernel_manager_class=_kernel_manager_class(
-                        Path(scratch),
-                        stderr=complaints,
-                        env={**os.environ, **registry.environment(), progress.VARIABLE: str(told)},
-                    ),
+                    request_save_on_cell_execute=False,  # it would write all of it before and after each cell
+                    **{"engine_name": in_process.NAME} if here else {"kernel_manager_class": kernel},
                 )
         except KeyboardInterrupt:
             # The request that was interrupted ends in an error that nobody awaits any more: asyncio is not to print it.

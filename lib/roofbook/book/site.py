@@ -27,10 +27,24 @@ class SiteFailed(Failed):
     """The builder found something wrong: the message lists each warning on a line of its own."""
 
 
-def build(root: Path, *, progress: Callable[[str], None] | None = None) -> Path:
+def start(root: Path) -> subprocess.Popen[str]:
+    """The builder of the checkout `root`, which has imported what it needs and waits for `build`. Killing it costs nothing."""
+    command = [sys.executable, "-c", _JUPYTER_BOOK, "build", str(root / "book"), "--path-output", str(root)]
+    command += ["-W", "--keep-going", "-q"]
+    environment = os.environ | {"PYTHONWARNINGS": "ignore", "NO_COLOR": "1", "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
+    pipe = subprocess.PIPE
+    return subprocess.Popen(
+        command, cwd=root, env=environment, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, text=True
+    )
+
+
+def build(
+    root: Path, *, progress: Callable[[str], None] | None = None, builder: subprocess.Popen[str] | None = None
+) -> Path:
     """Build the site of the checkout `root` by Jupyter Book; return its index.html. Nothing is built where nothing changed.
 
-    Raises SiteFailed with the builder's warnings, each of which is an error.
+    builder: one that `start` has started, to save that time. Raises SiteFailed with the builder's warnings, each of which is
+    an error.
     """
     say = progress or (lambda _: None)
     index, manifest = root / INDEX, Manifest(root)
@@ -42,14 +56,16 @@ def build(root: Path, *, progress: Callable[[str], None] | None = None) -> Path:
     say(f"Building the site: {because(why)}")
     _check_sources(root)
     manifest.forget(index)  # one that is stopped half-way is of neither the old sources nor the new ones
-    command = [sys.executable, "-c", _JUPYTER_BOOK, "build", str(root / "book"), "--path-output", str(root)]
-    command += ["-W", "--keep-going", "-q"]
-    environment = os.environ | {"PYTHONWARNINGS": "ignore", "NO_COLOR": "1", "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
-    done = subprocess.run(command, cwd=root, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True)
-    if done.returncode or not index.exists():
+    with builder or start(root) as running:
+        try:
+            said, _ = running.communicate("\n")
+        except BaseException:
+            running.kill()
+            raise
+    if running.returncode or not index.exists():
         # Sphinx would not read these pages again, and so forget its warnings about them.
         shutil.rmtree(root / "_build" / ".doctrees", ignore_errors=True)
-        raise SiteFailed("the site was not built\n" + _complaints(done.stderr + done.stdout, root))
+        raise SiteFailed("the site was not built\n" + _complaints(said, root))
     manifest.record(index, made_from)
     return index
 
@@ -69,8 +85,14 @@ def _check_sources(root: Path) -> None:
         check_notebook(path)
 
 
-# `python -m jupyter_book` does not exist; this is what the command `jupyter-book` does, by this very interpreter.
-_JUPYTER_BOOK = "from jupyter_book.cli.main import main; main(prog_name='jupyter-book')"
+# `python -m jupyter_book` does not exist; this is what the command `jupyter-book` does, by this very interpreter, once it is
+# told to by a line. Where its input ends instead, nothing is built.
+_JUPYTER_BOOK = """import sys
+from jupyter_book.cli.main import main
+import jupyter_book.sphinx, myst_nb.sphinx_ext, pydata_sphinx_theme, sphinx.builders.html, sphinx.search, sphinx_book_theme
+if sys.stdin.readline():
+    main(prog_name="jupyter-book")
+"""
 
 
 def stale(root: Path) -> list[str]:

@@ -1,0 +1,65 @@
+"""A papermill engine that runs a notebook's cells in this process: no kernel to start, and what is imported is imported.
+
+Serves `roofbook rerun`, which has opened the lab already and ends afterwards.
+"""
+
+import io
+from contextlib import redirect_stdout
+from typing import Any
+
+from papermill.engines import Engine, papermill_engines
+
+NAME = "in-process"
+
+
+class InProcess(Engine):  # type: ignore[misc]
+    """Runs the cells one after the other in an IPython shell, up to the first that raises, as papermill has it."""
+
+    @classmethod
+    def execute_managed_notebook(cls, nb_man: Any, kernel_name: str, **_: Any) -> None:
+        from IPython.core.interactiveshell import InteractiveShell
+        from traitlets.config import Config
+
+        shell: Any = InteractiveShell.instance(config=Config({"HistoryManager": {"enabled": False}}))
+        shell.showtraceback = lambda *_, **__: None
+        try:
+            count = 0
+            for at, cell in enumerate(nb_man.nb.cells):
+                if cell.cell_type != "code":
+                    continue
+                count += 1
+                nb_man.cell_start(cell, at)
+                cell.execution_count = count
+                cell.outputs, error = _run(shell, cell.source, count)
+                if error:
+                    nb_man.cell_exception(cell, at)
+                    break
+                nb_man.cell_complete(cell, at)
+        finally:
+            InteractiveShell.clear_instance()
+
+
+def _run(shell: Any, source: str, count: int) -> tuple[list[Any], bool]:
+    """The outputs of a cell, as notebooks keep them, and whether it raised."""
+    from IPython.core.displayhook import CapturingDisplayHook
+    from IPython.core.displaypub import CapturingDisplayPublisher
+    from nbformat.v4 import new_output
+
+    result = CapturingDisplayHook(shell)
+    shell.display_pub, shell.display_trap.hook = CapturingDisplayPublisher(), result
+    with redirect_stdout(io.StringIO()) as printed:
+        done = shell.run_cell(source)
+    outputs = [new_output("stream", name="stdout", text=printed.getvalue())] if printed.getvalue() else []
+    for each in shell.display_pub.outputs:
+        outputs.append(new_output("display_data", each["data"], metadata=each["metadata"] or {}))
+    for each in result.outputs:
+        outputs.append(new_output("execute_result", each["data"], metadata=each["metadata"], execution_count=count))
+    error = done.error_before_exec or done.error_in_exec
+    if isinstance(error, KeyboardInterrupt):
+        raise error
+    if error:
+        outputs.append(new_output("error", ename=type(error).__name__, evalue=str(error), traceback=[]))
+    return outputs, error is not None
+
+
+papermill_engines.register(NAME, InProcess)

@@ -1,0 +1,69 @@
+"""Cells that run in this process give a page what a kernel gives it."""
+
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import papermill
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+from roofbook.book import in_process
+
+CELLS = (
+    "from IPython.display import HTML, display\nprint('printed')\ndisplay(HTML('<b>shown</b>'))\nHTML('<i>last</i>')",
+    "x = scale * 2",
+    "f'{x}'",
+)
+
+
+def run(folder: Path, *cells: str, **how: Any) -> Any:
+    source = new_notebook(cells=[new_markdown_cell("# A page")])
+    source.cells.append(new_code_cell("scale: int = 1", metadata={"tags": ["parameters"]}))
+    source.cells += [new_code_cell(cell) for cell in cells]
+    source.metadata["kernelspec"] = {"name": "python3", "language": "python", "display_name": "Python 3"}
+    nbformat.write(source, folder / "in.ipynb")
+    return papermill.execute_notebook(
+        folder / "in.ipynb", folder / "out.ipynb", parameters={"scale": 21}, progress_bar=False, **how
+    )
+
+
+def shown(notebook: nbformat.NotebookNode) -> list[list[dict[str, Any]]]:
+    """The outputs of each cell of code, without what names a time or a place."""
+    return [[dict(output) for output in cell.outputs] for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def test_a_page_is_the_same_as_by_a_kernel(tmp_path: Path) -> None:
+    here = run(tmp_path, *CELLS, engine_name=in_process.NAME)
+    nbformat.validate(nbformat.read(tmp_path / "out.ipynb", as_version=4))
+    kernel = run(tmp_path, *CELLS)
+    assert shown(here) == shown(kernel)
+    assert [cell.get("execution_count") for cell in here.cells] == [
+        cell.get("execution_count") for cell in kernel.cells
+    ]
+    assert here.metadata.papermill.parameters == kernel.metadata.papermill.parameters == {"scale": 21}
+
+
+def test_what_a_cell_raises_stops_the_notebook_and_is_in_what_is_left_of_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(papermill.exceptions.PapermillExecutionError) as raised:
+        run(tmp_path, "1 / 0", "never = True", engine_name=in_process.NAME)
+    assert (raised.value.ename, raised.value.evalue) == ("ZeroDivisionError", "division by zero")
+    left = nbformat.read(tmp_path / "out.ipynb", as_version=4)
+    assert [cell.source for cell in left.cells if cell.cell_type == "code"][-1] == "never = True"
+    assert not left.cells[-1].outputs and capsys.readouterr().out == ""
+    with pytest.raises(papermill.exceptions.PapermillExecutionError) as raised:
+        run(tmp_path, "1 /", engine_name=in_process.NAME)
+    assert raised.value.ename == "SyntaxError"
+
+
+def test_ctrl_c_ends_it(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, "raise KeyboardInterrupt", engine_name=in_process.NAME)
+
+
+def test_a_second_notebook_knows_nothing_of_the_first(tmp_path: Path) -> None:
+    run(tmp_path, "kept = 1", engine_name=in_process.NAME)
+    made = run(tmp_path, "'kept' in globals()", engine_name=in_process.NAME)
+    assert shown(made)[-1][0]["data"]["text/plain"] == "False"
