@@ -325,15 +325,15 @@ class SparseConvolution(Lab):
         shares = {"test": ZEROS[:: len(ZEROS) - 1], "quick": ZEROS[::2]}.get(scale, ZEROS)
         peer = ("torch-cpu", "torch-fp32", "torch-tf32", "torch-bf16")
         dense = (*DENSE, *peer)
-        against = tuple(product(("lists", "built-lists", "strips"), dense))
+        lists = ("lists", "built-lists", "strips", "cached-channels")
         return (
             Series("weight zeros", "From how many zeros in the weights on does sparse beat dense?",
                    "zeros in the weights, %", tuple((zeros, f"{layer}-w{zeros}") for zeros in shares),
-                   ("lists", "built-lists", "strips", *dense), against),
+                   (*lists, *dense), tuple(product(lists, dense))),
             Series("input zeros", "From how many zeros in the input on does it pay to skip those too?",
                    "zeros in the input, %, with one non-zero in each slice of a filter",
                    tuple((zeros, f"{layer}-x{zeros}") for zeros in shares),
-                   ("built-lists", "strips", "both-sparse"), (("both-sparse", "strips"), ("both-sparse", "built-lists"))),
+                   (*lists[1:], "both-sparse"), tuple(("both-sparse", each) for each in ("strips", "built-lists", lists[-1]))),
         )  # fmt: skip
 
     def work(self, case: Case) -> Work:

@@ -61,7 +61,7 @@ EVIDENCE: Mapping[str, tuple[Evidence, ...]] = {
 PAIRS = (
     ("One group per filter", [("filter-groups", "row-groups")]),
     ("Pooled by atomic operations", [("atomic-pool", "filter-groups")]),
-    ("Bypassing the L1 cache", [("uncached", "cached")]),
+    ("Keeping to the L1 cache, and bypassing it", [("cached", "filter-groups"), ("uncached", "cached")]),
     ("Unrolled, and with one index per group", [("unrolled", "filter-groups"), ("shared-index", "unrolled")]),
     ("With lists in local memory", [("lists", "filter-groups"), ("lists", "unrolled")]),
     ("With the input in local memory, or as an image", [("input-in-local", "lists"), ("images", "lists")]),
