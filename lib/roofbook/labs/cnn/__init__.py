@@ -136,6 +136,7 @@ LADDER = (
         "Input and weights are declared in constant memory.",
         "Constant memory holds 64 KiB on a GPU, and they take millions of bytes: refused, or the same loads as before.",
         frozenset({"constant-pointers"}),
+        same_code={"PoCL": "a CPU has no constant memory apart from its memory"},
     ),
     Variant(
         "local-tile", "fissioned", Source.of(HERE / "local_tile.k", **SUB, **LAYER, **GROUP), plans.LocalTile,

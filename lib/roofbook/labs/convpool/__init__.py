@@ -90,7 +90,7 @@ LADDER = (
         "Compiled for fast arithmetic.",
         "No effect: the kernel has no floating point.",
         options={"fast_math": True}, differs=("options",), dtype="int32",
-        same_code={"NVRTC": "the flag is about floating point, and the kernel has none"},
+        same_code=dict.fromkeys(("NVRTC", "PoCL"), "the flag is about floating point, and the kernel has none"),
     ),
     Variant(
         "unrolled", "filter-groups", UNROLLED, plans.Pooled,

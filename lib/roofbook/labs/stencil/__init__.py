@@ -76,12 +76,14 @@ LADDER = (
         "rsqrt(x) instead of 1/sqrt(x).",
         "One special-function instruction instead of a root and a division: helps where arithmetic shows at all.",
         shows={"one_pass": r"\A(?![\s\S]*(sqrt\.rn|div\.rn))[\s\S]*rsqrt\.approx"},
+        same_code={"PoCL": "its rsqrt is a root and a division, as is 1/sqrt"},
     ),
     Variant(
         "native-rsqrt", "rsqrt", NATIVE, plans.Passes,
         "native_rsqrt(x): its accuracy is up to the device.",
         "On NVIDIA both are the same instruction: no difference. The table of errors shows the loss of accuracy.",
         shows={"one_pass": r"rsqrt\.approx\.ftz\.f32"}, published="work-group 128x1, 1 task per work-item",
+        same_code={"PoCL": "its native_rsqrt is its rsqrt"},
     ),
     Variant(
         "local-memory", "native-rsqrt", NATIVE.with_knobs(STAGING="LOCAL_COPY", GROUP_SIZE=128), plans.Passes,

@@ -1,0 +1,86 @@
+"""Run as a program: what PoCL makes of each step of a lab, as the machine code in a cache of its own. Prints JSON.
+
+Argument: the lab. POCL_CACHE_DIR names an empty folder: PoCL reads it when it starts, so this takes a process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from roofbook.devices import opencl
+from roofbook.devices.contract import Program, Unsupported
+from roofbook.devices.elf import sections
+from roofbook.devices.find import open_device
+from roofbook.spec import registry
+from roofbook.spec.lab import Case, Lab, Variant
+
+Code = dict[str, str]
+"""Kernel, with the group that it is compiled for -> hash of its instructions and constants."""
+
+
+def differ(variant: Variant, parent: Variant) -> bool:
+    """Whether a compiler may get something else of the two: text, or flags."""
+    assert variant.source and parent.source
+    flags = [{name: each.options.get(name) for name in ("fast_math", "build")} for each in (variant, parent)]
+    return variant.source.sha256 != parent.source.sha256 or flags[0] != flags[1]
+
+
+def pairs(lab: Lab) -> Iterator[tuple[Variant, Variant, Case]]:
+    """Each step, and each point that leaves out part of one, that may differ from its parent; the parent; a case of both."""
+    for variant in lab.all_variants():
+        parent = lab.variant(variant.parent) if variant.parent else None
+        if variant.role != "step" and variant.axis != "without":
+            continue
+        if not (parent and parent.source and variant.source and "opencl" in variant.backends & parent.backends):
+            continue
+        cases = [
+            case for case in lab.cases("test") if not any(lab.skip_reason(each, case) for each in (variant, parent))
+        ]
+        if differ(variant, parent) and cases:
+            yield variant, parent, cases[0]
+
+
+def code_of(lab: Lab, cache: Path) -> dict[str, dict[str, Code]]:
+    """Of each of these and their parents on these cases, what is new in the cache after it ran; nothing where none may run."""
+    pocl = open_device("opencl:pocl")
+    build, number = opencl.OpenCLDevice.build, 0
+
+    def apart(self: Any, text: str, options: Sequence[str] = ()) -> Program:
+        """A name that no text uses makes each program one that the cache does not have."""
+        program: Program = build(self, text, (*options, f"-D ROOFBOOK_PROGRAM_{number}"))
+        return program
+
+    opencl.OpenCLDevice.build = apart  # type: ignore[method-assign, assignment]
+    found: dict[str, dict[str, Code]] = {}
+    runs = {(each.name, case.name): (each, case) for *both, case in pairs(lab) for each in both}
+    for variant, case in runs.values():
+        number += 1
+        before = set(cache.rglob("*.so"))
+        few = Case(case.name, case.scale, case.params, min(case.units, 4))
+        try:
+            run = variant.plan(pocl, variant, few, lab.inputs(few, seed=1))
+        except Unsupported:
+            continue
+        run.reset()
+        run.run()
+        run.close()
+        found.setdefault(variant.name, {})[case.name] = {
+            f"{made.stem} {made.parent.name}": _hash(made) for made in sorted(set(cache.rglob("*.so")) - before)
+        }
+    return found
+
+
+def _hash(shared: Path) -> str:
+    """Of the instructions and the constants that they read."""
+    kept = [held for name, held in sections(shared.read_bytes()) if name.startswith((".text", ".rodata"))]
+    return hashlib.sha256(b"".join(kept)).hexdigest()
+
+
+if __name__ == "__main__":
+    print(json.dumps(code_of(registry.get(sys.argv[1]), Path(os.environ["POCL_CACHE_DIR"]))))

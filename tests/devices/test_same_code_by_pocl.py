@@ -1,0 +1,67 @@
+"""Which steps PoCL makes the machine code of their parents of, though text or flags differ: each is explained.
+
+What test_same_code.py asks of NVRTC. PoCL compiles a kernel for a group when it is launched, so each step runs once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from roofbook.devices.find import host_cpu
+from roofbook.spec import registry
+from roofbook.spec.lab import Case, Lab, Variant
+
+from .pocl_code import pairs
+
+ROOT = Path(__file__).parents[2]
+POCL = "PoCL"
+PAIRS = {("cnn", "constant"), ("convpool", "fast-math"), ("stencil", "rsqrt"), ("stencil", "native-rsqrt")}
+"""Written down apart from the ladders, where the reasons are."""
+INLINED = {"rsqrt"}
+"""Those that are equal only where PoCL can inline its built-in functions, which depends on the CPU."""
+
+Code = Mapping[str, Mapping[str, Mapping[str, str]]]
+"""Variant -> case -> kernel with its group -> hash of its code."""
+
+
+def code_of(name: str, cache: Path) -> Code:
+    if "Portable Computing Language" not in host_cpu().identity()["platform"]:
+        pytest.skip("the host's OpenCL is not PoCL")
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.devices.pocl_code", name],
+        env={**os.environ, "POCL_CACHE_DIR": str(cache), "PYOPENCL_NO_CACHE": "1"},
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    found: Code = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def same(lab: Lab, found: Code) -> set[str]:
+    """The variants whose kernels are all equal to their parents'."""
+
+    def kernels(variant: Variant, case: Case) -> list[str]:
+        return sorted(found.get(variant.name, {}).get(case.name, {}).values())
+
+    return {
+        variant.name
+        for variant, parent, case in pairs(lab)
+        if kernels(variant, case) and kernels(variant, case) == kernels(parent, case)
+    }
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_every_step_of_its_parents_code_is_explained_and_no_other(name: str, tmp_path: Path) -> None:
+    lab, found = registry.get(name), code_of(name, tmp_path)
+    assert len(found) > 5 and all(code for cases in found.values() for code in cases.values()), "each has kernels"
+    listed = {variant for of, variant in PAIRS if of == name}
+    assert listed - INLINED <= same(lab, found) <= listed, (
+        "say why in Variant.same_code, or give the step code of its own"
+    )
+    assert {variant.name for variant in lab.all_variants() if POCL in variant.same_code} == listed
