@@ -24,6 +24,10 @@ Code = dict[str, str]
 """Kernel, with the group that it is compiled for -> hash of its instructions and constants."""
 
 
+SCALES = {"convpool": "quick"}
+"""Where the cases of the scale `test` are too small to tell two steps apart: of one chunk, say."""
+
+
 def differ(variant: Variant, parent: Variant) -> bool:
     """Whether a compiler may get something else of the two: text, or flags."""
     assert variant.source and parent.source
@@ -40,7 +44,9 @@ def pairs(lab: Lab) -> Iterator[tuple[Variant, Variant, Case]]:
         if not (parent and parent.source and variant.source and "opencl" in variant.backends & parent.backends):
             continue
         cases = [
-            case for case in lab.cases("test") if not any(lab.skip_reason(each, case) for each in (variant, parent))
+            case
+            for case in lab.cases(SCALES.get(lab.name, "test"))
+            if not any(lab.skip_reason(each, case) for each in (variant, parent))
         ]
         if differ(variant, parent) and cases:
             yield variant, parent, cases[0]

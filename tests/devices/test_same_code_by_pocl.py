@@ -22,7 +22,13 @@ from .pocl_code import pairs
 
 ROOT = Path(__file__).parents[2]
 POCL = "PoCL"
-PAIRS = {("cnn", "constant"), ("convpool", "fast-math"), ("stencil", "rsqrt"), ("stencil", "native-rsqrt")}
+PAIRS = {
+    ("cnn", "constant"),
+    ("convpool", "fast-math"),
+    ("lenet", "linear-constant"),
+    ("stencil", "rsqrt"),
+    ("stencil", "native-rsqrt"),
+}
 """Written down apart from the ladders, where the reasons are."""
 INLINED = {"rsqrt"}
 """Those that are equal only where PoCL can inline its built-in functions, which depends on the CPU."""

@@ -61,6 +61,7 @@ LADDER = (
         "The weights are in constant memory (#4).",
         "Neighbours in a line read the same weight at the same time, and a constant cache serves all by one broadcast.",
         published="#4 constant memory", shows={"linear": r"ld\.const"},
+        same_code={"PoCL": "a CPU has no constant memory apart from its memory"},
     ),
     Variant(
         "tiled-halo", "linear", TILED_HALO, reported.TiledHalo,
