@@ -21,7 +21,7 @@ from ..spec.lab import Case, Lab, Variant
 
 FEWEST = 8
 """Kernels for which it pays to start processes."""
-SCALES = ("quick",)
+SCALES = ("quick", "test")
 """Those at which a launch takes less than compiling."""
 
 Cell = tuple[Case, Variant]
