@@ -33,6 +33,15 @@ run.run()
 error, tolerance, compared = lab.check(size, variant, run.outputs(), lab.reference(size, given))
 assert error <= tolerance, compared
 """
+_LAUNCH = """
+import sys
+from roofbook.devices.find import open_device
+spec, text, kernel = sys.argv[1:]
+device = open_device(spec)
+queue = device.queue()
+queue.launch(device.build(text).kernel(kernel), (1,), (1,), device.empty(1 << 16))
+queue.finish()
+"""
 _LINE = re.compile(r"^\s*([0-9a-f]+):\s+(\S.*?)\s*$")
 _JUMP = re.compile(r"^j\w+\s+([0-9a-f]+)\b")
 
@@ -60,10 +69,24 @@ def innermost_loops(lab: Lab, name: str, case: str, kernel: str, folder: Path, c
     The step is verified on the case. cpu: the one that PoCL compiles for, by LLVM's name, where it has no name for this one;
     '' for this one.
     """
-    spec = pocl().spec
-    command = [sys.executable, "-c", _PROGRAM, lab.name, name, case, spec, cpu]
-    done = subprocess.run(command, env={**os.environ, "POCL_CACHE_DIR": str(folder)}, capture_output=True, text=True)
+    _run(_PROGRAM, folder, lab.name, name, case, pocl().spec, cpu)
+    return _of_groups(kernel, folder)
+
+
+def loops_of(text: str, kernel: str, folder: Path) -> list[list[str]]:
+    """The same of a kernel in OpenCL C with one pointer as argument."""
+    _run(_LAUNCH, folder, pocl().spec, text, kernel)
+    return _of_groups(kernel, folder)
+
+
+def _run(program: str, folder: Path, *arguments: str) -> None:
+    """In a process of its own: PoCL reads at its start where it keeps what it compiles."""
+    command, where = [sys.executable, "-c", program, *arguments], {**os.environ, "POCL_CACHE_DIR": str(folder)}
+    done = subprocess.run(command, env=where, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def _of_groups(kernel: str, folder: Path) -> list[list[str]]:
     libraries = [*folder.rglob(f"{kernel}.so")]
     assert libraries, "PoCL keeps what it compiles"
     return [loop for library in libraries for loop in _loops(library, f"_pocl_kernel_{kernel}_workgroup")]

@@ -41,3 +41,22 @@ def test_with_avx2_a_vector_takes_two_registers_and_is_right(tmp_path: Path) -> 
     layer_2 = [loop for loop in loops if products(loop, "%ymm") == 2 * 17 * 7]
     assert layer_2 and any("(%rsp" in text for loop in layer_2 for text in loop)
     assert not any("%zmm" in text or "call" in text for loop in layer_2 for text in loop)
+
+
+TEXT = """
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void add(__global float16 *x) {
+  float16 sum = (float16)(0.0f);
+  __global float16 *mine = x + NUMBER;
+  for (int i = 0; i < 1000; i++) sum += mine[i] * mine[i + 1];
+  x[0] = sum;
+}
+"""
+
+
+@pytest.mark.skipif(not machine_code.has("avx512f"), reason="of AVX-512, which this CPU has not")
+def test_a_kernel_without_a_number_of_its_group_is_called_and_others_are_not(tmp_path: Path) -> None:
+    if " PoCL 3.0" not in machine_code.pocl().identity()["platform"]:
+        pytest.skip("of PoCL 3.0: this is another")
+    whole = machine_code.loops_of(TEXT.replace("NUMBER", "get_group_id(0)"), "add", tmp_path / "asks")
+    assert any(products(loop, "%zmm") for loop in whole)
+    assert not machine_code.loops_of(TEXT.replace("NUMBER", "1"), "add", tmp_path / "does-not")
