@@ -21,13 +21,20 @@ AWAY = 16384
 """Cells that a core computes, roughly, in the time of a launch."""
 
 
+KEPT = 1 << 20
+"""Bytes of rows of earlier steps that a core's cache holds."""
+ENOUGH = 8
+"""Steps of a launch beyond which reading and writing a large grid costs little."""
+
+
 def steps_of_a_launch(nx: int) -> int:
     """With so many steps in a launch a step costs least: its share of the launch, and the neighbours' rows computed again.
 
-    In cells of a core's time that is AWAY / steps and about steps * nx. Two at least: a grid that no cache holds is then read
-    and written half as often.
+    In cells of a core's time that is AWAY / steps and about steps * nx. A grid that no cache holds is read and written once a
+    launch, so ENOUGH steps if the cache keeps three rows of each. Two at least.
     """
-    return max(2, round(math.sqrt(AWAY / nx)))
+    three_rows = 3 * 9 * 4 * (-(-nx // LANES) + 2) * LANES
+    return max(2, round(math.sqrt(AWAY / nx)), min(ENOUGH, 1 + KEPT // three_rows))
 
 
 def steps_at(variant: Variant, nx: int) -> int:
