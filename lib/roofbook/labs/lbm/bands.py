@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from ...devices.contract import Buffer, Device, Unsupported
+from ...devices.contract import Device, Unsupported
 from ...spec.lab import Case, Variant
 from ...spec.source import Source
-from .plans import UNWRITTEN, Simulation
+from .plans import UNWRITTEN, Grid, Simulation
 
 LANES = 16
 """Cells of a vector; a row has so many more on either side."""
@@ -42,14 +42,14 @@ def steps_at(variant: Variant, nx: int) -> int:
     return int(variant.options.get("steps") or steps_of_a_launch(nx))
 
 
-class Rows:
+class Rows(Grid):
     """The populations on a device row by row, in each its nine directions, with LANES cells more at both ends of each."""
 
     def __init__(self, device: Device, nx: int, ny: int) -> None:
         self.nx, self.across = nx, -(-nx // LANES) * LANES
         self.shape = (ny, 9, self.across + 2 * LANES)
         self.queue = device.queue()
-        self.buffer: Buffer = device.empty(4 * math.prod(self.shape))
+        self.buffers = [device.empty(4 * math.prod(self.shape))]
 
     def write(self, f: np.ndarray) -> None:
         """Set the grid from f (9, ny, nx)."""
@@ -57,11 +57,11 @@ class Rows:
         rows, end = f.transpose(1, 0, 2), LANES + self.nx
         laid[:, :, LANES:end] = rows
         laid[:, :, LANES - 1], laid[:, :, end] = rows[:, :, -1], rows[:, :, 0]
-        self.queue.write(self.buffer, laid)
+        self.queue.write(self.buffers[0], laid)
 
     def read(self) -> np.ndarray:
         """f as (9, ny, nx), float64."""
-        laid = self.queue.read(self.buffer, np.empty(self.shape, np.float32))
+        laid = self.queue.read(self.buffers[0], np.empty(self.shape, np.float32))
         return laid[:, :, LANES : LANES + self.nx].transpose(1, 0, 2).astype(np.float64)
 
 
@@ -76,9 +76,10 @@ class Bands(Simulation):
         super().__init__(device, variant, case, inputs)
         self.kernel = self.program.kernel("bands")
         nx, ny = self.params.nx, self.params.ny
-        self.rows = [Rows(device, nx, ny) for _ in range(2)]
-        _, directions, stride = self.rows[0].shape
-        walls = np.ones((ny, self.rows[0].across), np.int8)
+        one, other = Rows(device, nx, ny), Rows(device, nx, ny)
+        self.grids = [one, other]
+        _, directions, stride = one.shape
+        walls = np.ones((ny, one.across), np.int8)
         walls[:, :nx] = inputs["obstacles"]
         self.obstacles.release()
         self.obstacles = device.upload(walls)
@@ -99,15 +100,12 @@ class Bands(Simulation):
         return "bands"
 
     def reset(self) -> None:
-        self.now = 0
-        for rows, f in zip(self.rows, (self.start, np.full_like(self.start, UNWRITTEN)), strict=True):
-            rows.write(f)
-        self.av_vels[:] = UNWRITTEN
+        super().reset()
         self.queue.write(self.sums, np.full(self.groups * self.units, UNWRITTEN, np.float32))
 
     def run(self) -> None:
         for step in range(0, self.units, self.most):
-            here, there = self.rows[self.now].buffer, self.rows[1 - self.now].buffer
+            here, there = (self.grids[each].buffers[0] for each in (self.now, 1 - self.now))
             self.queue.launch(
                 self.kernel, self.size, self.local, here, there, self.obstacles, self.scratch, self.sums, np.int32(step),
                 np.int32(min(self.most, self.units - step)), self.omega, self.w1, self.w2,
@@ -116,12 +114,9 @@ class Bands(Simulation):
         sums = self.queue.read(self.sums, np.empty((self.units, self.groups), np.float32))
         self.av_vels[:] = sums.sum(axis=1, dtype=np.float64) / self.fluid_cells
 
-    def outputs(self) -> dict[str, np.ndarray]:
-        return {"f": self.rows[self.now].read(), "av_vels": self.av_vels.copy()}
-
     def close(self) -> None:
         super().close()
-        for buffer in (*(rows.buffer for rows in self.rows), self.scratch, self.sums):
+        for buffer in (self.scratch, self.sums):
             buffer.release()
 
 
