@@ -139,7 +139,7 @@ STEPS = (
     Variant(
         "paired", "several-steps", BANDS.with_knobs(ARITHMETIC="PAIRS"), Bands,
         "Opposite directions share what differs in its sign alone; one division instead of two.",
-        "Half the operations. They are what is left to save, now that neither launches nor the memory take the time.",
+        "Three fifths of the operations. They are what is left to save, now that neither launches nor memory take the time.",
         needs=frozenset({"cpu"}),
     ),
 )  # fmt: skip
