@@ -91,6 +91,7 @@ def test_the_time_is_held_against_ours_by_the_same_backend(profiles: Path) -> No
     table = experiment.counters()
     assert isinstance(table, Table)
     assert table.frame.set_index("variant").loc["fused", "time_ratio"] == pytest.approx(51.3 / 40, rel=1e-3)
+    experiment = opened(profiles)
     experiment.data.__dict__["rows"] = rows.assign(backend="opencl")
     table = experiment.counters()
     assert isinstance(table, Table) and table.frame["time_ratio"].isna().all()
