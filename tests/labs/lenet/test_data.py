@@ -211,13 +211,16 @@ def test_a_download_without_an_end_is_given_up(server: dict[str, Any], monkeypat
 
 def test_a_download_that_trickles_is_given_up(server: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(data, "MOST_S", 0.05)
-    given_up = threading.Event()
+    given_up, before = threading.Event(), threading.enumerate()
     monkeypatch.setattr("urllib.request.urlopen", lambda address, timeout: given_up.wait(60) and io.BytesIO())
     try:
         with pytest.raises(UsageError, match=rf"t10k-{IMAGES}\.gz was not here after 0\.05 s"):
             load()
     finally:
         given_up.set()
+        for thread in threading.enumerate():
+            if thread not in before:
+                thread.join()  # it tries the next address yet, which must not be the next test's
 
 
 def test_a_fetch_is_kept_and_asks_for_nothing_that_is_at_hand(
