@@ -14,8 +14,9 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import IO, Any
 
 from ..errors import Failed, UsageError, of_system
@@ -195,6 +196,22 @@ def _interrupt(process: "subprocess.Popen[bytes]") -> None:
 # -- the process itself ------------------------------------------------------------------------------------------------
 
 
+class _WithoutPandas(Store):
+    """A store whose rows are written without pandas. pyarrow imports it if it can: longer than many a case is sampled."""
+
+    def append(self, rows: Sequence[Mapping[str, Any]], where: Where = "local") -> list[Path]:
+        sys.meta_path.insert(0, self)
+        try:
+            return super().append(rows, where)
+        finally:
+            sys.meta_path.remove(self)
+
+    def find_spec(self, name: str, *_: Any) -> None:
+        """As Python asks for a module that it is to import."""
+        if name == "pandas":
+            raise ModuleNotFoundError(name)
+
+
 def main() -> int:
     """Measure what the line on standard input says, and tell of it on standard output."""
     from ..devices.find import open_device
@@ -216,7 +233,7 @@ def main() -> int:
         case = lab.case(order["case"], order["scale"])
         at = Setting(lab, case, device, Policy(**order["policy"]))
         case_run.measure_and_keep(
-            at, [lab.variant(name) for name in order["variants"]], run=order["run"], store=Store(order["root"]),
+            at, [lab.variant(name) for name in order["variants"]], run=order["run"], store=_WithoutPandas(order["root"]),
             where=order["where"], go_on=order["go_on"], progress=lambda variant, what: tell(variant=variant, what=what),
             tell=lambda kept: tell(kept=[list(each) for each in kept]),
         )  # fmt: skip
