@@ -8,6 +8,7 @@ import os
 # more threads than cores a matrix product, and a loop of OpenMP, mostly waits in a loop for a thread that is not running.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+os.environ.setdefault("POCL_AFFINITY", "0")  # bound, those of several processes share a core while another idles
 
 import shutil
 import sys

@@ -73,7 +73,7 @@ def test_a_device_tells_what_it_is(device: Device) -> None:
     for amount in (device.compute_units, device.memory_bytes, device.local_bytes, device.max_work_group):
         assert isinstance(amount, int) and amount > 0
     identity = device.identity()
-    assert {"backend", "model", "device", "platform", "driver"} == set(identity)
+    assert {"backend", "model", "device", "platform", "driver"} == set(identity) - {"threads"}
     assert all(isinstance(value, str) and value for value in identity.values()) and identity == device.identity()
     assert open_device(device.spec) is device
 
@@ -543,3 +543,34 @@ def test_pocl_inlines_its_built_in_functions(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", script], env={**os.environ, "POCL_CACHE_DIR": str(tmp_path)}, check=True)
     (library,) = tmp_path.rglob("roots.so")
     assert not re.findall(rb"_Z\d+\w*(?:sqrt|vload16|vstore16|fma|fmax)\w*", library.read_bytes())
+
+
+BOUND = """
+import os, sys
+from pathlib import Path
+os.sched_setaffinity(0, eval(sys.argv[1]) or os.sched_getaffinity(0))
+from roofbook.devices.find import host_cpu
+queue = (device := host_cpu()).queue()
+queue.finish()
+tasks = Path("/proc/self/task").iterdir()
+print("threads" in device.identity(), *(len(os.sched_getaffinity(int(task.name))) for task in tasks))
+"""
+
+
+def test_pocl_binds_its_threads_where_all_processors_are_ours_and_the_user_says_nothing() -> None:
+    cpu, everyone = all_devices.host_cpu(), os.sched_getaffinity(0)
+    if "pocl" not in cpu.identity()["platform"].lower() or everyone != set(range(os.cpu_count() or 1)):
+        pytest.skip("the CPU's OpenCL is not PoCL, or not all processors are ours")
+    if len(everyone) < 2:
+        pytest.skip("with one processor all threads are on it")
+    plain = {name: value for name, value in os.environ.items() if name != opencl.AFFINITY}
+
+    def started(of: set[int], **more: str) -> tuple[bool, int]:
+        """Whether the device says that its threads are bound, and how many are, if all processors of `of` are allowed."""
+        command = [sys.executable, "-c", BOUND, repr(of)]
+        said = subprocess.run(command, env={**plain, **more}, check=True, capture_output=True, text=True).stdout.split()
+        return said[0] == "True", sum(int(allowed) < len(of or everyone) for allowed in said[1:])
+
+    assert started(set()) == (True, len(everyone))
+    assert started(set(), **{opencl.AFFINITY: "0"}) == (False, 0)
+    assert started({max(everyone)}) == (False, 0)

@@ -75,6 +75,19 @@ def test_what_goes_wrong_is_left_to_who_measures(
 
 
 @pytest.mark.usefixtures("pays")
+def test_no_thread_that_compiles_is_bound_to_a_processor(
+    cpu: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "tell"
+    program.write_text(f'#!/bin/sh\necho "$POCL_AFFINITY" >> {tmp_path}/told\n')
+    program.chmod(0o755)
+    monkeypatch.setattr("sys.executable", str(program))
+    monkeypatch.setenv("POCL_AFFINITY", "1")
+    precompile.prebuild(LAB, cells()[:3], cpu, 20, lambda _: None)
+    assert set((tmp_path / "told").read_text().split()) == {"0"}
+
+
+@pytest.mark.usefixtures("pays")
 def test_ctrl_c_ends_the_processes_too(cpu: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "sleep"
     program.write_text(f"#!/bin/sh\necho $$ >> {tmp_path}/pids\nexec sleep 60\n")

@@ -19,6 +19,7 @@ from ..paths import cache_dir
 from . import contract, intel
 from .backends import OPENCL
 from .contract import BuildFailed, OutOfMemory, Span, Unsupported
+from .host import processors_of_this_process
 from .occupancy import CORES
 
 
@@ -169,12 +170,14 @@ class OpenCLDevice(contract.Device):
 
     def identity(self) -> dict[str, str]:
         platform = self.device.platform
+        bound = self.kind == "cpu" and platform.name == POCL and os.environ.get(AFFINITY) == "1"
         return {
             "backend": self.backend,
             "model": self.name,
             "device": self.device.name.strip(),
             "platform": f"{platform.name} {platform.version}",
             "driver": self.device.driver_version,
+            **({"threads": "each bound to a processor"} if bound else {}),
         }
 
     def build(self, text: str, options: Sequence[str] = ()) -> Program:
@@ -293,6 +296,8 @@ SIMULATOR = "Oclgrind"
 
 POCL = "Portable Computing Language"
 """The platform that every machine can have: of several for the CPU it is the first, and the one whose name needs no saying."""
+AFFINITY = "POCL_AFFINITY"
+"""PoCL's own setting, read when it starts its threads: `1` binds the n-th of them to processor n."""
 
 
 @lru_cache
@@ -309,6 +314,7 @@ def simulators() -> list[OpenCLDevice]:
 def _listed(*, simulated: bool) -> list[OpenCLDevice]:
     import pyopencl as cl
 
+    bind_pocl_threads()
     try:
         with intel.shown():
             platforms = [each for each in cl.get_platforms() if (each.name == SIMULATOR) == simulated]
@@ -349,6 +355,18 @@ def _refused(whose: str, folder: Path, variable: str) -> str:
     except OSError as error:
         return f"{whose} cannot write into {folder}: {error.strerror}; {variable} names another folder for it"
     return ""
+
+
+def bind_pocl_threads() -> None:
+    """Have PoCL bind each of its threads to a processor, unless the user has said what it is to do.
+
+    PoCL sleeps between launches. The system often wakes two of its threads on one processor while another idles, and a launch
+    is over before it moves one. The threads of OpenMP, which wait in a loop, stay where they are.
+
+    PoCL does not look which processors a process may use: nothing is bound where those are not all, as in many containers.
+    """
+    if processors_of_this_process() == set(range(os.cpu_count() or 1)):
+        os.environ.setdefault(AFFINITY, "1")
 
 
 _names_kept_alive: list[Any] = []

@@ -17,6 +17,7 @@ from typing import Any
 
 from ..devices.backends import has
 from ..devices.contract import Device
+from ..devices.opencl import AFFINITY
 from ..spec.lab import Case, Lab, Variant
 
 FEWEST = 8
@@ -42,7 +43,12 @@ def prebuild(lab: Lab, cells: Sequence[Cell], device: Device, seed: int, tell: C
     shares = [list(due)[at::workers] for at in range(workers)]
     command = [sys.executable, "-m", __name__, lab.name, scale, device.spec, str(seed)]
     null = subprocess.DEVNULL
-    started = [subprocess.Popen([*command, json.dumps(each)], stdin=null, stdout=null, stderr=null) for each in shares]
+    # PoCL compiles in one of its threads: bound, those of two processes may share a processor while another idles.
+    free = {**os.environ, AFFINITY: "0"}
+    started = [
+        subprocess.Popen([*command, json.dumps(each)], env=free, stdin=null, stdout=null, stderr=null)
+        for each in shares
+    ]
     try:
         for process in started:
             process.wait()
