@@ -143,8 +143,11 @@ def rerun(
     \b
       roofbook rerun lbm fused 128x128
     """
+    from contextlib import ExitStack, nullcontext
+
     from .analysis.sentences import time_text
     from .book import execute, fragments, site
+    from .book.ahead import Ahead
     from .book.experiment import Experiment
     from .measure.progress import Reporter
     from .measure.schedule import bring_up_to_date
@@ -160,44 +163,52 @@ def rerun(
         chosen = experiment.lab.variant(variant)
         why = experiment.lab.skip_reason(chosen, experiment.cases[0]) or f"it does not run on {experiment.device.spec}"
         raise UsageError(f"{variant} on {case} cannot be measured: {why}")
-    tell = Reporter()
-    try:
-        done = bring_up_to_date(
-            cells,
-            experiment.device,
-            experiment.store,
-            experiment.policy,
-            remeasure=True,
-            go_on=False,
-            progress=tell,
-            apart=True,
-        )
-    finally:
-        tell.end()
-    say(str(done))
-    now = experiment.plan()[0]
-    if now.state == "failed":
-        raise Failed(f"{variant} on {case}: {now.why}")
-    say(f"{variant} on {case}: {time_text(experiment.data.rows, variant, case)} per {experiment.lab.unit}")
-    if not page:
-        return
-    if not shown or not execute.page_of(root, notebook).exists():
-        say("There is no page to show it yet; `roofbook build` makes one")
-        return
-    whole = Experiment(lab, shown, root)
-    planned = whole.plan()
-    if whole.store.root != experiment.store.root or now.cell_key not in {cell.cell_key for cell in planned}:
-        say(f"The page of {lab} does not show this measurement: it was made with {_said(shown)}")
-        return
-    due = sum(cell.state != "fresh" for cell in planned)
-    say(f"Rebuilding the page{f'; {due} more of its measurements are not fresh, and are taken now' if due else ''}")
-    with site.start(root) as builder:  # it gets ready beside the page
+    tell, builders = Reporter(), list[site.Builder]()
+    there = page and bool(shown) and execute.page_of(root, notebook).exists()
+    with ExitStack() as beside:
+
+        def start() -> None:  # it gets ready beside the page, and beside no sample
+            builders.append(beside.enter_context(site.start(root)))
+            beside.callback(builders[-1].kill)
+
         try:
-            execute.execute(root, notebook, shown, here=not due)
-            fragments.renew(root)
-            say(str(site.build(root, builder=builder)))
+            with Ahead(tell, start) if there else nullcontext(tell) as progress:
+                done = bring_up_to_date(
+                    cells,
+                    experiment.device,
+                    experiment.store,
+                    experiment.policy,
+                    remeasure=True,
+                    go_on=False,
+                    progress=progress,
+                    apart=True,
+                )
         finally:
-            builder.kill()
+            tell.end()
+        say(str(done))
+        now = experiment.plan()[0]
+        if now.state == "failed":
+            raise Failed(f"{variant} on {case}: {now.why}")
+        said = time_text(experiment.data.rows_of([now]), variant, case)
+        say(f"{variant} on {case}: {said} per {experiment.lab.unit}")
+        if not page:
+            return
+        if not there:
+            say("There is no page to show it yet; `roofbook build` makes one")
+            return
+        whole = Experiment(lab, shown, root)
+        planned = whole.plan()
+        if whole.store.root != experiment.store.root or now.cell_key not in {cell.cell_key for cell in planned}:
+            say(f"The page of {lab} does not show this measurement: it was made with {_said(shown)}")
+            return
+        due = sum(cell.state != "fresh" for cell in planned)
+        say(f"Rebuilding the page{f'; {due} more of its measurements are not fresh, and are taken now' if due else ''}")
+        if due:
+            beside.close()
+            builders.clear()
+        execute.execute(root, notebook, shown, here=not due)
+        fragments.renew(root)
+        say(str(site.build(root, builder=builders[0] if builders else None)))
 
 
 @app.command()

@@ -3,6 +3,7 @@
 import re
 import shutil
 from collections.abc import Sequence
+from functools import cache
 from unicodedata import combining, east_asian_width
 
 _WORD = r"[^ \t\n]+"
@@ -19,7 +20,12 @@ def terminal_width() -> int:
 
 def width(text: str) -> int:
     """Columns of a terminal that `text` takes."""
-    return sum(0 if combining(letter) else 2 if east_asian_width(letter) in "WF" else 1 for letter in text)
+    return len(text) if text.isascii() else sum(map(_columns, text))
+
+
+@cache
+def _columns(letter: str) -> int:
+    return 0 if combining(letter) else 2 if east_asian_width(letter) in "WF" else 1
 
 
 def pieces(text: str) -> list[str]:

@@ -96,12 +96,12 @@ class MeasuredData(LabData):
 
     @cached_property
     def rows(self) -> "pd.DataFrame":
-        return with_current_traffic(self.lab, self._rows_of(self._experiment.plan(self.lab.all_variants())))
+        return with_current_traffic(self.lab, self.rows_of(self._experiment.plan(self.lab.all_variants())))
 
     @cached_property
     def peak_rows(self) -> "pd.DataFrame":
         cells = self._experiment.plan_of_peaks()
-        rows = of_newest(self._rows_of(cells))
+        rows = of_newest(self.rows_of(cells))
         order = {(cell.case.name, cell.variant.name): at for at, cell in enumerate(cells)}
         places = [order[row.case, row.variant] for row in rows.itertuples()]
         return rows.iloc[sorted(range(len(rows)), key=places.__getitem__)]
@@ -111,7 +111,7 @@ class MeasuredData(LabData):
         rows = self._experiment.store.rows(self.lab.name, role=PROFILE, device=self.device.slug)
         return matching_source(self.lab, rows)
 
-    def _rows_of(self, cells: Sequence[schedule.Planned]) -> "pd.DataFrame":
+    def rows_of(self, cells: Sequence[schedule.Planned]) -> "pd.DataFrame":
         """All rows of these cells, oldest first. Their keys hold all that matters: a row may be of another scale."""
         rows = self._experiment.store.rows(cells[0].lab.name if cells else self.lab.name)
         return rows[rows["cell_key"].isin({cell.cell_key for cell in cells})]

@@ -11,7 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from ..errors import Failed, UsageError
@@ -27,23 +27,33 @@ class SiteFailed(Failed):
     """The builder found something wrong: the message lists each warning on a line of its own."""
 
 
-def start(root: Path) -> subprocess.Popen[str]:
-    """The builder of the checkout `root`, which has imported what it needs and waits for `build`. Killing it costs nothing."""
+class Builder(subprocess.Popen[str]):
+    """The process that builds the site, and what it has read already of what the site is made from."""
+
+    known: Mapping[str, str]
+
+
+READ_AHEAD = ("settings", "extension", "builder")
+"""Of what the site is made from, what a builder reads before it waits."""
+
+
+def start(root: Path) -> Builder:
+    """The builder of the checkout `root`, which opens the site as it is and waits for `build`. Killing it costs nothing."""
+    made_from = Dependencies(root).site()
     command = [sys.executable, "-c", _JUPYTER_BOOK, "build", str(root / "book"), "--path-output", str(root)]
     command += ["-W", "--keep-going", "-q"]
     environment = os.environ | {"PYTHONWARNINGS": "ignore", "NO_COLOR": "1", "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
     pipe = subprocess.PIPE
-    return subprocess.Popen(
-        command, cwd=root, env=environment, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, text=True
-    )
+    builder = Builder(command, cwd=root, env=environment, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, text=True)
+    builder.known = {name: made_from[name] for name in READ_AHEAD}
+    return builder
 
 
-def build(
-    root: Path, *, progress: Callable[[str], None] | None = None, builder: subprocess.Popen[str] | None = None
-) -> Path:
+def build(root: Path, *, progress: Callable[[str], None] | None = None, builder: Builder | None = None) -> Path:
     """Build the site of the checkout `root` by Jupyter Book; return its index.html. Nothing is built where nothing changed.
 
-    builder: one that `start` has started, to save that time. Raises SiteFailed with the builder's warnings, each of which is
+    builder: one that `start` has started, to save that time; where it has read what is another now, it ends, and one is started
+    here. Raises SiteFailed with the builder's warnings, each of which is
     an error.
     """
     say = progress or (lambda _: None)
@@ -56,6 +66,9 @@ def build(
     say(f"Building the site: {because(why)}")
     _check_sources(root)
     manifest.forget(index)  # one that is stopped half-way is of neither the old sources nor the new ones
+    if builder and builder.known != {name: made_from[name] for name in READ_AHEAD}:
+        builder.kill()
+        builder = None
     with builder or start(root) as running:
         try:
             said, _ = running.communicate("\n")
@@ -85,13 +98,35 @@ def _check_sources(root: Path) -> None:
         check_notebook(path)
 
 
-# `python -m jupyter_book` does not exist; this is what the command `jupyter-book` does, by this very interpreter, once it is
-# told to by a line. Where its input ends instead, nothing is built.
-_JUPYTER_BOOK = """import sys
+# `python -m jupyter_book` does not exist; this is what the command `jupyter-book` does, by this very interpreter. Once Sphinx
+# has opened the site it compiles its templates, which takes a third of a second, and waits for a line. Where its input ends
+# instead, nothing is built. Of pages it has read nothing by then but what the last build has left of them. When all is
+# written it ends at once: to take down what it holds takes half a second.
+_JUPYTER_BOOK = """import contextlib, os, sys
 from jupyter_book.cli.main import main
-import jupyter_book.sphinx, myst_nb.sphinx_ext, pydata_sphinx_theme, sphinx.builders.html, sphinx.search, sphinx_book_theme
-if sys.stdin.readline():
+from sphinx.application import Sphinx
+
+build = Sphinx.build
+
+def build_when_told(app, *given, **named):
+    import sphinx.search.en
+    for loader in app.builder.templates.loaders:
+        for name in loader.list_templates():
+            if name.endswith(".html"):
+                with contextlib.suppress(Exception):
+                    app.builder.templates.environment.get_template(name)
+    if not sys.stdin.readline():
+        sys.exit()
+    build(app, *given, **named)
+
+Sphinx.build = build_when_told
+try:
     main(prog_name="jupyter-book")
+except SystemExit as end:
+    if end.code:
+        raise
+sys.stdout.flush()
+os._exit(0)
 """
 
 

@@ -5,11 +5,11 @@ and C the tokens. Serves the identity of a measurement, and what pages are made 
 """
 
 import ast
-import copy
 import hashlib
 import importlib.util
 import inspect
 import json
+import pickle
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -164,7 +164,7 @@ def _definition(module: str, name: str) -> tuple[str, list[tuple[str, str]]]:
     known = _module(module)
     assert known
     plain = _Plain(known)
-    node = plain.visit(copy.deepcopy(known.definitions[name]))
+    node = plain.visit(pickle.loads(pickle.dumps(known.definitions[name])))  # its own copy
     return _written(node), [*((module, used) for used in plain.used), *plain.places]
 
 

@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..devices.checkout import fault
 from ..errors import UsageError, one_of
@@ -35,10 +35,11 @@ class Store:
     The folder need not exist: an empty store reads as empty tables, and the first append makes it.
     """
 
+    _answers: ClassVar[dict[tuple[Any, ...], "pa.Table"]] = {}
+
     def __init__(self, root: str | Path, parts: Sequence[Where] = EVERYWHERE) -> None:
         """parts: those that are read where a call names no other."""
         self.root, self.parts = Path(root), parts
-        self._answers: dict[tuple[Any, ...], pa.Table] = {}
         if self.root.exists() and not self.root.is_dir():
             raise UsageError(f"results cannot be kept in {self.root}: it is a file, not a folder")
 
@@ -162,10 +163,10 @@ class Store:
     ) -> "pa.Table":
         """As `_ask`, of cells alone. The last answers are kept: a page asks the same many times, and files do not change."""
         asked = (sql, repr(params), *((path, stamp(path)) for path in self._files_of(lab, device, where)))
-        if asked not in self._answers:
+        if asked not in Store._answers:
             answer = self._ask(sql, params, lab, device, where)[0]
-            self._answers = dict([*self._answers.items(), (asked, answer)][-_KEPT:])
-        return self._answers[asked]
+            Store._answers = dict([*Store._answers.items(), (asked, answer)][-_KEPT:])
+        return Store._answers[asked]
 
     def _ask(
         self,

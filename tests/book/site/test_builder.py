@@ -1,0 +1,57 @@
+"""A builder that was started ahead: used where what it has read is still so, and ended where it is not."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from roofbook.book import site
+from roofbook.book.dependencies import Dependencies
+
+
+class Started:
+    """A builder that writes the first page, and no more."""
+
+    returncode = 0
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.used, self.killed = root, 0, 0
+        self.known = {name: Dependencies(root).site()[name] for name in site.READ_AHEAD}
+
+    def __enter__(self) -> "Started":
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def communicate(self, line: str) -> tuple[str, None]:
+        self.used += 1
+        (self.root / site.INDEX).parent.mkdir(parents=True, exist_ok=True)
+        (self.root / site.INDEX).write_text(line)
+        return "", None
+
+    def kill(self) -> None:
+        self.killed += 1
+
+
+@pytest.mark.parametrize(
+    ("changed", "used"),
+    [("book/page.md", True), ("book/_generated/ends.html", True), ("_config.yml", False), ("book/_toc.yml", False)],
+)
+def test_a_builder_that_has_read_what_changed_since_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str, used: bool
+) -> None:
+    (tmp_path / "book" / "_generated").mkdir(parents=True)
+    for name in ("_config.yml", "book/_toc.yml"):
+        (tmp_path / name).write_text("title: a\n")
+    ahead: Any = Started(tmp_path)
+    (tmp_path / changed).write_text("title: b\n")
+    made: list[Started] = []
+
+    def start(root: Path) -> Started:
+        made.append(Started(root))
+        return made[-1]
+
+    monkeypatch.setattr(site, "start", start)
+    site.build(tmp_path, builder=ahead)
+    assert (ahead.used, ahead.killed, len(made)) == ((1, 0, 0) if used else (0, 1, 1))
+    assert not site.stale(tmp_path)
