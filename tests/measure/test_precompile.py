@@ -28,8 +28,9 @@ def cpu() -> Any:
 
 
 @pytest.fixture
-def pays(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On the smallest scale, with few kernels, on two cores."""
+def pays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On the smallest scale, with few kernels, on two cores, of which none is compiled."""
+    monkeypatch.setenv("POCL_CACHE_DIR", str(tmp_path / "pocl"))
     monkeypatch.setattr(precompile, "SCALES", ("test",))
     monkeypatch.setattr(precompile, "FEWEST", 2)
     monkeypatch.setattr("os.cpu_count", lambda: 2)
@@ -45,7 +46,9 @@ def test_nothing_is_started_where_it_would_not_pay(
 ) -> None:
     monkeypatch.setattr("subprocess.Popen", lambda *_, **__: pytest.fail("a process was started"))
     monkeypatch.setattr("os.cpu_count", lambda: change.get("cores", 2))
-    device: Any = SimpleNamespace(**{"backend": "opencl", "kind": "cpu", "spec": "opencl:0", **change})
+    device: Any = SimpleNamespace(
+        **{"backend": "opencl", "kind": "cpu", "spec": "opencl:0", "identity": dict, **change}
+    )
     told: list[str] = []
     given = cells(change.get("scale", "test"))[:count]
     assert precompile.prebuild(LAB, given, device, 20, told.append) == 0 and told == []
@@ -63,6 +66,12 @@ def test_each_kernel_is_compiled_by_one_of_the_processes(
     compiled = [path for path in tmp_path.rglob("*.so")]
     different = {variant.source.sha256 for _, variant in given if variant.source}
     assert len(compiled) >= len(different) >= 2
+    monkeypatch.setattr("subprocess.Popen", lambda *_, **__: pytest.fail("a process was started"))
+    assert precompile.prebuild(LAB, given, cpu, 20, told.append) == 0 and len(told) == 1, "they are compiled"
+    monkeypatch.undo()
+    monkeypatch.setattr(precompile, "FEWEST", 2)
+    monkeypatch.setenv("POCL_CACHE_DIR", str(tmp_path / "another"))
+    assert precompile.prebuild(LAB, given, cpu, 20, told.append) == 3, "each cache has its own"
 
 
 @pytest.mark.usefixtures("pays")

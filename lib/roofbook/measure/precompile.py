@@ -13,11 +13,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from ..devices.backends import has
 from ..devices.contract import Device
 from ..devices.opencl import AFFINITY
+from ..paths import cache_key, write_whole
 from ..spec.lab import Case, Lab, Variant
 
 FEWEST = 8
@@ -31,16 +33,19 @@ Cell = tuple[Case, Variant]
 def prebuild(lab: Lab, cells: Sequence[Cell], device: Device, seed: int, tell: Callable[[str], Any]) -> int:
     """Have the kernels of these cells compiled by as many processes as there are cores; return how many there were.
 
-    0 where that would not pay: on a GPU, with few kernels or cores, at other scales than SCALES.
+    0 where that would not pay: on a GPU, with few kernels that are not compiled yet, or few cores, at other scales than SCALES.
     """
-    due = {(case.name, variant.name): case for case, variant in cells if variant.source and case.scale in SCALES}
+    if not has(device.backend, "compiles-at-launch") or device.kind != "cpu":
+        return 0
+    asked = {_mark(lab, *cell, device): cell for cell in cells if cell[1].source and cell[0].scale in SCALES}
+    due = {mark: cell for mark, cell in asked.items() if not mark.exists()}
     workers = min(os.cpu_count() or 1, len(due))
-    late = has(device.backend, "compiles-at-launch") and device.kind == "cpu"
-    if not late or workers < 2 or len(due) < FEWEST:
+    if workers < 2 or len(due) < FEWEST:
         return 0
     tell(f"compiling {len(due)} kernels")
-    (scale,) = {case.scale for case in due.values()}
-    shares = [list(due)[at::workers] for at in range(workers)]
+    (scale,) = {case.scale for case, _ in due.values()}
+    named = [(case.name, variant.name, str(mark)) for mark, (case, variant) in due.items()]
+    shares = [named[at::workers] for at in range(workers)]
     command = [sys.executable, "-m", __name__, lab.name, scale, device.spec, str(seed)]
     null = subprocess.DEVNULL
     # PoCL compiles in one of its threads: bound, those of two processes may share a processor while another idles.
@@ -59,6 +64,14 @@ def prebuild(lab: Lab, cells: Sequence[Cell], device: Device, seed: int, tell: C
     return len(due)
 
 
+def _mark(lab: Lab, case: Case, variant: Variant, device: Device) -> Path:
+    """The empty file that says that a cell's kernels were compiled. It lies in the cache of PoCL, and goes when that does."""
+    cache_of_all = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    pocl = os.environ.get("POCL_CACHE_DIR") or os.path.join(cache_of_all, "pocl", "kcache")
+    what = [lab.name, case.name, case.params, case.units, variant.name, variant.fingerprint(), device.identity()]
+    return Path(pocl, "roofbook", cache_key(json.dumps(what, sort_keys=True, default=str)))
+
+
 def main(lab_name: str, scale: str, spec: str, seed: str, cells: str) -> None:
     """Launch each cell's kernels once, on the case that measuring them begins with."""
     from ..devices.find import open_device
@@ -73,13 +86,14 @@ def main(lab_name: str, scale: str, spec: str, seed: str, cells: str) -> None:
     def inputs(case: str) -> Any:
         return lab.inputs(lab.case(case, scale), int(seed))
 
-    for name, variant_name in json.loads(cells):
+    for name, variant_name, mark in json.loads(cells):
         with contextlib.suppress(Exception):
             variant = lab.variant(variant_name)
             trial = variant.plan(device, variant, lab.verification_case(lab.case(name, scale), variant), inputs(name))
             trial.reset()
             trial.run()
             trial.close()
+            write_whole(Path(mark), "")
 
 
 if __name__ == "__main__":
