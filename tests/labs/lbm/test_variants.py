@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from roofbook.devices.contract import Device
-from roofbook.labs.lbm import LAB, bands, haskell, peers, plans
+from roofbook.labs.lbm import LAB, bands, haskell, peers, plans, team
 from roofbook.labs.lbm.problem import (
     UNIT_ROUNDOFF,
     Array,
@@ -166,7 +166,7 @@ def test_a_variant_is_kept_from_a_backend_for_a_reason(variant: Variant) -> None
     else:
         cuda_only = variant.source.path.suffix == ".cu"
         reason_against_opencl = cuda_only or variant.role == "base" or issubclass(variant.plan, plans.GraphedSteps)
-        for_cpus = variant.options.get("device") == "host" or variant.plan is bands.Bands
+        for_cpus = variant.options.get("device") == "host" or variant.plan in (bands.Bands, team.Team)
         reason_against_cuda = for_cpus or "vload16" in variant.source.resolve()
         reason_against_cuda |= issubclass(variant.plan, haskell.HaskellHost)
     assert ("opencl" not in variant.backends) == reason_against_opencl
@@ -316,8 +316,8 @@ def test_momentum_is_conserved_where_nothing_stands_or_pushes(device: Device, va
 
 
 FILES = named(
-    "sequential", "ported", "fused", LAB.best, "vectors", "several-steps", "paired", "in-place", "half-storage", "graph",
-    "persistent",
+    "sequential", "ported", "fused", LAB.best, "vectors", "several-steps", "paired", "team", "in-place", "half-storage",
+    "graph", "persistent",
 )  # fmt: skip
 """One variant a kernel file, and those with data flows of their own."""
 

@@ -20,7 +20,7 @@ from ...peers import missing, one_thread
 from ...spec.lab import ONE_WORK_ITEM, Case, Lab, Sweep, Variant, Work
 from ...spec.rounding import mean_square_over, worst
 from ...spec.source import Source
-from . import bands, haskell, openacc, partly_ported, plans, programs
+from . import bands, haskell, openacc, partly_ported, plans, programs, team
 from .problem import (
     Params,
     bound,
@@ -214,6 +214,7 @@ LADDER = (
         differs=("source", "plan", "options"),
     ),
     *bands.STEPS,
+    team.STEP,
     Variant(
         "c-host", "flat-grid", FLAT, plans.CHost,
         "The same launches from a loop in C; on OpenCL it sets only the argument that changes.",
@@ -450,11 +451,13 @@ class Lattice(Lab):
     def traffic(self, case: Case, variant: Variant) -> float:
         """What a step moves between kernels: populations in the format that keeps them, each time a kernel has all of them, and
         the obstacle map each time it is asked. In one launch for all steps only what neighbouring blocks exchange, in one for
-        several steps a share."""
+        several steps, or a walk of several, a share."""
         nx, ny = case.params["nx"], case.params["ny"]
         knobs = variant.source.settings if variant.source else {}
         if variant.plan is bands.Bands:
             return float(BYTES_PER_CELL * nx * ny / bands.steps_at(variant, nx))
+        if variant.plan is team.Team:
+            return float(BYTES_PER_CELL * nx * ny / team.steps_of_a_walk(nx, ny))
         if variant.plan is plans.Persistent:
             rows = plans.rows_of_a_block(nx, ny, plans.Persistent.blocks_at_most)
             word = 8 if knobs["EXCHANGE"] == "TAGS" else 4
@@ -477,6 +480,8 @@ class Lattice(Lab):
             return LAUNCHES.get(case.scale, 50000)
         if variant.plan is bands.Bands:  # two launches at least
             return max(case.units, 2 * bands.steps_at(variant, case.params["nx"]))
+        if variant.plan is team.Team:  # two walks
+            return max(case.units, 2 * team.steps_of_a_walk(case.params["nx"], case.params["ny"]))
         openacc_on_host = variant.plan is openacc.OpenAcc and device.kind == "cpu"
         if variant.name in ONE_CORE or openacc_on_host:  # a second or two a sample is enough
             cells = case.params["nx"] * case.params["ny"]
@@ -609,7 +614,7 @@ def _quickest(device: Device, case: Case) -> "list[Choice]":
             rows = plans.rows_of_a_block(case.params["nx"], case.params["ny"], plans.Persistent.blocks_at_most)
             if case.params["ny"] // rows > device.compute_units:
                 return False
-        return variant.plan in (*_IN_CHUNKS, bands.Bands) or cells(case.name) / 16 * case.units < 2**31
+        return variant.plan in (*_IN_CHUNKS, bands.Bands, team.Team) or cells(case.name) / 16 * case.units < 2**31
 
     runnable = [
         variant

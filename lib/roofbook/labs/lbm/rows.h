@@ -1,0 +1,47 @@
+// How rows of a grid lie for a CPU's kernels, sixteen cells at a time, and what is beyond their ends.
+//
+// A row lies as its nine directions one after the other. Each of them has a line of sixteen cells more on either side, and in
+// the cell next to the row its periodic copy. The lanes behind the last cell of a row are taken for obstacles.
+//
+// Knob NX:         cells of a row
+// Knob NY:         rows of the grid
+// Knob STEPS:      steps of a walk, at most
+// Knob ARITHMETIC: SELECT_BOTH  as in the kernels for one cell
+//                  PAIRS        opposite directions share what differs in its sign alone; one division
+#pragma once
+#define WIDTH 16
+#define REAL float16
+#define MASK int16
+#include "d2q9.h"
+#ifndef ARITHMETIC
+#define ARITHMETIC SELECT_BOTH
+#endif
+#define SELECT_BOTH 1
+#define PAIRS 2
+#if ARITHMETIC == PAIRS
+#define CELL "cell_pairs.inc"
+#else
+#define CELL "cell_select.inc"
+#endif
+#define ACROSS ((NX + WIDTH - 1) / WIDTH * WIDTH)
+#define STRIDE (ACROSS + 2 * WIDTH)
+#define ROW (9 * STRIDE)
+#define ROW_OF(y) (((y) % NY + NY) % NY)
+#define MINE ((1 + 3 * (STEPS - 1)) * ROW + STEPS * WIDTH)
+#define KEPT_ROW(t, y) (mine + (1 + 3 * ((t) - 1) + ((y) + 3 * STEPS) % 3) * ROW + WIDTH)
+#define BEFORE(t, y) \
+  ((t) > 1 ? KEPT_ROW((t) - 1, y) : ROW_OF(y) == NY - 2 ? driven : from + (long)ROW_OF(y) * ROW + WIDTH)
+#define ALIGNED_AT(row, k) *(GLOBAL float16 *)((row) + (k) * STRIDE + x)
+#define LOAD(row, k, shift) *(GLOBAL const unaligned *)((row) + (k) * STRIDE + x + (shift))
+
+typedef float16 unaligned __attribute__((aligned(4))); /* any row of cells: a float16's own is 64 */
+
+// The cells beyond both ends of a row.
+DEVICE void wrap(GLOBAL float *row) {
+  row[1 * STRIDE - 1] = row[1 * STRIDE + NX - 1];
+  row[5 * STRIDE - 1] = row[5 * STRIDE + NX - 1];
+  row[8 * STRIDE - 1] = row[8 * STRIDE + NX - 1];
+  row[3 * STRIDE + NX] = row[3 * STRIDE];
+  row[6 * STRIDE + NX] = row[6 * STRIDE];
+  row[7 * STRIDE + NX] = row[7 * STRIDE];
+}

@@ -1,0 +1,94 @@
+"""A CPU's step of this lab: all steps of a sample in one launch, whose work-items wait for each other (team.k)."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...devices.contract import Device, Unsupported
+from ...spec.kernel_run import ceil_div
+from ...spec.lab import Case, Variant
+from ...spec.source import Source
+from .bands import KEPT, LANES, Rows, steps_of_a_launch
+from .plans import UNWRITTEN, Simulation
+
+LINE = 16
+"""Ints of a cache line, each of which has one counter."""
+
+
+def steps_of_a_walk(nx: int, ny: int) -> int:
+    """How many steps a work-item takes in one walk down its band.
+
+    Two of a grid that the caches of two cores hold: the rows of the first are read again while they are in the innermost
+    cache. Of a larger one as many as a launch of `several-steps`: each walk reads and writes it once.
+    """
+    return 2 if 2 * 9 * 4 * nx * ny <= 2 * KEPT else steps_of_a_launch(nx)
+
+
+class Team(Simulation):
+    """A work-item per core, which keeps its band of rows in its cache from the first step to the last."""
+
+    grids_needed = 0
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        if device.kind != "cpu":
+            raise Unsupported("a step for CPUs: few work-items, and long ones")
+        super().__init__(device, variant, case, inputs)
+        self.kernel = self.program.kernel("team")
+        nx, ny = self.params.nx, self.params.ny
+        rows = Rows(device, nx, ny)
+        self.grids = [rows, Rows(device, nx, ny)]
+        walls = np.ones((ny, rows.across), np.int8)
+        walls[:, :nx] = inputs["obstacles"]
+        self.obstacles.release()
+        self.obstacles = device.upload(walls)
+        _, directions, stride = rows.shape
+        kept = (1 + 3 * (self.most - 1)) * directions * stride + LANES * self.most
+        self.scratch = device.empty(4 * self.groups * kept)
+        self.counters = device.upload(np.zeros((3 + self.groups) * LINE, np.int32))
+        self.sums = device.empty(4 * self.groups * self.units)
+
+    def lay_out(self) -> None:
+        self.most = min(self.units, steps_of_a_walk(self.params.nx, self.params.ny))
+        self.local, self.group_size = (1,), 1
+        self.groups = self.device.compute_units
+        self.size = (self.groups,)
+
+    def knobs(self) -> dict[str, Any]:
+        return {"NX": self.params.nx, "NY": self.params.ny, "STEPS": self.most}
+
+    def main_kernel(self) -> str:
+        return "team"
+
+    def reset(self) -> None:
+        super().reset()
+        self.queue.write(self.sums, np.full(self.groups * self.units, UNWRITTEN, np.float32))
+
+    def run(self) -> None:
+        here, there = (self.grids[each].buffers[0] for each in (self.now, 1 - self.now))
+        self.queue.launch(
+            self.kernel, self.size, self.local, here, there, self.obstacles, self.scratch, self.sums, self.counters,
+            np.int32(self.units), self.omega, self.w1, self.w2,
+        )  # fmt: skip
+        self.now = (self.now + ceil_div(self.units, self.most)) % 2
+        sums = self.queue.read(self.sums, np.empty((self.units, self.groups), np.float32))
+        self.av_vels[:] = sums.sum(axis=1, dtype=np.float64) / self.fluid_cells
+
+    def close(self) -> None:
+        super().close()
+        for buffer in (self.scratch, self.counters, self.sums):
+            buffer.release()
+
+
+TEAM = Source.of(
+    Path(__file__).parent / "team.k", ARITHMETIC="PAIRS", CONSTANTS="HOISTED", NX=128, NY=128, STEPS=2
+)  # fmt: skip
+"""A plan sets the case's sizes."""
+
+STEP = Variant(
+    "team", "paired", TEAM, Team,
+    "One launch for all steps: work-items wait for each other, as threads of OpenMP do, and keep their bands.",
+    "No launch is waited for, hardly a row is computed twice, and a small grid never leaves the cores' caches.",
+    needs=frozenset({"cpu"}), differs=("source", "plan"),
+)  # fmt: skip
