@@ -80,7 +80,7 @@ def in_this_process() -> Iterator[None]:
     tests/measure/test_apart.py tries processes of their own.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(schedule, "measure_apart", measure_and_keep)
+        patch.setattr(schedule, "measure_apart", lambda *at, workers, **how: measure_and_keep(*at, **how))
         yield
 
 

@@ -199,7 +199,7 @@ def rerun(
         whole = Experiment(lab, shown, root)
         planned = whole.plan()
         if whole.store.root != experiment.store.root or now.cell_key not in {cell.cell_key for cell in planned}:
-            say(f"The page of {lab} does not show this measurement: it was made with {_said(shown)}")
+            say(f"The page of {lab} does not show this measurement: it was made with {execute.said(shown)}")
             return
         due = sum(cell.state != "fresh" for cell in planned)
         say(f"Rebuilding the page{f'; {due} more of its measurements are not fresh, and are taken now' if due else ''}")
@@ -412,43 +412,13 @@ def build(fresh: bool, scale: str | None, device: str | None) -> None:
 
     Says of each what has changed.
     """
-    from .book import draft, execute, fragments, recorded_html, site
-    from .book.dependencies import Dependencies
+    from .book.build import build as build_book
     from .book.experiment import check
-    from .book.manifest import because
-    from .devices.find import why_auto
     from .paths import project_root
 
     wanted = {name: value for name, value in (("scale", scale), ("device", device)) if value is not None}
     check(wanted)
-    root = project_root()
-    due, now = {}, Dependencies(root)
-    for notebook in execute.notebooks(root):
-        parameters = {"scale": "quick", "device": "auto", **wanted}
-        if not wanted:
-            parameters = execute.parameters_of(root, notebook) or parameters
-        changed = execute.stale(root, notebook, parameters, now)
-        if fresh or changed:
-            due[notebook] = parameters, because(changed) or "as asked"
-    if any(parameters.get("device", "auto") == "auto" for parameters, _ in due.values()) and (taken := why_auto()):
-        say(taken)
-    if due and recorded_html.stale(root):
-        say("Drawing what is recorded of other devices")
-        recorded_html.draw(root)
-    if missing := [notebook for notebook in due if not execute.page_of(root, notebook).exists()]:
-        draft.write(root, missing)
-        fragments.renew(root)
-        index = site.build(root, progress=say)
-        say(f"It can be read: {index.as_uri()}. Each page is made anew when its lab has run")
-    for done, (notebook, (parameters, why)) in enumerate(due.items(), 1):
-        left = f"; then {', '.join(each.stem for each in list(due)[done:])}" if done < len(due) else ""
-        say(f"{done} of {len(due)}: executing {notebook.name} with {_said(parameters)}: {why}{left}")
-        execute.execute(root, notebook, parameters)
-        if missing and left:
-            fragments.renew(root)
-            site.build(root)
-    fragments.renew(root)
-    say(f"The book is built: {site.build(root, progress=say)}")
+    build_book(project_root(), wanted, fresh=fresh)
 
 
 @app.command()
@@ -579,10 +549,6 @@ def train(lab: str, data_dir: str | None, seed: int, epochs: int, out: Path | No
         say(made.make(data_dir, seed, epochs, out, say))
     except KeyboardInterrupt:
         sys.exit(complain("stopped; no weights were written", 130))
-
-
-def _said(parameters: dict[str, Any]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in parameters.items())
 
 
 @app.command()

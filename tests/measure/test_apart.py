@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -251,11 +251,12 @@ def test_a_process_whose_reader_died_ends(measure: Measure, faulty: Lab, tmp_pat
     from dataclasses import asdict
 
     order = {
-        "lab": "faulty", "case": "small", "scale": "test", "device": host_cpu().spec, "run": "20260101T000000Z-abcdef",
+        "case": "small", "scale": "test", "run": "20260101T000000Z-abcdef",
         "policy": asdict(POLICY), "variants": ["one", "slow"], "root": str(tmp_path), "where": "local", "go_on": True,
     }  # fmt: skip
     process = subprocess.Popen(
-        [sys.executable, "-m", "roofbook.measure.apart"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        [sys.executable, "-m", "roofbook.measure.worker", "faulty", host_cpu().spec],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         env={**os.environ, **registry.environment()},
     )  # fmt: skip
     assert process.stdin and process.stdout
@@ -265,3 +266,79 @@ def test_a_process_whose_reader_died_ends(measure: Measure, faulty: Lab, tmp_pat
     process.stdin.close()
     assert process.wait(10) == 130
     process.stdout.close()
+
+
+# -- the process that gets ready meanwhile -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def workers(faulty: Lab) -> Iterator[apart.Workers]:
+    try:
+        device = host_cpu().spec
+    except Unsupported as why:
+        pytest.skip(str(why))
+    with apart.Workers("faulty", device, cases=3) as workers:
+        yield workers
+
+
+def state(process: subprocess.Popen[bytes]) -> str:
+    return Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def until(what: Callable[[], bool]) -> None:
+    end = time.monotonic() + 20
+    while not what():
+        assert time.monotonic() < end, "it did not come to pass"
+        time.sleep(0.01)
+
+
+def test_the_next_process_gets_ready_while_one_is_at_work_and_rests_while_it_samples(workers: apart.Workers) -> None:
+    first = workers.take()
+    workers.follow("check, 1 of 2")
+    ready = workers._ready
+    assert ready and ready is not first
+    workers.follow("first run")
+    assert workers._ready is ready, "one, not one a message"
+    for what in ("warm up", "sample 1 of at most 50"):
+        workers.follow(what)
+        until(lambda: state(ready.process) == "T")
+    workers.follow("last run")
+    until(lambda: state(ready.process) != "T")
+    workers.follow("sample 1 of at most 50")  # of another group
+    assert workers.take() is ready, "it goes on, though nothing was told since it was stopped"
+    until(lambda: state(ready.process) != "T")
+    workers.follow("check, 1 of 2")
+    workers.take().end()
+    workers.follow("check, 1 of 2")
+    assert workers._ready is None, "there are no more cases"
+    for worker in (first, ready):
+        worker.end()
+
+
+def test_a_process_that_died_while_it_got_ready_is_replaced(workers: apart.Workers) -> None:
+    workers.follow("check, 1 of 2")
+    died = workers._ready
+    assert died
+    died.process.kill()
+    died.process.wait()
+    taken = workers.take()
+    assert taken is not died and taken.process.poll() is None
+    taken.end()
+
+
+def test_what_got_ready_for_nothing_ends(faulty: Lab) -> None:
+    with apart.Workers("faulty", "host", cases=2) as workers:
+        workers.follow("check, 1 of 2")
+        ready = workers._ready
+        workers.follow("sample 1 of at most 50")
+        assert ready
+    assert ready.process.returncode is not None
+
+
+def test_one_process_after_the_other_measures(faulty: Lab, tmp_path: Path, workers: apart.Workers) -> None:
+    store, at = Store(tmp_path), Setting(faulty, faulty.cases("test")[0], host_cpu(), POLICY)
+    for run in ("20260101T000000Z-abcdef", "20260101T000001Z-abcdef", "20260101T000002Z-abcdef"):
+        variants = [faulty.variant(name) for name in ("one", "two")]
+        apart.measure_apart(at, variants, run=run, store=store, where="local", workers=workers)
+    rows = store.rows("faulty")
+    assert set(rows["status"]) == {"ok"} and len(processes(rows)) == 3

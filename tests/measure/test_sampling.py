@@ -93,7 +93,8 @@ def noisy(spread: float) -> list[float]:
         (Policy(cache="warm", budget_s=0.5), noisy(1), 22),  # noisy: the budget, at 1.44 / 64 s a run
         (Policy(cache="warm", budget_s=0.5), 0.6, 3),  # one run outlasts the budget
         (Policy(cache="warm", budget_s=0.5), 0.5, 3),
-        (Policy(cache="warm", budget_s=0.5), 0.25, 10),  # the minimum goes before the budget
+        (Policy(cache="warm", budget_s=0.5), 0.25, 6),  # they take three budgets
+        (Policy(cache="warm", budget_s=0.5), 0.125, 10),  # the minimum goes before the budget
         (Policy(cache="warm", budget_s=0.5), 1 / 32, 10),
         (Policy(cache="warm", minimum=6, noise=1.0), noisy(0.1), 6),
         (Policy(cache="warm", scarce=4, budget_s=0.5), 0.9, 4),

@@ -147,6 +147,11 @@ def parameters_of(root: Path, notebook: Path) -> dict[str, Any]:
     return lasting(_left_by_papermill(page)) if known is None else known
 
 
+def said(parameters: Mapping[str, Any]) -> str:
+    """Parameters in a message, such as `scale quick, device auto`."""
+    return ", ".join(f"{name} {value}" for name, value in parameters.items())
+
+
 def _left_by_papermill(page: Path) -> dict[str, Any]:
     try:
         left = json.loads(page.read_text(encoding="utf-8"))["metadata"]["papermill"]

@@ -170,6 +170,9 @@ class Experiment(Page):
         """The cells of this experiment, each once, those of its series after the others, and their state in the store."""
         chosen = self.variants if variants is None else variants
         cells = self._plan(self.cases, chosen)
+        if variants is None and not self.parameters["variants"]:
+            swept = {case.name for case in self.lab.swept(self.cases)}
+            cells = [cell for cell in cells if cell.variant.role != "sweep" or cell.case.name in swept]
         for series in () if self.parameters["cases"] else self.lab.series(self.scale):
             cases = [self.lab.case(name, self.scale) for _, name in series.points]
             cells += self._plan(cases, [each for each in chosen if each.name in series.variants])

@@ -170,6 +170,9 @@ class Page(ABC):
     def heat_map(self, axis: str, case: str | None = None) -> "Figure":
         """Time by the two numbers of each point of a sweep, such as the two sides of a work-group."""
         data, sweep, chosen = self.data, self.data.sweep(axis), self.data.case(case)
+        rows = data.rows[data.rows["axis"] == sweep.axis]
+        if self._swept_alone() and chosen.name not in set(rows["case"]):
+            raise UsageError(*self._swept_alone())
         why = {str(point.point): data.skip_reason(point, chosen) for point in sweep.at_scale(data.scale)}
         skipped = {point: reason for point, reason in why.items() if reason}
         grid, reasons = report.sweep_grid(data.on(case), sweep.axis, skipped)
@@ -182,7 +185,13 @@ class Page(ABC):
         """A note where the scale measures some points of a sweep alone."""
         scale, few, all_of_it = self.data.scale, len(sweep.at_scale(self.data.scale)), len(sweep.variants)
         said = f"At the scale {scale} {few} of its {all_of_it} points are measured, unless others are asked for."
-        return [said] * (few < all_of_it)
+        return [said] * (few < all_of_it) + self._swept_alone()
+
+    def _swept_alone(self) -> list[str]:
+        """A note where the scale has sweeps on one of its cases alone."""
+        data, swept = self.data, self.data.lab.swept(self.data.cases)
+        said = f"At the scale {data.scale} sweeps are measured on {swept[0].name} alone, unless variants are asked for."
+        return [said] * (len(swept) < len(data.cases))
 
     def leave_one_out(self, case: str | None = None) -> Table:
         """What each optimisation is worth in the best step, by leaving it out."""

@@ -1,9 +1,10 @@
 """A case in a process of its own, which is watched: what a kernel does to the process costs its own row, and no other.
 
 A kernel may crash the process, write where it must not, poison the GPU's context or never end. Whoever measures starts
-`python -m roofbook.measure.apart`, follows what it says, a line of JSON each, and goes on without the variant that it died of.
+`python -m roofbook.measure.worker`, follows what it says, a line of JSON each, and goes on without the variant that it died of.
 """
 
+import contextlib
 import json
 import math
 import os
@@ -12,32 +13,96 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import IO, Any
 
-from ..errors import Failed, UsageError, of_system
+from ..errors import Failed, UsageError
 from ..spec import registry
 from ..spec.lab import Variant
 from ..store.files import Where
 from ..store.parquet import Store
-from . import case_run, verify
+from . import beside
 from .case_run import Kept
 from .measurement import Measurement
 from .placement import Setting, target_of
 from .policy import Policy
 from .progress import Progress, silent
 from .row import row
+from .worker import POISONED
 
 GRACE_S = 10.0
 """Seconds that a process has to put its samples aside after Ctrl-C."""
 COMPILING_S = 60.0
 """Seconds that a driver may compile in a run, over twice the limit of a run."""
-POISONED = 70
-"""Exit code of a process whose device answers no more."""
+
+
+class Workers:
+    """Processes for the cases of a lab on a device, one after the other. The next gets ready while one is at work.
+
+    What gets ready rests while samples are taken. As a context it ends what has got ready for nothing.
+    """
+
+    def __init__(self, lab: str, device: str, cases: int) -> None:
+        """cases: how many there are; for further ones nothing gets ready."""
+        self._command = [sys.executable, "-m", "roofbook.measure.worker", lab, device]
+        self._left = cases
+        self._ready: Worker | None = None
+
+    def __enter__(self) -> "Workers":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._ready:
+            self._ready.end()
+
+    def take(self) -> "Worker":
+        """The process for the next case."""
+        worker, self._ready = self._ready, None
+        self._left -= 1
+        if worker and worker.process.poll() is None:
+            worker.process.send_signal(signal.SIGCONT)
+            return worker
+        if worker:
+            worker.end()
+        return Worker(self._command)
+
+    def follow(self, what: str) -> None:
+        """Do what can be done now that the process at work is at `what`."""
+        sampling = what.startswith(("warm up", "sample"))
+        if self._ready:
+            self._ready.process.send_signal(signal.SIGSTOP if sampling else signal.SIGCONT)
+        elif self._left > 0 and not sampling:
+            self._ready = Worker(self._command)
+
+
+class Worker:
+    """A process that measures a case, once it is told which."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self.complaints = tempfile.TemporaryFile()  # noqa: SIM115 - `end` closes it
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.complaints, start_new_session=True,
+            env={**os.environ, **registry.environment()},
+        )  # fmt: skip
+
+    def tell(self, order: Mapping[str, Any]) -> None:
+        """What to measure. Says nothing where it has died: who reads on finds that out."""
+        assert self.process.stdin
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.write(json.dumps(order).encode() + b"\n")
+            self.process.stdin.flush()
+
+    def end(self) -> None:
+        """Kill it, if it has not ended."""
+        self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout, self.complaints):
+            assert pipe
+            with contextlib.suppress(BrokenPipeError):  # of what it was not there to read
+                pipe.close()
 
 
 @dataclass
@@ -60,16 +125,19 @@ def measure_apart(
     where: Where,
     go_on: bool = True,
     progress: Progress = silent,
+    workers: Workers | None = None,
 ) -> list[Kept]:
-    """As `case_run.measure_and_keep`, in a process of its own. A variant that ends it becomes a failed row with the reason.
+    """As `case_run.measure_and_keep`, in a process of its own, one of `workers`.
 
-    The others go on in another process, with `go_on` with the samples that they had. Errors: Failed for a process that died
-    before it was at any variant; UsageError as the process itself had it; what the process raised beside that, as Failed.
+    A variant that ends it becomes a failed row with the reason. The others go on in another process, with `go_on` with the
+    samples that they had. Errors: Failed for a process that died before it was at any variant; UsageError as the process itself
+    had it; what the process raised beside that, as Failed.
     """
+    workers = workers or Workers(at.lab.name, at.device.spec, 1)
     left, kept = list(variants), list[Kept]()
     while left:
         try:
-            for said in _said(at, left, run, store, where, go_on):
+            for said in _said(workers, at, left, run, store, where, go_on):
                 if "kept" in said:
                     kept += [Kept(*each) for each in said["kept"]]
                 else:
@@ -95,46 +163,39 @@ def _failed(at: Setting, variant: Variant, reason: str) -> Measurement:
 
 
 def _said(
-    at: Setting, variants: Sequence[Variant], run: str, store: Store, where: Where, go_on: bool
+    workers: Workers, at: Setting, variants: Sequence[Variant], run: str, store: Store, where: Where, go_on: bool
 ) -> Iterator[dict[str, Any]]:
     """What the process says, message by message. Raises Ended where it dies, hangs, or loses its device."""
-    order = {
-        "lab": at.lab.name, "case": at.case.name, "scale": at.case.scale, "device": at.device.spec, "run": run,
-        "policy": asdict(at.policy), "variants": [each.name for each in variants], "root": str(store.root.resolve()),
-        "where": where, "go_on": go_on,
-    }  # fmt: skip
     variant, what = "", "start"
-    with tempfile.TemporaryFile() as complaints:
-        process = subprocess.Popen(
-            [sys.executable, "-m", __name__],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints, start_new_session=True,
-            env={**os.environ, **registry.environment()},
-        )  # fmt: skip
-        assert process.stdin and process.stdout
-        try:
-            process.stdin.write(json.dumps(order).encode() + b"\n")
-            process.stdin.flush()
-            lines = _lines(process.stdout)
-            while line := lines.next(_allowed(at.policy, what)):
-                said = json.loads(line)
-                if "error" in said:
-                    raise (UsageError if said["usage"] else Failed)(said["error"])
-                if "what" in said:
-                    variant, what = said["variant"], said["what"]
-                yield said
-            code = process.wait()
-            if code:
-                raise Ended(_of(code, complaints), variant, what)
-        except TimeoutError:
-            raise Ended(f"did not answer for {_allowed(at.policy, what):.0f} s", variant, what) from None
-        except KeyboardInterrupt:
-            _interrupt(process)
-            raise
-        finally:
-            process.kill()
-            process.wait()
-            process.stdin.close()
-            process.stdout.close()
+    worker = workers.take()
+    process = worker.process
+    assert process.stdout
+    try:
+        worker.tell({
+            "case": at.case.name, "scale": at.case.scale, "run": run, "policy": asdict(at.policy),
+            "variants": [each.name for each in variants], "root": str(store.root.resolve()), "where": where,
+            "go_on": go_on,
+        })  # fmt: skip
+        lines = _lines(process.stdout)
+        while line := lines.next(_allowed(at.policy, what)):
+            said = json.loads(line)
+            if "error" in said:
+                raise (UsageError if said["usage"] else Failed)(said["error"])
+            if "what" in said:
+                variant, what = said["variant"], said["what"]
+                workers.follow(what)
+            yield said
+        code = process.wait()
+        if code:
+            raise Ended(_of(code, worker.complaints), variant, what)
+    except TimeoutError:
+        raise Ended(f"did not answer for {_allowed(at.policy, what):.0f} s", variant, what) from None
+    except KeyboardInterrupt:
+        _interrupt(process)
+        raise
+    finally:
+        worker.end()
+        beside.go_on()
 
 
 def _allowed(policy: Policy, what: str) -> float | None:
@@ -191,70 +252,3 @@ def _interrupt(process: "subprocess.Popen[bytes]") -> None:
         process.wait(GRACE_S)
     except subprocess.TimeoutExpired:
         process.kill()
-
-
-# -- the process itself ------------------------------------------------------------------------------------------------
-
-
-class _WithoutPandas(Store):
-    """A store whose rows are written without pandas. pyarrow imports it if it can: longer than many a case is sampled."""
-
-    def append(self, rows: Sequence[Mapping[str, Any]], where: Where = "local") -> list[Path]:
-        sys.meta_path.insert(0, self)
-        try:
-            return super().append(rows, where)
-        finally:
-            sys.meta_path.remove(self)
-
-    def find_spec(self, name: str, *_: Any) -> None:
-        """As Python asks for a module that it is to import."""
-        if name == "pandas":
-            raise ModuleNotFoundError(name)
-
-
-def main() -> int:
-    """Measure what the line on standard input says, and tell of it on standard output."""
-    from ..devices.find import open_device
-
-    told = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # what a driver prints is no message
-    order = json.loads(sys.stdin.readline())
-    threading.Thread(target=_end_with_the_other, daemon=True).start()
-    lock = threading.Lock()
-
-    def tell(**message: Any) -> None:
-        with lock:
-            print(json.dumps(message), file=told)
-
-    try:
-        lab = registry.get(order["lab"])
-        lab.prepare()
-        device = open_device(order["device"], lab.preferred_backend)
-        case = lab.case(order["case"], order["scale"])
-        at = Setting(lab, case, device, Policy(**order["policy"]))
-        case_run.measure_and_keep(
-            at, [lab.variant(name) for name in order["variants"]], run=order["run"], store=_WithoutPandas(order["root"]),
-            where=order["where"], go_on=order["go_on"], progress=lambda variant, what: tell(variant=variant, what=what),
-            tell=lambda kept: tell(kept=[list(each) for each in kept]),
-        )  # fmt: skip
-    except KeyboardInterrupt:
-        return 130
-    except verify.DeviceLost:
-        return POISONED
-    except OSError as error:
-        tell(error=of_system(error), usage=True)
-    except Exception as error:
-        usage = isinstance(error, UsageError)
-        tell(error=str(error) if usage else verify.told(error), usage=usage)
-    return 0
-
-
-def _end_with_the_other() -> None:
-    """Standard input ends where whoever reads the messages has died: as by Ctrl-C, samples are put aside."""
-    sys.stdin.read()
-    os.kill(os.getpid(), signal.SIGINT)
-
-
-if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
-    sys.exit(main())

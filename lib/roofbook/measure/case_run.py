@@ -9,6 +9,7 @@ from ..spec.lab import Variant
 from ..store.files import Where
 from ..store.parquet import Store
 from ..store.schema import CONTROL
+from .beside import resting
 from .checkpoint import Checkpoint, key_of
 from .measurement import Measurement
 from .placement import Setting, Target, control_of, keys, target_of
@@ -96,7 +97,8 @@ def measure_case(
                 prepare(at, it, references, progress)
         references.timing()
         for group in _groups(due, at.device):
-            sample(group, at.policy, progress, checkpoint)
+            with resting():
+                sample(group, at.policy, progress, checkpoint)
             checkpoint.save()
             for it in (each for each in group if each.sampled and not each.reason):
                 verify_again(at, it, references, progress)

@@ -17,8 +17,9 @@ class Policy:
     """...or its samples have taken this long, seconds, what empties the cache before each of them included."""
     minimum: int = 10
     """Samples at least..."""
-    swept: int = 6
-    """...of a point of a sweep: the fewest of which a sign test can tell a difference..."""
+    few: int = 6
+    """...of a point of a sweep, and where they take three times `budget_s`: the fewest of which a sign test can tell a
+    difference..."""
     scarce: int = 3
     """...and where one run outlasts `budget_s`."""
     maximum: int = 50

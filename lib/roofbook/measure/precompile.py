@@ -21,6 +21,7 @@ from ..devices.contract import Device
 from ..devices.opencl import AFFINITY
 from ..paths import cache_key, write_whole
 from ..spec.lab import Case, Lab, Variant
+from .beside import end_with_parent
 
 FEWEST = 8
 """Kernels for which it pays to start processes."""
@@ -78,6 +79,7 @@ def main(lab_name: str, scale: str, spec: str, seed: str, cells: str) -> None:
     from ..spec import registry
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever waits, who ends this process
+    end_with_parent()
     lab = registry.get(lab_name)
     device = open_device(spec, lab.preferred_backend)
     lab.prepare()

@@ -95,9 +95,10 @@ def enough(it: Measurement, policy: Policy, cut: Collection[int] = ()) -> bool:
     """
     kept = [at for at, read in enumerate(it.clocks) if not provenance.slowed(read["throttle"])]
     n, spent = len({it.rounds[at] for at in kept}.difference(cut)), sum(it.walls)
-    if n < (policy.swept if it.role == "sweep" else policy.minimum):
-        few = n >= policy.scarce or len(set(it.rounds).difference(cut)) >= 2 * policy.scarce
-        return few and spent / len(it.walls) >= policy.budget_s
+    slow = spent >= 3 * policy.budget_s
+    if n < (policy.few if slow or it.role == "sweep" else policy.minimum):
+        scarce = n >= policy.scarce or len(set(it.rounds).difference(cut)) >= 2 * policy.scarce
+        return scarce and spent / len(it.walls) >= policy.budget_s
     noise = stats.relative_standard_error([it.samples[at] for at in kept])
     return spent + it.emptying >= policy.budget_s or noise < policy.noise
 

@@ -15,7 +15,8 @@ from ..store.files import Where
 from ..store.identity import new_run_id
 from ..store.parquet import Store
 from ..store.schema import CONTROL
-from .apart import measure_apart
+from .apart import Workers, measure_apart
+from .beside import wait_for
 from .case_run import Kept, measure_and_keep
 from .placement import Setting, Target, keys, target_of
 from .policy import Policy
@@ -131,23 +132,26 @@ def bring_up_to_date(
     """
     left = {cell.name: runs if remeasure else max(runs - cell.runs, int(cell.state != "fresh")) for cell in cells}
     first = due = [cell for cell in cells if left[cell.name]]
-    kept, skipped = list[Kept](), 0
-    if due:
+    if not due:
+        return Done("", 0, len(cells), 0)
+    lab, kept, skipped = due[0].lab, list[Kept](), 0
+    if not wait_for(lab.name, lambda: progress(lab.name, "kernels are being compiled")):
         here = [(cell.case, cell.variant) for cell in due if cell.device is device]
-        prebuild(due[0].lab, here, device, policy.seed, lambda what: progress(due[0].lab.name, what))
-    measure = measure_apart if apart else measure_and_keep
-    while due:
-        new = _one_run(
-            due, device, policy, progress, partial(measure, run=new_run_id(), store=store, where=where, go_on=go_on)
-        )
-        ended = {(each.case, each.variant): each.status for each in new}
-        for cell in due:
-            if cell.name in ended:
-                left[cell.name] = 0 if ended[cell.name] == "failed" else left[cell.name] - 1
-            elif remeasure or cell.state != "fresh" or not new:  # it is a row of the run that was gone on with
-                left[cell.name], skipped = left[cell.name] - 1, skipped + 1
-        kept += new
-        due = [cell for cell in due if left[cell.name]]
+        prebuild(lab, here, device, policy.seed, lambda what: progress(lab.name, what))
+    cases = len({cell.case.name for cell in due}) * max(left.values())
+    with Workers(lab.name, device.spec, cases) as workers:
+        measure = partial(measure_apart, workers=workers) if apart else measure_and_keep
+        measure = partial(measure, store=store, where=where, go_on=go_on)
+        while due:
+            new = _one_run(due, device, policy, progress, partial(measure, run=new_run_id()))
+            ended = {(each.case, each.variant): each.status for each in new}
+            for cell in due:
+                if cell.name in ended:
+                    left[cell.name] = 0 if ended[cell.name] == "failed" else left[cell.name] - 1
+                elif remeasure or cell.state != "fresh" or not new:  # it is a row of the run that was gone on with
+                    left[cell.name], skipped = left[cell.name] - 1, skipped + 1
+            kept += new
+            due = [cell for cell in due if left[cell.name]]
     names = dict.fromkeys(each.run for each in kept)
     failed = sum(each.status == "failed" for each in kept)
     return Done(", ".join(names), len(kept), len(cells) - len(first), failed, skipped)

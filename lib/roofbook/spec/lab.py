@@ -318,6 +318,10 @@ class Lab(ABC):
         swept = tuple(variant for sweep in self.sweeps for variant in sweep.at_scale(scale))
         return self.ladder + self.peers + swept
 
+    def swept(self, cases: Sequence[Case]) -> Sequence[Case]:
+        """Of the cases that are measured, those on which the sweeps are: all at the sizes of the literature, else the first."""
+        return [case for case in cases if case is cases[0] or case.scale not in ("quick", "test")]
+
     def variant(self, name: str) -> Variant:
         """The variant of that name, sweep points and peers included."""
         for candidate in self.all_variants():

@@ -180,8 +180,8 @@ MAPS = ("conv1", "pool1", "conv2", "pool2", "scores")
 @cache
 def thirty() -> tuple[Mapping[str, Any], Mapping[str, Bounded]]:
     """A batch and its reference, made once: the images are the same in each test. No test may change them."""
-    batch = LAB.inputs(LAB.case("batch-30"), 4)
-    right = LAB.reference(LAB.case("batch-30"), batch)
+    batch = LAB.inputs(LAB.case("batch-10"), 4)
+    right = LAB.reference(LAB.case("batch-10"), batch)
     for array in (batch["x"], *(part for name in MAPS for part in right[name])):
         array.flags.writeable = False
     return batch, right
@@ -293,7 +293,7 @@ def test_real_images_are_as_telling(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def checked(out: Maps, right: Mapping[str, Bounded]) -> float:
-    error, tolerance, _ = LAB.check(LAB.case("batch-30"), LAB.ladder[0], out, right)
+    error, tolerance, _ = LAB.check(LAB.case("batch-10"), LAB.ladder[0], out, right)
     assert tolerance == 1
     return error
 
@@ -307,7 +307,7 @@ def test_one_wrong_value_anywhere_is_seen(batch: Mapping[str, Any], right: Mappi
 
     def check(outputs: mutants.Outputs) -> tuple[float, float, str]:
         """Of the one output alone, and the scores: a variant tells those that it has."""
-        return LAB.check(LAB.case("batch-30"), LAB.ladder[0], {each: outputs[each] for each in {name, "scores"}}, right)
+        return LAB.check(LAB.case("batch-10"), LAB.ladder[0], {each: outputs[each] for each in {name, "scores"}}, right)
 
     mutants.all_refused(check, {name: out[name], "scores": out["scores"]}, 1.0, own)
     assert checked(out, right) < 1 and not checked({**out, name: last}, right) <= 1, "among all of them as well"
@@ -315,7 +315,7 @@ def test_one_wrong_value_anywhere_is_seen(batch: Mapping[str, Any], right: Mappi
 
 def test_what_is_compared_is_what_there_is(batch: Mapping[str, Any], right: Mapping[str, Bounded]) -> None:
     out = in_float32(batch)
-    *_, said = LAB.check(LAB.case("batch-30"), LAB.ladder[0], {"conv2": out["conv2"], "scores": out["scores"]}, right)
+    *_, said = LAB.check(LAB.case("batch-10"), LAB.ladder[0], {"conv2": out["conv2"], "scores": out["scores"]}, right)
     assert said.endswith(" of conv2, over its tolerance; compared: conv2, scores")
     with pytest.raises(KeyError, match="scores"):
         checked({"conv1": out["conv1"]}, right)
@@ -341,6 +341,6 @@ def test_rounded_operands_are_allowed_where_a_variant_says_so(
 ) -> None:
     rough = in_float32(batch, tf32, tf32)
     says_so = LAB.ladder[0].at("operands", "TF32", operand_roundoff=2.0**-11)
-    case = LAB.case("batch-30")
+    case = LAB.case("batch-10")
     assert LAB.check(case, LAB.ladder[0], rough, right)[0] > 10
     assert LAB.check(case, says_so, rough, right)[0] < 0.5

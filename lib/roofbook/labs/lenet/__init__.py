@@ -306,7 +306,7 @@ PEERS = (
 )  # fmt: skip
 
 CASES = {
-    "quick": ("batch-30",),
+    "quick": ("batch-10",),
     "published": ("batch-100", "batch-1000", "batch-10000"),
     "large": ("batch-20000",),
     "test": ("batch-3",),

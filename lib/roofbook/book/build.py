@@ -1,0 +1,71 @@
+"""Makes the book: the pages that are not up to date, lab by lab, and the site. What `roofbook build` stands on."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..devices.find import why_auto
+from ..terminal import say
+from . import execute, fragments, recorded_html, site
+from .dependencies import Dependencies
+from .manifest import because
+from .meanwhile import Meanwhile
+
+
+class Due(NamedTuple):
+    """A page that is to be made: with which parameters, and why."""
+
+    parameters: Mapping[str, Any]
+    why: str
+
+
+def build(root: Path, wanted: Mapping[str, Any], *, fresh: bool = False) -> None:
+    """Make what is not up to date of the book of the checkout `root`, and say what and why.
+
+    wanted: parameters of all notebooks; without any, each page is made as it was last. fresh: each page is made anew.
+    """
+    due = _due(root, wanted, fresh)
+    if any(page.parameters.get("device", "auto") == "auto" for page in due.values()) and (taken := why_auto()):
+        say(taken)
+    if due and recorded_html.stale(root):
+        say("Drawing what is recorded of other devices")
+        recorded_html.draw(root)
+    if due:
+        _execute(root, due)
+    fragments.renew(root)
+    say(f"The book is built: {site.build(root, progress=say)}")
+
+
+def _due(root: Path, wanted: Mapping[str, Any], fresh: bool) -> dict[Path, Due]:
+    """By their notebooks, the pages that are to be made."""
+    due, now = {}, Dependencies(root)
+    for notebook in execute.notebooks(root):
+        parameters = {"scale": "quick", "device": "auto", **wanted}
+        if not wanted:
+            parameters = execute.parameters_of(root, notebook) or parameters
+        changed = execute.stale(root, notebook, parameters, now)
+        if fresh or changed:
+            due[notebook] = Due(parameters, because(changed) or "as asked")
+    return due
+
+
+def _execute(root: Path, due: Mapping[Path, Due]) -> None:
+    """Execute notebooks. Where a page is missing, a site of drafts comes first, and each page joins it once it is made."""
+    missing = [notebook for notebook in due if not execute.page_of(root, notebook).exists()]
+    if missing:
+        from . import draft
+
+        draft.write(root, missing)
+    with Meanwhile(root, {notebook.stem: page.parameters for notebook, page in due.items()}) as meanwhile:
+        if missing:
+            fragments.renew(root)
+            index = site.build(root, progress=say)
+            say(f"It can be read: {index.as_uri()}. Each page is made anew when its lab has run")
+        for done, (notebook, page) in enumerate(due.items(), 1):
+            left = f"; then {', '.join(each.stem for each in list(due)[done:])}" if done < len(due) else ""
+            given = execute.said(page.parameters)
+            say(f"{done} of {len(due)}: executing {notebook.name} with {given}: {page.why}{left}")
+            execute.execute(root, notebook, page.parameters, here=True)
+            if missing and left:
+                meanwhile.renew_site()
+        meanwhile.wait()

@@ -1,0 +1,129 @@
+"""Work beside measuring, such as compiling the kernels of the next lab: it rests while samples are taken.
+
+Who measures lab after lab starts this work as one process group and names it in the environment. Whichever process takes
+samples stops that group meanwhile.
+"""
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+VARIABLE = "ROOFBOOK_BESIDE"
+"""The group's number, a colon, and the folder where it says what it has done."""
+LOOK_EVERY_S = 0.05
+
+
+class Beside:
+    """A process group that works beside whoever measures; it ends with the block.
+
+    >>> with Beside(["sleep", "60"]) as beside:
+    ...     with resting():
+    ...         pass  # take samples
+    ...     isinstance(beside.run(["true"]), subprocess.Popen)
+    True
+    """
+
+    def __init__(self, command: Sequence[str]) -> None:
+        """command: of the process that leads the group. It ends when its standard input does, and gets a folder as its last
+        argument: there it makes a file for each thing that it has done.
+        """
+        self._command = list(command)
+
+    def __enter__(self) -> Self:
+        self._folder = tempfile.TemporaryDirectory(prefix="roofbook-", ignore_cleanup_errors=True)
+        self._leader = self._start([*self._command, self._folder.name], 0, stdin=subprocess.PIPE)
+        self._others: list[subprocess.Popen[bytes]] = []
+        os.environ[VARIABLE] = f"{self._leader.pid}:{self._folder.name}"
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        del os.environ[VARIABLE]
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._leader.pid, signal.SIGKILL)
+        for process in (self._leader, *self._others):
+            process.wait()
+        assert self._leader.stdin
+        self._leader.stdin.close()
+        self._folder.cleanup()
+
+    def run(self, command: Sequence[str]) -> "subprocess.Popen[bytes]":
+        """Start a process in the group, in silence. Killed with it at the end of the block, unless waited for."""
+        # A leader that has died is not waited for before the end: until then its group is there.
+        process = self._start(command, self._leader.pid, stdin=subprocess.DEVNULL)
+        self._others.append(process)
+        return process
+
+    @staticmethod
+    def _start(command: Sequence[str], group: int, **options: Any) -> "subprocess.Popen[bytes]":
+        null = subprocess.DEVNULL
+        return subprocess.Popen(command, stdout=null, stderr=null, process_group=group, **options)
+
+
+@contextlib.contextmanager
+def resting() -> Iterator[None]:
+    """While the block runs, what works beside it rests. Nothing where nothing does."""
+    _signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        go_on()
+
+
+def go_on() -> None:
+    """What works beside goes on: also after a process that had stopped it and died."""
+    _signal(signal.SIGCONT)
+
+
+def wait_for(what: str, tell: Callable[[], Any] = lambda: None) -> bool:
+    """Wait until the group's leader has done `what`. False where there is no group, or the leader has ended without it."""
+    found = _named()
+    if not found:
+        return False
+    leader, folder = found
+    while not (folder / what).exists():
+        if not _is_alive(leader):
+            return False
+        tell()
+        time.sleep(LOOK_EVERY_S)
+    return True
+
+
+def give_way() -> None:
+    """For a process of the group: it leaves a core to whoever measures, and ends where its parent dies."""
+    os.nice(10)
+    end_with_parent()
+
+
+def end_with_parent(yes: bool = True) -> None:
+    """Let the system kill this process where the one that started it dies, even while it is stopped; or no more. On Linux."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(1, int(signal.SIGKILL) if yes else 0)  # 1: PR_SET_PDEATHSIG
+
+
+def _named() -> tuple[int, Path] | None:
+    group, colon, folder = os.environ.get(VARIABLE, "").partition(":")
+    return (int(group), Path(folder)) if colon and group.isdigit() and int(group) > 1 else None
+
+
+def _signal(number: signal.Signals) -> None:
+    if found := _named():
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(found[0], number)
+
+
+def _is_alive(process: int) -> bool:
+    """Whether a process runs; one that has died but is not waited for yet does not."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False

@@ -1,0 +1,105 @@
+"""The process that measures one case: `python -m roofbook.measure.worker LAB DEVICE`. `measure.apart` starts and follows it."""
+
+import contextlib
+import ctypes
+import importlib
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..devices.find import open_device
+from ..errors import UsageError, of_system
+from ..spec import registry
+from ..store.files import Where
+from ..store.parquet import Store
+from . import case_run, verify
+from .beside import end_with_parent
+from .placement import Setting
+from .policy import Policy
+
+POISONED = 70
+"""Exit code of a process whose device answers no more."""
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+"""Of glibc's mallopt."""
+
+
+class _WithoutPandas(Store):
+    """A store whose rows are written without pandas. pyarrow imports it if it can: longer than many a case is sampled."""
+
+    def append(self, rows: Sequence[Mapping[str, Any]], where: Where = "local") -> list[Path]:
+        sys.meta_path.insert(0, self)
+        try:
+            return super().append(rows, where)
+        finally:
+            sys.meta_path.remove(self)
+
+    def find_spec(self, name: str, *_: Any) -> None:
+        """As Python asks for a module that it is to import."""
+        if name == "pandas":
+            raise ModuleNotFoundError(name)
+
+
+def main(lab_name: str, spec: str) -> int:
+    """Get ready for a lab on a device, measure what the line on standard input says, and tell of it on standard output."""
+    _keep_memory()
+    end_with_parent()  # as long as there is nothing to keep
+    told = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # what a driver prints is no message
+    lock = threading.Lock()
+
+    def tell(**message: Any) -> None:
+        with lock:
+            print(json.dumps(message), file=told)
+
+    try:
+        lab = registry.get(lab_name)
+        lab.prepare()
+        device = open_device(spec, lab.preferred_backend)
+        importlib.import_module("pyarrow.parquet")  # rows that are kept need it
+        line = sys.stdin.readline()
+        if not line:
+            return 0
+        end_with_parent(False)
+        threading.Thread(target=_end_with_the_other, daemon=True).start()
+        order = json.loads(line)
+        case = lab.case(order["case"], order["scale"])
+        at = Setting(lab, case, device, Policy(**order["policy"]))
+        case_run.measure_and_keep(
+            at, [lab.variant(name) for name in order["variants"]], run=order["run"], store=_WithoutPandas(order["root"]),
+            where=order["where"], go_on=order["go_on"], progress=lambda variant, what: tell(variant=variant, what=what),
+            tell=lambda kept: tell(kept=[list(each) for each in kept]),
+        )  # fmt: skip
+    except KeyboardInterrupt:
+        return 130
+    except verify.DeviceLost:
+        return POISONED
+    except OSError as error:
+        tell(error=of_system(error), usage=True)
+    except Exception as error:
+        usage = isinstance(error, UsageError)
+        tell(error=str(error) if usage else verify.told(error), usage=usage)
+    return 0
+
+
+def _keep_memory() -> None:
+    """Let memory that is freed stay with the process: to be given pages anew takes longer than to check an array. By glibc."""
+    with contextlib.suppress(OSError, AttributeError):
+        allocator = ctypes.CDLL(None)
+        allocator.mallopt(M_MMAP_THRESHOLD, 1 << 30)
+        allocator.mallopt(M_TRIM_THRESHOLD, (1 << 31) - 1)
+
+
+def _end_with_the_other() -> None:
+    """Standard input ends where whoever reads the messages has died: as by Ctrl-C, samples are put aside."""
+    sys.stdin.read()
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,59 @@
+"""Kernels of labs that wait are compiled ahead, in order; what cannot be is left to who measures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from roofbook.book import meanwhile
+from roofbook.measure import precompile, schedule
+from roofbook.paths import project_root
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
+    """Labs, and how many kernels were to be compiled of each, in place of compiling them."""
+    found: list[tuple[str, int]] = []
+
+    def prebuild(lab: Any, cells: Sequence[Any], device: Any, seed: int, tell: Callable[[str], Any]) -> int:
+        found.append((lab.name, len(cells)))
+        return len(cells)
+
+    monkeypatch.setattr(precompile, "prebuild", prebuild)
+    return found
+
+
+def test_each_lab_has_a_file_once_it_is_compiled(tmp_path: Path, compiled: list[tuple[str, int]]) -> None:
+    results = str(tmp_path / "results")
+    labs: dict[str, dict[str, Any]] = {
+        "stencil": {"scale": "test", "results": results, "variants": ["checked", "no-ifs"], "cases": ["5x13"]},
+        "no-lab": {"scale": "test", "results": results},
+        "cnn": {"scale": "tset", "results": results},
+        "lbm": {"scale": "test", "results": results, "variants": ["fused"]},
+    }
+    meanwhile.compile_ahead(project_root(), labs, tmp_path)
+    assert compiled == [("stencil", 2), ("lbm", 1)]
+    assert {path.name for path in tmp_path.iterdir() if path.is_file()} == {"stencil", "lbm"}
+
+
+def test_who_measures_waits_for_what_is_compiled_ahead(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from roofbook.book.experiment import Experiment
+
+    given = {"scale": "test", "results": str(tmp_path), "variants": ["checked"], "cases": ["5x13"]}
+    experiment = Experiment("stencil", given)
+    asked: list[str] = []
+    monkeypatch.setattr(schedule, "prebuild", lambda lab, *_: asked.append(f"compile {lab.name}"))
+    for waited in (True, False):
+
+        def wait_for(lab: str, tell: Callable[[], Any], waited: bool = waited) -> bool:
+            asked.append(f"wait {lab}")
+            return waited
+
+        monkeypatch.setattr(schedule, "wait_for", wait_for)
+        schedule.bring_up_to_date(
+            experiment.plan(), experiment.device, experiment.store, experiment.policy, remeasure=True
+        )
+    assert asked == ["wait stencil", "wait stencil", "compile stencil"]

@@ -1,0 +1,122 @@
+"""Work beside measuring rests while samples are taken, goes on whatever happens to who measures, and never outlives it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from roofbook.measure import beside
+from roofbook.measure.beside import Beside, resting, wait_for
+
+LEADER = (
+    "import pathlib, sys, time\n"
+    "folder = pathlib.Path(sys.argv[-1])\n"
+    "(folder / 'first').touch()\n"
+    "while True:\n"
+    "    (folder / 'now').write_text(str(time.monotonic()))\n"
+    "    time.sleep(0.01)\n"
+)
+
+
+def state(process: int) -> str:
+    """As the system has it: `T` for one that is stopped, `Z` for one that has died."""
+    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def until(what: Callable[[], bool]) -> None:
+    end = time.monotonic() + 20
+    while not what():
+        assert time.monotonic() < end, "it did not come to pass"
+        time.sleep(0.01)
+
+
+def leader() -> int:
+    return int(os.environ[beside.VARIABLE].partition(":")[0])
+
+
+def test_it_works_until_samples_are_taken_and_goes_on_after_them() -> None:
+    with Beside([sys.executable, "-c", LEADER]) as group:
+        assert wait_for("first")
+        other = group.run(["sleep", "60"])
+        now = Path(os.environ[beside.VARIABLE].partition(":")[2], "now")
+        until(now.exists)
+        with resting():
+            until(lambda: state(leader()) == state(other.pid) == "T")
+            before = now.read_text()
+            time.sleep(0.2)
+            assert now.read_text() == before
+        until(lambda: now.read_text() not in ("", before))
+        assert state(other.pid) != "T"
+        led = leader()
+    assert beside.VARIABLE not in os.environ and other.returncode == -signal.SIGKILL
+    assert not Path(f"/proc/{led}").exists() and not now.exists()
+
+
+def test_it_goes_on_after_a_process_that_stopped_it_and_failed() -> None:
+    with Beside([sys.executable, "-c", LEADER]):
+        assert wait_for("first")
+        with pytest.raises(ZeroDivisionError), resting():
+            until(lambda: state(leader()) == "T")
+            raise ZeroDivisionError
+        until(lambda: state(leader()) != "T")
+        killed = subprocess.Popen(
+            [
+                sys.executable,
+                "-c",
+                "import os; from roofbook.measure.beside import resting\nwith resting(): os._exit(9)",
+            ],
+            env=dict(os.environ),
+        )
+        assert killed.wait() == 9
+        until(lambda: state(leader()) == "T")
+        beside.go_on()
+        until(lambda: state(leader()) != "T")
+
+
+def test_what_a_leader_never_does_is_not_waited_for() -> None:
+    told: list[str] = []
+    with Beside([sys.executable, "-c", "import sys; open(sys.argv[-1] + '/done', 'w').close()"]) as group:
+        assert wait_for("done", lambda: told.append("waits"))
+        assert not wait_for("never")
+        with resting():
+            pass  # of a leader that has ended
+        assert group.run(["true"]).wait() == 0, "its group is there as long as it is not waited for"
+    assert not wait_for("done"), "there is no group"
+
+
+def test_an_unreadable_name_of_a_group_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    for text in ("", "7", "x:/tmp", ":", "1:/tmp"):
+        monkeypatch.setenv(beside.VARIABLE, text)
+        assert not wait_for("anything")
+        with resting():
+            pass
+
+
+def test_it_ends_with_who_started_it_even_while_it_is_stopped() -> None:
+    program = (
+        "import os, sys, time\n"
+        "from roofbook.measure.beside import Beside, resting\n"
+        "work = 'from roofbook.measure.beside import give_way; import sys, time; give_way(); "
+        'open(sys.argv[-1] + "/ready", "w").close(); time.sleep(60)\'\n'
+        "from roofbook.measure import beside\n"
+        "with Beside([sys.executable, '-c', work]):\n"
+        "    assert beside.wait_for('ready')\n"
+        "    with resting():\n"
+        "        print(os.environ[beside.VARIABLE].partition(':')[0], flush=True)\n"
+        "        time.sleep(60)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    assert process.stdout
+    led = int(process.stdout.readline())
+    until(lambda: state(led) == "T")
+    process.kill()
+    process.wait()
+    process.stdout.close()
+    until(lambda: not Path(f"/proc/{led}").exists() or state(led) == "Z")
