@@ -26,7 +26,7 @@ class Meanwhile(Beside):
         super().__init__([sys.executable, "-m", __name__, str(root), json.dumps(labs)])
 
     def renew_site(self) -> None:
-        """Begin to renew the fragments and the site; what goes wrong does so again when the book is whole, and is told then."""
+        """Begin to build the site with the pages as they are. What goes wrong does so again at the end, and is told then."""
         self.wait()
         self._renewing = self.run([sys.executable, "-m", "roofbook.book.renew", str(self._root)])
 

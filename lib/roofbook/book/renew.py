@@ -1,13 +1,11 @@
-"""Renews the fragments and the site of a checkout while a lab is measured: `python -m roofbook.book.renew ROOT`."""
+"""Renews the site of a checkout while a lab is measured: `python -m roofbook.book.renew ROOT`."""
 
 import sys
 from pathlib import Path
 
 from ..measure.beside import give_way
-from . import fragments, site
+from . import site
 
 if __name__ == "__main__":
     give_way()
-    root = Path(sys.argv[1])
-    fragments.renew(root)
-    site.build(root)
+    site.build(Path(sys.argv[1]))

@@ -284,7 +284,7 @@ SHAPES = (
     "1x16", "1x64", "4x1", "4x4", "4x16", "16x1", "16x4", "16x16", "32x1", "64x1", "64x4", "128x1", "256x1", "256x4", "1024x1",
 )  # fmt: skip
 """Columns x rows. Those with one row, and 1x16, were published."""
-QUICK_SHAPES = ("1x16", "4x4", "16x1", "16x16", "32x1", "64x1", "128x1", "1024x1")
+QUICK_SHAPES = ("1x16", "4x4", "16x16", "64x1", "1024x1")
 
 
 def shape(text: str) -> tuple[int, int]:
@@ -318,6 +318,7 @@ def _without(best: Variant) -> tuple[Variant, ...]:
 
 
 COUNTS = (1, 2, 4, 8, 16, 24)
+QUICK_COUNTS = ("1", "8", "24")
 LAUNCHES = {"quick": 2000, "test": 50}
 """Launches of one sample of the queue time; elsewhere as many as were published."""
 ONE_CORE = ("sequential", "sequential-c", "partly-ported", "given-c")
@@ -357,9 +358,17 @@ class Lattice(Lab):
                 tuple(best.at("wg", text, group=shape(text)) for text in SHAPES),
                 quick=QUICK_SHAPES,
             ),
-            Sweep("buffers", "What does a buffer argument cost?", tuple(_queued("buffer", count) for count in COUNTS)),
             Sweep(
-                "integers", "What does an integer argument cost?", tuple(_queued("integer", count) for count in COUNTS)
+                "buffers",
+                "What does a buffer argument cost?",
+                tuple(_queued("buffer", count) for count in COUNTS),
+                quick=QUICK_COUNTS,
+            ),
+            Sweep(
+                "integers",
+                "What does an integer argument cost?",
+                tuple(_queued("integer", count) for count in COUNTS),
+                quick=QUICK_COUNTS,
             ),
         )
 
