@@ -21,8 +21,8 @@ def test_bandwidth_is_the_variant_s_bytes_over_its_time_against_the_fastest_stre
         "cached", f"{format.number(6 / cached.median)}{thin}GB/s \u00b7 {format.percent(6 / cached.median / 4000)}",
         "broken", "library", f"4{thin}000{thin}GB/s \u00b7 100{thin}%", f"fastest stream at this size: 4{thin}000{thin}GB/s",
     ]  # fmt: skip
-    whiskers = [each for each in ax.containers if hasattr(each, "has_xerr")][2]
-    assert [cap.get_xdata()[0] for cap in whiskers[1]] == pytest.approx([6 / cached.high, 6 / cached.low])
+    whiskers = [line for line in ax.lines if line.get_marker() == "|"][2]
+    assert list(whiskers.get_xdata()) == pytest.approx([6 / cached.high, 6 / cached.low])
     (strong,) = (lines for lines in ax.collections if lines.get_linewidth() == 2.2)
     assert [segment[0][0] for segment in strong.get_segments()] == [4000] * 4, "beside each bar, none by a failure"
     assert f">stream up to 8{thin}MiB: 9{thin}000{thin}GB/s<" in figure.svg
