@@ -30,7 +30,8 @@ serve: book
 	@$(BIN)/roofbook serve
 
 # The picture in README.md, of the newest run in the store.
-RUNGS := sequential-c sequential ported fused soa kept-partials accelerate-fused flat-grid vectors graph in-place tagged-halo openmp
+RUNGS := sequential-c sequential ported fused soa kept-partials accelerate-fused flat-grid vectors bands \
+	several-steps paired team graph in-place tagged-halo openmp
 picture: book
 	@$(BIN)/roofbook chart lbm 128x128 $(RUNGS:%=--only %) --out book/_assets/ladder.svg
 

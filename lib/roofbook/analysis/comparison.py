@@ -96,7 +96,7 @@ def scales(store: "Store") -> Callable[["Lab"], Sequence[str]]:
     several = (
         "select lab from cells where scale = ? and device_kind = 'cpu' group by lab having count(distinct device) > 1"
     )
-    quick = set(store.query(several, [QUICK])["lab"])
+    quick = set(store.column(several, [QUICK]))
     return lambda lab: (*SCALES, QUICK) if lab.name in quick else SCALES
 
 

@@ -51,8 +51,9 @@ class Dependencies:
         names = _runs(results, f"recorded/lab={registry.PEAKS}", *([f"*/lab={lab}"] if lab != registry.PEAKS else []))
         if _is_lab(lab):
             device = open_device(str(parameters.get("device") or "auto"), registry.get(lab).preferred_backend)
-            only = {"device": device.slug, "backend": device.backend}
-            names += sorted(set(Store(results).rows(registry.PEAKS, where=("local",), **only)["run"]))
+            sql = "select distinct run from cells where lab = ? and device = ? and backend = ? order by run"
+            here = [registry.PEAKS, device.slug, device.backend]
+            names += Store(results, ("local",)).column(sql, here, registry.PEAKS, device.slug)
         return _hash_of(names)
 
     def recorded(self, lab: str, store: Store) -> dict[str, str]:
