@@ -24,6 +24,7 @@ import pytest
 from roofbook import cli
 from roofbook.book import draft, execute, site
 from roofbook.book.experiment import PARAMETERS, Experiment
+from roofbook.book.meanwhile import Meanwhile
 from roofbook.devices import nvrtc
 from roofbook.devices.contract import Unsupported
 from roofbook.devices.find import devices
@@ -372,9 +373,9 @@ def test_build_executes_what_is_stale_and_nothing_else(
     executed: list[Any] = []
     true_execute = execute.execute
 
-    def recorded(root: Path, notebook: Path, parameters: dict[str, Any]) -> Path:
+    def recorded(root: Path, notebook: Path, parameters: dict[str, Any], **how: Any) -> Path:
         executed.append(parameters)
-        return true_execute(root, notebook, parameters)
+        return true_execute(root, notebook, parameters, **how)
 
     monkeypatch.setattr(execute, "execute", recorded)
     monkeypatch.setattr(site, "build", lambda root, progress: root / "index.html")
@@ -396,7 +397,7 @@ def test_build_executes_what_is_stale_and_nothing_else(
         stale = execute.stale(measured, notebook, parameters)
     assert stale == ["device"], "another driver or library has come: the page's figures are not of this machine"
     notebook.write_text(notebook.read_text() + "\n")
-    monkeypatch.setattr(execute, "execute", lambda root, notebook, parameters: executed.append(parameters))
+    monkeypatch.setattr(execute, "execute", lambda root, notebook, parameters, **how: executed.append(parameters))
     assert ": notebook changed" in " ".join(roofbook("build")[1].split())
     assert len(executed) == 2
 
@@ -411,7 +412,7 @@ def test_a_book_is_read_while_its_first_labs_run(
     (copy / "experiments" / "cnn.ipynb").write_text(notebook.read_text().replace('"lbm"', '"cnn"'))
     happened: list[str] = []
 
-    def executed(root: Path, notebook: Path, parameters: dict[str, Any]) -> None:
+    def executed(root: Path, notebook: Path, parameters: dict[str, Any], **how: Any) -> None:
         happened.append(notebook.stem)
         execute.page_of(root, notebook).write_text(notebook.read_text())
 
@@ -421,9 +422,10 @@ def test_a_book_is_read_while_its_first_labs_run(
 
     monkeypatch.setattr(execute, "execute", executed)
     monkeypatch.setattr(site, "build", built)
+    monkeypatch.setattr(Meanwhile, "renew_site", lambda self: happened.append("site, meanwhile"))
     monkeypatch.setattr(draft, "write", lambda root, due: happened.append(" ".join(each.stem for each in due)))
     code, out, _ = roofbook("build", "--execute")
-    assert code == 0 and happened == ["cnn", "site", "cnn", "site", "lbm", "site"]
+    assert code == 0 and happened == ["cnn", "site", "cnn", "site, meanwhile", "lbm", "site"]
     said = " ".join(out.split())
     assert said.index("It can be read: file://") < said.index("1 of 2: executing cnn.ipynb") < said.index("2 of 2")
     assert "; then lbm 2 of 2: executing lbm.ipynb" in said, "what is left"
@@ -435,7 +437,7 @@ def test_build_takes_its_own_parameters_before_those_of_the_page(
     measured: Path, roofbook: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     executed: list[Any] = []
-    monkeypatch.setattr(execute, "execute", lambda root, notebook, parameters: executed.append(parameters))
+    monkeypatch.setattr(execute, "execute", lambda root, notebook, parameters, **how: executed.append(parameters))
     monkeypatch.setattr(site, "build", lambda root, progress: root / "index.html")
     assert roofbook("build", "--scale", "test")[0] == 0
     assert roofbook("build", "--execute")[0] == 0
@@ -444,6 +446,6 @@ def test_build_takes_its_own_parameters_before_those_of_the_page(
     assert executed[0] == {"scale": "test", "device": "auto"}
     assert executed[1]["variants"] == ["sequential", "fused"]
     assert executed[2] == {"scale": "quick", "device": "auto"}
-    monkeypatch.setattr("roofbook.devices.find.why_auto", lambda: "auto takes opencl:0: so it is")
+    monkeypatch.setattr("roofbook.book.build.why_auto", lambda: "auto takes opencl:0: so it is")
     assert "auto takes opencl:0: so it is\n" in roofbook("build")[1]
     assert "auto takes" not in roofbook("build", "--device", devices()[0].spec)[1]

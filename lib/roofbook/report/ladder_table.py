@@ -253,8 +253,8 @@ def _same_code(data: CaseData, names: Sequence[str]) -> list[str]:
         for name in names
         if name in data.same_code and name in data.found
     )
-    same = f"In the tests of this book {data.compiler} makes one machine code of a variant and its parent"
-    return [f"{same}, so their times differ by noise alone: {told}."] * bool(told)
+    same = f"In the tests of this book {data.compiler} makes one machine code of a variant and its parent, always or at times"
+    return [f"{same}. Where it does, their times differ by noise alone: {told}."] * bool(told)
 
 
 def _with_controls(order: Sequence[str], found: Mapping[str, Reading]) -> list[str]:

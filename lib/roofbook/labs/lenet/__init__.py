@@ -40,6 +40,7 @@ VECTORS = Source.of(HERE / "vectors.k", POOL=CONV2.pool, **LAYER)
 FILTER_LANES = VECTORS.with_knobs(LANES="FILTERS_OF_PIXEL")
 TENSOR = Source.of(HERE / "tensor.cu", **LAYER)
 ON_CPU = frozenset({"cpu", "vector-types"})
+NO_CONSTANT_MEMORY = {"PoCL": "a CPU has no constant memory apart from its memory"}
 
 SEQUENTIAL = Source.of(HERE / "sequential.k", **LAYER)
 
@@ -61,7 +62,7 @@ LADDER = (
         "The weights are in constant memory (#4).",
         "Neighbours in a line read the same weight at the same time, and a constant cache serves all by one broadcast.",
         published="#4 constant memory", shows={"linear": r"ld\.const"},
-        same_code={"PoCL": "a CPU has no constant memory apart from its memory"},
+        same_code=NO_CONSTANT_MEMORY,
     ),
     Variant(
         "tiled-halo", "linear", TILED_HALO, reported.TiledHalo,
@@ -74,6 +75,7 @@ LADDER = (
         "Tiled, with the weights in constant memory (#1 and #4).",
         "As much as constant memory gave the base: about ten per cent.",
         published="#1+#4", shows={"tiled_halo": r"ld\.const"},
+        same_code=NO_CONSTANT_MEMORY,
     ),
     Variant(
         "unrolled", "linear", MULTIPLY, forward.Unrolled,
@@ -86,6 +88,7 @@ LADDER = (
         "Unrolled, with the weights in constant memory (#2 and #4).",
         "No gain: the product reads each weight once per tile, and neighbours read different ones: one broadcast for each.",
         published="#2+#4 unroll + tiled matrix multiply", shows={"multiply": r"ld\.const"},
+        same_code=NO_CONSTANT_MEMORY,
     ),
     Variant(
         "fused-constant", "unrolled-constant",
@@ -143,6 +146,7 @@ LADDER = (
         "The same with the weights in constant memory.",
         "A group reads the same weight at the same time, and a constant cache serves that by one broadcast: half the loads.",
         shows={"direct": r"ld\.const"},
+        same_code=NO_CONSTANT_MEMORY,
     ),
     Variant(
         "tiled", "baseline", TILED, forward.Tiled,
@@ -155,6 +159,7 @@ LADDER = (
         "The same with the weights in constant memory.",
         "As much as constant memory gave the baseline: about ten per cent.",
         shows={"tiled": r"ld\.const"},
+        same_code=NO_CONSTANT_MEMORY,
     ),
     Variant(
         "atomic-channels", "constant", DIRECT_CONSTANT.with_knobs(CHANNELS_BY="ATOMIC"), forward.Direct,
