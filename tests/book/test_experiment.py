@@ -553,3 +553,17 @@ def test_the_card_says_what_ran_where(opened: Open, tmp_path: Path) -> None:
     assert isinstance(card, Table) and ">commit<" in experiment._repr_html_()
     assert experiment.device.name in card.html and ">commit<" in card.html
     assert str(tmp_path) not in card.html, "no path of this machine on a page"
+
+
+def test_where_all_is_quick_sweeps_are_measured_on_the_first_case_unless_more_is_asked_for(tmp_path: Path) -> None:
+    def swept(**given: Any) -> set[str]:
+        cells = Experiment("lbm", {"results": str(tmp_path), **given}).plan()
+        return {cell.case.name for cell in cells if cell.variant.role == "sweep"}
+
+    assert swept(scale="quick") == {"128x128"}
+    assert swept(scale="quick", cases=["1024x1024"]) == {"1024x1024"}
+    assert swept(scale="quick", variants=["flat-grid@wg=64x1"]) == {"128x128", "1024x1024"}
+    assert len(swept(scale="published")) == 4
+    experiment = Experiment("lbm", {"results": str(tmp_path), "scale": "quick"})
+    note = experiment.heat_map("wg", "1024x1024")._repr_html_()
+    assert "At the scale quick sweeps are measured on 128x128 alone, unless variants are asked for.<" in note

@@ -5,6 +5,7 @@ A figure that cannot be drawn, since part of the ladder was left out or failed, 
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import replace
 from functools import wraps
 from html import escape
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
@@ -157,7 +158,9 @@ class Page(ABC):
     @noted
     def sweep_table(self, axis: str, case: str | None = None) -> Table:
         """Time of each point of a sweep, compared with the variant it starts from and with the best point."""
-        return report.sweep(self.data.on(case), self.data.sweep(axis).axis)
+        sweep = self.data.sweep(axis)
+        table = report.sweep(self.data.on(case), sweep.axis)
+        return replace(table, notes=[*table.notes, *self._left_out(sweep)])
 
     @noted
     def line_sweep(self, axis: str) -> "Figure":
@@ -172,7 +175,7 @@ class Page(ABC):
         data, sweep, chosen = self.data, self.data.sweep(axis), self.data.case(case)
         rows = data.rows[data.rows["axis"] == sweep.axis]
         if self._swept_alone() and chosen.name not in set(rows["case"]):
-            raise UsageError(*self._swept_alone())
+            raise UsageError(self._swept_alone()[0].removesuffix("."))
         why = {str(point.point): data.skip_reason(point, chosen) for point in sweep.at_scale(data.scale)}
         skipped = {point: reason for point, reason in why.items() if reason}
         grid, reasons = report.sweep_grid(data.on(case), sweep.axis, skipped)
