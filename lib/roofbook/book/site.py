@@ -52,9 +52,8 @@ def start(root: Path) -> Builder:
 def build(root: Path, *, progress: Callable[[str], None] | None = None, builder: Builder | None = None) -> Path:
     """Build the site of the checkout `root` by Jupyter Book; return its index.html. Nothing is built where nothing changed.
 
-    builder: one that `start` has started, to save that time; where it has read what is another now, it ends, and one is started
-    here. Raises SiteFailed with the builder's warnings, each of which is
-    an error.
+    builder: one that `start` has started, to save that time. Where it has read what is another now, it ends, and one is started
+    here. Raises SiteFailed with the builder's warnings, each of which is an error.
     """
     say = progress or (lambda _: None)
     index, manifest = root / INDEX, Manifest(root)
