@@ -26,6 +26,8 @@ from roofbook.spec import registry
 from roofbook.spec.lab import Lab
 from roofbook.store.parquet import Store
 
+from .processes import state, until
+
 LAB = """
 import ctypes, os, signal, time
 from collections.abc import Mapping, Sequence
@@ -281,17 +283,6 @@ def workers(faulty: Lab) -> Iterator[apart.Workers]:
         yield workers
 
 
-def state(process: subprocess.Popen[bytes]) -> str:
-    return Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0]
-
-
-def until(what: Callable[[], bool]) -> None:
-    end = time.monotonic() + 20
-    while not what():
-        assert time.monotonic() < end, "it did not come to pass"
-        time.sleep(0.01)
-
-
 def test_the_next_process_gets_ready_while_one_is_at_work_and_rests_while_it_samples(workers: apart.Workers) -> None:
     first = workers.take()
     workers.follow("check, 1 of 2")
@@ -301,12 +292,12 @@ def test_the_next_process_gets_ready_while_one_is_at_work_and_rests_while_it_sam
     assert workers._ready is ready, "one, not one a message"
     for what in ("warm up", "sample 1 of at most 50"):
         workers.follow(what)
-        until(lambda: state(ready.process) == "T")
+        until(lambda: state(ready.process.pid) == "T")
     workers.follow("last run")
-    until(lambda: state(ready.process) != "T")
+    until(lambda: state(ready.process.pid) != "T")
     workers.follow("sample 1 of at most 50")  # of another group
     assert workers.take() is ready, "it goes on, though nothing was told since it was stopped"
-    until(lambda: state(ready.process) != "T")
+    until(lambda: state(ready.process.pid) != "T")
     workers.follow("check, 1 of 2")
     workers.take().end()
     workers.follow("check, 1 of 2")

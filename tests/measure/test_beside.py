@@ -7,13 +7,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from roofbook.measure import beside
 from roofbook.measure.beside import Beside, resting, wait_for
+
+from .processes import state, until
 
 LEADER = (
     "import pathlib, sys, time\n"
@@ -23,18 +24,6 @@ LEADER = (
     "    (folder / 'now').write_text(str(time.monotonic()))\n"
     "    time.sleep(0.01)\n"
 )
-
-
-def state(process: int) -> str:
-    """As the system has it: `T` for one that is stopped, `Z` for one that has died."""
-    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-
-
-def until(what: Callable[[], bool]) -> None:
-    end = time.monotonic() + 20
-    while not what():
-        assert time.monotonic() < end, "it did not come to pass"
-        time.sleep(0.01)
 
 
 def leader() -> int:

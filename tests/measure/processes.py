@@ -1,0 +1,20 @@
+"""What tests ask of other processes: their state, and to reach one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+
+def state(process: int) -> str:
+    """As the system has it: `T` for one that is stopped, `Z` for one that has died."""
+    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def until(what: Callable[[], bool]) -> None:
+    """Wait until it is so; a test fails where it does not come to pass."""
+    end = time.monotonic() + 20
+    while not what():
+        assert time.monotonic() < end, "it did not come to pass"
+        time.sleep(0.01)
