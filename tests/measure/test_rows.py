@@ -128,7 +128,7 @@ def test_a_variant_is_verified_on_inputs_of_its_own_and_timed_on_those_of_all(be
     a, b, c = (
         [(name, trial), (name, "plan")] for name, trial in zip("abc", ("plan", *["plan on wide"] * 2), strict=True)
     )
-    assert plans == [*a, *b, *c, *a], "the last one is the A/A control"
+    assert sorted(plans) == sorted([*a, *b, *c, *a]), "one of them is the A/A control"
     assert bench.lab.references == 3, "of both kinds before timing, and of what is timed"
     assert {row["status"] for row in bench.rows} == {"ok"}
 

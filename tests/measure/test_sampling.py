@@ -27,10 +27,24 @@ def test_variants_are_interleaved_at_random_and_mirrored(bench: Bench) -> None:
     drawn = {tuple(each) for each in rounds[::2]}
     assert len(drawn) == 6 and len({each[0] for each in drawn}) > 1
 
-    bench(*(made(name, None if name == "a" else "a") for name in names))
-    assert samples_by_round(bench.rows, bench.log) == rounds, "the seed decides"
-    bench(*(made(name, None if name == "a" else "a") for name in names), policy=replace(QUIET, seed=21))
-    assert samples_by_round(bench.rows, bench.log) != rounds
+
+def test_each_run_draws_which_buffers_come_first_and_which_sample(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where buffers lie and what runs before it favour a kernel for a whole run: no two runs may share it by rule."""
+
+    def orders(seed: int) -> tuple[list[str], list[list[str]]]:
+        monkeypatch.setattr("secrets.randbelow", lambda below: seed)
+        bench(*(made(name, None if name == "a" else "a") for name in "abcdefg"))
+        planned = [name for name, what in bench.log if what.startswith("timed plan")]
+        assert {each["variant"] for each in bench.rows} == set("abcdefg")
+        assert [each["variant"] for each in bench.rows] == [*"abcdefg", "a"], "rows have the ladder's order"
+        return planned, samples_by_round(bench.rows, bench.log)
+
+    first, again, other = orders(1), orders(1), orders(2)
+    assert first == again, "the seed in the row says which"
+    assert first[0] != other[0] and first[1] != other[1]
+    assert first[0] != sorted(first[0]), "not in the ladder's order"
 
 
 def test_rounds_tell_which_samples_were_taken_side_by_side(bench: Bench) -> None:
@@ -195,7 +209,8 @@ def test_an_interrupted_check_leaves_nothing_open(bench: Bench) -> None:
     with pytest.raises(KeyboardInterrupt):
         bench(made("a"), made("b", "a", fails={"trial run": KeyboardInterrupt()}))
     assert bench.rows == []
-    assert bench.log.of("trial close") == ["a", "b"] and bench.log.of("timed close") == ["a"]
+    planned = [name for name, what in bench.log if what.startswith("timed plan")]
+    assert bench.log.of("trial close") == [*planned, "b"] and bench.log.of("timed close") == planned
 
 
 def test_cold_overwrites_the_cache_before_each_sample_and_warm_never(bench: Bench) -> None:

@@ -72,7 +72,7 @@ def test_only_what_is_due_is_measured_and_it_is_kept_case_by_case(auto: Device, 
         planned(auto, store), auto, store, POLICY, progress=lambda what, _: said.append(what)
     )
     assert (done.measured, done.fresh, done.failed) == (6, 0, 0), "the control is no cell of its own"
-    assert list(dict.fromkeys(said))[:1] == ["40x24 sequential"] and said[-1].startswith("16x16 ")
+    assert said[0].startswith("40x24 ") and said[-1].startswith("16x16 ")
     rows = store.rows("lbm")
     assert list(rows.groupby("case", sort=False)["role"].agg(list)) == [["step", "step", "step", "again"]] * 2
     assert set(rows["run"]) == {done.run} and rows["source_sha256"].notna().all()
@@ -124,7 +124,7 @@ def test_an_interrupt_in_the_midst_of_a_case_keeps_the_samples_of_all_its_cells(
 
 @pytest.mark.parametrize(
     ("limit_s", "left"),
-    [(POLICY.limit_s, ["fused", "select"]), (2 * POLICY.limit_s, ["sequential", "fused", "select", "sequential"])],
+    [(POLICY.limit_s, ["fused", "select"]), (2 * POLICY.limit_s, ["fused", "select", "sequential", "sequential"])],
 )
 def test_measuring_again_goes_on_without_what_it_has_finished_by_the_same_policy(
     auto: Device, store: Store, monkeypatch: pytest.MonkeyPatch, limit_s: float, left: list[str]
@@ -145,13 +145,13 @@ def test_measuring_again_goes_on_without_what_it_has_finished_by_the_same_policy
     monkeypatch.setattr(sampling, "enough", lambda cell, *_: cell.variant.name == "select" and len(cell.samples) == 2)
     with pytest.raises(KeyboardInterrupt):
         schedule.bring_up_to_date(planned(auto, store), auto, store, POLICY, remeasure=True, progress=press_ctrl_c)
-    assert checked == ["sequential", "fused", "select", "sequential"], "the first case, with the control"
+    assert sorted(checked) == ["fused", "select", "sequential", "sequential"], "the first case, with the control"
     (first,) = set(store.rows("lbm")["run"].iloc[before:])
     monkeypatch.setattr(sampling, "enough", lambda cell, *_: len(cell.samples) >= 2)
     checked.clear()
     policy = replace(POLICY, limit_s=limit_s)
     done = schedule.bring_up_to_date(planned(auto, store), auto, store, policy, remeasure=True)
-    assert checked[: len(left)] == left and len(checked) == len(left) + 4, "then the other case, all of it"
+    assert sorted(checked[: len(left)]) == left and len(checked) == len(left) + 4, "then the other case, all of it"
     assert (done.measured, done.failed) == (len([*dict.fromkeys(left)]) + 3, 1 + ("sequential" in left))
     assert done.measured + done.earlier == 6 and done.fresh == 0 and not list((store.root / "unfinished").iterdir())
     rows = store.rows("lbm", case="40x24", run=first)

@@ -400,7 +400,8 @@ def test_zero_has_no_ratio_and_a_level_is_a_share() -> None:
 @pytest.mark.parametrize(
     ("low", "high", "word"),
     [
-        (1.001, 1.002, "faster"), (1.2, 3.0, "faster"), (0.5, 0.999, "slower"), (0.96, 1.04, "same"), (1.0, 1.05, "same"),
+        (1.011, 1.02, "faster"), (1.2, 3.0, "faster"), (0.5, 0.99, "slower"), (0.96, 1.04, "same"), (1.0, 1.05, "same"),
+        (1.001, 1.002, "same"), (0.995, 0.999, "same"), (1.009, 1.2, "undecided"), (0.5, 0.991, "undecided"),
         (0.95, 1.04, "undecided"), (1.0, 1.06, "undecided"), (0.0, math.inf, "undecided"),
     ],
 )  # fmt: skip

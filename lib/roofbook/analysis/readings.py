@@ -118,7 +118,6 @@ class Speedup:
     estimate: float
     low: float
     high: float
-    same: bool
     how: str
     runs: int = 1
     """Those that both have in common, so that their samples are pairs; 0 for none."""
@@ -127,6 +126,11 @@ class Speedup:
     def word(self) -> stats.Relation:
         """What it comes to. Where that is `same` or `undecided`, a table says so in place of a number."""
         return stats.relation(self.low, self.high)
+
+    @property
+    def same(self) -> bool:
+        """No difference may be claimed."""
+        return self.word in ("same", "undecided")
 
 
 def said(row: Mapping[str, Any], key: str) -> str | None:
@@ -290,7 +294,7 @@ def faster(reference: Reading | None, own: Reading) -> Speedup | None:
     elif few:
         notes.append(f"in {FEW_RUNS[len(pairs) - 1]}")
     notes += [f"other {what}" for what in ("policy", "timed") if said(reference.row, what) != said(own.row, what)]
-    return Speedup(found.estimate, found.low, found.high, found.same, ", ".join(notes), len(pairs))
+    return Speedup(found.estimate, found.low, found.high, ", ".join(notes), len(pairs))
 
 
 def _side_by_side(one: Reading, other: Reading) -> "Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]":

@@ -23,7 +23,8 @@ def time_text(rows: "pd.DataFrame", variant: str, case: str) -> str:
 
 
 def ratio_text(rows: "pd.DataFrame", variant: str, reference: str, case: str) -> str:
-    """'3.14 times as fast as', '1.20 times as slow as'; where the interval includes 1, 'as fast as' or 'within the noise of'.
+    """'3.14 times as fast as', '1.20 times as slow as'; where no difference may be claimed, 'as fast as' or 'within
+    the noise of'.
 
     The first of these two where all of the interval lies in the equality band. What rests on one run or two says so:
     'in this run 3.14 times as fast as'.

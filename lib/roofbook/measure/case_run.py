@@ -1,6 +1,7 @@
 """One case of a lab on one device: its variants verified, sampled side by side, and handed over as rows of the store."""
 
 import contextlib
+import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -90,7 +91,9 @@ def measure_case(
     due = checkpoint.due()
     try:
         references = References(at)
-        for number, it in enumerate(due, 1):
+        # Which buffers lie where is no part of a variant: drawn for each run, it is part of what differs between runs.
+        order = random.Random(references.seed).sample(due, len(due))
+        for number, it in enumerate(order, 1):
             progress(it.variant.name, f"check, {number} of {len(due)}")
             it.reason = None if it.samples else too_long(at, it)
             if not it.reason:

@@ -17,7 +17,10 @@ from .verify import check_alive, reason_of
 
 
 def sample(group: Sequence[Measurement], policy: Policy, progress: Progress, checkpoint: Checkpoint) -> None:
-    """Take the samples of measurements that are ready, all of one device; a failure becomes the reason of its own one."""
+    """Take the samples of measurements that are ready, all of one device; a failure becomes the reason of its own one.
+
+    In which order is drawn by the seed of their run.
+    """
     flush = flush_of(group[0].device) if policy.cache == "cold" else lambda: None
     clocks = provenance.Clocks(group[0].device.kind, group[0].device.pci_bus_id)
     active = []
@@ -37,7 +40,7 @@ def sample(group: Sequence[Measurement], policy: Policy, progress: Progress, che
             active.append(it)
     due = [set(it.rounds) for it in active if not enough(it, policy)]
     cut = set[int]().union(*due) - set[int].intersection(*due) if due else set[int]()
-    order = random.Random(policy.seed)
+    order = random.Random(group[0].seed)
     rounds = count(max((1 + max(it.rounds) for it in active if it.rounds), default=0))
     while active:
         number = next(rounds)

@@ -34,6 +34,9 @@ ENOUGH_RUNS = 3
 
 EQUAL = 1.05
 """Two times whose ratio is known to lie within this factor of 1 count as equal: the equality band of the whole book."""
+LEAST = 1.01
+"""A difference is claimed beyond this factor alone: where its buffers lie and what runs before it make as much of a kernel's
+time, in one direction for all of a run."""
 Relation = Literal["faster", "slower", "same", "undecided"]
 
 
@@ -55,7 +58,7 @@ class Interval:
 class RatioEstimate:
     """a / b with its confidence interval of at least 95 %; n is the number of pairs, or the smaller sample count.
 
-    `same` says that the interval includes 1: no difference may be claimed. With too few samples it is 0 to infinity.
+    `same` says that the interval includes 1; `relation` says what may be claimed. With too few samples it is 0 to infinity.
     """
 
     estimate: float
@@ -74,11 +77,12 @@ def within_equal(low: float, high: float) -> bool:
 def relation(low: float, high: float) -> Relation:
     """What the interval [low, high] of reference / own says: the one rule of ladders, devices and claims.
 
-    `faster` or `slower` where it excludes 1; of the others `same` where all of it lies in the equality band, else `undecided`.
+    `faster` or `slower` where all of it lies beyond LEAST; of the others `same` where all of it lies in the equality band,
+    else `undecided`.
     """
-    if low > 1:
+    if low > LEAST:
         return "faster"
-    if high < 1:
+    if high < 1 / LEAST:
         return "slower"
     return "same" if within_equal(low, high) else "undecided"
 

@@ -15,7 +15,10 @@ from ..measure.stats import CONFIDENCE
 from ..spec.rounding import TIMES_ACCURATE
 from .html import Cell, Row
 
-SAME = f"where it includes 1, 'same' if all of it lies within {100 * (stats.EQUAL - 1):g} % of 1, else 'undecided'"
+SAME = (
+    f"where it comes within {100 * (stats.LEAST - 1):g} % of 1, 'same' if all of it lies within"
+    f" {100 * (stats.EQUAL - 1):g} % of 1, else 'undecided'"
+)
 """What a note says of an interval, after naming it."""
 
 

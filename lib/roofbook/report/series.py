@@ -125,7 +125,7 @@ def crossings(rows: "pd.DataFrame", series: "Series", *, skipped: Skipped | None
     notes = [
         f"Along the series: {series.along}. A crossing is interpolated linearly in the logarithm of time, between neighbouring "
         "points where both have a time.",
-        f"A crossing is claimed only between points where the {CONFIDENCE} interval of the ratio excludes 1.",
+        f"A crossing is claimed only between points where the {CONFIDENCE} interval of the ratio shows a difference.",
         RATIO_NOTE,
         ROUND_NOTE,
         *run_notes(found.values()),

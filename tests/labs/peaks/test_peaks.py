@@ -192,6 +192,30 @@ def test_a_product_too_many_or_a_wrong_operand_on_tensor_cores_is_seen(variant: 
     assert not LAB.check(case, variant, {"ends": spoilt}, inputs)[0] <= allowed
 
 
+@pytest.mark.parametrize("seed", [1, 110, 159557150])
+def test_sums_of_fp8_may_lose_what_hopper_cuts_off_and_one_bit_more_is_seen(seed: int) -> None:
+    """Each instruction adds 32 products to a sum; of all, 13 bits below the largest are kept, as the errors of H200s say."""
+    variant = LAB.variant("wgmma-e4m3")
+    case = LAB.verification_case(LAB.cases("published")[-3], variant)
+    inputs, given_ = LAB.inputs(case, seed), variant.options
+    *_, (a, b) = plans.operands(variant, inputs["numbers"])
+
+    def share(bits: int) -> float:
+        sums = np.zeros((len(a), len(b)))
+        for k in range(case.units * given_["times"] * a.shape[1] // 32):
+            at = k * 32 % a.shape[1]
+            products = a[:, None, at : at + 32] * b[None, :, at : at + 32]
+            power = np.maximum(np.frexp(sums)[1], np.frexp(products)[1].max(axis=2)) - 1
+            last = np.ldexp(1.0, power - bits)
+            sums = (np.trunc(sums / last) + np.trunc(products / last[..., None]).sum(axis=2)) * last
+        whole = given_["sums"] * sums.sum()
+        ends = np.full((3, given_["work_items"]), whole / given_["work_items"], np.float32)
+        error, allowed, _ = LAB.check(case, variant, {"ends": ends}, inputs)
+        return error / allowed
+
+    assert 0.3 < share(13) < 0.8 and share(12) > 1
+
+
 @given(st.lists(st.floats(-400, 400), min_size=4, max_size=4))
 def test_what_an_element_type_keeps_of_a_number_is_what_its_bytes_say(numbers: list[float]) -> None:
     for element, close in (("f16", 2**-10), ("bf16", 2**-7), ("tf32", 2**-10)):

@@ -265,8 +265,10 @@ class Tensor(Peak):
         return {**super().facts(), **resources(self.device, self.kernel, (self.group,))}
 
 
-ROUNDOFF = {"int8": 0.0, "float8": 2.0**-13}
-"""Of a sum on tensor cores by what is multiplied, where it is not that of fp32: sums of fp8 keep 13 bits on Hopper."""
+ROUNDOFF = {"int8": 0.0, "float8": 2.0**-12}
+"""Of a sum on tensor cores by what is multiplied, where it is not that of fp32. Of fp8, Hopper keeps 13 bits of a sum and of
+what is added to it, and cuts off the rest; what that comes to stays below twice the unit of 13 bits.
+"""
 
 ELEMENTS = {"f16": 2, "bf16": 2, "tf32": 4, "s8": 1, "e4m3": 1}
 """Bytes of each."""
