@@ -57,3 +57,28 @@ def test_who_measures_waits_for_what_is_compiled_ahead(monkeypatch: pytest.Monke
             experiment.plan(), experiment.device, experiment.store, experiment.policy, remeasure=True
         )
     assert asked == ["wait stencil", "wait stencil", "compile stencil"]
+
+
+def test_a_notebooks_kernels_are_compiled_while_its_peaks_are_measured(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """By a group that nobody waits for with the peaks; not with peaks that are fresh, nor where a group is there already."""
+    from roofbook.book import experiment as module
+
+    began: list[Any] = []
+
+    class Noted(meanwhile.Meanwhile):
+        def __init__(self, *given: Any, **more: Any) -> None:
+            began.append((*given[1:], more))
+            super().__init__(*given, **more)
+
+    monkeypatch.setattr(module, "Meanwhile", Noted)
+    given = {"scale": "test", "results": str(tmp_path), "variants": ["checked"], "cases": ["5x13"], "budget_s": 1e-6}
+    here = module.Experiment("stencil", given)
+    here.measure()
+    assert began == [({"stencil": here.parameters}, {"done": ["peaks"]})]
+    module.Experiment("stencil", given | {"remeasure": True}).measure()
+    assert len(began) == 1, "the peaks are fresh"
+    with meanwhile.Meanwhile(here.root, {}):
+        module.Experiment("stencil", given | {"results": str(tmp_path / "other")}).measure()
+    assert len(began) == 1, "somebody compiles for all labs"

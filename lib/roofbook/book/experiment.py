@@ -1,6 +1,7 @@
 """What a notebook talks to: a lab on a device at a scale. Measures what is not fresh; what it shows is in page.py."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -13,9 +14,10 @@ from ..analysis.roofline import needed_peaks
 from ..devices.find import open_device
 from ..devices.provenance import snapshot
 from ..errors import UsageError, one_of
-from ..measure import schedule
+from ..measure import beside, schedule
 from ..measure.policy import Policy
 from ..measure.progress import Reporter
+from ..measure.schedule import Planned
 from ..paths import project_root
 from ..report.html import Html, Table
 from ..spec import registry
@@ -24,6 +26,7 @@ from ..store.current import matching_source, of_newest, with_current_traffic
 from ..store.files import EVERYWHERE, Where
 from ..store.parquet import Store
 from ..store.schema import PROFILE
+from .meanwhile import Meanwhile
 from .page import Page, published_of
 
 if TYPE_CHECKING:
@@ -135,7 +138,7 @@ class Experiment(Page):
         self._store = Store(self.root / results, parts)
         self.policy = Policy(cache=self.lab.cache, budget_s=self.parameters["budget_s"], seed=self.parameters["seed"])
         if self.scale == "test":  # whose times tell nothing: its cases take microseconds, which no budget ends
-            self.policy = replace(self.policy, maximum=self.policy.minimum)
+            self.policy = replace(self.policy, minimum=self.policy.few, maximum=self.policy.few)
         self.lab.prepare()
         everything = {case.name: case for case in self.lab.cases(self.scale)}
         self.cases = [self._case(everything, name) for name in dict.fromkeys(self.parameters["cases"] or everything)]
@@ -196,22 +199,30 @@ class Experiment(Page):
             plans = [(self.plan(), self.policy)]
             if self.lab.name != registry.PEAKS:
                 plans.insert(0, (self.plan_of_peaks(), self.policy.warm()))
-            for plan, policy in plans:
-                done = schedule.bring_up_to_date(
-                    plan,
-                    self.device,
-                    self.store,
-                    policy,
-                    runs=self.parameters["runs"],
-                    remeasure=remeasure,
-                    go_on=not remeasure,
-                    progress=show,
-                    apart=True,
-                )
+            with self._compiling_ahead(plans):
+                for plan, policy in plans:
+                    done = schedule.bring_up_to_date(
+                        plan,
+                        self.device,
+                        self.store,
+                        policy,
+                        runs=self.parameters["runs"],
+                        remeasure=remeasure,
+                        go_on=not remeasure,
+                        progress=show,
+                        apart=True,
+                    )
         finally:
             show.end()
         self.__dict__.pop("data", None)
         return Html(f"<p>{done}.</p>")
+
+    def _compiling_ahead(self, plans: Sequence[tuple[Sequence[Planned], Policy]]) -> AbstractContextManager[Any]:
+        """While the peaks are measured, the lab's kernels are compiled; not where somebody does so for all labs already."""
+        due = [any(cell.state != "fresh" for cell in plan) for plan, _ in plans]
+        if beside.there() or len(due) < 2 or not all(due):
+            return nullcontext()
+        return Meanwhile(self.root, {self.lab.name: self.parameters}, done=[registry.PEAKS])
 
     def _repr_html_(self) -> str:
         return self.card()._repr_html_()

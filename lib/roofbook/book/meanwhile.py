@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,11 @@ from ..measure.beside import Beside, give_way
 class Meanwhile(Beside):
     """Kernels are compiled ahead, and the site is renewed, while the block measures labs with these parameters, in order."""
 
-    def __init__(self, root: Path, labs: Mapping[str, Mapping[str, Any]]) -> None:
+    def __init__(self, root: Path, labs: Mapping[str, Mapping[str, Any]], done: Sequence[str] = ()) -> None:
+        """done: labs that are measured first, and not waited for."""
         self._root = root
         self._renewing: subprocess.Popen[bytes] | None = None
-        super().__init__([sys.executable, "-m", __name__, str(root), json.dumps(labs)])
+        super().__init__([sys.executable, "-m", __name__, str(root), json.dumps(labs)], done)
 
     def renew_site(self) -> None:
         """Begin to build the site with the pages as they are. What goes wrong does so again at the end, and is told then."""

@@ -31,14 +31,16 @@ class Beside:
     True
     """
 
-    def __init__(self, command: Sequence[str]) -> None:
+    def __init__(self, command: Sequence[str], done: Sequence[str] = ()) -> None:
         """command: of the process that leads the group. It ends when its standard input does, and gets a folder as its last
-        argument: there it makes a file for each thing that it has done.
+        argument: there it makes a file for each thing that it has done. done: things that nobody need wait for.
         """
-        self._command = list(command)
+        self._command, self._done = list(command), done
 
     def __enter__(self) -> Self:
         self._folder = tempfile.TemporaryDirectory(prefix="roofbook-", ignore_cleanup_errors=True)
+        for what in self._done:
+            Path(self._folder.name, what).touch()
         self._leader = self._start([*self._command, self._folder.name], 0, stdin=subprocess.PIPE)
         self._others: list[subprocess.Popen[bytes]] = []
         os.environ[VARIABLE] = f"{self._leader.pid}:{self._folder.name}"
@@ -108,6 +110,11 @@ def end_with_parent(yes: bool = True) -> None:
     """Let the system kill this process where the one that started it dies, even while it is stopped; or no more. On Linux."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(1, int(signal.SIGKILL) if yes else 0)  # 1: PR_SET_PDEATHSIG
+
+
+def there() -> bool:
+    """Whether something works beside whoever measures."""
+    return _named() is not None
 
 
 def _named() -> tuple[int, Path] | None:

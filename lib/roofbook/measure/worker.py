@@ -102,4 +102,6 @@ def _end_with_the_other() -> None:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
-    sys.exit(main(*sys.argv[1:]))
+    code = main(*sys.argv[1:])
+    sys.stderr.flush()
+    os._exit(code)  # whoever waits need not wait for Python and a driver to tidy up

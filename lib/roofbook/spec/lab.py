@@ -168,12 +168,13 @@ class Sweep:
     """The points that are measured at the scale `quick`, where all would take a reader's patience; none for all."""
 
     def at_scale(self, scale: str) -> tuple[Variant, ...]:
-        """The points that are measured: at `test` the first and the last, but all of a sweep that leaves out part of a step."""
-        if scale == "quick" and self.quick:
-            return tuple(each for each in self.variants if each.point in self.quick)
+        """The points that are measured: at `test` the first and the last of `quick`, of what is left out all."""
+        telling = tuple(each for each in self.variants if not self.quick or each.point in self.quick)
+        if scale == "quick":
+            return telling
         if scale != "test" or self.axis == "without":
             return self.variants
-        return self.variants[:: max(1, len(self.variants) - 1)]
+        return telling[:: max(1, len(telling) - 1)]
 
 
 @dataclass(frozen=True)
