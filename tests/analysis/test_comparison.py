@@ -470,6 +470,28 @@ def test_the_pages_of_what_is_on_record_in_both_schemes_and_on_a_phone(browser: 
     opened.close()
 
 
+@pytest.mark.site
+@pytest.mark.parametrize("width", [320, 390])
+def test_on_a_phone_no_word_of_a_label_is_broken(browser: Any, page: str, width: int) -> None:
+    """However long the text beside it is: here as long as that of a published time that names its own variant."""
+    opened = browser.new_page(viewport={"width": width, "height": 900})
+    opened.goto(f"{page}#lab=lbm")
+    broken = opened.evaluate(
+        """(text) => [...document.querySelectorAll('.pick-bar:not(.pick-axis)')].flatMap(bar => {
+            const [label, , said] = bar.children, node = label.firstChild, range = document.createRange();
+            said.textContent = text;
+            return [...label.textContent.matchAll(/\\S+/g)].filter(word => {
+                range.setStart(node, word.index);
+                range.setEnd(node, word.index + word[0].length);
+                return range.getClientRects().length > 1;
+            }).map(word => word[0]);
+        })""",
+        "73.1 [72.0, 74.2] (as best (global 64x112x16, local 4x8x2))",
+    )
+    assert opened.locator(".pick-bar:not(.pick-axis)").count() > 3 and broken == []
+    opened.close()
+
+
 STYLE = (Path(__file__).parents[2] / "book" / "_assets" / "roofbook.css").read_text()
 
 

@@ -159,6 +159,27 @@ def test_wide_tables_scroll_by_themselves_with_their_first_column_in_sight(brows
 
 
 @pytest.mark.site
+@pytest.mark.parametrize("width", [320, 390])
+def test_on_a_phone_the_column_that_stays_leaves_half_of_the_width_to_the_numbers(
+    browser: Any, served_site: str, width: int
+) -> None:
+    tab = browser.new_page(viewport={"width": width, "height": 900})
+    seen = 0
+    for name in ("labs/strain", "peaks", "labs/cnn", "labs/lbm"):
+        tab.goto(f"{served_site}/{name}.html")
+        tab.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
+        found = tab.evaluate(
+            """[...document.querySelectorAll('.table-scroll')].filter(each => each.scrollWidth > each.clientWidth)
+            .map(each => [each, each.querySelector('tbody tr > :first-child:not([colspan])')]).filter(([_, first]) => first)
+            .map(([each, first]) => [each.ariaLabel, first.getBoundingClientRect().width / each.clientWidth])"""
+        )
+        seen += len(found)
+        assert not [each for each in found if each[1] > 0.5], name
+    tab.close()
+    assert seen > 20
+
+
+@pytest.mark.site
 def test_a_run_card_in_place_of_the_parameters(built_site: Path) -> None:
     text = (built_site / "labs" / "lbm.html").read_text(encoding="utf-8")
     assert text.count('class="run-parameters"') == 1
