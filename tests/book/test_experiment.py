@@ -311,7 +311,7 @@ def test_a_failed_cell_is_tried_again(opened: Open, monkeypatch: pytest.MonkeyPa
     assert states(experiment) == {"fused": "failed"}
     assert "1 measurement taken; run " in experiment.measure()
     assert states(experiment) == {"fused": "fresh"}
-    assert "Nothing failed" in experiment.failed().html
+    assert f"Nothing failed on {experiment.device.name} by OpenCL, scale test." in experiment.failed().html
 
 
 def test_a_page_stands_without_peaks(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from roofbook.book import recorded_html
+from roofbook.book import recorded_html, recorded_page
 from roofbook.book.dependencies import Dependencies
 from roofbook.book.manifest import Manifest
 from roofbook.spec import registry
@@ -40,6 +41,32 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(recorded_html, "sections", sections)
     return names
+
+
+def test_what_failed_on_a_recorded_device_is_listed_in_its_section_and_nothing_where_nothing_did(
+    tmp_path: Path,
+) -> None:
+    """So that `Nothing failed`, which names the machine that built the page, is not read as of all devices."""
+    lab, store = registry.get(LAB), Store(tmp_path / "results")
+    add(tmp_path, "20260101T000000Z-000000")
+    assert "What failed" not in recorded_page.sections(lab, store)
+    source = lab.variant("soa").source
+    assert source is not None
+    wrong = row("soa", 1e-5, lab=LAB, run="20260101T000000Z-000001", case="128x128", scale="published", status="failed")
+    wrong |= {
+        "source_sha256": source.sha256,
+        "reason": "out of time: a run would take 80 s",
+        "cell_key": "c",
+        "env_key": "e",
+    }
+    store.append([wrong], "recorded")
+    section = recorded_page.sections(lab, store)
+    (table,) = re.findall(
+        r"<caption>What failed on (.*?), scale published, and why</caption>(.*?)</table>", section, re.S
+    )
+    assert (
+        table[0].endswith(" by OpenCL") and "out of time: a run would take 80 s" in table[1] and "fused" not in table[1]
+    )
 
 
 def test_sections_are_drawn_once_and_again_when_a_record_comes(tmp_path: Path, drawn: list[str]) -> None:

@@ -14,7 +14,7 @@ from .. import report
 from ..analysis.lab_data import LabData
 from ..analysis.publication import publication
 from ..analysis.published_figures import PublishedFigures
-from ..devices.backends import C, has
+from ..devices.backends import C, has, label
 from ..errors import UsageError, one_of
 from ..paths import project_root
 from ..report.html import Html, Table
@@ -245,8 +245,9 @@ class Page(ABC):
         return published_of(self.data, self.store)
 
     def failed(self) -> Table:
-        """What failed, and why."""
-        return report.failed(self.data.rows)
+        """What failed on this device at this scale, and why."""
+        data = self.data
+        return report.failed(data.rows, of=f"{data.device.name} by {label(data.device.backend)}, scale {data.scale}")
 
 
 def published_of(data: LabData, store: Store) -> Table:

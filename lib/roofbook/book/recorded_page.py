@@ -7,6 +7,7 @@ from typing import Any
 from ..analysis.publication import publication
 from ..analysis.recorded import RecordedData, recorded
 from ..analysis.traced import counts, machines
+from ..report.html import Table
 from ..spec import registry
 from ..spec.lab import Lab
 from ..store.parquet import Store
@@ -31,7 +32,7 @@ class RecordedPage(Page):
         """What a page shows of it below its conclusions: tables and figures of all that was measured."""
         data, lab = self.data, self.data.lab
         if lab.name == registry.PEAKS:
-            return [self.bandwidths(), self.peak_table()]
+            return [self.bandwidths(), self.peak_table(), *self._failures()]
         blocks: list[Any] = [self.ladder_chart()]
         for case in data.cases:
             timed = set(data.rows[(data.rows["case"] == case.name) & (data.rows["status"] == "ok")]["role"])
@@ -49,7 +50,13 @@ class RecordedPage(Page):
                 blocks.append(self.heat_map(sweep.axis) if two else self.line_sweep(sweep.axis))
         for series in lab.series(data.scale):
             blocks += [self.series_chart(series.axis), self.crossings(series.axis)]
+        blocks += self._failures()
         return [block for block in blocks if block is not None and not isinstance(block, Note)]
+
+    def _failures(self) -> list[Table]:
+        """What failed there, where anything did."""
+        failed = self.failed()
+        return [failed] * bool(failed.rows)
 
     def section(self, opened: bool) -> str:
         """HTML that opens and closes: what is recorded of the lab on this device."""

@@ -61,8 +61,11 @@ def states(cells: Iterable[Mapping[str, Any] | object], caption: str = "") -> Ta
     )
 
 
-def failed(rows: "pd.DataFrame", caption: str = "") -> Table:
-    """What failed and why: the newest row of each variant, case and device, where it failed or was not verified."""
+def failed(rows: "pd.DataFrame", caption: str = "", of: str = "") -> Table:
+    """What failed and why: the newest row of each variant, case and device, where it failed or was not verified.
+
+    of: whose rows these are, such as a device, so that "nothing failed" says no more than it knows.
+    """
     records = []
     for (case, device), group in rows.groupby(["case", "device"], sort=False) if len(rows) else ():
         records += [
@@ -92,11 +95,11 @@ def failed(rows: "pd.DataFrame", caption: str = "") -> Table:
     ]
     columns = [Cell("Variant"), Cell("Case"), Cell("Device"), Cell("Why"), Cell("When (UTC)")]
     return Table(
-        caption or "What failed, and why",
+        caption or f"What failed{f' on {of}' if of else ''}, and why",
         columns,
         lines,
         _frame(records, ("variant", "case", "device", "backend", "reason", "started")),
-        () if lines else ["Nothing failed."],
+        () if lines else [f"Nothing failed{f' on {of}' if of else ''}."],
         "failures",
     )
 
