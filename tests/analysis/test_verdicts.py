@@ -459,7 +459,7 @@ def test_the_tables_show_published_and_ours_with_its_interval_and_the_cells_behi
     assert re.search(r"512x512x32x32-k3 +4\.5 +holds weaker 2\.00 \[[\d.]+, [\d.]+\] \(in this run\)$", text["grid"])
     assert re.search(r" 0\.2 % +holds weaker 1\.00 %$", text["pool-kernel"])
     assert "(pooling over kernels of lists, in each sample) " in text["pool-kernel"]
-    assert re.search(r" 1 \(no difference\) +not measured", text["fast-math"])
+    assert re.search(r" 1 \(claims none\) +not measured", text["fast-math"])
     assert text["input-shared"].endswith("not measured (input-in-local failed: <no> memory)")
     assert "&lt;no&gt; memory" in table.html and 'class="verdict holds-weaker wrap"' in table.html
     assert any(re.match(r"NVIDIA H200, CUDA: 1\d not measured, ", note) for note in table.notes)

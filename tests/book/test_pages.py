@@ -226,3 +226,16 @@ def test_click_alone_reads_the_commands() -> None:
     """A guard of this file's own: a command that is wrong is found out."""
     with pytest.raises(click.UsageError):
         cli.app.commands["rerun"].make_context("rerun", ["lbm", "fused"])
+
+
+def test_no_difference_is_the_verdict_of_a_claim_and_nothing_else() -> None:
+    """What a ratio shows is `same` or `undecided` wherever it stands; a report that sees no effect `claims none`."""
+    told = {
+        path.name: path.read_text()
+        for path in [*(ROOT / "book").glob("*.md"), *sorted((ROOT / "experiments").glob("*.ipynb"))]
+    }
+    for name in registry.names():
+        texts = (text for each in registry.get(name).all_variants() for text in (each.change, each.expect))
+        told[f"lab {name}"] = "\n".join(filter(None, texts))
+    found = {name: re.findall(r".*no difference.*", text, re.I) for name, text in told.items()}
+    assert {name: lines for name, lines in found.items() if lines} == {"claims.md": ["no difference"]}

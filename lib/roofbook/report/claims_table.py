@@ -47,8 +47,8 @@ def claims(lines: "Sequence[Judged]", title: str) -> Table:
             records += _records(line)
     notes = [f"{place}: {_counted(line.outcomes[place].verdict for line in lines)}." for place in places]
     notes += [
-        "In parentheses below a statement: what exactly is compared. Below a published number: whether it says that there is"
-        " no difference.",
+        "In parentheses below a statement: what exactly is compared. Below a published number:"
+        " 'claims none' where the report says that there is no effect.",
         "Below each verdict: the number measured here, a speedup or what the published number is, with its"
         f" {CONFIDENCE} interval.",
         "A row of the store counts if its kernel is identical to today's and its size is a published one; of these, all"
@@ -90,7 +90,7 @@ def _published(line: "Judged") -> Cell:
     printed = "; ".join(_printed(effect, unit) for effect in line.effects) or show.DASH
     stated = line.effects if line.evidence.effect is None else (line.evidence.effect,)
     none = unit == "x" and len(stated) == 1 and no_difference(stated[0])
-    return Cell(printed, "num published", small="(no difference)" if none else "")
+    return Cell(printed, "num published", small="(claims none)" if none else "")
 
 
 def _printed(effect: float, unit: str) -> str:

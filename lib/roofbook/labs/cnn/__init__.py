@@ -116,13 +116,13 @@ LADDER = (
     Variant(
         "zeroed-declared", "zeroed", SEPARATE.with_knobs(STAGES="ZEROED", ZEROS="DECLARED"), plans.Tiled,
         "The zeros stand in the declaration of the sub-tile, = {{{0}}}, as in the report, not in a loop.",
-        "In registers there is no difference. Of a sub-tile in memory, a compiler may clear all of it in one go.",
+        "In registers the time is the same. Of a sub-tile in memory, a compiler may clear all of it in one go.",
         same_code=ZEROS,
     ),
     Variant(
         "fused-declared", "unrolled", DECLARED, plans.Tiled,
         "The fused loop as the report had it: its zeros, too, stand in the declaration.",
-        "In registers there is no difference.",
+        "In registers the time is the same.",
         same_code=ZEROS,
     ),
     Variant(
