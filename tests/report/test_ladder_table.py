@@ -2,12 +2,14 @@
 
 import json
 import math
+import re
 
 import pandas as pd
 import pytest
 
 from roofbook import report
 from roofbook.analysis.case_data import CaseData
+from roofbook.analysis.readings import newest
 from roofbook.analysis.roofline import Bound
 from roofbook.errors import UsageError
 from roofbook.spec.rounding import TIMES_ACCURATE
@@ -155,7 +157,25 @@ def test_each_row_is_held_against_the_bound_of_its_own_dtype() -> None:
         "No bound, because the peak was not measured: int8.",
     ]
     plain = report.ladder(CaseData(lab_rows(), ["port", "fused"], "256x256", bounds=floors))
-    assert "(above)" in line(plain, "fused") and "(above)" not in table.html
+    fused = re.sub(r"<[^>]+>", " ", line(plain, "fused"))
+    assert " above " in fused and "%" not in fused and "above" not in table.html, "no share of what is no bound"
+    share = plain.frame.set_index("variant").share["fused"]
+    (note,) = [note for note in plain.notes if note.startswith("'above'")]
+    assert note.endswith(f"do less work than is counted. fused {share:.2f}\u00d7.") and share > 1.3
+
+
+@pytest.mark.parametrize(("share", "shown"), [(0.994, "99.4"), (1.004, "100"), (1.02, "above")])
+def test_a_share_above_the_whole_is_shown_where_it_may_be_noise_alone(share: float, shown: str) -> None:
+    rows = frame(row("fused", 1e-4))
+    (reading,) = newest(rows).values()
+    floors = {"float32": Bound(share * reading.median, "float32", 1e12, 6e13)}
+    table = report.ladder(CaseData(rows, ["fused"], "256x256", bounds=floors))
+    (told,) = re.findall(r'title="bound [^"]*">([^<\u202f]*)', table.html)
+    assert told == shown and any("'above'" in note for note in table.notes) == (shown == "above")
+
+
+def test_where_no_bound_is_known_there_is_no_column_of_shares() -> None:
+    rows = lab_rows()
     assert "Of the bound" not in report.ladder(CaseData(rows, ["port"], "256x256")).html
 
 

@@ -1,6 +1,7 @@
 """The roofline figure: each dtype under its own roof, no words over each other, a warning above a roof. Synthetic rows."""
 
 import math
+import re
 from itertools import combinations, pairwise
 from typing import Any
 
@@ -108,7 +109,7 @@ def test_a_dtype_without_a_measured_roof_is_bounded_by_memory_alone() -> None:
     table = rows(plain=(50.0, 5e13, "float32"), half=(50.0, 1.8e14, "float16"), wrong=(50.0, 2.2e14, "float16"))
     figure = chart(table, known)
     assert list(flats(figure)) == [6.1e13]
-    assert [warning.split()[0] for warning in figure.warnings] == ["wrong"]
+    assert [re.findall(r"\b(plain|half|wrong) [\d.]+", warning) for warning in figure.warnings] == [["wrong"]]
     assert "not measured, so only memory bounds it here: half (float16), wrong (float16)." in figure.notes[-1]
     assert legend(figure)["float16"].get_linestyle() == "None" != legend(figure)["float32"].get_linestyle()
     with pytest.raises(UsageError, match=r"no peak of float16 measured; peaks of: float32"):
@@ -119,29 +120,43 @@ def test_a_dtype_without_a_measured_roof_is_bounded_by_memory_alone() -> None:
 
 def test_a_point_is_held_against_the_roof_of_its_dtype_and_against_its_memory() -> None:
     """Tensor cores in fp16 are far above fp32's roof, and right all the same; an fp32 step there is wrong."""
-    spots = {"low": (50.0, 6e13, "float32"), "high": (50.0, 1e14, "float32"), "half": (50.0, 1e14, "float16")}
+    spots = {
+        "low": (50.0, 6e13, "float32"),
+        "high": (50.0, 1e14, "float32"),
+        "higher": (50.0, 2e14, "float32"),
+        "half": (50.0, 1e14, "float16"),
+    }
     figure = chart(rows(**spots))
     thin = format.THIN
     assert figure.warnings == (
-        f"high lies above its bound (100{thin}TFLOP/s, bound 61.0{thin}TFLOP/s): the peaks, the work or the working set "
-        "are wrong.",
+        f"Above the bound of 61.0{thin}TFLOP/s: high 100{thin}TFLOP/s, higher 200{thin}TFLOP/s: the peaks, the work or the"
+        " working set are wrong.",
     )
-    assert [line.get_xydata()[0][1] for line in marker(figure, COLOURS["failed"])] == [pytest.approx(1e14)]
+    assert [line.get_xydata()[0][1] for line in marker(figure, COLOURS["failed"])] == [
+        pytest.approx(1e14),
+        pytest.approx(2e14),
+    ]
     far = chart(rows(low=(1.0, 4.1e12, "float32")))
     assert far.warnings, "memory at this size delivers 4 TB/s"
     assert not chart(rows(low=(1.0, 4.1e12, "float32")), working_set=SMALL).warnings, "its caches more"
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.floats(-3, 5), st.sampled_from(list(FLOPS)), st.floats(0.01, 0.999) | st.floats(1.001, 100))
-def test_only_a_point_above_its_roof_warns(log: float, dtype: str, share: float) -> None:
+@given(st.floats(-3, 5), st.sampled_from(list(FLOPS)), st.floats(0.01, 1.0099) | st.floats(1.0101, 100))
+def test_only_a_point_well_above_its_roof_warns_with_two_numbers_that_differ(
+    log: float, dtype: str, share: float
+) -> None:
     from roofbook.analysis.readings import newest
     from roofbook.report.roofs import _above, _spot
 
     x = 10**log
     roof = min(FLOPS[dtype], x * 4e12)
     spot = _spot(newest(rows(a=(x, share * roof, dtype)))["a"], None)
-    assert bool(_above({"a": spot}, FLOPS, 4e12, 4e12)) == (share > 1)
+    (warned,) = _above({"a": spot}, FLOPS, 4e12, 4e12).values() or [""]
+    assert bool(warned) == (share > 1.01)
+    if warned:
+        bound, own = re.findall(r"([\d.\u202f]+\u202f[PTGMk]?(?:FL)?OP/s)", warned)
+        assert bound != own, "a warning that shows one number twice says nothing"
 
 
 def test_bytes_counted_are_a_hollow_marker_at_the_same_height() -> None:
@@ -167,7 +182,7 @@ def test_more_bytes_counted_than_memory_can_move_are_a_warning() -> None:
     table = rows(a=(10.0, 3e13, "float32"))
     for small in (LARGE, SMALL):  # whatever level holds the case: counters look at the device's memory
         (warning,) = chart(table, counted_bytes={"a": WORK / 7}, working_set=small).warnings
-        assert warning.startswith("a lies above its bound by the bytes counted (30.0") and "28.0" in warning
+        assert warning.startswith("Above the bound of 28.0") and "by the bytes counted: a 30.0" in warning
     assert not chart(table, counted_bytes={"a": WORK / 8}).warnings
 
 

@@ -138,17 +138,25 @@ def floor_of(bounds: Mapping[str, Bound] | None, reading: Reading) -> Bound | No
     return held.get(reading.variant) or held.get(str(said(reading.row, "dtype")))
 
 
+def above(floor: Bound | None, reading: Reading) -> bool:
+    """Whether it is faster than its bound by more than a difference may be claimed of: then that is none."""
+    return floor is not None and reading.role != "probe" and floor.seconds > stats.LEAST * reading.median
+
+
+ABOVE = "a peak was measured too low, or they do less work than is counted"
+"""Why a variant can be faster than its bound, which nothing can be."""
+
+
 def share_cell(floor: Bound | None, reading: Reading) -> Cell:
-    """Bound of the reading's dtype over its time; a share above 1 is marked, since then the bound is wrong."""
+    """Bound of the reading's dtype over its time. One that is faster has no share: what it is faster than is no bound."""
     if reading.role == "probe":
         return Cell(show.DASH, "num", "no bound for this variant")
     if floor is None:
         return Cell(show.DASH, "num", f"the peak in {said(reading.row, 'dtype')} was not measured")
-    share = floor.seconds / reading.median
     title = f"bound {show.duration(floor.seconds)} by {floor.roof}"
-    return Cell(
-        show.percent(share), "num above-bound" if share > 1 else "num", title, small="(above)" if share > 1 else ""
-    )
+    if above(floor, reading):
+        return Cell("above", "num above-bound", title)
+    return Cell(show.percent(min(1.0, floor.seconds / reading.median)), "num", title)
 
 
 def check_cell(reading: Reading) -> Cell:

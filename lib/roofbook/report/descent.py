@@ -10,7 +10,7 @@ from ..analysis.case_data import CaseData
 from ..analysis.readings import Reading, Speedup, faster, home_device
 from ..errors import UsageError
 from ..measure.stats import CONFIDENCE
-from .cells import SAME, floor_of, notes_of_runs, ratio_cell, runs_title, share_cell, where
+from .cells import ABOVE, SAME, floor_of, notes_of_runs, ratio_cell, runs_title, share_cell, where
 from .figure import COLOURS, INK, Figure, finish, style
 from .html import Cell, Row, Table
 
@@ -73,7 +73,7 @@ NOTES = (
     "The largest case that was measured. vs baseline, vs peer: how many times as fast the fastest kernel is. The pages of the "
     f"labs have the {CONFIDENCE} interval: {SAME}.",
     "Of the bound: the least time that the device's measured peaks allow in the precision of the fastest kernel, over its "
-    "time. Above 100 % a measured peak is too low.",
+    f"time. 'above': it is faster than that allows: {ABOVE}.",
 )
 
 

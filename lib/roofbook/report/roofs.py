@@ -1,6 +1,7 @@
 """The roofline figure: what each variant reaches under the measured peaks of its device, each dtype under its own."""
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ from ..analysis.case_data import CaseData
 from ..analysis.readings import Reading, home_device, newest, said, value
 from ..analysis.roofline import work_unit
 from ..errors import UsageError
+from ..measure.stats import LEAST
 from .figure import COLOURS, FONT, INK, WIDTH, Figure, finish, style
 
 DASHES = ((0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)), (0, (9, 3)))  # of the other levels' diagonals
@@ -113,7 +115,7 @@ def roofline_chart(data: CaseData, title: str = "") -> Figure:
         _roofs(ax, frame, tops, labels, own, max(slopes.values()))
         _arrows(ax, names, found, spots)
         for name, spot in spots.items():
-            _marker(ax, spot, COLOURS["failed" if name in above else found[name].role])
+            _marker(ax, spot, COLOURS["failed" if any(name in names for names in above) else found[name].role])
         _names(ax, frame, spots)
         ax.xaxis.set_major_formatter(FuncFormatter(lambda at, _: show.tick(at)))
         ax.yaxis.set_major_formatter(FuncFormatter(lambda at, _: show.tick(at / unit)))
@@ -157,19 +159,24 @@ def _spot(reading: Reading, counted: float | None) -> Spot:
     )
 
 
-def _above(spots: Mapping[str, Spot], tops: Mapping[str, float], own: float, memory: float) -> dict[str, str]:
-    """A warning for each variant above its roof: bytes modelled under the case's own diagonal, bytes counted under that
-    of the device's memory. A dtype without a measured peak has the diagonals alone."""
-    found = {}
+def _above(
+    spots: Mapping[str, Spot], tops: Mapping[str, float], own: float, memory: float
+) -> dict[tuple[str, ...], str]:
+    """By their names a warning for variants above the same bound: bytes modelled under the case's own diagonal, bytes counted
+    under that of the device's memory. A dtype without a measured peak has the diagonals alone. LEAST above it is noise."""
+    found, groups = {}, defaultdict[tuple[bool, float], list[str]](list)
     for name, spot in spots.items():
         modelled = min(tops.get(spot.dtype, math.inf), spot.x * own)
         counted = spot.counted * memory if spot.counted else math.inf
-        if spot.y > min(modelled, counted):
-            by, wrong = "", "the peaks, the work or the working set are"
-            if counted < modelled:
-                by, wrong = " by the bytes counted", "the peaks, the time or the count is"
-            rates = [show.quantity(rate, f"{work_unit(spot.dtype)}/s") for rate in (spot.y, min(modelled, counted))]
-            found[name] = f"{name} lies above its bound{by} ({rates[0]}, bound {rates[1]}): {wrong} wrong."
+        if spot.y > LEAST * min(modelled, counted):
+            groups[counted < modelled, min(modelled, counted)].append(name)
+    for (by_count, rate), names in groups.items():
+        by, wrong = ("", "the peaks, the work or the working set are")
+        if by_count:
+            by, wrong = " by the bytes counted", "the peaks, the time or the count is"
+        unit = f"{work_unit(spots[names[0]].dtype)}/s"
+        each = ", ".join(f"{name} {show.quantity(spots[name].y, unit)}" for name in names)
+        found[tuple(names)] = f"Above the bound of {show.quantity(rate, unit)}{by}: {each}: {wrong} wrong."
     return found
 
 
