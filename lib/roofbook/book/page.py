@@ -14,7 +14,7 @@ from .. import report
 from ..analysis.lab_data import LabData
 from ..analysis.publication import publication
 from ..analysis.published_figures import PublishedFigures
-from ..devices.backends import C, has, label
+from ..devices.backends import BACKENDS, C, has, label
 from ..errors import UsageError, one_of
 from ..paths import project_root
 from ..report.html import Html, Table
@@ -142,18 +142,26 @@ class Page(ABC):
         data, lab = self.data, self.data.lab
         variant = lab.variant(name)
         parent = lab.variant(variant.parent) if variant.parent else None
-        diff = ""
+        diff, case = "", data.case()
         if parent and parent.source and variant.source and parent.source != variant.source:
-            diff = variant.source.diff(parent.source, (parent.name, variant.name))
-        return step(variant, data.rows, {case.name: data.skip_reason(variant, case) for case in data.cases}, diff)
+            shown = set(parent.languages) & set(variant.languages)
+            language = next((each for each in (data.device.backend, *BACKENDS) if each in shown), None)
+            before, after = (each.of_size(lab.sizes(case)) for each in (parent.source, variant.source))
+            diff = after.diff(before, (parent.name, variant.name), language)
+        skipped = {case.name: data.skip_reason(variant, case) for case in data.cases}
+        return step(variant, data.rows, skipped, diff, case.name if lab.sizes(case) else "")
 
     def source(self, variant: str, dialect: str | None = None) -> Html:
-        """A variant's kernel as plain OpenCL C or CUDA C++, by default in the language of this device, or else as C."""
-        chosen = self.data.lab.variant(variant)
+        """A variant's kernel as plain OpenCL C or CUDA C++, by default in the language of this device, or else as C.
+
+        Sizes that it has as constants are those of the page's largest case.
+        """
+        data = self.data
+        chosen = data.lab.variant(variant)
         if chosen.source is None:
             raise UsageError(f"variant {variant!r} has no kernel: it is a program of the host")
-        own = C.name if C.name in chosen.languages else self.data.device.backend
-        return report.html_source(chosen.source.render(dialect or own), "c")
+        own = C.name if C.name in chosen.languages else data.device.backend
+        return report.html_source(chosen.source.of_size(data.lab.sizes(data.case())).render(dialect or own), "c")
 
     @noted
     def sweep_table(self, axis: str, case: str | None = None) -> Table:

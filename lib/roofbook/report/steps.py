@@ -15,18 +15,24 @@ if TYPE_CHECKING:
     from ..spec.lab import Variant
 
 
-def step(variant: "Variant", rows: "pd.DataFrame", cases: Mapping[str, str], diff: str) -> Html:
-    """cases: name -> why the variant does not run there, empty where it does. diff: unified, resolved; may be empty."""
-    over = f" over <code>{escape(variant.parent)}</code>" if variant.parent else ""
+def step(variant: "Variant", rows: "pd.DataFrame", cases: Mapping[str, str], diff: str, size: str = "") -> Html:
+    """cases: name -> why the variant does not run there, empty where it does. diff: unified, of the kernels as they are
+    compiled; may be empty. size: the case whose sizes these have as constants; empty where they have none.
+    """
+    name = escape(variant.name)
+    over = f"Over <code>{escape(variant.parent)}</code>. " if variant.parent else ""
+    link = f'<a class="headerlink" href="#step-{name}" title="Link to this step">#</a>'
     parts = [
-        f'<div class="step" id="step-{escape(variant.name)}">',
-        f"<p><strong><code>{escape(variant.name)}</code></strong>{over}. {escape(variant.change)}</p>",
+        f'<div class="step" id="step-{name}">',
+        f"<h3><code>{name}</code>{link}</h3>",
+        f"<p>{over}{escape(variant.change)}</p>",
         f'<p class="expected"><em>Expected:</em> {escape(variant.expect)}</p>' if variant.expect else "",
         effect(variant.name, variant.parent, rows, cases).html,
     ]
+    on = f", on {escape(size)}" if size else ""
     if diff:
         parts.append(
-            f"<details><summary>Diff of the kernel, {escape(variant.parent or '')} to {escape(variant.name)}</summary>"
+            f"<details><summary>Diff of the kernel, {escape(variant.parent or '')} to {name}{on}</summary>"
             f"{html_diff(diff)}</details>"
         )
     elif variant.parent:

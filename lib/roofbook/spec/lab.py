@@ -286,6 +286,10 @@ class Lab(ABC):
         """Bytes a unit that the data flow of `variant` moves to and from memory at least: modelled, not counted."""
         return self.work(case).bytes
 
+    def sizes(self, case: Case) -> Mapping[str, int]:
+        """The knobs of kernels that are the size of the case; none where kernels are given sizes as arguments."""
+        return {}
+
     def units(self, case: Case, variant: Variant, device: "Device") -> int:
         """Units of one timed sample."""
         return case.units

@@ -72,6 +72,10 @@ class Source:
         turned = dict(Source.of(self.path, **knobs).knobs)
         return Source(self.path, tuple(sorted({**dict(self.knobs), **turned}.items())))
 
+    def of_size(self, sizes: Mapping[str, Knob]) -> "Source":
+        """The same text for a problem of these sizes: those of these knobs that it has."""
+        return self.with_knobs(**{name: size for name, size in sizes.items() if _names(self.path, name)})
+
     def without(self, *names: str) -> "Source":
         """The same text with these knobs unset."""
         return replace(self, knobs=tuple(item for item in self.knobs if item[0] not in names))
@@ -110,11 +114,12 @@ class Source:
         """Of the resolved text without comments and white space: two sources with the same hash compile to the same code."""
         return hash_of_text(self.resolve())
 
-    def diff(self, parent: "Source", names: tuple[str, str] = ("parent", "variant")) -> str:
-        """Unified diff from `parent` to this source, both resolved; empty where nothing differs."""
+    def diff(self, parent: "Source", names: tuple[str, str] = ("parent", "variant"), dialect: str | None = None) -> str:
+        """Unified diff from `parent` to this source, resolved, or in a plain language; empty where nothing differs."""
         from difflib import unified_diff
 
-        lines = unified_diff(parent.resolve().splitlines(), self.resolve().splitlines(), *names, lineterm="")
+        before, after = (each.render(dialect) if dialect else each.resolve() for each in (parent, self))
+        lines = unified_diff(before.splitlines(), after.splitlines(), *names, lineterm="")
         return "\n".join(lines)
 
 

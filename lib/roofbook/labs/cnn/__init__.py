@@ -379,6 +379,11 @@ class ConvolutionLayer(Lab):
         layer = plans.layer(case)
         return Work(layer.flops, layer.bytes, layer.bytes)
 
+    def sizes(self, case: Case) -> Mapping[str, int]:
+        one = plans.layer(case)
+        sides = {"HEIGHT": one.height, "WIDTH": one.width}
+        return {"CHANNELS": one.channels, "FILTERS": one.filters, "TAPS": one.kernel} | sides
+
     def traffic(self, case: Case, variant: Variant) -> float:
         """Input, weights and output once, in the type that is multiplied; what a call lays out it writes and reads."""
         layer = plans.layer(case)

@@ -349,6 +349,10 @@ class SparseConvolution(Lab):
         left = 1 / layer.kernel**2 if zeros is None else 1 - zeros / 100
         return Work(layer.flops * left, layer.bytes, layer.bytes)
 
+    def sizes(self, case: Case) -> Mapping[str, int]:
+        one = plans.layer(case)
+        return {"DEPTH": one.depth, "FILTERS": one.filters, "SIZE": one.size, "TAPS": one.kernel}
+
     def traffic(self, case: Case, variant: Variant) -> float:
         """Input, weights and output once, in the type that is multiplied; what lies between launches is written and read."""
         layer, plan = plans.layer(case), variant.plan

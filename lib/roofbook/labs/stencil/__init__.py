@@ -273,6 +273,10 @@ class RsqrtStencil(Lab):
             return 1
         return case.units
 
+    def sizes(self, case: Case) -> Mapping[str, int]:
+        height, width = case.params["height"], case.params["width"]
+        return {"HEIGHT": height, "WIDTH": width, "COUNT": (height - 2) * width}
+
     def rate(self, case: Case) -> tuple[float, str]:
         return (case.params["height"] - 2) * case.params["width"] / 1e9, "billion elements/s"
 
