@@ -76,19 +76,27 @@
     return { at: (time) => time / ticks.at(-1), ticks };
   }
 
-  function bar({ at, ticks }, place, [text, time, low, high]) {
+  /* Of the places of a variant those that get a bar. A time of the host stands at each place that it is the host of, and is
+     drawn once: as the host's own, where that is a place too. */
+  function drawn(times, places_) {
+    const same = (one, other) => [1, 2, 3].every((part) => times[one][part] === times[other][part]);
+    return places_.filter((at, rank) => !times[at][4]
+      || !places_.some((other, before) => other !== at && same(at, other) && (!times[other][4] || before < rank)));
+  }
+
+  function bar({ at, ticks }, place, [text, time, low, high, host]) {
     const lines = ticks.map((tick) => make("i", { style: `left: ${percent(at(tick))}` }));
     const track = make("span", { class: "pick-track" }, ...lines);
-    track.append(make("b", { class: look(place), style: `width: ${percent(at(time))}` }));
+    track.append(make("b", { class: host ? "pick-host" : look(place), style: `width: ${percent(at(time))}` }));
     if (low !== undefined)
       track.append(make("u", { style: `left: ${percent(at(low))}; width: ${percent(at(high) - Math.max(0, at(low)))}` }));
-    return make("div", { class: "pick-bar" }, make("span", {}, places[place][1]), track, make("span", {}, text));
+    return make("div", { class: "pick-bar" }, make("span", {}, host ?? places[place][1]), track, make("span", {}, text));
   }
 
   function draw() {
     const { cells, unit, ratios, pairs } = picked.case, rows = chosenVariants(), columns = chosenPlaces();
-    const bars = rows.map((name) => [name, columns.filter((at) => cells[name][at]?.length > 1)]);
-    const times = bars.flatMap(([name, own]) => own.flatMap((at) => cells[name][at].slice(1)));
+    const bars = rows.map((name) => [name, drawn(cells[name], columns.filter((at) => cells[name][at]?.length > 1))]);
+    const times = bars.flatMap(([name, own]) => own.flatMap((at) => cells[name][at].slice(1, 4)));
     caption.textContent = times.length
       ? `${picked.lab.title}, ${picked.case.name}: time in ${unit}, ${picked.log ? "logarithmic" : "linear"}; shorter is faster`
       : "No times to draw: choose at least one device and one variant that was measured there.";

@@ -471,6 +471,17 @@ def test_the_pages_of_what_is_on_record_in_both_schemes_and_on_a_phone(browser: 
 
 
 @pytest.mark.site
+def test_a_time_of_the_host_is_one_bar_whichever_places_it_stands_at(tab: Any, page: str) -> None:
+    tab.goto(f"{page}#lab=lbm&variants=sequential")
+    theirs = [each for each in bars(tab)["sequential"] if "published" in each]
+    assert bars(tab)["sequential"] == ["A CPU, OpenCL", *theirs], "the host is a place of its own"
+    (line,) = tab.locator("#devices-pick tbody tr").all_inner_texts()
+    assert line.count("on the host") == 2, "the table says it of each place"
+    tab.get_by_label("A CPU, OpenCL", exact=True).uncheck()
+    assert bars(tab)["sequential"] == ["A CPU", *theirs] and tab.locator("b.pick-host").count() == 1
+
+
+@pytest.mark.site
 @pytest.mark.parametrize("width", [320, 390])
 def test_on_a_phone_no_word_of_a_label_is_broken(browser: Any, page: str, width: int) -> None:
     """However long the text beside it is: here as long as that of a published time that names its own variant."""

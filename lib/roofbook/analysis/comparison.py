@@ -37,6 +37,8 @@ class Time:
     high: float = math.nan
     note: str = ""
     """Of ours, whether it ran on the host and whether samples are few; of a published one, `as` its name there."""
+    host: str = ""
+    """The name of the device that it is of, where that is the place's host and not the place itself."""
 
 
 @dataclass(frozen=True)
@@ -201,7 +203,8 @@ def _compared(
 
 def _time(reading: Reading, place: Place) -> Time:
     notes = ["on the host"] * _hosted(reading, place) + [reading.few] * bool(reading.few)
-    return Time(reading.median, reading.low, reading.high, ", ".join(notes))
+    host = str(reading.row["device_name"]) if _hosted(reading, place) else ""
+    return Time(reading.median, reading.low, reading.high, ", ".join(notes), host)
 
 
 def _hosted(reading: Reading, place: Place) -> bool:

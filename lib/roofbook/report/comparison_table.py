@@ -121,7 +121,8 @@ def data(made: Sequence[Comparison]) -> dict[str, Any]:
     """What the form draws, as JSON has it.
 
     places: [id, name], ours before the published devices. labs: name, title and cases; a case has its unit, the variants to
-    begin with, and by variant and place's number [text, time, low, high] or, where there is no time, [why]. ratios: by variant
+    begin with, and by variant and place's number [text, time, low, high, and the host if it ran there] or, where there is no
+    time, [why]. ratios: by variant
     `own/reference`, both places' numbers, and [verdict, text, how it was taken].
     """
     places = dict.fromkeys(place for case in made for place in case.places)
@@ -176,7 +177,8 @@ def _fastest(case: Comparison) -> list[str]:
 def _drawn(time: Time, size: float) -> list[Any]:
     text = show.interval(*(each / size for each in (time.seconds, time.low, time.high)))
     ends = [] if time.low != time.low else [_short(time.low / size), _short(time.high / size)]
-    return [f"{text} ({time.note})" if time.note else text, _short(time.seconds / size), *ends]
+    host = [time.host] if time.host else []
+    return [f"{text} ({time.note})" if time.note else text, _short(time.seconds / size), *ends, *host]
 
 
 def _short(value: float) -> float:
