@@ -22,7 +22,7 @@ import pandas as pd
 import pytest
 
 from roofbook import cli
-from roofbook.book import draft, execute, site
+from roofbook.book import execute, on_devices, site
 from roofbook.book.experiment import PARAMETERS, Experiment
 from roofbook.book.meanwhile import Meanwhile
 from roofbook.devices import nvrtc
@@ -405,7 +405,7 @@ def test_build_executes_what_is_stale_and_nothing_else(
 def test_a_book_is_read_while_its_first_labs_run(
     measured: Path, roofbook: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Where a page is missing, the site comes first, with drafts, and again after each lab; else at the end alone."""
+    """Where a page is missing, the site comes first, and again after each lab; else at the end alone."""
     copy = shutil.copytree(measured, tmp_path / "copy")
     monkeypatch.chdir(copy)
     notebook = copy / "experiments" / "lbm.ipynb"
@@ -423,7 +423,9 @@ def test_a_book_is_read_while_its_first_labs_run(
     monkeypatch.setattr(execute, "execute", executed)
     monkeypatch.setattr(site, "build", built)
     monkeypatch.setattr(Meanwhile, "renew_site", lambda self: happened.append("site, meanwhile"))
-    monkeypatch.setattr(draft, "write", lambda root, due: happened.append(" ".join(each.stem for each in due)))
+    monkeypatch.setattr(
+        on_devices, "unexecuted", lambda root, due: happened.append(" ".join(each.stem for each in due))
+    )
     code, out, _ = roofbook("build", "--execute")
     assert code == 0 and happened == ["cnn", "site", "cnn", "site, meanwhile", "lbm", "site"]
     said = " ".join(out.split())

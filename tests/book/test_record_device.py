@@ -18,9 +18,9 @@ from click.testing import CliRunner, Result
 
 from roofbook import cli
 from roofbook.analysis.recorded import recorded as records
-from roofbook.book import record_device
+from roofbook.book import record_device, story
 from roofbook.book.experiment import Experiment
-from roofbook.book.recorded_page import RecordedPage
+from roofbook.book.story import RecordedPage
 from roofbook.devices import checkout
 from roofbook.devices.contract import Unsupported
 from roofbook.errors import UsageError
@@ -257,8 +257,9 @@ def test_a_record_shows_what_was_measured_without_its_device(shown: RecordedPage
         medians = [statistics.median(each["samples_s"]) / each["units"] for each in mine.to_dict("records")]
         assert len(medians) == 3
         assert shown.data.measured.seconds(name, "6x1024") == pytest.approx(statistics.median(medians))
-    html = shown.section(opened=True)
-    assert html.startswith('<details class="recorded" open>') and html.count("<details") == html.count("</details>")
+    notebook = json.loads((ROOT / "experiments" / "stencil.ipynb").read_text())
+    html = "".join(story.told(notebook, shown.data, Store(out)).values())
+    assert html.count("<details") == html.count("</details>")
     assert str(shown.data.place) in html and html.count("<svg") >= 2 and html.count("<table") >= 3
     assert "not on this device" not in shown.ladder("6x1024").html.split("fused")[0]
     assert shown.data.peaks and shown.data.peaks.flops["float32"] > 0
@@ -309,11 +310,10 @@ def test_what_the_book_keeps_can_be_drawn(turn: int, name: str) -> None:
     lab, store = registry.get(name), Store(ROOT / "results")
     kept = records(lab, store, "published")
     one = kept[turn % len(kept)]
-    drawn = RecordedPage(one, store).section(opened=False)
-    assert drawn.startswith('<details class="recorded"><summary>') and str(one.place) in drawn
+    notebook = json.loads((ROOT / "experiments" / f"{name}.ipynb").read_text())
+    drawn = "".join(story.told(notebook, one, store).values())
+    assert f"<strong>{one.place}</strong>" in drawn
     if name != registry.PEAKS:
-        bound = one.bounds(one.case()).get("float32")
-        assert ("Bandwidth that each variant reaches" in drawn) == bool(bound and bound.roof == "memory")
         assert all(f"The ladder on {case.name}" in drawn for case in one.cases)
 
 

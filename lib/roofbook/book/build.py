@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from ..devices.find import why_auto
 from ..terminal import say
-from . import execute, fragments, recorded_html, site
+from . import execute, fragments, on_devices, site
 from .dependencies import Dependencies
 from .manifest import because
 from .meanwhile import Meanwhile
@@ -24,21 +24,22 @@ def build(root: Path, wanted: Mapping[str, Any], *, fresh: bool = False) -> None
 
     wanted: parameters of all notebooks; without any, each page is made as it was last. fresh: each page is made anew.
     """
-    due = _due(root, wanted, fresh)
+    now = Dependencies(root)
+    due = _due(root, wanted, fresh, now)
     if any(page.parameters.get("device", "auto") == "auto" for page in due.values()) and (taken := why_auto()):
         say(taken)
-    if due and recorded_html.stale(root):
-        say("Drawing what is recorded of other devices")
-        recorded_html.draw(root)
+    if on_devices.stale(root, now):
+        say("Drawing the labs on recorded devices")
+        on_devices.draw(root)
     if due:
         _execute(root, due)
     fragments.renew(root)
     say(f"The book is built: {site.build(root, progress=say)}")
 
 
-def _due(root: Path, wanted: Mapping[str, Any], fresh: bool) -> dict[Path, Due]:
+def _due(root: Path, wanted: Mapping[str, Any], fresh: bool, now: Dependencies) -> dict[Path, Due]:
     """By their notebooks, the pages that are to be made."""
-    due, now = {}, Dependencies(root)
+    due = {}
     for notebook in execute.notebooks(root):
         parameters = {"scale": "quick", "device": "auto", **wanted}
         if not wanted:
@@ -50,12 +51,10 @@ def _due(root: Path, wanted: Mapping[str, Any], fresh: bool) -> dict[Path, Due]:
 
 
 def _execute(root: Path, due: Mapping[Path, Due]) -> None:
-    """Execute notebooks. Where a page is missing, a site of drafts comes first, and each page joins it once it is made."""
+    """Execute notebooks. Where a page is missing, a site comes first that shows recorded devices alone; each page joins it."""
     missing = [notebook for notebook in due if not execute.page_of(root, notebook).exists()]
     if missing:
-        from . import draft
-
-        draft.write(root, missing)
+        on_devices.unexecuted(root, missing)
     with Meanwhile(root, {notebook.stem: page.parameters for notebook, page in due.items()}) as meanwhile:
         if missing:
             fragments.renew(root)

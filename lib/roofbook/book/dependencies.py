@@ -57,9 +57,13 @@ class Dependencies:
         return _hash_of(names)
 
     def recorded(self, lab: str, store: Store) -> dict[str, str]:
-        """Of a lab's sections of recorded devices."""
+        """Of what a lab has on recorded devices."""
         runs = _runs(store.root, *(f"recorded/lab={each}" for each in (lab, registry.PEAKS)))
         return {**self._code(lab), "published": self._published(lab), "store": _hash_of(runs)}
+
+    def story(self, notebook: Path, store: Store) -> dict[str, str]:
+        """Of a lab's page on recorded devices."""
+        return {"notebook": _hash(notebook.read_bytes()), **self.recorded(notebook.stem, store)}
 
     def demonstration(self, lab: str, device: Device) -> dict[str, str]:
         """Of what a lab shows on a device beyond times."""
@@ -101,11 +105,13 @@ class Dependencies:
             kind = "settings" if path.suffix in (".yml", ".py") else kind
             kinds[kind].append((place.as_posix(), path.read_bytes()))
         kinds["settings"].append(("_config.yml", (self.root / "_config.yml").read_bytes()))
+        drawn = sorted((self.root / "_build" / "recorded").glob("*/*.js*"))
+        kinds["devices"] = [(path.relative_to(self.root).as_posix(), path.read_bytes()) for path in drawn]
         builder = [version("jupyter-book"), version("sphinx"), list(sys.version_info)]
-        extension = Path(__file__).with_name("sphinx_ext.py")
+        extension = [Path(__file__).with_name(name) for name in ("device_switch.py", "sphinx_ext.py")]
         return {
             **{kind: _hash_of_files(files) for kind, files in kinds.items()},
-            "extension": hash_of_code([(extension.name, extension.read_bytes())]),
+            "extension": hash_of_code([(path.name, path.read_bytes()) for path in extension]),
             "builder": _hash_of(builder),
         }
 

@@ -256,9 +256,3 @@ class Experiment(Page):
             return super().published()
         found = recorded(self.lab, self.store)
         return published_of(found[0], self.store) if found else super().published()
-
-    def recorded(self) -> Html:
-        """What the store has of the lab on recorded devices, each to open: ladders, peers, roofline, counters, sweeps."""
-        from .recorded_html import shown
-
-        return Html(shown(self.lab, self.store, self.root))

@@ -20,6 +20,8 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
+from . import device_switch
+
 PARAMETER_TAGS = {"parameters", "injected-parameters"}
 GENERATED = "_generated"
 FOUND = "fragments"
@@ -85,6 +87,7 @@ def run_card(app: Sphinx, docname: str, source: list[str]) -> None:
         }
         notebook["cells"][hidden[0]] = card | ({"id": first["id"]} if "id" in first else {})
         notebook["cells"] = [cell for i, cell in enumerate(notebook["cells"]) if i not in hidden[1:]]
+    device_switch.put(app, docname, notebook)
     source[0] = json.dumps(notebook)
 
 
@@ -108,7 +111,8 @@ def _card(values: dict[str, Any], papermill: dict[str, Any]) -> str:
     took = f" in {papermill['duration']:.0f} s" if papermill.get("duration") else ""
     pairs = ((html.escape(name), html.escape(_plain(value))) for name, value in values.items())
     rows = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in pairs)
-    card = f'<aside class="run-parameters" aria-label="Parameters"><p>Run{when}{took} with</p><dl>{rows}</dl></aside>'
+    said = f"<p>Run{when}{took} with</p><dl>{rows}</dl>"
+    card = f'<aside class="run-parameters of-this-machine" aria-label="Parameters">{said}</aside>'
     return f"```{{raw}} html\n{card}\n```\n"
 
 
@@ -199,4 +203,5 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("source-read", run_card)
     app.connect("html-page-context", polish, priority=900)
     app.connect("build-finished", copy_mathjax)
+    app.connect("build-finished", device_switch.copy)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

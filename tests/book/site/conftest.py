@@ -52,12 +52,22 @@ def executed_lbm(executed: dict[str, Path]) -> Path:
 
 @pytest.fixture(scope="session")
 def checkout(tmp_path_factory: pytest.TempPathFactory, executed: dict[str, Path]) -> Path:
-    """A copy of what the site is made from, with the executed notebooks and a wide page that strains the layout."""
+    """A copy of what the site is made from, with the executed notebooks and a wide page that strains the layout.
+
+    The stencil's page shows recorded devices as well.
+    """
+    from roofbook.book import on_devices
+
     folder = tmp_path_factory.mktemp("checkout")
     shutil.copy(ROOT / "_config.yml", folder)
     shutil.copytree(executed["lbm"].parents[1], folder / "book")
     (folder / "book" / "_generated").mkdir()
     shutil.copy(Path(__file__).with_name("strain.md"), folder / "book" / "labs")
+    (folder / "experiments").mkdir()
+    shutil.copy(ROOT / "experiments" / "stencil.ipynb", folder / "experiments")
+    for lab in ("stencil", registry.PEAKS):
+        shutil.copytree(ROOT / "results" / "recorded" / f"lab={lab}", folder / "results" / "recorded" / f"lab={lab}")
+    on_devices.draw(folder)
     return folder
 
 

@@ -182,7 +182,7 @@ def test_on_a_phone_the_column_that_stays_leaves_half_of_the_width_to_the_number
 @pytest.mark.site
 def test_a_run_card_in_place_of_the_parameters(built_site: Path) -> None:
     text = (built_site / "labs" / "lbm.html").read_text(encoding="utf-8")
-    assert text.count('class="run-parameters"') == 1
+    assert text.count('class="run-parameters of-this-machine"') == 1
     assert "<dt>scale</dt><dd>test</dd>" in text
     assert "Parameters</span>" not in text and "# Parameters" not in text
 

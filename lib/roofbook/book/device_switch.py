@@ -1,0 +1,78 @@
+"""Lets the reader of a lab's page choose the device that all of it is about. Part of the site's Sphinx extension.
+
+The page is written for the best recorded device; what it shows on the others lies in scripts that a browser loads when one is
+chosen (book/_assets/devices-of-page.js). Without JavaScript the page says which device it is of.
+"""
+
+from __future__ import annotations
+
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..paths import write_whole
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+    from .on_devices import Choice
+
+SCRIPTS = "_static/on-devices"
+HERE = "here"
+
+
+def put(app: Sphinx, docname: str, notebook: dict[str, Any]) -> None:
+    """Let the cells of a lab's page show the best recorded device, and have the others at hand; nothing of a page of no lab."""
+    from . import on_devices, story
+
+    root, lab = Path(app.srcdir).parent, Path(docname).name
+    listed = on_devices.choices(root, lab)
+    if not listed:
+        return
+    app.env.dependencies[docname].add(str(root / on_devices.FOLDER / lab / "index.json"))
+    first, here = on_devices.shown(root, lab, listed[0]), story.executed(notebook)
+    for cell in story.cells_of(notebook):
+        key = story.key_of(cell)
+        html = f'<div class="on-device" data-cell="{key}">{first.get(key, "")}</div>'
+        data = {"text/html": html, "text/plain": ""}
+        cell["outputs"] = [{"output_type": "display_data", "metadata": {}, "data": data}]
+    if here:
+        listed = [*listed, on_devices.Choice(HERE, story.HERE)]
+        text = on_devices.script(lab, HERE, finished(here))
+        write_whole(Path(app.outdir, SCRIPTS, lab, listed[-1].script), text)
+    at = next((at for at, cell in enumerate(notebook["cells"]) if cell["cell_type"] == "code"), 0)
+    scripts = f"{'../' * docname.count('/')}{SCRIPTS}/{lab}/"
+    bar = {"cell_type": "markdown", "metadata": {}, "source": f"```{{raw}} html\n{_bar(lab, scripts, listed)}\n```\n"}
+    notebook["cells"].insert(at, bar)
+
+
+def _bar(lab: str, scripts: str, listed: list[Choice]) -> str:
+    without = f"All of this page is of {escape(listed[0].label)}. With JavaScript you can choose another device here."
+    options = "".join(
+        f'<option value="{escape(each.name)}" data-script="{escape(each.script)}">{escape(each.label)}</option>'
+        for each in listed
+    )
+    return (
+        f'<div class="device-bar" data-lab="{escape(lab)}" data-scripts="{escape(scripts)}" role="region" '
+        'aria-label="Device of this page">'
+        f"<noscript>{without}</noscript>"
+        f"<label hidden>Device <select>{options}</select></label>"
+        '<span class="device-said" role="status"></span></div>'
+    )
+
+
+def finished(cells: dict[str, str]) -> dict[str, str]:
+    """Cells' HTML as the extension leaves that of a page: tables that scroll, ids of figures that no other cell has."""
+    from .sphinx_ext import scroll_tables, unique_svg_ids
+
+    between = "<!-- a cell -->"
+    whole = scroll_tables(unique_svg_ids(between.join(cells.values())))
+    return dict(zip(cells, whole.split(between), strict=True))
+
+
+def copy(app: Sphinx, error: Exception | None) -> None:
+    """The recorded devices' scripts join the site."""
+    from . import on_devices
+
+    if error is None and app.builder.format == "html":
+        on_devices.copy_scripts(Path(app.srcdir).parent, Path(app.outdir, SCRIPTS))

@@ -1,0 +1,134 @@
+"""What the page of each lab shows on each recorded device: drawn once, and again where code, notebook or records changed.
+
+It lies in _build/recorded: a folder a lab, with a script for each device that a browser loads when a reader chooses it, and
+`index.json`, which lists them. The site's extension takes it from there.
+"""
+
+import json
+import multiprocessing
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+from ..analysis.recorded import RecordedData, recorded
+from ..paths import write_whole
+from ..spec import registry
+from ..store.parquet import Store
+from . import execute, story
+from .dependencies import Dependencies
+from .device_switch import finished
+from .manifest import Manifest
+
+FOLDER = Path("_build", "recorded")
+SCALES = ("published", "large")
+
+
+class Choice(NamedTuple):
+    """A device by a backend at a scale, as the reader of a lab's page may choose it."""
+
+    name: str
+    """In addresses, such as `nvidia-h200/cuda`, with `/large` where the sizes are the large ones."""
+    label: str
+
+    @property
+    def script(self) -> str:
+        """Its file."""
+        return f"{self.name.replace('/', '.')}.js"
+
+
+def choices(root: Path, lab: str) -> list[Choice]:
+    """Those of a lab, the best first; none where nothing is recorded, or nothing is drawn yet."""
+    try:
+        listed = json.loads((root / FOLDER / lab / "index.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return []
+    return [Choice(*each) for each in listed]
+
+
+def shown(root: Path, lab: str, choice: Choice) -> dict[str, str]:
+    """By the key of a cell, what it shows there."""
+    text = (root / FOLDER / lab / choice.script).read_text(encoding="utf-8")
+    found: dict[str, str] = json.loads(text[text.index("{") : text.rindex("}") + 1])
+    return found
+
+
+def script(lab: str, name: str, cells: Mapping[str, str]) -> str:
+    """What a browser runs to have the cells of a page as they are on a device. A page of a folder may load it, unlike data."""
+    return f"roofbookShow({json.dumps(lab)}, {json.dumps(name)}, {json.dumps(dict(cells))});\n"
+
+
+def stale(root: Path, now: Dependencies | None = None) -> list[str]:
+    """The labs whose pages on recorded devices are not of today's code, notebook and records."""
+    manifest, now, store = Manifest(root), now or Dependencies(root), Store(root / "results")
+    return [
+        notebook.stem
+        for notebook in execute.notebooks(root)
+        if _of_lab(notebook.stem)
+        if manifest.stale(root / FOLDER / notebook.stem / "index.json", now.story(notebook, store))
+        or any(not (root / FOLDER / notebook.stem / each.script).exists() for each in choices(root, notebook.stem))
+    ]
+
+
+def draw(root: Path) -> None:
+    """Draw what is stale, on all cores."""
+    if not (due := stale(root)):
+        return
+    store, now = Store(root / "results"), Dependencies(root)
+    notebooks = {path.stem: path for path in execute.notebooks(root)}
+    made_from = {lab: now.story(notebooks[lab], store) for lab in due}
+    with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn")) as pool:
+        drawing = {
+            lab: [pool.submit(_draw, root, lab, scale, data.place.id) for scale, data in _recorded(lab, store)]
+            for lab in due
+        }
+        for lab, parts in drawing.items():
+            done = [part.result() for part in parts]
+            folder = root / FOLDER / lab
+            for old in set(folder.glob("*.js")) - {folder / each.script for each in done}:
+                old.unlink()
+            Manifest(root).write(folder / "index.json", json.dumps(done, indent=1) + "\n", made_from[lab])
+
+
+def unexecuted(root: Path, notebooks: Iterable[Path]) -> None:
+    """Write the pages of these notebooks for a machine that has not executed them yet."""
+    for notebook in notebooks:
+        made = story.unmeasured(json.loads(notebook.read_text(encoding="utf-8")))
+        write_whole(execute.page_of(root, notebook), json.dumps(made, indent=1) + "\n")
+
+
+def copy_scripts(root: Path, target: Path) -> None:
+    """Copy the devices' scripts into the site, where they changed."""
+    for path in (root / FOLDER).glob("*/*.js"):
+        to = target / path.parent.name / path.name
+        if not to.exists() or (to.stat().st_mtime_ns, to.stat().st_size) != (
+            path.stat().st_mtime_ns,
+            path.stat().st_size,
+        ):
+            to.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(path, to)
+
+
+def _of_lab(name: str) -> bool:
+    return name in (*registry.names(), registry.PEAKS)
+
+
+def _recorded(lab: str, store: Store) -> list[tuple[str, RecordedData]]:
+    """Of a lab at each scale, a GPU before a CPU, and of such the one with most measurements, as it has the libraries."""
+    found = [(scale, data) for scale in SCALES for data in recorded(registry.get(lab), store, scale)]
+    return sorted(found, key=lambda each: (SCALES.index(each[0]), each[1].place.kind != "gpu", -len(each[1].rows)))
+
+
+def _draw(root: Path, lab: str, scale: str, place: str) -> Choice:
+    store = Store(root / "results")
+    (data,) = (each for each in recorded(registry.get(lab), store, scale) if each.place.id == place)
+    notebook = json.loads((root / "experiments" / f"{lab}.ipynb").read_text(encoding="utf-8"))
+    apart = scale != SCALES[0]
+    choice = Choice(
+        f"{place}/{scale}" if apart else place, f"{data.place}, {scale} sizes" if apart else str(data.place)
+    )
+    cells = finished(story.told(notebook, data, store))
+    write_whole(root / FOLDER / lab / choice.script, script(lab, choice.name, cells))
+    return choice

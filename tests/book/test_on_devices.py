@@ -1,0 +1,135 @@
+"""What pages show of recorded devices: drawn again where code, notebook or records changed, by several processes; else kept."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from roofbook.book import device_switch, on_devices
+from roofbook.paths import project_root
+from roofbook.spec import registry
+from roofbook.store.files import Where
+from roofbook.store.parquet import Store
+
+from ..report.rows import row
+
+LAB = "lbm"
+CELLS = ("import roofbook\nlab = roofbook.open('lbm', globals())\nlab", "lab.ladder()")
+
+
+def add(root: Path, run: str, lab: str = LAB, where: Where = "recorded", scale: str = "published") -> None:
+    """One more run, of a step as it is today."""
+    source = registry.get(LAB).variant("fused").source
+    assert source is not None
+    case = {"published": "128x128", "large": "4096x4096"}[scale]
+    made = row("fused", 1e-5, lab=lab, run=run, case=case, scale=scale, cell_key="cell", env_key="environment")
+    Store(root / "results").append([made | {"source_sha256": source.sha256}], where)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A checkout with one lab's notebook."""
+    (tmp_path / "results").mkdir()
+    (tmp_path / "experiments").mkdir()
+    write(tmp_path, *CELLS)
+    return tmp_path
+
+
+def write(root: Path, *sources: str) -> None:
+    cells = [{"cell_type": "code", "metadata": {}, "source": source, "outputs": []} for source in sources]
+    made = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 4}
+    (root / "experiments" / f"{LAB}.ipynb").write_text(json.dumps(made))
+
+
+def drawn(root: Path) -> dict[str, int]:
+    """When each script was written."""
+    return {path.name: path.stat().st_mtime_ns for path in (root / on_devices.FOLDER / LAB).glob("*.js")}
+
+
+def test_a_lab_is_drawn_once_for_each_device_and_scale_and_again_when_something_changed(root: Path) -> None:
+    add(root, "20260101T000000Z-000000")
+    add(root, "20260101T000000Z-000001", scale="large")
+    assert on_devices.choices(root, LAB) == [] and on_devices.stale(root) == [LAB]
+    on_devices.draw(root)
+    first, large = on_devices.choices(root, LAB)
+    assert large.name == f"{first.name}/large" and large.label == f"{first.label}, large sizes"
+    before = drawn(root)
+    assert set(before) == {first.script, large.script}
+    assert "128x128" in "".join(on_devices.shown(root, LAB, first).values())
+    assert "4096x4096" in "".join(on_devices.shown(root, LAB, large).values())
+
+    add(root, "20260101T000000Z-000002", where="local")
+    assert on_devices.stale(root) == []
+    on_devices.draw(root)
+    assert drawn(root) == before, "what is measured here leaves them as they are"
+    for run, lab in (("20260101T000000Z-000003", LAB), ("20260101T000000Z-000004", registry.PEAKS)):
+        add(root, run, lab)
+        assert on_devices.stale(root) == [LAB]
+        on_devices.draw(root)
+    write(root, *CELLS, "lab.failed()")
+    assert on_devices.stale(root) == [LAB]
+    on_devices.draw(root)
+    assert len(on_devices.shown(root, LAB, first)) == 3 and on_devices.stale(root) == []
+
+
+def test_a_script_that_is_gone_or_a_list_that_is_torn_is_made_again(root: Path) -> None:
+    add(root, "20260101T000000Z-000000")
+    on_devices.draw(root)
+    (only,) = on_devices.choices(root, LAB)
+    (root / on_devices.FOLDER / LAB / only.script).unlink()
+    assert on_devices.stale(root) == [LAB]
+    on_devices.draw(root)
+    assert on_devices.shown(root, LAB, only)
+    (root / on_devices.FOLDER / LAB / "index.json").write_text('[["nvidia')
+    assert on_devices.choices(root, LAB) == [] and on_devices.stale(root) == [LAB]
+
+
+def test_a_device_that_is_recorded_no_more_loses_its_script(root: Path) -> None:
+    add(root, "20260101T000000Z-000000")
+    add(root, "20260101T000000Z-000001", scale="large")
+    on_devices.draw(root)
+    shutil.rmtree(root / "results" / "recorded")
+    add(root, "20260101T000000Z-000002")
+    on_devices.draw(root)
+    (only,) = on_devices.choices(root, LAB)
+    assert set(drawn(root)) == {only.script}
+
+
+def test_nothing_recorded_is_no_choice_and_not_drawn_for_ever(root: Path) -> None:
+    on_devices.draw(root)
+    assert on_devices.choices(root, LAB) == [] and on_devices.stale(root) == []
+
+
+def test_a_gpu_with_most_measurements_comes_first_and_large_sizes_last() -> None:
+    """On the runs that this book has."""
+    listed = on_devices._recorded(LAB, Store(project_root() / "results"))
+    assert next(data.place.id for scale, data in listed) == "nvidia-h200/cuda"
+    kinds = [(scale, data.place.kind) for scale, data in listed]
+    assert kinds == sorted(kinds, key=lambda each: (each[0] != "published", each[1] != "gpu"))
+
+
+def test_scripts_join_the_site_where_they_changed(root: Path, tmp_path: Path) -> None:
+    add(root, "20260101T000000Z-000000")
+    on_devices.draw(root)
+    (only,) = on_devices.choices(root, LAB)
+    target = tmp_path / "site"
+    on_devices.copy_scripts(root, target)
+    copy, source = target / LAB / only.script, root / on_devices.FOLDER / LAB / only.script
+    assert copy.read_text() == source.read_text()
+    copy.write_text("old")
+    on_devices.copy_scripts(root, target)
+    assert copy.read_text() == source.read_text()
+    stamp = os.stat(copy).st_ino
+    on_devices.copy_scripts(root, target)
+    assert os.stat(copy).st_ino == stamp
+
+
+def test_ids_of_figures_are_unique_over_all_cells_and_tables_scroll() -> None:
+    svg = '<svg><defs><path id="a"/></defs><use href="#a"/></svg>'
+    made = device_switch.finished({"one": svg, "two": f"{svg}<table><tr><th>x</th></tr></table>", "none": ""})
+    assert 'id="fig1-a"' in made["one"] and 'href="#fig2-a"' in made["two"] and made["none"] == ""
+    assert 'class="table-scroll"' in made["two"]

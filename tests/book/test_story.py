@@ -1,0 +1,109 @@
+"""A lab's notebook as it reads on a recorded device: each cell over recorded rows, whatever this machine has run."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from roofbook.analysis.recorded import RecordedData
+from roofbook.analysis.recorded import recorded as records
+from roofbook.book import story
+from roofbook.paths import project_root
+from roofbook.spec import registry
+from roofbook.store.parquet import Store
+
+from ..analysis.test_comparison import CUDA, row, store
+
+
+def notebook(*sources: str) -> dict[str, Any]:
+    cells: list[Any] = [{"cell_type": "markdown", "metadata": {}, "source": ["# A lab"]}]
+    cells.append({"cell_type": "code", "metadata": {"tags": ["parameters"]}, "source": ['scale = "quick"']})
+    for source in ("import roofbook\nlab = roofbook.open('lbm', globals())\nlab", *sources):
+        cells.append({"cell_type": "code", "metadata": {}, "source": source.splitlines(keepends=True), "outputs": []})
+    return {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 4}
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> tuple[RecordedData, Store]:
+    (tmp_path / "results").mkdir()
+    store(tmp_path / "results", row("sequential", 1e-2), row("fused", 1e-4))
+    own = Store(tmp_path / "results")
+    return records(registry.get("lbm"), own)[0], own
+
+
+def told(recorded: tuple[RecordedData, Store], *sources: str) -> list[str]:
+    """What the cells show, after the one that opens the lab."""
+    given = notebook(*sources)
+    found = story.told(given, *recorded)
+    return [found[story.key_of(cell)] for cell in story.cells_of(given)]
+
+
+def test_each_cell_is_shown_over_the_rows_of_a_device_and_says_whose_they_are(
+    recorded: tuple[RecordedData, Store],
+) -> None:
+    opened, measured, ladder, steps, shown, words = told(
+        recorded,
+        "lab.measure()",
+        "for case in lab.cases:\n    display(lab.ladder(case.name))",
+        "lab.steps('fused')",
+        "lab.demonstration()",
+        "lab.summary()",
+    )
+    assert str(CUDA) in opened and "2 measurements, the newest of " in opened and "at scale published" in opened
+    assert measured == "" and f"under Device, {story.HERE}" in shown
+    assert "fused" in ladder and "100" in ladder, "the recorded time"
+    assert "Effect of fused" in steps and words.startswith("<p>"), "sentences are Markdown"
+
+
+def test_a_cell_that_needs_this_machine_shows_nothing_and_stops_nothing(recorded: tuple[RecordedData, Store]) -> None:
+    opened, plan, wrong, unknown, failed = told(
+        recorded, "lab.plan()", "1 / 0", "lab.ladder('512x512')", "lab.failed()"
+    )
+    assert opened and plan == wrong == "" and "512x512" in unknown and failed
+
+
+def test_what_failed_on_a_recorded_device_is_told_of_that_device(tmp_path: Path) -> None:
+    """So that `Nothing failed` of another is not read as of this one."""
+    (tmp_path / "results").mkdir()
+    wrong = row("soa", 1e-3) | {"status": "failed", "reason": "out of time: a run would take 80 s"}
+    store(tmp_path / "results", row("fused", 1e-4), wrong)
+    own = Store(tmp_path / "results")
+    _, failed = told((records(registry.get("lbm"), own)[0], own), "lab.failed()")
+    assert f"What failed on {CUDA.name} by CUDA, scale published" in failed and "out of time" in failed
+
+
+def test_what_a_machine_has_executed_is_told_as_it_was_shown() -> None:
+    given = notebook("lab.ladder()", "print(1)", "lab.summary()", "1 + 1")
+    assert story.executed(given) == {}, "no cell has run"
+    outputs: list[dict[str, Any]] = [
+        {"data": {"text/html": ["<p>a</p>", "<p>b</p>"], "text/plain": "ab"}},
+        {"text": ["1 < 2\n"]},
+        {"data": {"text/markdown": "*so*"}},
+        {"data": {"text/plain": "2"}},
+    ]
+    for cell, output in zip(story.cells_of(given)[1:], outputs, strict=True):
+        cell["outputs"] = [output]
+    found = list(story.executed(given).values())
+    assert found == ["", "<p>a</p><p>b</p>", "<pre>1 &lt; 2</pre>", "<p><em>so</em></p>\n", "<pre>2</pre>"]
+
+
+def test_a_page_that_this_machine_has_not_executed_has_no_outputs_and_no_parameters() -> None:
+    given = notebook("lab.ladder()")
+    story.cells_of(given)[1]["outputs"] = [{"data": {"text/plain": "2"}}]
+    made = story.unmeasured(given)
+    nbformat.validate(nbformat.from_dict(made))
+    assert not any("parameters" in cell["metadata"].get("tags", []) for cell in made["cells"])
+    assert story.executed(made) == {} and len(made["cells"]) == len(given["cells"]) - 1
+
+
+@pytest.mark.parametrize("name", ["cnn", "peaks"])
+def test_each_cell_of_a_real_notebook_shows_something_of_what_is_recorded(name: str) -> None:
+    root = project_root()
+    kept = Store(root / "results")
+    given = json.loads((root / "experiments" / f"{name}.ipynb").read_text())
+    found = story.told(given, records(registry.get(name), kept)[0], kept)
+    assert len(found) == len(story.cells_of(given))
+    silent = [cell["source"] for cell in story.cells_of(given) if not found[story.key_of(cell)]]
+    assert silent in ([], [["lab.measure()"]])
