@@ -126,10 +126,31 @@ def _plain(value: Any) -> str:
 
 
 def polish(app: Sphinx, pagename: str, template: str, context: dict[str, Any], doctree: Any) -> None:
-    """Mend the HTML of a page: scroll regions for tables, and ids of inline figures made unique."""
+    """Mend the HTML of a page: one legend of standing notes, scroll regions for tables, and ids of inline figures made
+    unique."""
     body = context.get("body")
     if body and doctree is not None:
-        context["body"] = scroll_tables(unique_svg_ids(body))
+        context["body"] = one_legend(scroll_tables(unique_svg_ids(body)))
+
+
+STANDING = re.compile(r'<p class="(?:table|figure)-note standing">(.*?)</p>\n?', re.S)
+LEGEND = "how-to-read-the-tables"
+
+
+def one_legend(body: str) -> str:
+    """Each standing note once, at the end of the page. The first table or figure that has one links there instead, and so
+    does the first of each part that opens."""
+    notes = dict.fromkeys(STANDING.findall(body))
+    if not notes:
+        return body
+    parts = re.split(r'(?=<details class="recorded")', body)
+    link = f'<p class="table-note"><a href="#{LEGEND}">How to read the tables and figures</a></p>\n'
+    body = "".join(STANDING.sub("", STANDING.sub(link, part, count=1)) for part in parts)
+    items = "".join(f"<li>{text}</li>\n" for text in notes)
+    head = (
+        f'How to read the tables and figures<a class="headerlink" href="#{LEGEND}" title="Link to this heading">#</a>'
+    )
+    return f'{body}\n<section class="legend" id="{LEGEND}"><h2>{head}</h2>\n<ul>\n{items}</ul>\n</section>\n'
 
 
 def scroll_tables(body: str) -> str:

@@ -13,7 +13,7 @@ from ..analysis.traced import untraced
 from ..measure import stats
 from ..measure.stats import CONFIDENCE
 from ..spec.rounding import TIMES_ACCURATE
-from .html import Cell, Row
+from .html import Cell, Row, Standing
 
 SAME = (
     f"where it comes within {100 * (stats.LEAST - 1):g} % of 1, 'same' if all of it lies within"
@@ -90,13 +90,16 @@ def notes_of_runs(numbers: Iterable[int]) -> list[str]:
     if most == 0:
         return []
     if most == 1:
-        return ["Each time is of one run: an interval holds in this run, and another may differ by more than it says."]
+        more = "The interval of a time of one run holds in this run, and another may differ by more than it says."
+        return ["Each time is of one run.", Standing(more)]
     each = "each in a process of its own"
     if fewest >= stats.ENOUGH_RUNS:
         return [f"Times and ratios are over {_range(fewest, most)} runs, {each}, and intervals are between runs."]
     between = f"Intervals are between runs, {each}, where there are {stats.ENOUGH_RUNS} or more"
     return [
-        f"{between}; else an interval holds in the runs that were taken, and another may differ by more than it says."
+        Standing(
+            f"{between}; else an interval holds in the runs that were taken, and another may differ by more than it says."
+        )
     ]
 
 

@@ -16,7 +16,7 @@ from ..analysis.readings import TOO_FEW, Speedup
 from ..measure import stats
 from ..measure.stats import CONFIDENCE
 from .cells import SAME
-from .html import Cell, Html, Row, Table
+from .html import Cell, Html, Row, Standing, Table
 
 COLUMNS = ("variant", "device", "backend", "seconds", "low", "high", "note")
 NOTES = (
@@ -24,6 +24,7 @@ NOTES = (
     f"Ratios: how many times as fast, with the {CONFIDENCE} interval, across runs or devices; {SAME}. With"
     f" {stats.ENOUGH_RUNS} runs or more of each it holds between runs, with fewer in these runs: a tooltip says which.",
 )
+STANDING = [Standing(each) for each in NOTES]
 
 
 def comparison(case: Comparison) -> Table:
@@ -46,7 +47,7 @@ def comparison(case: Comparison) -> Table:
         lines.append(Row(cells))
         records += [_record(name, place, case) for place in case.places]
     caption = f"{case.lab.title}, {case.case}: time per {case.lab.unit} in {unit}"
-    return Table(caption, columns, lines, pd.DataFrame(records, columns=list(COLUMNS)), NOTES, "comparison")
+    return Table(caption, columns, lines, pd.DataFrame(records, columns=list(COLUMNS)), STANDING, "comparison")
 
 
 def overview(made: Sequence[Comparison]) -> list[Table]:
@@ -76,7 +77,7 @@ def _overview(pair: PlacePair, lines: Sequence[PairSummary]) -> Table:
         | dict(line.verdicts)
         for line in lines
     )
-    return Table(f"{pair}: how many times as fast", columns, rows, frame, NOTES[1:])
+    return Table(f"{pair}: how many times as fast", columns, rows, frame, STANDING[1:])
 
 
 def cases(made: Sequence[Comparison]) -> Html:

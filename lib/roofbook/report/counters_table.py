@@ -12,7 +12,7 @@ from ..errors import UsageError
 from ..measure.counters import BUSY, LIMITS
 from ..store.schema import PROFILE
 from .columns import Column
-from .html import Cell, Table
+from .html import Cell, Standing, Table
 from .parts import by_variant
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def counters(data: CaseData, profiles: "pd.DataFrame", caption: str = "") -> Tab
     ]
     tools = ", ".join(dict.fromkeys(str(each.facts["tool"]) for each in good))
     missing = [name for name in order if name not in found]
-    notes = [f"Bytes and instructions are per {unit}, by {tools}."] * bool(good) + [*NOTES]
+    notes = [f"Bytes and instructions are per {unit}, by {tools}."] * bool(good) + [Standing(each) for each in NOTES]
     notes += [f"Not counted: {', '.join(missing)}."] * bool(missing)
     caption = caption or f"Hardware counters on {case}"
     return by_variant(counted.with_order(names), columns, caption, notes, "counters")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
+from .html import note
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -94,7 +95,7 @@ class Figure:
     def html(self) -> str:
         """<figure> with the drawing and, where there are any, its warnings and notes."""
         below = "".join(f'<p class="figure-warning">{escape(text)}</p>' for text in self.warnings)
-        below += "".join(f'<p class="figure-note">{escape(text)}</p>' for text in self.notes)
+        below += "".join(note(text, "figure-note") for text in self.notes)
         caption = f"<figcaption>{escape(self.title)}{below}</figcaption>"
         return f'<figure class="roofbook">\n{self.svg}\n{caption}\n</figure>'
 

@@ -29,6 +29,16 @@ class Html(str):
         printer.text("\n".join(filter(None, (" ".join(line.split()) for line in words.splitlines()))))
 
 
+class Standing(str):
+    """A note that says the same wherever it stands, such as what an interval is: a page of the site says it once."""
+
+
+def note(text: str, css: str = "table-note") -> Html:
+    """A note below a table or figure, a standing one marked as such."""
+    mark = " standing" if isinstance(text, Standing) else ""
+    return Html(f'<p class="{css}{mark}">{escape(text)}</p>')
+
+
 @dataclass(frozen=True)
 class Cell:
     """One cell: what it says, a class for its looks, a tooltip, how many columns it spans, a line of small print."""
@@ -81,7 +91,7 @@ class Table:
         """A focusable region that scrolls by itself on a narrow screen, with a semantic table inside."""
         head = "".join(column.html("th", ' scope="col"') for column in self.columns)
         body = "\n".join(self._line(row) for row in self.rows)
-        notes = "".join(f'<p class="table-note">{escape(note)}</p>\n' for note in self.notes)
+        notes = "".join(f"{note(each)}\n" for each in self.notes)
         return Html(
             f'<div class="table-scroll" tabindex="0" role="region" aria-label="{escape(self.caption)}">\n'
             f'<table class="{escape(f"roofbook {self.css}".strip())}">\n<caption>{escape(self.caption)}</caption>\n'

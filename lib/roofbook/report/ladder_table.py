@@ -29,18 +29,18 @@ from .cells import (
     where,
 )  # fmt: skip
 from .columns import Column, Line, by_columns, ratio_column
-from .html import Cell, Table
+from .html import Cell, Standing, Table
 
 if TYPE_CHECKING:
     import pandas as pd
 
-TIME_NOTE = f"Times are medians with the {CONFIDENCE} interval of the median."
-RATIO_NOTE = f"Ratios: how many times as fast, with the {CONFIDENCE} interval; {SAME}."
-FEW_NOTE = (
+TIME_NOTE = Standing(f"Times are medians with the {CONFIDENCE} interval of the median.")
+RATIO_NOTE = Standing(f"Ratios: how many times as fast, with the {CONFIDENCE} interval; {SAME}.")
+FEW_NOTE = Standing(
     f"'range': fewer than 6 samples give no {CONFIDENCE} interval, so the brackets hold the shortest and the longest"
     " sample."
 )
-ROUND_NOTE = "Ratios pair samples of the same round of a run; unpaired ratios are marked."
+ROUND_NOTE = Standing("Ratios pair samples of the same round of a run; unpaired ratios are marked.")
 CONTROL = "A/A control: the same step, measured again"
 
 
@@ -238,14 +238,14 @@ def leave_one_out(data: CaseData, without: Mapping[str, str], best: str, caption
         broken = whole is None or not whole.ok
         reading = whole if broken else found.get(name)
         lines.append(Line(Cell(label), name, reading, fields={"optimisation": label}))
-    worth_note = f"Worth: the time without it over the time with it, with its {CONFIDENCE} interval; {SAME}."
+    worth_note = Standing(f"Worth: the time without it over the time with it, with its {CONFIDENCE} interval; {SAME}.")
     notes = [*notes_of(known, worth_note), *_same_code(data, list(without.values()))]
     caption = caption or f"{best} without one optimisation, on {data.case}"
     return by_columns(caption, "Optimisation", columns, lines, notes, "leave-one-out")
 
 
 def _cache(data: CaseData) -> list[str]:
-    return [data.cache_note] * bool(data.cache_note)
+    return [Standing(data.cache_note)] * bool(data.cache_note)
 
 
 def _same_code(data: CaseData, names: Sequence[str]) -> list[str]:

@@ -10,7 +10,7 @@ from ..errors import UsageError
 from ..measure.stats import CONFIDENCE
 from .cells import absence, fact_cell, hosts, part_cell, where
 from .columns import Column, Line, by_columns
-from .html import Cell, Table
+from .html import Cell, Standing, Table
 
 RESOURCES = (
     ("group", "Group"),
@@ -28,7 +28,7 @@ RESOURCES = (
 )
 """Facts of a run, as `Kernel.resources` and `occupancy` name them, and the heads of their columns."""
 
-RESOURCES_NOTE = "Registers, spilled and private memory are per work-item, local memory is per group."
+RESOURCES_NOTE = Standing("Registers, spilled and private memory are per work-item, local memory is per group.")
 COUNTED_BY = {"driver": "as the driver counts", "rule": "by the rule of cuda_occupancy.h"}
 
 
@@ -60,7 +60,8 @@ def resources(data: CaseData, caption: str = "") -> Table:
     if not columns:
         raise UsageError(f"no verified variant on {data.case} reports the resources of its kernel")
     backends = dict.fromkeys(str(each.row["backend"]) for each in mine)
-    notes = [RESOURCES_NOTE] + [each.reports for name, each in BACKENDS.items() if name in backends]
+    reports = (Standing(each.reports) for name, each in BACKENDS.items() if name in backends)
+    notes: list[str] = [RESOURCES_NOTE, *reports]
     older = [each.variant for each in mine if "occupancy" in each.facts and "occupancy_by" not in each.facts]
     notes += [
         f"By an older rule, which took all registers for one pool: the groups by registers of {', '.join(older)}."

@@ -8,11 +8,11 @@ from ..analysis.readings import Reading, Speedup, faster, fastest, said
 from ..measure.stats import CONFIDENCE
 from .cells import SAME, ratio_cell, ratio_head, usual_how
 from .columns import Column
-from .html import Cell, Table
+from .html import Cell, Standing, Table
 from .ladder_table import notes_of, time_column
 from .parts import by_variant
 
-NOTE = f"vs peer: how many times as fast as the peer the step is, with its {CONFIDENCE} interval; {SAME}."
+NOTE = Standing(f"vs peer: how many times as fast as the peer the step is, with its {CONFIDENCE} interval; {SAME}.")
 
 
 def peers(data: CaseData, caption: str = "") -> Table:

@@ -13,6 +13,7 @@ from ..analysis.roofline import work_unit
 from ..errors import UsageError
 from ..measure.stats import LEAST
 from .figure import COLOURS, FONT, INK, WIDTH, Figure, finish, style
+from .html import Standing
 
 DASHES = ((0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)), (0, (9, 3)))  # of the other levels' diagonals
 STYLES: Mapping[str, tuple[str, Any]] = {  # dtype -> its marker and the dashes of its roof
@@ -126,14 +127,18 @@ def roofline_chart(data: CaseData, title: str = "") -> Figure:
         ax.set_ylabel(" or ".join(f"{letter}{work}/s" for work in works))
         hollow = [name for name, spot in spots.items() if spot.counted]
         _legends(ax, dtypes, tops, bool(hollow), frame.height)
-        notes = [
-            "Work is modelled, not counted: the minimum of FLOPs that the algorithm needs, and of bytes that it needs "
-            "or, where the lab models variants separately, that the variant's data flow moves. More modelled traffic moves a "
-            "point left; work beyond the model moves it down."
+        notes: list[str] = [
+            Standing(
+                "Work is modelled, not counted: the minimum of FLOPs that the algorithm needs, and of bytes that it needs "
+                "or, where the lab models variants separately, that the variant's data flow moves. More modelled traffic "
+                "moves a point left; work beyond the model moves it down."
+            )
         ]
         notes += [
-            "Hollow: the same variant by the bytes that hardware counters saw at the device's memory. They lie left of "
-            "the modelled point if more bytes were moved than modelled, and right of it if a cache served a part."
+            Standing(
+                "Hollow: the same variant by the bytes that hardware counters saw at the device's memory. They lie left of "
+                "the modelled point if more bytes were moved than modelled, and right of it if a cache served a part."
+            )
         ] * bool(hollow)
         bare = [f"{name} ({spot.dtype})" for name, spot in spots.items() if spot.dtype not in tops]
         notes += [f"Peak of its precision not measured, so only memory bounds it here: {', '.join(bare)}."] * bool(bare)

@@ -11,6 +11,7 @@ from ..analysis.readings import newest, points_in_order
 from ..errors import UsageError
 from ..measure.stats import CONFIDENCE
 from .figure import COLOURS, FONT, NIGHT, PAPER, SERIES, WIDTH, Figure, finish, style
+from .html import Standing
 from .ladder_table import swept
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def line_sweep(
             drawing,
             title or f"Time per {good[0].row['unit']} over {', '.join(axes)}",
             [
-                f"Whiskers: {CONFIDENCE} interval of the median.",
+                Standing(f"Whiskers: {CONFIDENCE} interval of the median."),
                 *notes,
                 *grouped(failures, sum(map(len, lines.values()))),
             ],

@@ -13,10 +13,12 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from roofbook.book import execute, site, sphinx_ext
 from roofbook.errors import UsageError
+from roofbook.report.html import Cell, Row, Standing, Table
 
 from ...axe import ONE_OF_EACH_LOOK, unreadable, violations
 
@@ -260,6 +262,28 @@ def test_a_table_gets_its_region_once() -> None:
     once = sphinx_ext.scroll_tables("<p/><table><tr><th>a &lt; b</th></tr></table>")
     assert once.count("table-scroll") == 1 and 'aria-label="Table: a &lt; b"' in once
     assert sphinx_ext.scroll_tables(once) == once
+
+
+def test_a_standing_note_is_told_once_on_a_page_however_many_tables_have_it() -> None:
+    same, own = Standing("Times are medians."), "bands: not measured."
+    tables = [Table("T", [Cell("Variant")], [Row([Cell("a")])], pd.DataFrame(), [same, own]).html for _ in range(3)]
+    page = (
+        f'<section>{tables[0]}{tables[1]}<details class="recorded"><summary>D</summary>{tables[2]}</details></section>'
+    )
+    out = sphinx_ext.one_legend(page)
+    assert out.count(same) == 1 and out.count(own) == 3, "what a table says of itself stays with it"
+    assert out.index(f'id="{sphinx_ext.LEGEND}"') < out.index(same)
+    links = [at.start() for at in re.finditer(f'<a href="#{sphinx_ext.LEGEND}">', out)]
+    assert len(links) == 2 and links[0] < out.index("<details") < links[1], "at the first table, and in each part"
+    assert sphinx_ext.one_legend("<p>no table</p>") == "<p>no table</p>"
+
+
+@pytest.mark.site
+def test_the_pages_of_the_labs_tell_a_standing_note_once(built_site: Path) -> None:
+    for name in ("lbm", "cnn"):
+        text = (built_site / "labs" / f"{name}.html").read_text(encoding="utf-8")
+        assert text.count("Times are medians with the 95 % interval of the median.") == 1
+        assert "note standing" not in text and text.count(f'id="{sphinx_ext.LEGEND}"') == 1
 
 
 def notebook(path: Path, *cells: str, parameters: str = "scale: str = 'quick'  # quick, published") -> Path:
