@@ -108,7 +108,7 @@ class Dependencies:
         drawn = sorted((self.root / "_build" / "recorded").glob("*/*.js*"))
         kinds["devices"] = [(path.relative_to(self.root).as_posix(), path.read_bytes()) for path in drawn]
         builder = [version("jupyter-book"), version("sphinx"), list(sys.version_info)]
-        extension = [Path(__file__).with_name(name) for name in ("device_switch.py", "sphinx_ext.py")]
+        extension = [Path(__file__).with_name(name) for name in ("device_switch.py", "sphinx_ext.py", "terms.py")]
         return {
             **{kind: _hash_of_files(files) for kind, files in kinds.items()},
             "extension": hash_of_code([(path.name, path.read_bytes()) for path in extension]),

@@ -1,7 +1,8 @@
 """The Sphinx extension behind the site, for Jupyter Book and plain Sphinx alike.
 
 It keeps pages off the network, makes wide tables scroll and inline figures coexist, shows a run card in place of a
-notebook's parameters, and gives pages the directive `fragments`, which includes what `roofbook build` generated.
+notebook's parameters, links terms to the glossary (terms.py), and gives pages the directive `fragments`, which includes what
+`roofbook build` generated.
 """
 
 from __future__ import annotations
@@ -218,6 +219,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     """Sphinx's entry point."""
     # Jupyter Book sets this for an extension that asks something of the network; we load none, so accept it in silence.
     app.add_config_value("comments_config", {}, "", dict)
+    app.setup_extension("roofbook.book.terms")
     app.add_directive("fragments", Fragments)
     app.connect("config-inited", local_mathjax)
     app.connect("env-get-outdated", reread_pages_with_fragments)

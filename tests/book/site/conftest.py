@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import shutil
-import threading
 from collections.abc import Callable, Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +12,7 @@ import pytest
 from roofbook.spec import registry
 
 from ...labs import pages
+from ...served import served
 
 ROOT = Path(__file__).parents[3]
 SWEPT = ("lbm", "stencil")
@@ -82,12 +80,5 @@ def built_site(checkout: Path) -> Path:
 @pytest.fixture(scope="session")
 def served_site(built_site: Path) -> Iterator[str]:
     """The address of the built site on this machine."""
-
-    class Quiet(SimpleHTTPRequestHandler):
-        def log_message(self, format: str, *args: Any) -> None:
-            """Say nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(built_site)))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
+    with served(built_site) as address:
+        yield address
