@@ -115,6 +115,9 @@ warp
 bank conflict
   Conflicting banks of a warp.
 
+memory
+  Bytes.
+
 run
   One.
 ```
@@ -135,6 +138,12 @@ conflicts.
 ```{raw} html
 <p>A warp in several runs. A run.</p>
 ```
+
+```{raw} html
+<div class="on-device"><p>A warp in some memory.</p></div>
+```
+
+The memory.
 
 ### Further below
 
@@ -166,8 +175,9 @@ def test_pages_link_each_term_once_in_a_section_and_the_glossary_none_to_itself(
     (tmp_path / "page.md").write_text(PAGE + "\n```{toctree}\nglossary\n```\n")
     out = tmp_path / "out"
     assert build(tmp_path, out) == ""
-    warp, bank, run = (f"glossary.html#term-{name}" for name in ("warp", "bank-conflict", "run"))
+    warp, bank, run, memory = (f"glossary.html#term-{name}" for name in ("warp", "bank-conflict", "run", "memory"))
     of_page = ["# Of a warp", f"warp>{warp}", f"run>{run}", "# Below", f"Warps>{warp}", f"bank conflicts>{bank}"]
+    of_page += [f"memory>{memory}"] * 2  # once where another device may take its place
     assert links(out / "page.html") == [*of_page, "# Further below", f"warp>{warp}"]
     assert links(out / "glossary.html") == ["# Glossary", "bank conflict>#term-bank-conflict", "warp>#term-warp"]
     # A term that comes joins the other pages too, though no page but the glossary was edited.

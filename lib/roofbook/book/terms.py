@@ -39,6 +39,8 @@ KEPT_HTML = (
 """The same in HTML that a notebook or a fragment brings along."""
 PROSE_HTML = ("p", "li", "dd")
 """Where HTML has prose: text outside these is a label."""
+SWITCHED = 'class="on-device"'
+"""What marks HTML that gives way when a reader chooses another device: like a folded part, it counts for itself alone."""
 NOTE = "table-note"
 """The class of a paragraph that belongs to a table, and is left as it is like one."""
 
@@ -184,7 +186,9 @@ class LinkTerms(SphinxPostTransform):
                 seen.add(term)
             elif isinstance(child, nodes.raw):
                 if "html" in child.get("format", "").split():
-                    linked = terms.link_html(child.astext(), seen, lambda term: self._address(terms, term))
+                    fragment = child.astext()
+                    own = set(seen) if SWITCHED in fragment else seen
+                    linked = terms.link_html(fragment, own, lambda term: self._address(terms, term))
                     child[:] = [nodes.Text(linked)]
                     child.rawsource = linked
             elif isinstance(child, nodes.section):
