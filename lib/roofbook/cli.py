@@ -404,6 +404,46 @@ def show(lab: str, variant: str, dialect: str | None) -> None:
 
 
 @app.command()
+@LAB
+@click.argument("name", required=False)
+@click.option("--check", "answer", type=click.Path(path_type=Path), help="A file with your kernel: is it right?")
+@click.option("--solution", is_flag=True, help="Print the kernel without the hole.")
+@click.option("--time/--no-time", default=True, show_default=True, help="Time a right one beside the book's own.")
+@DEVICE
+def exercise(lab: str, name: str | None, answer: Path | None, solution: bool, time: bool, device: str) -> None:
+    """Print a kernel with a hole in it, and check yours.
+
+    NAME is one of LAB's kernels to write; without it, they are listed. The exit code is 0 where yours is right, 1 where it is
+    wrong, and 2 where it does not compile.
+
+    \b
+      roofbook exercise stencil fused > my.k
+      roofbook exercise stencil fused --check my.k
+    """
+    from .devices.find import open_device
+    from .measure.answer import judge
+    from .report import marked
+    from .spec import exercise as exercises
+    from .spec import registry as all_labs
+
+    known = all_labs.get(lab)
+    all_of_lab = exercises.exercises(known)
+    if not all_of_lab.write:
+        raise UsageError(f"{lab} has no kernel to write")
+    if name is None:
+        for each in all_of_lab.write:
+            say(f"{each.name:10} {each.task}", hang=11)
+        return
+    chosen = all_of_lab.named(lab, name)
+    if answer is None:
+        print((exercises.solution if solution else exercises.holed)(known, chosen), end="")
+        return
+    found = judge(known, chosen, answer, open_device(device, known.preferred_backend), take_time=time)
+    say(marked.words(found, known, chosen))
+    sys.exit(found.code)
+
+
+@app.command()
 @click.option("--execute", "fresh", is_flag=True, help="Execute every notebook again, even if up to date.")
 @click.option("--scale", help=f"{SCALES}.  [default: as each page was made last, else quick]")
 @click.option("--device", help=f"{DEVICES}.  [default: as each page was made last, else auto]")

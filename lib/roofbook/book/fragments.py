@@ -1,6 +1,6 @@
 """What written pages take from the store as HTML, made again only where it would say something else.
 
-The fragments lie in book/_generated: verdicts on claims, devices side by side, all labs at a glance.
+The fragments lie in book/_generated: verdicts on claims, devices side by side, all labs at a glance, exercises.
 """
 
 import json
@@ -18,9 +18,10 @@ from ..paths import cache_key, cached_text
 from ..report.descent import Ends
 from ..report.html import Cell
 from ..spec import registry
+from ..spec.exercise import exercises
 from ..spec.lab import Lab
 from ..store.parquet import Store
-from . import execute, front_page
+from . import execute, exercises_page, front_page
 from .dependencies import Dependencies
 from .experiment import Experiment
 from .manifest import Manifest
@@ -44,6 +45,11 @@ def renew(root: Path) -> None:
         path, made_from = folder / f"{lab.name}-claims.html", now.verdicts(lab.name)
         if publication(lab).evidence and manifest.stale(path, made_from):
             manifest.write(path, _verdicts(lab, store), made_from)
+
+        parts = [folder / f"exercise-{lab.name}-{part}.html" for part in exercises_page.PARTS]
+        if exercises(lab).write and any(manifest.stale(path, now.recorded(lab.name, store)) for path in parts):
+            for path, text in zip(parts, exercises_page.parts(lab, store), strict=True):
+                manifest.write(path, text, now.recorded(lab.name, store))
 
     path, made_from = folder / "glance-ladders.html", now.ladders()
     if manifest.stale(path, made_from):

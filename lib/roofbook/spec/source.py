@@ -85,6 +85,11 @@ class Source:
         """Every knob that has a value here: those that are given, and for the others the default of the text."""
         return {**_defaults(self.path), **dict(self.knobs)}
 
+    def documented(self) -> dict[str, str]:
+        """Knob -> what the head of its file says of it, in the first line there."""
+        found = re.findall(r"^// Knobs? ([A-Z][A-Z0-9_, ]*): *(.+)$", "\n".join(_family(self.path).values()), re.M)
+        return {name: said for names, said in found for name in re.findall(r"\w+", names)}
+
     def resolve(self) -> str:
         """The text with its knobs expanded and the dialect's words left as they are: what a diff should compare."""
         return _preprocess(self.path, self.knobs, None)

@@ -1,0 +1,29 @@
+"""The exercises of lattice Boltzmann: what waiting for each step costs, which group to launch, and the sum of a group."""
+
+from ...spec.exercise import Exercises, Predict, Turn, Write
+
+EXERCISES = Exercises(
+    predict=(
+        Predict(
+            "kept-partials", "tree",
+            "The host no longer waits for the sums of every step: they stay on the device, and it reads all at the end.",
+        ),
+    ),
+    turn=(
+        Turn(
+            "wg", "Which shape of work-group suits a grid that lies in memory row by row?",
+            "Neighbouring work-items should read neighbouring cells: a narrow group fetches lines of which it uses a part.",
+        ),
+    ),
+    write=(
+        Write(
+            "tree", "tree",
+            "Add up the speeds of a work-group as a tree, in local memory.",
+            "speeds[0] to speeds[GROUP_SIZE - 1] hold a number of each work-item, and all have been written. Leave their "
+            "sum in speeds[0]. GROUP_SIZE is a power of two. All work-items of a group must reach every BARRIER().",
+            cut=("for (int reach =", ""),
+            known=("GROUP_SIZE",),
+            cases=("40x24", "128x128"),
+        ),
+    ),
+)  # fmt: skip

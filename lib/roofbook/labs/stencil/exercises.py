@@ -1,0 +1,32 @@
+"""The exercises of the stencil: what fusing all passes gains, where rows should start, and the kernel that does it."""
+
+from ...spec.exercise import Exercises, Predict, Turn, Write
+
+EXERCISES = Exercises(
+    predict=(
+        Predict(
+            "fused", "float4",
+            "One launch goes over the grids once, where the passes do it each time; what is left to do for an element is a sum "
+            "in a register.",
+        ),
+    ),
+    turn=(
+        Turn(
+            "wg", "Which shape of work-group suits a row-major grid?",
+            "Neighbouring work-items should read neighbouring addresses: a group that is one column wide gives each of them a "
+            "cache line of its own.",
+        ),
+    ),
+    write=(
+        Write(
+            "fused", "fused",
+            "Do all passes in one launch, and go over memory once.",
+            "g[i][j] grows by rsqrt(r[i-1][j] + b[i+1][j]) in each of PASSES passes. k counts elements from the first row, "
+            "so that r is read at k, g is read and written at k + WIDTH, and b is read at k + 2 * WIDTH. r and b never change. "
+            "NATIVE_RSQRT takes a float4.",
+            cut=("const float4 root", "*(GLOBAL float4 *)(g + k + WIDTH) = sum"),
+            known=("WIDTH", "COUNT", "PASSES"),
+            cases=("6x1024", "7x48", "3x4", "34x100"),
+        ),
+    ),
+)  # fmt: skip

@@ -1,0 +1,130 @@
+"""The exercises in a browser, as a reader meets them: by mouse, by keyboard, and without a script."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from roofbook.book import exercises_page
+from roofbook.paths import project_root
+from roofbook.spec import registry
+from roofbook.spec.exercise import exercises
+from roofbook.store.parquet import Store
+
+from ..axe import violations
+
+ROOT = Path(__file__).parents[2]
+WITH = [name for name in registry.names() if exercises(registry.get(name)).write]
+SCHEMES = ("light", "dark")
+
+
+@pytest.fixture(scope="module")
+def parts() -> dict[str, tuple[str, str, str]]:
+    """The sections of each lab, of what is recorded in this checkout."""
+    return {lab: exercises_page.parts(registry.get(lab), Store(project_root() / "results")) for lab in WITH}
+
+
+@pytest.fixture
+def page(parts: dict[str, tuple[str, str, str]], tmp_path: Path) -> Iterator[Any]:
+    """Writes the page of a lab as the site has it, in a theme; its address."""
+
+    def write(lab: str, scheme: str = "light") -> str:
+        body = "\n".join(
+            f"<h2>{name}</h2>\n{part}" for name, part in zip(exercises_page.PARTS, parts[lab], strict=True)
+        )
+        body = body.replace("../_static", f"file://{ROOT}/book/_assets")
+        style = f'<link rel="stylesheet" href="file://{ROOT}/book/_assets/roofbook.css">'
+        ground = """<style>  /* what the theme does */
+            body { background: var(--roofbook-ground); color: var(--roofbook-ink) }
+            a { color: var(--roofbook-accent) } pre { overflow: auto }
+        </style>"""
+        (tmp_path / f"{lab}.html").write_text(
+            f'<!doctype html><html lang="en" data-theme="{scheme}"><head><meta charset="utf-8"><title>{lab}</title>{style}'
+            f'{ground}</head><body><main class="bd-article"><h1>{lab}</h1>{body}</main></body></html>'
+        )
+        return f"file://{tmp_path}/{lab}.html"
+
+    yield write
+
+
+@pytest.mark.parametrize("lab", WITH)
+def test_each_lab_has_three_exercises_of_what_is_recorded(lab: str, parts: dict[str, tuple[str, str, str]]) -> None:
+    predict, turn, write = parts[lab]
+    estimate, low, high = (
+        float(re.findall(rf'data-{name}="([^"]+)"', predict)[0]) for name in ("estimate", "low", "high")
+    )
+    assert low <= estimate <= high
+    found = json.loads(re.findall(r'class="exercise-data">(.*?)</script>', turn)[0])
+    for place in found["places"]:
+        assert len(place["times"]) == len(place["texts"]) == len(found["points"]) > 2
+    assert f"roofbook exercise {lab} " in write and "YOUR CODE HERE" in re.sub("<[^>]+>", "", write)
+    assert (ROOT / "book" / "exercises" / f"{lab}.md").is_file()
+
+
+def test_ranges_have_no_gap() -> None:
+    found = exercises_page.ranges()
+    assert found[0][0] == 0 and all(a[1] == b[0] for a, b in itertools.pairwise(found))
+    assert len({words for _, _, words in found}) == len(found)
+
+
+def test_a_pick_is_compared_with_the_measurement(browser: Any, page: Any) -> None:
+    tab = browser.new_page()
+    tab.goto(page("stencil"))
+    said, measured = tab.locator(".exercise-said"), tab.locator(".exercise[data-estimate] details")
+    assert said.inner_text() == "" and measured.get_attribute("open") is None
+    tab.get_by_label("up to 1.5 times").check()
+    assert said.inner_text().startswith("More than that: measured ") and measured.get_attribute("open") is not None
+    tab.get_by_label("up to 1.5 times").press("ArrowDown")
+    tab.get_by_label("more than 8 times").check()
+    assert said.inner_text().startswith("Right: measured ") and "right" in said.get_attribute("class")
+    tab.close()
+
+
+def test_a_knob_turns_by_keyboard_and_says_where_it_is(browser: Any, page: Any) -> None:
+    tab = browser.new_page(viewport={"width": 320, "height": 700})
+    tab.goto(page("stencil"))
+    knob, output = tab.locator(".exercise-knob input"), tab.locator(".exercise-knob output")
+    first, text = output.inner_text(), tab.locator(".exercise-bars").inner_text()
+    assert knob.get_attribute("aria-valuetext").startswith(f"{first}; ")
+    knob.focus()
+    knob.press("ArrowRight")
+    assert output.inner_text() != first and tab.locator(".exercise-bars").inner_text() != text
+    knob.press("End")
+    assert output.inner_text() == "1x128" and "the shortest" in tab.locator(".exercise-bars").inner_text()
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 320
+    tab.close()
+
+
+def test_without_a_script_measurements_open_and_sweeps_are_tables(browser: Any, page: Any) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    tab = context.new_page()
+    tab.goto(page("stencil"))
+    assert not tab.locator(".exercise-knob").is_visible() and tab.locator(".exercise-table table").is_visible()
+    answer = tab.get_by_text("as fast as", exact=False).locator("visible=true")
+    before = answer.count()
+    tab.get_by_text("The measurement", exact=True).click()
+    assert answer.count() > before
+    solution = tab.locator("details", has_text="The solution")
+    assert not solution.locator("pre").is_visible()
+    solution.locator("summary").click()
+    assert solution.locator("pre").is_visible()
+    context.close()
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("lab", WITH)
+def test_axe_finds_nothing_and_the_console_is_empty(browser: Any, page: Any, lab: str, scheme: str) -> None:
+    tab, seen = browser.new_page(), list[str]()
+    tab.on("pageerror", lambda error: seen.append(str(error)))
+    tab.goto(page(lab, scheme))
+    for each in tab.locator(".exercise details").all():
+        each.evaluate("e => e.open = true")
+    tab.locator(".exercise input[type=radio]").first.check()
+    assert violations(tab, {}) + seen == []
+    tab.close()
