@@ -46,10 +46,12 @@ def renew(root: Path) -> None:
         if publication(lab).evidence and manifest.stale(path, made_from):
             manifest.write(path, _verdicts(lab, store), made_from)
 
-        parts = [folder / f"exercise-{lab.name}-{part}.html" for part in exercises_page.PARTS]
-        if exercises(lab).write and any(manifest.stale(path, now.recorded(lab.name, store)) for path in parts):
-            for path, text in zip(parts, exercises_page.parts(lab, store), strict=True):
-                manifest.write(path, text, now.recorded(lab.name, store))
+        if exercises(lab).write:
+            made_from = now.recorded(lab.name, store)
+            parts = [folder / f"exercise-{lab.name}-{part}.html" for part in exercises_page.PARTS]
+            if any(manifest.stale(path, made_from) for path in parts):
+                for path, text in zip(parts, exercises_page.parts(lab, store), strict=True):
+                    manifest.write(path, text, made_from)
 
     path, made_from = folder / "glance-ladders.html", now.ladders()
     if manifest.stale(path, made_from):
