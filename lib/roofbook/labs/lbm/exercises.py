@@ -6,7 +6,7 @@ EXERCISES = Exercises(
     predict=(
         Predict(
             "kept-partials", "tree",
-            "The host no longer waits for the sums of every step: they stay on the device, and it reads all at the end.",
+            "The host no longer waits for the sums of every step: they stay on the device until the end.",
         ),
     ),
     turn=(
