@@ -1,8 +1,8 @@
 """The Sphinx extension behind the site, for Jupyter Book and plain Sphinx alike.
 
 It keeps pages off the network, makes wide tables scroll and inline figures coexist, shows a run card in place of a
-notebook's parameters, links terms to the glossary (terms.py), and gives pages the directive `fragments`, which includes what
-`roofbook build` generated.
+notebook's parameters, and links terms to the glossary (terms.py). It gives pages the directives `fragments`, which includes
+what `roofbook build` generated, and `in-a-browser`, which links to where a lab runs in one.
 """
 
 from __future__ import annotations
@@ -62,6 +62,38 @@ def reread_pages_with_fragments(app: Sphinx, env: Any, *_: set[str]) -> list[str
         for name, patterns in known.items()
         if any([path.name for path in matching(env, pattern)] != before for pattern, before in patterns.items())
     ]
+
+
+class InABrowser(SphinxDirective):
+    """`{in-a-browser} LAB`: links that open the lab's notebook in Google Colab and by Binder.
+
+    The body of the directive is shown where `repository_url` in _config.yml names no repository of GitHub.
+    """
+
+    required_arguments = 1
+    has_content = True
+
+    def run(self) -> list[nodes.Node]:
+        found = in_a_browser(self.config.repository_url, self.arguments[0])
+        if not found:
+            return self.parse_content_to_nodes()
+        items = [nodes.list_item("", nodes.paragraph("", "", _link(name, to))) for name, to in found.items()]
+        return [nodes.bullet_list("", *items)]
+
+
+def in_a_browser(repository: str, lab: str) -> dict[str, str]:
+    """By what a link says, where a lab's notebook on the branch `main` runs; none without a repository of GitHub."""
+    named = re.fullmatch(r"https://github\.com/([\w.-]+/[\w.-]+?)(?:\.git)?/?", repository)
+    if not named:
+        return {}
+    return {
+        "Run in Colab": f"https://colab.research.google.com/github/{named[1]}/blob/main/experiments/colab/{lab}.ipynb",
+        "Open in Binder": f"https://mybinder.org/v2/gh/{named[1]}/main?labpath=experiments%2F{lab}.ipynb",
+    }
+
+
+def _link(name: str, to: str) -> nodes.reference:
+    return nodes.reference("", name, refuri=to, internal=False)
 
 
 def run_card(app: Sphinx, docname: str, source: list[str]) -> None:
@@ -220,7 +252,9 @@ def setup(app: Sphinx) -> dict[str, Any]:
     # Jupyter Book sets this for an extension that asks something of the network; we load none, so accept it in silence.
     app.add_config_value("comments_config", {}, "", dict)
     app.setup_extension("roofbook.book.terms")
+    app.add_config_value("repository_url", "", "env", str)
     app.add_directive("fragments", Fragments)
+    app.add_directive("in-a-browser", InABrowser)
     app.connect("config-inited", local_mathjax)
     app.connect("env-get-outdated", reread_pages_with_fragments)
     app.connect("source-read", run_card)
