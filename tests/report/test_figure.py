@@ -57,8 +57,20 @@ def test_figures_are_xml_with_unique_ids_and_no_hard_ink() -> None:
         refers = re.findall(r'(?:href="#|url\(#)([^")]+)', figure.svg)
         assert set(refers) <= set(ids)
         root = ElementTree.fromstring(figure.svg)
-        assert root.get("role") == "img" and root.get("aria-label") == figure.title
+        assert root.get("role") == "img" and root.findtext("title") == figure.title
         assert root.find("title") is not None and root.get("width") == "100%" and root.get("viewBox")
+
+
+def test_a_description_says_what_is_drawn_and_not_what_the_caption_says() -> None:
+    """Its axes, its lines and the words in it: of bars each name with what it reached."""
+    made = figures()
+    told = {name: str(ElementTree.fromstring(figure.svg).get("aria-label")) for name, figure in made.items()}
+    for name, figure in made.items():
+        assert figure.title not in told[name] and re.match(r"Across: |Heat map; |in it: ", told[name]), name
+        assert len(told[name]) <= svg.LONGEST
+    assert "fastest: " in told["heat"]
+    bars = next(text for text in told.values() if "times as fast as" in text)
+    assert re.search(r"in it: sequential \(on the host\), base · [\d.]+\sms, port, [\d.]+× · ", bars), bars
 
 
 def test_figures_are_the_same_bytes_each_time() -> None:

@@ -116,8 +116,10 @@ class Figure:
         return path
 
 
-def finish(drawing: "Drawing", title: str, notes: Sequence[str] = (), warnings: Sequence[str] = ()) -> Figure:
-    """Turn a matplotlib drawing into a Figure; call it inside `style()`."""
+def finish(
+    drawing: "Drawing", title: str, notes: Sequence[str] = (), warnings: Sequence[str] = (), description: str = ""
+) -> Figure:
+    """Turn a matplotlib drawing into a Figure; call it inside `style()`. description: by default what `describe` says."""
     sink = StringIO()
     # The box measured here, not by bbox_inches="tight", which draws all of it once more to find it.
     box = drawing.get_tightbbox().padded(MARGIN)
@@ -127,11 +129,33 @@ def finish(drawing: "Drawing", title: str, notes: Sequence[str] = (), warnings: 
         bbox_inches=box,
         metadata={"Date": None, "Creator": None, "Format": None, "Type": None},
     )
-    return Figure(title, clean(sink.getvalue(), title), drawing, tuple(notes), tuple(warnings))
+    return Figure(
+        title, clean(sink.getvalue(), title, description or describe(drawing)), drawing, tuple(notes), tuple(warnings)
+    )
 
 
-def clean(raw: str, title: str) -> str:
-    """matplotlib's SVG made fit for a page: see the module's first line."""
+LONGEST = 1200
+"""Characters of a description; a figure with more words in it has a table beside it."""
+
+
+def describe(drawing: "Drawing") -> str:
+    """What a drawing shows, for who cannot see it: its axes, its lines, and all that is written in it, in its order."""
+    told = []
+    for ax in drawing.axes:
+        told += [f"{side}: {label}" for side, label in (("Across", ax.get_xlabel()), ("up", ax.get_ylabel())) if label]
+        legend = ax.get_legend()
+        lines = [text.get_text() for text in legend.get_texts()] if legend else []
+        told += [f"lines: {', '.join(lines)}"] * bool(lines)
+        words = [" ".join(text.get_text().split()) for text in ax.texts]
+        told += [f"in it: {', '.join(word for word in words if word)}"] * any(words)
+    text = "; ".join(told)
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}\u2026"
+
+
+def clean(raw: str, title: str, description: str = "") -> str:
+    """matplotlib's SVG made fit for a page: see the module's first line. Its name is the description, since a caption below
+    it says the title; without one it is the title."""
+    name = description or title
     box = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', raw)
     body = re.search(r"<svg [^>]*>(.*)</svg>", raw, re.DOTALL)
     if box is None or body is None:
@@ -151,7 +175,7 @@ def clean(raw: str, title: str) -> str:
     width = float(box[1])
     return (
         f'<svg class="roofbook-figure" viewBox="0 0 {box[1]} {box[2]}" width="100%" role="img" '
-        f'aria-label="{escape(title)}" preserveAspectRatio="xMidYMid meet" '
+        f'aria-label="{escape(name)}" preserveAspectRatio="xMidYMid meet" '
         f'style="max-width: {width * 1.5:.0f}px; height: auto; stroke-linejoin: round; stroke-linecap: butt">\n'
         f"<title>{escape(title)}</title>\n{inner}\n</svg>"
     )

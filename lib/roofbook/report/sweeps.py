@@ -276,7 +276,14 @@ def heat_map(
         ax.spines[:].set_visible(False)
         ax.set_xlabel(xlabel or str(frame.columns.name or ""))
         ax.set_ylabel(ylabel or str(frame.index.name or ""), labelpad=8)
-        return finish(drawing, title or "Time of each shape", said)
+        sides = [
+            f"{label or side}: {', '.join(map(str, points))}"
+            for side, label, points in (("across", xlabel, frame.columns), ("down", ylabel, frame.index))
+        ]
+        fastest = f"fastest: {where}, {show.duration(float(times[best]))}"
+        slowest = f"slowest: {show.duration(high)}"
+        described = f"Heat map; {'; '.join(sides)}; {fastest}; {slowest}"
+        return finish(drawing, title or "Time of each shape", said, description=described)
 
 
 def _pair(first: str, second: str) -> str:
