@@ -35,3 +35,19 @@ def test_one_unit_a_column() -> None:
     assert format.quantity(4.26e12, "B/s") == "4.26\u202fTB/s" and format.duration(1.23e-5) == "12.3\u202f\u00b5s"
     sizes = [size for _, size in format.TIMES]
     assert all(a > b for a, b in pairwise(sizes))
+
+
+@pytest.mark.parametrize(
+    ("estimate", "low", "high", "shown"),
+    [
+        (90.6, 0.1, 75728.3, "[0.1, >10]"),
+        (1.2, 0.0006, 75.6897, "[<0.1, >10]"),
+        (1.07, 0.983, 1.149, "[0.98, 1.15]"),
+        (0.95, 0.05, 1.02, "[<0.1, 1.020]"),
+        (1.0004, 0.9996, 1.0502, "[0.9996, 1.0502]"),
+    ],
+)
+def test_an_end_of_an_undecided_ratio_beyond_a_factor_of_ten_is_told_as_that(
+    estimate: float, low: float, high: float, shown: str
+) -> None:
+    assert format.undecided(estimate, low, high) == shown

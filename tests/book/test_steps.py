@@ -52,3 +52,12 @@ def test_a_step_has_a_heading_below_that_of_its_section_and_a_permalink(tmp_path
     assert re.findall(r'<div class="step" id="step-(\w+)">', shown) == ["fused", "soa"]
     heads = re.findall(r'<h3><code>(\w+)</code><a class="headerlink" href="#step-(\w+)" [^>]*>#</a></h3>', shown)
     assert heads == [("fused", "fused"), ("soa", "soa")]
+
+
+@pytest.mark.parametrize("lab", registry.names())
+def test_a_sweep_without_a_point_says_so_in_words_of_its_own(lab: str, tmp_path: Path) -> None:
+    """Nothing is measured here: no note lists what else the store has, or names an error."""
+    page = Experiment(lab, {"scale": "test", "results": str(tmp_path)})
+    for sweep in registry.get(lab).sweeps:
+        for shown in (page.sweep_table(sweep.axis), page.line_sweep(sweep.axis), page.heat_map(sweep.axis)):
+            assert re.match(rf"No point of the sweep over {sweep.axis} on [\w-]+: \w.*\.$", repr(shown)), shown

@@ -67,6 +67,16 @@ def _whole(value: float, like: float) -> str:
     return number(round(value, 2 - math.floor(math.log10(abs(like)))), places=0)
 
 
+TENFOLD = 10.0
+
+
+def undecided(estimate: float, low: float, high: float) -> str:
+    """The interval of a ratio of which nothing may be claimed, each end beyond a factor of ten as that: '[<0.1, >10]'."""
+    ends = factor(estimate, max(low, 1 / TENFOLD), min(high, TENFOLD)).partition("[")[2].removesuffix("]").split(", ")
+    first = f"<{1 / TENFOLD:g}" if low < 1 / TENFOLD else ends[0]
+    return f"[{first}, {f'>{TENFOLD:g}' if high > TENFOLD else ends[1]}]"
+
+
 def factor(estimate: float, low: float = math.nan, high: float = math.nan) -> str:
     """A ratio with its interval; more places where three digits would hide which side of 1 it lies on."""
     ends = [end for end in (low, high) if not math.isnan(end)] or [estimate]

@@ -166,7 +166,7 @@ class Page(ABC):
     @noted
     def sweep_table(self, axis: str, case: str | None = None) -> Table:
         """Time of each point of a sweep, compared with the variant it starts from and with the best point."""
-        sweep = self.data.sweep(axis)
+        sweep = self._swept_on(axis, self.data.case(case).name)
         table = report.sweep(self.data.on(case), sweep.axis)
         return replace(table, notes=[*table.notes, *self._left_out(sweep)])
 
@@ -175,15 +175,15 @@ class Page(ABC):
         """Time by the point of a sweep, a line for each case."""
         data, sweep = self.data, self.data.sweep(axis)
         rows = data.rows[data.rows["case"].isin([case.name for case in data.cases])]
+        if sweep.axis not in set(rows["axis"]):
+            self._swept_on(axis, data.lab.swept(data.cases)[0].name)
         return report.line_sweep(rows, sweep.axis, title=sweep.question, notes=self._left_out(sweep))
 
     @noted
     def heat_map(self, axis: str, case: str | None = None) -> "Figure":
         """Time by the two numbers of each point of a sweep, such as the two sides of a work-group."""
-        data, sweep, chosen = self.data, self.data.sweep(axis), self.data.case(case)
-        rows = data.rows[data.rows["axis"] == sweep.axis]
-        if self._swept_alone() and chosen.name not in set(rows["case"]):
-            raise UsageError(self._swept_alone()[0].removesuffix("."))
+        data, chosen = self.data, self.data.case(case)
+        sweep = self._swept_on(axis, chosen.name)
         why = {str(point.point): data.skip_reason(point, chosen) for point in sweep.at_scale(data.scale)}
         skipped = {point: reason for point, reason in why.items() if reason}
         grid, reasons = report.sweep_grid(data.on(case), sweep.axis, skipped)
@@ -191,6 +191,17 @@ class Page(ABC):
         title = f"{sweep.question} On {chosen.name}"
         notes = self._left_out(sweep)
         return report.heat_map(grid, reasons=reasons, xlabel=across, ylabel=down, title=title, notes=notes)
+
+    def _swept_on(self, axis: str, case: str) -> Sweep:
+        """The sweep over `axis`. Errors: UsageError that says why where no point of it was measured on the case."""
+        data, sweep = self.data, self.data.sweep(axis)
+        if case not in set(data.rows[data.rows["axis"] == sweep.axis]["case"]):
+            if case not in {each.name for each in data.lab.swept(data.cases)}:
+                raise UsageError(self._swept_alone()[0].removesuffix("."))
+            why = (data.skip_reason(point, data.case(case)) for point in sweep.at_scale(data.scale))
+            reasons = dict.fromkeys(reason or "it was not measured" for reason in why)
+            raise UsageError(f"no point of the sweep over {axis} on {case}: {'; '.join(reasons)}")
+        return sweep
 
     def _left_out(self, sweep: Sweep) -> list[str]:
         """A note where the scale measures some points of a sweep alone."""

@@ -6,10 +6,10 @@ from typing import Any
 
 from ..analysis import format as show
 from ..analysis.case_data import CaseData, over_another
-from ..analysis.readings import Reading, faster
+from ..analysis.readings import Reading, faster, home_device
 from ..errors import UsageError
 from ..measure.stats import CONFIDENCE
-from .cells import run_notes
+from .cells import run_notes, where
 from .figure import COLOURS, FONT, INK, WIDTH, Figure, finish, style
 
 
@@ -28,6 +28,7 @@ def ladder_chart(data: CaseData, title: str = "", published: tuple[float, str] |
     if not good:
         raise UsageError(f"no variant of {', '.join(order)} has a verified time on {case}; measure the ladder first")
     base = next((name for name in data.bases if name in good), good[0])
+    home = home_device([found[name] for name in good])
     speed = {name: _speedup(found[base], found[name]) for name in good}
     line = found[base].median / published[0] if published else math.nan
     ends = [each for triple in speed.values() for each in triple if 0 < each < math.inf] + ([line] if published else [])
@@ -44,7 +45,7 @@ def ladder_chart(data: CaseData, title: str = "", published: tuple[float, str] |
                 continue
             estimate, low, high = speed[name]
             said = "base" if name == base else f"{show.number(estimate)}\u00d7"
-            heading(ax, at, name, f"{said} \u00b7 {show.duration(reading.median)}")
+            heading(ax, at, f"{name} {where(reading, home)}".rstrip(), f"{said} \u00b7 {show.duration(reading.median)}")
             start = max(left, 1.0) if log else 0.0
             whiskers = (low, high) if name != base and math.isfinite(high) and low > 0 else None
             bar(ax, at, estimate, "base" if name == base else reading.role, whiskers, start)

@@ -119,7 +119,9 @@ def ratio_cell(ratio: Speedup | None, lack: str = "not both were measured", know
     how = ratio.how or f"over {ratio.runs} runs"
     text, small = show.factor(ratio.estimate, ratio.low, ratio.high), f"({how})" if ratio.how != known else ""
     if ratio.same:
-        small = " ".join(filter(None, [text[text.find("[") :], small]))
+        wide = ratio.word == "undecided"
+        ends = show.undecided(ratio.estimate, ratio.low, ratio.high) if wide else text[text.find("[") :]
+        small = " ".join(filter(None, [ends, small]))
         return Cell(ratio.word, "num same", f"ratio {text}", small=small)
     return Cell(text, "num faster" if ratio.estimate > 1 else "num slower", small=small)
 

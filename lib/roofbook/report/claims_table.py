@@ -109,6 +109,8 @@ def _outcome(outcome: "Verdict", unit: str) -> Cell:
     else:
         write = show.factor if unit == "x" else show.interval
         small = write(*(size * each for each in (found.estimate, found.low, found.high)))
+        if outcome.verdict == "undecided" and unit == "x":
+            small = f"{small.partition(' [')[0]} {show.undecided(found.estimate, found.low, found.high)}"
     how = f" ({found.how})" if found.how else ""
     return Cell(outcome.verdict, f"verdict {outcome.verdict.replace(' ', '-')} wrap", small=f"{small}{ending}{how}")
 

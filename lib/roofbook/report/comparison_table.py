@@ -206,7 +206,11 @@ def _published(times: Mapping[str, Time], size: float) -> Cell:
 
 
 def _factor(ratio: Speedup) -> str:
-    text = show.number(ratio.estimate) if TOO_FEW in ratio.how else show.factor(ratio.estimate, ratio.low, ratio.high)
+    text = show.number(ratio.estimate)
+    if TOO_FEW not in ratio.how:
+        text = show.factor(ratio.estimate, ratio.low, ratio.high)
+        if ratio.word == "undecided":
+            text = f"{text.partition(' [')[0]} {show.undecided(ratio.estimate, ratio.low, ratio.high)}"
     return (
         f"{text} ({ratio.how})" if "," in ratio.how else text
     )  # that it is across runs or devices, the note says of all
