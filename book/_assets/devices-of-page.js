@@ -22,6 +22,7 @@
   function show(device) {
     const cells = known.get(device);
     for (const cell of document.querySelectorAll(".on-device")) cell.innerHTML = cells[cell.dataset.cell] ?? "";
+    toLegend();
     document.body.classList.toggle("on-this-machine", device === "here");
     if (typeof addCopyButtonToCodeCells === "function") {  // sphinx-copybutton's, which has been through the page before
       document.querySelectorAll("button.copybtn").forEach((button) => button.remove());
@@ -29,6 +30,21 @@
     }
     choice.value = device;
     said.textContent = device === initial ? "" : `All of this page is now of ${choice.selectedOptions[0].text}.`;
+  }
+
+  // Notes that say the same of all tables stand once, in the page's legend; the first of them links there in its place.
+  function toLegend() {
+    const legend = document.querySelector("section.legend");
+    if (!legend) return;
+    const list = legend.querySelector("ul"), known = new Set([...list.children].map((each) => each.textContent));
+    for (const note of document.querySelectorAll(".on-device .standing")) {
+      if (!known.has(note.textContent)) list.append(Object.assign(document.createElement("li"), { textContent: note.textContent }));
+      known.add(note.textContent);
+      if (document.querySelector(`.on-device a[href="#${legend.id}"]`)) { note.remove(); continue; }
+      note.classList.remove("standing");
+      note.replaceChildren(Object.assign(document.createElement("a"), {
+        href: `#${legend.id}`, textContent: legend.querySelector("h2").firstChild.textContent }));
+    }
   }
 
   function choose(device, keep) {

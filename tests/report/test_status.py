@@ -5,6 +5,8 @@ import json
 from roofbook import report
 from roofbook.store.states import State
 
+from .rows import frame, lab_rows, row
+
 
 def test_states_and_card() -> None:
     cell = {"lab": "lbm", "variant": "a", "case": "c", "backend": "opencl", "device": "d"}
@@ -33,3 +35,11 @@ def test_states_and_card() -> None:
         "GPU": "GPU-01, 0000:3B:00.0", "GPU driver": "580.65", "power limit": "600 W, by default 700 W",
         "application clock": "1980 MHz", "GPU modes": "persistence mode on, MIG off, compute mode default",
     }  # fmt: skip
+
+
+def test_nothing_failed_says_of_which_rows_and_so_does_the_list_of_what_did() -> None:
+    """A page with several devices is not read as one on which nothing failed at all."""
+    place = "Some GPU by OpenCL, scale quick"
+    assert report.failed(frame(row("fused", 1e-4)), of=place).notes == [f"Nothing failed on {place}."]
+    table = report.failed(lab_rows(), of=place)
+    assert table.caption == f"What failed on {place}, and why" and not table.notes and "soa" in table.html
