@@ -13,7 +13,7 @@ INSTALL = $(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/pytho
 COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes --no-annotate --no-emit-index-url \
 	--no-emit-find-links --custom-compile-command "make lock" --python-version 3.11
 
-.PHONY: book test lint serve picture lock clean
+.PHONY: book test lint serve picture citation lock clean
 
 book: .venv/.$(or $(GPU),book) $(WITH:%=.venv/.%)
 	@$(BIN)/roofbook build
@@ -34,6 +34,10 @@ RUNGS := sequential-c sequential ported fused soa kept-partials accelerate-fused
 	several-steps paired team graph in-place tagged-halo openmp
 picture: book
 	@$(BIN)/roofbook chart lbm 128x128 $(RUNGS:%=--only %) --out book/_assets/ladder.svg
+
+# CITATION.cff and .zenodo.json, from _config.yml and pyproject.toml.
+citation: .venv/.book
+	@$(BIN)/python -m roofbook.book.citation
 
 lock: .venv/.base
 	echo uv | $(COMPILE) --output-file locks/uv.txt -

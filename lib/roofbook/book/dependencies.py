@@ -88,6 +88,15 @@ class Dependencies:
         runs = _runs(self.root / "results", "recorded/lab=*")
         return {**self._code(), "published": self._published(), "store": _hash_of(runs)}
 
+    def downloads(self) -> dict[str, str]:
+        """Of what readers download: of the store, what is recorded."""
+        runs = _runs(self.root / "results", "recorded/lab=*")
+        return {"library": self._of("")[0], "published": self._published(), "store": _hash_of(runs)}
+
+    def citation(self) -> dict[str, str]:
+        """Of how to cite the book."""
+        return {"library": self._of("")[0], "settings": _hash((self.root / "_config.yml").read_bytes())}
+
     def ends(self, pages: Mapping[str, Any]) -> dict[str, str]:
         """Of the first page's table: of the store, all; and what the executed pages were made from."""
         runs = _runs(self.root / "results", "*/lab=*")

@@ -21,7 +21,7 @@ from ..spec import registry
 from ..spec.exercise import exercises
 from ..spec.lab import Lab
 from ..store.parquet import Store
-from . import execute, exercises_page, front_page
+from . import downloads, execute, exercises_page, front_page
 from .dependencies import Dependencies
 from .experiment import Experiment
 from .manifest import Manifest
@@ -68,6 +68,27 @@ def renew(root: Path) -> None:
                 given = execute.parameters_of(root, executed[lab.name])
                 lines += _kept(mine, partial(_own_ends, lab, given, root))
         manifest.write(path, front_page.ends(lines), made_from)
+
+    _renew_downloads(root, manifest, now)
+
+
+def _renew_downloads(root: Path, manifest: Manifest, now: Dependencies) -> None:
+    """The files that the page on data offers, its list of them, and how to cite the book."""
+    folder = root / "book" / "_generated"
+    path, made_from = folder / "data-files.html", now.downloads()
+    rows_at = folder / downloads.FOLDER / downloads.ROWS
+    if manifest.stale(path, made_from) or manifest.stale(rows_at, made_from):
+        rows, extent = downloads.recorded_rows(root / "results")
+        files = ({downloads.ROWS: rows} if rows else {}) | downloads.published(root / "results")
+        for old in rows_at.parent.glob("*"):
+            if old.name not in files:
+                old.unlink()
+        for name, content in {downloads.ROWS: rows, **files}.items():
+            manifest.write(rows_at.parent / name, content, made_from)
+        manifest.write(path, downloads.listed(files, extent), made_from)
+    path, made_from = folder / "data-cite.html", now.citation()
+    if manifest.stale(path, made_from):
+        manifest.write(path, downloads.cite(root), made_from)
 
 
 def _has_page_of_lab(root: Path, notebook: Path) -> bool:

@@ -53,7 +53,7 @@ class Manifest:
             self._put(thing, made_from, parameters)
 
     def write(
-        self, thing: Path, text: str, made_from: Mapping[str, str], parameters: Mapping[str, Any] | None = None
+        self, thing: Path, text: str | bytes, made_from: Mapping[str, str], parameters: Mapping[str, Any] | None = None
     ) -> None:
         """Write `thing` and record it, so that no other process comes between. Of '' there is no file."""
         with self._locked():

@@ -247,6 +247,47 @@ def copy_mathjax(app: Sphinx, error: Exception | None) -> None:
     shutil.copytree(source / fonts, target / fonts, dirs_exist_ok=True)
 
 
+DOWNLOADS = "data"
+"""Of book/_generated and of the site: the folder of what readers download."""
+
+
+def copy_downloads(app: Sphinx, error: Exception | None) -> None:
+    """Copy what readers download; what is gone from the sources goes from the site."""
+    if error or app.builder.format != "html":
+        return
+    source, target = Path(app.srcdir) / GENERATED / DOWNLOADS, Path(app.outdir) / DOWNLOADS
+    shutil.rmtree(target, ignore_errors=True)
+    if source.is_dir():
+        shutil.copytree(source, target)
+
+
+class Repository(SphinxDirective):
+    """`{repository}`: a link to the address that `repository_url` in _config.yml names; the body where it names none."""
+
+    has_content = True
+
+    def run(self) -> list[nodes.Node]:
+        address = repository(self.config)
+        if not address:
+            return self.parse_content_to_nodes()
+        return [nodes.paragraph("", "", nodes.reference("", address, refuri=address))]
+
+
+def repository(config: Any) -> str:
+    """The address of the repository; '' where nobody has named one."""
+    return str(config.repository_url or "")
+
+
+def foot(app: Sphinx, pagename: str, template: str, context: dict[str, Any], doctree: Any) -> None:
+    """Below each page a link to the page on data, licence and citation, and one to the repository."""
+    if "data" not in app.env.found_docs:
+        return
+    links = [f'<a href="{context["pathto"]("data")}">Data, licence, how to cite</a>']
+    if address := repository(app.config):
+        links.append(f'<a href="{html.escape(address, quote=True)}">Repository</a>')
+    context["theme_extra_footer"] = f"<p>{' · '.join(links)}</p>"
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Sphinx's entry point."""
     # Jupyter Book sets this for an extension that asks something of the network; we load none, so accept it in silence.
@@ -255,10 +296,13 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_config_value("repository_url", "", "env", str)
     app.add_directive("fragments", Fragments)
     app.add_directive("in-a-browser", InABrowser)
+    app.add_directive("repository", Repository)
     app.connect("config-inited", local_mathjax)
     app.connect("env-get-outdated", reread_pages_with_fragments)
     app.connect("source-read", run_card)
     app.connect("html-page-context", polish, priority=900)
+    app.connect("html-page-context", foot)
     app.connect("build-finished", copy_mathjax)
+    app.connect("build-finished", copy_downloads)
     app.connect("build-finished", device_switch.copy)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

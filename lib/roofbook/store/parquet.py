@@ -74,6 +74,10 @@ class Store:
         """
         return self._ask(sql, params)[0].to_pandas()
 
+    def arrow(self, sql: str, params: Sequence[Any] = ()) -> "pa.Table":
+        """What `query` gives, with the types of the store: lists stay lists, nulls stay nulls."""
+        return self._ask(sql, params)[0]
+
     def column(self, sql: str, params: Sequence[Any] = (), lab: str = "*", device: str = "*") -> list[Any]:
         """The first column of what `query` gives, from the files of a lab and a device alone, and without pandas, whose import
         takes longer than the answer.

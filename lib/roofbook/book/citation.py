@@ -1,0 +1,108 @@
+"""How to cite the book: CITATION.cff, .zenodo.json and BibTeX, all from _config.yml and pyproject.toml.
+
+`make citation` writes the two files of the repository; the site shows the BibTeX. A publisher sets the repository's address in
+_config.yml, and nowhere else.
+"""
+
+import json
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..paths import project_root, write_whole
+
+MESSAGE = "If you use this book or its measurements, please cite it by these data."
+KEYWORDS = ("GPU", "OpenCL", "CUDA", "performance", "benchmark", "roofline", "reproducibility")
+
+
+@dataclass(frozen=True)
+class Citation:
+    """What a citation says. repository is '' where the publisher has named none."""
+
+    title: str
+    author: str
+    version: str
+    licence: str
+    abstract: str
+    repository: str
+
+    @staticmethod
+    def of(root: Path) -> "Citation":
+        """From the settings of the checkout `root`; the package's own where it has no pyproject.toml."""
+        import yaml
+
+        site = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))
+        settings = root / "pyproject.toml"
+        if not settings.exists():
+            settings = project_root(Path(__file__).parent) / "pyproject.toml"
+        package = tomllib.loads(settings.read_text(encoding="utf-8"))["project"]
+        address = site["sphinx"]["config"].get("repository_url") or ""
+        return Citation(
+            site["title"],
+            site["author"],
+            package["version"],
+            package["license"]["text"],
+            package["description"],
+            address,
+        )
+
+    def cff(self) -> str:
+        """The text of CITATION.cff, by version 1.2.0 of the Citation File Format."""
+        said: dict[str, Any] = {
+            "cff-version": "1.2.0",
+            "message": MESSAGE,
+            "type": "software",
+            "title": self.title,
+            "abstract": self.abstract,
+            "authors": [{"name": self.author}],
+            "version": self.version,
+            "license": self.licence,
+            "keywords": list(KEYWORDS),
+        }
+        if self.repository:
+            said["repository-code"] = self.repository
+        import yaml
+
+        head = "# Made by `make citation` from _config.yml and pyproject.toml: change it there.\n"
+        return head + str(yaml.safe_dump(said, sort_keys=False, width=120))
+
+    def zenodo(self) -> str:
+        """The text of .zenodo.json, as Zenodo's deposit of a release reads it."""
+        said: dict[str, Any] = {
+            "upload_type": "software",
+            "title": self.title,
+            "description": self.abstract,
+            "creators": [{"name": self.author}],
+            "version": self.version,
+            "access_right": "open",
+            "license": self.licence,
+            "keywords": list(KEYWORDS),
+        }
+        if self.repository:
+            said["related_identifiers"] = [{"identifier": self.repository, "relation": "isSupplementTo"}]
+        return json.dumps(said, indent=2, ensure_ascii=False) + "\n"
+
+    def bibtex(self) -> str:
+        """An entry of BibTeX."""
+        fields = {
+            "title": f"{{{self.title}}}: {self.abstract}",
+            "author": f"{{{self.author}}}",
+            "version": self.version,
+            "note": f"Licence: {self.licence}",
+        }
+        if self.repository:
+            fields["url"] = self.repository
+        inside = "".join(f"  {name} = {{{value}}},\n" for name, value in fields.items())
+        return f"@software{{{self.title.lower()},\n{inside}}}\n"
+
+
+def write(root: Path) -> None:
+    """Write CITATION.cff and .zenodo.json of the checkout `root`."""
+    found = Citation.of(root)
+    write_whole(root / "CITATION.cff", found.cff())
+    write_whole(root / ".zenodo.json", found.zenodo())
+
+
+if __name__ == "__main__":
+    write(project_root())
