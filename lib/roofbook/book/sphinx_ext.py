@@ -163,6 +163,7 @@ def polish(app: Sphinx, pagename: str, template: str, context: dict[str, Any], d
     unique."""
     body = context.get("body")
     if body and doctree is not None:
+        body = body.replace('role="list" class="citation-list"', 'class="citation-list"')  # of no list items
         context["body"] = one_legend(scroll_tables(unique_svg_ids(body)))
 
 
