@@ -15,7 +15,7 @@ from ..paths import write_whole
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
-    from .on_devices import Choice
+    from .on_devices import DeviceChoice
 
 SCRIPTS = "_static/on-devices"
 HERE = "here"
@@ -37,7 +37,7 @@ def put(app: Sphinx, docname: str, notebook: dict[str, Any]) -> None:
         data = {"text/html": html, "text/plain": ""}
         cell["outputs"] = [{"output_type": "display_data", "metadata": {}, "data": data}]
     if here:
-        listed = [*listed, on_devices.Choice(HERE, story.HERE)]
+        listed = [*listed, on_devices.DeviceChoice(HERE, story.HERE)]
         text = on_devices.script(lab, HERE, finished(here))
         write_whole(Path(app.outdir, SCRIPTS, lab, listed[-1].script), text)
     at = next((at for at, cell in enumerate(notebook["cells"]) if cell["cell_type"] == "code"), 0)
@@ -46,7 +46,7 @@ def put(app: Sphinx, docname: str, notebook: dict[str, Any]) -> None:
     notebook["cells"].insert(at, bar)
 
 
-def _bar(lab: str, scripts: str, listed: list[Choice]) -> str:
+def _bar(lab: str, scripts: str, listed: list[DeviceChoice]) -> str:
     without = f"All of this page is of {escape(listed[0].label)}. With JavaScript you can choose another device here."
     options = "".join(
         f'<option value="{escape(each.name)}" data-script="{escape(each.script)}">{escape(each.label)}</option>'

@@ -26,7 +26,7 @@ FOLDER = Path("_build", "recorded")
 SCALES = ("published", "large")
 
 
-class Choice(NamedTuple):
+class DeviceChoice(NamedTuple):
     """A device by a backend at a scale, as the reader of a lab's page may choose it."""
 
     name: str
@@ -39,16 +39,16 @@ class Choice(NamedTuple):
         return f"{self.name.replace('/', '.')}.js"
 
 
-def choices(root: Path, lab: str) -> list[Choice]:
+def choices(root: Path, lab: str) -> list[DeviceChoice]:
     """Those of a lab, the best first; none where nothing is recorded, or nothing is drawn yet."""
     try:
         listed = json.loads((root / FOLDER / lab / "index.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return []
-    return [Choice(*each) for each in listed]
+    return [DeviceChoice(*each) for each in listed]
 
 
-def shown(root: Path, lab: str, choice: Choice) -> dict[str, str]:
+def shown(root: Path, lab: str, choice: DeviceChoice) -> dict[str, str]:
     """By the key of a cell, what it shows there."""
     text = (root / FOLDER / lab / choice.script).read_text(encoding="utf-8")
     found: dict[str, str] = json.loads(text[text.index("{") : text.rindex("}") + 1])
@@ -121,12 +121,12 @@ def _recorded(lab: str, store: Store) -> list[tuple[str, RecordedData]]:
     return sorted(found, key=lambda each: (SCALES.index(each[0]), each[1].place.kind != "gpu", -len(each[1].rows)))
 
 
-def _draw(root: Path, lab: str, scale: str, place: str) -> Choice:
+def _draw(root: Path, lab: str, scale: str, place: str) -> DeviceChoice:
     store = Store(root / "results")
     (data,) = (each for each in recorded(registry.get(lab), store, scale) if each.place.id == place)
     notebook = json.loads((root / "experiments" / f"{lab}.ipynb").read_text(encoding="utf-8"))
     apart = scale != SCALES[0]
-    choice = Choice(
+    choice = DeviceChoice(
         f"{place}/{scale}" if apart else place, f"{data.place}, {scale} sizes" if apart else str(data.place)
     )
     cells = finished(story.told(notebook, data, store))
