@@ -197,7 +197,7 @@ def test_pages_link_each_term_once_in_a_section_and_the_glossary_none_to_itself(
 def site(unmeasured: Callable[[], Path]) -> Iterator[str]:
     """The book's pages by plain Sphinx, with the labs' notebooks as they are committed: the address."""
     root = unmeasured()
-    shutil.copytree(ROOT / "experiments", root / "book" / "labs", ignore=shutil.ignore_patterns("peaks*"))
+    shutil.copytree(ROOT / "experiments", root / "book" / "labs", ignore=shutil.ignore_patterns("peaks*", "colab"))
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", str(root / "book"), str(root / "site")]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
