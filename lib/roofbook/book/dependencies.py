@@ -114,8 +114,11 @@ class Dependencies:
             kind = "settings" if path.suffix in (".yml", ".py") else kind
             kinds[kind].append((place.as_posix(), path.read_bytes()))
         kinds["settings"].append(("_config.yml", (self.root / "_config.yml").read_bytes()))
-        drawn = sorted((self.root / "_build" / "recorded").glob("*/*.js*"))
-        kinds["devices"] = [(path.relative_to(self.root).as_posix(), path.read_bytes()) for path in drawn]
+        drawn = {path: path.stat() for path in sorted((self.root / "_build" / "recorded").glob("*/*.js*"))}
+        kinds["devices"] = [  # megabytes, each written whole: to read them takes longer than all the rest
+            (path.relative_to(self.root).as_posix(), f"{found.st_size} {found.st_mtime_ns}".encode())
+            for path, found in drawn.items()
+        ]
         builder = [version("jupyter-book"), version("sphinx"), list(sys.version_info)]
         extension = [Path(__file__).with_name(name) for name in ("device_switch.py", "sphinx_ext.py", "terms.py")]
         return {
