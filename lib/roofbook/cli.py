@@ -453,11 +453,13 @@ def build(fresh: bool, scale: str | None, device: str | None) -> None:
     Says of each what has changed.
     """
     from .book.build import build as build_book
-    from .book.experiment import check
     from .paths import project_root
 
     wanted = {name: value for name, value in (("scale", scale), ("device", device)) if value is not None}
-    check(wanted)
+    if wanted:
+        from .book.experiment import check
+
+        check(wanted)
     build_book(project_root(), wanted, fresh=fresh)
 
 

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 from ..devices.find import why_auto
 from ..terminal import say
-from . import execute, fragments, on_devices, site
+from . import execute, site
 from .dependencies import Dependencies
 from .manifest import because
-from .meanwhile import Meanwhile
+from .untouched import Look
 
 
 class Due(NamedTuple):
@@ -24,6 +24,12 @@ def build(root: Path, wanted: Mapping[str, Any], *, fresh: bool = False) -> None
 
     wanted: parameters of all notebooks; without any, each page is made as it was last. fresh: each page is made anew.
     """
+    before = Look(root, wanted)
+    if not fresh and before.is_known():
+        say(f"The site is up to date: {root / site.INDEX}")
+        return
+    from . import fragments, on_devices  # which bring pandas and Sphinx: half of the time of a build with nothing to do
+
     now = Dependencies(root)
     due = _due(root, wanted, fresh, now)
     if any(page.parameters.get("device", "auto") == "auto" for page in due.values()) and (taken := why_auto()):
@@ -35,6 +41,7 @@ def build(root: Path, wanted: Mapping[str, Any], *, fresh: bool = False) -> None
         _execute(root, due)
     fragments.renew(root)
     say(f"The book is built: {site.build(root, progress=say)}")
+    Look(root, wanted).remember(before)
 
 
 def _due(root: Path, wanted: Mapping[str, Any], fresh: bool, now: Dependencies) -> dict[Path, Due]:
@@ -52,6 +59,9 @@ def _due(root: Path, wanted: Mapping[str, Any], fresh: bool, now: Dependencies) 
 
 def _execute(root: Path, due: Mapping[Path, Due]) -> None:
     """Execute notebooks. Where a page is missing, a site comes first that shows recorded devices alone; each page joins it."""
+    from . import fragments, on_devices
+    from .meanwhile import Meanwhile
+
     missing = [notebook for notebook in due if not execute.page_of(root, notebook).exists()]
     if missing:
         on_devices.unexecuted(root, missing)

@@ -40,7 +40,7 @@ class Dependencies:
             "parameters": _hash_of(lasting(parameters)),
             **self._code(notebook.stem),
             "published": self._published(notebook.stem),
-            "device": _hash_of(_environment(notebook.stem, device)),
+            "device": _hash_of(environment(notebook.stem, device)),
             "store": self.runs_of_page(notebook.stem, parameters),
         }
 
@@ -199,7 +199,7 @@ def _is_lab(name: str | None) -> bool:
     return name in (*registry.names(), registry.PEAKS)
 
 
-def _environment(lab: str, device: str) -> dict[str, Any]:
+def environment(lab: str, device: str) -> dict[str, Any]:
     """Where a lab's notebook would run now; of any other notebook, the interpreter."""
     if not _is_lab(lab):
         return {"python": platform.python_version()}

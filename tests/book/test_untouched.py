@@ -1,0 +1,79 @@
+"""A build that finds all as a build left it that had nothing to do looks at names, sizes and times of files alone."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from roofbook.book import build as building
+from roofbook.book import site
+from roofbook.book.untouched import Look
+
+NOTEBOOK = '{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}'
+SOURCES = (
+    "_config.yml", "book/index.md", "book/_assets/roofbook.css", "experiments/notes.ipynb", "results/published/cnn.csv",
+    "results/recorded/lab=cnn/device=gpu/run.parquet", "results/local/lab=cnn/device=cpu/run.parquet",
+)  # fmt: skip
+PRODUCTS = ("book/notes.ipynb", "book/_generated/data-cite.html", "_build/manifest.json", "_build/html/index.html")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    for name in (*SOURCES, *PRODUCTS):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(NOTEBOOK if name.endswith(".ipynb") else "{}")
+    before = Look(tmp_path, {})
+    Look(tmp_path, {}).remember(before)
+    assert Look(tmp_path, {}).is_known()
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", (*SOURCES, *PRODUCTS))
+def test_a_file_that_was_touched_is_seen(root: Path, name: str) -> None:
+    found = (root / name).stat()
+    os.utime(root / name, ns=(found.st_atime_ns, found.st_mtime_ns + 1))
+    assert not Look(root, {}).is_known()
+
+
+@pytest.mark.parametrize("name", ("results/local/lab=cnn/device=cpu/two.parquet", "book/new.md"))
+def test_a_file_that_came_is_seen(root: Path, name: str) -> None:
+    (root / name).write_text("")
+    assert not Look(root, {}).is_known()
+
+
+@pytest.mark.parametrize("name", ("book/_assets/roofbook.css", "_build/html/index.html"))
+def test_a_file_that_is_gone_is_seen(root: Path, name: str) -> None:
+    (root / name).unlink()
+    assert not Look(root, {}).is_known()
+
+
+def test_other_parameters_are_another_build(root: Path) -> None:
+    assert not Look(root, {"scale": "test"}).is_known()
+
+
+def test_another_environment_is_another_build(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.python_version", lambda: "4.0")
+    assert not Look(root, {}).is_known()
+
+
+def test_a_source_that_changed_while_the_build_ran_leaves_work_to_do(root: Path) -> None:
+    before = Look(root, {})
+    (root / "book" / "index.md").write_text("# Edited meanwhile")
+    Look(root, {}).remember(before)
+    assert not Look(root, {}).is_known()
+
+
+def test_products_may_change_while_the_build_runs(root: Path) -> None:
+    before = Look(root, {})
+    (root / "_build" / "html" / "index.html").write_text("made anew")
+    Look(root, {}).remember(before)
+    assert Look(root, {}).is_known()
+
+
+def test_such_a_build_does_nothing_else(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(building, "Dependencies", lambda _: pytest.fail("hashes files"))
+    monkeypatch.setattr(site, "build", lambda *_, **__: pytest.fail("builds the site"))
+    building.build(root, {})
+    assert "up to date" in capsys.readouterr().out
