@@ -41,6 +41,21 @@ def test_a_row_has_as_many_cells_as_the_table_has_columns(cells: list[str]) -> N
     assert "why not" in Table("T", heads, [whole, Row([Cell("a")] * 3)], pd.DataFrame()).html
 
 
+def test_a_number_names_the_measurement_that_it_is_of() -> None:
+    """Times, ratios, samples and errors alike; a control is another measurement than what it repeats."""
+    rows = frame(row("a", 2e-3), row("b", 1e-3, "a"), row("b", 1e-3, "b", role="again"))
+    root = ElementTree.fromstring(
+        f"<div>{report.ladder(CaseData(rows, ['a', 'b'], '256x256', bases=('a',))).html}</div>"
+    )
+    of = {"".join(line[0].itertext()): [cell.get("data-of") for cell in line[1:]] for line in root.iter("tr")}
+    numbers = {name: set(found) - {None} for name, found in of.items() if name != "Variant"}
+    assert numbers == {
+        "a": {"a~256x256"}, "b": {"b~256x256"}, "b (A/A control)": {"b~256x256~again"},
+    }  # fmt: skip
+    assert of["b"].count("b~256x256") == 5 and of["a"].count("a~256x256") == 3
+    assert Cell("1", of='"<').html("td") == '<td data-of="&quot;&lt;">1</td>' and Cell("1").html("td") == "<td>1</td>"
+
+
 def test_text_is_aligned() -> None:
     lines = report.ladder(CaseData(lab_rows(), ORDER, "256x256")).text.splitlines()
     head = next(text for text in lines if text.startswith("Variant"))

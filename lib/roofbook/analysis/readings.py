@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..devices.occupancy import recounted
 from ..errors import UsageError, one_of
 from ..measure import stats
-from ..store.schema import MEASUREMENT, PROFILE, age
+from ..store.schema import CONTROL, MEASUREMENT, PROFILE, age
 from .throttled import left_out, slowed, without_slowed
 
 if TYPE_CHECKING:
@@ -46,6 +46,15 @@ class Reading:
     """Samples of a device that slowed itself down, which do not count: neither here nor in `row`."""
     slowed: int = 0
     """Such samples that count all the same, as too few others would remain."""
+
+    @property
+    def id(self) -> str:
+        """What it is known by among all of a lab on a device at a scale: its variant, its case, and whether it is a control.
+
+        It stands in addresses, so it has no space.
+        """
+        name, case = str(self.row["variant"]), str(self.row.get("case") or "")
+        return "~".join([name, case, *[CONTROL] * (self.role == CONTROL)])
 
     @property
     def runs(self) -> "tuple[Reading, ...]":
@@ -121,6 +130,8 @@ class Speedup:
     how: str
     runs: int = 1
     """Those that both have in common, so that their samples are pairs; 0 for none."""
+    of: str = ""
+    """The measurement that is compared with the reference, as `Reading.id` has it."""
 
     @property
     def word(self) -> stats.Relation:
@@ -294,7 +305,7 @@ def faster(reference: Reading | None, own: Reading) -> Speedup | None:
     elif few:
         notes.append(f"in {FEW_RUNS[len(pairs) - 1]}")
     notes += [f"other {what}" for what in ("policy", "timed") if said(reference.row, what) != said(own.row, what)]
-    return Speedup(found.estimate, found.low, found.high, ", ".join(notes), len(pairs))
+    return Speedup(found.estimate, found.low, found.high, ", ".join(notes), len(pairs), own.id)
 
 
 def _side_by_side(one: Reading, other: Reading) -> "Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]":

@@ -29,6 +29,7 @@ def time_cell(reading: Reading, unit: float) -> Cell:
         "num",
         title="; ".join(filter(None, [runs_title(reading), *_faults(reading)])),
         small=f"({reading.few})" if reading.few else "",
+        of=reading.id,
     )
 
 
@@ -39,7 +40,7 @@ def part_cell(reading: Reading, part: str, unit: float) -> Cell:
     found = reading.parts_together([part])
     brackets = found.few or f"{CONFIDENCE} interval"
     title = f"{brackets} [{show.number(found.low / unit)}, {show.number(found.high / unit)}]"
-    return Cell(show.number(found.median / unit), "num", title)
+    return Cell(show.number(found.median / unit), "num", title, of=reading.id)
 
 
 def fact_cell(reading: Reading, fact: str, digits: int = 4) -> Cell:
@@ -48,9 +49,9 @@ def fact_cell(reading: Reading, fact: str, digits: int = 4) -> Cell:
     if told is None:
         return Cell(show.DASH, "num", f"{reading.variant} does not report it")
     if isinstance(told, float):
-        return Cell(show.number(told, digits), "num")
+        return Cell(show.number(told, digits), "num", of=reading.id)
     if isinstance(told, int) and not isinstance(told, bool):
-        return Cell(show.number(told, places=0), "num")
+        return Cell(show.number(told, places=0), "num", of=reading.id)
     return Cell(str(told))
 
 
@@ -64,7 +65,7 @@ def samples_cell(reading: Reading) -> Cell:
     small = [f"{len(reading.runs)} runs"] * (len(reading.runs) > 1)
     small += [f"{gone} throttled left out"] * bool(gone) + [f"{slowed} throttled"] * bool(slowed)
     text = f"{reading.samples} \u00d7 {show.number(reading.units, places=0)}"
-    return Cell(text, "num", title, small=f"({', '.join(small)})" if small else "")
+    return Cell(text, "num", title, small=f"({', '.join(small)})" if small else "", of=reading.id)
 
 
 def _listed(field: Any) -> list[str]:
@@ -115,15 +116,21 @@ def ratio_cell(ratio: Speedup | None, lack: str = "not both were measured", know
     if ratio is None:
         return Cell(show.DASH, "num", lack)
     if TOO_FEW in ratio.how:
-        return Cell(show.number(ratio.estimate), "num same", "one or two samples cannot tell", small=f"({ratio.how})")
+        return Cell(
+            show.number(ratio.estimate),
+            "num same",
+            "one or two samples cannot tell",
+            small=f"({ratio.how})",
+            of=ratio.of,
+        )
     how = ratio.how or f"over {ratio.runs} runs"
     text, small = show.factor(ratio.estimate, ratio.low, ratio.high), f"({how})" if ratio.how != known else ""
     if ratio.same:
         wide = ratio.word == "undecided"
         ends = show.undecided(ratio.estimate, ratio.low, ratio.high) if wide else text[text.find("[") :]
         small = " ".join(filter(None, [ends, small]))
-        return Cell(ratio.word, "num same", f"ratio {text}", small=small)
-    return Cell(text, "num faster" if ratio.estimate > 1 else "num slower", small=small)
+        return Cell(ratio.word, "num same", f"ratio {text}", small=small, of=ratio.of)
+    return Cell(text, "num faster" if ratio.estimate > 1 else "num slower", small=small, of=ratio.of)
 
 
 def usual_how(ratios: Iterable[Speedup | None]) -> str:
@@ -160,8 +167,8 @@ def share_cell(floor: Bound | None, reading: Reading) -> Cell:
         return Cell(show.DASH, "num", f"the peak in {said(reading.row, 'dtype')} was not measured")
     title = f"bound {show.duration(floor.seconds)} by {floor.roof}"
     if above(floor, reading):
-        return Cell("above", "num above-bound", title)
-    return Cell(show.percent(min(1.0, floor.seconds / reading.median)), "num", title)
+        return Cell("above", "num above-bound", title, of=reading.id)
+    return Cell(show.percent(min(1.0, floor.seconds / reading.median)), "num", title, of=reading.id)
 
 
 def check_cell(reading: Reading) -> Cell:
@@ -171,7 +178,13 @@ def check_cell(reading: Reading) -> Cell:
         return Cell("nothing to check", "unchecked", "a probe that computes nothing")
     part = error / limit if limit else 0.0
     small = f"({show.number(error)} × accurate)" if _of_native(reading) else ""
-    return Cell(f"✓ {show.number(part, 2)}", "num verified", f"error {error:.3g}, allowed {limit:.3g}", small=small)
+    return Cell(
+        f"✓ {show.number(part, 2)}",
+        "num verified",
+        f"error {error:.3g}, allowed {limit:.3g}",
+        small=small,
+        of=reading.id,
+    )
 
 
 def _of_native(reading: Reading) -> bool:

@@ -41,13 +41,17 @@ def note(text: str, css: str = "table-note") -> Html:
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell: what it says, a class for its looks, a tooltip, how many columns it spans, a line of small print."""
+    """One cell: what it says, a class for its looks, a tooltip, how many columns it spans, a line of small print.
+
+    of: the measurement that its number is of, as `Reading.id` names it; a site makes the number a link to that.
+    """
 
     text: str
     css: str = ""
     title: str = ""
     span: int = 1
     small: str = ""
+    of: str = ""
 
     def html(self, tag: str, attributes: str = "") -> str:
         """The cell as <td> or <th>, everything escaped."""
@@ -55,7 +59,8 @@ class Cell:
         title = f' title="{escape(self.title)}"' if self.title else ""
         span = f' colspan="{self.span}"' if self.span > 1 else ""
         small = f" <small>{escape(self.small)}</small>" if self.small else ""
-        return f"<{tag}{attributes}{css}{title}{span}>{escape(self.text)}{small}</{tag}>"
+        of = f' data-of="{escape(self.of)}"' if self.of else ""
+        return f"<{tag}{attributes}{css}{of}{title}{span}>{escape(self.text)}{small}</{tag}>"
 
 
 @dataclass(frozen=True)

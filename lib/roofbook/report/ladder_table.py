@@ -138,7 +138,7 @@ def samples_column() -> Column:
 def _rate(amount: float, name: str) -> Column:
     return Column(
         Cell(name, "num"),
-        lambda each: Cell(show.number(amount / each.median), "num"),
+        lambda each: Cell(show.number(amount / each.median), "num", of=each.id),
         ("rate", "rate_unit"),
         lambda each: (amount / each.median, name),
     )

@@ -48,11 +48,12 @@ def peaks(rows: "pd.DataFrame", device: str, changes: Mapping[str, str], *, capt
             letter, unit = show.time_unit([middle])
         words = letter + rate
         paper = reading.facts.get("theory")
+        measured = f"{show.interval(middle / unit, low / unit, high / unit)}{show.THIN}{words}"
         cells = [
-            Cell(name), code, Cell(f"{show.interval(middle / unit, low / unit, high / unit)}{show.THIN}{words}", "num"),
+            Cell(name), code, Cell(measured, "num", of=reading.id),
             Cell(f"{show.number(paper / unit)}{show.THIN}{words}", "num", reading.facts["theory_is"])
             if paper else Cell(show.DASH, "num", "the driver reports no such property"),
-            Cell(show.percent(middle / paper) if paper else show.DASH, "num"),
+            Cell(show.percent(middle / paper), "num", of=reading.id) if paper else Cell(show.DASH, "num"),
         ]  # fmt: skip
         lines.append(Row(cells))
         records.append({

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..analysis import format as show
@@ -38,6 +39,8 @@ def published(figures: PublishedFigures, rows: "pd.DataFrame", caption: str = ""
             cell, record = Cell(noted, "num"), {"ours": noted, "status": "ok"}
         elif lack := figures.lack(*key):
             cell, record = Cell(lack, "absent"), {"status": "missing"}
+        elif reading is not None and record["status"] == "ok":
+            cell = replace(cell, of=reading.id)
         where = _device(reading.row) if reading is not None and reading.ok and cell.css != "absent" else show.DASH
         trial = f", {len(trials)} trials" if len(trials) > 1 else ""
         value = ", ".join(f"{each['value']:.10g}" for each in trials) + f"{show.THIN}{figure['unit']}".rstrip()

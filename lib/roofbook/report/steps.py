@@ -64,10 +64,12 @@ def effect(name: str, parent: str | None, rows: "pd.DataFrame", cases: Mapping[s
             continue
         unit, size = show.time_unit([own.median])
         if parent is None:
-            lines.append(Row([Cell(case), Cell(f"{time_cell(own, size).text} {unit}", "num")]))
+            lines.append(Row([Cell(case), Cell(f"{time_cell(own, size).text} {unit}", "num", of=own.id)]))
             continue
-        before = Cell(f"{time_cell(other, size).text} {unit}", "num") if other and other.ok else Cell(show.DASH, "num")
-        after = Cell(f"{time_cell(own, size).text} {unit}", "num")
+        before = Cell(show.DASH, "num")
+        if other and other.ok:
+            before = Cell(f"{time_cell(other, size).text} {unit}", "num", of=other.id)
+        after = Cell(f"{time_cell(own, size).text} {unit}", "num", of=own.id)
         lines.append(Row([Cell(case), before, after, ratio_cell(ratios[case], known=how)]))
     columns = [Cell("Case"), *([Cell(parent, "num")] if parent else []), Cell(name, "num")]
     columns += [ratio_head("times as fast", how)] if parent else []
