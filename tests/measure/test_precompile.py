@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -94,6 +95,20 @@ def test_no_thread_that_compiles_is_bound_to_a_processor(
     monkeypatch.setenv("POCL_AFFINITY", "1")
     precompile.prebuild(LAB, cells()[:3], cpu, 20, lambda _: None)
     assert set((tmp_path / "told").read_text().split()) == {"0"}
+
+
+@pytest.mark.usefixtures("pays")
+def test_beside_whoever_measures_it_begins_with_the_last_and_leaves_a_core(
+    cpu: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "tell"
+    program.write_text(f'#!/bin/sh\nfor last; do :; done\necho "$last" >> {tmp_path}/told\n')
+    program.chmod(0o755)
+    monkeypatch.setattr("sys.executable", str(program))
+    given = cells()[:3]
+    assert precompile.prebuild(LAB, given, cpu, 20, lambda _: None, meet=True) == 3
+    (share,) = map(json.loads, (tmp_path / "told").read_text().splitlines())
+    assert [name for _, name, _ in share] == [variant.name for _, variant in reversed(given)]
 
 
 @pytest.mark.usefixtures("pays")

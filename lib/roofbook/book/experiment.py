@@ -15,7 +15,7 @@ from ..devices.find import open_device
 from ..devices.provenance import snapshot
 from ..errors import UsageError, one_of
 from ..measure import beside, schedule
-from ..measure.policy import Policy
+from ..measure.policy import UNTIMED, Policy
 from ..measure.progress import Reporter
 from ..measure.schedule import Planned
 from ..paths import project_root
@@ -137,7 +137,7 @@ class Experiment(Page):
         self.root, results = root or project_root(), Path(self.parameters["results"])
         self._store = Store(self.root / results, parts)
         self.policy = Policy(cache=self.lab.cache, budget_s=self.parameters["budget_s"], seed=self.parameters["seed"])
-        if self.scale == "test":  # whose times tell nothing: its cases take microseconds, which no budget ends
+        if self.scale == UNTIMED:  # whose samples no budget ends
             self.policy = replace(self.policy, minimum=self.policy.few, maximum=self.policy.few)
         self.lab.prepare()
         everything = {case.name: case for case in self.lab.cases(self.scale)}

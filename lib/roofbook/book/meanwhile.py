@@ -39,6 +39,7 @@ class Meanwhile(Beside):
 
 def compile_ahead(root: Path, labs: Mapping[str, Mapping[str, Any]], folder: Path) -> None:
     """Compile what measuring these labs would compile; of each that is done there is a file of its name in `folder`."""
+    from ..measure.policy import UNTIMED
     from ..measure.precompile import prebuild
     from .experiment import Experiment
 
@@ -51,7 +52,8 @@ def compile_ahead(root: Path, labs: Mapping[str, Mapping[str, Any]], folder: Pat
                 for cell in experiment.plan()
                 if cell.device is device and cell.state != "fresh"
             ]
-            prebuild(experiment.lab, here, device, experiment.policy.seed, lambda _: None)
+            meet = experiment.scale == UNTIMED
+            prebuild(experiment.lab, here, device, experiment.policy.seed, lambda _: None, meet=meet)
             (folder / lab).touch()
 
 

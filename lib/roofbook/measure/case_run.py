@@ -14,6 +14,7 @@ from .beside import resting
 from .checkpoint import Checkpoint, key_of
 from .measurement import Measurement
 from .placement import Setting, Target, control_of, keys, target_of
+from .policy import UNTIMED
 from .progress import Progress, silent
 from .row import row
 from .sampling import sample
@@ -88,11 +89,11 @@ def measure_case(
     """
     checkpoint = checkpoint or Checkpoint()
     checkpoint.resume(_by_key(at, measurements(at, variants)), run)
-    due = checkpoint.due()
+    due, timed = checkpoint.due(), at.case.scale != UNTIMED
     try:
         references = References(at)
         # Which buffers lie where is no part of a variant: drawn for each run, it is part of what differs between runs.
-        order = random.Random(references.seed).sample(due, len(due))
+        order = random.Random(references.seed).sample(due, len(due)) if timed else due
         for number, it in enumerate(order, 1):
             progress(it.variant.name, f"check, {number} of {len(due)}")
             it.reason = None if it.samples else too_long(at, it)
@@ -100,7 +101,7 @@ def measure_case(
                 prepare(at, it, references, progress)
         references.timing()
         for group in _groups(due, at.device):
-            with resting():
+            with resting() if timed else contextlib.nullcontext():
                 sample(group, at.policy, progress, checkpoint)
             checkpoint.save()
             for it in (each for each in group if each.sampled and not each.reason):

@@ -4,6 +4,9 @@ import json
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+UNTIMED = "test"
+"""The scale whose cases take microseconds: its times tell nothing, so kernels may be compiled while samples are taken."""
+
 
 @dataclass(frozen=True)
 class Policy:

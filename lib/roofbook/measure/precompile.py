@@ -31,21 +31,28 @@ SCALES = ("quick", "test")
 Cell = tuple[Case, Variant]
 
 
-def prebuild(lab: Lab, cells: Sequence[Cell], device: Device, seed: int, tell: Callable[[str], Any]) -> int:
+def prebuild(
+    lab: Lab, cells: Sequence[Cell], device: Device, seed: int, tell: Callable[[str], Any], *, meet: bool = False
+) -> int:
     """Have the kernels of these cells compiled by as many processes as there are cores; return how many there were.
 
     0 where that would not pay: on a GPU, with few kernels that are not compiled yet, or few cores, at other scales than SCALES.
+
+    meet: whoever measures them does not wait, but compiles from the first on. So these begin with the last, on the other cores.
     """
     if not has(device.backend, "compiles-at-launch") or device.kind != "cpu":
         return 0
     asked = {_mark(lab, *cell, device): cell for cell in cells if cell[1].source and cell[0].scale in SCALES}
     due = {mark: cell for mark, cell in asked.items() if not mark.exists()}
-    workers = min(os.cpu_count() or 1, len(due))
-    if workers < 2 or len(due) < FEWEST:
+    cores = os.cpu_count() or 1
+    workers = min(cores - meet, len(due))
+    if cores < 2 or len(due) < FEWEST:
         return 0
     tell(f"compiling {len(due)} kernels")
     (scale,) = {case.scale for case, _ in due.values()}
     named = [(case.name, variant.name, str(mark)) for mark, (case, variant) in due.items()]
+    if meet:
+        named.reverse()
     shares = [named[at::workers] for at in range(workers)]
     command = [sys.executable, "-m", __name__, lab.name, scale, device.spec, str(seed)]
     null = subprocess.DEVNULL

@@ -16,10 +16,10 @@ from ..store.identity import new_run_id
 from ..store.parquet import Store
 from ..store.schema import CONTROL
 from .apart import Workers, measure_apart
-from .beside import wait_for
+from .beside import there, wait_for
 from .case_run import Kept, measure_and_keep
 from .placement import Setting, Target, keys, target_of
-from .policy import Policy
+from .policy import UNTIMED, Policy
 from .precompile import prebuild
 from .progress import Progress, silent
 
@@ -135,7 +135,8 @@ def bring_up_to_date(
     if not due:
         return Done("", 0, len(cells), 0)
     lab, kept, skipped = due[0].lab, list[Kept](), 0
-    if not wait_for(lab.name, lambda: progress(lab.name, "kernels are being compiled")):
+    beside_it = due[0].case.scale == UNTIMED and there()
+    if not beside_it and not wait_for(lab.name, lambda: progress(lab.name, "kernels are being compiled")):
         here = [(cell.case, cell.variant) for cell in due if cell.device is device]
         prebuild(lab, here, device, policy.seed, lambda what: progress(lab.name, what))
     cases = len({cell.case.name for cell in due}) * max(left.values())
