@@ -11,6 +11,7 @@ from roofbook.analysis import format
 from roofbook.analysis.case_data import CaseData
 from roofbook.analysis.readings import newest
 from roofbook.errors import UsageError
+from roofbook.report.html import MORE
 
 from .rows import frame, part_rows, row, told
 from .shown import line
@@ -65,14 +66,15 @@ def test_resources_have_the_columns_that_some_variant_tells() -> None:
     )
     table = report.resources(CaseData(rows, ["port", "host", "wrong", "library"], "256x256"))
     assert [column.text for column in table.columns] == [
-        "Variant", "Group", "Groups", "Registers", "Local memory (B)", "Spilled (B)", "Private memory (B)",
-        "Groups by registers", "Occupancy",
+        "Variant", "Group", "Registers", "Local memory (B)", "Spilled (B)", "Occupancy", "Groups", "Private memory (B)",
+        "Groups by registers",
     ]  # fmt: skip
+    assert [MORE in column.css for column in table.columns] == [False] * 6 + [True] * 3
     said = {line.cells[0].text: [cell.text for cell in line.cells[1:]] for line in table.rows}
     thin = format.THIN
-    assert said["port"] == ["32x8", f"51{thin}200", "37", f"2{thin}050", "0", "–", "6", f"75.0{thin}%"]
-    assert said["host"] == ["–", "–", "–", "4", "–", "12", "–", "–"] and "on Some CPU" in line(table, "host")
-    assert said["library"] == ["–"] * 8 and said["wrong"] == ["failed: not verified: error 2e-06, allowed 1e-06"]
+    assert said["port"] == ["32x8", "37", f"2{thin}050", "0", f"75.0{thin}%", f"51{thin}200", "–", "6"]
+    assert said["host"] == ["–", "–", "4", "–", "–", "–", "12", "–"] and "on Some CPU" in line(table, "host")
+    assert said["library"] == ["–"] * 8 and said["wrong"] == ["failed: not verified: error 2e-06, allowed 1e-06", ""]
     assert [note.split(":")[0] for note in table.notes[1:]] == ["CUDA", "OpenCL"]
     assert table.frame.registers.tolist()[0] == 37 and table.frame.registers[1:].isna().all()
     only = report.resources(CaseData(rows, ["host"], "256x256"))
@@ -102,7 +104,7 @@ def test_occupancy_of_an_older_row_is_counted_again_where_the_row_has_what_it_ta
     shown = table.frame.set_index("variant")
     assert shown.groups_by_registers.tolist() == [4, 5, 4]
     assert shown.occupancy.tolist() == [0.3125, 25 / 64, 0.3125]
-    assert [line.cells[-1].title for line in table.rows] == [
+    assert [line.cells[4].title for line in table.rows] == [
         "by the rule of cuda_occupancy.h",
         "",
         "as the driver counts",

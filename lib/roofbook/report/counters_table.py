@@ -58,23 +58,23 @@ def counters(data: CaseData, profiles: "pd.DataFrame", caption: str = "") -> Tab
 
     def amount(name: str, head: str, letter: str, of: Callable[[Reading], float]) -> Column:
         prefix, size = show.prefix(of(each) for each in good)
-        return _number(name, head + f" ({prefix}{letter})" * bool(prefix + letter), of, size)
+        return _number(name, head + f" ({prefix}{letter})" * bool(prefix + letter), of, size, more=True)
 
     def parent(each: Reading) -> str:
         return _why(each, found.get(each.parent or ""))
 
     moved = show.prefix([_told("dram_bytes")(each) for each in good] + [_modelled(each) for each in good])
     columns = [
-        _number("bytes", f"Modelled ({moved[0]}B)", _modelled, moved[1]),
         _number("dram_bytes", f"DRAM ({moved[0]}B)", _told("dram_bytes"), moved[1]),
         _number("ratio", "DRAM / modelled", lambda each: _over(_told("dram_bytes")(each), _modelled(each))),
+        Column.of("occupancy", Cell("Occupancy", "num"), _occupancy, _told("occupancy")),
+        Column.of("limit", Cell("Limit"), _limit, lambda each: _counters(each)["limit"]),
+        Column.of("against_parent", Cell("Compared with its parent"), lambda each: Cell(parent(each), "wrap"), parent),
+        _number("bytes", f"Modelled ({moved[0]}B)", _modelled, moved[1], more=True),
         amount("l2_bytes", "L2", "B", _told("l2_bytes")),
         amount("l1_bytes", "L1", "B", _told("l1_bytes")),
         amount("instructions", "Instructions", "", _told("instructions")),
-        Column.of("occupancy", Cell("Occupancy", "num"), _occupancy, _told("occupancy")),
-        Column.of("limit", Cell("Limit"), _limit, lambda each: _counters(each)["limit"]),
-        _number("time_ratio", "Profiled / timed", lambda each: _slowdown(each, timed.get(each.variant))),
-        Column.of("against_parent", Cell("Compared with its parent"), lambda each: Cell(parent(each), "wrap"), parent),
+        _number("time_ratio", "Profiled / timed", lambda each: _slowdown(each, timed.get(each.variant)), more=True),
     ]
     tools = ", ".join(dict.fromkeys(str(each.facts["tool"]) for each in good))
     missing = [name for name in order if name not in found]
@@ -118,9 +118,9 @@ def _modelled(reading: Reading) -> float:
     return value(reading.row, "bytes")
 
 
-def _number(name: str, head: str, of: Callable[[Reading], float], size: float = 1.0) -> Column:
+def _number(name: str, head: str, of: Callable[[Reading], float], size: float = 1.0, more: bool = False) -> Column:
     """A column of numbers in units of `size`, with a dash where there is none."""
-    return Column.of(name, Cell(head, "num"), lambda each: Cell(show.number(of(each) / size), "num"), of)
+    return Column.of(name, Cell(head, "num"), lambda each: Cell(show.number(of(each) / size), "num"), of, more)
 
 
 def _occupancy(reading: Reading) -> Cell:

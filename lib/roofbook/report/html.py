@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 
 ROW = ' scope="row"'
+MORE = "more"
+"""The class of columns that a page shows only when its reader asks for all of them."""
+_ALL = ' <label class="all-columns"><input type="checkbox"/> All columns</label>'
 
 
 class Html(str):
@@ -58,9 +61,15 @@ class Cell:
         css = f' class="{escape(self.css)}"' if self.css else ""
         title = f' title="{escape(self.title)}"' if self.title else ""
         span = f' colspan="{self.span}"' if self.span > 1 else ""
-        small = f" <small>{escape(self.small)}</small>" if self.small else ""
+        text, small = escape(self.text), f" <small>{escape(self.small)}</small>" if self.small else ""
+        if "num" in self.css:
+            text, small = (_INTERVAL.sub("[\\1,\u00a0\\2]", each) for each in (text, small))
         of = f' data-of="{escape(self.of)}"' if self.of else ""
-        return f"<{tag}{attributes}{css}{of}{title}{span}>{escape(self.text)}{small}</{tag}>"
+        return f"<{tag}{attributes}{css}{of}{title}{span}>{text}{small}</{tag}>"
+
+
+_INTERVAL = re.compile(r"\[([^],]*), ([^],]*)\]")
+"""One that a narrow column keeps on a line of its own."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +82,7 @@ class Row:
 
 @dataclass(frozen=True, repr=False)
 class Table:
-    """A captioned table. `columns` are headers ('' class = text, 'num' = right-aligned figures)."""
+    """A captioned table. `columns` are headers ('' class = text, 'num' = figures, MORE = there when asked for)."""
 
     caption: str
     columns: Sequence[Cell]
@@ -97,9 +106,10 @@ class Table:
         head = "".join(column.html("th", ' scope="col"') for column in self.columns)
         body = "\n".join(self._line(row) for row in self.rows)
         notes = "".join(f"{note(each)}\n" for each in self.notes)
+        more = _ALL * any(MORE in column.css.split() for column in self.columns)
         return Html(
             f'<div class="table-scroll" tabindex="0" role="region" aria-label="{escape(self.caption)}">\n'
-            f'<table class="{escape(f"roofbook {self.css}".strip())}">\n<caption>{escape(self.caption)}</caption>\n'
+            f'<table class="{escape(f"roofbook {self.css}".strip())}">\n<caption>{escape(self.caption)}{more}</caption>\n'
             f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>\n</div>\n{notes}"
         )
 

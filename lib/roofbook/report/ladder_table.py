@@ -45,10 +45,12 @@ CONTROL = "A/A control: the same step, measured again"
 
 
 def ladder(data: CaseData, caption: str = "") -> Table:
-    """One line a variant, in ladder order: what changed, time, ratio to the parent and to the base, rate, share.
+    """One line a variant, in ladder order: time, ratio to the step before and to the library, share, what changed.
 
-    The newest row of a variant counts; its A/A control follows it. `Table.frame` has seconds per unit, ratios and shares.
-    Errors: UsageError for an unknown case or a sample that is no time.
+    The ratio to the base, the rate, the error and the samples are further columns; where no library has a time the ratio to
+    the base takes its place. A line's library is the fastest one of its precision. The newest row of a variant counts; its A/A
+    control follows it. `Table.frame` has seconds per unit, ratios and shares. Errors: UsageError for an unknown case or a
+    sample that is no time.
     """
     found, base = data.found, data.base
     names = _with_controls(data.order, found)
@@ -57,45 +59,66 @@ def ladder(data: CaseData, caption: str = "") -> Table:
     scale = show.time_unit(reading.median for reading in good if reading.role != "probe")
     to_base = {name: faster(found.get(base), found[name]) for name in names if name in found and name != base}
     to_parent = {name: faster(found.get(found[name].parent or ""), found[name]) for name in names if name in found}
-    base_how, parent_how = usual_how(to_base.values()), usual_how(to_parent.values())
+    libraries = _libraries(good)
+    to_library = {each.variant: faster(_library(each, libraries), each) for each in good}
+    base_how, parent_how, library_how = map(usual_how, (to_base.values(), to_parent.values(), to_library.values()))
+    home = home_device(good)
 
     def over_base(reading: Reading) -> Cell:
         if reading.variant == base:
             return Cell("base", "num base")
         return ratio_cell(to_base[reading.variant], f"{base} has no time here", base_how)
 
+    def over_library(reading: Reading) -> Cell:
+        if reading is _library(reading, libraries):
+            return Cell("library", "num base")
+        return ratio_cell(to_library[reading.variant], known=library_how)
+
+    lines_of_steps = [name for name in names if name not in found or found[name].role != "again"]
+    before = dict(zip(lines_of_steps[1:], lines_of_steps, strict=False))
+
     def changed(name: str) -> Cell:
-        control = name in found and found[name].role == "again"
-        return Cell(data.changes.get(name, CONTROL if control else ""), "change")
+        reading = found.get(name)
+        if reading and reading.role == "again":
+            return Cell(data.changes.get(name, CONTROL), "change")
+        parent = reading.parent if reading else None
+        aside = f"(over {parent})" if parent and before.get(name) != parent else ""
+        return Cell(data.changes.get(name, ""), "change", small=aside)
 
     columns = [
         time_column(unit, scale),
         ratio_column(
             "vs_parent",
-            ratio_head("vs parent", parent_how),
+            ratio_head("vs step before", parent_how),
             lambda each: ratio_cell(to_parent[each.variant], _lack(each, found), parent_how),
             lambda each: to_parent[each.variant],
         ),
-        ratio_column(
-            "vs_base",
-            ratio_head(f"vs {base}", base_how),
-            over_base,
-            lambda each: to_base.get(each.variant),
-        ),
     ]
-    if data.rate:
-        columns.append(_rate(*data.rate))
+    vs_base = ratio_column(
+        "vs_base",
+        ratio_head(f"vs {base}", base_how),
+        over_base,
+        lambda each: to_base.get(each.variant),
+        more=bool(libraries),
+    )
+    if libraries:
+        only = {each.variant for each in libraries.values()}
+        head = ratio_head(f"vs {only.pop()}" if len(only) == 1 else "vs library", library_how)
+        columns.append(ratio_column("vs_library", head, over_library, lambda each: to_library[each.variant]))
+    else:
+        columns.append(vs_base)
     if data.bounds is not None:
         columns.append(_share(data.bounds))
+    columns.append(Column(Cell("What changed", "below"), lambda each: changed(each.variant), always=changed))
+    columns += [vs_base] * bool(libraries)
+    columns += [_rate(*data.rate)] if data.rate else []
     columns += [
         Column(
             Cell("Error / allowed", "num"), check_cell, ("error", "bound"),
-            lambda each: (value(each.row, "error"), value(each.row, "bound")),
+            lambda each: (value(each.row, "error"), value(each.row, "bound")), more=True,
         ),
         samples_column(),
-        Column(Cell("What changed", "below"), lambda each: changed(each.variant), always=changed),
     ]  # fmt: skip
-    home = home_device(good)
     first = fastest(each for each in good if each.role in ("step", "base", "peer"))
     lines = []
     for name in names:
@@ -104,7 +127,7 @@ def ladder(data: CaseData, caption: str = "") -> Table:
         marks = " ".join(filter(None, [role, "best" if reading and reading is first else ""]))
         head = Cell(name, small=where(reading, home))
         lines.append(Line(head, name, reading, absence(name, data.skip_reasons), marks))
-    notes = [*notes_of(good), *data.stands_in, *_cache(data), *_same_code(data, names)]
+    notes = [*notes_of(good), *_which(libraries, good, home), *data.stands_in, *_cache(data), *_same_code(data, names)]
     if data.bounds is not None:
         notes += _bound_notes(data.bounds, [each for each in good if each.role != "probe"], unit)
     notes += [*native_notes(good), *hosts(good, home)]
@@ -131,7 +154,7 @@ def samples_column() -> Column:
     """How many samples in how many runs, and how many units each of them repeats."""
     return Column(
         Cell("Samples", "num"), samples_cell, ("n", "units", "runs"),
-        lambda each: (each.samples, each.units, len(each.runs)),
+        lambda each: (each.samples, each.units, len(each.runs)), more=True,
     )  # fmt: skip
 
 
@@ -141,7 +164,36 @@ def _rate(amount: float, name: str) -> Column:
         lambda each: Cell(show.number(amount / each.median), "num", of=each.id),
         ("rate", "rate_unit"),
         lambda each: (amount / each.median, name),
+        more=True,
     )
+
+
+def _libraries(readings: Sequence[Reading]) -> dict[str, Reading]:
+    """By precision the fastest library."""
+    peers = [each for each in readings if each.role == "peer"]
+    by_dtype = {dtype: fastest(each for each in peers if _dtype(each) == dtype) for dtype in map(_dtype, peers)}
+    return {dtype: found for dtype, found in by_dtype.items() if found}
+
+
+def _library(reading: Reading, libraries: Mapping[str, Reading]) -> Reading | None:
+    """The one that a line is compared with: like with like, so of its own precision; a probe computes nothing to compare."""
+    return None if reading.role == "probe" else libraries.get(_dtype(reading))
+
+
+def _dtype(reading: Reading) -> str:
+    return said(reading.row, "dtype") or "float32"
+
+
+def _which(libraries: Mapping[str, Reading], readings: Sequence[Reading], home: str) -> list[str]:
+    """A note that says which library each precision is compared with, and which precisions have none."""
+    if not libraries:
+        return []
+    named = [
+        f"{dtype} {' '.join(filter(None, (each.variant, where(each, home))))}" for dtype, each in libraries.items()
+    ]
+    lacking = sorted({_dtype(each) for each in readings if each.role != "probe"} - libraries.keys())
+    none = f" None has a time in {', '.join(lacking)}." * bool(lacking)
+    return [f"Library: the fastest of the same precision, {'; '.join(named)}.{none}"]
 
 
 def _share(bounds: Mapping[str, Bound]) -> Column:

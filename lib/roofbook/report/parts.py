@@ -27,6 +27,8 @@ RESOURCES = (
     ("work_group_limit", "Largest group"),
 )
 """Facts of a run, as `Kernel.resources` and `occupancy` name them, and the heads of their columns."""
+FIRST = ("group", "registers", "local_bytes", "spill_bytes", "occupancy")
+"""Those that a page shows at once."""
 
 RESOURCES_NOTE = Standing("Registers, spilled and private memory are per work-item, local memory is per group.")
 COUNTED_BY = {"driver": "as the driver counts", "rule": "by the rule of cuda_occupancy.h"}
@@ -56,7 +58,9 @@ def resources(data: CaseData, caption: str = "") -> Table:
     What no variant tells has no column. Errors: UsageError where none tells anything, or for an unknown case.
     """
     mine = data.verified(data.order)
-    columns = [_fact(fact, head, mine) for fact, head in RESOURCES if any(fact in each.facts for each in mine)]
+    told = [(fact, head) for fact, head in RESOURCES if any(fact in each.facts for each in mine)]
+    told.sort(key=lambda each: each[0] not in FIRST)
+    columns = [_fact(fact, head, mine, fact not in FIRST) for fact, head in told]
     if not columns:
         raise UsageError(f"no verified variant on {data.case} reports the resources of its kernel")
     backends = dict.fromkeys(str(each.row["backend"]) for each in mine)
@@ -79,10 +83,10 @@ def _part(part: str, scale: tuple[str, float]) -> Column:
     return Column.of(part, head, lambda each: part_cell(each, part, scale[1]), lambda each: _median(each, part))
 
 
-def _fact(fact: str, head: str, readings: Sequence[Reading]) -> Column:
+def _fact(fact: str, head: str, readings: Sequence[Reading], more: bool = False) -> Column:
     words = any(isinstance(reading.facts.get(fact), str) for reading in readings)
     cell = _occupancy if fact == "occupancy" else lambda each: fact_cell(each, fact)
-    return Column.of(fact, Cell(head, "" if words else "num"), cell, lambda each: each.facts.get(fact))
+    return Column.of(fact, Cell(head, "" if words else "num"), cell, lambda each: each.facts.get(fact), more)
 
 
 def _occupancy(reading: Reading) -> Cell:

@@ -1,0 +1,127 @@
+"""The columns of a table that a page shows at once, those that it shows when asked, and how both look on a phone."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from roofbook import report
+from roofbook.analysis.case_data import CaseData
+from roofbook.analysis.roofline import Bound
+from roofbook.report.html import MORE
+
+from ..axe import violations
+from .rows import ORDER, frame, lab_rows, row
+from .shown import line
+
+ROOT = Path(__file__).parents[2]
+CASE = CaseData(
+    lab_rows(),
+    ORDER,
+    "256x256",
+    bounds={"float32": Bound(2e-5, "memory", 4.26e12)},
+    rate=(0.065536, "MLUPS"),
+    skip_reasons={"texture": "needs a side that is a power of two, and of at least one half of a thousand"},
+    changes={"fused": "Three kernels become one, so that each cell is read once and is written once in a time step."},
+)
+
+
+def heads(table: report.Table, more: bool = False) -> list[str]:
+    return [column.text for column in table.columns if (MORE in column.css.split()) == more]
+
+
+def test_a_ladder_has_five_columns_and_the_others_when_asked() -> None:
+    table = report.ladder(CASE)
+    five = ["Time per step (\u00b5s)", "vs step before", "vs peer", "Of the bound", "What changed"]
+    assert heads(table) == ["Variant", *five]
+    assert heads(table, more=True) == ["vs sequential", "MLUPS", "Error / allowed", "Samples"]
+    assert all(name in table.text for name in (*five, *heads(table, more=True))), "a terminal shows all"
+    for each in table.rows:
+        shown = sum(cell.span for cell in each.cells if MORE not in cell.css.split())
+        assert shown == 6, f"{each.cells[0].text}: what a page hides is below heads that it hides"
+
+
+def test_without_a_library_the_ratio_to_the_base_takes_its_place() -> None:
+    rows = frame(row("sequential", 4e-3), row("port", 1e-3, "sequential"))
+    table = report.ladder(CaseData(rows, ["sequential", "port"], "256x256"))
+    assert heads(table) == ["Variant", "Time per step (ms)", "vs step before", "vs sequential", "What changed"]
+    assert not any(note.startswith("Library") for note in table.notes)
+
+
+def test_a_line_is_compared_with_the_fastest_library_of_its_precision() -> None:
+    rows = frame(
+        row("a", 8e-4), row("half", 2e-4, "a", dtype="float16"), row("bytes", 1e-4, "a", dtype="int8"),
+        row("slow", 9e-4, role="peer"), row("quick", 4e-4, role="peer"), row("tensor", 1e-4, role="peer", dtype="float16"),
+        row("empty", 1e-5, "a", role="probe"),
+    )  # fmt: skip
+    order = ["a", "half", "bytes", "empty", "slow", "quick", "tensor"]
+    table = report.ladder(CaseData(rows, order, "256x256", bases=("a",)))
+    ratio = table.frame.set_index("variant").vs_library
+    assert ratio["a"] == pytest.approx(0.5, rel=0.01) and ratio["half"] == pytest.approx(0.5, rel=0.01)
+    assert ratio["slow"] == pytest.approx(4 / 9, rel=0.01) and ratio[["bytes", "empty"]].isna().all()
+    assert ">library</td>" in line(table, "quick") and ">library</td>" not in line(table, "slow")
+    assert heads(table)[3] == "vs library"
+    assert (
+        "Library: the fastest of the same precision, float32 quick; float16 tensor. None has a time in int8."
+        in table.notes
+    )
+
+
+def test_a_step_says_what_it_is_over_where_that_is_not_the_line_before() -> None:
+    rows = frame(row("a", 8e-4), row("b", 4e-4, "a"), row("c", 2e-4, "a"), row("c", 2e-4, "c", role="again"))
+    table = report.ladder(CaseData(rows, ["a", "b", "c"], "256x256", bases=("a",)))
+    said = {each.cells[0].text: each.cells[4].small for each in table.rows}
+    assert said == {"a": "", "b": "", "c": "(over a)", "c (A/A control)": ""}
+
+
+@pytest.fixture
+def page(browser: Any, tmp_path: Path) -> Any:
+    """Opens a table as the site shows it, at a width."""
+    tabs = []
+
+    def opened(table: report.Table, width: int, scheme: str = "light") -> Any:
+        style = f'<link rel="stylesheet" href="file://{ROOT}/book/_assets/roofbook.css">'
+        look = "<style>body { margin: 0 1rem; background: var(--roofbook-ground); color: var(--roofbook-ink) }</style>"
+        path = tmp_path / "table.html"
+        path.write_text(
+            f'<!doctype html><html lang="en" data-theme="{scheme}"><head><meta charset="utf-8"><title>T</title>{style}{look}'
+            f'</head><body><main class="bd-article"><h1>T</h1>{table.html}</main></body></html>'
+        )
+        tab = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        tabs.append(tab)
+        tab.goto(path.as_uri())
+        return tab
+
+    yield opened
+    for tab in tabs:
+        tab.close()
+
+
+SCROLLS = "(() => { const at = document.querySelector('.table-scroll'); return at.scrollWidth - at.clientWidth })()"
+
+
+@pytest.mark.parametrize("width", [390, 784])
+def test_what_a_ladder_shows_at_once_needs_no_scrolling_sideways(page: Callable[..., Any], width: int) -> None:
+    tab = page(report.ladder(CASE), width)
+    assert tab.evaluate(SCROLLS) == 0
+    shown = tab.evaluate(
+        "[...document.querySelectorAll('tbody tr')].map(row => [...row.cells].filter(each => each.offsetWidth).length)"
+    )
+    assert shown == [3 if each.css in ("failed", "absent") else 6 for each in report.ladder(CASE).rows]
+
+
+@pytest.mark.parametrize("width", [390, 1400])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_all_columns_come_by_keyboard_and_go_again(page: Callable[..., Any], width: int, scheme: str) -> None:
+    tab = page(report.ladder(CASE), width, scheme)
+    samples = tab.get_by_role("columnheader", name="Samples")
+    assert not samples.count() and not violations(tab, {})
+    tab.keyboard.press("Tab")
+    tab.keyboard.press("Tab")
+    tab.keyboard.press("Space")
+    assert samples.count() == 1 and tab.get_by_role("cell", name=re.compile("20 \u00d7 100")).count() > 2
+    assert not violations(tab, {})
+    tab.keyboard.press("Space")
+    assert not samples.count()
