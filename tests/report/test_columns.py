@@ -102,7 +102,7 @@ def page(browser: Any, tmp_path: Path) -> Any:
 SCROLLS = "(() => { const at = document.querySelector('.table-scroll'); return at.scrollWidth - at.clientWidth })()"
 
 
-@pytest.mark.parametrize("width", [390, 784])
+@pytest.mark.parametrize("width", [320, 390, 784, 900])
 def test_what_a_ladder_shows_at_once_needs_no_scrolling_sideways(page: Callable[..., Any], width: int) -> None:
     tab = page(report.ladder(CASE), width)
     assert tab.evaluate(SCROLLS) == 0
