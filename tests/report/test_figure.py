@@ -110,3 +110,18 @@ def test_a_dollar_in_a_name_is_a_dollar() -> None:
     drawn = report.ladder_chart(CaseData(rows, ["serial", "$1 {x_$"], "256x256")).svg
     assert "$1 {x_$" in drawn
     assert not [name for name, figure in figures().items() if "math" in figure.svg]
+
+
+def test_a_slim_drawing_keeps_what_shows() -> None:
+    drawing = (
+        '<g>\n<path d="M 0 1 \nL 2 3 \nz\n" style="fill: none"/>\n</g>\n<g id="a">\n<g>\n'
+        '<path d="M 12.345678 -0.001 \nL 2 3 \n" style="fill: none; stroke: currentColor"/>\n</g>\n</g>\n'
+        '<text style="font-size: 10px; font-family: \'A B\', sans-serif; fill: currentColor" x="1.239" '
+        'transform="rotate(-0 1.2 3.4)">1.23456 and 1.23456</text>\n<g/><g clip-path="url(#b)"></g>'
+    )
+    assert svg.slim(drawing).splitlines() == [
+        '<g id="a">',
+        '<path d="M12.35 -0L2 3" style="fill: none; stroke: currentColor"/>',
+        "</g>",
+        '<text style="font-size: 10px; fill: currentColor" x="1.24">1.23456 and 1.23456</text>',
+    ]
