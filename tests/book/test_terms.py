@@ -208,7 +208,8 @@ def site(unmeasured: Callable[[], Path]) -> Iterator[str]:
 LANDED = """() => {
     const term = document.querySelector("dt:target"), at = term?.getBoundingClientRect();
     const seen = term && at.top >= 0 && at.bottom <= innerHeight;
-    return seen ? [term.firstChild.textContent, term.nextElementSibling.innerText] : null;
+    const name = term && [...term.childNodes].filter(each => !each.matches?.(".headerlink")); // its words may be highlighted
+    return seen ? [name.map(each => each.textContent).join(""), term.nextElementSibling.innerText] : null;
 }"""
 """The term on which a reader has landed, in sight, and what it means."""
 

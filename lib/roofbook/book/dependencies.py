@@ -120,7 +120,8 @@ class Dependencies:
             for path, found in drawn.items()
         ]
         builder = [version("jupyter-book"), version("sphinx"), list(sys.version_info)]
-        extension = [Path(__file__).with_name(name) for name in ("device_switch.py", "sphinx_ext.py", "terms.py")]
+        names = ("device_switch.py", "sphinx_ext.py", "terms.py")
+        extension = [*(Path(__file__).with_name(name) for name in names), *Path(__file__).parent.glob("lean/*.py")]
         return {
             **{kind: _hash_of_files(files) for kind, files in kinds.items()},
             "extension": hash_of_code([(path.name, path.read_bytes()) for path in extension]),

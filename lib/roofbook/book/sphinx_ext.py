@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import datetime
 import html
-import importlib.util
 import json
 import re
 import shutil
@@ -22,6 +21,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from . import device_switch
+from .lean import mathml, pages
 
 PARAMETER_TAGS = {"parameters", "injected-parameters"}
 GENERATED = "_generated"
@@ -229,23 +229,11 @@ def unique_svg_ids(body: str) -> str:
     return re.sub(r"<svg\b.*?</svg>", prefix, body, flags=re.S)
 
 
-def local_mathjax(app: Sphinx, config: Any) -> None:
-    """Formulas by the MathJax that a Python package ships, in place of a content network's."""
-    config.mathjax_path = "mathjax/tex-chtml.js"
+def settings(app: Sphinx, config: Any) -> None:
+    """Formulas as MathML, pages that load what they use, and the year of the build."""
+    config.html_math_renderer = mathml.NAME
+    config.template_bridge = "roofbook.book.lean.pages.Templates"
     config.copyright = str(config.copyright).replace("%Y", str(datetime.date.today().year))
-
-
-def copy_mathjax(app: Sphinx, error: Exception | None) -> None:
-    """Copy what a page with formulas loads: the script and its fonts, 2 of the package's 24 MB."""
-    spec = importlib.util.find_spec("sphinx-mathjax-offline")
-    if error or spec is None or spec.origin is None or app.builder.format != "html":
-        return
-    source = Path(spec.origin).parent / "static" / "mathjax"
-    target = Path(app.outdir) / "_static" / "mathjax"
-    fonts = "output/chtml/fonts"
-    target.mkdir(parents=True, exist_ok=True)
-    shutil.copy(source / "tex-chtml.js", target)
-    shutil.copytree(source / fonts, target / fonts, dirs_exist_ok=True)
 
 
 DOWNLOADS = "data"
@@ -298,12 +286,16 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("fragments", Fragments)
     app.add_directive("in-a-browser", InABrowser)
     app.add_directive("repository", Repository)
-    app.connect("config-inited", local_mathjax)
+    app.add_html_math_renderer(mathml.NAME, (mathml.inline, None), (mathml.block, None))
+    app.connect("config-inited", settings)
     app.connect("env-get-outdated", reread_pages_with_fragments)
+    app.connect("env-get-outdated", pages.page_for_changed_assets)
     app.connect("source-read", run_card)
     app.connect("html-page-context", polish, priority=900)
     app.connect("html-page-context", foot)
-    app.connect("build-finished", copy_mathjax)
     app.connect("build-finished", copy_downloads)
     app.connect("build-finished", device_switch.copy)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
+    app.connect("build-finished", pages.write_style_sheet, priority=900)  # the theme writes the colours of code then
+    app.connect("build-finished", pages.remove_unused, priority=900)
+    # Which style sheets the pages ask for is collected over all of them.
+    return {"parallel_read_safe": True, "parallel_write_safe": False}

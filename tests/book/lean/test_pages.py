@@ -1,0 +1,49 @@
+"""A page of the theme, mended: it loads what it uses, and waits for nothing else."""
+
+from roofbook.book.lean.pages import slim
+
+HEAD = """<html lang="en" data-content_root="../" data-theme="auto"><head>
+<meta name="viewport" content="a" /><meta name="viewport" content="b" />
+<link href="../_static/styles/theme.css?digest=1" rel="stylesheet" />
+<link rel="stylesheet" type="text/css" href="../_static/roofbook.css?v=2" />
+<link rel="preload" as="script" href="../_static/scripts/bootstrap.js" />
+<link rel="next" href="next.html" />
+<script>document.documentElement.dataset.theme = localStorage.getItem("theme") || "auto";</script>
+<script src="../_static/doctools.js?v=1"></script>
+<script defer src="../_static/scripts/fontawesome.js"></script>
+<script src="../_static/copybutton.js"></script>
+<script src="../searchindex.js"></script>
+<script>DOCUMENTATION_OPTIONS.pagename = 'a';</script>
+</head>"""
+
+
+def test_one_style_sheet_in_place_of_all() -> None:
+    page, sheets = slim(HEAD)
+    assert sheets == ("styles/theme.css", "roofbook.css")
+    assert page.count('rel="stylesheet"') == 1 and '<link rel="stylesheet" href="../_static/site.css?v=" />' in page
+    assert '<link rel="next" href="next.html" />' in page and "preload" not in page
+
+
+def test_scripts_wait_and_those_without_a_use_are_left_out() -> None:
+    page, _ = slim(HEAD)
+    assert '<script defer src="../_static/doctools.js?v=1"></script>' in page
+    assert '<script type="module">DOCUMENTATION_OPTIONS.pagename' in page, "runs after the script that it needs"
+    assert not [name for name in ("fontawesome", "copybutton", "searchindex", "bootstrap") if name in page]
+    page, _ = slim(HEAD + '<div class="highlight"></div>')
+    assert "copybutton" in page and "searchindex" not in page
+    page, _ = slim(HEAD + '<div id="search-results"></div>')
+    assert '<script defer src="../searchindex.js"></script>' in page
+
+
+def test_bootstrap_only_for_more_than_tooltips_which_are_the_browsers_own() -> None:
+    bootstrap = '<script defer src="bootstrap.js"></script>'
+    page, _ = slim(HEAD + '<button data-bs-toggle="tooltip" data-bs-title="Mode"></button>' + bootstrap)
+    assert page.endswith('<button title="Mode"></button>')
+    page, _ = slim(HEAD + '<button data-bs-toggle="dropdown"></button>' + bootstrap)
+    assert page.endswith(bootstrap)
+
+
+def test_light_or_dark_before_the_first_paint() -> None:
+    page, _ = slim(HEAD)
+    assert 'data-theme="light"' in page and "prefers-color-scheme: dark" in page
+    assert page.count('name="viewport"') == 1
