@@ -34,7 +34,7 @@ from roofbook.store.parquet import Store
 from roofbook.terminal import width
 
 Cli = Callable[..., tuple[int, str, str]]
-DIALECT = Path(cli.__file__).parent / "spec" / "dialect"
+DIALECT = Path(cli.__file__).parents[1] / "spec" / "dialect"
 
 
 @pytest.fixture(scope="module")
@@ -449,5 +449,5 @@ def test_build_takes_its_own_parameters_before_those_of_the_page(
     assert executed[1]["variants"] == ["sequential", "fused"]
     assert executed[2] == {"scale": "quick", "device": "auto"}
     monkeypatch.setattr("roofbook.book.build.why_auto", lambda: "auto takes opencl:0: so it is")
-    assert "auto takes opencl:0: so it is\n" in roofbook("build")[1]
-    assert "auto takes" not in roofbook("build", "--device", devices()[0].spec)[1]
+    assert "auto takes opencl:0: so it is\n" in roofbook("build", "--execute")[1]
+    assert "auto takes" not in roofbook("build", "--execute", "--device", devices()[0].spec)[1]

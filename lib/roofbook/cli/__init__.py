@@ -1,0 +1,29 @@
+"""The command `roofbook`: measure, re-run one cell, read a kernel, build the book. Click makes functions commands."""
+
+import sys
+
+import click
+
+from ..errors import UsageError, program
+from . import measuring, publishing, reading
+from .app import app
+
+__all__ = ["app", "main", "measuring", "publishing", "reading"]
+
+
+def main() -> None:
+    """Entry point. A user's error is one line and exit code 2, Ctrl-C one line and 130."""
+    stopped = "stopped; finished measurements are in the store, and the same command continues from there"
+    if code := program(_command, stopped):
+        sys.exit(code)
+
+
+def _command() -> None:
+    try:
+        app(prog_name="roofbook", standalone_mode=False)
+    except click.Abort:
+        raise KeyboardInterrupt from None
+    except click.ClickException as error:
+        command = next((name for name in sys.argv[1:] if name in app.commands), "")
+        help_of = f"roofbook {command}".strip()
+        raise UsageError(f"{error.format_message()} (`{help_of} --help` says more)") from None

@@ -1,0 +1,23 @@
+"""The group that the commands join, and the arguments and options that several of them have."""
+
+import click
+
+
+@click.group(
+    invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
+@click.version_option(package_name="roofbook")
+@click.pass_context
+def app(context: click.Context) -> None:
+    """Measure a ladder of GPU kernel variants, keep every result, and read the book they make."""
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+SCALES = "quick, published, large or test"
+DEVICES = "auto, or as `roofbook devices` lists them"
+SCALE = click.option("--scale", default="quick", show_default=True, help=f"{SCALES}.")
+DEVICE = click.option("--device", default="auto", show_default=True, help=f"{DEVICES}.")
+RESULTS = click.option("--results", default="results", show_default=True, help="The folder of the store.")
+LAB = click.argument("lab")
+VARIANT = click.argument("variant")

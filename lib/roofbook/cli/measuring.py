@@ -1,0 +1,337 @@
+"""Commands that measure, on a device that is here."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..errors import Failed, UsageError, complain
+from ..terminal import say
+from .app import DEVICE, DEVICES, LAB, RESULTS, SCALE, SCALES, VARIANT, app
+
+
+@app.command()
+def devices() -> None:
+    """List the devices, by the names that --device takes."""
+    from ..devices import intel
+    from ..devices.find import devices as all_devices
+    from ..devices.find import no_device, why_auto
+
+    found = all_devices()
+    if not found:
+        raise no_device()
+    for device in found:
+        units = f", {device.compute_units} compute units" if device.kind == "gpu" else ""
+        say(f"{device.spec:10} {device.kind}  {device.name}{units} ({device.identity()['platform']})", hang=16)
+    for line in (why_auto(), intel.refused()):
+        if line:
+            say(line, hang=4)
+
+
+@app.command()
+def labs() -> None:
+    """List the labs: what each is, and its cases at each scale."""
+    from ..spec import registry as all_labs
+    from ..spec.lab import SCALES
+
+    for name in all_labs.names():
+        lab = all_labs.get(name)
+        say(f"{name:10} {lab.title}: {len(lab.ladder)} variants, {len(lab.peers)} peers", hang=11)
+        say(f"           {lab.about}", hang=11)
+        for scale in SCALES:
+            say(f"           {scale:10} {', '.join(case.name for case in lab.cases(scale))}", hang=22)
+
+
+@app.command()
+@LAB
+@SCALE
+@DEVICE
+@RESULTS
+@click.option("-p", "--parameter", nargs=2, multiple=True, metavar="NAME VALUE", help="Any parameter; may be repeated.")
+def run(lab: str, scale: str, device: str, results: str, parameter: tuple[tuple[str, str], ...]) -> None:
+    """Measure what is not fresh, and print the ladder.
+
+    Executes the notebook of LAB, a name from `roofbook labs`. For two variants on one case:
+
+    \b
+      roofbook run lbm -p variants '[fused, soa]' -p cases '[128x128]'
+    """
+    from ..book import execute
+    from ..book.experiment import Experiment
+    from ..devices.find import why_auto
+    from ..paths import project_root
+
+    given = {"scale": scale, "device": device, "results": results}
+    given |= {name: _literal(value) for name, value in parameter}
+    root = project_root()
+    experiment = Experiment(lab, given, root)
+    if given["device"] == "auto" and (why := why_auto(experiment.lab.preferred_backend)):
+        say(why)
+    page = execute.execute(root, root / "experiments" / f"{lab}.ipynb", given)
+    for case in experiment.cases:
+        print(experiment.ladder(case.name).text, end="\n\n")
+    say(f"The executed notebook: {page.relative_to(root)}; `roofbook build` renders it.")
+
+
+def _literal(text: str) -> Any:
+    """`0.5`, `true`, `["fused"]` as papermill reads them: YAML scalars and lists, else the text itself."""
+    import yaml
+
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError:
+        return text
+
+
+@app.command()
+@LAB
+@VARIANT
+@click.argument("case")
+@click.option("--scale", help=f"{SCALES}.  [default: that of the lab's page, else quick]")
+@click.option("--device", help=f"{DEVICES}.  [default: that of the lab's page, else auto]")
+@click.option("--results", help="The folder of the store.  [default: that of the lab's page, else results]")
+@click.option("--page/--no-page", default=True, show_default=True, help="Rebuild the lab's page.")
+def rerun(
+    lab: str, variant: str, case: str, scale: str | None, device: str | None, results: str | None, page: bool
+) -> None:
+    """Repeat one measurement, and keep it.
+
+    Appends a row for VARIANT on CASE to the store, and rebuilds the page of LAB if it shows this measurement:
+
+    \b
+      roofbook rerun lbm fused 128x128
+    """
+    from contextlib import ExitStack, nullcontext
+
+    from ..analysis.sentences import time_text
+    from ..book import execute, fragments, site
+    from ..book.ahead import Ahead
+    from ..book.experiment import Experiment
+    from ..measure.progress import Reporter
+    from ..measure.schedule import bring_up_to_date
+    from ..paths import project_root
+
+    root = project_root()
+    notebook = root / "experiments" / f"{lab}.ipynb"
+    shown = execute.parameters_of(root, notebook)
+    given = {"scale": scale, "device": device, "results": results, "variants": [variant], "cases": [case]}
+    experiment = Experiment(lab, shown | {name: value for name, value in given.items() if value is not None}, root)
+    cells = experiment.plan()
+    if not cells:
+        chosen = experiment.lab.variant(variant)
+        why = experiment.lab.skip_reason(chosen, experiment.cases[0]) or f"it does not run on {experiment.device.spec}"
+        raise UsageError(f"{variant} on {case} cannot be measured: {why}")
+    tell, builders = Reporter(), list[site.Builder]()
+    there = page and bool(shown) and execute.page_of(root, notebook).exists()
+    with ExitStack() as beside:
+
+        def start() -> None:  # it gets ready beside the page, and beside no sample
+            builders.append(beside.enter_context(site.start(root)))
+            beside.callback(builders[-1].kill)
+
+        try:
+            with Ahead(tell, start) if there else nullcontext(tell) as progress:
+                done = bring_up_to_date(
+                    cells,
+                    experiment.device,
+                    experiment.store,
+                    experiment.policy,
+                    remeasure=True,
+                    go_on=False,
+                    progress=progress,
+                    apart=True,
+                )
+        finally:
+            tell.end()
+        say(str(done))
+        now = experiment.plan()[0]
+        if now.state == "failed":
+            raise Failed(f"{variant} on {case}: {now.why}")
+        said = time_text(experiment.data.rows_of([now]), variant, case)
+        say(f"{variant} on {case}: {said} per {experiment.lab.unit}")
+        if not page:
+            return
+        if not there:
+            say("There is no page to show it yet; `roofbook build` makes one")
+            return
+        whole = Experiment(lab, shown, root)
+        planned = whole.plan()
+        if whole.store.root != experiment.store.root or now.cell_key not in {cell.cell_key for cell in planned}:
+            say(f"The page of {lab} does not show this measurement: it was made with {execute.said(shown)}")
+            return
+        due = sum(cell.state != "fresh" for cell in planned)
+        say(f"Rebuilding the page{f'; {due} more of its measurements are not fresh, and are taken now' if due else ''}")
+        if due:
+            beside.close()
+            builders.clear()
+        execute.execute(root, notebook, shown, here=not due)
+        fragments.renew(root)
+        say(str(site.build(root, builder=builders[0] if builders else None)))
+
+
+@app.command()
+@click.argument("out", type=click.Path(path_type=Path))
+@click.option("--lab", "labs", multiple=True, help="A lab, or peaks; may be repeated.  [default: peaks, then all]")
+@click.option("--device", "devices", multiple=True, help="A device; may be repeated.  [default: one of each kind]")
+@click.option("--scale", "scales", multiple=True, help=f"{SCALES}; may be repeated.  [default: published and large]")
+@click.option("--case", "cases", multiple=True, help="A case; may be repeated. All without it.")
+@click.option("--variant", "variants", multiple=True, help="A variant; may be repeated. All without it.")
+@click.option("--sweeps/--no-sweeps", default=True, show_default=True, help="Measure also points of sweeps and series.")
+@click.option("--host/--no-host", default=True, show_default=True, help="Measure also what runs on the host's CPU.")
+@click.option(
+    "--runs",
+    type=click.IntRange(1, 100),
+    help="Processes that each figure comes from.  [default: 3; of a lab whose times include the host's 5]",
+)
+@click.option("--budget", default=0.5, show_default=True, help="Seconds of samples a cell, in each run.")
+@click.option(
+    "--limit",
+    default=150.0,
+    show_default=True,
+    type=click.FloatRange(min=0, min_open=True),
+    help="Seconds that one run may take; what takes longer becomes a row that says so.",
+)
+@click.option("--remeasure", is_flag=True, help="Measure also what OUT holds already.")
+@click.option("--uncommitted", is_flag=True, help="Measure also changes that are not committed, into OUT/local.")
+def record(out: Path, **options: Any) -> None:
+    """Measure this machine's devices, to send them in.
+
+    Peaks, labs and peers on each device: prints the ladders, leaves Parquet files in OUT/recorded. Each row names the commit,
+    so commit your changes first. `results/record.sh OUT` installs first what that needs.
+
+    \b
+      roofbook record OUT --lab lbm --case 128x128
+    """
+    from ..book import record_device
+
+    record_device.record(out, **options)
+
+
+@app.command()
+@LAB
+@VARIANT
+@click.argument("case")
+@SCALE
+@DEVICE
+@RESULTS
+@click.option("--remeasure", is_flag=True, help="Count again what is already counted.")
+def profile(lab: str, variant: str, case: str, scale: str, device: str, results: str, remeasure: bool) -> None:
+    """Read a GPU's hardware counters for a variant.
+
+    Uses NVIDIA's ncu, on a CUDA device: DRAM, L2 and L1 bytes, instructions, occupancy and the limiting unit, kept as a row
+    of the store. With `all` for VARIANT, reads those of every step and peer that runs there:
+
+    \b
+      roofbook profile lbm all 128x128
+    """
+    from ..book.experiment import Experiment
+    from ..measure import ncu
+    from ..measure.progress import Reporter
+    from ..spec import registry as all_labs
+
+    known = all_labs.get(lab)
+    every = [each for each in (*known.ladder, *known.peers) if each.role in ("step", "peer")]
+    chosen = every if variant == "all" else [known.variant(variant)]
+    place = ncu.open_cuda(device)
+    experiment = Experiment(lab, {"scale": scale, "device": place.spec, "results": results, "cases": [case]})
+    size, store, policy = experiment.cases[0], experiment.store, experiment.policy
+    cells = ncu.plan(known, size, chosen, experiment.device, store, policy)
+    if not cells:
+        why = known.skip_reason(chosen[0], size) or f"it does not run on {place.spec}"
+        raise UsageError(f"{variant} on {case} cannot be profiled: {why}")
+    tell = Reporter()
+    try:
+        done = ncu.bring_up_to_date(cells, store, policy, remeasure=remeasure, progress=tell)
+    finally:
+        tell.end()
+    print(experiment.counters(case).text)
+    say(str(done))
+    now = ncu.plan(known, size, chosen, experiment.device, store, policy)
+    if variant != "all" and now[0].state == "failed":
+        raise Failed(f"{variant} on {case}: {now[0].why}")
+
+
+@app.command()
+@LAB
+@VARIANT
+@click.argument("case", required=False)
+@click.option("--scale", default="test", show_default=True, help=f"{SCALES}.")
+@DEVICE
+@click.option("--ends", is_flag=True, help="Of each launch the first and the last group alone: seconds, but no result.")
+def check(lab: str, variant: str, case: str | None, scale: str, device: str, ends: bool) -> None:
+    """Look for data races and accesses out of bounds.
+
+    Runs VARIANT under Oclgrind, or on a CUDA device under NVIDIA's compute-sanitizer, and prints what that finds in the
+    kernel's own lines. CASE is the smallest that VARIANT is for, unless given. The exit code is 1 if there is a finding, or if
+    the result is wrong. With `all` for VARIANT, checks every step that runs there:
+
+    \b
+      roofbook check lbm tree
+      roofbook check lbm all 40x24
+    """
+    from ..devices.find import open_device
+    from ..measure import sanitize
+    from ..measure.progress import Reporter
+    from ..paths import project_root
+    from ..report import checked
+    from ..spec import registry as all_labs
+
+    known = all_labs.get(lab)
+    place = open_device(device, known.preferred_backend)
+    chosen = sanitize.choose(known, variant, case, scale, place)
+    root, bad, tell = project_root(), 0, Reporter()
+    try:
+        for it in sanitize.check(known, chosen, place, ends=ends, progress=tell):
+            tell.end()
+            for finding in checked.findings(it, root):
+                print(finding, end="\n\n")
+            say(checked.summary(it))
+            bad += not it.clean
+    finally:
+        tell.end()
+    if bad:
+        sys.exit(1)
+
+
+@app.command()
+@LAB
+@SCALE
+@DEVICE
+@RESULTS
+def explain(lab: str, scale: str, device: str, results: str) -> None:
+    """Say whether each measurement of LAB is fresh, and if not, why."""
+    from ..book.experiment import Experiment
+    from ..report import states
+
+    experiment = Experiment(lab, {"scale": scale, "device": device, "results": results})
+    print(states([cell.row() for cell in experiment.plan()], f"Measurements of {lab} on {experiment.device.name}").text)
+
+
+@app.command()
+@LAB
+@click.option("--data-dir", help="The folder of the training and test images.  [default: the cache, or by download]")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the weights.")
+@click.option("--epochs", type=click.IntRange(1), default=60, show_default=True, help="Passes over the images.")
+@click.option("--out", type=click.Path(path_type=Path), help="An .npz file.  [default: the weights that the lab uses]")
+def train(lab: str, data_dir: str | None, seed: int, epochs: int, out: Path | None) -> None:
+    """Train the weights of a lab's network again.
+
+    Takes minutes on two cores without a GPU, and prints the accuracy:
+
+    \b
+      roofbook train lenet --data-dir fashion-mnist
+    """
+    import importlib
+
+    from ..errors import one_of
+    from ..spec import registry as all_labs
+
+    trainable = sorted(name for name, folder in all_labs.folders().items() if (folder / "train.py").is_file())
+    if lab not in trainable:
+        raise one_of("lab with weights", lab, trainable)
+    made = importlib.import_module(f".labs.{lab}.train", __package__)
+    try:
+        say(made.make(data_dir, seed, epochs, out, say))
+    except KeyboardInterrupt:
+        sys.exit(complain("stopped; no weights were written", 130))

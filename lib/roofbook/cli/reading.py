@@ -1,0 +1,260 @@
+"""Commands that read: kernels and their differences, what was measured, what reports claim, an exercise."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ..devices.backends import OPENCL, languages
+from ..errors import UsageError
+from ..terminal import say
+from .app import DEVICE, LAB, RESULTS, SCALE, VARIANT, app
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@app.command()
+@LAB
+@VARIANT
+@click.option(
+    "--as", "dialect", type=click.Choice(sorted(languages())), help=f"[default: {OPENCL.name}, if the variant has it]"
+)
+def show(lab: str, variant: str, dialect: str | None) -> None:
+    """Print a kernel as plain OpenCL C, CUDA C++ or C.
+
+    Exactly what the compiler gets, ready to paste elsewhere:
+
+    \b
+      roofbook show lbm fused --as cuda
+    """
+    from ..spec import registry as all_labs
+
+    chosen = all_labs.get(lab).variant(variant)
+    if chosen.source is None:
+        raise UsageError(f"{variant} has no kernel: it is a program of the host")
+    forms = chosen.languages
+    dialect = dialect or next(name for name in (OPENCL.name, *languages()) if name in forms)
+    if dialect not in forms:
+        raise UsageError(f"{variant} has no {dialect} form; it has --as {', '.join(sorted(forms))}")
+    print(chosen.source.render(dialect), end="")
+
+
+@app.command()
+@LAB
+@VARIANT
+def diff(lab: str, variant: str) -> None:
+    """Show what a kernel changes over its parent.
+
+    Both have their knobs expanded: the diff is of the source that is compiled.
+
+    \b
+      roofbook diff lbm fused
+    """
+    from ..spec import registry as all_labs
+
+    chosen = all_labs.get(lab).variant(variant)
+    if chosen.parent in (None, variant):
+        instead = f"`roofbook show {lab} {variant}` prints its kernel"
+        raise UsageError(f"{variant} has no parent; {instead if chosen.source else 'it is a program of the host'}")
+    parent = all_labs.get(lab).variant(str(chosen.parent))
+    text = ""
+    if chosen.source and parent.source:
+        text = chosen.source.diff(parent.source, (parent.name, chosen.name))
+    differs = ", ".join(chosen.differs)
+    if text:
+        print(text)
+    else:
+        say(f"The kernel is the same as in {parent.name}; what differs: {differs}. {chosen.change}")
+
+
+@app.command()
+@LAB
+@click.argument("name", required=False)
+@click.option("--check", "answer", type=click.Path(path_type=Path), help="A file with your kernel: is it right?")
+@click.option("--solution", is_flag=True, help="Print the kernel without the hole.")
+@click.option("--time/--no-time", default=True, show_default=True, help="Time a right one beside the book's own.")
+@DEVICE
+def exercise(lab: str, name: str | None, answer: Path | None, solution: bool, time: bool, device: str) -> None:
+    """Print a kernel with a hole in it, and check yours.
+
+    NAME is one of LAB's kernels to write; without it, they are listed. The exit code is 0 where yours is right, 1 where it is
+    wrong, and 2 where it does not compile.
+
+    \b
+      roofbook exercise stencil fused > my.k
+      roofbook exercise stencil fused --check my.k
+    """
+    from ..devices.find import open_device
+    from ..measure.answer import judge
+    from ..report import marked
+    from ..spec import exercise as exercises
+    from ..spec import registry as all_labs
+
+    known = all_labs.get(lab)
+    all_of_lab = exercises.exercises(known)
+    if not all_of_lab.write:
+        raise UsageError(f"{lab} has no kernel to write")
+    if name is None:
+        for each in all_of_lab.write:
+            say(f"{each.name:10} {each.task}", hang=11)
+        return
+    chosen = all_of_lab.named(lab, name)
+    if answer is None:
+        print((exercises.solution if solution else exercises.holed)(known, chosen), end="")
+        return
+    found = judge(known, chosen, answer, open_device(device, known.preferred_backend), take_time=time)
+    say(marked.words(found, known, chosen))
+    sys.exit(found.code)
+
+
+@app.command()
+@LAB
+@click.argument("case")
+@click.option("--out", required=True, type=click.Path(path_type=Path), help="A file, .svg or .png.")
+@click.option("--on", help="A device's name in the store, such as nvidia-h200.  [default: that of the newest run]")
+@click.option("--only", multiple=True, help="A variant; may be repeated.  [default: the whole ladder]")
+@SCALE
+@RESULTS
+def chart(lab: str, case: str, out: Path, on: str | None, only: tuple[str, ...], scale: str, results: str) -> None:
+    """Draw a ladder, for any device in the store.
+
+    \b
+      roofbook chart lbm 128x128 --out ladder.svg
+    """
+    from ..analysis.case_data import CaseData
+    from ..errors import one_of
+    from ..paths import project_root
+    from ..report import ladder_chart
+    from ..spec import registry as all_labs
+    from ..store.parquet import Store
+
+    found = all_labs.get(lab)
+    ladder = [found.variant(name) for name in only] or [*found.ladder, *found.peers]
+    order = [variant.name for variant in ladder]
+    rows = Store(project_root() / results).rows(lab, scale=scale, case=found.case(case, scale).name)
+    of_ladder = rows[rows["variant"].isin(order) & (rows["backend"] != "host")]
+    if of_ladder.empty:
+        raise UsageError(f"{lab} on {case} was not measured at scale {scale} yet; `roofbook run` does it")
+    known = list(dict.fromkeys(of_ladder["device"]))
+    if on and on not in known:
+        raise one_of("device in the store", on, known)
+    on = on or known[-1]
+    mine = rows[rows["run"].isin(rows[rows["device"] == on]["run"])]  # with what ran on its host meanwhile
+    name = of_ladder[of_ladder["device"] == on]["device_name"].iloc[-1]
+    drawing = ladder_chart(CaseData(mine, order, case, found.bases), f"{found.title}, {case}, on {name}")
+    try:
+        drawing.save(out)
+    except OSError as error:
+        raise UsageError(f"--out {out} cannot be written: {error.strerror}") from None
+
+
+@app.command()
+@click.option("--lab", "names", multiple=True, help="A lab; may be repeated.  [default: all]")
+@click.option("--on", help="A device's name in the store, such as nvidia-h200.  [default: all devices]")
+@RESULTS
+def claims(names: tuple[str, ...], on: str | None, results: str) -> None:
+    """Print what the reports claim, and our verdicts.
+
+    Then the measurements behind each claim, and the command that repeats them.
+
+    \b
+      roofbook claims --lab lbm
+    """
+    from ..analysis.publication import publication
+    from ..analysis.verdicts import judged
+    from ..book.fragments import verdicts
+    from ..errors import one_of
+    from ..paths import project_root
+    from ..spec import registry as all_labs
+    from ..store.parquet import Store
+
+    store = Store(project_root() / results)
+    chosen = [all_labs.get(name) for name in names or all_labs.names()]
+    found = {lab.name: judged(lab, store) for lab in chosen if names or publication(lab).evidence}
+    known = sorted({place.device for lines in found.values() for line in lines for place in line.outcomes})
+    if on and on not in known:
+        if not known:
+            raise UsageError(
+                "no measurement behind a claim was taken yet; `roofbook run LAB --scale published` does it"
+            )
+        raise one_of("device with measurements behind a claim", on, known)
+    for name, lines in found.items():
+        for table in verdicts(all_labs.get(name), lines, on):
+            print(table.text, end="\n\n")
+
+
+@app.command()
+@LAB
+@click.argument("case")
+@click.option(
+    "--on", multiple=True, help="A device of the store, such as nvidia-h200 or nvidia-h200/cuda; may be repeated."
+)
+@RESULTS
+def compare(lab: str, case: str, on: tuple[str, ...], results: str) -> None:
+    """Print a case of LAB on several devices.
+
+    Shows the times of each device and backend in the store, and how many times as fast one is as another. --on chooses the
+    devices; ratios then compare the first with each of the others:
+
+    \b
+      roofbook compare lbm 128x128 --on nvidia-h200/opencl --on nvidia-h200/cuda
+    """
+    from ..analysis.comparison import on_case
+    from ..paths import project_root
+    from ..report.comparison_table import comparison
+    from ..spec import registry as all_labs
+    from ..store.parquet import Store
+
+    print(comparison(on_case(all_labs.get(lab), Store(project_root() / results), case, on)).text)
+
+
+@app.command()
+@click.argument("sql", default="select * from cells")
+@click.option("--out", type=click.Path(path_type=Path), help="A file, .csv or .parquet; standard output without it.")
+@RESULTS
+def export(sql: str, out: Path | None, results: str) -> None:
+    """Write the rows of the store, or an SQL query.
+
+    The views are cells (one row per measurement), published and claims; the default is all of cells. Lists are JSON in a
+    CSV. Rows whose role is profile have times under a profiler.
+
+    \b
+      roofbook export "select variant, count(*) from cells group by all"
+      roofbook export --out cells.parquet
+    """
+    from ..paths import project_root
+    from ..store.parquet import Store
+
+    if out and out.suffix not in (".csv", ".parquet"):
+        raise UsageError(f"--out must end in .csv or .parquet, not {out.name!r}")
+    store = Store(project_root() / results)
+    try:
+        frame = store.query(sql)
+    except UsageError as error:
+        hint = 'the views are cells, published and claims; the columns "case" and "table" need their double quotes'
+        raise UsageError(f"{error} ({hint})") from None
+    if out is None:
+        _plain(frame).to_csv(sys.stdout, index=False)
+        return
+    from io import BytesIO
+
+    from ..paths import write_whole
+
+    made = BytesIO()
+    _plain(frame).to_csv(made, index=False) if out.suffix == ".csv" else frame.to_parquet(made, index=False)
+    try:
+        out.parent.stat()  # a folder that is mistyped is not made
+        write_whole(out, made.getvalue())
+    except OSError as error:
+        raise UsageError(f"--out {out} cannot be written: {error.strerror or error}") from None
+
+
+def _plain(frame: "pd.DataFrame") -> "pd.DataFrame":
+    """Lists as JSON: pandas writes them as NumPy prints them, cut short and over several lines."""
+    import json
+
+    import numpy as np
+
+    return frame.map(lambda value: json.dumps(value.tolist()) if isinstance(value, np.ndarray) else value)
