@@ -65,6 +65,10 @@ class Dependencies:
         """Of a lab's page on recorded devices."""
         return {"notebook": _hash(notebook.read_bytes()), **self.recorded(notebook.stem, store)}
 
+    def kernels(self, lab: str) -> dict[str, str]:
+        """Of the page of a lab's kernels."""
+        return self._code(lab)
+
     def demonstration(self, lab: str, device: Device) -> dict[str, str]:
         """Of what a lab shows on a device beyond times."""
         return {**self._code(lab), "device": _hash_of(provenance.environment(device))}

@@ -1,6 +1,7 @@
 """What written pages take from the store as HTML, made again only where it would say something else.
 
-The fragments lie in book/_generated: verdicts on claims, devices side by side, all labs at a glance, exercises.
+The fragments lie in book/_generated: verdicts on claims, devices side by side, all labs at a glance, exercises. With them come
+the pages of the labs' kernels (kernels_page.py).
 """
 
 import json
@@ -21,7 +22,7 @@ from ..spec import registry
 from ..spec.exercise import exercises
 from ..spec.lab import Lab
 from ..store.parquet import Store
-from . import downloads, execute, exercises_page, front_page
+from . import downloads, execute, exercises_page, front_page, kernels_page
 from .dependencies import Dependencies
 from .experiment import Experiment
 from .manifest import Manifest
@@ -70,6 +71,7 @@ def renew(root: Path) -> None:
         manifest.write(path, front_page.ends(lines), made_from)
 
     _renew_downloads(root, manifest, now)
+    kernels_page.renew(root, manifest, now)
 
 
 def _renew_downloads(root: Path, manifest: Manifest, now: Dependencies) -> None:

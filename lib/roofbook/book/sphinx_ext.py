@@ -277,6 +277,14 @@ def foot(app: Sphinx, pagename: str, template: str, context: dict[str, Any], doc
     context["theme_extra_footer"] = f"<p>{' · '.join(links)}</p>"
 
 
+def copy_kernels(app: Sphinx, error: Exception | None) -> None:
+    """The texts of kernels join the site."""
+    from . import kernels_page
+
+    if error is None and app.builder.format == "html":
+        kernels_page.copy(Path(app.srcdir).parent, Path(app.outdir))
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Sphinx's entry point."""
     # Jupyter Book sets this for an extension that asks something of the network; we load none, so accept it in silence.
@@ -294,6 +302,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("html-page-context", polish, priority=900)
     app.connect("html-page-context", foot)
     app.connect("build-finished", copy_downloads)
+    app.connect("build-finished", copy_kernels)
     app.connect("build-finished", device_switch.copy)
     app.connect("build-finished", pages.write_style_sheet, priority=900)  # the theme writes the colours of code then
     app.connect("build-finished", pages.remove_unused, priority=900)

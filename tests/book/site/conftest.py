@@ -54,7 +54,9 @@ def checkout(tmp_path_factory: pytest.TempPathFactory, executed: dict[str, Path]
 
     The stencil's page shows recorded devices as well.
     """
-    from roofbook.book import on_devices
+    from roofbook.book import kernels_page, on_devices
+    from roofbook.book.dependencies import Dependencies
+    from roofbook.book.manifest import Manifest
 
     folder = tmp_path_factory.mktemp("checkout")
     shutil.copy(ROOT / "_config.yml", folder)
@@ -66,6 +68,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory, executed: dict[str, Path]
     for lab in ("stencil", registry.PEAKS):
         shutil.copytree(ROOT / "results" / "recorded" / f"lab={lab}", folder / "results" / "recorded" / f"lab={lab}")
     on_devices.draw(folder)
+    kernels_page.renew(folder, Manifest(folder), Dependencies(folder))
     return folder
 
 
