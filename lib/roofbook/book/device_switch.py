@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..paths import write_whole
+from . import lab_pages
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -22,15 +23,18 @@ HERE = "here"
 
 
 def put(app: Sphinx, docname: str, notebook: dict[str, Any]) -> None:
-    """Let the cells of a lab's page show the best recorded device, and have the others at hand; nothing of a page of no lab."""
+    """Let the cells of a lab's page show the best recorded device, and have the others at hand; nothing of a page of no lab.
+
+    The bar stands below the title, so that it stays in sight on all of the page.
+    """
     from . import on_devices, story
 
-    root, lab = Path(app.srcdir).parent, Path(docname).name
+    root, (lab, page) = Path(app.srcdir).parent, lab_pages.place(docname)
     listed = on_devices.choices(root, lab)
-    if not listed:
+    if not listed or not story.cells_of(notebook):
         return
     app.env.dependencies[docname].add(str(root / on_devices.FOLDER / lab / "index.json"))
-    first, here = on_devices.shown(root, lab, listed[0]), story.executed(notebook)
+    first, here = on_devices.shown(root, lab, listed[0], page), story.executed(notebook)
     for cell in story.cells_of(notebook):
         key = story.key_of(cell)
         html = f'<div class="on-device" data-cell="{key}">{first.get(key, "")}</div>'
@@ -39,11 +43,11 @@ def put(app: Sphinx, docname: str, notebook: dict[str, Any]) -> None:
     if here:
         listed = [*listed, on_devices.DeviceChoice(HERE, story.HERE)]
         text = on_devices.script(lab, HERE, finished(here))
-        write_whole(Path(app.outdir, SCRIPTS, lab, listed[-1].script), text)
-    at = next((at for at, cell in enumerate(notebook["cells"]) if cell["cell_type"] == "code"), 0)
-    scripts = f"{'../' * docname.count('/')}{SCRIPTS}/{lab}/"
-    bar = {"cell_type": "markdown", "metadata": {}, "source": f"```{{raw}} html\n{_bar(lab, scripts, listed)}\n```\n"}
-    notebook["cells"].insert(at, bar)
+        write_whole(Path(app.outdir, SCRIPTS, lab, page, listed[-1].script), text)
+    scripts = f"{'../' * docname.count('/')}{SCRIPTS}/{lab}/{page}/"
+    bar = f"```{{raw}} html\n{_bar(lab, scripts, listed)}\n```\n"
+    first_cell = notebook["cells"][0]
+    notebook["cells"][0] = first_cell | {"source": lab_pages.below_title("".join(first_cell["source"]), bar)}
 
 
 def _bar(lab: str, scripts: str, listed: list[DeviceChoice]) -> str:

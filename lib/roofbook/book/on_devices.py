@@ -1,7 +1,7 @@
 """What the page of each lab shows on each recorded device: drawn once, and again where code, notebook or records changed.
 
-It lies in _build/recorded: a folder a lab, with a script for each device that a browser loads when a reader chooses it, and
-`index.json`, which lists them. The site's extension takes it from there.
+It lies in _build/recorded: a folder a lab, with `index.json`, which lists the devices, and a folder for each of the lab's pages. In
+that is a script for each device, which a browser loads when a reader chooses it. The site's extension takes it from there.
 """
 
 import json
@@ -17,7 +17,7 @@ from ..analysis.recorded import RecordedData, recorded
 from ..paths import write_whole
 from ..spec import registry
 from ..store.parquet import Store
-from . import execute, story
+from . import execute, lab_pages, story
 from .dependencies import Dependencies
 from .device_switch import finished
 from .manifest import Manifest
@@ -48,9 +48,9 @@ def choices(root: Path, lab: str) -> list[DeviceChoice]:
     return [DeviceChoice(*each) for each in listed]
 
 
-def shown(root: Path, lab: str, choice: DeviceChoice) -> dict[str, str]:
-    """By the key of a cell, what it shows there."""
-    text = (root / FOLDER / lab / choice.script).read_text(encoding="utf-8")
+def shown(root: Path, lab: str, choice: DeviceChoice, page: str = lab_pages.STORY) -> dict[str, str]:
+    """By the key of a cell of a lab's page, what it shows there."""
+    text = (root / FOLDER / lab / page / choice.script).read_text(encoding="utf-8")
     found: dict[str, str] = json.loads(text[text.index("{") : text.rindex("}") + 1])
     return found
 
@@ -63,12 +63,16 @@ def script(lab: str, name: str, cells: Mapping[str, str]) -> str:
 def stale(root: Path, now: Dependencies | None = None) -> list[str]:
     """The labs whose pages on recorded devices are not of today's code, notebook and records."""
     manifest, now, store = Manifest(root), now or Dependencies(root), Store(root / "results")
+
+    def gone(lab: str) -> bool:
+        folders = [path for path in (root / FOLDER / lab).iterdir() if path.is_dir()] or [root / FOLDER / lab]
+        return any(not (folder / each.script).exists() for folder in folders for each in choices(root, lab))
+
     return [
         notebook.stem
         for notebook in execute.notebooks(root)
         if _of_lab(notebook.stem)
-        if manifest.stale(root / FOLDER / notebook.stem / "index.json", now.story(notebook, store))
-        or any(not (root / FOLDER / notebook.stem / each.script).exists() for each in choices(root, notebook.stem))
+        if manifest.stale(root / FOLDER / notebook.stem / "index.json", now.story(notebook, store)) or gone(notebook.stem)
     ]
 
 
@@ -85,11 +89,15 @@ def draw(root: Path) -> None:
             for lab in due
         }
         for lab, parts in drawing.items():
-            done = [part.result() for part in parts]
-            folder = root / FOLDER / lab
-            for old in set(folder.glob("*.js")) - {folder / each.script for each in done}:
+            done, folder = [part.result() for part in parts], root / FOLDER / lab
+            kept = {path for _, paths in done for path in paths}
+            for old in set(folder.rglob("*.js")) - kept:
                 old.unlink()
-            Manifest(root).write(folder / "index.json", json.dumps(done, indent=1) + "\n", made_from[lab])
+            for page in folder.glob("*/"):
+                if not any(page.iterdir()):
+                    page.rmdir()
+            listed = [choice for choice, _ in done]
+            Manifest(root).write(folder / "index.json", json.dumps(listed, indent=1) + "\n", made_from[lab])
 
 
 def unexecuted(root: Path, notebooks: Iterable[Path]) -> None:
@@ -101,8 +109,8 @@ def unexecuted(root: Path, notebooks: Iterable[Path]) -> None:
 
 def copy_scripts(root: Path, target: Path) -> None:
     """Copy the devices' scripts into the site, where they changed."""
-    for path in (root / FOLDER).glob("*/*.js"):
-        to = target / path.parent.name / path.name
+    for path in (root / FOLDER).glob("*/*/*.js"):
+        to = target / path.relative_to(root / FOLDER)
         if not to.exists() or (to.stat().st_mtime_ns, to.stat().st_size) != (
             path.stat().st_mtime_ns,
             path.stat().st_size,
@@ -121,7 +129,8 @@ def _recorded(lab: str, store: Store) -> list[tuple[str, RecordedData]]:
     return sorted(found, key=lambda each: (SCALES.index(each[0]), each[1].place.kind != "gpu", -len(each[1].rows)))
 
 
-def _draw(root: Path, lab: str, scale: str, place: str) -> DeviceChoice:
+def _draw(root: Path, lab: str, scale: str, place: str) -> tuple[DeviceChoice, list[Path]]:
+    """Write what each page of a lab shows of a device; return where."""
     store = Store(root / "results")
     (data,) = (each for each in recorded(registry.get(lab), store, scale) if each.place.id == place)
     notebook = json.loads((root / "experiments" / f"{lab}.ipynb").read_text(encoding="utf-8"))
@@ -129,6 +138,13 @@ def _draw(root: Path, lab: str, scale: str, place: str) -> DeviceChoice:
     choice = DeviceChoice(
         f"{place}/{scale}" if apart else place, f"{data.place}, {scale} sizes" if apart else str(data.place)
     )
-    cells = finished(story.told(notebook, data, store))
-    write_whole(root / FOLDER / lab / choice.script, script(lab, choice.name, cells))
-    return choice
+    shown = finished(story.told(notebook, data, store))
+    by_page: dict[str, dict[str, str]] = {lab_pages.STORY: {}}
+    for page, cell in lab_pages.pages_of(notebook["cells"]):
+        if (key := story.key_of(cell)) in shown:
+            by_page.setdefault(page, {})[key] = shown[key]
+    written = []
+    for page, cells in by_page.items():
+        written.append(root / FOLDER / lab / page / choice.script)
+        write_whole(written[-1], script(lab, choice.name, cells))
+    return choice, written

@@ -20,7 +20,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from . import device_switch
+from . import device_switch, lab_pages
 from .lean import mathml, pages
 
 PARAMETER_TAGS = {"parameters", "injected-parameters"}
@@ -120,8 +120,25 @@ def run_card(app: Sphinx, docname: str, source: list[str]) -> None:
         }
         notebook["cells"][hidden[0]] = card | ({"id": first["id"]} if "id" in first else {})
         notebook["cells"] = [cell for i, cell in enumerate(notebook["cells"]) if i not in hidden[1:]]
+    lab, page = lab_pages.place(docname)
+    if page == lab_pages.STORY:
+        lab_pages.story_of(notebook, lab)
     device_switch.put(app, docname, notebook)
     source[0] = json.dumps(notebook)
+
+
+def list_of_pages(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Below the title of each page of a lab, the list of them all."""
+    if not lab_pages.of_lab(docname):
+        return
+    more = lab_pages.head(app, docname)
+    if app.env.doc2path(docname).endswith(".ipynb"):
+        notebook = json.loads(source[0])
+        title = notebook["cells"][0]
+        title["source"] = lab_pages.below_title("".join(title["source"]), more)
+        source[0] = json.dumps(notebook)
+    else:
+        source[0] = lab_pages.below_title(source[0], more)
 
 
 def _is_blank(output: dict[str, Any]) -> bool:
@@ -298,7 +315,10 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("config-inited", settings)
     app.connect("env-get-outdated", reread_pages_with_fragments)
     app.connect("env-get-outdated", pages.page_for_changed_assets)
+    app.connect("builder-inited", lab_pages.write_before_reading)
+    app.connect("env-get-outdated", lab_pages.reread_lists)
     app.connect("source-read", run_card)
+    app.connect("source-read", list_of_pages, priority=600)
     app.connect("html-page-context", polish, priority=900)
     app.connect("html-page-context", foot)
     app.connect("build-finished", copy_downloads)
