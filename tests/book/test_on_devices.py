@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from roofbook.book import device_switch, on_devices
+from roofbook.book.lab_pages import STORY
 from roofbook.paths import project_root
 from roofbook.spec import registry
 from roofbook.store.files import Where
@@ -39,15 +40,24 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def write(root: Path, *sources: str) -> None:
-    cells = [{"cell_type": "code", "metadata": {}, "source": source, "outputs": []} for source in sources]
+def write(root: Path, *sources: str, tags: dict[str, str] | None = None) -> None:
+    """tags: source -> the tag of its cell."""
+    cells = [
+        {
+            "cell_type": "code",
+            "metadata": {"tags": [tags[source]]} if tags and source in tags else {},
+            "source": source,
+            "outputs": [],
+        }
+        for source in sources
+    ]
     made = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 4}
     (root / "experiments" / f"{LAB}.ipynb").write_text(json.dumps(made))
 
 
 def drawn(root: Path) -> dict[str, int]:
     """When each script was written."""
-    return {path.name: path.stat().st_mtime_ns for path in (root / on_devices.FOLDER / LAB).glob("*.js")}
+    return {path.name: path.stat().st_mtime_ns for path in (root / on_devices.FOLDER / LAB / STORY).glob("*.js")}
 
 
 def test_a_lab_is_drawn_once_for_each_device_and_scale_and_again_when_something_changed(root: Path) -> None:
@@ -80,12 +90,27 @@ def test_a_script_that_is_gone_or_a_list_that_is_torn_is_made_again(root: Path) 
     add(root, "20260101T000000Z-000000")
     on_devices.draw(root)
     (only,) = on_devices.choices(root, LAB)
-    (root / on_devices.FOLDER / LAB / only.script).unlink()
+    (root / on_devices.FOLDER / LAB / STORY / only.script).unlink()
     assert on_devices.stale(root) == [LAB]
     on_devices.draw(root)
     assert on_devices.shown(root, LAB, only)
     (root / on_devices.FOLDER / LAB / "index.json").write_text('[["nvidia')
     assert on_devices.choices(root, LAB) == [] and on_devices.stale(root) == [LAB]
+
+
+def test_each_page_of_a_lab_has_a_script_of_what_it_shows_itself(root: Path) -> None:
+    add(root, "20260101T000000Z-000000")
+    write(root, *CELLS, "lab.failed()", tags={"lab.ladder()": "page-results"})
+    on_devices.draw(root)
+    (only,) = on_devices.choices(root, LAB)
+    story, results = (on_devices.shown(root, LAB, only, page) for page in (STORY, "results"))
+    assert len(story) == 1 and len(results) == 2 and "The ladder on" in "".join(results.values())
+    (root / on_devices.FOLDER / LAB / "results" / only.script).unlink()
+    assert on_devices.stale(root) == [LAB]
+    write(root, *CELLS)
+    on_devices.draw(root)
+    assert {path.name for path in (root / on_devices.FOLDER / LAB).iterdir()} == {"index.json", STORY}
+    assert on_devices.stale(root) == []
 
 
 def test_a_device_that_is_recorded_no_more_loses_its_script(root: Path) -> None:
@@ -118,7 +143,7 @@ def test_scripts_join_the_site_where_they_changed(root: Path, tmp_path: Path) ->
     (only,) = on_devices.choices(root, LAB)
     target = tmp_path / "site"
     on_devices.copy_scripts(root, target)
-    copy, source = target / LAB / only.script, root / on_devices.FOLDER / LAB / only.script
+    copy, source = (folder / LAB / STORY / only.script for folder in (target, root / on_devices.FOLDER))
     assert copy.read_text() == source.read_text()
     copy.write_text("old")
     on_devices.copy_scripts(root, target)

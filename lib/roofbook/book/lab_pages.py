@@ -1,7 +1,7 @@
-"""Spreads a lab's notebook over pages of the site: its story, and beside it what one looks up. For the builder and its extension.
+"""Spreads a lab's notebook over pages of the site: its story, and beside it what one looks up. For the builder and Sphinx.
 
-A notebook stays one file that runs from top to bottom. A cell with the tag `page-NAME` says that it and what follows belong to the
-page labs/LAB/NAME; the tag `page-story` leads back. Other pages of the folder labs/LAB join the lab's list by being there.
+A notebook stays one file that runs from top to bottom. A cell with the tag `page-NAME` says that it and what follows belong to
+the page labs/LAB/NAME; the tag `page-story` leads back. Other pages of the folder labs/LAB join the lab's list by being there.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def write(book: Path) -> None:
 
 
 def beside(notebook: Mapping[str, Any], lab: str) -> dict[str, str]:
-    """By its name the text of each page beside the story: a notebook that tells of no run, so that it changes with what it shows."""
+    """By its name the text of each page beside the story: a notebook that tells of no run, and changes with what it shows."""
     spread = pages_of(notebook["cells"])
     targets, made = _anchors(spread), {}
     about = _heading(notebook["cells"][0]).partition(":")[0] if notebook["cells"] else ""
@@ -76,7 +76,9 @@ def beside(notebook: Mapping[str, Any], lab: str) -> dict[str, str]:
             title = {"id": f"{name}-title", "source": f"# {about}: {PAGES[name].lower()}"}
             cells = [{"cell_type": "markdown", "metadata": {}, **title}]
             cells += [_plain(_linked(cell, name, targets, lab)) for cell in mine]
-            kept = {key: notebook["metadata"][key] for key in ("kernelspec", "language_info") if key in notebook["metadata"]}
+            kept = {
+                key: notebook["metadata"][key] for key in ("kernelspec", "language_info") if key in notebook["metadata"]
+            }
             made[name] = json.dumps({**notebook, "cells": cells, "metadata": kept}, indent=1) + "\n"
     return made
 
@@ -187,9 +189,7 @@ def _address(here: str, there: str, lab: str) -> str:
     return f"{lab}/{there}.ipynb" if here == STORY else f"{there}.ipynb"
 
 
-def _linked(
-    cell: Mapping[str, Any], page: str, targets: Mapping[str, tuple[str, str]], lab: str
-) -> Mapping[str, Any]:
+def _linked(cell: Mapping[str, Any], page: str, targets: Mapping[str, tuple[str, str]], lab: str) -> Mapping[str, Any]:
     """A cell with its links as they must be on `page`, a folder further down than the story."""
 
     def moved(match: re.Match[str]) -> str:

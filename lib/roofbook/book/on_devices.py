@@ -1,7 +1,7 @@
 """What the page of each lab shows on each recorded device: drawn once, and again where code, notebook or records changed.
 
-It lies in _build/recorded: a folder a lab, with `index.json`, which lists the devices, and a folder for each of the lab's pages. In
-that is a script for each device, which a browser loads when a reader chooses it. The site's extension takes it from there.
+It lies in _build/recorded: a folder a lab, with `index.json`, which lists the devices, and a folder for each of its pages.
+In that is a script for each device, which a browser loads when a reader chooses it. The site's extension takes it from there.
 """
 
 import json
@@ -72,7 +72,8 @@ def stale(root: Path, now: Dependencies | None = None) -> list[str]:
         notebook.stem
         for notebook in execute.notebooks(root)
         if _of_lab(notebook.stem)
-        if manifest.stale(root / FOLDER / notebook.stem / "index.json", now.story(notebook, store)) or gone(notebook.stem)
+        if manifest.stale(root / FOLDER / notebook.stem / "index.json", now.story(notebook, store))
+        or gone(notebook.stem)
     ]
 
 

@@ -99,6 +99,18 @@ def test_the_bar_stays_in_sight_and_hides_no_heading(opened: Open, width: int) -
         assert below - 1 <= heading < below + 100
 
 
+def test_the_choice_goes_along_to_the_labs_other_pages(opened: Open) -> None:
+    tab = opened()
+    choose(tab, "nvidia-h200/opencl")
+    tab.click(".lab-pages >> text=Results")
+    settled(tab, "nvidia-h200/opencl")
+    tables = [cell for cell in shown(tab) if "The ladder on" in cell]
+    assert tab.url.endswith("/labs/stencil/results.html") and tables
+    tab.click(".lab-pages >> text=Story")
+    settled(tab, "nvidia-h200/opencl")
+    assert not [cell for cell in shown(tab) if "The ladder on" in cell], "each page has its own cells"
+
+
 def test_the_keyboard_chooses(opened: Open) -> None:
     tab = opened()
     tab.focus(BAR)

@@ -58,7 +58,7 @@ def pages(site: Path) -> dict[str, Page]:
 @pytest.mark.site
 def test_no_dead_links_no_double_ids_and_nothing_from_the_network(built_site: Path) -> None:
     found = pages(built_site)
-    assert {"index.html", "method.html", "labs/lbm.html", "glossary.html"} <= set(found)
+    assert {"index.html", "method.html", "labs/lbm.html", "labs/lbm/results.html", "glossary.html"} <= set(found)
     wrong = []
     for name, page in found.items():
         wrong += [f"{name}: id {each} twice" for each in set(page.ids) if page.ids.count(each) > 1]
@@ -183,7 +183,7 @@ def test_on_a_phone_the_column_that_stays_leaves_half_of_the_width_to_the_number
 ) -> None:
     tab = browser.new_page(viewport={"width": width, "height": 900})
     seen = 0
-    for name in ("labs/strain", "peaks", "labs/cnn", "labs/lbm"):
+    for name in ("labs/strain", "peaks", "labs/cnn/results", "labs/lbm/results"):
         tab.goto(f"{served_site}/{name}.html")
         tab.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
         found = tab.evaluate(
@@ -211,7 +211,7 @@ def test_plain_sphinx_builds_the_same_pages(checkout: Path, built_site: Path, tm
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert set(pages(tmp_path)) == set(pages(built_site))
-    for name in ("index.html", "labs/lbm.html"):
+    for name in ("index.html", "labs/lbm.html", "labs/lbm/results.html"):
         ours, theirs = (Page(folder / name).links for folder in (built_site, tmp_path))
         assert {each for each in ours if ".html" in each} == {each for each in theirs if ".html" in each}
 
@@ -320,7 +320,7 @@ def test_the_standing_notes_of_another_device_join_the_legend(browser: Any) -> N
 @pytest.mark.site
 def test_the_pages_of_the_labs_tell_a_standing_note_once(built_site: Path) -> None:
     for name in ("lbm", "cnn"):
-        text = (built_site / "labs" / f"{name}.html").read_text(encoding="utf-8")
+        text = (built_site / "labs" / name / "results.html").read_text(encoding="utf-8")
         assert text.count("Times are medians with the 95 % interval of the median.") == 1
         assert "note standing" not in text and text.count(f'id="{sphinx_ext.LEGEND}"') == 1
 

@@ -1,0 +1,173 @@
+"""A lab's notebook over pages of the site: which cell goes where, what links to what, and what is written when."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from roofbook.book import lab_pages
+from roofbook.paths import project_root
+from roofbook.spec import registry
+
+SETTINGS = """
+extensions = ["myst_nb", "sphinx_design", "sphinx_external_toc", "roofbook.book.sphinx_ext"]
+html_theme = "basic"
+nb_execution_mode = "off"
+myst_heading_anchors = 3
+myst_enable_extensions = ["colon_fence"]
+suppress_warnings = ["etoc.toctree"]
+"""
+
+
+def markdown(text: str, *tags: str) -> dict[str, Any]:
+    return {
+        "cell_type": "markdown",
+        "id": text[:6].strip("# ") or "x",
+        "metadata": {"tags": list(tags)},
+        "source": text,
+    }
+
+
+def code(text: str) -> dict[str, Any]:
+    shown = [{"output_type": "display_data", "data": {"text/plain": text}, "metadata": {}}]
+    times = {"papermill": {"start_time": "2026-01-01T00:00:00"}}
+    return {
+        "cell_type": "code", "id": text, "metadata": times, "source": text, "outputs": shown, "execution_count": 7,
+    }  # fmt: skip
+
+
+def notebook() -> dict[str, Any]:
+    cells = [
+        markdown("# A lab: what it asks\n\n[Exercises](../exercises/a.md), [times](#The-times,-all-of-them)."),
+        code("open"),
+        markdown(
+            "## The times, all of them\n\n[Its course](../index.md), [limits](#Limits), [shapes](#Shapes).",
+            "page-results",
+        ),
+        code("times"),
+        markdown("## Shapes\n\n[Times](#The-times,-all-of-them)", "page-sweeps"),
+        code("shapes"),
+        markdown("## Peaks", "page-results"),
+        code("peaks"),
+        markdown("## Limits", "page-story"),
+        code("limits"),
+    ]
+    return {"cells": cells, "metadata": {"papermill": {"duration": 1}}, "nbformat": 4, "nbformat_minor": 5}
+
+
+def sources(cells: list[Any]) -> list[str]:
+    return [cell["source"] for cell in cells]
+
+
+def test_a_tag_sends_a_cell_and_what_follows_to_a_page_until_the_next() -> None:
+    found = lab_pages.pages_of(notebook()["cells"])
+    pages = [page for page, _ in found]
+    assert pages == [*["story"] * 2, *["results"] * 2, *["sweeps"] * 2, *["results"] * 2, *["story"] * 2]
+    with pytest.raises(ValueError, match="page-kernel"):
+        lab_pages.pages_of([markdown("## A", "page-kernel")])
+
+
+def test_each_page_has_its_cells_a_title_and_links_that_hold_where_it_lies() -> None:
+    made = {name: json.loads(text) for name, text in lab_pages.beside(notebook(), "a").items()}
+    assert set(made) == {"results", "sweeps"}, "a lab without published figures has no page of them"
+    for each in made.values():
+        nbformat.validate(nbformat.from_dict(each))
+    title, times, shown, *rest = made["results"]["cells"]
+    assert title["source"] == "# A lab: results" and shown["outputs"][0]["data"]["text/plain"] == "times"
+    assert sources(rest) == ["## Peaks", "peaks"]
+    assert "[Its course](../../index.md)" in times["source"]
+    assert "[limits](../a.ipynb#limits), [shapes](sweeps.ipynb#shapes)" in times["source"]
+    assert "[Times](results.ipynb#the-times-all-of-them)" in made["sweeps"]["cells"][1]["source"]
+
+
+def test_the_story_keeps_its_cells_and_links_to_what_is_gone() -> None:
+    left = notebook()
+    lab_pages.story_of(left, "a")
+    first, opened, pointer, limits, shown = sources(left["cells"])
+    assert "(../exercises/a.md), [times](a/results.ipynb#the-times-all-of-them)" in first
+    assert (opened, limits, shown) == ("open", "## Limits", "limits")
+    assert (
+        "Results: [The times, all of them](a/results.ipynb#the-times-all-of-them), [Peaks](a/results.ipynb#peaks)"
+        in pointer
+    )
+    assert "Sweeps: [Shapes](a/sweeps.ipynb#shapes)" in pointer
+    plain = {"cells": [markdown("# A"), code("b")], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    kept = json.loads(json.dumps(plain))
+    lab_pages.story_of(plain, "a")
+    assert plain == kept and not lab_pages.beside(plain, "a"), "a notebook without marks is one page"
+
+
+def test_pages_are_written_where_they_are_others_and_go_with_their_cells(tmp_path: Path) -> None:
+    story, folder = tmp_path / "labs" / "a.ipynb", tmp_path / "labs" / "a"
+    story.parent.mkdir()
+    story.write_text(json.dumps(notebook()))
+    lab_pages.write(tmp_path)
+    assert {path.name for path in folder.iterdir()} == {"results.ipynb", "sweeps.ipynb"}
+    other = folder / "kernels.md"
+    other.write_text("# Kernels")
+    before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
+    again = notebook()
+    again["cells"][1]["outputs"], again["cells"][3]["execution_count"] = [], 8
+    again["cells"][3]["metadata"]["papermill"]["start_time"] = "2026-01-02"
+    story.write_text(json.dumps(again))
+    lab_pages.write(tmp_path)
+    assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == before, "another run that shows the same"
+    again["cells"][5]["outputs"] = []
+    story.write_text(json.dumps(again))
+    lab_pages.write(tmp_path)
+    changed = {path.name for path in folder.iterdir() if path.stat().st_mtime_ns != before[path]}
+    assert changed == {"sweeps.ipynb"}
+    again["cells"] = again["cells"][:4]
+    story.write_text(json.dumps(again))
+    lab_pages.write(tmp_path)
+    assert {path.name for path in folder.iterdir()} == {"results.ipynb", "kernels.md"}
+    story.write_text("{")
+    lab_pages.write(tmp_path)
+    assert (folder / "results.ipynb").exists(), "whoever reads the story says what is wrong with it"
+
+
+def test_the_site_lists_a_labs_pages_on_each_of_them_and_in_its_contents(tmp_path: Path) -> None:
+    """By plain Sphinx, which is told of no page beforehand, and once more with a page that has come meanwhile."""
+    book, out = tmp_path / "book", tmp_path / "out"
+    (book / "labs").mkdir(parents=True)
+    (book / "exercises").mkdir()
+    (book / "labs" / "a.ipynb").write_text(json.dumps(notebook()))
+    (book / "exercises" / "a.md").write_text("# Exercises")
+    (book / "index.md").write_text("# A book")
+    (book / "_toc.yml").write_text("format: jb-book\nroot: index\nchapters:\n- glob: labs/*\n- glob: exercises/*\n")
+    (book / "conf.py").write_text(SETTINGS)
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", "-b", "html", str(book), str(out)]
+    subprocess.run(command, check=True)
+    story, results = ((out / "labs" / name).read_text() for name in ("a.html", "a/results.html"))
+    assert '<a href="a/results.html">Results</a>' in story and '<span aria-current="page">Story</span>' in story
+    assert '<a href="../a.html">Story</a>' in results and '<a href="sweeps.html">Sweeps</a>' in results
+    assert 'href="a/results.html#the-times-all-of-them"' in story and 'id="the-times-all-of-them"' in results
+    assert "Kernels" not in story
+    (book / "labs" / "a" / "kernels.md").write_text("# A lab: kernels")
+    subprocess.run(command, check=True)
+    for name, link in (("a.html", "a/kernels.html"), ("a/results.html", "kernels.html")):
+        assert f'<a href="{link}">Kernels</a>' in (out / "labs" / name).read_text()
+    assert '<span aria-current="page">Kernels</span>' in (out / "labs" / "a" / "kernels.html").read_text()
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_a_labs_story_is_apart_from_its_results_sweeps_and_published_figures(name: str) -> None:
+    cells = json.loads((project_root() / "experiments" / f"{name}.ipynb").read_text())["cells"]
+    asked: dict[str, str] = {}
+    for page, cell in lab_pages.pages_of(cells):
+        if cell["cell_type"] == "code":
+            asked[page] = asked.get(page, "") + "".join(cell["source"])
+    assert set(asked) == {"story", "results", "sweeps", "published"}
+    assert asked["story"].count("ladder_chart") == 1
+    for shown, there in (
+        ("lab.ladder(", "results"), ("peers(", "results"), ("peak_table", "results"), ("roofline", "results"),
+        ("counters", "results"), ("lab.failed", "results"), ("sweep_table", "sweeps"), ("lab.published(", "published"),
+        ("steps(", "story"), ("summary", "story"),
+    ):  # fmt: skip
+        assert [page for page, text in asked.items() if shown in text] in ([there], []), shown
