@@ -25,6 +25,12 @@ suppress_warnings = ["etoc.toctree"]
 """
 
 
+PYTHON = {
+    "kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"},
+    "language_info": {"name": "python"},
+}
+
+
 def markdown(text: str, *tags: str) -> dict[str, Any]:
     return {
         "cell_type": "markdown",
@@ -58,7 +64,7 @@ def notebook() -> dict[str, Any]:
         markdown("## Limits", "page-story"),
         code("limits"),
     ]
-    return {"cells": cells, "metadata": {"papermill": {"duration": 1}}, "nbformat": 4, "nbformat_minor": 5}
+    return {"cells": cells, "metadata": {**PYTHON, "papermill": {"duration": 1}}, "nbformat": 4, "nbformat_minor": 5}
 
 
 def sources(cells: list[Any]) -> list[str]:

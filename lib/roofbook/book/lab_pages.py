@@ -73,7 +73,9 @@ def beside(notebook: Mapping[str, Any], lab: str) -> dict[str, str]:
     for name in SPREAD:
         mine = [cell for page, cell in spread if page == name]
         if mine:
-            title = {"id": f"{name}-title", "source": f"# {about}: {PAGES[name].lower()}"}
+            title = {"source": f"# {about}: {PAGES[name].lower()}"} | (
+                {"id": f"{name}-title"} if "id" in mine[0] else {}
+            )
             cells = [{"cell_type": "markdown", "metadata": {}, **title}]
             cells += [_plain(_linked(cell, name, targets, lab)) for cell in mine]
             kept = {
@@ -96,7 +98,8 @@ def story_of(notebook: dict[str, Any], lab: str) -> None:
                 gone[page].append(f"[{heading}]({_address(STORY, page, lab)}#{_slug(heading)})")
             continue
         if gone:
-            cells.append({"cell_type": "markdown", "metadata": {}, "source": _pointer(gone)})
+            named = {"id": f"gone-{len(cells)}"} if "id" in notebook["cells"][0] else {}
+            cells.append({"cell_type": "markdown", "metadata": {}, "source": _pointer(gone), **named})
             gone = {}
         if cell is not None:
             cells.append(_linked(cell, STORY, targets, lab))
