@@ -54,7 +54,7 @@ def test_each_cell_is_shown_over_the_rows_of_a_device_and_says_whose_they_are(
     assert str(CUDA) in opened and "2 measurements, the newest of " in opened and "at scale published" in opened
     assert measured == "" and f"under Device, {story.HERE}" in shown
     assert "fused" in ladder and "100" in ladder, "the recorded time"
-    assert "Effect of fused" in steps and words.startswith("<p>"), "sentences are Markdown"
+    assert '<ul class="effect">' in steps and "100" in steps and words.startswith("<p>"), "sentences are Markdown"
 
 
 def test_a_cell_that_needs_this_machine_shows_nothing_and_stops_nothing(recorded: tuple[RecordedData, Store]) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from . import format as show
-from .readings import FEW_RUNS, TOO_FEW, Reading, faster, newest
+from .readings import FEW_RUNS, TOO_FEW, Reading, Speedup, faster, newest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,6 +42,21 @@ def ratio_text(rows: "pd.DataFrame", variant: str, reference: str, case: str) ->
     if ratio.estimate < 1:
         return f"{where}{show.factor(1 / ratio.estimate)} times as slow as"
     return f"{where}{show.factor(ratio.estimate)} times as fast as"
+
+
+def effect_text(ratio: Speedup) -> tuple[str, str]:
+    """('1.52 times as fast', '[1.50, 1.54]'), or 'as slow', or 'as fast' where the difference is none; and the interval of what
+    is said. Where nothing can be claimed: ('within the noise', '[0.93, 1.12]'), or that samples are too few, and ''.
+    """
+    if TOO_FEW in ratio.how:
+        return NOT_COMPARED.strip("()"), ""
+    estimate, low, high = ratio.estimate, ratio.low, ratio.high
+    if ratio.word == "undecided":
+        return "within the noise", show.undecided(estimate, low, high)
+    if ratio.word == "slower":
+        estimate, low, high = 1 / estimate, 1 / high, 1 / low
+    times, _, ends = show.factor(estimate, low, high).partition(" ")
+    return "as fast" if ratio.word == "same" else f"{times} times as {ratio.word.removesuffix('er')}", ends
 
 
 def known(parts: Iterable[str], joined: str = ", ") -> str:

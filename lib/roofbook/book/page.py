@@ -11,6 +11,7 @@ from html import escape
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from .. import report
+from ..analysis.answers import answer
 from ..analysis.lab_data import LabData
 from ..analysis.publication import publication
 from ..analysis.published_figures import PublishedFigures
@@ -87,6 +88,11 @@ class Page(ABC):
     @abstractmethod
     def store(self) -> Store: ...
 
+    def answer(self) -> Html:
+        """What the lab comes to on each case: the fastest kernel, what stands beside it, and the steps that mattered most."""
+        lab, data = self.data.lab, self.data
+        return Html("".join(report.answer(of, answer(lab, of)) for of in (data.on(case.name) for case in data.cases)))
+
     def ladder(self, case: str | None = None) -> Table:
         """The ladder on a case, libraries and controls included."""
         return report.ladder(self.data.on(case))
@@ -133,7 +139,7 @@ class Page(ABC):
         return report.pairs(data.rows, publication(data.lab).pairs, cases=[case.name for case in data.cases])
 
     def steps(self, *names: str) -> Html:
-        """Each step: what changes, what was expected, its effect on every case, and its diff to open."""
+        """Each step: what changes, what was expected, what it brought on every case, and its diff to open."""
         return Html("".join(self._step(name) for name in names))
 
     def _step(self, name: str) -> str:
@@ -149,7 +155,7 @@ class Page(ABC):
             before, after = (each.of_size(lab.sizes(case)) for each in (parent.source, variant.source))
             diff = after.diff(before, (parent.name, variant.name), language)
         skipped = {case.name: data.skip_reason(variant, case) for case in data.cases}
-        return step(variant, data.rows, skipped, diff, case.name if lab.sizes(case) else "")
+        return step(variant, data.rows, skipped, diff, lab.name, case.name if lab.sizes(case) else "")
 
     def source(self, variant: str, dialect: str | None = None) -> Html:
         """A variant's kernel as plain OpenCL C or CUDA C++, by default in the language of this device, or else as C.

@@ -204,6 +204,14 @@ def one_legend(body: str) -> str:
     return f'{body}\n<section class="legend" id="{LEGEND}"><h2>{head}</h2>\n<ul>\n{items}</ul>\n</section>\n'
 
 
+IN_NOTEBOOK = re.compile(r'<details class="in-notebook">.*?</details>', re.S)
+
+
+def on_site(body: str) -> str:
+    """Without what a notebook alone unfolds, since the site has it on a page of its own, and with the links to there."""
+    return re.sub(r'(<a class="[\w -]*\bon-site"[^>]*) hidden>', r"\1>", IN_NOTEBOOK.sub("", body))
+
+
 def scroll_tables(body: str) -> str:
     """Put each table into a region that scrolls by itself and that the keyboard can reach."""
 

@@ -3,6 +3,7 @@
 Nothing here reads a store or asks a device. Figures import matplotlib only when drawn; tables need pandas alone.
 """
 
+from .answer import answer
 from .bandwidth import bandwidth_chart
 from .bars import ladder_chart
 from .claims_table import behind, claims
@@ -27,6 +28,7 @@ __all__ = [
     "Figure",
     "Html",
     "Table",
+    "answer",
     "bandwidth_chart",
     "bandwidths",
     "behind",

@@ -72,6 +72,11 @@ _INTERVAL = re.compile(r"\[([^],]*), ([^],]*)\]")
 """One that a narrow column keeps on a line of its own."""
 
 
+def number_of(text: str, of: str) -> Html:
+    """A number in a sentence, marked with the measurement that it is of, as in a Cell."""
+    return Html(f'<span data-of="{escape(of)}">{escape(text)}</span>')
+
+
 @dataclass(frozen=True)
 class Row:
     """Cells of one line; the first is its header. `css` marks the line: failed, absent, control, best, published."""

@@ -1,13 +1,13 @@
-"""One step of a ladder for the reader: what changes, what was expected, what it brought on each case, and its diff."""
+"""One step of a ladder for the reader: what changes, what was expected, and in a line a case what it brought."""
 
 from collections.abc import Mapping
 from html import escape
 from typing import TYPE_CHECKING
 
 from ..analysis import format as show
-from ..analysis.readings import faster, newest
-from .cells import ratio_cell, ratio_head, time_cell, usual_how
-from .html import Cell, Html, Row, Table, html_diff
+from ..analysis.readings import Reading, faster, newest
+from ..analysis.sentences import effect_text
+from .html import Html, html_diff, number_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -15,24 +15,32 @@ if TYPE_CHECKING:
     from ..spec.lab import Variant
 
 
-def step(variant: "Variant", rows: "pd.DataFrame", cases: Mapping[str, str], diff: str, size: str = "") -> Html:
+def step(
+    variant: "Variant", rows: "pd.DataFrame", cases: Mapping[str, str], diff: str, of: str, size: str = ""
+) -> Html:
     """cases: name -> why the variant does not run there, empty where it does. diff: unified, of the kernels as they are
-    compiled; may be empty. size: the case whose sizes these have as constants; empty where they have none.
+    compiled; may be empty. of: the lab's name. size: the case whose sizes these have as constants; empty where they have none.
+
+    A notebook has the difference of the kernels to unfold, and the site a link to the page that has both: `on_site` chooses.
     """
     name = escape(variant.name)
     over = f"Over <code>{escape(variant.parent)}</code>. " if variant.parent else ""
     link = f'<a class="headerlink" href="#step-{name}" title="Link to this step">#</a>'
+    there = "Code and difference" if diff else "Code"
+    code = f'<a class="step-code on-site" href="{escape(of)}/kernels.html#{name}" hidden>{there}</a>' * bool(
+        variant.source
+    )
     parts = [
         f'<div class="step" id="step-{name}">',
-        f"<h3><code>{name}</code>{link}</h3>",
+        f"<h3><code>{name}</code>{link}</h3>{code}",
         f"<p>{over}{escape(variant.change)}</p>",
         f'<p class="expected"><em>Expected:</em> {escape(variant.expect)}</p>' if variant.expect else "",
-        effect(variant.name, variant.parent, rows, cases).html,
+        effect(variant.name, variant.parent, rows, cases),
     ]
     on = f", on {escape(size)}" if size else ""
     if diff:
         parts.append(
-            f"<details><summary>Diff of the kernel, {escape(variant.parent or '')} to {name}{on}</summary>"
+            f'<details class="in-notebook"><summary>Diff of the kernel, {escape(variant.parent or "")} to {name}{on}</summary>'
             f"{html_diff(diff)}</details>"
         )
     elif variant.parent:
@@ -47,30 +55,46 @@ def step(variant: "Variant", rows: "pd.DataFrame", cases: Mapping[str, str], dif
     return Html("".join([*parts, "</div>"]))
 
 
-def effect(name: str, parent: str | None, rows: "pd.DataFrame", cases: Mapping[str, str]) -> Table:
-    """One line a case: time of the parent, time of the variant, how many times as fast."""
-    import pandas as pd
+def effect(name: str, parent: str | None, rows: "pd.DataFrame", cases: Mapping[str, str]) -> Html:
+    """One line a case: how many times as fast as its parent a variant is, and both times; or why there is no time.
 
-    lines = []
+    Where all cases lack one for the same reason, one line says so.
+    """
     known = set(rows["case"]) if len(rows) else set()
     read = {case: newest(rows, case) if case in known else {} for case in cases}
-    ratios = {case: faster(found.get(parent or ""), found[name]) for case, found in read.items() if name in found}
-    how = usual_how(ratios.values())
-    for case, lack in cases.items():
-        own, other = read[case].get(name), read[case].get(parent or "")
-        if own is None or not own.ok:
-            why = f"failed: {own.why}" if own else lack or "not measured"
-            lines.append(Row([Cell(case), Cell(why, "reason", span=3 if parent else 1)], "failed" if own else "absent"))
-            continue
-        unit, size = show.time_unit([own.median])
-        if parent is None:
-            lines.append(Row([Cell(case), Cell(f"{time_cell(own, size).text} {unit}", "num", of=own.id)]))
-            continue
-        before = Cell(show.DASH, "num")
-        if other and other.ok:
-            before = Cell(f"{time_cell(other, size).text} {unit}", "num", of=other.id)
-        after = Cell(f"{time_cell(own, size).text} {unit}", "num", of=own.id)
-        lines.append(Row([Cell(case), before, after, ratio_cell(ratios[case], known=how)]))
-    columns = [Cell("Case"), *([Cell(parent, "num")] if parent else []), Cell(name, "num")]
-    columns += [ratio_head("times as fast", how)] if parent else []
-    return Table(f"Effect of {name}", columns, lines, pd.DataFrame(), [], "effect")
+    lacks = {case: _lack(read[case].get(name), lack) for case, lack in cases.items()}
+    if len(set(lacks.values())) == 1 and any(lacks.values()):
+        return Html(f'<ul class="effect"><li class="absent">{escape(_sentence(next(iter(lacks.values()))))}</li></ul>')
+    lines = []
+    for case in cases:
+        text = (
+            escape(_sentence(lacks[case])) if lacks[case] else _brought(read[case][name], read[case].get(parent or ""))
+        )
+        css = ' class="absent"' * bool(lacks[case])
+        lines.append(f'<li{css} data-case="{escape(case)}">{text} <span class="on-case">on {escape(case)}</span></li>')
+    return Html(f'<ul class="effect">{"".join(lines)}</ul>')
+
+
+def _brought(own: Reading, parent: Reading | None) -> str:
+    """'<strong>1.52 times as fast</strong> [1.50, 1.54], 18.0 -> 11.8 us'; a time alone where there is no other."""
+    ratio = faster(parent, own)
+    if ratio is None or parent is None:
+        return number_of(show.duration(own.median), own.id)
+    unit, size = show.time_unit([parent.median, own.median])
+    before = number_of(show.number(parent.median / size), parent.id)
+    after = number_of(f"{show.number(own.median / size)}{show.THIN}{unit}", own.id)
+    words, ends = effect_text(ratio)
+    how = f" <small>({escape(ratio.how)})</small>" * bool(ratio.how and ends)
+    said = f"<strong>{words[:1].upper()}{words[1:]}</strong>{f' {escape(ends)}' * bool(ends)}{how}"
+    return f"{said}, {before} → {after}"
+
+
+def _lack(reading: Reading | None, lack: str) -> str:
+    """Why there is no time; '' where there is one."""
+    if reading is None:
+        return lack or "not measured"
+    return "" if reading.ok else f"failed: {reading.why}"
+
+
+def _sentence(words: str) -> str:
+    return f"{words[:1].upper()}{words[1:].removesuffix('.')}."

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from ..devices.contract import Device
 
 SCALES = ("quick", "published", "large", "test")
+PRECISIONS = {"float16": "fp16", "bfloat16": "bf16", "tfloat32": "TF32"}
+"""What sentences call the types that operands and results are rounded to."""
+LAID_OUT = "finds its operands laid out beforehand"
+"""Of `Lab.conditions`: what turns operands into the type and order that are multiplied is not timed."""
 ONE_WORK_ITEM = "one work-item on the host's CPU"
 """What a sentence says of a kernel for one work-item: `Variant.said`."""
 
@@ -309,6 +313,13 @@ class Lab(ABC):
     def skip_reason(self, variant: Variant, case: Case) -> str | None:
         """Why a variant is not for a case, such as a side that is no power of two; None where it is."""
         return None
+
+    def conditions(self, variant: Variant) -> tuple[str, ...]:
+        """In what a variant's result or time is unlike that of a plain step, in words such as `rounds operands to fp16`.
+
+        A comparison of two variants is like for like where these are equal.
+        """
+        return ()
 
     def rate(self, case: Case) -> tuple[float, str]:
         """(amount of one unit, name of the rate), such as cells and `MLUPS`; a rate is amount / seconds."""

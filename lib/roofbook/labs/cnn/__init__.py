@@ -18,7 +18,7 @@ from ...devices.contract import Device
 from ...devices.find import open_device
 from ...errors import UsageError
 from ...peers import missing, one_thread
-from ...spec.lab import ONE_WORK_ITEM, Case, Lab, Sweep, Variant, Work
+from ...spec.lab import LAID_OUT, ONE_WORK_ITEM, PRECISIONS, Case, Lab, Sweep, Variant, Work
 from ...spec.rounding import worst
 from ...spec.source import Source
 from . import four_rows, peers, plans, tensor
@@ -378,6 +378,13 @@ class ConvolutionLayer(Lab):
         """The convolution's multiply-adds, and each input, weight and output once."""
         layer = plans.layer(case)
         return Work(layer.flops, layer.bytes, layer.bytes)
+
+    def conditions(self, variant: Variant) -> tuple[str, ...]:
+        options = variant.options
+        found = [f"rounds operands to {PRECISIONS[variant.dtype]}"] if "operand_roundoff" in options else []
+        if variant.plan is peers.Product:
+            return (*found, *["finds the input unfolded beforehand"] * bool(options.get("prepared")))
+        return (*found, *[LAID_OUT] * bool(options.get("prepared") or options.get("channels_last")))
 
     def sizes(self, case: Case) -> Mapping[str, int]:
         one = plans.layer(case)

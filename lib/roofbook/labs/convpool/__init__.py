@@ -15,7 +15,7 @@ import numpy as np
 from ...devices import hopper
 from ...devices.backends import CUDA
 from ...peers import missing, one_thread
-from ...spec.lab import ONE_WORK_ITEM, Case, Lab, Series, Sweep, Variant, Work
+from ...spec.lab import LAID_OUT, ONE_WORK_ITEM, PRECISIONS, Case, Lab, Series, Sweep, Variant, Work
 from ...spec.source import Source
 from . import peers, plans, tensor, vectors
 from .initialise import Initialisation
@@ -321,6 +321,12 @@ class SparseConvolution(Lab):
         wrong, of = check(outputs["out"], reference["out"], roundoff)
         allowed = f"right to {roundoff:.1e} of their size" if roundoff else "exactly right"
         return float(wrong), 0.0, f"outputs of {of} that are not {allowed}"
+
+    def conditions(self, variant: Variant) -> tuple[str, ...]:
+        """Products of these integers are exact in each type that is multiplied here."""
+        options = variant.options
+        found = [f"rounds results to {PRECISIONS[variant.dtype]}"] if "result_roundoff" in options else []
+        return (*found, *[LAID_OUT] * bool(options.get("prepared") or options.get("channels_last")))
 
     def skip_reason(self, variant: Variant, case: Case) -> str | None:
         if variant.plan is Initialisation and case.scale == "test" and case.name != CASES["test"][0]:

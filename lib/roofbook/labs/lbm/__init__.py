@@ -457,6 +457,14 @@ class Lattice(Lab):
         cells = case.params["nx"] * case.params["ny"]
         return Work(flops=FLOPS_PER_CELL * cells, bytes=BYTES_PER_CELL * cells, footprint=BYTES_PER_CELL * cells)
 
+    def conditions(self, variant: Variant) -> tuple[str, ...]:
+        said = {
+            "unit_roundoff": "stores populations in fp16",
+            "fast_math": "approximates divisions and roots",
+            "bare": "leaves out obstacles, drive and mean speeds",
+        }
+        return tuple(words for option, words in said.items() if variant.options.get(option))
+
     def traffic(self, case: Case, variant: Variant) -> float:
         """What a step moves between kernels: populations in the format that keeps them, each time a kernel has all of them, and
         the obstacle map each time it is asked. In one launch for all steps only what neighbouring blocks exchange, in one for

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...devices.backends import CUDA
 from ...peers import missing, one_thread
-from ...spec.lab import Case, Lab, Sweep, Variant, Work
+from ...spec.lab import LAID_OUT, PRECISIONS, Case, Lab, Sweep, Variant, Work
 from ...spec.rounding import worst
 from ...spec.source import Source
 from . import data, forward, peers, problem, registers, reported, sequential, streams, vectors, whole
@@ -415,6 +415,14 @@ class LeNet(Lab):
         batch, (first, last) = int(case.params["batch"]), problem.LAYERS
         least = 4.0 * (batch * (first.x_values + last.pooled_values) + first.weights + last.weights)
         return Work(batch * sum(layer.flops for layer in problem.LAYERS), least, least)
+
+    def conditions(self, variant: Variant) -> tuple[str, ...]:
+        found = [f"rounds operands to {PRECISIONS[variant.dtype]}"] if "operand_roundoff" in variant.options else []
+        found += [LAID_OUT] * bool(variant.options.get("channels_last"))
+        if variant.plan in (whole.WholePooled, whole.WholeTensor, peers.TorchWhole):
+            return (*found, "does the whole forward pass")
+        pools = variant.plan in (registers.Pooled, registers.Tensor, vectors.PooledVectors)
+        return (*found, *["does ReLU and pooling as well"] * pools)
 
     def traffic(self, case: Case, variant: Variant) -> float:
         """Input, output and weights of each convolution; a matrix in memory is written and read as well."""

@@ -1,0 +1,131 @@
+"""What a lab's page answers first: the fastest kernel of a case, what stands beside it, and the steps that mattered most.
+
+Serves report/answer.py. A peer is compared like for like where `Lab.conditions` says the same of it as of the kernel, and it
+runs on the same device.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .readings import Reading, Speedup, faster, fastest
+
+if TYPE_CHECKING:
+    from ..spec.lab import Lab
+    from .case_data import CaseData
+
+MATTERED = 2
+"""How many steps are named as those that mattered most."""
+ON_HOST = "runs on the host's CPU"
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A reading beside a kernel. ratio: how many times as fast the kernel is."""
+
+    other: Reading
+    ratio: Speedup | None
+    only_other: Sequence[str] = ()
+    """What is said of the other alone."""
+    only_kernel: Sequence[str] = ()
+    """What is said of the kernel alone."""
+
+    @property
+    def alike(self) -> bool:
+        """Whether like is compared with like."""
+        return not (self.only_other or self.only_kernel)
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel and the peers beside it."""
+
+    reading: Reading
+    conditions: Sequence[str]
+    """As `Lab.conditions` has them."""
+    peer: Beside | None
+    """The fastest peer that is like it, else the fastest of those that differ in the least; None where none was measured."""
+    faster_peer: Beside | None
+    """The fastest peer of all, where that is faster than `peer`."""
+
+
+@dataclass(frozen=True)
+class Mattered:
+    """A step on the way to the fastest kernel. ratio: how many times as fast as `over`, the last step before it with a time."""
+
+    step: str
+    over: str
+    ratio: Speedup
+
+
+@dataclass(frozen=True)
+class Answer:
+    """That of one case on one device."""
+
+    fastest: Kernel
+    plain: Kernel | None
+    """The fastest kernel without conditions, where the fastest of all has some."""
+    base: Beside | None
+    """What speedups of sentences are over; None where no base has a time."""
+    base_is: str
+    """What the base is, in words, as `Variant.said`."""
+    mattered: Sequence[Mattered]
+    """The largest first."""
+
+
+def answer(lab: "Lab", data: "CaseData") -> Answer | None:
+    """The answer of a case; None where no step has a verified time on it."""
+    found = data.found
+    steps = [each for each in found.values() if each.ok and each.role == "step"]
+    best = fastest(steps)
+    if best is None:
+        return None
+    peers = [each for each in found.values() if each.ok and each.role == "peer"]
+    plain = fastest(each for each in steps if not lab.conditions(lab.variant(each.variant)))
+    base = next(iter(data.verified(lab.headline)), None)
+    return Answer(
+        _kernel(lab, best, peers),
+        _kernel(lab, plain, peers) if plain and plain is not best else None,
+        Beside(base, faster(base, best)) if base else None,
+        lab.variant(base.variant).said if base else "",
+        mattered(lab, best.variant, found),
+    )
+
+
+def mattered(lab: "Lab", step: str, found: Mapping[str, Reading]) -> list[Mattered]:
+    """The steps from the lab's first to this one that gained most, each over the nearest before it that has a time.
+
+    A step counts where the gain is beyond the noise, and where both ran on one device: to leave the host for another device is
+    no change of a kernel.
+    """
+    made = []
+    own, name = found.get(step), lab.variant(step).parent
+    while name:
+        before = found.get(name)
+        if before and before.ok and own:
+            ratio = faster(before, own)
+            if ratio and ratio.word == "faster" and before.row["device"] == own.row["device"]:
+                made.append(Mattered(own.variant, name, ratio))
+            own = before
+        name = lab.variant(name).parent
+    return sorted(made, key=lambda each: -each.ratio.estimate)[:MATTERED]
+
+
+def _kernel(lab: "Lab", reading: Reading, peers: Iterable[Reading]) -> Kernel:
+    conditions = lab.conditions(lab.variant(reading.variant))
+    known = [_beside(lab, reading, each) for each in peers]
+    nearest = min(known, key=lambda each: (_distance(each), each.other.median), default=None)
+    quickest = min(known, key=lambda each: each.other.median, default=None)
+    more = quickest and nearest and quickest.other.median < nearest.other.median
+    return Kernel(reading, conditions, nearest, quickest if more else None)
+
+
+def _beside(lab: "Lab", reading: Reading, peer: Reading) -> Beside:
+    mine, its = (lab.conditions(lab.variant(each.variant)) for each in (reading, peer))
+    only_its = [*(each for each in its if each not in mine)]
+    only_its += [ON_HOST] * (peer.row["device"] != reading.row["device"])
+    return Beside(peer, faster(peer, reading), only_its, [each for each in mine if each not in its])
+
+
+def _distance(beside: Beside) -> int:
+    return len(beside.only_other) + len(beside.only_kernel)

@@ -1,0 +1,119 @@
+"""The answer that a lab's page opens with: of a case the fastest kernel, what stands beside it, and the steps that mattered."""
+
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from ..analysis import format as show
+from ..analysis.answers import Answer, Beside, Kernel, Mattered
+from ..analysis.case_data import CaseData
+from ..analysis.readings import Reading, Speedup, said
+from ..analysis.sentences import effect_text
+from .cells import ABOVE, above, floor_of
+from .html import Html, number_of
+
+
+def answer(data: CaseData, found: Answer | None) -> Html:
+    """One case as a list of a few lines. found: as `answers.answer` has it, None where no step has a verified time."""
+    case = escape(data.case)
+    lines = _lines(data, found) if found else [("Fastest kernel", "No step has a verified time here.")]
+    items = "\n".join(f"<div><dt>{head}</dt><dd>{text}</dd></div>" for head, text in lines)
+    return Html(
+        f'<div class="answer" data-case="{case}" role="group" aria-label="The answer on {case}">\n'
+        f'<p class="answer-case">On {case}</p>\n<dl>\n{items}\n</dl>\n</div>\n'
+    )
+
+
+def _lines(data: CaseData, found: Answer) -> list[tuple[str, str]]:
+    kernel, plain = found.fastest, found.plain
+    lines = [
+        ("Fastest kernel", _named(data, kernel)),
+        ("Share of the bound", _share(data, kernel.reading)),
+        *_peers(data, kernel),
+        ("Against the baseline", _base(found)),
+    ]
+    if plain:
+        beside = [_peer(plain, plain.peer)] if plain.peer else []
+        lines.append(("Fastest without that", " ".join([_named(data, plain), _share(data, plain.reading), *beside])))
+    return [*lines, ("What mattered most", _mattered(data, found.mattered))]
+
+
+def _named(data: CaseData, kernel: Kernel) -> str:
+    """The kernel, its precision and time, and its conditions in a sentence."""
+    reading = kernel.reading
+    time = f"<strong>{_time(reading)}</strong> per {escape(str(reading.row['unit']))}"
+    precision = escape(str(said(reading.row, "dtype") or ""))
+    return f"{_step(reading.variant)}, {precision}: {time}." + _sentence(kernel.conditions, "It")
+
+
+def _share(data: CaseData, reading: Reading) -> str:
+    floor = floor_of(data.bounds, reading)
+    if floor is None:
+        return "Unknown: the peak of its precision was not measured here."
+    if above(floor, reading):
+        return f"It is faster than its bound of {show.duration(floor.seconds)}: {escape(ABOVE)}."
+    share = show.percent(min(1.0, floor.seconds / reading.median))
+    return f"<strong>{share}</strong> of its bound, {show.duration(floor.seconds)}, which {escape(floor.roof)} sets."
+
+
+def _peers(data: CaseData, kernel: Kernel) -> list[tuple[str, str]]:
+    if kernel.peer is None:
+        return [("Against the best library", "No library or other program was measured here.")]
+    head = "Against the best peer like for like" if kernel.peer.alike else "Against the nearest peer"
+    is_what = data.changes.get(kernel.peer.other.variant, "")
+    lines = [
+        (
+            head,
+            " ".join(
+                [_peer(kernel, kernel.peer), *[f"<small>({escape(is_what.removesuffix('.'))})</small>"] * bool(is_what)]
+            ),
+        )
+    ]
+    return lines + [("Against the fastest peer", _peer(kernel, each)) for each in (kernel.faster_peer,) if each]
+
+
+def _peer(kernel: Kernel, beside: Beside) -> str:
+    unlike = _sentence(beside.only_other, "The peer")
+    return f"{_beside(beside)}.{unlike}{_sentence(beside.only_kernel, f'{_step(kernel.reading.variant)} alone')}"
+
+
+def _base(found: Answer) -> str:
+    if found.base is None:
+        return "No baseline has a time here."
+    return f"{_beside(found.base)}{f', {escape(found.base_is)}' * bool(found.base_is)}."
+
+
+def _beside(beside: Beside) -> str:
+    """'<strong>1.11 times as fast</strong> [1.10, 1.12] as <code>torch</code>, 236 us'."""
+    name, time = f"<code>{escape(beside.other.variant)}</code>", _time(beside.other)
+    return f"{_effect(beside.ratio, name)}, {time}" if beside.ratio else f"Not compared with {name}, {time}"
+
+
+def _effect(ratio: Speedup, name: str) -> str:
+    words, ends = effect_text(ratio)
+    of = "of" if words == "within the noise" else "with" if not ends else "as"
+    how = f" <small>({escape(ratio.how)})</small>" * bool(ratio.how and ends)
+    return f"<strong>{words}</strong>{f' {escape(ends)}' * bool(ends)}{how} {of} {name}"
+
+
+def _mattered(data: CaseData, steps: Sequence[Mattered]) -> str:
+    if not steps:
+        return "No step on the way to it is faster than the one before it beyond the noise."
+    items = "".join(
+        f"<li>{_step(each.step)}, {_effect(each.ratio, _step(each.over))}: {escape(data.changes.get(each.step, ''))}</li>"
+        for each in steps
+    )
+    return f"<ol>{items}</ol>"
+
+
+def _time(reading: Reading) -> str:
+    return number_of(show.duration(reading.median), reading.id)
+
+
+def _step(name: str) -> str:
+    """A step by its name, as a link to where the page tells of it."""
+    return f'<a href="#step-{escape(name)}"><code>{escape(name)}</code></a>'
+
+
+def _sentence(conditions: Iterable[str], who: str) -> str:
+    told = escape(" and ".join(conditions))
+    return f" {who} {told}." if told else ""

@@ -1,0 +1,97 @@
+"""What a lab's page answers first: which peer a kernel is compared with, and which steps mattered."""
+
+from typing import Any
+
+import pytest
+
+from roofbook.analysis.answers import MATTERED, ON_HOST, Answer, answer
+from roofbook.analysis.case_data import CaseData
+from roofbook.spec import registry
+
+from ..report.rows import frame, row
+
+HOST = {"device": "some-cpu", "device_name": "Some CPU", "device_kind": "cpu"}
+
+
+def answered(lab: str, *rows: dict[str, Any]) -> Answer:
+    found = answer(registry.get(lab), CaseData(frame(*rows), [each["variant"] for each in rows], "256x256"))
+    assert found
+    return found
+
+
+def test_nothing_is_answered_where_no_step_has_a_time() -> None:
+    rows = (row("fused", 1e-4, status="failed", reason="wrong"), row("lbmpy", 1e-4, role="peer"))
+    assert answer(registry.get("lbm"), CaseData(frame(*rows), ["fused", "lbmpy"], "256x256")) is None
+
+
+def test_a_kernel_is_compared_with_the_fastest_peer_of_its_own_conditions() -> None:
+    found = answered(
+        "lbm",
+        row("in-place", 2e-5),
+        row("lbmpy", 3e-5, role="peer"),
+        row("lbmpy-bare", 1e-5, role="peer"),
+        row("openmp", 5e-6, role="peer", **HOST),
+    )
+    peer, quicker = found.fastest.peer, found.fastest.faster_peer
+    assert peer and quicker and peer.alike and peer.other.variant == "lbmpy"
+    assert peer.ratio and peer.ratio.estimate == pytest.approx(1.5, rel=0.01)
+    assert quicker.other.variant == "openmp" and quicker.only_other == [ON_HOST] and not quicker.alike
+    assert found.plain is None, "the fastest has no conditions itself"
+
+
+def test_where_no_peer_is_alike_the_one_that_differs_least_stands_beside_it_and_says_in_what() -> None:
+    found = answered(
+        "lbm", row("half-storage", 1e-5), row("in-place", 2e-5), row("lbmpy", 3e-5, role="peer"),
+        row("lbmpy-bare", 2e-5, role="peer"), row("given-c", 1e-2, role="peer", **HOST),
+    )  # fmt: skip
+    peer = found.fastest.peer
+    assert peer and peer.other.variant == "lbmpy"
+    assert (peer.only_other, peer.only_kernel) == ([], ["stores populations in fp16"])
+    assert found.fastest.faster_peer and found.fastest.faster_peer.other.variant == "lbmpy-bare"
+    assert found.plain and found.plain.reading.variant == "in-place"
+    assert found.plain.peer and found.plain.peer.alike
+
+
+def test_without_peers_and_bases_there_are_none() -> None:
+    found = answered("lbm", row("in-place", 2e-5))
+    assert found.fastest.peer is found.fastest.faster_peer is found.base is None and not found.mattered
+
+
+def test_a_precision_is_a_condition_where_results_lose_by_it() -> None:
+    lab = registry.get("cnn")
+    said = {
+        name: lab.conditions(lab.variant(name)) for name in ("tensor-fp16", "tensor-bf16", "tensor-split", "torch-tf32")
+    }
+    assert said["tensor-fp16"] == ("rounds operands to fp16",) and said["tensor-bf16"] == ("rounds operands to bf16",)
+    assert said["tensor-split"] == (), "three products give the error of fp32"
+    assert "rounds operands to TF32" in said["torch-tf32"]
+    exact = registry.get("convpool")
+    assert {exact.conditions(exact.variant(name)) for name in ("strips", "tiles", "tensor-int8", "torch-fp32")} == {()}
+
+
+def test_the_steps_that_mattered_are_those_on_the_way_with_the_largest_gains_on_one_device() -> None:
+    found = answered(
+        "lbm",
+        row("sequential", 1.0, **HOST),
+        row("partly-ported", 1e-1, "sequential"),
+        row("ported", 8e-2, "partly-ported"),
+        row("no-finish", 2e-2, "ported"),
+        row("fused", 1e-2, "no-finish"),
+        row("soa", 1e-2 * 0.999, "fused"),
+        row("one-buffer", 1e-4, "soa", status="failed", reason="wrong"),
+        row("select", 1e-2 / 3, "kept-partials"),
+    )
+    assert found.fastest.reading.variant == "select"
+    assert [(each.step, each.over) for each in found.mattered] == [("no-finish", "ported"), ("select", "soa")]
+    assert len(found.mattered) == MATTERED
+    assert found.mattered[0].ratio.estimate == pytest.approx(4, rel=0.01)
+    assert found.base and found.base.other.variant == "sequential"
+    assert found.base_is == registry.get("lbm").variant("sequential").said
+
+
+@pytest.mark.parametrize("lab", registry.names())
+def test_conditions_are_words_that_follow_a_name(lab: str) -> None:
+    known = registry.get(lab)
+    said = {words for each in known.all_variants() for words in known.conditions(each)}
+    assert all(words.split()[0].endswith("s") and not words.endswith(".") for words in said)
+    assert not known.conditions(known.ladder[0]), "the first step is a plain one"

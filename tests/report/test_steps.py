@@ -1,0 +1,117 @@
+"""A step of a ladder and the answer of a lab as HTML: their words, and what they say where something is missing."""
+
+import html
+import re
+from typing import Any
+
+import pytest
+
+from roofbook.analysis.answers import answer as answered
+from roofbook.analysis.case_data import CaseData
+from roofbook.analysis.roofline import Bound
+from roofbook.book.sphinx_ext import on_site
+from roofbook.report import answer
+from roofbook.report.steps import effect, step
+from roofbook.spec import registry
+
+from .rows import even, frame, lab_rows, row
+
+LAB = registry.get("lbm")
+
+
+def words(shown: str) -> str:
+    return html.unescape(re.sub(r"<[^>]+>", "", shown)).replace("\u202f", " ")
+
+
+def lines(shown: str) -> list[str]:
+    return [words(each) for each in re.findall(r"<li.*?</li>", shown)]
+
+
+def test_a_line_a_case_says_how_many_times_as_fast_and_both_times() -> None:
+    soa = {"256x256": 5e-5, "big": 1.5e-4, "same": 1e-4}
+    rows = frame(
+        *(even("fused", 1e-4, case=case) for case in soa),
+        *(even("soa", seconds, "fused", case=case) for case, seconds in soa.items()),
+    )
+    shown = effect("soa", "fused", rows, dict.fromkeys(soa, ""))
+    quick, slow, same = lines(shown)
+    assert re.fullmatch(r"2\.00 times as fast \[[\d., ]+\] \(in this run\), 100 → 50\.0 µs on 256x256", quick)
+    assert re.fullmatch(r"1\.50 times as slow \[[\d., ]+\] \(in this run\), 100 → 150 µs on big", slow)
+    assert re.fullmatch(r"As fast \[[\d., ]+\] \(in this run\), 100 → 100 µs on same", same)
+    assert re.findall(r'data-case="([^"]+)"', shown) == list(soa)
+    assert re.findall(r'data-of="([^"]+)"', shown)[:2] == ["fused~256x256", "soa~256x256"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "cases", "said"),
+    [
+        ([], {"256x256": "", "big": ""}, ["Not measured."]),
+        ([], {"256x256": "not on this device", "big": "not on this device"}, ["Not on this device."]),
+        ([row("soa", 1e-4, "fused")], {"256x256": "", "big": ""}, ["100 µs on 256x256", "Not measured. on big"]),
+        (
+            [row("soa", 1e-4, "fused", status="failed", reason="out of time: 80 s")],
+            {"256x256": "", "big": "too big"},
+            ["Failed: out of time: 80 s. on 256x256", "Too big. on big"],
+        ),
+    ],
+)
+def test_what_is_missing_is_said_and_once_where_all_cases_lack_it(
+    rows: list[dict[str, Any]], cases: dict[str, str], said: list[str]
+) -> None:
+    assert lines(effect("soa", "fused", frame(*rows), cases)) == said
+
+
+def test_a_difference_unfolds_in_a_notebook_and_is_a_link_on_the_site() -> None:
+    shown = step(LAB.variant("soa"), lab_rows(), {"256x256": ""}, "--- fused\n+++ soa\n-a\n+b\n", "lbm")
+    assert '<details class="in-notebook">' in shown and re.search(r"<a [^>]*kernels\.html#soa\" hidden>", shown)
+    site = on_site(shown + "<details><summary>Other</summary></details>")
+    assert "in-notebook" not in site and "<summary>Other</summary>" in site and "--- fused" not in site
+    assert re.search(r'<a class="step-code on-site" href="lbm/kernels\.html#soa">Code and difference</a>', site)
+    assert on_site(site) == site
+
+
+def test_a_host_program_without_a_kernel_has_no_link_to_its_code() -> None:
+    shown = step(LAB.variant("openmp"), lab_rows(), {"256x256": ""}, "", "lbm")
+    assert "kernels.html" not in shown
+
+
+def test_an_answer_says_what_it_stands_beside_and_escapes_all_it_says() -> None:
+    rows = frame(
+        even("sequential", 4e-3, device="some-cpu", device_kind="cpu"),
+        even("fused", 2e-4), even("soa", 1e-4, "fused"),
+        even("lbmpy", 2e-4, role="peer"), even("lbmpy-bare", 5e-5, role="peer"),
+    )  # fmt: skip
+    data = CaseData(
+        rows, list(dict.fromkeys(rows["variant"])), "256x256", bounds={"float32": Bound(5e-5, "memory")},
+        changes={"soa": "Structure of <arrays>.", "lbmpy": "A library."},
+    )  # fmt: skip
+    shown = answer(data, answered(LAB, data))
+    said = dict(re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", shown, re.S))
+    told = {head: words(text) for head, text in said.items()}
+    assert told["Fastest kernel"] == "soa, float32: 100 µs per step."
+    assert told["Share of the bound"] == "50.0 % of its bound, 50.0 µs, which memory sets."
+    assert told["Against the best peer like for like"].startswith("2.00 times as fast [")
+    assert told["Against the best peer like for like"].endswith(" as lbmpy, 200 µs. (A library)")
+    assert told["Against the fastest peer"].endswith(
+        "lbmpy-bare, 50.0 µs. The peer leaves out obstacles, drive and mean speeds."
+    )
+    assert told["What mattered most"].startswith("soa, 2.00 times as fast [2.00, 2.00] (in this run) as fused: ")
+    assert "Structure of &lt;arrays&gt;." in said["What mattered most"]
+    assert '<a href="#step-soa"><code>soa</code></a>' in said["Fastest kernel"] and 'data-case="256x256"' in shown
+
+
+def test_an_answer_says_what_is_missing() -> None:
+    data = CaseData(frame(row("soa", 1e-4)), ["soa"], "256x256")
+    said = words(answer(data, answered(LAB, data)))
+    for missing in (
+        "No library or other program was measured here.", "No baseline has a time here.",
+        "the peak of its precision was not measured here", "No step on the way to it is faster",
+    ):  # fmt: skip
+        assert missing in said
+    assert "No step has a verified time here." in words(answer(data, None))
+
+
+def test_a_kernel_above_its_bound_has_no_share_of_it() -> None:
+    data = CaseData(frame(row("soa", 1e-4)), ["soa"], "256x256", bounds={"float32": Bound(2e-4, "memory")})
+    said = words(answer(data, answered(LAB, data)))
+    assert "faster than its bound of 200 µs" in said and "% of its bound" not in said
