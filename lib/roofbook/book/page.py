@@ -11,6 +11,7 @@ from html import escape
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from .. import report
+from ..analysis import predictions
 from ..analysis.answers import answer
 from ..analysis.lab_data import LabData
 from ..analysis.publication import publication
@@ -155,7 +156,8 @@ class Page(ABC):
             before, after = (each.of_size(lab.sizes(case)) for each in (parent.source, variant.source))
             diff = after.diff(before, (parent.name, variant.name), language)
         skipped = {case.name: data.skip_reason(variant, case) for case in data.cases}
-        return step(variant, data.rows, skipped, diff, lab.name, case.name if lab.sizes(case) else "")
+        size = case.name if lab.sizes(case) else ""
+        return step(variant, data.rows, skipped, diff, lab.name, size, predictions.of_step(data, variant))
 
     def source(self, variant: str, dialect: str | None = None) -> Html:
         """A variant's kernel as plain OpenCL C or CUDA C++, by default in the language of this device, or else as C.
@@ -260,10 +262,11 @@ class Page(ABC):
         return report.bandwidths(self.data.peak_rows, self.data.device.name)
 
     def summary(self) -> "Markdown":
-        """The lab's conclusions in sentences, each number read from the store."""
+        """The lab's conclusions in sentences, and what came of its predictions; each number is read from the store."""
         from IPython.display import Markdown
 
-        return Markdown(publication(self.data.lab).summary(self.data.measured))
+        said = publication(self.data.lab).summary(self.data.measured)
+        return Markdown("\n\n".join(filter(None, [said, predictions.sentence(predictions.counted(self.data))])))
 
     def published(self) -> Table:
         """Every published figure of the lab, what was measured beside it."""

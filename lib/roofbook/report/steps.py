@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 from html import escape
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from ..analysis import format as show
+from ..analysis.predictions import outcome
 from ..analysis.readings import Reading, faster, newest
 from ..analysis.sentences import effect_text
 from .html import Html, html_diff, number_of
@@ -13,13 +15,23 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from ..spec.lab import Variant
+    from ..spec.prediction import Prediction
+
+NONE: "Mapping[str, Prediction]" = MappingProxyType({})
 
 
 def step(
-    variant: "Variant", rows: "pd.DataFrame", cases: Mapping[str, str], diff: str, of: str, size: str = ""
+    variant: "Variant",
+    rows: "pd.DataFrame",
+    cases: Mapping[str, str],
+    diff: str,
+    of: str,
+    size: str = "",
+    predictions: "Mapping[str, Prediction]" = NONE,
 ) -> Html:
     """cases: name -> why the variant does not run there, empty where it does. diff: unified, of the kernels as they are
     compiled; may be empty. of: the lab's name. size: the case whose sizes these have as constants; empty where they have none.
+    predictions: by case what `expect` comes to there.
 
     A notebook has the difference of the kernels to unfold, and the site a link to the page that has both: `on_site` chooses.
     """
@@ -34,8 +46,8 @@ def step(
         f'<div class="step" id="step-{name}">',
         f"<h3><code>{name}</code>{link}</h3>{code}",
         f"<p>{over}{escape(variant.change)}</p>",
-        f'<p class="expected"><em>Expected:</em> {escape(variant.expect)}</p>' if variant.expect else "",
-        effect(variant.name, variant.parent, rows, cases),
+        f'<p class="expected"><em>Expected:</em> {escape(variant.expect)}{_judged(predictions)}</p>' if variant.expect else "",
+        effect(variant.name, variant.parent, rows, cases, predictions),
     ]
     on = f", on {escape(size)}" if size else ""
     if diff:
@@ -55,10 +67,15 @@ def step(
     return Html("".join([*parts, "</div>"]))
 
 
-def effect(name: str, parent: str | None, rows: "pd.DataFrame", cases: Mapping[str, str]) -> Html:
-    """One line a case: how many times as fast as its parent a variant is, and both times; or why there is no time.
-
-    Where all cases lack one for the same reason, one line says so.
+def effect(
+    name: str,
+    parent: str | None,
+    rows: "pd.DataFrame",
+    cases: Mapping[str, str],
+    predictions: "Mapping[str, Prediction]" = NONE,
+) -> Html:
+    """One line a case: what came of the prediction, how many times as fast as its parent a variant is, and both times; or why
+    there is no time. Where all cases lack one for the same reason, one line says so.
     """
     known = set(rows["case"]) if len(rows) else set()
     read = {case: newest(rows, case) if case in known else {} for case in cases}
@@ -67,26 +84,39 @@ def effect(name: str, parent: str | None, rows: "pd.DataFrame", cases: Mapping[s
         return Html(f'<ul class="effect"><li class="absent">{escape(_sentence(next(iter(lacks.values()))))}</li></ul>')
     lines = []
     for case in cases:
-        text = (
-            escape(_sentence(lacks[case])) if lacks[case] else _brought(read[case][name], read[case].get(parent or ""))
-        )
-        css = ' class="absent"' * bool(lacks[case])
-        lines.append(f'<li{css} data-case="{escape(case)}">{text} <span class="on-case">on {escape(case)}</span></li>')
+        css, text = "absent", escape(_sentence(lacks[case]))
+        if not lacks[case]:
+            css, text = _brought(read[case][name], read[case].get(parent or ""), predictions.get(case))
+        mark = f' class="{css}"' * bool(css)
+        lines.append(f'<li{mark} data-case="{escape(case)}">{text} <span class="on-case">on {escape(case)}</span></li>')
     return Html(f'<ul class="effect">{"".join(lines)}</ul>')
 
 
-def _brought(own: Reading, parent: Reading | None) -> str:
-    """'<strong>1.52 times as fast</strong> [1.50, 1.54], 18.0 -> 11.8 us'; a time alone where there is no other."""
+def _brought(own: Reading, parent: Reading | None, prediction: "Prediction | None") -> tuple[str, str]:
+    """The class of a line, and 'Confirmed: 1.52 times as fast [1.50, 1.54], 18.0 -> 11.8 us'; a time alone without another."""
     ratio = faster(parent, own)
     if ratio is None or parent is None:
-        return number_of(show.duration(own.median), own.id)
+        return "", number_of(show.duration(own.median), own.id)
     unit, size = show.time_unit([parent.median, own.median])
     before = number_of(show.number(parent.median / size), parent.id)
     after = number_of(f"{show.number(own.median / size)}{show.THIN}{unit}", own.id)
     words, ends = effect_text(ratio)
     how = f" <small>({escape(ratio.how)})</small>" * bool(ratio.how and ends)
-    said = f"<strong>{words[:1].upper()}{words[1:]}</strong>{f' {escape(ends)}' * bool(ends)}{how}"
-    return f"{said}, {before} → {after}"
+    came = outcome(prediction, ratio) if prediction else ""
+    said = f"{came[:1].upper()}{came[1:]}: {words}" if came else f"{words[:1].upper()}{words[1:]}"
+    return came and f"verdict {came}", f"<strong>{said}</strong>{f' {escape(ends)}' * bool(ends)}{how}, {before} → {after}"
+
+
+def _judged(predictions: "Mapping[str, Prediction]") -> str:
+    """What is judged of the sentence before it, in words."""
+    by_words: dict[str, list[str]] = {}
+    for case, each in predictions.items():
+        by_words.setdefault(each.words, []).append(case)
+    if not by_words:
+        return ""
+    told = "; ".join(f"{words} on {', '.join(cases)}" for words, cases in by_words.items())
+    alone = next(iter(by_words)) if len(by_words) == 1 else ""
+    return f' <small class="judged">(Judged as: {escape(alone or told)}.)</small>'
 
 
 def _lack(reading: Reading | None, lack: str) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..devices import backends
 from ..errors import one_of
 from .host_code import hash_of_plan
+from .prediction import Predicted
 from .source import Source
 
 if TYPE_CHECKING:
@@ -107,6 +108,8 @@ class Variant:
     published: str | None = None
     axis: str | None = None
     point: str | None = None
+    predicts: Predicted | None = None
+    """What `expect` says of its time beside the parent's, as a range that measurements can refute. None where it says nothing."""
     said: str = ""
     """What a sentence says that it is, where speedups are over it."""
     dtype: str = "float32"
@@ -147,6 +150,7 @@ class Variant:
             omits={},
             same_code={},
             published=None,
+            predicts=None,
         )
 
     def fingerprint(self) -> dict[str, Any]:
@@ -313,6 +317,10 @@ class Lab(ABC):
     def skip_reason(self, variant: Variant, case: Case) -> str | None:
         """Why a variant is not for a case, such as a side that is no power of two; None where it is."""
         return None
+
+    def case_class(self, case: Case) -> str:
+        """`prediction.SMALL` or `LARGE` of a case that predictions speak of so; '' of others."""
+        return ""
 
     def conditions(self, variant: Variant) -> tuple[str, ...]:
         """In what a variant's result or time is unlike that of a plain step, in words such as `rounds operands to fp16`.
