@@ -80,7 +80,11 @@ def sentence(found: Counter[Outcome]) -> str:
     total = found.total()
     if not total:
         return ""
-    few = {"confirmed": ("was", "were"), "refuted": ("was", "were"), "undecided": ("is", "are")}
-    parts = [f"{found[each]} {few[each][found[each] != 1]} {each}" for each in few if found[each]]
+    few: dict[Outcome, tuple[str, str]] = {
+        "confirmed": ("was", "were"),
+        "refuted": ("was", "were"),
+        "undecided": ("is", "are"),
+    }
+    parts = [f"{found[each]} {words[found[each] != 1]} {each}" for each, words in few.items() if found[each]]
     told = parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
     return f"Of {total} prediction{'s' * (total != 1)} that can be judged here, a step on a case each, {told}."

@@ -46,7 +46,9 @@ def step(
         f'<div class="step" id="step-{name}">',
         f"<h3><code>{name}</code>{link}</h3>{code}",
         f"<p>{over}{escape(variant.change)}</p>",
-        f'<p class="expected"><em>Expected:</em> {escape(variant.expect)}{_judged(predictions)}</p>' if variant.expect else "",
+        f'<p class="expected"><em>Expected:</em> {escape(variant.expect)}{_judged(predictions)}</p>'
+        if variant.expect
+        else "",
         effect(variant.name, variant.parent, rows, cases, predictions),
     ]
     on = f", on {escape(size)}" if size else ""
@@ -104,7 +106,10 @@ def _brought(own: Reading, parent: Reading | None, prediction: "Prediction | Non
     how = f" <small>({escape(ratio.how)})</small>" * bool(ratio.how and ends)
     came = outcome(prediction, ratio) if prediction else ""
     said = f"{came[:1].upper()}{came[1:]}: {words}" if came else f"{words[:1].upper()}{words[1:]}"
-    return came and f"verdict {came}", f"<strong>{said}</strong>{f' {escape(ends)}' * bool(ends)}{how}, {before} → {after}"
+    return (
+        came and f"verdict {came}",
+        f"<strong>{said}</strong>{f' {escape(ends)}' * bool(ends)}{how}, {before} → {after}",
+    )
 
 
 def _judged(predictions: "Mapping[str, Prediction]") -> str:

@@ -109,7 +109,7 @@ class Variant:
     axis: str | None = None
     point: str | None = None
     predicts: Predicted | None = None
-    """What `expect` says of its time beside the parent's, as a range that measurements can refute. None where it says nothing."""
+    """What `expect` says of its time beside the parent's, as a range that measurements can refute. None: nothing."""
     said: str = ""
     """What a sentence says that it is, where speedups are over it."""
     dtype: str = "float32"

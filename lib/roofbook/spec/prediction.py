@@ -26,7 +26,7 @@ class Prediction:
     claims: bool = True
 
     def __post_init__(self) -> None:
-        if not 0 <= self.least <= self.most or self.least == 0 and self.most == math.inf:
+        if not 0 <= self.least <= self.most or (self.least == 0 and self.most == math.inf):
             raise ValueError(f"a prediction is a range that leaves something out, not {self.least} to {self.most}")
 
     @property
@@ -34,8 +34,9 @@ class Prediction:
         """What a page says of it: 'faster', 'about 2 times as fast'."""
         if self.least == self.most:
             return "as fast" if self.least == 1 else f"about {_times(self.least)}"
-        lower = {0: "", 1: "faster" if self.claims else "not slower"}.get(self.least) or _end(self.least, "at least")
-        upper = {math.inf: "", 1: "slower" if self.claims else "not faster"}.get(self.most) or _end(self.most, "at most")
+        sides = ("faster", "slower") if self.claims else ("not slower", "not faster")
+        lower = sides[0] if self.least == 1 else _end(self.least, "at least")
+        upper = sides[1] if self.most == 1 else _end(self.most, "at most")
         return " and ".join([lower] * (self.least > 0) + [upper] * (self.most < math.inf))
 
 
@@ -45,8 +46,9 @@ def _times(factor: float) -> str:
 
 def _end(factor: float, which: str) -> str:
     """An end of a range. Of what is slower the least is the most in times as slow."""
-    turned = {"at least": "at most", "at most": "at least"}[which] if factor < 1 else which
-    return f"{turned} {_times(factor)}"
+    if factor < 1:
+        which = "at most" if which == "at least" else "at least"
+    return f"{which} {_times(factor)}" if 0 < factor < math.inf else ""
 
 
 FASTER = Prediction(least=1)
