@@ -66,11 +66,12 @@ def _bar(lab: str, scripts: str, listed: list[DeviceChoice]) -> str:
 
 
 def finished(cells: dict[str, str]) -> dict[str, str]:
-    """Cells' HTML as the extension leaves that of a page: tables that scroll, ids of figures that no other cell has."""
-    from .sphinx_ext import scroll_tables, unique_svg_ids
+    """Cells' HTML as the extension leaves that of a page: links of the site, tables that scroll, ids of figures that no other
+    cell has."""
+    from .sphinx_ext import on_site, scroll_tables, unique_svg_ids
 
     between = "<!-- a cell -->"
-    whole = scroll_tables(unique_svg_ids(between.join(cells.values())))
+    whole = scroll_tables(unique_svg_ids(on_site(between.join(cells.values()))))
     return dict(zip(cells, whole.split(between), strict=True))
 
 

@@ -181,7 +181,7 @@ def polish(app: Sphinx, pagename: str, template: str, context: dict[str, Any], d
     body = context.get("body")
     if body and doctree is not None:
         body = body.replace('role="list" class="citation-list"', 'class="citation-list"')  # of no list items
-        context["body"] = one_legend(scroll_tables(unique_svg_ids(body)))
+        context["body"] = one_legend(scroll_tables(unique_svg_ids(on_site(body))))
 
 
 STANDING = re.compile(r'<p class="(?:table|figure)-note standing">(.*?)</p>\n?', re.S)
