@@ -19,6 +19,7 @@ from ...devices.find import open_device
 from ...errors import UsageError
 from ...peers import missing, one_thread
 from ...spec.lab import LAID_OUT, ONE_WORK_ITEM, PRECISIONS, Case, Lab, Sweep, Variant, Work
+from ...spec.prediction import FASTER, FEW_PERCENT, NO_GAIN, SAME, SEVERAL, about, at_most, up_to
 from ...spec.rounding import worst
 from ...spec.source import Source
 from . import four_rows, peers, plans, tensor
@@ -73,17 +74,18 @@ LADDER = (
         "The same loops in C, by the host's compiler with -O3; it may not re-order a sum either.",
         "The compiler unrolls the taps and turns the loop over columns into vectors: several times faster.",
         frozenset({"host"}), options={"device": "host"}, differs=("plan",), role="base", said=one_thread.WORDS,
+        predicts=SEVERAL,
     ),
     Variant(
         "tiled", "sequential", TILED, plans.Tiled,
         "Each work-item takes a sub-tile of 4 filters by 2 rows by 14 columns through all stages.",
         "All cores work. But the taps are the innermost loops, so every product loads both of its operands.",
-        differs=("source", "plan", "options"),
+        differs=("source", "plan", "options"), predicts=FASTER,
     ),
     Variant(
         "global-id", "tiled", GLOBAL_NUMBER, plans.Tiled,
         "The sub-tile's origin is computed from get_global_id(), not from get_group_id() and get_local_id().",
-        "Saves one addition and one multiplication: nothing to gain.",
+        "Saves one addition and one multiplication: nothing to gain.", predicts=NO_GAIN,
     ),
     Variant(
         "permuted", "global-id", PERMUTED, plans.Tiled,
@@ -94,49 +96,49 @@ LADDER = (
     Variant(
         "unrolled", "permuted", UNROLLED, plans.Tiled,
         "The loop over filters is unrolled.",
-        "All indices are now constants, so the sub-tile moves into registers: the largest step.",
+        "All indices are now constants, so the sub-tile moves into registers: the largest step.", predicts={"gpu": FASTER},
     ),
     Variant(
         "aligned", "unrolled", ALIGNED, plans.Tiled,
         "The sub-tile is aligned to 128 bytes.",
         "No effect: registers have no address.",
-        same_code=NO_ADDRESS,
+        same_code=NO_ADDRESS, predicts=SAME,
     ),
     Variant(
         "fissioned", "aligned", SEPARATE, plans.Tiled,
         "The bias is the initial value; ReLU and pooling are separate loops.",
         "These stages are a few operations per output beside thousands: no effect, though 1.22x was published.",
-        published="best (global 64x112x16, local 4x8x2)",
+        published="best (global 64x112x16, local 4x8x2)", predicts=SAME,
     ),
     Variant(
         "zeroed", "fissioned", SEPARATE.with_knobs(STAGES="ZEROED"), plans.Tiled,
         "Separate loops, but the sub-tile starts as zeros and the bias is added afterwards.",
-        "One more operation per output. The report blames the zeros for the loss of its fused version.",
+        "One more operation per output. The report blames the zeros for the loss of its fused version.", predicts=SAME,
     ),
     Variant(
         "zeroed-declared", "zeroed", SEPARATE.with_knobs(STAGES="ZEROED", ZEROS="DECLARED"), plans.Tiled,
         "The zeros stand in the declaration of the sub-tile, = {{{0}}}, as in the report, not in a loop.",
         "In registers the time is the same. Of a sub-tile in memory, a compiler may clear all of it in one go.",
-        same_code=ZEROS,
+        same_code=ZEROS, predicts={"gpu": SAME},
     ),
     Variant(
         "fused-declared", "unrolled", DECLARED, plans.Tiled,
         "The fused loop as the report had it: its zeros, too, stand in the declaration.",
         "In registers the time is the same.",
-        same_code=ZEROS,
+        same_code=ZEROS, predicts={"gpu": SAME},
     ),
     Variant(
         "fused-declared-aligned", "fused-declared", DECLARED.with_knobs(ALIGN="LINE"), plans.Tiled,
         "The same sub-tile, aligned to 128 bytes: the report's fused version.",
         "The report gained a little here, and nothing without these zeros. Registers have no address.",
-        same_code=NO_ADDRESS,
+        same_code=NO_ADDRESS, predicts={"gpu": SAME},
     ),
     Variant(
         "constant", "fissioned", SEPARATE.with_knobs(SPACE="READ_ONLY"), plans.Tiled,
         "Input and weights are declared in constant memory.",
         "Constant memory holds 64 KiB on a GPU, and they take millions of bytes: refused, or the same loads as before.",
         frozenset({"constant-pointers"}),
-        same_code={"PoCL": "a CPU has no constant memory apart from its memory"},
+        same_code={"PoCL": "a CPU has no constant memory apart from its memory"}, predicts=SAME,
     ),
     Variant(
         "local-tile", "fissioned", Source.of(HERE / "local_tile.k", **SUB, **LAYER, **GROUP), plans.LocalTile,
@@ -148,38 +150,38 @@ LADDER = (
         "implicit-gemm", "local-tile", GEMM, plans.Gemm,
         "128 filters by 8 x 16 pixels per group, 8 x 8 of them per work-item; weights packed, operands by 16-byte loads.",
         "Per channel a work-item does 62 loads of 16 bytes for 1600 multiply-adds: now arithmetic bounds it.",
-        differs=("source", "plan"), shows={"gemm": r"ld\.shared\.v4\.(f32|b32|u32)"},
+        differs=("source", "plan"), shows={"gemm": r"ld\.shared\.v4\.(f32|b32|u32)"}, predicts=FASTER,
     ),
     Variant(
         "double-buffered", "implicit-gemm", GEMM.with_knobs(BUFFERS="TWO"), plans.Gemm,
         "The next channel is loaded into registers while this one is multiplied; one barrier per channel.",
-        "Two groups per multiprocessor already hide each other's waits: a few per cent.",
+        "Two groups per multiprocessor already hide each other's waits: a few per cent.", predicts=FEW_PERCENT,
     ),
     Variant(
         "vectors", "fissioned", Source.of(HERE / "vectors.k", **LAYER), plans.Vectors,
         "Explicit vectors of sixteen columns: 4 filters by 2 rows by 32 columns per work-item.",
         "For a CPU whose compiler does not vectorise the loops: outputs fill its vector registers.",
-        frozenset({"vector-types"}), differs=("source", "plan"),
+        frozenset({"vector-types"}), differs=("source", "plan"), predicts={"cpu": FASTER},
     ),
     Variant(
         "four-rows", "vectors", Source.of(HERE / "four_rows.k", **LAYER), four_rows.FourRows,
         "4 filters by 4 rows by one vector of columns; a work-item takes all filters in turn, and weights as they lie.",
         "A third fewer loads of inputs, no columns done twice where sixteen divides the width, no launch to pack weights.",
-        frozenset({"cpu"}), differs=("source", "plan"),
+        frozenset({"cpu"}), differs=("source", "plan"), predicts={"cpu": FASTER},
     ),
     Variant(
         "tensor-fp16", "double-buffered", TENSOR, tensor.Tensor,
         "Tensor cores: operands rounded to fp16, sums in fp32; TMA fetches shifted boxes of the input.",
         "Fifteen times the arithmetic rate of plain multiply-adds, and an error a thousand times larger.",
         WGMMA, options={"operand_roundoff": 2.0**-11}, differs=("source", "plan", "options"),
-        dtype="float16", architectures=hopper.ARCHITECTURES, shows={"tensor": "wgmma.mma_async"},
+        dtype="float16", architectures=hopper.ARCHITECTURES, shows={"tensor": "wgmma.mma_async"}, predicts=up_to(15),
     ),
     Variant(
         "tensor-cluster", "tensor-fp16", TENSOR.with_knobs(BLOCKS=2), tensor.Tensor,
         "Two blocks form a cluster: each loads half of the pixels for both.",
         "A third less to read from the cache, which feeds the tensor cores.",
         CLUSTERS, options={"operand_roundoff": 2.0**-11}, dtype="float16", architectures=hopper.ARCHITECTURES,
-        shows={"tensor": "multicast::cluster"},
+        shows={"tensor": "multicast::cluster"}, predicts=FASTER,
     ),
     Variant(
         "tensor-cluster-4", "tensor-cluster", TENSOR.with_knobs(BLOCKS=4), tensor.Tensor,
@@ -192,42 +194,42 @@ LADDER = (
         "bf16 instead of fp16.",
         "The same time; eight times the error, and the range of fp32.",
         CLUSTERS, options={"operand_roundoff": 2.0**-8}, differs=("source", "options"),
-        dtype="bfloat16", architectures=hopper.ARCHITECTURES, shows={"tensor": r"\.bf16\.bf16"},
+        dtype="bfloat16", architectures=hopper.ARCHITECTURES, shows={"tensor": r"\.bf16\.bf16"}, predicts=SAME,
     ),
     Variant(
         "tensor-prepared", "tensor-cluster", TENSOR.with_knobs(BLOCKS=2), tensor.Tensor,
         "Input and weights are converted beforehand, as a library's user would keep them.",
         "Shows the cost of the conversion: one pass over the input.",
         CLUSTERS, options={"operand_roundoff": 2.0**-11, "prepared": True}, differs=("options",),
-        dtype="float16", architectures=hopper.ARCHITECTURES,
+        dtype="float16", architectures=hopper.ARCHITECTURES, predicts=FASTER,
     ),
     Variant(
         "tensor-columns", "tensor-prepared", TENSOR_COLUMNS, tensor.Columns,
         "A box of pixels serves a column of taps, each one row further down; a cluster shares weights instead of pixels.",
         "A little more than half as much to read from the cache.",
         CLUSTERS, options={"operand_roundoff": 2.0**-11, "prepared": True}, differs=("source", "plan"),
-        dtype="float16", architectures=hopper.ARCHITECTURES, shows={"tensor": "%nctaid"},
+        dtype="float16", architectures=hopper.ARCHITECTURES, shows={"tensor": "%nctaid"}, predicts=FASTER,
     ),
     Variant(
         "tensor-persistent", "tensor-columns", TENSOR_COLUMNS, tensor.Columns,
         "As many clusters as the chip holds; each computes three tiles, one after another.",
         "Loads for the next tile begin while the last one is written.",
         CLUSTERS, options={"operand_roundoff": 2.0**-11, "prepared": True, "persistent": True},
-        differs=("options",), dtype="float16", architectures=hopper.ARCHITECTURES,
+        differs=("options",), dtype="float16", architectures=hopper.ARCHITECTURES, predicts=FASTER,
     ),
     Variant(
         "tensor-wide-stores", "tensor-persistent", TENSOR_COLUMNS.with_knobs(STORES="FOUR"), tensor.Columns,
         "Neighbouring threads exchange results in registers, so that each writes four outputs at once.",
         "A quarter of the stores, for which the tensor cores wait.",
         CLUSTERS, options={"operand_roundoff": 2.0**-11, "prepared": True, "persistent": True},
-        dtype="float16", architectures=hopper.ARCHITECTURES, shows={"tensor": "shfl"},
+        dtype="float16", architectures=hopper.ARCHITECTURES, shows={"tensor": "shfl"}, predicts=FASTER,
     ),
     Variant(
         "tensor-window", "tensor-wide-stores", TENSOR_WINDOW, tensor.Window,
         "A box of pixels serves all taps of its channels; pixels and sums are stored column by column.",
         "Two fifths less to read from the cache.",
         CLUSTERS, options={"operand_roundoff": 2.0**-11, "prepared": True, "persistent": True},
-        differs=("source", "plan"), dtype="float16", architectures=hopper.ARCHITECTURES,
+        differs=("source", "plan"), dtype="float16", architectures=hopper.ARCHITECTURES, predicts=FASTER,
     ),
     Variant(
         "tensor-relaxed", "tensor-window", TENSOR_WINDOW.with_knobs(BARRIERS="RELAXED"), tensor.Window,
@@ -235,12 +237,14 @@ LADDER = (
         "Saves a fence of the whole chip per iteration, while the tensor cores idle: at most a tenth of the loop's time.",
         CLUSTERS, options={"operand_roundoff": 2.0**-11, "prepared": True, "persistent": True},
         dtype="float16", architectures=hopper.ARCHITECTURES, shows={"tensor": r"mbarrier\.arrive\.relaxed"},
+        predicts=at_most(1 / 0.9),
     ),
     Variant(
         "tensor-split", "tensor-cluster", TENSOR.with_knobs(BLOCKS=2, PRODUCTS=3), tensor.Tensor,
         "Each operand is split into two fp16 parts; three products, the small ones first.",
         "Three times the work of fp16 for the error of fp32: still several times as fast as fp32 multiply-adds.",
         CLUSTERS, options={}, differs=("source", "options"), dtype="float16", architectures=hopper.ARCHITECTURES,
+        predicts=about(1 / 3),
     ),
 )  # fmt: skip
 

@@ -9,6 +9,7 @@ import numpy as np
 from ...devices.contract import Device, Unsupported
 from ...spec.kernel_run import ceil_div
 from ...spec.lab import Case, Variant
+from ...spec.prediction import FASTER
 from ...spec.source import Source
 from .bands import KEPT, LANES, Rows, steps_of_a_launch
 from .plans import UNWRITTEN, Simulation
@@ -90,5 +91,5 @@ STEP = Variant(
     "team", "paired", TEAM, Team,
     "One launch for all steps: work-items wait for each other, as threads of OpenMP do, and keep their bands.",
     "No launch is waited for, hardly a row is computed twice, and a small grid never leaves the cores' caches.",
-    needs=frozenset({"cpu"}), differs=("source", "plan"),
+    needs=frozenset({"cpu"}), differs=("source", "plan"), predicts=FASTER,
 )  # fmt: skip

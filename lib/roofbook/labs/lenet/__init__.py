@@ -14,6 +14,7 @@ import numpy as np
 from ...devices.backends import CUDA
 from ...peers import missing, one_thread
 from ...spec.lab import LAID_OUT, PRECISIONS, Case, Lab, Sweep, Variant, Work
+from ...spec.prediction import FASTER, NO_GAIN, NO_LOSS, SLOWER, SMALL, about, at_least, up_to
 from ...spec.rounding import worst
 from ...spec.source import Source
 from . import data, forward, peers, problem, registers, reported, sequential, streams, vectors, whole
@@ -62,7 +63,7 @@ LADDER = (
         "The weights are in constant memory (#4).",
         "Neighbours in a line read the same weight at the same time, and a constant cache serves all by one broadcast.",
         published="#4 constant memory", shows={"linear": r"ld\.const"},
-        same_code=NO_CONSTANT_MEMORY,
+        same_code=NO_CONSTANT_MEMORY, predicts={"gpu": FASTER},
     ),
     Variant(
         "tiled-halo", "linear", TILED_HALO, reported.TiledHalo,
@@ -75,59 +76,60 @@ LADDER = (
         "Tiled, with the weights in constant memory (#1 and #4).",
         "As much as constant memory gave the base: about ten per cent.",
         published="#1+#4", shows={"tiled_halo": r"ld\.const"},
-        same_code=NO_CONSTANT_MEMORY,
+        same_code=NO_CONSTANT_MEMORY, predicts=about(1.1),
     ),
     Variant(
         "unrolled", "linear", MULTIPLY, forward.Unrolled,
         "The input is unrolled into a matrix in memory, 1000 images at a time, and multiplied by the weights in tiles (#2).",
         "The matrix is 49 times the input, and is written and read once: slower, whatever the product gains.",
-        differs=("source", "plan"), shows={"multiply": r"bar\.sync|barrier\.sync"},
+        differs=("source", "plan"), shows={"multiply": r"bar\.sync|barrier\.sync"}, predicts=SLOWER,
     ),
     Variant(
         "unrolled-constant", "unrolled", MULTIPLY_CONSTANT, forward.Unrolled,
         "Unrolled, with the weights in constant memory (#2 and #4).",
         "No gain: the product reads each weight once per tile, and neighbours read different ones: one broadcast for each.",
         published="#2+#4 unroll + tiled matrix multiply", shows={"multiply": r"ld\.const"},
-        same_code=NO_CONSTANT_MEMORY,
+        same_code=NO_CONSTANT_MEMORY, predicts=NO_GAIN,
     ),
     Variant(
         "fused-constant", "unrolled-constant",
         Source.of(HERE / "fused.k", WEIGHTS="CONSTANT_MEMORY", **LAYER), forward.Fused,
         "One kernel unrolls while it loads its tile: no matrix in memory (#2, #3 and #4).",
         "No matrix to wait for. But a multiply-add takes two loads from local memory, and layer 1 fills only 4 of 16 rows.",
-        differs=("source", "plan"), published="#2+#3+#4 fused unroll and multiply",
+        differs=("source", "plan"), published="#2+#3+#4 fused unroll and multiply", predicts=FASTER,
     ),
     Variant(
         "linear-atomic", "linear-constant", LINEAR_CONSTANT.with_knobs(CHANNELS_BY="ATOMIC"), reported.LinearAtomic,
         "A group of 96 has all input channels of its outputs, and adds by atomic operations to zeros (#9 and #4).",
         "Layer 1 has one channel, so only the smaller groups differ. Layer 2 pays for four atomic additions per output.",
         differs=("source", "plan"), published="#9+#4 channel-parallel atomics",
-        shows={"linear": r"(red|atom)\.(relaxed\.\w+\.)?global\.add\.f32"},
+        shows={"linear": r"(red|atom)\.(relaxed\.\w+\.)?global\.add\.f32"}, predicts=SLOWER,
     ),
     Variant(
         "tiled-halo-atomic", "tiled-halo-constant", TILED_HALO_ATOMIC, reported.TiledHaloAtomic,
         "Tiled, with one input channel per group and atomic additions to zeros (#1, #4 and #9).",
         "As without tiles: in layer 2 the additions cost more than parallel channels can save.",
         differs=("source", "plan"), published="#1+#4+#9",
-        shows={"tiled_halo": r"(red|atom)\.(relaxed\.\w+\.)?global\.add\.f32"},
+        shows={"tiled_halo": r"(red|atom)\.(relaxed\.\w+\.)?global\.add\.f32"}, predicts=SLOWER,
     ),
     Variant(
         "joint", "fused-constant", JOINT, forward.Joint,
         "A work-item keeps 16 filters of one pixel in registers; weights go through local memory (#2, #3, #4 and #12).",
         "An input serves 16 filters from a register, a weight 128 pixels: twice as fast where there are 16 filters.",
-        differs=("source", "plan"), published="#2+#3+#4+#12 joint register and shared tiling",
+        differs=("source", "plan"), published="#2+#3+#4+#12 joint register and shared tiling", predicts=FASTER,
     ),
     Variant(
         "rotating-linear", "linear-constant", LINEAR_CONSTANT, reported.RotatingLinear,
         "Segments of 60 images on three queues in rotating roles: copy in, compute in groups of 96, copy out (#0 and #4).",
         "The op time grows, because kernels wait for copies. The layer time falls as far as copies can be hidden.",
         needs=frozenset({"streams"}), differs=("plan",), published="#0 streams (with #4; op time does not cover the work)",
+        predicts=SLOWER,
     ),
     Variant(
         "rotating-halo", "tiled-halo-atomic", TILED_HALO_ATOMIC, reported.RotatingHalo,
         "The tiled and atomic kernels in segments of 125 images (#0, #1, #4 and #9).",
         "As before: a layer waits for the copies, whichever kernel runs beside them.",
-        needs=frozenset({"streams"}), differs=("plan",), published="#0+#1+#4+#9",
+        needs=frozenset({"streams"}), differs=("plan",), published="#0+#1+#4+#9", predicts=SLOWER,
     ),
     Variant(
         "rotating-joint", "joint", JOINT, reported.RotatingJoint,
@@ -146,44 +148,44 @@ LADDER = (
         "The same with the weights in constant memory.",
         "A group reads the same weight at the same time, and a constant cache serves that by one broadcast: half the loads.",
         shows={"direct": r"ld\.const"},
-        same_code=NO_CONSTANT_MEMORY,
+        same_code=NO_CONSTANT_MEMORY, predicts={"gpu": FASTER},
     ),
     Variant(
         "tiled", "baseline", TILED, forward.Tiled,
         "Groups of 17 x 17 work-items copy the input to local memory, channel by channel, and all of them have 2 x 2 outputs.",
         "A weight serves four outputs. Local memory replaces a cache that already held the input: a gain in layer 2 only.",
-        differs=("source", "plan"), shows={"tiled": r"bar\.sync|barrier\.sync"},
+        differs=("source", "plan"), shows={"tiled": r"bar\.sync|barrier\.sync"}, predicts=FASTER,
     ),
     Variant(
         "tiled-constant", "tiled", TILED_CONSTANT, forward.Tiled,
         "The same with the weights in constant memory.",
         "As much as constant memory gave the baseline: about ten per cent.",
         shows={"tiled": r"ld\.const"},
-        same_code=NO_CONSTANT_MEMORY,
+        same_code=NO_CONSTANT_MEMORY, predicts=about(1.1),
     ),
     Variant(
         "atomic-channels", "constant", DIRECT_CONSTANT.with_knobs(CHANNELS_BY="ATOMIC"), forward.Direct,
         "A group has one input channel and adds to the output by atomic operations.",
         "There are more than enough groups already, and layer 2 pays for four atomic additions per output.",
-        shows={"direct": r"(red|atom)\.(relaxed\.\w+\.)?global\.add\.f32"},
+        shows={"direct": r"(red|atom)\.(relaxed\.\w+\.)?global\.add\.f32"}, predicts=SLOWER,
     ),
     Variant(
         "tiled-atomic", "tiled-constant", TILED_CONSTANT.with_knobs(CHANNELS_BY="ATOMIC"), forward.Tiled,
         "Tiled, with one input channel per group and atomic additions.",
         "As without tiles: in layer 2 the additions cost more than parallel channels can save.",
-        shows={"tiled": r"(red|atom)\.(relaxed\.\w+\.)?global\.add\.f32"},
+        shows={"tiled": r"(red|atom)\.(relaxed\.\w+\.)?global\.add\.f32"}, predicts=SLOWER,
     ),
     Variant(
         "streams", "constant", DIRECT_CONSTANT, streams.StreamsDirect,
         "Segments of at most 100 images on three queues: copies of one overlap kernels of another.",
         "The op time grows, because kernels wait for copies. The layer time falls as far as copies can be hidden.",
-        needs=frozenset({"streams"}), differs=("plan",),
+        needs=frozenset({"streams"}), differs=("plan",), predicts=SLOWER,
     ),
     Variant(
         "streams-tiled", "tiled-atomic", TILED_CONSTANT.with_knobs(CHANNELS_BY="ATOMIC"), streams.StreamsTiled,
         "The tiled and atomic kernels in segments.",
         "As before: a layer waits for the copies, whichever kernel runs beside them.",
-        needs=frozenset({"streams"}), differs=("plan",),
+        needs=frozenset({"streams"}), differs=("plan",), predicts=SLOWER,
     ),
     Variant(
         "streams-joint", "joint", JOINT, streams.StreamsJoint,
@@ -201,65 +203,66 @@ LADDER = (
         "registers", "joint", REGISTERS, registers.Registers,
         "A work-item keeps 32 to 40 outputs in registers, in a shape for each layer; inputs are copied to local memory once.",
         "From registers an input serves 4 filters and a weight 8 pixels, with one barrier: arithmetic bounds it.",
-        differs=("source", "plan"),
+        differs=("source", "plan"), predicts=FASTER,
     ),
     Variant(
         "fused-pool", "registers", FUSED_POOL, registers.Pooled,
         "ReLU and pooling in registers: each work-item owns whole pooling windows.",
         "Writes a quarter of layer 1's output and a fourteenth of layer 2's. ReLU and pooling then cost nothing.",
-        differs=("source", "plan"),
+        differs=("source", "plan"), predicts=NO_LOSS,
     ),
     Variant(
         "vectors", "registers", VECTORS, vectors.Vectors,
         "For a CPU: explicit vectors of sixteen columns, 4 filters by a row in registers; a work-item takes whole images.",
         "No barrier, no copy of the input: each vector that is loaded is multiplied four times. Layer 2's rows do not fill "
         "theirs.",
-        ON_CPU, differs=("source", "plan"),
+        ON_CPU, differs=("source", "plan"), predicts=FASTER,
     ),
     Variant(
         "filter-lanes", "vectors", FILTER_LANES, vectors.Vectors,
         "Layer 2's vectors are the 16 filters of a pixel, 17 pixels in registers; a row's outputs are transposed at its end.",
         "No lane is idle, and an input is read once for the seven taps of a row: arithmetic bounds it.",
-        ON_CPU,
+        ON_CPU, predicts=FASTER,
     ),
     Variant(
         "pooled-vectors", "filter-lanes", FILTER_LANES.with_knobs(ENDING="POOLED"), vectors.PooledVectors,
         "ReLU and pool as well: a row of windows is kept in the nearest cache until its last row of outputs.",
         "Nothing is transposed, and a quarter of layer 1's output is written: less work than without, though it does more.",
-        ON_CPU, differs=("source", "plan"),
+        ON_CPU, differs=("source", "plan"), predicts=FASTER,
     ),
     Variant(
         "halves", "fused-pool", FUSED_POOL.with_knobs(ARITHMETIC="HALVES"), registers.Pooled,
         "Operands in fp16, two filters per product; a row of seven products is summed in fp16, all else in fp32.",
         "Twice the products per instruction, but every seventh pays for adding to the fp32 sums: less than twice as fast.",
         frozenset({"half2"}), options={"operand_roundoff": 2.0**-11, "rounded_sums": 7, "conv1": "4x2x4/2x1"},
-        differs=("source", "options"), dtype="float16", shows={"registers": r"fma\.rn\.f16x2"},
+        differs=("source", "options"), dtype="float16", shows={"registers": r"fma\.rn\.f16x2"}, predicts=up_to(2),
     ),
     Variant(
         "tensor", "fused-pool", TENSOR, registers.Tensor,
         "Tensor cores, fp16 operands and sums in fp32: weights stay in registers, a block computes image after image.",
         "Memory hides the arithmetic: the time left is that of reading the input once.",
         frozenset({"mma"}), options={"operand_roundoff": 2.0**-11}, differs=("source", "plan", "options"), dtype="float16",
-        shows={"tensor": r"mma\.sync"},
+        shows={"tensor": r"mma\.sync"}, predicts=FASTER,
     ),
     Variant(
         "whole", "fused-pool", FUSED_POOL, whole.WholePooled,
         "The whole forward pass on the device, dense layers included; maps never return to the host.",
         "A few per cent more work, and only the input and the scores are copied.",
-        differs=("plan",),
+        differs=("plan",), predicts=at_least(1 / 1.1),
     ),
     Variant(
         "whole-tensor", "tensor", TENSOR, whole.WholeTensor,
         "The whole forward pass, convolutions on tensor cores.",
         "The same, with the faster convolutions.",
         frozenset({"mma"}), options={"operand_roundoff": 2.0**-11}, differs=("plan",), dtype="float16",
+        predicts=at_least(1 / 1.1),
     ),
     Variant(
         "graph", "whole-tensor", TENSOR, whole.WholeTensor,
         "The three launches recorded as a CUDA graph.",
         "Gaps between kernels close. This shows where kernels are short, with few images.",
         frozenset({"mma", "graphs"}), options={"operand_roundoff": 2.0**-11, "graph": True}, differs=("options",),
-        dtype="float16",
+        dtype="float16", predicts={"small": FASTER},
     ),
 )  # fmt: skip
 
@@ -415,6 +418,10 @@ class LeNet(Lab):
         batch, (first, last) = int(case.params["batch"]), problem.LAYERS
         least = 4.0 * (batch * (first.x_values + last.pooled_values) + first.weights + last.weights)
         return Work(batch * sum(layer.flops for layer in problem.LAYERS), least, least)
+
+    def case_class(self, case: Case) -> str:
+        """Few images are those of the report's smallest batch."""
+        return SMALL if case.params["batch"] <= 100 else ""
 
     def conditions(self, variant: Variant) -> tuple[str, ...]:
         found = [f"rounds operands to {PRECISIONS[variant.dtype]}"] if "operand_roundoff" in variant.options else []

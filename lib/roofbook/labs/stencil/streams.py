@@ -5,6 +5,7 @@ from typing import Any
 
 from ...devices.contract import Device, Unsupported
 from ...spec.lab import Case, Variant
+from ...spec.prediction import FASTER
 from ...spec.source import Source
 from .plans import Stencil
 
@@ -41,6 +42,6 @@ STEPS = (
         "streams", "fused-float16", STREAMS, Streams,
         "Four work-items per core, each with one long stretch of the grid, and eight vectors at a time.",
         "The 23 additions of a vector wait for each other. Those of eight vectors fill the adders, and the memory is left.",
-        needs=frozenset({"cpu"}), differs=("source", "plan"),
+        needs=frozenset({"cpu"}), differs=("source", "plan"), predicts=FASTER,
     ),
 )  # fmt: skip
