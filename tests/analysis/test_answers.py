@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from roofbook.analysis.answers import MATTERED, ON_HOST, Answer, answer
+from roofbook.analysis.answers import MATTERED, ON_HOST, LabAnswer, answer
 from roofbook.analysis.case_data import CaseData
 from roofbook.spec import registry
 
@@ -13,7 +13,7 @@ from ..report.rows import frame, row
 HOST = {"device": "some-cpu", "device_name": "Some CPU", "device_kind": "cpu"}
 
 
-def answered(lab: str, *rows: dict[str, Any]) -> Answer:
+def answered(lab: str, *rows: dict[str, Any]) -> LabAnswer:
     found = answer(registry.get(lab), CaseData(frame(*rows), [each["variant"] for each in rows], "256x256"))
     assert found
     return found

@@ -1,6 +1,6 @@
 """What a lab's page answers first: the fastest kernel of a case, what stands beside it, and the steps that mattered most.
 
-Serves report/answer.py. A peer is compared like for like where `Lab.conditions` says the same of it as of the kernel, and it
+Serves report/answer_box.py. A peer is compared like for like where `Lab.conditions` says the same of it as of the kernel, and it
 runs on the same device.
 """
 
@@ -20,7 +20,7 @@ ON_HOST = "runs on the host's CPU"
 
 
 @dataclass(frozen=True)
-class Beside:
+class Rival:
     """A reading beside a kernel. ratio: how many times as fast the kernel is."""
 
     other: Reading
@@ -37,15 +37,15 @@ class Beside:
 
 
 @dataclass(frozen=True)
-class Kernel:
+class Fastest:
     """A kernel and the peers beside it."""
 
     reading: Reading
     conditions: Sequence[str]
     """As `Lab.conditions` has them."""
-    peer: Beside | None
+    peer: Rival | None
     """The fastest peer that is like it, else the fastest of those that differ in the least; None where none was measured."""
-    faster_peer: Beside | None
+    faster_peer: Rival | None
     """The fastest peer of all, where that is faster than `peer`."""
 
 
@@ -59,13 +59,13 @@ class Mattered:
 
 
 @dataclass(frozen=True)
-class Answer:
+class LabAnswer:
     """That of one case on one device."""
 
-    fastest: Kernel
-    plain: Kernel | None
+    fastest: Fastest
+    plain: Fastest | None
     """The fastest kernel without conditions, where the fastest of all has some."""
-    base: Beside | None
+    base: Rival | None
     """What speedups of sentences are over; None where no base has a time."""
     base_is: str
     """What the base is, in words, as `Variant.said`."""
@@ -73,7 +73,7 @@ class Answer:
     """The largest first."""
 
 
-def answer(lab: "Lab", data: "CaseData") -> Answer | None:
+def answer(lab: "Lab", data: "CaseData") -> LabAnswer | None:
     """The answer of a case; None where no step has a verified time on it."""
     found = data.found
     steps = [each for each in found.values() if each.ok and each.role == "step"]
@@ -83,10 +83,10 @@ def answer(lab: "Lab", data: "CaseData") -> Answer | None:
     peers = [each for each in found.values() if each.ok and each.role == "peer"]
     plain = fastest(each for each in steps if not lab.conditions(lab.variant(each.variant)))
     base = next(iter(data.verified(lab.headline)), None)
-    return Answer(
+    return LabAnswer(
         _kernel(lab, best, peers),
         _kernel(lab, plain, peers) if plain and plain is not best else None,
-        Beside(base, faster(base, best)) if base else None,
+        Rival(base, faster(base, best)) if base else None,
         lab.variant(base.variant).said if base else "",
         mattered(lab, best.variant, found),
     )
@@ -111,21 +111,21 @@ def mattered(lab: "Lab", step: str, found: Mapping[str, Reading]) -> list[Matter
     return sorted(made, key=lambda each: -each.ratio.estimate)[:MATTERED]
 
 
-def _kernel(lab: "Lab", reading: Reading, peers: Iterable[Reading]) -> Kernel:
+def _kernel(lab: "Lab", reading: Reading, peers: Iterable[Reading]) -> Fastest:
     conditions = lab.conditions(lab.variant(reading.variant))
     known = [_beside(lab, reading, each) for each in peers]
     nearest = min(known, key=lambda each: (_distance(each), each.other.median), default=None)
     quickest = min(known, key=lambda each: each.other.median, default=None)
     more = quickest and nearest and quickest.other.median < nearest.other.median
-    return Kernel(reading, conditions, nearest, quickest if more else None)
+    return Fastest(reading, conditions, nearest, quickest if more else None)
 
 
-def _beside(lab: "Lab", reading: Reading, peer: Reading) -> Beside:
+def _beside(lab: "Lab", reading: Reading, peer: Reading) -> Rival:
     mine, its = (lab.conditions(lab.variant(each.variant)) for each in (reading, peer))
     only_its = [*(each for each in its if each not in mine)]
     only_its += [ON_HOST] * (peer.row["device"] != reading.row["device"])
-    return Beside(peer, faster(peer, reading), only_its, [each for each in mine if each not in its])
+    return Rival(peer, faster(peer, reading), only_its, [each for each in mine if each not in its])
 
 
-def _distance(beside: Beside) -> int:
+def _distance(beside: Rival) -> int:
     return len(beside.only_other) + len(beside.only_kernel)

@@ -3,7 +3,7 @@
 Nothing here reads a store or asks a device. Figures import matplotlib only when drawn; tables need pandas alone.
 """
 
-from .answer import answer
+from .answer_box import answer
 from .bandwidth import bandwidth_chart
 from .bars import ladder_chart
 from .claims_table import behind, claims

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from ..analysis import format as show
-from ..analysis.answers import Answer, Beside, Kernel, Mattered
+from ..analysis.answers import LabAnswer, Rival, Fastest, Mattered
 from ..analysis.case_data import CaseData
 from ..analysis.readings import Reading, Speedup, said
 from ..analysis.sentences import effect_text
@@ -12,7 +12,7 @@ from .cells import ABOVE, above, floor_of
 from .html import Html, number_of
 
 
-def answer(data: CaseData, found: Answer | None) -> Html:
+def answer(data: CaseData, found: LabAnswer | None) -> Html:
     """One case as a list of a few lines. found: as `answers.answer` has it, None where no step has a verified time."""
     case = escape(data.case)
     lines = _lines(data, found) if found else [("Fastest kernel", "No step has a verified time here.")]
@@ -23,7 +23,7 @@ def answer(data: CaseData, found: Answer | None) -> Html:
     )
 
 
-def _lines(data: CaseData, found: Answer) -> list[tuple[str, str]]:
+def _lines(data: CaseData, found: LabAnswer) -> list[tuple[str, str]]:
     kernel, plain = found.fastest, found.plain
     lines = [
         ("Fastest kernel", _named(data, kernel)),
@@ -37,7 +37,7 @@ def _lines(data: CaseData, found: Answer) -> list[tuple[str, str]]:
     return [*lines, ("What mattered most", _mattered(data, found.mattered))]
 
 
-def _named(data: CaseData, kernel: Kernel) -> str:
+def _named(data: CaseData, kernel: Fastest) -> str:
     """The kernel, its precision and time, and its conditions in a sentence."""
     reading = kernel.reading
     time = f"<strong>{_time(reading)}</strong> per {escape(str(reading.row['unit']))}"
@@ -55,7 +55,7 @@ def _share(data: CaseData, reading: Reading) -> str:
     return f"<strong>{share}</strong> of its bound, {show.duration(floor.seconds)}, which {escape(floor.roof)} sets."
 
 
-def _peers(data: CaseData, kernel: Kernel) -> list[tuple[str, str]]:
+def _peers(data: CaseData, kernel: Fastest) -> list[tuple[str, str]]:
     if kernel.peer is None:
         return [("Against the best library", "No library or other program was measured here.")]
     head = "Against the best peer like for like" if kernel.peer.alike else "Against the nearest peer"
@@ -71,18 +71,18 @@ def _peers(data: CaseData, kernel: Kernel) -> list[tuple[str, str]]:
     return lines + [("Against the fastest peer", _peer(kernel, each)) for each in (kernel.faster_peer,) if each]
 
 
-def _peer(kernel: Kernel, beside: Beside) -> str:
+def _peer(kernel: Fastest, beside: Rival) -> str:
     unlike = _sentence(beside.only_other, "The peer")
     return f"{_beside(beside)}.{unlike}{_sentence(beside.only_kernel, f'{_step(kernel.reading.variant)} alone')}"
 
 
-def _base(found: Answer) -> str:
+def _base(found: LabAnswer) -> str:
     if found.base is None:
         return "No baseline has a time here."
     return f"{_beside(found.base)}{f', {escape(found.base_is)}' * bool(found.base_is)}."
 
 
-def _beside(beside: Beside) -> str:
+def _beside(beside: Rival) -> str:
     """'<strong>1.11 times as fast</strong> [1.10, 1.12] as <code>torch</code>, 236 us'."""
     name, time = f"<code>{escape(beside.other.variant)}</code>", _time(beside.other)
     return f"{_effect(beside.ratio, name)}, {time}" if beside.ratio else f"Not compared with {name}, {time}"
