@@ -1,7 +1,7 @@
 """What a lab's page answers first: the fastest kernel of a case, what stands beside it, and the steps that mattered most.
 
-Serves report/answer_box.py. A peer is compared like for like where `Lab.conditions` says the same of it as of the kernel, and it
-runs on the same device.
+Serves report/answer_box.py. A peer is compared like for like where `Lab.conditions` says the same of it as of the kernel, and
+it runs on the same device.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

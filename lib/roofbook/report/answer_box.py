@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from ..analysis import format as show
-from ..analysis.answers import LabAnswer, Rival, Fastest, Mattered
+from ..analysis.answers import Fastest, LabAnswer, Mattered, Rival
 from ..analysis.case_data import CaseData
 from ..analysis.readings import Reading, Speedup, said
 from ..analysis.sentences import effect_text
