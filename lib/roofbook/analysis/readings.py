@@ -54,12 +54,17 @@ class Reading:
         It stands in addresses, so it has no space.
         """
         name, case = str(self.row["variant"]), str(self.row.get("case") or "")
-        return "~".join([name, case, *[CONTROL] * (self.role == CONTROL)])
+        return "~".join([name, case, *[CONTROL] * (self.role == CONTROL)]).replace(" ", "_")
 
     @property
     def runs(self) -> "tuple[Reading, ...]":
         """It in each of its runs, the newest first."""
         return (self, *self.earlier)
+
+    @property
+    def run_by_run(self) -> "tuple[Reading, ...]":
+        """The same, each with the median and the interval of that run alone."""
+        return (replace(self, earlier=())._at(stats.median_ci(self.times)) if self.ok else self, *self.earlier)
 
     @property
     def samples(self) -> int:
@@ -189,7 +194,7 @@ class _Found:
 
     @cached_property
     def reading(self) -> Reading:
-        reading = _read_runs(self.rows)
+        reading = read_runs(self.rows)
         return replace(reading, variant=self.name, parent=self.control_of) if self.control_of else reading
 
 
@@ -218,7 +223,7 @@ def _found(rows: "pd.DataFrame", profiled: bool) -> list[_Found]:
     return found
 
 
-def _read_runs(rows: Sequence[Mapping[str, Any]]) -> Reading:
+def read_runs(rows: Sequence[Mapping[str, Any]]) -> Reading:
     """The newest of these rows, which come first, with the runs of the same measurement before it."""
     first = read(rows[0])
     if not first.ok:

@@ -118,13 +118,15 @@ class Dependencies:
             kind = "settings" if path.suffix in (".yml", ".py") else kind
             kinds[kind].append((place.as_posix(), path.read_bytes()))
         kinds["settings"].append(("_config.yml", (self.root / "_config.yml").read_bytes()))
-        drawn = {path: path.stat() for path in sorted((self.root / "_build" / "recorded").rglob("*.js*"))}
+        made = [("recorded", "*.js*"), ("measurements", "*.js")]
+        paths = sorted(path for folder, names in made for path in (self.root / "_build" / folder).rglob(names))
+        drawn = {path: path.stat() for path in paths}
         kinds["devices"] = [  # megabytes, each written whole: to read them takes longer than all the rest
             (path.relative_to(self.root).as_posix(), f"{found.st_size} {found.st_mtime_ns}".encode())
             for path, found in drawn.items()
         ]
         builder = [version("jupyter-book"), version("sphinx"), list(sys.version_info)]
-        names = ("device_switch.py", "lab_pages.py", "sphinx_ext.py", "terms.py")
+        names = ("card_links.py", "device_switch.py", "lab_pages.py", "sphinx_ext.py", "terms.py")
         extension = [*(Path(__file__).with_name(name) for name in names), *Path(__file__).parent.glob("lean/*.py")]
         return {
             **{kind: _hash_of_files(files) for kind, files in kinds.items()},

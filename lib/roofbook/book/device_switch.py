@@ -27,13 +27,14 @@ def put(app: Sphinx, docname: str, notebook: dict[str, Any]) -> None:
 
     The bar stands below the title, so that it stays in sight on all of the page.
     """
-    from . import on_devices, story
+    from . import card_links, on_devices, story
 
     root, (lab, page) = Path(app.srcdir).parent, lab_pages.place(docname)
     listed = on_devices.choices(root, lab)
     if not listed or not story.cells_of(notebook):
         return
     app.env.dependencies[docname].add(str(root / on_devices.FOLDER / lab / "index.json"))
+    app.env.dependencies[docname].add(str(root / card_links.FOLDER / lab / f"{card_links.HERE}.js"))
     first, here = on_devices.shown(root, lab, listed[0], page), story.executed(notebook)
     for cell in story.cells_of(notebook):
         key = story.key_of(cell)
@@ -42,7 +43,8 @@ def put(app: Sphinx, docname: str, notebook: dict[str, Any]) -> None:
         cell["outputs"] = [{"output_type": "display_data", "metadata": {}, "data": data}]
     if here:
         listed = [*listed, on_devices.DeviceChoice(HERE, story.HERE)]
-        text = on_devices.script(lab, HERE, finished(here))
+        mine = card_links.known(finished(here), card_links.ids(root, lab, HERE))
+        text = on_devices.script(lab, HERE, mine)
         write_whole(Path(app.outdir, SCRIPTS, lab, page, listed[-1].script), text)
     scripts = f"{'../' * docname.count('/')}{SCRIPTS}/{lab}/{page}/"
     bar = f"```{{raw}} html\n{_bar(lab, scripts, listed)}\n```\n"
@@ -77,7 +79,9 @@ def finished(cells: dict[str, str]) -> dict[str, str]:
 
 def copy(app: Sphinx, error: Exception | None) -> None:
     """The recorded devices' scripts join the site."""
-    from . import on_devices
+    from . import card_links, on_devices
 
     if error is None and app.builder.format == "html":
-        on_devices.copy_scripts(Path(app.srcdir).parent, Path(app.outdir, SCRIPTS))
+        root = Path(app.srcdir).parent
+        on_devices.copy_scripts(root, Path(app.outdir, SCRIPTS))
+        card_links.copy(root, Path(app.outdir), str(app.config.repository_url or ""))

@@ -17,7 +17,7 @@ from ..analysis.recorded import RecordedData, recorded
 from ..paths import write_whole
 from ..spec import registry
 from ..store.parquet import Store
-from . import execute, lab_pages, story
+from . import card_links, execute, lab_pages, measurements, story
 from .dependencies import Dependencies
 from .device_switch import finished
 from .manifest import Manifest
@@ -36,7 +36,12 @@ class DeviceChoice(NamedTuple):
     @property
     def script(self) -> str:
         """Its file."""
-        return f"{self.name.replace('/', '.')}.js"
+        return f"{self.stem}.js"
+
+    @property
+    def stem(self) -> str:
+        """The name of its files."""
+        return self.name.replace("/", ".")
 
 
 def choices(root: Path, lab: str) -> list[DeviceChoice]:
@@ -66,7 +71,9 @@ def stale(root: Path, now: Dependencies | None = None) -> list[str]:
 
     def gone(lab: str) -> bool:
         folders = [path for path in (root / FOLDER / lab).iterdir() if path.is_dir()] or [root / FOLDER / lab]
-        return any(not (folder / each.script).exists() for folder in folders for each in choices(root, lab))
+        listed = choices(root, lab)
+        undrawn = any(not (folder / each.script).exists() for folder in folders for each in listed)
+        return undrawn or not all(card_links.drawn(root, lab, each.stem) for each in listed)
 
     return [
         notebook.stem
@@ -98,6 +105,7 @@ def draw(root: Path) -> None:
                 if not any(page.iterdir()):
                     page.rmdir()
             listed = [choice for choice, _ in done]
+            card_links.keep_only(root, lab, [each.stem for each in listed])
             Manifest(root).write(folder / "index.json", json.dumps(listed, indent=1) + "\n", made_from[lab])
 
 
@@ -140,6 +148,7 @@ def _draw(root: Path, lab: str, scale: str, place: str) -> tuple[DeviceChoice, l
         f"{place}/{scale}" if apart else place, f"{data.place}, {scale} sizes" if apart else str(data.place)
     )
     shown = finished(story.told(notebook, data, store))
+    shown = card_links.known(shown, measurements.draw_recorded(root, data, choice.stem, choice.label, store))
     by_page: dict[str, dict[str, str]] = {lab_pages.STORY: {}}
     for page, cell in lab_pages.pages_of(notebook["cells"]):
         if (key := story.key_of(cell)) in shown:

@@ -20,7 +20,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from . import device_switch, lab_pages
+from . import card_links, device_switch, lab_pages
 from .lean import mathml, pages
 
 PARAMETER_TAGS = {"parameters", "injected-parameters"}
@@ -181,7 +181,8 @@ def polish(app: Sphinx, pagename: str, template: str, context: dict[str, Any], d
     body = context.get("body")
     if body and doctree is not None:
         body = body.replace('role="list" class="citation-list"', 'class="citation-list"')  # of no list items
-        context["body"] = one_legend(scroll_tables(unique_svg_ids(on_site(body))))
+        body = one_legend(scroll_tables(unique_svg_ids(on_site(body))))
+        context["body"] = card_links.linked(body, "../" * pagename.count("/"))
 
 
 STANDING = re.compile(r'<p class="(?:table|figure)-note standing">(.*?)</p>\n?', re.S)

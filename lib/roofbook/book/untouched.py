@@ -18,7 +18,13 @@ from .dependencies import environment, lasting
 from .site import INDEX
 
 KNOWN = Path("_build", "untouched")
-PRODUCTS = (Path("book", "_generated"), Path("_build", "recorded"), Path("_build", "manifest.json"), INDEX)
+PRODUCTS = (
+    Path("book", "_generated"),
+    Path("_build", "recorded"),
+    Path("_build", "measurements"),
+    Path("_build", "manifest.json"),
+    INDEX,
+)
 
 
 class Look:

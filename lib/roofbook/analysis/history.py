@@ -1,0 +1,199 @@
+"""A measurement over time: the versions that it had, run by run and commit by commit, and what changed from one to the next.
+
+Serves the card of a measurement and the page of history. A version is what a table takes for one measurement: its runs by equal
+code, in an equal environment. All that differs from the version before, or from run to run within one, is named.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from ..devices import provenance
+from ..store.schema import CONTROL, MEASUREMENT, PROFILE, age
+from .places import machine
+from .readings import Reading, Speedup, faster, read_runs, said, unfit
+
+Row = Mapping[str, Any]
+KEY = ("variant", "case", "device", "backend", "scale")
+CODE, DRIVER, MACHINE = "code", "driver", "machine"
+"""The kinds of what may change."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """What differs between two rows of a measurement: its kind, CODE, DRIVER or MACHINE, and what it is in a clause."""
+
+    kind: str
+    what: str
+
+
+@dataclass(frozen=True)
+class Version:
+    """A measurement as it was for a time."""
+
+    reading: Reading
+    """Over its runs. One that failed in all of them says why."""
+    changes: tuple[Change, ...] = ()
+    """What is other than in the version before."""
+    ratio: Speedup | None = None
+    """How many times as fast as the last one before that has a time; None where it or this one has none."""
+
+    @property
+    def changed(self) -> bool:
+        """Whether its time is another beyond the noise of both."""
+        return self.ratio is not None and not self.ratio.same
+
+    @property
+    def spread(self) -> float:
+        """The longest median of a run over the shortest; 1 of one run."""
+        medians = [each.median for each in self.reading.run_by_run] if self.reading.ok else [1.0]
+        return max(medians) / min(medians)
+
+
+def key_of(row: Row) -> tuple[str, ...]:
+    """What rows of one measurement have in common through all of its history: what it is called, where it is measured."""
+    return *(str(row[name]) for name in KEY), CONTROL if row.get("role") == CONTROL else ""
+
+
+def by_measurement(rows: Sequence[Row]) -> dict[tuple[str, ...], list[Row]]:
+    """Rows by `key_of`, oldest first. Those of hardware counters are left out: their times are under a profiler."""
+    found: dict[tuple[str, ...], list[Row]] = {}
+    for row in sorted(rows, key=lambda each: age(each["started"])):
+        if row.get("role") != PROFILE:
+            found.setdefault(key_of(row), []).append(row)
+    return found
+
+
+def versions(rows: Sequence[Row], shown: Reading | None = None) -> list[Version]:
+    """The versions of a measurement, oldest first, of all its rows, oldest first.
+
+    shown: its reading in the tables, which is the last version as it is there.
+    """
+    groups: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        groups.setdefault(_version_of(row), []).append(row)
+    last = _version_of(shown.row) if shown else None
+    made = [_read(mine) for key, mine in groups.items() if key != last]
+    made += [shown] if shown else []
+    found = list[Version]()
+    for reading in made:
+        before = found[-1].reading if found else None
+        timed = next((each.reading for each in reversed(found) if each.reading.ok), None)
+        ratio = faster(timed, reading) if timed and reading.ok else None
+        found.append(Version(reading, changes(before.row, oldest(reading).row) if before else (), ratio))
+    return found
+
+
+def oldest(reading: Reading) -> Reading:
+    """The first of its runs."""
+    return reading.runs[-1]
+
+
+def within(reading: Reading) -> list[tuple[Reading, tuple[Change, ...]]]:
+    """Its runs, oldest first, each with what is other than in the run before: the machine, its card, that card's driver."""
+    runs = list(reversed(reading.run_by_run))
+    befores = [None, *runs]
+    return [
+        (each, changes(before.row, each.row) if before else ()) for before, each in zip(befores, runs, strict=False)
+    ]
+
+
+def changes(was: Row, now: Row) -> tuple[Change, ...]:
+    """What differs between two rows of a measurement, as far as both tell. Code first, then driver, then machine."""
+    found = [Change(CODE, what) for what in _code(was, now)]
+    before, after = _told(said(was, "provenance")), _told(said(now, "provenance"))
+    old, new = before.get("environment"), after.get("environment")
+    if old and new and (named := provenance.difference(old, new)):
+        found.append(Change(DRIVER, named))
+    cards = before.get("gpu") or {}, after.get("gpu") or {}
+    if _differ(*cards, "driver"):
+        found.append(Change(DRIVER, f"the GPU's driver changed: {cards[0]['driver']} -> {cards[1]['driver']}"))
+    machines = [machine(said(row, "provenance")) for row in (was, now)]
+    if machines[0][1] and machines[1][1] and machines[0] != machines[1]:
+        found.append(Change(MACHINE, f"another machine: {machines[0][1]} -> {machines[1][1]}"))
+    for name, what in _OF_CARD.items():
+        if _differ(*cards, name):
+            found.append(Change(MACHINE, f"{what}: {cards[0][name]} -> {cards[1][name]}"))
+    return tuple(found)
+
+
+_OF_CARD = {
+    "uuid": "another card",
+    "power_limit_w": "another power limit, W",
+    "application_clock_mhz": "another application clock, MHz",
+}
+
+
+def _code(was: Row, now: Row) -> list[str]:
+    """What is other code in a clause; nothing where both rows are of the same."""
+    if was["cell_key"] == now["cell_key"] and said(was, "timed") == said(now, "timed"):
+        return []
+    sources = said(was, "source_sha256"), said(now, "source_sha256")
+    found = ["the kernel's source changed"] * (sources[0] != sources[1])
+    if said(was, "timed") != said(now, "timed"):
+        found.append(f"what is timed changed: {said(was, 'timed')} -> {said(now, 'timed')}")
+    if was["units"] == was["units"] and now["units"] == now["units"] and was["units"] != now["units"]:
+        found.append(f"a sample repeats it {int(now['units'])} times, no longer {int(was['units'])}")
+    policies = _told(said(was, "policy")), _told(said(now, "policy"))
+    found += [
+        f"{name} of the protocol changed: {policies[0][name]} -> {policies[1][name]}"
+        for name in ("cache", "seed")
+        if _differ(*policies, name)
+    ]
+    return found or ["its plan, its options or the host's code changed"]
+
+
+def _differ(was: Mapping[str, Any], now: Mapping[str, Any], name: str) -> bool:
+    """Whether both tell something of that name, and not the same."""
+    return was.get(name) is not None and now.get(name) is not None and bool(was[name] != now[name])
+
+
+def _version_of(row: Row) -> tuple[str, ...]:
+    return *(str(row[name]) for name in MEASUREMENT), said(row, "timed") or ""
+
+
+def _read(rows: Sequence[Row]) -> Reading:
+    """Of rows of one version, oldest first, the verified ones; where none is, the newest failure."""
+    good = [row for row in rows if not unfit(row)]
+    return read_runs(list(reversed(good or rows)))
+
+
+@lru_cache(maxsize=4096)
+def _told(text: str | None) -> Mapping[str, Any]:
+    found: dict[str, Any] = json.loads(text or "{}")
+    return found
+
+
+def answer(found: Sequence[Version]) -> str:
+    """Whether the measurement has changed over its runs and commits, in a sentence."""
+    last = found[-1]
+    earlier = [each for each in found[:-1] if each.reading.ok]
+    moved = [each for each in found[1:] if each.changed]
+    runs = sum(len(each.reading.runs) for each in found)
+    if not last.reading.ok:
+        return f"It has no time: {last.reading.why}." + " It had one before." * bool(earlier)
+    if runs == 1:
+        return "It was measured in one run: nothing tells yet whether another would differ."
+    if not earlier:
+        wide = f"the longest median is {100 * (last.spread - 1):.2g} % above the shortest"
+        return f"Unchanged code in {runs} runs, by {_commits(found)}: {wide}."
+    if not moved:
+        told = "its time did not change beyond the noise"
+        return f"{len(found)} versions in {runs} runs, by {_commits(found)}: {told}."
+    return f"{len(found)} versions in {runs} runs, by {_commits(found)}: its time changed {_times(len(moved))}."
+
+
+def commit_of(row: Row) -> str | None:
+    """The commit that a row names."""
+    return (_told(said(row, "provenance")).get("git") or {}).get("commit")
+
+
+def _commits(found: Sequence[Version]) -> str:
+    known = {commit_of(run.row) for each in found for run in each.reading.runs} - {None}
+    return f"{len(known)} commit{'s' * (len(known) != 1)}" if known else "unnamed commits"
+
+
+def _times(number: int) -> str:
+    return {1: "once", 2: "twice"}.get(number, f"{number} times")

@@ -1,0 +1,74 @@
+"""Draws the cards of all measurements that the book shows.
+
+Of each lab on each device _build/measurements/LAB has the cards as a script, which a browser loads when a number is clicked,
+and as a page, to which the number links where there is no JavaScript. The site has them in labs/LAB/measurements.
+"""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..analysis.history import Row, by_measurement, key_of, versions
+from ..analysis.lab_data import LabData
+from ..analysis.readings import Reading, newest
+from ..analysis.recorded import RecordedData
+from ..paths import write_whole
+from ..report.measurement import Machines, card
+from ..report.measurement_page import page
+from ..store.parquet import Store
+from .card_links import CALL, FOLDER, HERE
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from .experiment import Experiment
+
+
+def draw(root: Path, data: LabData, name: str, on: str, history: Iterable[Row], device: str | None) -> set[str]:
+    """Write the cards of a lab on a device, and return the ids of the measurements that have one.
+
+    name: of its files. on: the device in words. history: rows of the lab, old versions among them. device: what the command
+    that measures again is given; None for the device of the lab's page.
+    """
+    past, machines = by_measurement(list(history)), Machines()
+    changes = {variant.name: variant.change for variant in data.lab.all_variants()}
+    cards = [
+        card(
+            versions(past.get(key_of(each.row), ()), each),
+            machines,
+            changes.get(str(each.row["variant"]), ""),
+            data.scale,
+            device,
+        )
+        for each in readings(data)
+    ]
+    lab, title = data.lab.name, data.lab.title
+    made = {"lab": lab, "title": title, "name": name, "on": on, "machines": machines.listed, "cards": cards}
+    text = json.dumps(made, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    folder = root / FOLDER / lab
+    write_whole(folder / f"{name}.js", f"{CALL}({text});\n")
+    write_whole(folder / f"{name}.html", page(cards, machines.listed, lab, title, on))
+    return {each["id"] for each in cards}
+
+
+def readings(data: LabData) -> list[Reading]:
+    """All measurements that a lab's page may show, case by case."""
+    cases = dict.fromkeys(data.rows["case"]) if len(data.rows) else {}
+    return [each for case in cases for each in newest(data.rows, case).values()]
+
+
+def draw_recorded(root: Path, data: RecordedData, name: str, on: str, store: Store) -> set[str]:
+    """The same of a lab on a recorded device."""
+    rows = store.rows(data.lab.name, where=("recorded",), scale=data.scale)
+    return draw(root, data, name, on, _plain(rows), f"{data.place.backend}:0")
+
+
+def draw_here(root: Path, experiment: "Experiment", on: str) -> set[str]:
+    """The same of a lab on this machine, as its page was executed."""
+    rows = experiment.store.rows(experiment.lab.name, scale=experiment.scale)
+    return draw(root, experiment.data, HERE, on, _plain(rows), None)
+
+
+def _plain(rows: "pd.DataFrame") -> "list[Row]":
+    return [{str(name): field for name, field in row.items()} for row in rows.to_dict("records")]

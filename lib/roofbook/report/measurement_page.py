@@ -1,0 +1,158 @@
+"""The page of all measurements of a lab on a device, without a script: each card with its dots, facts, runs and command.
+
+It is no page of Sphinx: some thousand cards would cost it minutes. book/_assets/card.js shows the same of the same data.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+from ..analysis.history import CODE, DRIVER, MACHINE
+from ..measure.stats import CONFIDENCE
+
+KINDS = {CODE: "code", DRIVER: "driver or libraries", MACHINE: "machine"}
+"""What a change of a kind is called."""
+COMMIT = "COMMIT/"
+"""Before a commit's name: in the place of the address of the repository's commits, which the site puts there."""
+WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 640, 210, 62, 10, 30
+"""Of the drawing of samples, and of its plot's edges."""
+
+
+def page(
+    cards: Sequence[Mapping[str, Any]], machines: Sequence[Sequence[Sequence[str]]], lab: str, title: str, on: str
+) -> str:
+    """The whole page. lab: its name. title: of the lab. on: the device, in words."""
+    by_case: dict[str, list[str]] = {}
+    for each in cards:
+        link = f'<a href="#{escape(each["id"])}">{escape(each["variant"])}</a>'
+        by_case.setdefault(each["case"], []).append(link)
+    index = "".join(f"<dt>{escape(case)}</dt><dd>{', '.join(links)}</dd>" for case, links in by_case.items())
+    told = "".join(_machine(at, facts) for at, facts in enumerate(machines, 1))
+    head = f"{escape(title)}: measurements on {escape(on)}"
+    return f"""<!DOCTYPE html>
+<html lang="en" class="measurements">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{head}</title>
+<link rel="stylesheet" href="../../../_static/card.css">
+</head>
+<body>
+<header><a href="../../{"../" if lab == "peaks" else ""}{escape(lab)}.html">{escape(title)}</a></header>
+<main>
+<h1>{head}</h1>
+<p>{len(cards)} measurements, each with all of its samples. Dots are samples, run by run, the oldest first. A bar is the
+median of a run, a whisker its {CONFIDENCE} interval, and a band that of a version over its runs. A version is what was measured
+by equal code in an equal environment. Samples are rounded to four digits here; <a href="../../../data.html">the rows</a> have
+all.</p>
+<details><summary>All measurements, by case</summary><dl>{index}</dl></details>
+{"".join(map(card, cards))}
+<section id="machines"><h2>Machines</h2>{told}</section>
+</main>
+</body>
+</html>
+"""
+
+
+def card(each: Mapping[str, Any]) -> str:
+    """One measurement as a section."""
+    time = f"<p class=card-time>{escape(each['time'])}</p>" if each["time"] else ""
+    what = f"<p>{escape(each['what'])}</p>" if each["what"] else ""
+    facts = "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in each["facts"])
+    return f"""<section class=measured id="{escape(each["id"])}">
+<h2>{escape(each["variant"])} on {escape(each["case"])}</h2>
+{time}{what}<p>{escape(each["answer"])}</p>
+{drawing(each) if "axis" in each else ""}<p>To measure it again: <code>{escape(each["command"])}</code></p>
+<div class=card-runs tabindex=0 role=region aria-label="Runs of {escape(each["variant"])} on {escape(each["case"])}">
+<table><thead><tr><th scope=col>{"</th><th scope=col>".join(HEADS)}</th></tr></thead>
+<tbody>{"".join(_version(at, version, each) for at, version in enumerate(each["versions"], 1))}</tbody></table></div>
+<dl>{facts}</dl></section>
+"""
+
+
+HEADS = ("Run", "When (UTC)", "Commit", "Time", "Samples", "Clock, MHz", "°C", "Throttled", "Machine")
+
+
+def _version(at: int, version: Mapping[str, Any], each: Mapping[str, Any]) -> str:
+    """The lines of a version: what changed, where something did, and its runs."""
+    said = list[str]()
+    if len(each["versions"]) > 1:
+        because = [f"{KINDS[kind]}: {what}" for kind, what in version["changes"]]
+        ratio = [f"{version['word']}: {version['ratio']}"] if "ratio" in version else []
+        said = [f"Version {at}", *because, *ratio]
+    line = (
+        f"<tr class=change><th scope=rowgroup colspan={len(HEADS)}>{escape('; '.join(said))}</th></tr>" if said else ""
+    )
+    return line + "".join(_run(run, each["unit"]) for run in version["runs"])
+
+
+def _run(run: Mapping[str, Any], unit: str) -> str:
+    commit = run["commit"]
+    link = f'<a href="{COMMIT}{commit}"><code>{commit[:10]}</code></a>' if commit else ""
+    link += f" ({escape(run['fault'])})" if run["fault"] else ""
+    number = run["machine"] + 1
+    other = f"; {escape('; '.join(what for _, what in run['changes']))}" if "changes" in run else ""
+    where = f'<a href="#machine-{number}">{escape(run["named"] or str(number))}</a>{other}' if number else ""
+    gone = f" ({run['left_out']} left out)" if "left_out" in run else ""
+    cells = (
+        f"<code>{escape(run['run'])}</code>", run["started"], link,
+        f"{run['time']} {unit}" if "time" in run else "failed", f"{len(run.get('samples', ()))}{gone}",
+        ends(run.get("clock")), ends(run.get("temperature")), escape(", ".join(run.get("throttle", ["no"]))), where,
+    )  # fmt: skip
+    return f"<tr><td>{'<td>'.join(cells)}</tr>"
+
+
+def ends(found: Sequence[float] | None) -> str:
+    """The least and the greatest, once where they are one."""
+    return "–".join(f"{each:.0f}" for each in dict.fromkeys(found or ())) or "not known"
+
+
+def _machine(at: int, facts: Sequence[Sequence[str]]) -> str:
+    told = "".join(f"<dt>{escape(name)}</dt><dd>{escape(what)}</dd>" for name, what in facts)
+    return f"<h3 id=machine-{at}>Machine {at}</h3><dl>{told}</dl>"
+
+
+def drawing(each: Mapping[str, Any]) -> str:
+    """Samples run by run as inline SVG in the page's own colours. book/_assets/card.js draws the same."""
+    axis, runs = each["axis"], [(version, run) for version in each["versions"] for run in version["runs"]]
+    step = (WIDTH - LEFT) / len(runs)
+    low, high = (_along(axis, axis[end]) for end in ("low", "high"))
+
+    def y(seconds: float) -> str:
+        return f"{TOP + (HEIGHT - TOP - BOTTOM) * (high - _along(axis, seconds)) / (high - low):.1f}"
+
+    parts = [
+        f'<path class=grid d="M{LEFT} {y(at)}H{WIDTH}"/><text x={LEFT - 6} y={float(y(at)) + 4:.1f}>{text}</text>'
+        for at, text in axis["ticks"]
+    ]
+    at = 0
+    for version in each["versions"]:
+        first, at = at, at + len(version["runs"])
+        if first:
+            parts.append(f'<path class=new d="M{LEFT + first * step:.1f} {TOP}V{HEIGHT - BOTTOM}"/>')
+        if "seconds" in version:
+            _, least, most = version["seconds"]
+            box = f"x={LEFT + first * step + 3:.1f} y={y(most)} width={(at - first) * step - 6:.1f}"
+            parts.append(f"<rect class=band {box} height={max(1.0, float(y(least)) - float(y(most))):.1f} />")
+    for at, (_, run) in enumerate(runs):
+        middle = LEFT + (at + 0.5) * step
+        if "samples" in run:
+            wide = min(0.6 * step, 90.0) / len(run["samples"])
+            start = middle - wide * (len(run["samples"]) - 1) / 2
+            dots = "".join(f"M{start + n * wide:.1f} {y(sample)}h0" for n, sample in enumerate(run["samples"]))
+            median, least, most = run["seconds"]
+            half = min(0.4 * step, 55.0)
+            line = f"M{middle - half:.1f} {y(median)}h{2 * half:.1f}M{middle:.1f} {y(least)}V{y(most)}"
+            parts.append(f'<path class=dots d="{dots}"/><path class=middle d="{line}"/>')
+        if len(runs) <= 6 or at in (0, len(runs) - 1):
+            parts.append(f"<text class=when x={middle:.1f} y={HEIGHT - 10}>{run['started'][2:10]}</text>")
+    label = f"Samples in {each['unit']}, {len(runs)} run{'s' * (len(runs) > 1)}{', logarithmic' * axis['log']}"
+    return (
+        f'<figure><svg viewBox="0 0 {WIDTH} {HEIGHT}" role=img aria-label="{escape(label)}">{"".join(parts)}</svg>'
+        f"<figcaption>{escape(label)}</figcaption></figure>\n"
+    )
+
+
+def _along(axis: Mapping[str, Any], seconds: float) -> float:
+    return math.log(seconds) if axis["log"] else seconds
