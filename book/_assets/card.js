@@ -39,21 +39,22 @@
   // A table is one stop of the Tab key; arrows go from number to number.
   function walk(table) {
     table.dataset.walked = "";
-    const all = () => [...table.querySelectorAll("a.of")];
-    all().forEach((each, at) => { each.tabIndex = at ? -1 : 0; });
+    const all = () => [...table.querySelectorAll("a.of")], seen = (each) => each?.checkVisibility();
+    const first = all().find(seen) ?? all()[0];
+    for (const each of all()) each.tabIndex = each === first ? 0 : -1;
     table.addEventListener("focusin", ({ target }) => {
       if (target.matches("a.of")) all().forEach((each) => { each.tabIndex = each === target ? 0 : -1; });
     });
     table.addEventListener("keydown", (event) => {
       const from = event.target.closest("a.of"), steps = { ArrowLeft: -1, ArrowRight: 1 };
       if (!from || event.altKey || event.ctrlKey || event.metaKey) return;
-      const links = all(), row = from.closest("tr"), column = from.closest("td, th").cellIndex;
+      const links = all().filter(seen), row = from.closest("tr"), column = from.closest("td, th").cellIndex;
       let to;
       if (event.key in steps) to = links[links.indexOf(from) + steps[event.key]];
       else if (event.key === "ArrowDown" || event.key === "ArrowUp") {
         const rows = [...table.rows], forward = event.key === "ArrowDown";
         const others = forward ? rows.slice(row.rowIndex + 1) : rows.slice(0, row.rowIndex).reverse();
-        to = others.map((each) => each.cells[column]?.querySelector("a.of")).find(Boolean);
+        to = others.map((each) => each.cells[column]?.querySelector("a.of")).find(seen);
       }
       if (!to) return;
       event.preventDefault();
@@ -189,7 +190,7 @@
       ...texts.map((text) => make("td", {}, text)));
   }
 
-  // Samples run by run. roofbook.report.measurement_page draws the same.
+  // Samples run by run. roofbook.report.cards_page draws the same.
   function drawing(card) {
     const { axis, versions } = card, all = versions.flatMap((version) => version.runs);
     const along = (seconds) => axis.log ? Math.log(seconds) : seconds;
@@ -220,7 +221,7 @@
           draw("path", { class: "middle", d: `M${middle - half} ${y(median)}h${2 * half}M${middle} ${y(least)}V${y(most)}` }));
       }
       if (all.length <= width / 110 || number === 0 || number === all.length - 1)
-        svg.append(draw("text", { class: "when", x: middle, y: HEIGHT - 10 }, run.started.slice(2, 10)));
+        svg.append(draw("text", { class: "when", x: Math.min(middle, width - 28), y: HEIGHT - 10 }, run.started.slice(2, 10)));
     });
     return make("figure", {}, svg, make("figcaption", {}, `${label}. A bar is the median of a run, a whisker its interval, a `
       + "band that of a version over its runs."));

@@ -91,7 +91,7 @@ def linked(body: str, to_root: str) -> str:
 
 def copy(root: Path, site: Path, repository: str) -> None:
     """Put the cards into the site, where they changed, and take away those that are gone. repository: its address, or ''."""
-    from ..report.measurement_page import COMMIT
+    from ..report.cards_page import COMMIT
 
     at = re.compile(rf'<a href="{COMMIT}[0-9a-f]*">(.*?)</a>')
     wanted = set[Path]()

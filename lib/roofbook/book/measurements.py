@@ -14,8 +14,8 @@ from ..analysis.lab_data import LabData
 from ..analysis.readings import Reading, newest
 from ..analysis.recorded import RecordedData
 from ..paths import write_whole
-from ..report.measurement import Machines, card
-from ..report.measurement_page import page
+from ..report.cards_page import page
+from ..report.measured_card import Machines, card
 from ..store.parquet import Store
 from .card_links import CALL, FOLDER, HERE
 

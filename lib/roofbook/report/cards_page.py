@@ -146,7 +146,9 @@ def drawing(each: Mapping[str, Any]) -> str:
             line = f"M{middle - half:.1f} {y(median)}h{2 * half:.1f}M{middle:.1f} {y(least)}V{y(most)}"
             parts.append(f'<path class=dots d="{dots}"/><path class=middle d="{line}"/>')
         if len(runs) <= 6 or at in (0, len(runs) - 1):
-            parts.append(f"<text class=when x={middle:.1f} y={HEIGHT - 10}>{run['started'][2:10]}</text>")
+            parts.append(
+                f"<text class=when x={min(middle, WIDTH - 28.0):.1f} y={HEIGHT - 10}>{run['started'][2:10]}</text>"
+            )
     label = f"Samples in {each['unit']}, {len(runs)} run{'s' * (len(runs) > 1)}{', logarithmic' * axis['log']}"
     return (
         f'<figure><svg viewBox="0 0 {WIDTH} {HEIGHT}" role=img aria-label="{escape(label)}">{"".join(parts)}</svg>'

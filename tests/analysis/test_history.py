@@ -1,0 +1,122 @@
+"""A measurement over time: its versions, what changed from one to the next, and whether its time did."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from roofbook.analysis import history
+from roofbook.analysis.history import CODE, DRIVER, MACHINE
+
+from ..report.rows import row
+
+TOLD = {
+    "environment": {"device": {"driver": "550"}, "libraries": {"numpy": "2.0"}},
+    "machine": "aaaa",
+    "cpu": "Some CPU",
+    "gpu": {"uuid": "GPU-1", "driver": "550.1", "power_limit_w": 700.0},
+    "git": {"commit": "c" * 40, "dirty": False},
+}
+"""What a row tells of where it is from."""
+
+
+def taken(day: int, seconds: float = 1e-3, **other: Any) -> dict[str, Any]:
+    """A row of a day of January."""
+    told = TOLD | other.pop("told", {})
+    made = {"cell_key": "cell", "env_key": "environment", "source_sha256": "source", "provenance": json.dumps(told)}
+    when = {"run": f"2026010{day}T000000Z-aaaaaa", "started": pd.Timestamp(f"2026-01-0{day}T10:00:00Z")}
+    return row("fused", seconds, **(made | when | other))
+
+
+def test_runs_of_one_code_are_one_version_whatever_their_order() -> None:
+    rows = [taken(3), taken(1), taken(2)]
+    (mine,) = history.by_measurement(rows).values()
+    (only,) = history.versions(mine)
+    assert [each.row["started"].day for each, _ in history.within(only.reading)] == [1, 2, 3]
+    assert only.ratio is None and not only.changes and not only.changed
+    assert history.answer([only]).startswith("Unchanged code in 3 runs, by 1 commit: the longest median is ")
+    (alone,) = history.versions([taken(1)])
+    assert history.answer([alone]) == "It was measured in one run: nothing tells yet whether another would differ."
+
+
+def test_each_run_has_its_own_median_and_the_version_that_over_all() -> None:
+    (version,) = history.versions([taken(1, 1e-3), taken(2, 2e-3), taken(3, 3e-3)])
+    own = [reading.median for reading, _ in history.within(version.reading)]
+    assert own == pytest.approx([own[0], 2 * own[0], 3 * own[0]]) and version.reading.median == pytest.approx(own[1])
+    assert version.spread == pytest.approx(3)
+
+
+@pytest.mark.parametrize(
+    ("other", "kind", "said"),
+    [
+        ({"cell_key": "new", "source_sha256": "new"}, CODE, "the kernel's source changed"),
+        ({"cell_key": "new"}, CODE, "its plan, its options or the host's code changed"),
+        ({"cell_key": "new", "units": 50}, CODE, "a sample repeats it 50 times, no longer 100"),
+        ({"cell_key": "new", "policy": '{"cache": "warm"}'}, CODE, "cache of the protocol changed: cold -> warm"),
+        ({"timed": "kernel"}, CODE, "what is timed changed: loop -> kernel"),
+        (
+            {"env_key": "new", "told": {"environment": {"device": {"driver": "560"}, "libraries": {"numpy": "2.0"}}}},
+            DRIVER,
+            "the driver changed: 550 -> 560",
+        ),
+    ],
+)
+def test_what_changed_between_two_versions_is_named(other: dict[str, Any], kind: str, said: str) -> None:
+    cold: dict[str, Any] = {"policy": '{"cache": "cold"}'}
+    before, after = history.versions([taken(1, 1e-3, **cold), taken(2, 2e-3, **cold | other)])
+    assert not before.changes and [(each.kind, each.what) for each in after.changes] == [(kind, said)]
+    assert after.changed and after.ratio is not None and after.ratio.word == "slower"
+    assert after.ratio.estimate == pytest.approx(1 / (2 * 100 / after.reading.units), rel=0.02)
+    assert history.answer([before, after]) == "2 versions in 2 runs, by 1 commit: its time changed once."
+
+
+@pytest.mark.parametrize(
+    ("told", "kind", "said"),
+    [
+        ({"machine": "bbbb"}, MACHINE, "another machine: aaaa -> bbbb"),
+        ({"gpu": {"uuid": "GPU-2", "driver": "550.1"}}, MACHINE, "another card: GPU-1 -> GPU-2"),
+        ({"gpu": {"power_limit_w": 350.0}}, MACHINE, "another power limit, W: 700.0 -> 350.0"),
+        ({"gpu": {"driver": "560.2"}}, DRIVER, "the GPU's driver changed: 550.1 -> 560.2"),
+        ({"machine": None, "gpu": None}, "", ""),
+        ({}, "", ""),
+    ],
+)
+def test_what_differs_between_runs_of_one_version_is_named(told: dict[str, Any], kind: str, said: str) -> None:
+    """What one of both does not tell is no change."""
+    (version,) = history.versions([taken(1), taken(2, told=told)])
+    first, second = history.within(version.reading)
+    assert not first[1] and [(each.kind, each.what) for each in second[1]] == [(kind, said)] * bool(kind)
+
+
+def test_noise_is_no_change_and_a_failure_has_no_time() -> None:
+    found = history.versions([taken(1, 1e-3), taken(2, 1.001e-3, cell_key="new")])
+    assert not found[1].changed and history.answer(found).endswith("its time did not change beyond the noise.")
+    failed = history.versions([taken(1), taken(2, cell_key="new", status="failed", reason="out of memory")])
+    assert failed[1].ratio is None and history.answer(failed) == "It has no time: out of memory. It had one before."
+    again = history.versions(
+        [taken(1, 1e-3), taken(2, cell_key="b", status="failed", reason="no"), taken(3, 2e-3, cell_key="c")]
+    )
+    assert again[2].changed, "compared with the last version that has a time"
+
+
+def test_other_cases_scales_devices_controls_and_profiles_are_apart() -> None:
+    apart: list[dict[str, Any]] = [
+        {"case": "x"},
+        {"scale": "large"},
+        {"device": "other"},
+        {"backend": "cuda"},
+        {"role": "again"},
+    ]
+    found = history.by_measurement([taken(1), *(taken(1, **each) for each in apart), taken(2, role="profile")])
+    assert len(found) == 1 + len(apart) and all(len(each) == 1 for each in found.values())
+
+
+def test_the_reading_of_the_tables_is_the_last_version() -> None:
+    rows = [taken(1, 2e-3, cell_key="old"), taken(2, 1e-3), taken(3, 1.1e-3)]
+    (mine,) = history.by_measurement(rows).values()
+    shown = history.versions(mine)[-1].reading
+    found = history.versions(mine, shown)
+    assert found[-1].reading is shown and len(found) == 2 and found[1].ratio == history.versions(mine)[1].ratio

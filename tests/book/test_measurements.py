@@ -1,0 +1,208 @@
+"""The cards of measurements: their numbers are those of the rows, each number of a page has one, each command is one."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from functools import cache
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from roofbook import cli
+from roofbook.analysis.recorded import RecordedData, recorded
+from roofbook.book import card_links, measurements, on_devices
+from roofbook.book.device_switch import finished
+from roofbook.paths import project_root
+from roofbook.report import ladder, peaks
+from roofbook.report.measured_card import axis
+from roofbook.spec import registry
+from roofbook.store.parquet import Store
+
+from ..analysis.test_history import taken
+from ..report.rows import row
+
+LABS = (*registry.names(), registry.PEAKS)
+
+
+@cache
+def store() -> Store:
+    return Store(project_root() / "results")
+
+
+@pytest.fixture(scope="module", params=LABS)
+def drawn(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[RecordedData, dict[str, Any], Path]:
+    """A lab on its best recorded device, what its cards tell, and the root that they lie in."""
+    root = tmp_path_factory.mktemp("root")
+    data = on_devices._recorded(request.param, store())[0][1]
+    measurements.draw_recorded(root, data, "device", "Device", store())
+    return data, card_links.told(root, request.param, "device"), root
+
+
+def test_each_card_has_the_numbers_of_its_rows(drawn: tuple[RecordedData, dict[str, Any], Path]) -> None:
+    data, told, _ = drawn
+    cards = {each["id"]: each for each in told["cards"]}
+    shown = measurements.readings(data)
+    assert len(cards) == len(told["cards"]) == len(shown) > 30
+    rows = {(each["run"], each["variant"], each["case"], each["role"]): each for each in data.rows.to_dict("records")}
+    for reading in shown:
+        card = cards[reading.id]
+        version = card["versions"][-1]
+        assert {each["run"] for each in version["runs"]} == {str(each.row["run"]) for each in reading.runs}
+        if not reading.ok:
+            assert card["why"] == reading.why and not card["time"] and "seconds" not in version
+            continue
+        assert version["seconds"] == pytest.approx([reading.median, reading.low, reading.high], rel=6e-4)
+        for run in version["runs"]:
+            row = rows[run["run"], reading.row["variant"], card["case"], reading.row["role"]]
+            samples = [float(each) / int(row["units"]) for each in row["samples_s"]]
+            assert len(run["samples"]) + run.get("left_out", 0) == len(samples)
+            if "left_out" not in run:
+                assert run["samples"] == pytest.approx(samples, rel=6e-4)
+            assert run["seconds"][1] <= run["seconds"][0] <= run["seconds"][2]
+            git = json.loads(row["provenance"])["git"] or {"commit": ""}
+            assert run["commit"] == git["commit"] and run["started"] == f"{row['started']:%Y-%m-%d %H:%M}"
+            assert run["machine"] >= 0 and dict(told["machines"][run["machine"]])["driver"]
+
+
+def test_each_number_of_a_page_has_a_card(drawn: tuple[RecordedData, dict[str, Any], Path]) -> None:
+    data, told, _ = drawn
+    ids = {each["id"] for each in told["cards"]}
+    tables = [ladder(data.on(case.name)) for case in data.cases if data.lab.name != registry.PEAKS]
+    for table in [each.html for each in tables or [peaks(data.rows, "Device", {})]]:
+        named = {unescape(each) for each in re.findall(r'data-of="([^"]*)"', table)}
+        assert named <= ids and named
+        assert card_links.known({"cell": table}, ids) == {"cell": table}
+
+
+def test_each_command_is_one_of_the_command_line(drawn: tuple[RecordedData, dict[str, Any], Path]) -> None:
+    """Its words are the lab's own: a variant, a case, a scale; and the address of the card has no space."""
+    data, told, _ = drawn
+    for card in told["cards"]:
+        program, name, *words = shlex.split(card["command"])
+        given = cli.app.commands[name].make_context(name, words).params
+        assert (program, name, given["lab"], given["scale"]) == ("roofbook", "rerun", data.lab.name, data.scale)
+        assert data.lab.variant(given["variant"]) and data.lab.case(given["case"], given["scale"]).name == card["case"]
+        assert given["device"] == f"{data.place.backend}:0" and not re.search(r"\s", card["id"])
+
+
+def test_each_card_is_on_the_page_that_needs_no_script(drawn: tuple[RecordedData, dict[str, Any], Path]) -> None:
+    data, told, root = drawn
+    page = (root / card_links.FOLDER / data.lab.name / "device.html").read_text(encoding="utf-8")
+    assert {unescape(each) for each in re.findall(r'<section class=measured id="([^"]*)"', page)} == {
+        each["id"] for each in told["cards"]
+    }
+    for card in told["cards"][::7]:
+        for text in (card["time"], card["answer"], card["command"], *(fact for _, fact in card["facts"])):
+            assert text in unescape(page)
+        samples = sum(len(run.get("samples", ())) for version in card["versions"] for run in version["runs"])
+        section = page[page.index(f'id="{card["id"].replace(chr(39), "&#x27;")}"') :].partition("</section>")[0]
+        assert section.count("h0") == samples and section.count("<code>2026") == sum(
+            len(v["runs"]) for v in card["versions"]
+        )
+
+
+def test_an_older_version_stays_in_the_card_and_says_what_changed(tmp_path: Path) -> None:
+    data = made_up(tmp_path)
+    measurements.draw_recorded(tmp_path, data, "device", "Device", Store(tmp_path / "results"))
+    (card,) = card_links.told(tmp_path, "lbm", "device")["cards"]
+    new = card["versions"][1]
+    assert new["changes"] == [["code", "the kernel's source changed"]] and new["word"] == "faster"
+    assert [len(each["runs"]) for each in card["versions"]] == [1, 2] and "changed once" in card["answer"]
+    assert new["ratio"].startswith("2.0") and new["runs"][1]["changes"] == [
+        ["machine", "another machine: aaaa -> bbbb"]
+    ]
+    page = (tmp_path / card_links.FOLDER / "lbm" / "device.html").read_text(encoding="utf-8")
+    assert "Version 2; code: the kernel&#x27;s source changed; faster: 2.0" in page
+
+
+def made_up(root: Path) -> RecordedData:
+    """A step in three runs: one of an older kernel, two of today's on two machines."""
+    source = registry.get("lbm").variant("fused").source
+    assert source is not None
+    today = {"case": "128x128", "scale": "published", "source_sha256": source.sha256, "policy": '{"cache": "cold"}'}
+    rows = [
+        taken(1, 2e-5, **today | {"cell_key": "old", "source_sha256": "old"}),
+        taken(2, 1e-5, **today),
+        taken(3, 1.001e-5, told={"machine": "bbbb"}, **today),
+    ]
+    Store(root / "results").append(rows, "recorded")
+    (data,) = recorded(registry.get("lbm"), Store(root / "results"))
+    return data
+
+
+def test_links_lead_to_the_card_of_the_pages_device_or_of_the_named_one() -> None:
+    bar = '<div class="device-bar" data-lab="lbm"><option data-script="gpu.cuda.js"><option data-script="cpu.js"></div>'
+    cell = '<td class="num" data-of="a~1" title="t">1.5 <small>(x)</small></td>'
+    made = card_links.linked(bar + cell, "../")
+    assert (
+        '<td class="num" title="t"><a class="of" href="../labs/lbm/measurements/gpu.cuda.html#a~1">1.5</a> <small>'
+        in made
+    )
+    other = card_links.linked('<th data-of="cnn/cpu.opencl#b~2">2</th>', "")
+    assert other == '<th><a class="of" href="labs/cnn/measurements/cpu.opencl.html#b~2">2</a></th>'
+    assert card_links.linked(cell, "") == cell.replace(' data-of="a~1"', ""), "of a page that is of no device"
+
+
+def test_a_number_without_a_card_names_no_measurement() -> None:
+    cells = finished({"x": '<table><tr><td data-of="a~1">1</td><td data-of="b~1">2</td></tr></table>'})
+    assert card_links.known(cells, ["a~1"])["x"] == cells["x"].replace(' data-of="b~1"', "")
+
+
+def test_cards_join_the_site_with_its_repository_and_go_when_they_are_gone(tmp_path: Path) -> None:
+    measurements.draw_recorded(tmp_path, made_up(tmp_path), "device", "Device", Store(tmp_path / "results"))
+    site = tmp_path / "site"
+    page, script = (site / "labs" / "lbm" / "measurements" / f"device.{kind}" for kind in ("html", "js"))
+    card_links.copy(tmp_path, site, "https://github.com/a/b")
+    assert f'<a href="https://github.com/a/b/commit/{"c" * 40}">' in page.read_text()
+    assert script.read_text().startswith('roofbookCards({"repository":"https://github.com/a/b",')
+    card_links.copy(tmp_path, site, "")
+    assert (
+        "COMMIT" not in page.read_text()
+        and "<code>cccccccccc</code>" in page.read_text()
+        and "/commit/" not in page.read_text()
+    )
+    stamp = page.stat().st_mtime_ns
+    card_links.copy(tmp_path, site, "")
+    assert page.stat().st_mtime_ns == stamp, "what did not change is not written"
+    card_links.keep_only(tmp_path, "lbm", [])
+    card_links.copy(tmp_path, site, "")
+    assert not page.exists() and not script.exists() and not card_links.ids(tmp_path, "lbm", "device")
+
+
+@pytest.mark.parametrize(
+    ("times", "log"),
+    [
+        ([1e-3, 1.2e-3], False),
+        ([1e-3], False),
+        ([1e-6, 1e-3], True),
+        ([1e-3, 1e-3 * (1 + 1e-7)], False),
+        ([3.0, 13.0], True),
+    ],
+)
+def test_an_axis_holds_all_samples_and_has_ticks(times: list[float], log: bool) -> None:
+    made = axis(times, 1e-6)
+    assert (
+        made["low"] < min(times) <= max(times) < made["high"] and made["log"] == log and 2 <= len(made["ticks"]) <= 12
+    )
+    assert all(made["low"] <= at <= made["high"] for at, _ in made["ticks"])
+    assert len({text for _, text in made["ticks"]}) == len(made["ticks"]), "no two ticks read alike"
+
+
+def test_a_failed_measurement_has_a_card_without_a_drawing(tmp_path: Path) -> None:
+    source = registry.get("lbm").variant("fused").source
+    assert source is not None
+    given = {"case": "128x128", "scale": "published", "source_sha256": source.sha256, "cell_key": "c", "env_key": "e"}
+    Store(tmp_path / "results").append(
+        [row("fused", 1e-5, status="failed", reason="out of memory", **given)], "recorded"
+    )
+    (data,) = recorded(registry.get("lbm"), Store(tmp_path / "results"))
+    assert measurements.draw_recorded(tmp_path, data, "d", "D", Store(tmp_path / "results")) == {"fused~128x128"}
+    (card,) = card_links.told(tmp_path, "lbm", "d")["cards"]
+    assert card["why"] == "out of memory" and "axis" not in card and not card["time"]
+    assert "<svg" not in (tmp_path / card_links.FOLDER / "lbm" / "d.html").read_text()
