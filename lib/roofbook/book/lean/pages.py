@@ -27,6 +27,7 @@ WANTED_BY = {
     "copybutton.js": 'class="highlight',
     "clipboard.min.js": 'class="highlight',
     "design-tabs.js": "sd-tab-",
+    "card.js": 'class="(?:of|device-bar)"',
     "bootstrap.js": r'data-bs-toggle="(?!tooltip")|id="pst-collapse-sidebar-button"',
     **{name: 'id="search-results"' for name in SEARCH},
 }
@@ -170,7 +171,9 @@ def write_style_sheet(app: Sphinx, error: Exception | None) -> None:
 
 
 def _pages(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.rglob("*.html") if "_static" not in path.relative_to(folder).parts)
+    """Those that the theme made: not the cards of measurements, which have a style sheet of their own."""
+    own = {"_static", "measurements"}
+    return sorted(path for path in folder.rglob("*.html") if not own & {*path.relative_to(folder).parts})
 
 
 def remove_unused(app: Sphinx, error: Exception | None) -> None:
