@@ -20,15 +20,22 @@ class Column:
     values: Callable[[Reading], Sequence[Any]] = lambda _: ()
     always: Callable[[str], Cell] | None = None
     """What it says by the line's name alone: so it stands also beside a reason why there is no time."""
+    unit: str = ""
+    """Of its fields that are no ratios, as `Table.units` has it."""
     more: bool = False
     """Whether a page shows it only when asked for all columns."""
 
     @staticmethod
     def of(
-        name: str, head: Cell, cell: Callable[[Reading], Cell], value: Callable[[Reading], Any], more: bool = False
+        name: str,
+        head: Cell,
+        cell: Callable[[Reading], Cell],
+        value: Callable[[Reading], Any],
+        more: bool = False,
+        unit: str = "",
     ) -> "Column":
         """A column of one field."""
-        return Column(head, cell, (name,), lambda reading: (value(reading),), more=more)
+        return Column(head, cell, (name,), lambda reading: (value(reading),), more=more, unit=unit)
 
 
 @dataclass(frozen=True)
@@ -74,7 +81,8 @@ def by_columns(
     heads = [Cell(first), *(_marked(column.head, column) for column in columns)]
     shown = [line.reading for line in lines if line.reading]
     notes = [*notes, *throttle_notes(shown), *commit_notes(shown)]
-    return Table(caption, heads, rows, pd.DataFrame(records, columns=fields), notes, css)
+    units = {name: column.unit for column in columns for name in column.names}
+    return Table(caption, heads, rows, pd.DataFrame(records, columns=fields), notes, css, units)
 
 
 def _marked(cell: Cell, column: Column) -> Cell:

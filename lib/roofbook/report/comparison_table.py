@@ -47,7 +47,8 @@ def comparison(case: Comparison) -> Table:
         lines.append(Row(cells))
         records += [_record(name, place, case) for place in case.places]
     caption = f"{case.lab.title}, {case.case}: time per {case.lab.unit} in {unit}"
-    return Table(caption, columns, lines, pd.DataFrame(records, columns=list(COLUMNS)), STANDING, "comparison")
+    units = dict.fromkeys(("seconds", "low", "high"), f"s per {case.lab.unit}")
+    return Table(caption, columns, lines, pd.DataFrame(records, columns=list(COLUMNS)), STANDING, "comparison", units)
 
 
 def overview(made: Sequence[Comparison]) -> list[Table]:

@@ -120,7 +120,8 @@ def _modelled(reading: Reading) -> float:
 
 def _number(name: str, head: str, of: Callable[[Reading], float], size: float = 1.0, more: bool = False) -> Column:
     """A column of numbers in units of `size`, with a dash where there is none."""
-    return Column.of(name, Cell(head, "num"), lambda each: Cell(show.number(of(each) / size), "num"), of, more)
+    unit = "B" if name.endswith("bytes") else ""
+    return Column.of(name, Cell(head, "num"), lambda each: Cell(show.number(of(each) / size), "num"), of, more, unit)
 
 
 def _occupancy(reading: Reading) -> Cell:

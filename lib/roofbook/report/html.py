@@ -1,10 +1,12 @@
 """A table as an object: HTML for the book, text for a terminal, a frame for code. Also code blocks by Pygments."""
 
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape, unescape
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from ..devices.backends import BACKENDS
 from ..terminal import terminal_width
@@ -87,7 +89,7 @@ class Row:
 
 @dataclass(frozen=True, repr=False)
 class Table:
-    """A captioned table. `columns` are headers ('' class = text, 'num' = figures, MORE = there when asked for)."""
+    """A captioned table, with what is in its frame as CSV to download. `columns` are headers ('' class = text, 'num' = figures, MORE = there when asked for)."""
 
     caption: str
     columns: Sequence[Cell]
@@ -95,6 +97,8 @@ class Table:
     frame: "pd.DataFrame" = field(repr=False)
     notes: Sequence[str] = ()
     css: str = ""
+    units: Mapping[str, str] = field(default_factory=dict)
+    """Of columns of the frame, as CSV has them in its heads: 's per step'."""
 
     def __post_init__(self) -> None:
         """A row that is too short or too long is a mistake of who made it; a browser would show it under wrong heads."""
@@ -111,10 +115,10 @@ class Table:
         head = "".join(column.html("th", ' scope="col"') for column in self.columns)
         body = "\n".join(self._line(row) for row in self.rows)
         notes = "".join(f"{note(each)}\n" for each in self.notes)
-        more = _ALL * any(MORE in column.css.split() for column in self.columns)
+        tools = _ALL * any(MORE in column.css.split() for column in self.columns) + self._download() * bool(self.rows)
         return Html(
             f'<div class="table-scroll" tabindex="0" role="region" aria-label="{escape(self.caption)}">\n'
-            f'<table class="{escape(f"roofbook {self.css}".strip())}">\n<caption>{escape(self.caption)}{more}</caption>\n'
+            f'<table class="{escape(f"roofbook {self.css}".strip())}">\n<caption>{escape(self.caption)}{tools}</caption>\n'
             f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>\n</div>\n{notes}"
         )
 
@@ -122,6 +126,24 @@ class Table:
         css = f' class="{escape(row.css)}"' if row.css else ""
         first, *rest = row.cells
         return f"<tr{css}>{first.html('th', ROW)}{''.join(cell.html('td') for cell in rest)}</tr>"
+
+    def _download(self) -> str:
+        """A link that holds the CSV, so that it works wherever the table is shown. A site makes it a file of its own."""
+        name = re.sub(r"[^a-z0-9.]+", "-", self.caption.lower().removeprefix("the ")).strip("-.")[:80]
+        return f' <a class="csv" download="{name}.csv" href="data:text/csv;charset=utf-8,{_quoted(self.csv)}">CSV</a>'
+
+    @property
+    def csv(self) -> str:
+        """Its frame as CSV, all digits, units in the heads; of a table without a frame its cells as they are shown."""
+        if self.frame.empty:
+            import pandas as pd
+
+            heads = [name for column in self.columns for name in [column.text] * column.span]
+            cells = [[text for cell in row.cells for text in [f"{cell.text} {cell.small}".strip()] * cell.span] for row in self.rows]
+            return str(pd.DataFrame(cells, columns=heads).to_csv(index=False))
+        finite = self.frame.replace([math.inf, -math.inf], math.nan)
+        heads = [f"{name} ({self.units[name]})" if self.units.get(name) else name for name in finite.columns]
+        return str(finite.to_csv(index=False, header=heads))
 
     def _repr_html_(self) -> str:
         return self.html
@@ -137,6 +159,11 @@ class Table:
 
     def __repr__(self) -> str:
         return self.text
+
+
+def _quoted(text: str) -> str:
+    """As a data: address in an attribute has it."""
+    return escape(quote(text, safe=" ,;:/()[]*!=?@$+"))
 
 
 def html_source(text: str, language: str) -> Html:

@@ -147,6 +147,7 @@ def time_column(unit: str, scale: tuple[str, float], head: str = "Time") -> Colu
         lambda each: time_cell(each, scale[1]),
         ("seconds", "low", "high"),
         lambda each: (each.median, each.low, each.high),
+        unit=f"s per {unit}",
     )
 
 
@@ -280,7 +281,7 @@ def leave_one_out(data: CaseData, without: Mapping[str, str], best: str, caption
         Column(Cell(f"With, per {unit} ({scale[0]})", "num"), lambda _: with_it[0]),
         Column(
             Cell(f"Without ({scale[0]})", "num"), lambda each: time_cell(each, scale[1]), ("seconds", "low", "high"),
-            lambda each: (each.median, each.low, each.high),
+            lambda each: (each.median, each.low, each.high), unit=f"s per {unit}",
         ),
         samples_column(),
         ratio_column("worth", ratio_head("Worth", how), lambda each: ratio_cell(worth(each), known=how), worth),

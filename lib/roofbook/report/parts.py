@@ -47,7 +47,7 @@ def parts(data: CaseData, parts: Sequence[str], facts: Mapping[str, str] | None 
     medians = [_median(each, part) for each in mine for part in parts]
     scale = show.time_unit(seconds for seconds in medians if seconds is not None)
     unit = next((str(each.row["unit"]) for each in mine), "unit")
-    columns = [_part(part, scale) for part in parts] + [_fact(fact, head, mine) for fact, head in facts.items()]
+    columns = [_part(part, scale, unit) for part in parts] + [_fact(fact, head, mine) for fact, head in facts.items()]
     notes = [f"Parts are medians per {unit}; the {CONFIDENCE} interval of each is in its tooltip."] * bool(parts)
     return by_variant(data, columns, caption or f"Parts of a run on {data.case}", notes, "parts")
 
@@ -78,9 +78,11 @@ def _median(reading: Reading, part: str) -> float | None:
     return reading.parts_together([part]).median if part in reading.parts else None
 
 
-def _part(part: str, scale: tuple[str, float]) -> Column:
+def _part(part: str, scale: tuple[str, float], unit: str) -> Column:
     head = Cell(f"{part} ({scale[0]})", "num")
-    return Column.of(part, head, lambda each: part_cell(each, part, scale[1]), lambda each: _median(each, part))
+    return Column.of(
+        part, head, lambda each: part_cell(each, part, scale[1]), lambda each: _median(each, part), unit=f"s per {unit}"
+    )
 
 
 def _fact(fact: str, head: str, readings: Sequence[Reading], more: bool = False) -> Column:

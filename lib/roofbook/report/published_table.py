@@ -110,6 +110,7 @@ def published(figures: PublishedFigures, rows: "pd.DataFrame", caption: str = ""
         pd.DataFrame(records, columns=list(order)),
         notes,
         "published-beside-ours",
+        dict.fromkeys(("ours", "ours_low", "ours_high"), "s where a time, else the unit of the value"),
     )
 
 
