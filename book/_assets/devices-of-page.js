@@ -6,6 +6,7 @@
   const choice = bar.querySelector("select"), said = bar.querySelector(".device-said");
   const options = [...choice.options], initial = options[0].value, remembered = "roofbook-device";
   const known = new Map([[initial, cellsOf(document)]]);
+  const root = document.documentElement.dataset.content_root ?? "";  // of the site, which a script's links do not know
   let wanted = initial;
 
   function cellsOf(page) {
@@ -21,7 +22,9 @@
 
   function show(device) {
     const cells = known.get(device);
-    for (const cell of document.querySelectorAll(".on-device")) cell.innerHTML = cells[cell.dataset.cell] ?? "";
+    for (const cell of document.querySelectorAll(".on-device")) {
+      cell.innerHTML = (cells[cell.dataset.cell] ?? "").replaceAll('href="site:/', `href="${root}`);
+    }
     toLegend();
     document.body.classList.toggle("on-this-machine", device === "here");
     if (typeof addCopyButtonToCodeCells === "function") {  // sphinx-copybutton's, which has been through the page before

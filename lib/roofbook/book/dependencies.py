@@ -126,7 +126,7 @@ class Dependencies:
             for path, found in drawn.items()
         ]
         builder = [version("jupyter-book"), version("sphinx"), list(sys.version_info)]
-        names = ("card_links.py", "device_switch.py", "lab_pages.py", "sphinx_ext.py", "terms.py")
+        names = ("card_links.py", "device_switch.py", "lab_pages.py", "sphinx_ext.py", "table_files.py", "terms.py")
         extension = [*(Path(__file__).with_name(name) for name in names), *Path(__file__).parent.glob("lean/*.py")]
         return {
             **{kind: _hash_of_files(files) for kind, files in kinds.items()},

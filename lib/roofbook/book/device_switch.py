@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..paths import write_whole
-from . import lab_pages
+from . import lab_pages, table_files
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -36,17 +36,19 @@ def put(app: Sphinx, docname: str, notebook: dict[str, Any]) -> None:
     app.env.dependencies[docname].add(str(root / on_devices.FOLDER / lab / "index.json"))
     app.env.dependencies[docname].add(str(root / card_links.FOLDER / lab / f"{card_links.HERE}.js"))
     first, here = on_devices.shown(root, lab, listed[0], page), story.executed(notebook)
+    to_root = "../" * docname.count("/")
     for cell in story.cells_of(notebook):
         key = story.key_of(cell)
-        html = f'<div class="on-device" data-cell="{key}">{first.get(key, "")}</div>'
+        html = f'<div class="on-device" data-cell="{key}">{table_files.at(first.get(key, ""), to_root)}</div>'
         data = {"text/html": html, "text/plain": ""}
         cell["outputs"] = [{"output_type": "display_data", "metadata": {}, "data": data}]
     if here:
         listed = [*listed, on_devices.DeviceChoice(HERE, story.HERE)]
-        mine = card_links.known(finished(here), card_links.ids(root, lab, HERE))
-        text = on_devices.script(lab, HERE, mine)
+        mine, files = table_files.of_cells(finished(here), lab, page, HERE)
+        table_files.write(Path(app.outdir, table_files.FOLDER, lab, page, HERE), files)
+        text = on_devices.script(lab, HERE, card_links.known(mine, card_links.ids(root, lab, HERE)))
         write_whole(Path(app.outdir, SCRIPTS, lab, page, listed[-1].script), text)
-    scripts = f"{'../' * docname.count('/')}{SCRIPTS}/{lab}/{page}/"
+    scripts = f"{to_root}{SCRIPTS}/{lab}/{page}/"
     bar = f"```{{raw}} html\n{_bar(lab, scripts, listed)}\n```\n"
     first_cell = notebook["cells"][0]
     notebook["cells"][0] = first_cell | {"source": lab_pages.below_title("".join(first_cell["source"]), bar)}
@@ -78,10 +80,11 @@ def finished(cells: dict[str, str]) -> dict[str, str]:
 
 
 def copy(app: Sphinx, error: Exception | None) -> None:
-    """The recorded devices' scripts join the site."""
+    """The recorded devices' scripts and tables join the site."""
     from . import card_links, on_devices
 
     if error is None and app.builder.format == "html":
         root = Path(app.srcdir).parent
         on_devices.copy_scripts(root, Path(app.outdir, SCRIPTS))
+        table_files.copy(root, Path(app.outdir))
         card_links.copy(root, Path(app.outdir), str(app.config.repository_url or ""))

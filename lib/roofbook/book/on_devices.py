@@ -17,7 +17,7 @@ from ..analysis.recorded import RecordedData, recorded
 from ..paths import write_whole
 from ..spec import registry
 from ..store.parquet import Store
-from . import card_links, execute, lab_pages, measurements, story
+from . import card_links, execute, lab_pages, measurements, story, table_files
 from .dependencies import Dependencies
 from .device_switch import finished
 from .manifest import Manifest
@@ -106,6 +106,7 @@ def draw(root: Path) -> None:
                     page.rmdir()
             listed = [choice for choice, _ in done]
             card_links.keep_only(root, lab, [each.stem for each in listed])
+            table_files.only(root, lab, {each.stem for each in listed})
             Manifest(root).write(folder / "index.json", json.dumps(listed, indent=1) + "\n", made_from[lab])
 
 
@@ -147,7 +148,8 @@ def _draw(root: Path, lab: str, scale: str, place: str) -> tuple[DeviceChoice, l
     choice = DeviceChoice(
         f"{place}/{scale}" if apart else place, f"{data.place}, {scale} sizes" if apart else str(data.place)
     )
-    shown = finished(story.told(notebook, data, store))
+    shown, files = table_files.of_cells(finished(story.told(notebook, data, store)), lab, choice.stem)
+    table_files.write(root / table_files.DRAWN / lab / choice.stem, files)
     shown = card_links.known(shown, measurements.draw_recorded(root, data, choice.stem, choice.label, store))
     by_page: dict[str, dict[str, str]] = {lab_pages.STORY: {}}
     for page, cell in lab_pages.pages_of(notebook["cells"]):

@@ -20,7 +20,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from . import card_links, device_switch, lab_pages
+from . import card_links, device_switch, lab_pages, table_files
 from .lean import mathml, pages
 
 PARAMETER_TAGS = {"parameters", "injected-parameters"}
@@ -176,13 +176,15 @@ def _plain(value: Any) -> str:
 
 
 def polish(app: Sphinx, pagename: str, template: str, context: dict[str, Any], doctree: Any) -> None:
-    """Mend the HTML of a page: one legend of standing notes, scroll regions for tables, and ids of inline figures made
-    unique."""
+    """Mend the HTML of a page: one legend of standing notes, scroll regions for tables and files of their CSV, and ids of
+    inline figures made unique."""
     body = context.get("body")
     if body and doctree is not None:
         body = body.replace('role="list" class="citation-list"', 'class="citation-list"')  # of no list items
-        body = one_legend(scroll_tables(unique_svg_ids(on_site(body))))
-        context["body"] = card_links.linked(body, "../" * pagename.count("/"))
+        body, files = table_files.apart(one_legend(scroll_tables(unique_svg_ids(on_site(body)))), *pagename.split("/"))
+        table_files.write(Path(app.outdir, table_files.FOLDER, *pagename.split("/")), files)
+        to_root = "../" * pagename.count("/")
+        context["body"] = card_links.linked(table_files.at(body, to_root), to_root)
 
 
 STANDING = re.compile(r'<p class="(?:table|figure)-note standing">(.*?)</p>\n?', re.S)

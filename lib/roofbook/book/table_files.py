@@ -5,7 +5,8 @@ tell. So a link begins with SITE until `at` or book/_assets/devices-of-page.js p
 """
 
 import re
-from collections.abc import Mapping
+import shutil
+from collections.abc import Collection, Mapping
 from html import unescape
 from pathlib import Path
 from urllib.parse import quote, unquote
@@ -22,7 +23,7 @@ _LINK = re.compile(r'download="([^"]*)\.csv" href="data:text/csv;charset=utf-8,(
 
 
 def apart(html: str, *folders: str) -> tuple[str, dict[str, str]]:
-    """HTML whose tables link to files in FOLDER/`folders`, and these files by their names, which begin with those of the folders."""
+    """HTML whose tables link to files in FOLDER/`folders`, and these files by name: it begins with the names of the folders."""
     files: dict[str, str] = {}
     lead = "".join(f"{name}-" for name in folders)
 
@@ -33,6 +34,13 @@ def apart(html: str, *folders: str) -> tuple[str, dict[str, str]]:
         return f'download href="{SITE}{quote("/".join((FOLDER, *folders, name)))}"'
 
     return _LINK.sub(linked, html), files
+
+
+def of_cells(cells: Mapping[str, str], *folders: str) -> tuple[dict[str, str], dict[str, str]]:
+    """The same of the cells of a page, by their keys."""
+    between = "<!-- a cell -->"
+    whole, files = apart(between.join(cells.values()), *folders)
+    return dict(zip(cells, whole.split(between), strict=True)) if cells else {}, files
 
 
 def at(html: str, to_root: str) -> str:
@@ -48,3 +56,20 @@ def write(folder: Path, files: Mapping[str, str]) -> None:
     for name, text in files.items():
         if not (path := folder / name).exists() or path.read_text(encoding="utf-8") != text:
             write_whole(path, text)
+
+
+def only(root: Path, lab: str, devices: Collection[str]) -> None:
+    """Remove what was drawn of a lab on other devices."""
+    for folder in (root / DRAWN / lab).glob("*"):
+        if folder.name not in devices:
+            shutil.rmtree(folder)
+
+
+def copy(root: Path, site: Path) -> None:
+    """The files of recorded devices join the site, where they changed."""
+    for path in (root / DRAWN).rglob("*.csv"):
+        to = site / FOLDER / path.relative_to(root / DRAWN)
+        own, known = path.stat(), to.stat() if to.exists() else None
+        if known is None or (known.st_mtime_ns, known.st_size) != (own.st_mtime_ns, own.st_size):
+            to.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(path, to)

@@ -121,7 +121,9 @@ def glance(lines: Sequence[Ends], caption: str) -> Table:
             made.append(Row([Cell(each.lab, span=len(COLUMNS))], "group"))
         made.append(Row(each.cells))
     notes = [*NOTES, *notes_of_runs(number for each in lines for number in each.runs)]
-    return Table(caption, COLUMNS, made, pd.DataFrame([each.record for each in lines]), notes, "glance", {"seconds": "s"})
+    return Table(
+        caption, COLUMNS, made, pd.DataFrame([each.record for each in lines]), notes, "glance", {"seconds": "s"}
+    )
 
 
 def _ranked(data: CaseData) -> tuple[list[Reading], Reading, Reading | None]:

@@ -89,7 +89,10 @@ class Row:
 
 @dataclass(frozen=True, repr=False)
 class Table:
-    """A captioned table, with what is in its frame as CSV to download. `columns` are headers ('' class = text, 'num' = figures, MORE = there when asked for)."""
+    """A captioned table, and its figures as CSV.
+
+    `columns` are headers ('' class = text, 'num' = right-aligned figures, MORE = there when asked for).
+    """
 
     caption: str
     columns: Sequence[Cell]
@@ -139,7 +142,10 @@ class Table:
             import pandas as pd
 
             heads = [name for column in self.columns for name in [column.text] * column.span]
-            cells = [[text for cell in row.cells for text in [f"{cell.text} {cell.small}".strip()] * cell.span] for row in self.rows]
+            cells = [
+                [text for cell in row.cells for text in [f"{cell.text} {cell.small}".strip()] * cell.span]
+                for row in self.rows
+            ]
             return str(pd.DataFrame(cells, columns=heads).to_csv(index=False))
         finite = self.frame.replace([math.inf, -math.inf], math.nan)
         heads = [f"{name} ({self.units[name]})" if self.units.get(name) else name for name in finite.columns]

@@ -1,0 +1,78 @@
+"""Tables as CSV: all digits and units in the heads, as a file beside the page of a site, from wherever a table is shown."""
+
+import re
+from html import unescape
+from io import StringIO
+from pathlib import Path
+from urllib.parse import unquote
+
+import pandas as pd
+import pytest
+
+from roofbook import report
+from roofbook.analysis.case_data import CaseData
+from roofbook.book import table_files
+from roofbook.report.html import Cell, Row, Table
+
+from ..report.rows import ORDER, frame, lab_rows, row
+
+
+def ladder(name: str = "a", seconds: float = 1e-3) -> Table:
+    return report.ladder(CaseData(frame(row(name, seconds)), [name], "256x256", bases=(name,)))
+
+
+def read(text: str) -> pd.DataFrame:
+    return pd.read_csv(StringIO(text))
+
+
+def test_a_ladder_as_csv_has_all_digits_and_units() -> None:
+    table = report.ladder(CaseData(lab_rows(), ORDER, "256x256"))
+    shown = read(table.csv)
+    assert {"seconds (s per step)", "low (s per step)", "vs_parent", "vs_library", "n"} <= {*shown.columns}
+    assert list(shown["seconds (s per step)"].dropna()) == list(table.frame["seconds"].dropna())
+    assert list(shown["variant"]) == list(table.frame["variant"]), "failed and missing ones too"
+    assert "wrong result" in " ".join(map(str, shown["reason"]))
+
+
+def test_of_one_or_two_samples_there_is_no_infinite_interval() -> None:
+    rows = frame(row("a", 2e-3, n=2), row("b", 1e-3, "a", n=2))
+    assert "inf" not in report.ladder(CaseData(rows, ["a", "b"], "256x256", bases=("a",))).csv
+
+
+def test_a_table_without_a_frame_gives_what_it_shows() -> None:
+    nasty = 'a "b", <c> & 50 % #d'
+    rows = [Row([Cell("x"), Cell("1", small="(s)")]), Row([Cell(nasty), Cell("µ")])]
+    table = Table("The 'T' & <U>", [Cell("Name"), Cell("Value")], rows, pd.DataFrame())
+    assert read(table.csv).to_numpy().tolist() == [["x", "1 (s)"], [nasty, "µ"]]
+    (name, data) = re.findall(r'download="([^"]*)" href="data:text/csv;charset=utf-8,([^"]*)"', table.html)[0]
+    assert name == "t-u.csv" and unquote(unescape(data)) == table.csv
+    assert "csv" not in Table("Empty", [Cell("Name")], [], pd.DataFrame()).html
+
+
+def test_pages_link_to_files_whose_names_say_what_they_are(tmp_path: Path) -> None:
+    table = ladder()
+    html, files = table_files.apart(f"<p>before</p>{table.html}", "lbm", "nvidia-h200.cuda")
+    assert files == {"lbm-nvidia-h200.cuda-ladder-on-256x256.csv": table.csv} and "data:" not in html
+    (link,) = re.findall(r'href="([^"]*)"', table_files.at(html, "../"))
+    assert link == "../tables/lbm/nvidia-h200.cuda/lbm-nvidia-h200.cuda-ladder-on-256x256.csv"
+    assert table_files.apart(html, "lbm", "nvidia-h200.cuda") == (html, {}), "once"
+
+    folder = tmp_path / "lbm" / "nvidia-h200.cuda"
+    table_files.write(folder, files | {"old.csv": "x"})
+    (before,) = (path.stat().st_mtime_ns for path in folder.glob("lbm*"))
+    table_files.write(folder, files)
+    assert {path.name: path.read_text() for path in folder.iterdir()} == files
+    assert [path.stat().st_mtime_ns for path in folder.iterdir()] == [before]
+
+
+def test_two_tables_of_one_name_are_two_files_unless_they_are_the_same() -> None:
+    cells = {"x": ladder().html, "y": ladder(seconds=2e-3).html, "z": ladder().html}
+    shown, files = table_files.of_cells(cells, "lbm")
+    assert [*files] == ["lbm-ladder-on-256x256.csv", "lbm-ladder-on-256x256-2.csv"]
+    assert ["-2.csv" in shown[key] for key in cells] == [False, True, False]
+    assert table_files.of_cells({}, "lbm") == ({}, {})
+
+
+@pytest.mark.parametrize("text", ["", "<table><caption>C</caption></table>"])
+def test_what_is_no_table_of_ours_stays(text: str) -> None:
+    assert table_files.apart(text, "x") == (text, {})
