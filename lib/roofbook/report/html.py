@@ -132,7 +132,8 @@ class Table:
 
     def _download(self) -> str:
         """A link that holds the CSV, so that it works wherever the table is shown. A site makes it a file of its own."""
-        name = re.sub(r"[^a-z0-9.]+", "-", self.caption.lower().removeprefix("the ")).strip("-.")[:80]
+        told = re.sub(r" in \S{1,2}$", "", self.caption.lower().removeprefix("the "))  # the file has seconds
+        name = re.sub(r"[^a-z0-9.]+", "-", told).strip("-.")[:80]
         return f' <a class="csv" download="{name}.csv" href="data:text/csv;charset=utf-8,{_quoted(self.csv)}">CSV</a>'
 
     @property

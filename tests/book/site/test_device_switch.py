@@ -148,3 +148,13 @@ def test_without_javascript_the_page_is_whole_and_says_of_which_device_it_is(bro
 def test_a_lab_of_which_nothing_is_recorded_shows_this_machine(opened: Open) -> None:
     tab = opened("/labs/lbm.html")
     assert tab.query_selector(".device-bar") is None and tab.is_visible(".run-parameters")
+
+
+@pytest.mark.parametrize("device", ["nvidia-h200/cuda", "nvidia-h200/opencl"])
+def test_a_tables_csv_is_of_the_device_that_is_chosen(opened: Open, device: str) -> None:
+    tab = opened()
+    choose(tab, device)
+    with tab.expect_download() as found:
+        tab.locator("table.peaks a.csv").first.click()
+    assert found.value.suggested_filename == f"stencil-{device.replace('/', '.')}-measured-peaks-of-nvidia-h200.csv"
+    assert "estimate,low,high,unit" in Path(found.value.path()).read_text()
