@@ -34,7 +34,7 @@ def test_published_beside_ours_marks_totals_as_extrapolated() -> None:
     exact = report.published(
         PublishedFigures(published, {"fused kernels": "fused"}, units={"256x256": 100}), lab_rows()
     )
-    assert "extrapolated" not in exact.html
+    assert "extrapolated" not in exact.text
     other = report.published(PublishedFigures(published, {"fused kernels": "soa"}), lab_rows())
     assert set(other.frame.status) == {"failed"} and "wrong result" in other.html
 
@@ -55,7 +55,7 @@ def test_a_published_rate_stands_beside_ours_in_the_same_unit_only() -> None:
     assert table.frame.status.tolist() == ["ok", "missing", "failed", "missing"]
     assert ours.ours == pytest.approx(0.22 / 1.1e-4, rel=0.06) and ours.ours_low < ours.ours < ours.ours_high
     assert "\u202fGFLOP/s" in table.rows[0].cells[4].text and table.rows[0].cells[5].text == "–"
-    assert "extrapolated" not in table.html, "a rate covers no number of steps"
+    assert "extrapolated" not in table.text, "a rate covers no number of steps"
 
 
 def test_trials_of_one_measurement_share_a_row_and_ours_is_held_against_their_median() -> None:
