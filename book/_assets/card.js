@@ -166,7 +166,7 @@
     const body = make("tbody");
     card.versions.forEach((version, at) => {
       const because = version.changes.map(([kind, what]) => `${KINDS[kind]}: ${what}`);
-      const ratio = version.ratio ? [`${version.word}: ${version.ratio}`] : [];
+      const ratio = version.ratio ? [`${version.word}: ${version.ratio}, ${version.how}`] : [];
       if (card.versions.length > 1)
         body.append(make("tr", { class: "change" }, make("th", { scope: "rowgroup", colspan: HEADS.length },
           [`Version ${at + 1}`, ...because, ...ratio].join("; "))));

@@ -24,6 +24,12 @@ def files(root: Path) -> list[Path]:
     return sorted(path for path in (root / FOLDER).glob("*/*") if path.suffix in (".html", ".js"))
 
 
+def scripts(root: Path) -> list[Path]:
+    """The script of each lab's cards on each device, those of recorded devices first."""
+    found = (root / FOLDER).glob("*/*.js")
+    return sorted(found, key=lambda path: (path.stem == HERE, path))
+
+
 def drawn(root: Path, lab: str, name: str) -> bool:
     """Whether a lab's cards on a device are there."""
     return all((root / FOLDER / lab / f"{name}.{kind}").exists() for kind in ("js", "html"))

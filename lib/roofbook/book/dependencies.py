@@ -97,6 +97,11 @@ class Dependencies:
         runs = _runs(self.root / "results", "recorded/lab=*")
         return {"library": self._of("")[0], "published": self._published(), "store": _hash_of(runs)}
 
+    def cards(self) -> dict[str, str]:
+        """Of what is told of all measurements: their cards."""
+        files = sorted((self.root / "_build" / "measurements").glob("*/*.js"))
+        return {"library": self._of("")[0], "cards": _hash_of_files((str(path), path.read_bytes()) for path in files)}
+
     def citation(self) -> dict[str, str]:
         """Of how to cite the book."""
         return {"library": self._of("")[0], "settings": _hash((self.root / "_config.yml").read_bytes())}

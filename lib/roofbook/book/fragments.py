@@ -22,7 +22,17 @@ from ..spec import registry
 from ..spec.exercise import exercises
 from ..spec.lab import Lab
 from ..store.parquet import Store
-from . import card_links, downloads, execute, exercises_page, front_page, kernels_page, measurements, story
+from . import (
+    card_links,
+    downloads,
+    execute,
+    exercises_page,
+    front_page,
+    history_page,
+    kernels_page,
+    measurements,
+    story,
+)
 from .dependencies import Dependencies
 from .experiment import Experiment
 from .manifest import Manifest
@@ -71,6 +81,7 @@ def renew(root: Path) -> None:
         manifest.write(path, front_page.ends(lines), made_from)
 
     _renew_cards(root, manifest)
+    history_page.renew(root, manifest, now)
     _renew_downloads(root, manifest, now)
     kernels_page.renew(root, manifest, now)
 

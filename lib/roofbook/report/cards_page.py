@@ -39,7 +39,8 @@ def page(
 <link rel="stylesheet" href="../../../_static/card.css">
 </head>
 <body>
-<header><a href="../../{"../" if lab == "peaks" else ""}{escape(lab)}.html">{escape(title)}</a></header>
+<header><a href="../../{"../" if lab == "peaks" else ""}{escape(lab)}.html">{escape(title)}</a>
+<a href="../../../history.html">What changed, and why</a></header>
 <main>
 <h1>{head}</h1>
 <p>{len(cards)} measurements, each with all of its samples. Dots are samples, run by run, the oldest first. A bar is the
@@ -79,7 +80,7 @@ def _version(at: int, version: Mapping[str, Any], each: Mapping[str, Any]) -> st
     said = list[str]()
     if len(each["versions"]) > 1:
         because = [f"{KINDS[kind]}: {what}" for kind, what in version["changes"]]
-        ratio = [f"{version['word']}: {version['ratio']}"] if "ratio" in version else []
+        ratio = [f"{version['word']}: {version['ratio']}, {version['how']}"] if "ratio" in version else []
         said = [f"Version {at}", *because, *ratio]
     line = (
         f"<tr class=change><th scope=rowgroup colspan={len(HEADS)}>{escape('; '.join(said))}</th></tr>" if said else ""

@@ -223,7 +223,7 @@ def _version(version: Version, size: float, machines: Machines) -> dict[str, Any
     made: dict[str, Any] = {"changes": _changes(version.changes)}
     if ratio := version.ratio:
         made["ratio"] = f"{show.factor(ratio.estimate, ratio.low, ratio.high)} times as fast as before"
-        made["word"] = ratio.word
+        made |= {"word": ratio.word, "how": ratio.how}
     if not reading.ok:
         made["why"] = reading.why
     else:

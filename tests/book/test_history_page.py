@@ -1,0 +1,82 @@
+"""The page of history: each change once, with when and why, linked to its card; noise is none."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from pathlib import Path
+
+from roofbook.book import card_links, history_page, measurements
+from roofbook.book.dependencies import Dependencies
+from roofbook.book.manifest import Manifest
+from roofbook.report import history_tables as tables
+from roofbook.store.parquet import Store
+
+from .test_measurements import made_up
+
+
+def words(html: str) -> str:
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).split())
+
+
+def drawn(root: Path, *names: str) -> None:
+    """The cards of a step that changed once, on these devices."""
+    data = made_up(root)
+    for name in names:
+        measurements.draw_recorded(root, data, name, f"Device {name}", Store(root / "results"))
+
+
+def test_a_change_says_when_by_how_much_and_why(tmp_path: Path) -> None:
+    drawn(tmp_path, "gpu", card_links.HERE)
+    found = history_page.parts([card_links.told(tmp_path, "lbm", name) for name in ("gpu", card_links.HERE)])
+    said = words(found["changed"])
+    for text in (
+        "fused on 128x128",
+        "2026-01-02 10:00",
+        "2.0",
+        "code: the kernel's source changed",
+        "these runs",
+        "cccccccccc",
+    ):
+        assert text in said
+    assert 'data-of="lbm/gpu#fused~128x128"' in found["changed"] and "1 change on the machine" in words(found["here"])
+    assert 'data-of="lbm/here#fused~128x128"' in found["here"]
+    assert "code 2 2 0 0 0 0" in words(found["summary"]), "a version each, both faster"
+    assert re.search(
+        r"Some GPU, OpenCL 2 .*fused on 128x128", words(found["runs"])
+    ) and "cccccccccc 2026-01-01 10:00 3 6 2" in words(found["commits"])
+
+
+def test_a_measurement_of_the_host_counts_once_though_it_stands_on_several_pages(tmp_path: Path) -> None:
+    drawn(tmp_path, "gpu", "cpu")
+    told = [card_links.told(tmp_path, "lbm", name) for name in ("gpu", "cpu")]
+    assert len(tables.all_shown(told)) == 1 and len(tables.changed(tables.all_shown(told), "x").rows) == 1
+
+
+def test_without_measurements_there_is_nothing_and_without_changes_it_says_so(tmp_path: Path) -> None:
+    assert set(history_page.parts([]).values()) == {""} and history_page.listed([]) == ""
+    empty = [{"lab": "lbm", "title": "T", "name": "gpu", "on": "G", "cards": []}]
+    assert tables.NOTHING in tables.changed(tables.all_shown(empty), "x").html
+    assert tables.ONCE in tables.summary([]).html
+
+
+def test_the_page_is_made_again_where_a_card_changed_and_a_lab_lists_its_devices(tmp_path: Path) -> None:
+    (tmp_path / "book" / "_generated").mkdir(parents=True)
+    (tmp_path / "results").mkdir()
+    drawn(tmp_path, "gpu", card_links.HERE)
+    manifest = Manifest(tmp_path)
+
+    def stamps() -> dict[str, int]:
+        history_page.renew(tmp_path, manifest, Dependencies(tmp_path))
+        paths = [*tmp_path.glob("book/_generated/*"), tmp_path / "book" / "labs" / "lbm" / "measurements.md"]
+        return {path.name: path.stat().st_mtime_ns for path in paths}
+
+    before = stamps()
+    assert {"history-changed.html", "history-here.html", "measurements.md"} <= set(before) and stamps() == before
+    page = (tmp_path / "book" / "labs" / "lbm" / "measurements.md").read_text()
+    assert page.index('href="measurements/gpu.html">Device gpu</a>: 1 measurement<') < page.index(
+        'href="measurements/here.html"'
+    )
+    card_links.keep_only(tmp_path, "lbm", [])
+    assert stamps() != before and "gpu" not in (tmp_path / "book" / "labs" / "lbm" / "measurements.md").read_text()
+    assert not (tmp_path / "book" / "labs" / "cnn" / "measurements.md").exists()
