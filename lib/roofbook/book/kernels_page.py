@@ -82,7 +82,7 @@ def page(lab: Lab, known: dict[str, list[Text]], versions: dict[str, str]) -> st
     libraries = [each for each in (*lab.ladder, *lab.peers) if not known[each.name]]
     parts = [
         f"# {lab.title}: kernels",
-        _raw(f'{_about(lab)}\n{_index(with_texts, known)}\n<script src="../../_static/kernels.js" defer></script>'),
+        _raw(f'{_about(lab)}\n{_index(with_texts, known)}\n<script src="../../_static/kernels.js?v=" defer></script>'),
     ]
     for title, shown in (("The steps of the ladder", ladder), ("Programs to compare with", programs)):
         parts += [f"## {title}"] if shown else []
@@ -191,17 +191,20 @@ def _differs(variant: Variant, parent: Variant | None, found: Sequence[Text]) ->
         )
     if "plan" in variant.differs:
         yield f"The host drives it otherwise{f': {words}' if words else '.'}"
-    if "options" in variant.differs:
-        yield f"Options: {escape(', '.join(_options(variant, parent)))}."
+    if "options" in variant.differs and (options := ", ".join(_options(variant, parent))):
+        yield f"Options: {escape(options)}."
 
 
 def _options(variant: Variant, parent: Variant) -> Iterator[str]:
-    """The options that a variant has and its parent has not, or with another value, and those that it leaves out."""
+    """The options that a variant has and its parent has not, or with another value, and those that it leaves out.
+
+    Not where it runs: the plan says that.
+    """
     for name, value in variant.options.items():
-        if parent.options.get(name) != value:
+        if name != "device" and parent.options.get(name) != value:
             said = "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
             yield name if value is True else f"{name} {said}"
-    yield from (f"no {name}" for name in parent.options if name not in variant.options)
+    yield from (f"no {name}" for name in parent.options if name not in (*variant.options, "device"))
 
 
 def _code(words: str) -> str:
