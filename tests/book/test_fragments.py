@@ -61,7 +61,7 @@ def test_only_those_are_made_of_which_the_store_holds_something_new(
         return make
 
     monkeypatch.setattr(fragments, "_devices_compared", noted("compared", ("", "", "")))
-    monkeypatch.setattr(fragments, "_verdicts", lambda lab, store: noted(lab.name)())
+    monkeypatch.setattr(fragments, "_verdicts", lambda lab, store: noted(lab.name, ("", ""))())
     monkeypatch.setattr(front_page, "ladders", noted("ladders"))
     monkeypatch.setattr(front_page, "ends", noted("ends"))
 

@@ -40,6 +40,9 @@ from .manifest import Manifest
 if TYPE_CHECKING:
     from ..report import Table
 
+CLAIMS = ("{}-claims.html", "claims-failed-{}.html")
+"""Of a lab on the page of claims: all verdicts, and the claims that did not hold."""
+
 
 def renew(root: Path) -> None:
     """Make the fragments of the checkout `root` that would say something else now. One that has nothing to say is no file."""
@@ -53,9 +56,10 @@ def renew(root: Path) -> None:
             manifest.write(path, text, made_from)
 
     for lab in map(registry.get, registry.names()):
-        path, made_from = folder / f"{lab.name}-claims.html", now.verdicts(lab.name)
-        if publication(lab).evidence and manifest.stale(path, made_from):
-            manifest.write(path, _verdicts(lab, store), made_from)
+        told, made_from = [folder / name.format(lab.name) for name in CLAIMS], now.verdicts(lab.name)
+        if publication(lab).evidence and any(manifest.stale(path, made_from) for path in told):
+            for path, text in zip(told, _verdicts(lab, store), strict=True):
+                manifest.write(path, text, made_from)
 
         if exercises(lab).write:
             made_from = now.recorded(lab.name, store)
@@ -141,13 +145,26 @@ def verdicts(lab: Lab, lines: Sequence[Judged], on: str | None = None) -> "tuple
     """The verdicts on the claims of a lab's report, on one device or on all, and the cells behind them."""
     from ..report import behind, claims
 
-    commands = {line.id: command(lab, publication(lab).evidence.get(line.id, ())) for line in lines}
-    return claims(only(lines, on) if on else lines, lab.title), behind(lines, commands, lab.title)
+    shown = only(lines, on) if on else lines
+    return claims(shown, lab.title, lab.name), behind(lines, _commands(lab, lines), lab.title)
 
 
-def _verdicts(lab: Lab, store: Store) -> str:
-    found, cells = verdicts(lab, judged(lab, store))
-    return f"{found.html}<details><summary>{escape(cells.caption)}</summary>\n{cells.html}</details>\n"
+def _commands(lab: Lab, lines: Sequence[Judged]) -> dict[str, str]:
+    """By a claim's id, what measures the cells behind it again."""
+    return {line.id: command(lab, publication(lab).evidence.get(line.id, ())) for line in lines}
+
+
+def _verdicts(lab: Lab, store: Store) -> tuple[str, str]:
+    """Of the page of claims, as CLAIMS names them: a lab's verdicts with the cells behind them, and those that failed."""
+    from ..report import failed_claims
+
+    lines = judged(lab, store)
+    found, cells = verdicts(lab, lines)
+    shown = f"{found.html}<details><summary>{escape(cells.caption)}</summary>\n{cells.html}</details>"
+    return (
+        f'<details class="verdicts"><summary>{escape(found.caption)}</summary>\n{shown}</details>\n',
+        failed_claims(lines, lab.name, lab.title, _commands(lab, lines)),
+    )
 
 
 def _devices_compared(store: Store) -> Sequence[str]:

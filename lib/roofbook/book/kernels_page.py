@@ -130,7 +130,7 @@ def _languages(found: Sequence[Text]) -> str:
 
 
 def _item(variant: Variant) -> str:
-    return f"<dt><code>{escape(variant.name)}</code></dt><dd>{escape(variant.change)}</dd>"
+    return f'<dt id="{escape(variant.name)}"><code>{escape(variant.name)}</code></dt><dd>{escape(variant.change)}</dd>'
 
 
 def _kernel(lab: Lab, variant: Variant, found: Sequence[Text], version: str) -> str:

@@ -10,6 +10,7 @@ from .claims_table import behind, claims
 from .counters_table import counters
 from .demonstration import demonstration
 from .descent import descent, glance
+from .failed_claims import failed_claims
 from .figure import Figure
 from .html import Html, Table, html_diff, html_source
 from .ladder_table import ladder, leave_one_out, sweep
@@ -39,6 +40,7 @@ __all__ = [
     "demonstration",
     "descent",
     "failed",
+    "failed_claims",
     "glance",
     "heat_map",
     "html_diff",

@@ -19,10 +19,10 @@ COLUMNS = (
 )
 
 
-def claims(lines: "Sequence[Judged]", title: str) -> Table:
+def claims(lines: "Sequence[Judged]", title: str, lab: str = "") -> Table:
     """What each claim says, what was published, and the verdict of each device with the number that it rests on.
 
-    lines: from `claims.judged`. title: of the lab.
+    lines: from `claims.judged`. title: of the lab. lab: its name, where a page links to the rows.
     """
     import pandas as pd
 
@@ -42,8 +42,8 @@ def claims(lines: "Sequence[Judged]", title: str) -> Table:
             if reason := getattr(line.evidence, "reason", ""):
                 cells.append(Cell(f"not testable: {reason}", "reason wrap", span=len(places) or 1))
             else:
-                cells += [_outcome(line.outcomes[place], line.evidence.unit) for place in places] or [_NOWHERE]
-            rows.append(Row(cells))
+                cells += [outcome_cell(line.outcomes[place], line.evidence.unit) for place in places] or [_NOWHERE]
+            rows.append(Row(cells, anchor=anchor(lab, line.id, at) if lab else ""))
             records += _records(line)
     notes = [f"{place}: {_counted(line.outcomes[place].verdict for line in lines)}." for place in places]
     notes += [
@@ -76,6 +76,11 @@ def behind(lines: "Sequence[Judged]", commands: dict[str, str], title: str) -> T
     return Table(caption, columns, rows, pd.DataFrame(records), [], "claims-cells")
 
 
+def anchor(lab: str, claim: str, number: int) -> str:
+    """The id of the row with a piece of evidence for a claim: the first, or another of several."""
+    return f"claim-{lab}-{claim}" + (f"-{number + 1}" if number else "")
+
+
 _NOWHERE = Cell("not measured", "absent")
 
 
@@ -87,19 +92,19 @@ def _units(unit: str) -> tuple[float, str]:
 def _published(line: "Judged") -> Cell:
     """The published numbers, and whether the rule takes them for none."""
     unit = line.evidence.unit
-    printed = "; ".join(_printed(effect, unit) for effect in line.effects) or show.DASH
+    shown = "; ".join(printed(effect, unit) for effect in line.effects) or show.DASH
     stated = line.effects if line.evidence.effect is None else (line.evidence.effect,)
     none = unit == "x" and len(stated) == 1 and no_difference(stated[0])
-    return Cell(printed, "num published", small="(claims none)" if none else "")
+    return Cell(shown, "num published", small="(claims none)" if none else "")
 
 
-def _printed(effect: float, unit: str) -> str:
+def printed(effect: float, unit: str) -> str:
     """A published number with all its digits: '384.5', '19.2 %', '2.2 FLOP/B'."""
     size, ending = _units(unit)
     return f"{size * effect:.10g}{ending}"
 
 
-def _outcome(outcome: "Verdict", unit: str) -> Cell:
+def outcome_cell(outcome: "Verdict", unit: str) -> Cell:
     """A verdict, and in small print our number or why there is none."""
     found, (size, ending) = outcome.found, _units(unit)
     if found is None:

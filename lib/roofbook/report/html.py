@@ -81,10 +81,14 @@ def number_of(text: str, of: str) -> Html:
 
 @dataclass(frozen=True)
 class Row:
-    """Cells of one line; the first is its header. `css` marks the line: failed, absent, control, best, published."""
+    """Cells of one line; the first is its header. `css` marks the line: failed, absent, control, best, published.
+
+    anchor: the id by which a page links to the line.
+    """
 
     cells: Sequence[Cell]
     css: str = ""
+    anchor: str = ""
 
 
 @dataclass(frozen=True, repr=False)
@@ -127,8 +131,9 @@ class Table:
 
     def _line(self, row: Row) -> str:
         css = f' class="{escape(row.css)}"' if row.css else ""
+        anchor = f' id="{escape(row.anchor)}"' if row.anchor else ""
         first, *rest = row.cells
-        return f"<tr{css}>{first.html('th', ROW)}{''.join(cell.html('td') for cell in rest)}</tr>"
+        return f"<tr{anchor}{css}>{first.html('th', ROW)}{''.join(cell.html('td') for cell in rest)}</tr>"
 
     def _download(self) -> str:
         """A link that holds the CSV, so that it works wherever the table is shown. A site makes it a file of its own."""

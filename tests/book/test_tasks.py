@@ -1,0 +1,124 @@
+"""What readers come for, done as they would do it: from the front page by clicks, on a phone, in the book's written pages."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from roofbook.book import fragments
+from roofbook.spec import registry
+
+from ..axe import violations
+from ..conftest import MADE
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The written pages with what this checkout has recorded, by plain Sphinx: no notebook is executed for them."""
+    root = tmp_path_factory.mktemp("written")
+    shutil.copy(ROOT / "_config.yml", root)
+    shutil.copytree(ROOT / "book", root / "book", ignore=MADE)
+    for name in ("CITATION.cff", "LICENSE"):
+        shutil.copy(ROOT / name, root)
+    (root / "experiments").mkdir()
+    (root / "results").mkdir()
+    for name in ("recorded", "published"):
+        (root / "results" / name).symlink_to(ROOT / "results" / name)
+    fragments.renew(root)
+    command = [
+        sys.executable,
+        "-m",
+        "sphinx",
+        "-q",
+        "-W",
+        "--keep-going",
+        str(root / "book"),
+        str(root / "_build" / "html"),
+    ]
+    subprocess.run(command, check=True)
+    return root / "_build" / "html"
+
+
+Open = Callable[..., Any]
+
+
+@pytest.fixture
+def opened(browser: Any, site: Path) -> Iterator[Open]:
+    """Opens the front page on a phone, from the disk; nothing may go wrong in it, and nothing is wider than the screen."""
+    context = browser.new_context(viewport={"width": 390, "height": 844})
+    wrong: list[str] = []
+    tabs: list[Any] = []
+
+    def open_page(address: str = "index.html") -> Any:
+        tab = context.new_page()
+        tab.on("pageerror", lambda error: wrong.append(str(error)))
+        tab.goto(f"file://{site}/{address}")
+        tabs.append(tab)
+        return tab
+
+    yield open_page
+    for tab in tabs:
+        assert tab.evaluate("document.documentElement.scrollWidth") <= 390
+    context.close()
+    assert not wrong
+
+
+def in_sight(tab: Any, selector: str) -> bool:
+    """Whether the top of an element is on the screen."""
+    return bool(tab.evaluate("s => { const { top } = document.querySelector(s).getBoundingClientRect(); "
+                             "return top > -40 && top < innerHeight; }", selector))  # fmt: skip
+
+
+def test_a_published_claim_that_did_not_hold_and_its_evidence(opened: Open) -> None:
+    """Two clicks: the front page's link, and the name of a step, which shows what it changes."""
+    tab = opened()
+    tab.click("text=Published claims that did not hold")
+    assert tab.url.endswith("claims.html#what-did-not-hold") and in_sight(tab, "#what-did-not-hold h2")
+    item = tab.locator(".failed-claims > li", has_text="structure of arrays").first
+    said = " ".join(item.inner_text().split())
+    assert re.search(
+        r"The report: structure of arrays 128x128, published [\d.]+: reversed on NVIDIA H200, CUDA: 0\.\d+ \[", said
+    )
+    item.get_by_text("all devices").first.click()
+    row = tab.locator("tr:target")
+    assert "reversed" in row.inner_text() and row.is_visible() and in_sight(tab, "tr:target"), (
+        "also of a table that was folded"
+    )
+    tab.go_back()
+    item.get_by_text("To measure it again").click()
+    assert "roofbook run lbm --scale published -p variants '[fused, soa]'" in item.inner_text()
+    item.get_by_role("link", name="soa", exact=True).click()
+    tab.wait_for_selector("#soa .kernel-text pre")
+    assert "labs/lbm/kernels.html#soa" in tab.url and tab.text_content("#soa .kernel-text pre").startswith(
+        "--- fused\n+++ soa\n"
+    )
+
+
+def test_every_link_of_a_claim_that_failed_leads_to_a_kernel_and_a_row(site: Path) -> None:
+    text = (site / "claims.html").read_text()
+    (section,) = re.findall(r'<section id="what-did-not-hold">.*?</section>', text, re.S)
+    assert len(re.findall("<li>", section)) > 5
+    pages = {lab: (site / "labs" / lab / "kernels.html").read_text() for lab in registry.names()}
+    for lab, name in re.findall(r'href="labs/(\w+)/kernels\.html#([^"]+)"', section):
+        assert f'id="{name}"' in pages[lab], f"{lab} {name}"
+    rows = re.findall(r'href="#(claim-[^"]+)"', section)
+    assert rows and all(text.count(f'id="{each}"') == 1 for each in rows)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", ["claims"])
+def test_axe_finds_nothing(browser: Any, site: Path, name: str, scheme: str) -> None:
+    tab = browser.new_page(color_scheme=scheme, viewport={"width": 390, "height": 844})
+    tab.goto(f"file://{site}/{name}.html")
+    tab.wait_for_function("document.getAnimations().every(each => each.playState !== 'running')")
+    assert violations(tab, {}) == []
+    tab.close()
