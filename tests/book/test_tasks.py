@@ -34,6 +34,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("recorded", "published"):
         (root / "results" / name).symlink_to(ROOT / "results" / name)
     fragments.renew(root)
+    for lab in registry.names():
+        (root / "book" / "labs" / f"{lab}.md").write_text(f"# {registry.get(lab).title}\n\nThe story of the lab.\n")
     command = [
         sys.executable,
         "-m",
