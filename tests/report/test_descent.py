@@ -23,7 +23,9 @@ def drawn(rows: pd.DataFrame, floor: Bound | None = None) -> dict[str, list[floa
     figure = report.descent(CaseData(rows, ORDER, "256x256", bounds={"float32": floor} if floor else None))
     (ax,) = figure.drawing.axes
     assert ax.get_yscale() == "log"
-    return {str(line.get_label()): np.asarray(line.get_ydata()).tolist() for line in ax.lines}
+    (dots,) = ax.collections
+    lines = {str(line.get_label()): np.asarray(line.get_ydata()).tolist() for line in ax.lines}
+    return lines | {str(dots.get_label()): np.asarray(dots.get_offsets(), float)[:, 1].tolist()}
 
 
 def test_a_descent_has_each_verified_rung_the_fastest_so_far_the_fastest_peer_and_the_bound() -> None:

@@ -59,12 +59,12 @@ def legend(figure: report.Figure) -> dict[str, Any]:
     return {str(line.get_label()): line for each in figure.drawing.legends for line in each.get_lines()}
 
 
-def marker(figure: report.Figure, colour: str) -> list[Any]:
-    """Markers of that colour: those of the points first, then hollow ones."""
+def marker(figure: report.Figure, colour: str = "") -> list[Any]:
+    """Markers of that colour, or of all: those of the points first, then hollow ones."""
     ax = axes(figure)
     points = [each[0] for each in ax.containers]
     drawn = [*points, *(line for line in ax.lines if line.get_markerfacecolor() == "none")]
-    return [line for line in drawn if line.get_color() == colour]
+    return [line for line in drawn if line.get_color() == (colour or line.get_color())]
 
 
 MIXED = {
@@ -162,7 +162,7 @@ def test_only_a_point_well_above_its_roof_warns_with_two_numbers_that_differ(
 def test_bytes_counted_are_a_hollow_marker_at_the_same_height() -> None:
     table = rows(a=(10.0, 1e13, "float32"), b=(10.0, 2e13, "float32"), c=(10.0, 3e13, "float32"))
     figure = chart(table, counted_bytes={"a": WORK / 4, "b": WORK / 40, "c": 0.0, "unknown": 1.0})
-    shown = [line.get_xydata()[0].tolist() for line in marker(figure, COLOURS["step"])]
+    shown = [line.get_xydata()[0].tolist() for line in marker(figure)]
     assert shown[:3] == [pytest.approx([10, 1e13]), pytest.approx([10, 2e13]), pytest.approx([10, 3e13])]
     assert shown[3:] == [pytest.approx([4, 1e13]), pytest.approx([40, 2e13])], "0 bytes have no place on the axis"
     ties = [line.get_xydata().tolist() for line in axes(figure).lines if line.get_linewidth() == 0.8]

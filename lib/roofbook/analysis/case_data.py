@@ -49,6 +49,8 @@ class CaseData:
     """That of the device, by its name in `Variant.same_code`; '' for another."""
     counted_bytes: Mapping[str, float] = field(default_factory=dict)
     """Variant -> bytes per unit that hardware counters saw at the device's memory."""
+    lab_order: Sequence[str] = ()
+    """`order` of the whole lab, however few are asked for: by it figures know a variant's colour."""
 
     @cached_property
     def found(self) -> dict[str, Reading]:

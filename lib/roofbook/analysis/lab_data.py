@@ -102,10 +102,10 @@ class LabData(ABC):
         return {}
 
     def _on(self, case: Case) -> CaseData:
-        lab, compiler = self.lab, compiler_of(self.device)
+        lab, compiler, order = self.lab, compiler_of(self.device), self.order
         return CaseData(
             self.rows,
-            [variant.name for variant in (*lab.ladder, *lab.peers)],
+            order,
             case.name,
             lab.bases,
             self.bounds(case) or None,
@@ -122,7 +122,13 @@ class LabData(ABC):
             },
             compiler=compiler,
             counted_bytes=self._counted_bytes(case.name),
+            lab_order=order,
         )
+
+    @property
+    def order(self) -> list[str]:
+        """Names of the ladder in its order, libraries behind it."""
+        return [variant.name for variant in (*self.lab.ladder, *self.lab.peers)]
 
     def skip_reasons(self, case: Case) -> dict[str, str]:
         """Why variants are not measured here: not on this device, or not on this case."""

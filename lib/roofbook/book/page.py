@@ -232,7 +232,7 @@ class Page(ABC):
     def series_chart(self, axis: str) -> "Figure":
         """Time of some variants over something of the case, such as its sparsity."""
         series = self.data.series(axis)
-        return report.series(self.data.rows, series, skipped=self._skipped(series))
+        return report.series(self.data.rows, series, skipped=self._skipped(series), lab_order=self.data.order)
 
     def crossings(self, axis: str) -> Table:
         """From which point of a series on one variant is faster than another."""

@@ -7,6 +7,7 @@ from ..errors import UsageError
 from ..measure.stats import CONFIDENCE
 from .bars import absences, bar, cross, flag, heading, lanes, legend, upright
 from .figure import INK, Figure, finish, style
+from .looks import looks_of
 from .roofs import DASHES, binary
 
 FAR = 3.0  # times the peak or the longest bar: a level of the memory beyond it is named, not drawn
@@ -36,16 +37,18 @@ def bandwidth_chart(data: CaseData, title: str = "") -> Figure:
     rates = {f"up to {binary(level.size)}": level.bandwidth / 1e9 for level in peaks.levels()}
     levels = {label: rate for label, rate in rates.items() if abs(rate / own - 1) > 0.05}
     near = {label: rate for label, rate in levels.items() if rate <= FAR * longest}
+    looks = looks_of(data)
     with style():
         ax = lanes(len(names), (0.0, 1.06 * max([longest, *near.values()])), flagged=True)
         for at, name in enumerate(names):
             if name not in good:
                 heading(ax, at, name)
-                cross(ax, at, found[name].why)
+                cross(ax, at, name, found[name].why)
                 continue
             estimate, low, high = reached[name]
             heading(ax, at, name, f"{_said(estimate)} \u00b7 {show.percent(estimate / own)}")
-            bar(ax, at, estimate, found[name].role, (low, high))
+            tip = f"{name}: {_said(estimate)}, {show.percent(estimate / own)} of the fastest stream at this size"
+            bar(ax, at, estimate, looks[name].colour, found[name].role, tip, (low, high))
         lines, barred = [], [at for at, name in enumerate(names) if name in good]
         for at, (label, rate) in enumerate(near.items()):
             dashes = DASHES[at % len(DASHES)]

@@ -10,7 +10,8 @@ from ..analysis.readings import Reading, faster, home_device
 from ..errors import UsageError
 from ..measure.stats import CONFIDENCE
 from .cells import run_notes, where
-from .figure import COLOURS, FONT, INK, WIDTH, Figure, finish, style
+from .figure import COLOURS, FONT, INK, WIDTH, Figure, finish, style, tell
+from .looks import looks_of
 
 
 def ladder_chart(data: CaseData, title: str = "", published: tuple[float, str] | None = None) -> Figure:
@@ -35,22 +36,25 @@ def ladder_chart(data: CaseData, title: str = "", published: tuple[float, str] |
     log = max(ends) / min(ends) > 20
     left = (1.0 if min(ends) >= 1 else min(ends) / 1.2) if log else 0.0
     right = max(ends) ** 1.04 * 1.08 if log else max(ends) * 1.06
+    looks, per = looks_of(data), found[base].row["unit"]
     with style():
         ax = lanes(len(names), (left, right), log=log, flagged=published is not None)
         for at, name in enumerate(names):
             reading = found[name]
             if not reading.ok:
                 heading(ax, at, name)
-                cross(ax, at, reading.why)
+                cross(ax, at, name, reading.why)
                 continue
             estimate, low, high = speed[name]
             said = "base" if name == base else f"{show.number(estimate)}\u00d7"
             heading(ax, at, f"{name} {where(reading, home)}".rstrip(), f"{said} \u00b7 {show.duration(reading.median)}")
             start = max(left, 1.0) if log else 0.0
             whiskers = (low, high) if name != base and math.isfinite(high) and low > 0 else None
-            bar(ax, at, estimate, "base" if name == base else reading.role, whiskers, start)
+            ratio = f"{show.interval(estimate, low, high)} times as fast as {base}" if name != base else said
+            tip = f"{name}: {ratio}; {show.duration(reading.median)} per {per}"
+            bar(ax, at, estimate, looks[name].colour, reading.role, tip, whiskers, start)
             if name == base and log:
-                ax.plot([1], [at + 0.18], marker="D", ms=6, color=COLOURS["base"], clip_on=False)
+                ax.plot([1], [at + 0.18], marker="D", ms=6, color=looks[name].colour, clip_on=False)
         barred = [at for at, name in enumerate(names) if name in good]
         upright(ax, 1.0, barred, color=INK, lw=1.2, alpha=0.6)
         if published:
@@ -61,8 +65,8 @@ def ladder_chart(data: CaseData, title: str = "", published: tuple[float, str] |
             ax.xaxis.set_minor_locator(NullLocator())
         ax.xaxis.set_major_formatter(lambda at, _: show.tick(at) + "\u00d7")
         ax.set_xlabel(f"times as fast as {base}" + (", logarithmic" if log else ""))
-        legend(ax, {("base" if name == base else found[name].role) for name in good})
-        notes = [f"Whiskers: {CONFIDENCE} interval of the ratio. Times are medians per {found[base].row['unit']}."]
+        legend(ax, {found[name].role for name in good if name != base})
+        notes = [f"Whiskers: {CONFIDENCE} interval of the ratio. Times are medians per {per}."]
         notes += over_another(base, data.bases, "has no bar here")
         notes += [*run_notes(found[name] for name in good), *absences(order, found, data.skip_reasons)]
         return finish(ax.figure, title or f"Speedup of each variant over {base} on {case}", notes)
@@ -89,19 +93,39 @@ def heading(ax: Any, at: int, name: str, said: str = "") -> None:
     ax.text(1, at - 0.24, said, ha="right", size=FONT - 0.5, **words)
 
 
-def cross(ax: Any, at: int, why: str) -> None:
+def cross(ax: Any, at: int, name: str, why: str) -> None:
     """What stands in place of the bar of a variant that failed."""
     across = ax.get_yaxis_transform()
-    ax.plot([0.01], [at + 0.18], "x", transform=across, color=COLOURS["failed"], ms=7, mew=2, clip_on=False)
+    (mark,) = ax.plot(
+        [0.01], [at + 0.18], "x", transform=across, color=COLOURS["failed"], ms=7, mew=2, clip_on=False, zorder=1
+    )  # as bars have it: the keyboard goes through both in their order
+    tell(mark, f"{name}: failed: {why}")
     ax.text(0.035, at + 0.18, f"failed: {_short(why, 76)}", transform=across, va="center", size=FONT - 1.5)
 
 
-def bar(ax: Any, at: int, end: float, role: str, whiskers: tuple[float, float] | None, start: float = 0.0) -> None:
-    """A bar and its interval: as `Axes.barh` and `Axes.errorbar` draw them, without the seconds they take to fit axes."""
+HATCHES = {"peer": "////", "probe": "....", "again": "xxxx"}
+"""Of the bars of what is no step of the ladder."""
+
+
+def bar(
+    ax: Any,
+    at: int,
+    end: float,
+    colour: str,
+    role: str,
+    tip: str,
+    whiskers: tuple[float, float] | None,
+    start: float = 0.0,
+) -> None:
+    """A bar and its interval: as `Axes.barh` and `Axes.errorbar` draw them, without the seconds they take to fit axes.
+
+    tip: what it is, in words."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Rectangle
 
-    ax.add_patch(Rectangle((start, at), end - start, 0.36, fc=COLOURS.get(role, COLOURS["step"]), lw=0))
+    hatch = HATCHES.get(role)
+    drawn = Rectangle((start, at), end - start, 0.36, fc=colour, lw=0, hatch=hatch)
+    tell(ax.add_patch(drawn), tip)
     if whiskers:
         ax.add_line(Line2D(whiskers, [at + 0.18] * 2, color=INK, lw=1, marker="|", ms=5, mew=1))
 
@@ -146,7 +170,7 @@ def _towards(ax: Any, x: float) -> str:
 
 
 def legend(ax: Any, roles: Collection[str], lines: Sequence[Any] = ()) -> None:
-    """A legend under the axis: `lines`, and bar colours where there is more than the base and the ladder to tell apart."""
+    """A legend under the axis: `lines`, and what a bar is where there is more than the ladder to tell apart."""
     from matplotlib.patches import Patch
 
     words = {
@@ -156,7 +180,10 @@ def legend(ax: Any, roles: Collection[str], lines: Sequence[Any] = ()) -> None:
         "again": "A/A control",
     }
     shown = [role for role in words if role in roles]
-    handles = [*lines, *(Patch(color=COLOURS[role], label=words[role]) for role in shown if len(shown) > 1)]
+    faces = [
+        Patch(fc=COLOURS["base"], lw=0, hatch=HATCHES.get(role), label=words[role]) for role in shown if len(shown) > 1
+    ]
+    handles = [*lines, *faces]
     if handles:
         below = 46 / (72 * ax.figure.get_figheight())  # points under the axis, clear of its label
         ax.legend(

@@ -11,8 +11,9 @@ from ..analysis.readings import Reading, Speedup, faster, home_device
 from ..errors import UsageError
 from ..measure.stats import CONFIDENCE
 from .cells import ABOVE, SAME, floor_of, notes_of_runs, ratio_cell, runs_title, share_cell, where
-from .figure import COLOURS, INK, Figure, finish, style
+from .figure import INK, Figure, describe, finish, style, tell
 from .html import Cell, Row, Table
+from .looks import looks_of
 
 SIZE = 3.7, 2.5
 """Inches of a descent: two stand side by side, and on a phone one has the width to itself."""
@@ -27,16 +28,19 @@ def descent(data: CaseData, title: str = "") -> Figure:
     from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
     steps, best, peer = _ranked(data)
-    times, at = [each.median for each in steps], range(1, len(steps) + 1)
+    times, at, looks = [each.median for each in steps], range(1, len(steps) + 1), looks_of(data)
     with style():
         drawing = Drawing(figsize=SIZE)
         ax = drawing.add_axes((0.0, 0.0, 1.0, 1.0))
         ax.set(yscale="log", xlim=(0.4, len(steps) + 0.6))
         ax.grid(axis="y")
-        ax.step(at, list(accumulate(times, min)), where="post", color=COLOURS["step"], lw=1.6, label="fastest so far")
-        ax.plot(at, times, "o", color=COLOURS["step"], ms=5, label="a step")
+        ax.step(at, list(accumulate(times, min)), where="post", color=INK, lw=1.2, alpha=0.7, label="fastest so far")
+        dots = ax.scatter(at, times, s=25, c=[looks[each.variant].colour for each in steps], label="a step", zorder=2.5)
+        said = zip(at, steps, strict=True)
+        tell(dots, *(f"step {place}, {each.variant}: {show.duration(each.median)}" for place, each in said))
         if peer:
-            ax.axhline(peer.median, color=COLOURS["peer"], lw=1.6, ls="--", label="fastest peer")
+            colour = looks[peer.variant].colour
+            ax.axhline(peer.median, color=colour, lw=1.6, ls="--", label="fastest peer")
         if floor := floor_of(data.bounds, best):
             ax.axhline(floor.seconds, color=INK, lw=1.4, label="bound")
         lowest, highest = ax.get_ylim()
@@ -48,7 +52,10 @@ def descent(data: CaseData, title: str = "") -> Figure:
         ax.set_xlabel("step of the ladder")
         ax.set_ylabel(f"time per {steps[0].row['unit']}")
         ax.legend(loc="lower center", bbox_to_anchor=(0.45, 1.0), ncols=2, columnspacing=1.0, handlelength=1.4)
-        return finish(drawing, title or f"The ladder on {data.case}")
+        ends = [(each.variant, show.duration(each.median)) for each in (steps[0], best, *([peer] if peer else []))]
+        kinds = zip(("first step", "fastest step", "fastest peer"), ends, strict=False)
+        told = "; ".join(f"{what}: {name}, {time}" for what, (name, time) in kinds)
+        return finish(drawing, title or f"The ladder on {data.case}", description=describe(drawing, told))
 
 
 def _tick(seconds: float) -> str:

@@ -135,12 +135,35 @@ def finish(
     )
 
 
+_TIPS, _NEXT = "tips:", "\x1f"
+_TOLD = re.compile(rf'<g id="{_TIPS}([^"]*)">')
+
+
+def tell(mark: Any, *texts: str) -> None:
+    """Say what a mark of a drawing is, of a line what each of its markers is: readers learn it by pointing at one."""
+    mark.set_gid(_TIPS + _NEXT.join(texts))
+
+
+def _with_tips(drawing: str) -> str:
+    """What `tell` said of marks, where _assets/figures.js finds it: on the markers of a line in turn, or on a mark's group."""
+    first, *rest = _TOLD.split(drawing)
+    made = [first]
+    for told, after in zip(rest[::2], rest[1::2], strict=True):
+        texts = told.split(_NEXT)
+        if "<use " in after.partition("</g>")[0]:
+            before, *uses = after.split("<use ", len(texts))
+            made += ["<g>", before, *(f'<use data-tip="{text}" {use}' for text, use in zip(texts, uses, strict=True))]
+        else:
+            made += [f'<g data-tip="{texts[0]}">', after]
+    return "".join(made)
+
+
 LONGEST = 1200
 """Characters of a description; a figure with more words in it has a table beside it."""
 
 
-def describe(drawing: "Drawing") -> str:
-    """What a drawing shows, for who cannot see it: its axes, its lines, and all that is written in it, in its order."""
+def describe(drawing: "Drawing", more: str = "") -> str:
+    """What a drawing shows, for who cannot see it: its axes, its lines, all that is written in it, in its order, and `more`."""
     told = []
     for ax in drawing.axes:
         told += [f"{side}: {label}" for side, label in (("Across", ax.get_xlabel()), ("up", ax.get_ylabel())) if label]
@@ -149,7 +172,7 @@ def describe(drawing: "Drawing") -> str:
         told += [f"lines: {', '.join(lines)}"] * bool(lines)
         words = [" ".join(text.get_text().split()) for text in ax.texts]
         told += [f"in it: {', '.join(word for word in words if word)}"] * any(words)
-    text = "; ".join(told)
+    text = "; ".join([*told, *[more] * bool(more)])
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}\u2026"
 
 
@@ -162,7 +185,7 @@ def clean(raw: str, title: str, description: str = "") -> str:
     if box is None or body is None:
         raise ValueError("not an SVG by matplotlib: no viewBox")
     inner = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", body[1], flags=re.DOTALL)
-    inner = inner.replace(INK, "currentColor").replace("xlink:href", "href")
+    inner = _with_tips(inner).replace(INK, "currentColor").replace("xlink:href", "href")
     inner = re.sub(r"font: ([\d.]+px) [^;\"]*", r"font-size: \1; font-family: inherit", inner)
     prefix = "f" + hashlib.sha256((title + inner).encode()).hexdigest()[:10]
     used = set(re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)', inner))

@@ -8,7 +8,7 @@ from ..analysis.readings import Reading, newest, value
 from ..errors import UsageError
 from ..measure.stats import CONFIDENCE
 from .cells import run_notes
-from .figure import FONT, INK, SERIES, WIDTH, Figure, finish, style
+from .figure import FONT, INK, SERIES, WIDTH, Figure, describe, finish, style, tell
 from .html import Cell, Row, Table
 from .roofs import binary
 
@@ -90,7 +90,7 @@ def bandwidths(rows: "pd.DataFrame", device: str, actions: Sequence[str] = ("rea
         drawing = Drawing(figsize=(WIDTH, 3.9))
         ax = drawing.add_subplot()
         ax.set(xscale="log")
-        top = 0.0
+        top, said = 0.0, list[str]()
         for at, name in enumerate(each for each in actions if each in lines):
             spots = sorted(lines[name], key=lambda spot: spot[0])
             middle, low, high = (
@@ -98,10 +98,16 @@ def bandwidths(rows: "pd.DataFrame", device: str, actions: Sequence[str] = ("rea
             )
             below = [a - b for a, b in zip(middle, low, strict=True)]
             above = [b - a for a, b in zip(middle, high, strict=True)]
-            ax.errorbar(
+            mark = ax.errorbar(
                 [size for size, _ in spots], middle, yerr=[below, above], color=SERIES[at], marker="osD"[at], ms=5.5,
                 label=name, elinewidth=1.1,
             )  # fmt: skip
+            tell(
+                mark[0],
+                *(f"{name}, {binary(s)}: {show.number(m)} GB/s" for (s, _), m in zip(spots, middle, strict=True)),
+            )
+            most, at_size = max((rate, size) for (size, _), rate in zip(spots, middle, strict=True))
+            said.append(f"{name}: at most {show.number(most)} GB/s, at {binary(at_size)}")
             top = max(top, *high)
         if paper:
             ax.axhline(paper / 1e9, color=INK, lw=1.2, ls=(0, (5, 2)))
@@ -122,4 +128,5 @@ def bandwidths(rows: "pd.DataFrame", device: str, actions: Sequence[str] = ("rea
             f"Whiskers: {CONFIDENCE} interval of the median. Working set and bytes of a copy are those of both buffers.",
             "Caches are as the previous passes left them: a cache serves every working set that fits into it.",
         ]
-        return finish(drawing, f"Bandwidth of {device} by working set", notes)
+        told = describe(drawing, "; ".join(said))
+        return finish(drawing, f"Bandwidth of {device} by working set", notes, description=told)

@@ -12,8 +12,9 @@ from ..analysis.readings import Reading, home_device, newest, said, value
 from ..analysis.roofline import work_unit
 from ..errors import UsageError
 from ..measure.stats import LEAST
-from .figure import COLOURS, FONT, INK, WIDTH, Figure, finish, style
+from .figure import COLOURS, FONT, INK, WIDTH, Figure, describe, finish, style, tell
 from .html import Standing
+from .looks import looks_of
 
 DASHES = ((0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)), (0, (9, 3)))  # of the other levels' diagonals
 STYLES: Mapping[str, tuple[str, Any]] = {  # dtype -> its marker and the dashes of its roof
@@ -68,7 +69,8 @@ def roofline_chart(data: CaseData, title: str = "") -> Figure:
     """Rate over arithmetic intensity, both logarithmic: a diagonal a memory level, a flat roof and its ridge a dtype.
 
     The newest verified row of each step and peer with `flops` and `bytes` per unit is a marker with its interval, shaped by
-    its dtype, and arrows follow the ladder from parent to child; rows from another device than most are left out. The working
+    its dtype, in the colour of its variant, and arrows follow the ladder from parent to child, those on the way to the fastest
+    step drawn strong; rows from another device than most are left out. The working
     set picks its own diagonal (drawn strong). Counted bytes make a second, hollow marker. A point above its diagonal or above
     the roof of its dtype is listed in the figure's `warnings`.
 
@@ -114,9 +116,13 @@ def roofline_chart(data: CaseData, title: str = "") -> Figure:
         ax.set(xlim=(10**frame.left, 10**frame.right), ylim=(10**frame.bottom, 10**frame.top))
         _diagonals(ax, frame, slopes, own, max(tops.values()))
         _roofs(ax, frame, tops, labels, own, max(slopes.values()))
-        _arrows(ax, names, found, spots)
+        way = path(names, found)
+        _arrows(ax, names, found, spots, way)
+        looks = looks_of(data)
+        tips = {name: _tip(name, spot, tops, own) for name, spot in spots.items()}
         for name, spot in spots.items():
-            _marker(ax, spot, COLOURS["failed" if any(name in names for names in above) else found[name].role])
+            failed = any(name in names for names in above)
+            _marker(ax, spot, COLOURS["failed"] if failed else looks[name].colour, tips[name])
         _names(ax, frame, spots)
         ax.xaxis.set_major_formatter(FuncFormatter(lambda at, _: show.tick(at)))
         ax.yaxis.set_major_formatter(FuncFormatter(lambda at, _: show.tick(at / unit)))
@@ -134,6 +140,7 @@ def roofline_chart(data: CaseData, title: str = "") -> Figure:
                 "moves a point left; work beyond the model moves it down."
             )
         ]
+        notes += [f"Strong arrows: the ladder's way from {way[0]} to its fastest step, {way[-1]}."] if way else []
         notes += [
             Standing(
                 "Hollow: the same variant by the bytes that hardware counters saw at the device's memory. They lie left of "
@@ -144,7 +151,30 @@ def roofline_chart(data: CaseData, title: str = "") -> Figure:
         notes += [f"Peak of its precision not measured, so only memory bounds it here: {', '.join(bare)}."] * bool(bare)
         away = [name for name in ready if name not in names]
         notes += [f"Measured on another device, so not drawn: {', '.join(away)}."] * bool(away)
-        return finish(drawing, title or f"Roofline of {case}", notes, list(above.values()))
+        told = describe(drawing, f"reached: {'; '.join(tips.values())}")
+        return finish(drawing, title or f"Roofline of {case}", notes, list(above.values()), told)
+
+
+def path(names: Sequence[str], found: Mapping[str, Reading]) -> list[str]:
+    """The ladder's way to the fastest step among `names`: of its parents those that are among them, the first in front.
+
+    Empty where there is none but that step."""
+    best = min(
+        (found[name] for name in names if found[name].role == "step"), key=lambda each: each.median, default=None
+    )
+    way: list[str] = []
+    name = best.variant if best else ""
+    while name and name not in way:
+        way.insert(0, name)
+        name = (found[name].parent or "") if name in found else ""
+    placed = [name for name in way if name in names]
+    return placed if len(placed) > 1 else []
+
+
+def _tip(name: str, spot: Spot, tops: Mapping[str, float], own: float) -> str:
+    unit, bound = work_unit(spot.dtype), min(tops.get(spot.dtype, math.inf), spot.x * own)
+    reached = f"{show.quantity(spot.y, f'{unit}/s')} at {show.number(spot.x)} {unit}/B"
+    return f"{name}: {reached}, {show.percent(spot.y / bound)} of the roof above it ({spot.dtype})"
 
 
 def _has_work(reading: Reading) -> bool:
@@ -242,13 +272,18 @@ def _roofs(
         ax.annotate(label, at, (-3, 0), textcoords="offset points", ha="right", va="center", size=FONT - 1)
 
 
-def _marker(ax: Any, spot: Spot, colour: str) -> None:
+def _marker(ax: Any, spot: Spot, colour: str, tip: str) -> None:
     shape = _style(spot.dtype)[0]
     if spot.counted:
         ax.plot([spot.x, spot.counted], [spot.y] * 2, color=colour, lw=0.8)
-        ax.plot([spot.counted], [spot.y], shape, ms=6, mfc="none", color=colour, ls="none")
+        (hollow,) = ax.plot([spot.counted], [spot.y], shape, ms=6, mfc="none", color=colour, ls="none")
+        tell(
+            hollow,
+            f"{tip.partition(':')[0]}: {show.number(spot.counted)} {work_unit(spot.dtype)}/B by the bytes counted",
+        )
     whiskers = [[spot.y - spot.low], [spot.high - spot.y]]
-    ax.errorbar(spot.x, spot.y, yerr=whiskers, fmt=shape, ms=6, color=colour, ecolor=colour, elinewidth=1.3)
+    mark = ax.errorbar(spot.x, spot.y, yerr=whiskers, fmt=shape, ms=6, color=colour, ecolor=colour, elinewidth=1.3)
+    tell(mark[0], tip)
 
 
 def _style(dtype: str) -> tuple[str, Any]:
@@ -277,10 +312,14 @@ def _legends(ax: Any, dtypes: Sequence[str], tops: Mapping[str, float], counted:
         )  # fmt: skip
 
 
-def _arrows(ax: Any, names: Sequence[str], found: Mapping[str, Reading], spots: Mapping[str, Spot]) -> None:
-    """A curved arrow from each parent to its child, left of the markers so that a column of points stays legible."""
+def _arrows(
+    ax: Any, names: Sequence[str], found: Mapping[str, Reading], spots: Mapping[str, Spot], way: Sequence[str]
+) -> None:
+    """A curved arrow from each parent to its child, left of the markers so that a column of points stays legible; those along
+    `way`, which may step over a parent that has no place, are strong."""
+    before = dict(zip(way[1:], way, strict=False))
     for name in names:
-        parent = found[name].parent or ""
+        parent, strong = before.get(name) or found[name].parent or "", name in before
         if parent in spots:
             up = spots[name].y >= spots[parent].y
             ax.annotate(
@@ -290,8 +329,8 @@ def _arrows(ax: Any, names: Sequence[str], found: Mapping[str, Reading], spots: 
                 arrowprops={
                     "arrowstyle": "-|>",
                     "color": INK,
-                    "alpha": 0.45,
-                    "lw": 0.9,
+                    "alpha": 0.85 if strong else 0.25,
+                    "lw": 1.3 if strong else 0.8,
                     "shrinkA": 3,
                     "shrinkB": 4,
                     "connectionstyle": f"arc3,rad={-0.45 if up else 0.45}",

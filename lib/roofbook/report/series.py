@@ -13,10 +13,11 @@ from ..measure import stats
 from ..measure.stats import CONFIDENCE
 from .bars import absences
 from .cells import ratio_cell, ratio_head, run_notes, usual_how
-from .figure import FONT, INK, SERIES, WIDTH, Figure, finish, style
+from .figure import FONT, INK, WIDTH, Figure, describe, finish, style, tell
 from .html import Cell, Row, Table
 from .ladder_table import RATIO_NOTE, ROUND_NOTE
-from .sweeps import grouped, labelled, logarithmic
+from .looks import looks
+from .sweeps import course, grouped, labelled, logarithmic
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,8 +33,17 @@ MOST_NUMBERS = 5
 """Crossings in a figure that have their numbers beside them; the table of crossings has all."""
 
 
-def series(rows: "pd.DataFrame", series: "Series", *, skipped: Skipped | None = None, title: str = "") -> Figure:
+def series(
+    rows: "pd.DataFrame",
+    series: "Series",
+    *,
+    skipped: Skipped | None = None,
+    title: str = "",
+    lab_order: Sequence[str] = (),
+) -> Figure:
     """Time per unit, logarithmic, over x, a line for each variant with intervals; crossings of `against` are ringed.
+
+    lab_order: all variants of the lab, by which each has its colour; (): those of the series.
 
     rows: store rows; the newest of each variant and case of `series` count. A point without a verified time is a gap in
     its line, and a note says why. UsageError where no point has a time.
@@ -50,20 +60,23 @@ def series(rows: "pd.DataFrame", series: "Series", *, skipped: Skipped | None = 
     log = _log(series)
     name, size = show.time_unit(each.median for each in good)
     drawn = [variant for variant in series.variants if any(each.variant == variant for each in good)]
+    look = looks([*lab_order, *(variant for variant in series.variants if variant not in lab_order)])
+    said = []
     with style():
         drawing = Drawing(figsize=(WIDTH, 3.9))
         ax = drawing.add_subplot()
         ax.set(xscale="log" if log else "linear", yscale="log")
         for variant in drawn:
-            cycle, look = divmod(series.variants.index(variant), len(SERIES))
             times = [found.get((variant, case)) for _, case in series.points]
             line = [(each.median, each.low, each.high) if each else (math.nan,) * 3 for each in times]
             middle, low, high = (np.array(column) / size for column in zip(*line, strict=True))
-            ax.errorbar(
-                xs, middle, yerr=[middle - low, high - middle], color=SERIES[look], label=variant, elinewidth=1.1,
-                marker="osD^vP*"[look], ms=5.5 if len(xs) <= 20 else 4, ls="--" if cycle else "-",
-                mfc="none" if cycle else SERIES[look],
+            mark = ax.errorbar(
+                xs, middle, yerr=[middle - low, high - middle], label=variant, elinewidth=1.1,
+                ms=5.5 if len(xs) <= 20 else 4, **look[variant].line,
             )  # fmt: skip
+            points = [(show.tick(x), each.median) for x, each in zip(xs, times, strict=True) if each and each.ok]
+            tell(mark[0], *(f"{variant} at {x}: {show.duration(seconds)}" for x, seconds in points))
+            said.append(course(variant, points))
         rings = [ring for pair in series.against for ring in _rings(found, series, *pair)]
         for x, seconds, rises in rings:
             ax.plot([x], [seconds / size], "o", ms=13, mfc="none", mec=INK, mew=1.2, zorder=3)
@@ -88,7 +101,8 @@ def series(rows: "pd.DataFrame", series: "Series", *, skipped: Skipped | None = 
             columns = 3 if max(map(len, drawn)) < 16 else 2
             ax.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=columns, borderaxespad=0.2)
         notes = [f"Whiskers: {CONFIDENCE} interval of the median." + " Rings mark crossings." * bool(series.against)]
-        return finish(drawing, title or series.question, notes + _gaps(found, series, skipped or {}))
+        told = describe(drawing, "; ".join(said))
+        return finish(drawing, title or series.question, notes + _gaps(found, series, skipped or {}), description=told)
 
 
 def crossings(rows: "pd.DataFrame", series: "Series", *, skipped: Skipped | None = None, caption: str = "") -> Table:

@@ -10,7 +10,7 @@ from ..analysis.case_data import CaseData
 from ..analysis.readings import newest, points_in_order
 from ..errors import UsageError
 from ..measure.stats import CONFIDENCE
-from .figure import COLOURS, FONT, NIGHT, PAPER, SERIES, WIDTH, Figure, finish, style
+from .figure import COLOURS, FONT, NIGHT, PAPER, SERIES, WIDTH, Figure, describe, finish, style, tell
 from .html import Standing
 from .ladder_table import swept
 
@@ -64,7 +64,7 @@ def line_sweep(
         drawing = Drawing(figsize=(WIDTH, 3.9))
         ax = drawing.add_subplot()
         ax.set(xscale="log" if kind == "log" else "linear", yscale="log" if wide else "linear")
-        failures = {}
+        failures, said = {}, []
         for at, (label, readings) in enumerate(lines.items()):
             colour = SERIES[at % len(SERIES)]
             readings.sort(key=lambda reading: points.index(str(reading.row["point"])))
@@ -74,7 +74,7 @@ def line_sweep(
                 [(reading.median - reading.low) / size for reading in ok],
                 [(reading.high - reading.median) / size for reading in ok],
             ]
-            ax.errorbar(
+            mark = ax.errorbar(
                 [places[str(reading.row["point"])] for reading in ok],
                 middle,
                 yerr=arms,
@@ -84,8 +84,11 @@ def line_sweep(
                 ms=5.5 if len(points) <= 20 else 4,
                 elinewidth=1.1,
             )
+            times = [(str(reading.row["point"]), reading.median) for reading in ok]
+            tell(mark[0], *(f"{label}, {point}: {show.duration(seconds)}" for point, seconds in times))
+            said += [course(label, times)] * bool(times)
             for reading in (each for each in readings if not each.ok):
-                ax.plot(
+                (cross,) = ax.plot(
                     places[str(reading.row["point"])],
                     0.02,
                     "x",
@@ -94,6 +97,7 @@ def line_sweep(
                     mew=1.8,
                     transform=ax.get_xaxis_transform(),
                 )
+                tell(cross, f"{label}, {reading.row['point']}: {reading.why}")
                 failures[f"{label}, {reading.row['axis']} = {reading.row['point']}"] = reading.why
         if not wide:
             ax.set_ylim(bottom=0)
@@ -122,7 +126,17 @@ def line_sweep(
                 *notes,
                 *grouped(failures, sum(map(len, lines.values()))),
             ],
+            description=describe(drawing, "; ".join(said)),
         )
+
+
+def course(name: str, points: Sequence[tuple[str, float]]) -> str:
+    """A line in words: what it starts, is least and ends at. points: the place of each, and seconds."""
+    (first, start), (at, least), (last, end) = points[0], min(points, key=lambda point: point[1]), points[-1]
+    said = [f"{show.duration(start)} at {first}"]
+    said += [f"least {show.duration(least)} at {at}"] * (show.duration(least) not in map(show.duration, (start, end)))
+    said += [f"{show.duration(end)} at {last}"] * (last != first)
+    return f"{name}: {', '.join(said)}"
 
 
 def _places(points: Sequence[str]) -> tuple[dict[str, float], str]:
@@ -247,7 +261,8 @@ def heat_map(
             if math.isfinite(time):
                 colour = to_hex(ramp(norm(time)))
                 dark = sum(part * share for part, share in zip(to_rgb(colour), (0.3, 0.59, 0.11), strict=True)) < 0.55
-                ax.add_patch(Rectangle(**tile, color=colour, lw=0))
+                told = f"{_pair(str(frame.columns[column]), str(frame.index[row]))}: {show.duration(float(time))}"
+                tell(ax.add_patch(Rectangle(**tile, color=colour, lw=0)), told)
                 ax.text(
                     column + 0.5,
                     row + 0.52,
@@ -259,7 +274,8 @@ def heat_map(
                     weight="bold" if (row, column) == best else "normal",
                 )
             elif key in reasons:
-                ax.add_patch(Rectangle(**tile, facecolor="none", hatch="////", edgecolor=COLOURS["failed"], lw=0.6))
+                hatched = Rectangle(**tile, facecolor="none", hatch="////", edgecolor=COLOURS["failed"], lw=0.6)
+                tell(ax.add_patch(hatched), f"{_pair(key[1], key[0])}: {reasons[key]}")
         ax.add_patch(
             Rectangle((best[1] + 0.02, best[0] + 0.02), 0.96, 0.96, fill=False, edgecolor=COLOURS["peer"], lw=2.6)
         )

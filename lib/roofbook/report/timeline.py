@@ -10,7 +10,7 @@ from ..analysis.readings import Reading
 from ..devices.contract import Span
 from ..errors import UsageError
 from .bars import absences
-from .figure import COLOURS, FONT, INK, WIDTH, Figure, finish, style
+from .figure import COLOURS, FONT, INK, WIDTH, Figure, finish, style, tell
 
 KINDS = {
     "to device": (COLOURS["peer"], -0.055, 0.11, "copy to the device"),
@@ -127,9 +127,13 @@ def _lane(ax: Any, y: float, label: str, spans: Sequence[Span]) -> None:
 
     ax.text(-0.02, y, label, transform=ax.get_yaxis_transform(), va="center", ha="right", size=FONT - 1.5)
     ax.axhline(y, color=INK, lw=0.6, alpha=0.3, zorder=1)
-    for what, (colour, offset, height, _) in KINDS.items():
+    for what, (colour, offset, height, name) in KINDS.items():
         ends = [(1e3 * at, y + offset) for span in spans if span.what == what for at in (span.start, span.end)]
         if ends:
             path = Path(ends, [Path.MOVETO, Path.LINETO] * (len(ends) // 2))
             path.should_simplify = False
-            ax.add_patch(PathPatch(path, fill=False, edgecolor=colour, lw=72 * height, capstyle="butt", zorder=2))
+            bars = PathPatch(path, fill=False, edgecolor=colour, lw=72 * height, capstyle="butt", zorder=2)
+            busy = sum(span.end - span.start for span in spans if span.what == what)
+            tell(
+                ax.add_patch(bars), f"{label}, {name}: {len(ends) // 2} in the part drawn, {show.duration(busy)} in all"
+            )

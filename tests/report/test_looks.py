@@ -1,0 +1,72 @@
+"""One look a variant: the same in all figures of its lab, told apart also by who sees no red or no green."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_hex
+
+from roofbook import report
+from roofbook.analysis.case_data import CaseData
+from roofbook.report import figure, looks
+from roofbook.spec.lab import Series
+
+from .rows import ORDER, frame, lab_rows, row
+from .shown import axes
+
+SEEN = {
+    "all colours": np.eye(3),
+    "no red": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "no green": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
+}
+"""Machado, Oliveira and Fernandes (2009), severity 1, of linear RGB."""
+XYZ = np.array(
+    [[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750], [0.0193339, 0.1191920, 0.9503041]]
+)
+
+
+def lab(colour: str, seen: str) -> np.ndarray:
+    """CIE L*a*b* of a colour as it is seen."""
+    parts = np.array([int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)])
+    linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+    x, y, z = np.cbrt(XYZ @ np.clip(np.array(SEEN[seen]) @ linear, 0, 1) / (0.95047, 1.0, 1.08883))
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+@pytest.mark.parametrize("seen", SEEN)
+def test_colours_are_told_apart(seen: str) -> None:
+    def apart(one: str, other: str) -> float:
+        return float(np.linalg.norm(lab(one, seen) - lab(other, seen)))
+
+    assert min(apart(*pair) for pair in combinations(looks.COLOURS, 2)) >= 20
+    assert min(apart(each, other) for each in looks.COLOURS for other in (looks.FIRST, figure.COLOURS["failed"])) >= 12
+
+
+def test_forty_variants_are_told_apart_and_the_first_is_grey() -> None:
+    found = looks.looks([str(at) for at in range(43)])
+    assert len({(each.colour, each.marker) for each in found.values()}) == 43 and found["0"].colour == looks.FIRST
+
+
+def test_a_variant_has_its_colour_in_every_figure_however_few_are_drawn() -> None:
+    data = CaseData(lab_rows(), ORDER, "256x256", lab_order=ORDER)
+    own = looks.looks_of(data)
+    assert looks.looks_of(data.with_order(["fused", "peer", "new"])) == own | {"new": looks.look(len(ORDER) - 1)}
+    for chart in (data, data.with_order(["sequential", "fused", "peer"])):
+        bars = [each for each in axes(report.ladder_chart(chart)).patches if each.get_height() == 0.36]
+        names = [name for name in chart.order if name in chart.found and chart.found[name].ok]
+        assert [to_hex(bar.get_facecolor()) for bar in bars] == [own[name].colour for name in names]
+        assert [bar.get_hatch() for bar in bars] == [None] * (len(names) - 1) + ["////"], "a library's is hatched"
+    (dots,) = axes(report.descent(data)).collections
+    assert [to_hex(each) for each in dots.get_facecolor()] == [
+        own[name].colour for name in ("sequential", "port", "fused")
+    ]
+
+
+def test_a_series_has_the_colours_of_its_lab() -> None:
+    over = Series("n", "Which?", "n", ((1.0, "one"), (2.0, "two")), ("fused", "peer"))
+    rows = frame(*(row(name, 1e-4, case=case) for name in ("fused", "peer") for case in ("one", "two")))
+    drawn = [each[0] for each in axes(report.series(rows, over, lab_order=ORDER)).containers]
+    own = looks.looks(ORDER)
+    assert [(each.get_color(), each.get_marker()) for each in drawn] == [
+        (own[name].colour, own[name].marker) for name in ("fused", "peer")
+    ]

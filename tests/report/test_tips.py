@@ -1,0 +1,172 @@
+"""What a reader learns of a point of a figure: in its SVG, and in a browser by pointer, touch and keyboard."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from roofbook import report
+from roofbook.analysis.case_data import CaseData
+
+from ..axe import violations
+from .rows import ORDER, ZEROS, lab_rows, row, shapes, sweep_rows
+from .rows import frame as rows_of
+from .shown import bandwidths
+from .test_roofs import chart, rows
+
+ASSETS = Path(__file__).parents[2] / "book" / "_assets"
+DATA = CaseData(lab_rows(), ORDER, "256x256")
+
+
+def tips(figure: report.Figure) -> list[str]:
+    """What it says of its points, in their order."""
+    return [unescape(each) for each in re.findall(r'data-tip="([^"]*)"', figure.svg)]
+
+
+def test_a_bar_says_its_ratio_with_the_interval_and_its_time_and_a_cross_all_of_its_reason() -> None:
+    told = tips(report.ladder_chart(DATA))
+    assert [each.partition(":")[0] for each in told] == ["sequential", "port", "fused", "soa", "peer"]
+    assert re.fullmatch(r"fused: 38\.\d \[.*\] times as fast as sequential; 11\d\s?µs per step", told[2])
+    assert told[0].startswith("sequential: base; ") and told[3] == "soa: failed: wrong result: max error 3 > 1e-6"
+
+
+def test_every_kind_of_figure_says_what_its_points_are() -> None:
+    grid, why = report.sweep_grid(CaseData(shapes(columns=2, rows=2), ["a"], "256x256"), "size")
+    heat = tips(report.heat_map(grid, reasons=why))
+    assert len(heat) == 4 and sum("over the limit of 1024" in each for each in heat) == 2
+    words = tips(report.line_sweep(sweep_rows(), "wg"))
+    assert "256x256, 2x8: work-group too large" in words and len(words) == 4
+    assert tips(report.descent(DATA))[1].startswith("step 2, port: 18")
+    assert "wide: 3\u202f000\u202fGB/s, 75.0\u202f% of the fastest stream at this size" in tips(bandwidths())
+    dots = tips(chart(rows(a=(10.0, 1e13, "float32"), b=(20.0, 2e13, "float32")), counted_bytes={"a": 5e7}))
+    assert [each.replace("\u202f", " ") for each in dots] == [
+        "a: 20.0 FLOP/B by the bytes counted",
+        "a: 10.0 TFLOP/s at 10.0 FLOP/B, 25.0 % of the roof above it (float32)",
+        "b: 20.0 TFLOP/s at 20.0 FLOP/B, 32.8 % of the roof above it (float32)",
+    ]
+
+
+def test_a_line_says_each_of_its_points_also_where_one_has_no_time() -> None:
+    cases = [case for _, case in ZEROS.points]
+    made = [row(name, 1e-4 * (at + 1), case=case) for at, case in enumerate(cases) for name in ZEROS.variants[:2]]
+    made[2] |= {"status": "failed", "reason": "wrong result"}
+    told = tips(report.series(rows_of(*made), ZEROS))
+    assert len(told) == len(made) - 1
+    assert told[0].startswith(f"{ZEROS.variants[0]} at ") and not any("nan" in each for each in told)
+
+
+def test_the_way_to_the_fastest_step_goes_over_its_parents() -> None:
+    from roofbook.analysis.readings import newest
+    from roofbook.report.roofs import path
+
+    table = rows(a=(1.0, 1e12, "float32"), b=(1.0, 2e12, "float32"), c=(1.0, 4e12, "float32"), d=(1.0, 3e12, "float32"))
+    table.loc[table["variant"] == "d", "parent"] = "b"
+    found = newest(table, "256x256")
+    assert path(["a", "b", "c", "d"], found) == ["a", "b", "c"]
+    assert path(["a", "c", "d"], found) == ["a", "c"], "what has no place is stepped over"
+    assert path(["d", "a", "b"], found) == ["a", "b", "d"] and path(["c"], found) == []
+    figure = chart(table)
+    assert "Strong arrows: the ladder's way from a to its fastest step, c." in figure.notes
+    arrows = [getattr(each, "arrow_patch", None) for each in figure.drawing.axes[0].texts]
+    assert [each.get_linewidth() for each in arrows if each] == [1.3, 1.3, 0.8]
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    """Two figures on a page, as the book shows them."""
+    figures = report.ladder_chart(DATA).html + report.descent(DATA).html
+    style = (ASSETS / "roofbook.css").read_text(encoding="utf-8")
+    script = (ASSETS / "figures.js").read_text(encoding="utf-8")
+    return (
+        f"<!DOCTYPE html><html lang=en><meta name=viewport content='width=device-width'><title>T</title><style>{style}</style>"
+        f"<main class=bd-article><h1>T</h1><a href='#x'>first</a>{figures}<p id=x><a href='#x'>last</a></p></main>"
+        f"<script>{script}</script></html>"
+    )
+
+
+@pytest.fixture
+def tab(browser: Any, page: str) -> Iterator[Any]:
+    tab = browser.new_page(viewport={"width": 900, "height": 900})
+    tab.set_content(page)
+    yield tab
+    tab.close()
+
+
+SAID = "document.querySelector('.figure-tip:not([hidden])')?.textContent"
+
+
+@pytest.mark.site
+def test_a_pointer_near_a_point_learns_what_it_is(tab: Any) -> None:
+    mark = tab.locator("[data-tip^=fused]").first.bounding_box()
+    tab.mouse.move(mark["x"] + 5, mark["y"] + mark["height"] + 3)
+    assert tab.evaluate(SAID).startswith("fused: 38.")
+    assert tab.evaluate("document.querySelectorAll('.now').length") == 1
+    inside = tab.evaluate(
+        "const at = document.querySelector('.figure-tip').getBoundingClientRect(); [at.left, at.right, at.top]"
+    )
+    assert inside[0] >= 0 and inside[1] <= 900 and inside[2] >= 0
+    tip = tab.locator(".figure-tip").bounding_box()
+    tab.mouse.move(tip["x"] + 4, tip["y"] + 4)
+    assert tab.evaluate(SAID), "it stays when the pointer goes over it"
+    tab.keyboard.press("Escape")
+    assert not tab.evaluate(SAID)
+    tab.mouse.move(mark["x"] + 5, mark["y"])
+    tab.mouse.move(2, 2)
+    assert not tab.evaluate(SAID)
+
+
+@pytest.mark.site
+def test_a_figure_is_one_stop_of_the_keyboard_and_arrows_go_through_its_points(tab: Any) -> None:
+    at = "document.activeElement.getAttribute('aria-label') ?? document.activeElement.textContent"
+    for wanted in ("first", "sequential: base", "step 1, sequential", "last"):
+        tab.keyboard.press("Tab")
+        assert tab.evaluate(at).startswith(wanted)
+    tab.keyboard.press("Shift+Tab")
+    tab.keyboard.press("Shift+Tab")
+    assert tab.evaluate(SAID).endswith("(1 of 5, by arrow keys)")
+    for key, wanted in (
+        ("ArrowRight", "port"),
+        ("ArrowDown", "fused"),
+        ("ArrowLeft", "port"),
+        ("End", "peer"),
+        ("ArrowRight", "peer"),
+    ):
+        tab.keyboard.press(key)
+        assert tab.evaluate(at).startswith(f"{wanted}: ") and tab.evaluate(SAID).startswith(f"{wanted}: ")
+    tab.keyboard.press("Tab")
+    tab.keyboard.press("Shift+Tab")
+    assert tab.evaluate(at).startswith("peer: "), "where one has been"
+    tab.keyboard.press("Home")
+    assert tab.evaluate(at).startswith("sequential: ")
+
+
+@pytest.mark.site
+def test_a_tap_says_what_a_point_is_and_so_does_a_figure_that_comes_later(browser: Any, page: str) -> None:
+    context = browser.new_context(has_touch=True, viewport={"width": 390, "height": 800})
+    tab = context.new_page()
+    tab.set_content(page)
+    tab.evaluate(
+        "const first = document.querySelector('figure'); first.outerHTML = first.outerHTML.replace(/ data-points=\"\\d+\"/, '')"
+    )
+    tab.wait_for_function("document.querySelector('svg').dataset.points")
+    box = tab.locator("[data-tip^=peer]").first.bounding_box()
+    tab.touchscreen.tap(box["x"] + 3, box["y"] + 3)
+    assert tab.evaluate(SAID).startswith("peer: ")
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 390
+    context.close()
+
+
+@pytest.mark.site
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_figures_with_points_are_accessible(browser: Any, page: str, scheme: str) -> None:
+    tab = browser.new_page(color_scheme=scheme)
+    tab.set_content(page)
+    tab.keyboard.press("Tab")
+    tab.keyboard.press("Tab")
+    assert not violations(tab, {"rules": {"color-contrast": {"enabled": False}}})
+    tab.close()
