@@ -28,6 +28,7 @@ WANTED_BY = {
     "clipboard.min.js": 'class="highlight',
     "design-tabs.js": "sd-tab-",
     "card.js": 'class="(?:of|device-bar)"',
+    "figures.js": 'class="device-bar"|data-tip=',
     "bootstrap.js": r'data-bs-toggle="(?!tooltip")|id="pst-collapse-sidebar-button"',
     **{name: 'id="search-results"' for name in SEARCH},
 }
