@@ -1,13 +1,15 @@
-// The device that a lab's page is about: chosen in its bar, kept in the address and remembered from page to page.
+// The device and the case that a lab's page is about: chosen in its bar, kept in the address and remembered. The device goes along
+// to all labs, the case to the other pages of the same lab.
 (() => {
   "use strict";
   const bar = document.querySelector(".device-bar");
   if (!bar) return;
-  const choice = bar.querySelector("select"), said = bar.querySelector(".device-said");
-  const options = [...choice.options], initial = options[0].value, remembered = "roofbook-device";
+  const choice = bar.querySelector("select[name=device]"), ofCase = bar.querySelector("select[name=case]");
+  const said = bar.querySelector(".device-said"), options = [...choice.options], initial = options[0].value, ALL = "all";
+  const memory = { device: "roofbook-device", case: `roofbook-case-${bar.dataset.lab}` };
   const known = new Map([[initial, cellsOf(document)]]);
   const root = document.documentElement.dataset.content_root ?? "";  // of the site, which a script's links do not know
-  let wanted = initial;
+  let wanted = initial, wantedCase = asked("case");
 
   function cellsOf(page) {
     return Object.fromEntries([...page.querySelectorAll(".on-device")].map((cell) => [cell.dataset.cell, cell.innerHTML]));
@@ -32,7 +34,32 @@
       addCopyButtonToCodeCells();
     }
     choice.value = device;
-    said.textContent = device === initial ? "" : `All of this page is now of ${choice.selectedOptions[0].text}.`;
+    showCase();
+  }
+
+  // Hide what is of another case than the chosen one. A case that this page or this device does not have is its main one.
+  function showCase() {
+    const each = [...document.querySelectorAll(".on-device [data-case]")];
+    const names = [...new Set(each.map((one) => one.dataset.case))];
+    const main = each.find((one) => one.hasAttribute("data-main"))?.dataset.case ?? names[0];
+    const chosen = names.length < 2 || wantedCase === ALL ? ALL : names.includes(wantedCase) ? wantedCase : main;
+    for (const one of each) one.hidden = chosen !== ALL && one.dataset.case !== chosen;
+    ofCase.replaceChildren(...names.map((name) => new Option(name)), new Option("all cases", ALL));
+    ofCase.value = chosen;
+    ofCase.parentElement.hidden = names.length < 2;
+    const told = choice.value === initial ? [] : [`All of this page is now of ${choice.selectedOptions[0].text}.`];
+    if (names.length > 1 && chosen !== main) told.push(chosen === ALL ? "All cases are shown." : `The case is ${chosen}.`);
+    said.textContent = told.join(" ");
+  }
+
+  // A link to something of another case shows that case.
+  function reveal() {
+    const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    const hidden = target && target.closest("[data-case][hidden]");
+    if (!hidden) return;
+    wantedCase = hidden.dataset.case;
+    showCase();
+    target.scrollIntoView();
   }
 
   // Notes that say the same of all tables stand once, in the page's legend; the first of them links there in its place.
@@ -55,12 +82,7 @@
     if (!option) return;
     wanted = device;
     choice.value = device;
-    if (keep) {
-      const address = new URL(location.href);
-      address.searchParams.set("device", device);
-      history.replaceState(history.state, "", address);
-      try { localStorage.setItem(remembered, device); } catch { /* a browser that keeps nothing */ }
-    }
+    if (keep) remember("device", device);
     if (known.has(device)) return show(device);
     said.textContent = "Loading…";
     const script = document.createElement("script");
@@ -72,14 +94,29 @@
     document.head.append(script);
   }
 
-  function first() {
-    const asked = new URLSearchParams(location.search).get("device");
-    if (asked) return asked;
-    try { return localStorage.getItem(remembered); } catch { return null; }
+  function remember(what, value) {
+    const address = new URL(location.href);
+    address.searchParams.set(what, value);
+    history.replaceState(history.state, "", address);
+    try { localStorage.setItem(memory[what], value); } catch { /* a browser that keeps nothing */ }
+  }
+
+  function asked(what) {
+    const found = new URLSearchParams(location.search).get(what);
+    if (found) return found;
+    try { return localStorage.getItem(memory[what]); } catch { return null; }
   }
 
   choice.parentElement.hidden = false;
   choice.addEventListener("change", () => choose(choice.value, true));
-  const device = first();
+  ofCase.addEventListener("change", () => {
+    wantedCase = ofCase.value;
+    remember("case", wantedCase);
+    showCase();
+  });
+  addEventListener("hashchange", reveal);
+  showCase();
+  const device = asked("device");
   if (device && device !== initial) choose(device, false);
+  reveal();
 })();

@@ -1,7 +1,8 @@
-"""Lets the reader of a lab's page choose the device that all of it is about. Part of the site's Sphinx extension.
+"""Lets the reader of a lab's page choose the device and the case that it is about. Part of the site's Sphinx extension.
 
 The page is written for the best recorded device; what it shows on the others lies in scripts that a browser loads when one is
-chosen (book/_assets/devices-of-page.js). Without JavaScript the page says which device it is of.
+chosen (book/_assets/devices-of-page.js). What is of one case says so (of_case.py), and that script hides the other cases.
+Without JavaScript the page says which device it is of, and shows all cases.
 """
 
 from __future__ import annotations
@@ -55,16 +56,19 @@ def put(app: Sphinx, docname: str, notebook: dict[str, Any]) -> None:
 
 
 def _bar(lab: str, scripts: str, listed: list[DeviceChoice]) -> str:
-    without = f"All of this page is of {escape(listed[0].label)}. With JavaScript you can choose another device here."
+    without = (
+        f"All of this page is of {escape(listed[0].label)}. With JavaScript you can choose another device and a case."
+    )
     options = "".join(
         f'<option value="{escape(each.name)}" data-script="{escape(each.script)}">{escape(each.label)}</option>'
         for each in listed
     )
     return (
         f'<div class="device-bar" data-lab="{escape(lab)}" data-scripts="{escape(scripts)}" role="region" '
-        'aria-label="Device of this page">'
+        'aria-label="Device and case of this page">'
         f"<noscript>{without}</noscript>"
-        f"<label hidden>Device <select>{options}</select></label>"
+        f'<label hidden>Device <select name="device">{options}</select></label>'
+        '<label hidden>Case <select name="case"></select></label>'
         '<span class="device-said" role="status"></span></div>'
     )
 

@@ -24,6 +24,7 @@ from ..spec import registry
 from ..spec.lab import Series, Sweep
 from ..store.parquet import Store
 from ..store.published import figures
+from .of_case import marked
 
 if TYPE_CHECKING:
     from IPython.display import Markdown
@@ -70,12 +71,12 @@ def noted(draw: Callable[More, Shown]) -> Callable[More, Shown | Note]:
 def of_case(draw: "Callable[[CaseData], Shown]") -> Callable[..., Shown | Note]:
     """A method that draws a case, by default the largest. Errors: UsageError for a case that the page does not have."""
 
-    @wraps(draw)
     def shown(page: "Page", case: str | None = None) -> Shown | Note:
         data = page.data.on(case)
         return noted(draw)(data)
 
-    return shown
+    shown.__doc__ = draw.__doc__
+    return marked(shown)
 
 
 class Page(ABC):
@@ -94,6 +95,7 @@ class Page(ABC):
         lab, data = self.data.lab, self.data
         return Html("".join(report.answer(of, answer(lab, of)) for of in (data.on(case.name) for case in data.cases)))
 
+    @marked
     def ladder(self, case: str | None = None) -> Table:
         """The ladder on a case, libraries and controls included."""
         return report.ladder(self.data.on(case))
@@ -105,12 +107,14 @@ class Page(ABC):
     roofline = of_case(report.roofline_chart)
     bandwidth_chart = of_case(report.bandwidth_chart)
 
+    @marked
     @noted
     def parts(self, case: str | None = None) -> Table:
         """The parts of each variant's run on a case, such as copies, and what else the lab shows of it."""
         lab = self.data.lab
         return report.parts(self.data.on(case), lab.parts, lab.facts_shown)
 
+    @marked
     @noted
     def counters(self, case: str | None = None) -> Table:
         """What hardware counters counted of each variant on a case, beside the bytes modelled and the measured time."""
@@ -128,6 +132,7 @@ class Page(ABC):
         order = [each.name for each in lab.all_variants() if each.name in asked | counted]
         return report.counters(data.on(case).with_order(order), data.profiles)
 
+    @marked
     @noted
     def timeline(self, *variants: str, case: str | None = None) -> "Figure":
         """What the queues of these variants did when, in one run of each on a case."""
@@ -171,6 +176,7 @@ class Page(ABC):
         own = C.name if C.name in chosen.languages else data.device.backend
         return report.html_source(chosen.source.of_size(data.lab.sizes(data.case())).render(dialect or own), "c")
 
+    @marked
     @noted
     def sweep_table(self, axis: str, case: str | None = None) -> Table:
         """Time of each point of a sweep, compared with the variant it starts from and with the best point."""
@@ -187,6 +193,7 @@ class Page(ABC):
             self._swept_on(axis, data.lab.swept(data.cases)[0].name)
         return report.line_sweep(rows, sweep.axis, title=sweep.question, notes=self._left_out(sweep))
 
+    @marked
     @noted
     def heat_map(self, axis: str, case: str | None = None) -> "Figure":
         """Time by the two numbers of each point of a sweep, such as the two sides of a work-group."""
@@ -223,6 +230,7 @@ class Page(ABC):
         said = f"At the scale {data.scale} sweeps are measured on {swept[0].name} alone, unless variants are asked for."
         return [said] * (len(swept) < len(data.cases))
 
+    @marked
     def leave_one_out(self, case: str | None = None) -> Table:
         """What each optimisation is worth in the best step, by leaving it out."""
         without = {variant.point or "": variant.name for variant in self.data.sweep("without").variants}

@@ -12,7 +12,7 @@ from roofbook.book import on_devices
 
 pytestmark = pytest.mark.site
 PAGE = "/labs/stencil.html"
-BAR, SAID = ".device-bar select", ".device-said"
+BAR, SAID = ".device-bar select[name=device]", ".device-said"
 Open = Callable[..., Any]
 
 

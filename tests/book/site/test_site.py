@@ -298,8 +298,9 @@ def test_a_standing_note_is_told_once_on_a_page_however_many_tables_have_it() ->
 def test_the_standing_notes_of_another_device_join_the_legend(browser: Any) -> None:
     tab = browser.new_page()
     tab.set_content(
-        """<div class="device-bar" data-lab="lbm" data-scripts=""><p hidden><select><option value="a">A</option>
-        <option value="b" data-script="">B</option></select></p><p class="device-said"></p></div>
+        """<div class="device-bar" data-lab="lbm" data-scripts=""><p hidden><select name="device">
+        <option value="a">A</option><option value="b" data-script="">B</option></select></p>
+        <p><select name="case"></select></p><p class="device-said"></p></div>
         <div class="on-device" data-cell="1"><p class="table-note"><a href="#how">How</a></p></div>
         <section class="legend" id="how"><h2>How<a class="headerlink">#</a></h2><ul><li>Medians.</li></ul></section>"""
     )

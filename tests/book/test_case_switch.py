@@ -1,0 +1,160 @@
+"""The case of a lab's page in a browser: chosen in the bar, in the address, remembered for the lab."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from roofbook.book import device_switch, on_devices
+from roofbook.book.of_case import OfCase, marked
+from roofbook.report.html import Cell, Row, Table
+
+from ..served import served
+
+ASSETS = Path(__file__).parents[2] / "book" / "_assets"
+CASE, DEVICE, SAID = ".device-bar select[name=case]", ".device-bar select[name=device]", ".device-said"
+SMALL, LARGE, HUGE = "64x64", "512x512", "4096x4096"
+Open = Callable[..., Any]
+
+
+def table(case: str) -> Table:
+    return Table(f"The ladder on {case}", [Cell("Variant")], [Row([Cell(f"fused on {case}")])], pd.DataFrame())
+
+
+def cells(*cases: str) -> dict[str, str]:
+    """A cell with a line a case, and one with a table a case, of which the last is the main one; and a table of no case."""
+    lines = "".join(f'<li data-case="{case}" id="line-{case}">A step on {case}</li>' for case in cases)
+    tables = "".join(OfCase(table(case), case, case == cases[-1]).html for case in cases)
+    return {"lines": f"<ul>{lines}</ul>", "tables": tables + table("any").html}
+
+
+def page(lab: str, name: str, shown: dict[str, str]) -> str:
+    listed = [on_devices.DeviceChoice("gpu", "A GPU"), on_devices.DeviceChoice("gpu/large", "A GPU, large sizes")]
+    inside = "".join(f'<div class="on-device" data-cell="{key}">{html}</div>' for key, html in shown.items())
+    return (
+        f'<!doctype html><html lang="en"><head><title>{name}</title><link rel="stylesheet" href="roofbook.css">'
+        f'<script defer src="devices-of-page.js"></script></head><body><main><h1>{name}</h1>'
+        f"{device_switch._bar(lab, '', listed)}{inside}</main></body></html>"
+    )
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two pages of a lab, one of another."""
+    folder = tmp_path_factory.mktemp("site")
+    for name in ("roofbook.css", "devices-of-page.js"):
+        (folder / name).write_bytes((ASSETS / name).read_bytes())
+    (folder / "story.html").write_text(page("lbm", "Story", cells(SMALL, LARGE)))
+    (folder / "results.html").write_text(page("lbm", "Results", cells(SMALL, LARGE)))
+    (folder / "published.html").write_text(page("lbm", "Published", {"lines": "<p>Of no case.</p>"}))
+    (folder / "other.html").write_text(page("cnn", "Another lab", cells(SMALL, LARGE)))
+    (folder / "gpu.large.js").write_text(on_devices.script("lbm", "gpu/large", cells(HUGE, "8192x8192")))
+    return folder
+
+
+@pytest.fixture
+def opened(browser: Any, site: Path) -> Iterator[Open]:
+    """Opens a page, as in one browser that remembers; nothing may go wrong."""
+    context, wrong = browser.new_context(), []
+    with served(site) as address:
+
+        def open_page(name: str = "story.html") -> Any:
+            tab = context.new_page()
+            tab.on("pageerror", lambda error: wrong.append(str(error)))
+            tab.goto(f"{address}/{name}")
+            return tab
+
+        yield open_page
+        context.close()
+    assert not wrong
+
+
+def shown(tab: Any) -> list[str]:
+    """The cases whose line and table are in sight, once each where both are, and what is of no case."""
+    lines = [each.inner_text().split()[-1] for each in tab.query_selector_all("li") if each.is_visible()]
+    tables = [each.inner_text().split()[-1] for each in tab.query_selector_all("caption") if each.is_visible()]
+    assert tables == [*lines, "any"]
+    return lines
+
+
+def test_the_main_case_is_shown_until_another_is_chosen_and_all_stand_at_the_end(opened: Open) -> None:
+    tab = opened()
+    assert shown(tab) == [LARGE] and tab.inner_text(SAID) == ""
+    assert tab.eval_on_selector_all(f"{CASE} option", "all => all.map(each => each.textContent)") == [
+        SMALL,
+        LARGE,
+        "all cases",
+    ]
+    tab.select_option(CASE, SMALL)
+    assert shown(tab) == [SMALL] and f"The case is {SMALL}." in tab.inner_text(SAID)
+    assert f"?case={SMALL}" in tab.url
+    tab.select_option(CASE, label="all cases")
+    assert shown(tab) == [SMALL, LARGE] and "All cases are shown." in tab.inner_text(SAID)
+    tab.reload()
+    assert shown(tab) == [SMALL, LARGE] and tab.input_value(CASE) == "all"
+
+
+def test_a_case_is_remembered_on_the_pages_of_its_lab(opened: Open) -> None:
+    opened().select_option(CASE, SMALL)
+    assert shown(opened("results.html")) == [SMALL]
+    assert shown(opened("other.html")) == [LARGE], "another lab has other cases"
+    assert shown(opened(f"results.html?case={LARGE}")) == [LARGE], "the address goes before what is remembered"
+    assert shown(opened("results.html?case=no-such-case")) == [LARGE]
+    assert not opened("published.html").is_visible(CASE), "a page that shows nothing of a case has none to choose"
+
+
+def test_a_device_without_the_case_shows_its_main_one_and_the_case_comes_back(opened: Open) -> None:
+    tab = opened()
+    tab.select_option(CASE, SMALL)
+    tab.select_option(DEVICE, "gpu/large")
+    tab.wait_for_function(f"document.querySelector('{SAID}').textContent.includes('large sizes')")
+    assert shown(tab) == ["8192x8192"]
+    tab.select_option(CASE, HUGE)
+    assert shown(tab) == [HUGE] and "device=gpu%2Flarge" in tab.url
+    tab.select_option(CASE, label="all cases")
+    tab.select_option(DEVICE, "gpu")
+    assert shown(tab) == [SMALL, LARGE]
+
+
+def test_the_keyboard_chooses_a_case(opened: Open) -> None:
+    tab = opened()
+    tab.focus(DEVICE)
+    tab.keyboard.press("Tab")
+    assert tab.evaluate("document.activeElement.name") == "case"
+    tab.keyboard.press("ArrowUp")
+    assert shown(tab) == [SMALL]
+
+
+def test_a_link_to_something_of_another_case_shows_it(opened: Open) -> None:
+    tab = opened(f"story.html#line-{SMALL}")
+    assert shown(tab) == [SMALL]
+    tab.evaluate(f"location.hash = 'line-{LARGE}'")
+    tab.wait_for_selector(f"[id='line-{LARGE}']", state="visible")
+    assert shown(tab) == [LARGE]
+
+
+def test_without_a_script_all_cases_show(browser: Any, site: Path) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    tab = context.new_page()
+    tab.goto((site / "story.html").as_uri())
+    assert shown(tab) == [SMALL, LARGE] and not tab.is_visible(CASE)
+    context.close()
+
+
+def test_what_is_drawn_of_a_case_that_is_named_is_marked_and_stays_what_it_was() -> None:
+    class Shown:
+        data = type("Data", (), {"case": lambda self: type("Case", (), {"name": LARGE})()})()
+
+        @marked
+        def ladder(self, case: str | None = None) -> Table:
+            return table(case or LARGE)
+
+    of: Any = Shown()
+    plain, small, main = of.ladder(), of.ladder(SMALL), of.ladder(case=LARGE)
+    assert "data-case" not in plain.html and small.html.startswith(f'<div data-case="{SMALL}">')
+    assert main.html.startswith(f'<div data-case="{LARGE}" data-main>') and main._repr_html_() == main.html
+    assert small.text == table(SMALL).text == repr(small) and small.caption == f"The ladder on {SMALL}"
