@@ -76,7 +76,7 @@ def opened(browser: Any, site: Path) -> Iterator[Open]:
 def shown(tab: Any) -> list[str]:
     """The cases whose line and table are in sight, once each where both are, and what is of no case."""
     lines = [each.inner_text().split()[-1] for each in tab.query_selector_all("li") if each.is_visible()]
-    tables = [each.inner_text().split()[-1] for each in tab.query_selector_all("caption") if each.is_visible()]
+    tables = [each.inner_text().split()[3] for each in tab.query_selector_all("caption") if each.is_visible()]
     assert tables == [*lines, "any"]
     return lines
 
