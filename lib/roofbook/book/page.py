@@ -162,7 +162,9 @@ class Page(ABC):
             diff = after.diff(before, (parent.name, variant.name), language)
         skipped = {case.name: data.skip_reason(variant, case) for case in data.cases}
         size = case.name if lab.sizes(case) else ""
-        return step(variant, data.rows, skipped, diff, lab.name, size, predictions.of_step(data, variant))
+        return step(
+            variant, data.rows, skipped, diff, lab.name, size, predictions.of_step(data, variant), data.profiles
+        )
 
     def source(self, variant: str, dialect: str | None = None) -> Html:
         """A variant's kernel as plain OpenCL C or CUDA C++, by default in the language of this device, or else as C.

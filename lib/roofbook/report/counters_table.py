@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..analysis import format as show
 from ..analysis.case_data import CaseData
 from ..analysis.readings import Reading, newest, value
+from ..devices.backends import label
 from ..errors import UsageError
 from ..measure.counters import BUSY, LIMITS
 from ..store.schema import PROFILE
@@ -93,15 +94,64 @@ def against(own: Mapping[str, Any], parent: Mapping[str, Any]) -> str:
     faster = _over(parent["seconds"], own["seconds"])
     if faster > 0:
         said.append("as fast" if _alike(faster) else f"{_times(faster)} as {'fast' if faster > 1 else 'slow'}")
-    factors = {words: _over(own[key], parent[key]) for key, words in COMPARED.items()}
-    known = {words: factor for words, factor in factors.items() if factor > 0}
-    if known:
-        most = max(known, key=lambda words: abs(math.log(known[words])))
-        changed = f"{most} {'rose' if known[most] > 1 else 'fell'} {_times(known[most])}"
-        said.append("no counter changed" if _alike(known[most]) else changed)
+    if known := _factors(own, parent):
+        said.append(_changed(known, next(iter(known))))
+    return "; ".join([*said, *_other_limit(own, parent)])
+
+
+def moved(own: Mapping[str, Any], parent: Mapping[str, Any], word: str) -> str:
+    """What counters say beside the measured effect of a step: at most two of them that changed, and the limit.
+
+    The first goes with the effect: of a step that is `faster`, by `Speedup.word`, fewer bytes or instructions, or more
+    occupancy; the reverse of one that is `slower`. The second goes against it. Each is the one of its kind with the largest
+    factor; of a step that is neither, one is shown, the largest of all. These are facts beside each other: no counter says
+    why. '' where no counter is known of both. own, parent: as `counters.total` has them.
+    """
+    known = _factors(own, parent)
+    if not known:
+        return ""
+    changed = [words for words, factor in known.items() if not _alike(factor)]
+    fits = [
+        words for words in changed if ((known[words] > 1) == (words == COMPARED["occupancy"])) == (word == "faster")
+    ]
+    against_it = [words for words in changed if words not in fits]
+    shown = [*fits[:1], *against_it[:1]] if word in ("faster", "slower") else changed[:1]
+    told = [_changed(known, words) for words in shown] or [f"none changed by more than {show.percent(ALIKE - 1)}"]
+    return "; ".join([*told, *_other_limit(own, parent)])
+
+
+def _factors(own: Mapping[str, Any], parent: Mapping[str, Any]) -> dict[str, float]:
+    """By its words, how many times as much a counter is of a step as of its parent: that which changed most first."""
+    found = {words: _over(own[key], parent[key]) for key, words in COMPARED.items()}
+    known = {words: factor for words, factor in found.items() if factor > 0}
+    return dict(sorted(known.items(), key=lambda each: -abs(math.log(each[1]))))
+
+
+def _changed(known: Mapping[str, float], words: str) -> str:
+    factor = known[words]
+    return "no counter changed" if _alike(factor) else f"{words} {'rose' if factor > 1 else 'fell'} {_times(factor)}"
+
+
+def _other_limit(own: Mapping[str, Any], parent: Mapping[str, Any]) -> list[str]:
     if own["limit"] and parent["limit"] and own["limit"] != parent["limit"]:
-        said.append(f"limit {own['limit']} instead of {parent['limit']}")
-    return "; ".join(said)
+        return [f"limit {own['limit']} instead of {parent['limit']}"]
+    return []
+
+
+def moved_by_step(profiles: "pd.DataFrame", own: Reading, parent: Reading, word: str) -> str:
+    """`moved` of a step on a case, of what both were counted on alike; '' where not both were. profiles: rows of role PROFILE.
+
+    own, parent: the measured readings. Where these are by another backend than what was counted, a bracket says by which.
+    """
+    here = profiles[profiles["case"] == own.row["case"]]
+    for scale in dict.fromkeys(here["scale"].iloc[::-1]):
+        found = newest(here[here["scale"] == scale], roles=(PROFILE,))
+        mine, other = found.get(own.variant), found.get(parent.variant)
+        if mine and other and mine.ok and other.ok and mine.units == other.units:
+            told = moved(_counters(mine), _counters(other), word)
+            by = str(mine.row["backend"])
+            return f"{told} (by {label(by)})" if told and by != own.row["backend"] else told
+    return ""
 
 
 def _counters(reading: Reading) -> Mapping[str, Any]:

@@ -9,6 +9,7 @@ from ..analysis import format as show
 from ..analysis.predictions import outcome
 from ..analysis.readings import Reading, faster, newest
 from ..analysis.sentences import effect_text
+from .counters_table import moved_by_step
 from .html import Html, html_diff, number_of
 
 if TYPE_CHECKING:
@@ -28,10 +29,11 @@ def step(
     of: str,
     size: str = "",
     predictions: "Mapping[str, Prediction]" = NONE,
+    profiles: "pd.DataFrame | None" = None,
 ) -> Html:
     """cases: name -> why the variant does not run there, empty where it does. diff: unified, of the kernels as they are
     compiled; may be empty. of: the lab's name. size: the case whose sizes these have as constants; empty where they have none.
-    predictions: by case what `expect` comes to there.
+    predictions: by case what `expect` comes to there. profiles: what hardware counters counted, on any cases.
 
     A notebook has the difference of the kernels to unfold, and the site a link to the page that has both: `on_site` chooses.
     """
@@ -49,7 +51,7 @@ def step(
         f'<p class="expected"><em>Expected:</em> {escape(variant.expect)}{_judged(predictions)}</p>'
         if variant.expect
         else "",
-        effect(variant.name, variant.parent, rows, cases, predictions),
+        effect(variant.name, variant.parent, rows, cases, predictions, profiles),
     ]
     on = f", on {escape(size)}" if size else ""
     if diff:
@@ -75,9 +77,11 @@ def effect(
     rows: "pd.DataFrame",
     cases: Mapping[str, str],
     predictions: "Mapping[str, Prediction]" = NONE,
+    profiles: "pd.DataFrame | None" = None,
 ) -> Html:
     """One line a case: what came of the prediction, how many times as fast as its parent a variant is, and both times; or why
-    there is no time. Where all cases lack one for the same reason, one line says so.
+    there is no time. Where all cases lack one for the same reason, one line says so. Below a line stands what hardware counters
+    say, where both were counted.
     """
     known = set(rows["case"]) if len(rows) else set()
     read = {case: newest(rows, case) if case in known else {} for case in cases}
@@ -86,11 +90,15 @@ def effect(
         return Html(f'<ul class="effect"><li class="absent">{escape(_sentence(next(iter(lacks.values()))))}</li></ul>')
     lines = []
     for case in cases:
-        css, text = "absent", escape(_sentence(lacks[case]))
+        css, text, cause = "absent", escape(_sentence(lacks[case])), ""
         if not lacks[case]:
-            css, text = _brought(read[case][name], read[case].get(parent or ""), predictions.get(case))
+            own, other = read[case][name], read[case].get(parent or "")
+            css, text = _brought(own, other, predictions.get(case))
+            cause = _counted(profiles, own, other)
         mark = f' class="{css}"' * bool(css)
-        lines.append(f'<li{mark} data-case="{escape(case)}">{text} <span class="on-case">on {escape(case)}</span></li>')
+        lines.append(
+            f'<li{mark} data-case="{escape(case)}">{text} <span class="on-case">on {escape(case)}</span>{cause}</li>'
+        )
     return Html(f'<ul class="effect">{"".join(lines)}</ul>')
 
 
@@ -110,6 +118,15 @@ def _brought(own: Reading, parent: Reading | None, prediction: "Prediction | Non
         came and f"verdict {came}",
         f"<strong>{said}</strong>{f' {escape(ends)}' * bool(ends)}{how}, {before} → {after}",
     )
+
+
+def _counted(profiles: "pd.DataFrame | None", own: Reading, parent: Reading | None) -> str:
+    """What counters say beside the effect on a case; '' where they say nothing of both."""
+    ratio = faster(parent, own)
+    if profiles is None or profiles.empty or parent is None or ratio is None:
+        return ""
+    told = moved_by_step(profiles, own, parent, ratio.word)
+    return f'<div class="cause">Counters: {escape(told)}.</div>' if told else ""
 
 
 def _judged(predictions: "Mapping[str, Prediction]") -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,7 +23,7 @@ from roofbook.analysis.verdicts import judged, verdict
 from roofbook.book.experiment import Experiment
 from roofbook.book.page import Note
 from roofbook.measure.counters import counted, parse
-from roofbook.report.counters_table import against
+from roofbook.report.counters_table import against, moved
 from roofbook.report.html import Table
 from roofbook.spec import registry
 from roofbook.store.current import matching_source
@@ -140,6 +141,39 @@ def test_a_step_is_told_by_the_counter_that_changed_most() -> None:
     )
     unknown = dict.fromkeys(parent)
     assert against(unknown, parent) == against(parent, unknown) == ""
+
+
+def test_beside_an_effect_stand_the_counter_that_goes_with_it_and_the_one_that_does_not() -> None:
+    parent: dict[str, Any] = {
+        "dram_bytes": 8.0, "l2_bytes": 8.0, "l1_bytes": 8.0, "instructions": 100, "occupancy": 0.5, "limit": "DRAM",
+    }  # fmt: skip
+    own = {**parent, "l2_bytes": 4.0, "dram_bytes": 6.0, "instructions": 150, "limit": "L2"}
+    both = "L2 bytes fell 2.00 times; instructions rose 1.50 times; limit L2 instead of DRAM"
+    assert moved(own, parent, "faster") == both
+    turned = "instructions rose 1.50 times; L2 bytes fell 2.00 times; limit L2 instead of DRAM"
+    assert moved(own, parent, "slower") == turned
+    assert moved(own, parent, "same") == "L2 bytes fell 2.00 times; limit L2 instead of DRAM"
+    assert moved({**parent, "occupancy": 0.75}, parent, "faster") == "occupancy rose 1.50 times"
+    assert moved({**parent, "occupancy": 0.25}, parent, "slower") == "occupancy fell 2.00 times"
+    assert moved({**parent, "dram_bytes": 8.1}, parent, "faster") == "none changed by more than 5.00\u202f%"
+    assert moved(dict.fromkeys(parent), parent, "faster") == ""
+
+
+def test_a_step_says_what_was_counted_of_it_and_its_parent(profiles: Path) -> None:
+    timed = Store(profiles).rows("lbm", role=PROFILE).assign(role="step", backend="cuda")
+    timed["samples_s"] = [[2e-3 * (1 + (name == "fused"))] * 10 for name in timed["variant"]]
+
+    def line(**other: Any) -> str:
+        experiment = opened(profiles)
+        experiment.data.__dict__["rows"] = timed.assign(**other)
+        return re.sub(r"<[^>]+>", "", experiment.steps("soa"))
+
+    told = "Counters: L1 bytes fell 2.00 times; occupancy fell 1.05 times"
+    assert f"{told}." in line() and f"{told} (by CUDA)." in line(backend="opencl")
+    assert "Counters" not in line(case="another")
+    experiment = opened(profiles)
+    experiment.data.__dict__["rows"] = timed
+    assert "Counters" not in experiment.steps("fused"), "its parent was not counted"
 
 
 def layers(*shares: float | None, kernel: str = "linear") -> dict[str, Any]:
