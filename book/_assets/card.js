@@ -33,10 +33,13 @@
       to.hash = own;
       text.replaceWith(make("a", { class: "of", href: to.href }, text.data.trimEnd()), " ");
     }
-    for (const table of document.querySelectorAll("table:has(a.of):not([data-walked])")) walk(table);
+    for (const each of document.querySelectorAll("a.of")) {
+      const group = each.closest("table, ul, dl");
+      if (group && !("walked" in group.dataset)) walk(group);
+    }
   }
 
-  // A table is one stop of the Tab key; arrows go from number to number.
+  // A table, or a list, is one stop of the Tab key; arrows go from number to number.
   function walk(table) {
     table.dataset.walked = "";
     const all = () => [...table.querySelectorAll("a.of")], seen = (each) => each?.checkVisibility();
@@ -47,8 +50,9 @@
     });
     table.addEventListener("keydown", (event) => {
       const from = event.target.closest("a.of"), steps = { ArrowLeft: -1, ArrowRight: 1 };
+      if (!table.rows) Object.assign(steps, { ArrowUp: -1, ArrowDown: 1 });
       if (!from || event.altKey || event.ctrlKey || event.metaKey) return;
-      const links = all().filter(seen), row = from.closest("tr"), column = from.closest("td, th").cellIndex;
+      const links = all().filter(seen), row = from.closest("tr"), column = from.closest("td, th")?.cellIndex;
       let to;
       if (event.key in steps) to = links[links.indexOf(from) + steps[event.key]];
       else if (event.key === "ArrowDown" || event.key === "ArrowUp") {

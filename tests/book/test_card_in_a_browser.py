@@ -46,7 +46,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("card.js", "card.css", "roofbook.css"):
         shutil.copy(ASSETS / name, to / "_static")
     for theme in ("light", "dark"):
-        page = card_links.linked(PAGE.format(theme=theme, table=cells["ladder"]), "../")
+        page = card_links.linked(PAGE.format(theme=theme, table=cells["ladder"]), "../", root)
         (to / "labs" / f"{theme}.html").write_text(page, encoding="utf-8")
     (to / "labs" / "lbm.html").write_text("<!DOCTYPE html><title>The lab</title>", encoding="utf-8")
     (to / "table.html").write_text(cells["ladder"], encoding="utf-8")

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from roofbook import cli
+from roofbook.analysis.places import card_of
 from roofbook.analysis.recorded import RecordedData, recorded
 from roofbook.book import card_links, measurements, on_devices
 from roofbook.book.device_switch import finished
@@ -136,17 +137,28 @@ def made_up(root: Path) -> RecordedData:
     return data
 
 
-def test_links_lead_to_the_card_of_the_pages_device_or_of_the_named_one() -> None:
+def test_links_lead_to_the_card_of_the_pages_device_or_of_the_named_one(tmp_path: Path) -> None:
     bar = '<div class="device-bar" data-lab="lbm"><option data-script="gpu.cuda.js"><option data-script="cpu.js"></div>'
     cell = '<td class="num" data-of="a~1" title="t">1.5 <small>(x)</small></td>'
-    made = card_links.linked(bar + cell, "../")
+    made = card_links.linked(bar + cell, "../", tmp_path)
     assert (
         '<td class="num" title="t"><a class="of" href="../labs/lbm/measurements/gpu.cuda.html#a~1">1.5</a> <small>'
         in made
     )
-    other = card_links.linked('<th data-of="cnn/cpu.opencl#b~2">2</th>', "")
-    assert other == '<th><a class="of" href="labs/cnn/measurements/cpu.opencl.html#b~2">2</a></th>'
-    assert card_links.linked(cell, "") == cell.replace(' data-of="a~1"', ""), "of a page that is of no device"
+    measurements.draw_recorded(tmp_path, made_up(tmp_path), "cpu", "CPU", Store(tmp_path / "results"))
+    other = '<span data-of="lbm/cpu#fused~128x128">2</span> <span data-of="lbm/cpu#fused~1">3</span>'
+    made = card_links.linked(other, "", tmp_path)
+    assert '<span><a class="of" href="labs/lbm/measurements/cpu.html#fused~128x128">2</a></span>' in made
+    assert made.endswith("<span>3</span>"), "of which there is no card"
+    assert card_links.linked(cell, "", tmp_path) == cell.replace(' data-of="a~1"', ""), "of a page that is of no device"
+
+
+def test_names_of_cards_are_those_of_their_files() -> None:
+    """As tables of several devices name them, and as they are drawn."""
+    for name, scale in (("nvidia-h200/cuda", "published"), ("nvidia-h200/cuda/large", "large")):
+        choice = on_devices.DeviceChoice(name, "")
+        assert card_of("lbm", "nvidia-h200/cuda", scale, "a~1") == f"lbm/{choice.stem}#a~1"
+    assert card_of("lbm", card_links.HERE, "published", "a~1") == "lbm/here#a~1"
 
 
 def test_a_number_without_a_card_names_no_measurement() -> None:

@@ -13,7 +13,7 @@ from ..devices.backends import CUDA, OPENCL
 from ..errors import UsageError, one_of
 from ..paths import project_root
 from ..store.published import figures
-from .places import Place
+from .places import Place, card_of
 from .publication import publication
 from .readings import Reading, Speedup, faster, newest
 from .recorded import RecordedData, recorded
@@ -39,6 +39,8 @@ class Time:
     """Of ours, whether it ran on the host and whether samples are few; of a published one, `as` its name there."""
     host: str = ""
     """The name of the device that it is of, where that is the place's host and not the place itself."""
+    of: str = ""
+    """The measurement that ours is of, as `places.card_of` names it."""
 
 
 @dataclass(frozen=True)
@@ -192,7 +194,8 @@ def _compared(
             if reading is None:
                 lacks[name][place] = excuses[place].get(name, "not measured")
             elif reading.ok:
-                times[name][place] = _time(reading, place)
+                of = card_of(lab.name, place.id, scale, reading.id)
+                times[name][place] = replace(_time(reading, place), of=of)
             else:
                 lacks[name][place] = f"failed: {reading.why}"
     ratios = {pair: dict(_ratios(names, pair, readings)) for pair in choose(list(readings))}

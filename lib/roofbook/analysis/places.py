@@ -38,6 +38,11 @@ class Place:
         )  # a platform may be named so
 
 
+def card_of(lab: str, place: str, scale: str, id: str) -> str:
+    """How a table of several labs or devices names a measurement of one: the lab, the files of the device's cards, the `id`."""
+    return f"{lab}/{'.'.join([*place.split('/'), *[scale] * (scale != 'published')])}#{id}"
+
+
 def of_host(variant: "Variant") -> bool:
     """Whether it runs on the host's CPU wherever the lab runs."""
     return HOST in variant.backends or variant.options.get("device") == "host"

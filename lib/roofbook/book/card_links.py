@@ -6,7 +6,8 @@ Part of the site's Sphinx extension. The cards themselves are drawn by measureme
 import json
 import re
 from collections.abc import Iterable, Mapping
-from html import escape
+from functools import lru_cache
+from html import escape, unescape
 from pathlib import Path
 from typing import Any
 
@@ -45,21 +46,28 @@ def keep_only(root: Path, lab: str, names: Iterable[str]) -> None:
 
 def ids(root: Path, lab: str, name: str) -> frozenset[str]:
     """The measurements of a lab on a device that have a card."""
-    return frozenset(each["id"] for each in told(root, lab, name).get("cards", ()))
+    path = root / FOLDER / lab / f"{name}.js"
+    return _ids(path, path.stat().st_mtime_ns) if path.exists() else frozenset()
+
+
+@lru_cache(maxsize=64)
+def _ids(path: Path, written: int) -> frozenset[str]:
+    return frozenset(each["id"] for each in _told(path)["cards"])
 
 
 def told(root: Path, lab: str, name: str) -> dict[str, Any]:
-    """What the script of a lab's cards on a device tells; nothing where there is none."""
-    try:
-        text = (root / FOLDER / lab / f"{name}.js").read_text(encoding="utf-8")
-    except OSError:
-        return {}
+    """What the script of a lab's cards on a device tells. Errors: OSError where there is none."""
+    return _told(root / FOLDER / lab / f"{name}.js")
+
+
+def _told(path: Path) -> dict[str, Any]:
+    text = path.read_text(encoding="utf-8")
     found: dict[str, Any] = json.loads(text[len(CALL) + 1 : text.rindex(")")])
     return found
 
 
-OF = re.compile(r'(<t[dh]\b[^>]*?) data-of="([^"]*)"([^>]*>)([^<]+)')
-"""A cell that says of which measurement its number is."""
+OF = re.compile(r'(<(?:t[dh]|span)\b[^>]*?) data-of="([^"]*)"([^>]*>)([^<]+)')
+"""A cell, or a piece of a sentence, that says of which measurement its number is."""
 
 
 def known(cells: Mapping[str, str], found: Iterable[str]) -> dict[str, str]:
@@ -75,10 +83,11 @@ DEVICE = re.compile(r'<div class="device-bar" data-lab="([^"]*)".*?data-script="
 """Of a page of a lab, the bar with the device that it is of."""
 
 
-def linked(body: str, to_root: str) -> str:
+def linked(body: str, to_root: str, root: Path) -> str:
     """A page in which each number that names a measurement links to its card. to_root: from the page to the site's root.
 
-    A name with # says which lab and device it is of, such as `lbm/nvidia-h200.cuda#fused~128x128`; another is of the page's.
+    A name with # says which lab and device it is of, such as `lbm/nvidia-h200.cuda#fused~128x128`, and has no card where `root`
+    has none; another is of the page's device.
     """
     bar = DEVICE.search(body)
     page = f"{bar[1]}/{bar[2]}" if bar else ""
@@ -87,7 +96,7 @@ def linked(body: str, to_root: str) -> str:
         before, name, after, text = match.groups()
         place, _, own = name.rpartition("#")
         lab, _, device = (place or page).partition("/")
-        if not lab:
+        if not lab or (place and unescape(own) not in ids(root, lab, device)):
             return f"{before}{after}{text}"
         to = f"{to_root}labs/{lab}/measurements/{device}.html#{own}"
         return f'{before}{after}<a class="of" href="{to}">{text.rstrip()}</a>{text[len(text.rstrip()) :]}'

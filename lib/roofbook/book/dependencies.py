@@ -97,10 +97,14 @@ class Dependencies:
         runs = _runs(self.root / "results", "recorded/lab=*")
         return {"library": self._of("")[0], "published": self._published(), "store": _hash_of(runs)}
 
+    def library(self) -> dict[str, str]:
+        """Of the code that all labs share."""
+        return {"library": self._of("")[0]}
+
     def cards(self) -> dict[str, str]:
         """Of what is told of all measurements: their cards."""
         files = sorted((self.root / "_build" / "measurements").glob("*/*.js"))
-        return {"library": self._of("")[0], "cards": _hash_of_files((str(path), path.read_bytes()) for path in files)}
+        return {**self.library(), "cards": _hash_of_files((str(path), path.read_bytes()) for path in files)}
 
     def citation(self) -> dict[str, str]:
         """Of how to cite the book."""

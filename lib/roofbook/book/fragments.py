@@ -84,19 +84,20 @@ def renew(root: Path) -> None:
                 lines += _kept(mine, partial(_own_ends, lab, given, root))
         manifest.write(path, front_page.ends(lines), made_from)
 
-    _renew_cards(root, manifest)
+    _renew_cards(root, manifest, now)
     history_page.renew(root, manifest, now)
     _renew_downloads(root, manifest, now)
     kernels_page.renew(root, manifest, now)
 
 
-def _renew_cards(root: Path, manifest: Manifest) -> None:
+def _renew_cards(root: Path, manifest: Manifest, now: Dependencies) -> None:
     """The cards of what this machine measured, of each executed page."""
     for notebook in execute.notebooks(root):
         lab, page = notebook.stem, execute.page_of(root, notebook)
         if lab not in (*registry.names(), registry.PEAKS) or not page.exists():
             continue
-        path, made_from = root / card_links.FOLDER / lab / f"{card_links.HERE}.js", manifest.made_from(page)
+        path = root / card_links.FOLDER / lab / f"{card_links.HERE}.js"
+        made_from = {**manifest.made_from(page), **now.library()}
         if manifest.stale(path, made_from):
             measurements.draw_here(root, Experiment(lab, execute.parameters_of(root, notebook), root), story.HERE)
             manifest.record(path, made_from)

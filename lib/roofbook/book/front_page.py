@@ -1,16 +1,18 @@
 """What the first page shows of all labs, as HTML: ladders on a recorded device, and the fastest kernel on every device."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from html import escape
 from typing import TYPE_CHECKING
 
 from .. import report
 from ..analysis.lab_data import LabData
-from ..analysis.places import Place
+from ..analysis.places import Place, card_of
 from ..analysis.recorded import RecordedData, recorded
 from ..analysis.sentences import about_bases, beside_base, beside_peer
 from ..report.descent import Ends, Glance, line
 from ..spec import registry
+from .card_links import HERE
 
 if TYPE_CHECKING:
     from ..store.parquet import Store
@@ -55,16 +57,19 @@ def _card(data: RecordedData) -> str:
 
 def recorded_ends(found: Iterable[RecordedData]) -> list[Ends]:
     """Baseline and fastest kernel of a lab on each recorded device."""
-    return [_ends(data, str(data.place)) for data in found if _timed(data)]
+    return [_ends(data, str(data.place), data.place.id, data.scale) for data in found if _timed(data)]
 
 
 def own_ends(here: "Experiment") -> list[Ends]:
     """The same on this machine; none where no step was measured."""
-    return [_ends(here.data, f"{here.device.name}, this machine")] if _timed(here.data) else []
+    return [_ends(here.data, f"{here.device.name}, this machine", HERE)] if _timed(here.data) else []
 
 
-def _ends(data: LabData, place: str) -> Ends:
-    return line(Glance(data.lab.title, place, data.on().over(data.lab.headline)))
+def _ends(data: LabData, place: str, device: str, scale: str = "published") -> Ends:
+    """device: that of the cards of its measurements."""
+    found = line(Glance(data.lab.title, place, data.on().over(data.lab.headline)))
+    named = [replace(each, of=each.of and card_of(data.lab.name, device, scale, each.of)) for each in found.cells]
+    return replace(found, cells=named)
 
 
 def ends(lines: Sequence[Ends]) -> str:

@@ -2,10 +2,12 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from ..analysis import format as show
+from ..analysis.places import Place, card_of
 from ..analysis.verdicts import no_difference
 from ..measure.stats import CONFIDENCE
 from .html import Cell, Row, Table
@@ -42,7 +44,7 @@ def claims(lines: "Sequence[Judged]", title: str, lab: str = "") -> Table:
             if reason := getattr(line.evidence, "reason", ""):
                 cells.append(Cell(f"not testable: {reason}", "reason wrap", span=len(places) or 1))
             else:
-                cells += [outcome_cell(line.outcomes[place], line.evidence.unit) for place in places] or [_NOWHERE]
+                cells += [_of(line, place, lab) for place in places] or [_NOWHERE]
             rows.append(Row(cells, anchor=anchor(lab, line.id, at) if lab else ""))
             records += _records(line)
     notes = [f"{place}: {_counted(line.outcomes[place].verdict for line in lines)}." for place in places]
@@ -102,6 +104,14 @@ def printed(effect: float, unit: str) -> str:
     """A published number with all its digits: '384.5', '19.2 %', '2.2 FLOP/B'."""
     size, ending = _units(unit)
     return f"{size * effect:.10g}{ending}"
+
+
+def _of(line: "Judged", place: Place, lab: str) -> Cell:
+    """A verdict, of the measurement of the first kernel that it rests on. lab: its name, '' where no page links to it."""
+    shown, case = outcome_cell(line.outcomes[place], line.evidence.unit), line.evidence.case
+    if not lab or not case or not line.variants or line.outcomes[place].found is None:
+        return shown
+    return replace(shown, of=card_of(lab, place.id, "published", f"{line.variants[0]}~{case}".replace(" ", "_")))
 
 
 def outcome_cell(outcome: "Verdict", unit: str) -> Cell:

@@ -43,7 +43,7 @@ def comparison(case: Comparison) -> Table:
             for place in case.places
         ]
         cells += [_published(case.published.get(name, {}), size)] if case.published else []
-        cells += [_ratio(ratios.get(name)) for ratios in case.ratios.values()]
+        cells += [_ratio(ratios.get(name), times.get(pair.own)) for pair, ratios in case.ratios.items()]
         lines.append(Row(cells))
         records += [_record(name, place, case) for place in case.places]
     caption = f"{case.lab.title}, {case.case}: time per {case.lab.unit} in {unit}"
@@ -193,7 +193,7 @@ def _unit(case: Comparison) -> tuple[str, float]:
 
 def _time(time: Time, size: float) -> Cell:
     text = show.interval(*(each / size for each in (time.seconds, time.low, time.high)))
-    return Cell(text, "num", small=f"({time.note})" if time.note else "")
+    return Cell(text, "num", small=f"({time.note})" if time.note else "", of=time.of)
 
 
 def _published(times: Mapping[str, Time], size: float) -> Cell:
@@ -217,10 +217,11 @@ def _factor(ratio: Speedup) -> str:
     )  # that it is across runs or devices, the note says of all
 
 
-def _ratio(ratio: Speedup | None) -> Cell:
+def _ratio(ratio: Speedup | None, own: Time | None) -> Cell:
     if ratio is None:
         return Cell(show.DASH, "num", "not both were measured there")
-    return Cell(ratio.word, f"num verdict {ratio.word}", ratio.how, small=_factor(ratio))
+    of = own.of if own else ""
+    return Cell(ratio.word, f"num verdict {ratio.word}", ratio.how, small=_factor(ratio), of=of)
 
 
 def _record(name: str, place: Place, case: Comparison) -> dict[str, Any]:

@@ -152,4 +152,4 @@ def _timed(reading: Reading | None, home: str) -> Cell:
     if reading is None:
         return Cell(show.DASH, "num")
     small = " ".join(filter(None, (reading.variant, where(reading, home))))
-    return Cell(show.duration(reading.median), "num", runs_title(reading), small=small)
+    return Cell(show.duration(reading.median), "num", runs_title(reading), small=small, of=reading.id)
