@@ -50,6 +50,7 @@
     const told = choice.value === initial ? [] : [`All of this page is now of ${choice.selectedOptions[0].text}.`];
     if (names.length > 1 && chosen !== main) told.push(chosen === ALL ? "All cases are shown." : `The case is ${chosen}.`);
     said.textContent = told.join(" ");
+    bar.dataset.device = choice.selectedOptions[0].text + (names.length > 1 && chosen !== ALL ? `, case ${chosen}` : "");  // for paper
   }
 
   // A link to something of another case shows that case.

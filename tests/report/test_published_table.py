@@ -2,6 +2,8 @@
 
 import json
 import math
+import re
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -167,3 +169,24 @@ def test_published_parts_and_facts_are_held_against_ours() -> None:
     assert [line.cells[4].text for line in table.rows[2:5]] == ["0.8861", f"75.00{thin}%", f"12{thin}000"]
     assert "'free'" in table.rows[1].cells[4].title and "'data'" in table.rows[5].cells[4].title
     assert table.rows[4].cells[5].text == "0.500" and table.rows[5].cells[5].text == "–"
+
+
+def test_each_table_of_a_report_unfolds_below_a_line_that_says_what_is_in_it() -> None:
+    def figure(table: str, variant: str, seconds: float, device: str = "Old GPU") -> dict[str, Any]:
+        return {"table": table, "variant": variant, "case": "256x256", "device": device, "metric": "time", "unit": "s",
+                "trial": "", "value": seconds, "seconds": seconds}  # fmt: skip
+
+    told = [figure("4", "fused", 2e-2), figure("4", "none", 1.0), figure("text", "port", 9e-3, "Older GPU")]
+    names = {"fused": "fused", "port": "port"}
+    table = report.published(PublishedFigures(pd.DataFrame(told), names, units={"256x256": 100}), lab_rows())
+    assert [each.summary for each in table.parts] == [
+        "Table 4: 2 figures, 1 measured here, published / measured 1.81",
+        "Text: 1 figure, all measured here, published / measured 0.498",
+    ]
+    first, last = re.findall(r"<details.*?</details>", table.html, re.DOTALL)
+    assert first.startswith("<details open><summary>Table 4: 2 figures") and last.startswith("<details><summary>Text")
+    assert "published on Old GPU; measured on Some GPU" in first and '<th scope="col">Measured on' not in table.html
+    assert "Older GPU" in last and "port" in last and "port" not in first
+    assert table.html.count('class="csv"') == 1 and len(table.frame) == 3 and "Old GPU" in table.text
+    once = report.published(PublishedFigures(pd.DataFrame(told[:2]), names, units={"256x256": 100}), lab_rows())
+    assert "<details" not in once.html and "Measured on" in once.html

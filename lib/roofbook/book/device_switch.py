@@ -64,8 +64,8 @@ def _bar(lab: str, scripts: str, listed: list[DeviceChoice]) -> str:
         for each in listed
     )
     return (
-        f'<div class="device-bar" data-lab="{escape(lab)}" data-scripts="{escape(scripts)}" role="region" '
-        'aria-label="Device and case of this page">'
+        f'<div class="device-bar" data-lab="{escape(lab)}" data-scripts="{escape(scripts)}" '
+        f'data-device="{escape(listed[0].label)}" role="region" aria-label="Device and case of this page">'
         f"<noscript>{without}</noscript>"
         f'<label hidden>Device <select name="device">{options}</select></label>'
         '<label hidden>Case <select name="case"></select></label>'

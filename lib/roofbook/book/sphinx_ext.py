@@ -296,12 +296,13 @@ def repository(config: Any) -> str:
 
 
 def foot(app: Sphinx, pagename: str, template: str, context: dict[str, Any], doctree: Any) -> None:
-    """Below each page a link to the page on data, licence and citation, and one to the repository."""
+    """Below each page a link to the page on data, licence and citation, one to the repository, and a button that prints it."""
     if "data" not in app.env.found_docs:
         return
     links = [f'<a href="{context["pathto"]("data")}">Data, licence, how to cite</a>']
     if address := repository(app.config):
         links.append(f'<a href="{html.escape(address, quote=True)}">Repository</a>')
+    links.append('<button type="button" class="print-page" onclick="print()">Print, or save as PDF</button>')
     context["theme_extra_footer"] = f"<p>{' · '.join(links)}</p>"
 
 

@@ -2,12 +2,13 @@
 
 import math
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from html import escape, unescape
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from ..analysis.format import DASH
 from ..devices.backends import BACKENDS
 from ..terminal import terminal_width
 from .layout import fitted
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 ROW = ' scope="row"'
 MORE = "more"
 """The class of columns that a page shows only when its reader asks for all of them."""
+ASIDE = "aside"
+"""The class of columns that may say the same in all rows of a part, which then says it once. No cell spans these."""
 _ALL = ' <label class="all-columns"><input type="checkbox"/> All columns</label>'
 
 
@@ -91,6 +94,15 @@ class Row:
     anchor: str = ""
 
 
+@dataclass(frozen=True)
+class Part:
+    """Rows of a long table, by their numbers, that a page shows together below a line that says what is in them."""
+
+    name: str
+    summary: str
+    rows: Sequence[int]
+
+
 @dataclass(frozen=True, repr=False)
 class Table:
     """A captioned table, and its figures as CSV.
@@ -106,6 +118,8 @@ class Table:
     css: str = ""
     units: Mapping[str, str] = field(default_factory=dict)
     """Of columns of the frame, as CSV has them in its heads: 's per step'."""
+    parts: Sequence["Part"] = ()
+    """That a page shows one below the other, to unfold; none for a table in one piece."""
 
     def __post_init__(self) -> None:
         """A row that is too short or too long is a mistake of who made it; a browser would show it under wrong heads."""
@@ -119,15 +133,39 @@ class Table:
     @property
     def html(self) -> Html:
         """A focusable region that scrolls by itself on a narrow screen, with a semantic table inside."""
-        head = "".join(column.html("th", ' scope="col"') for column in self.columns)
-        body = "\n".join(self._line(row) for row in self.rows)
         notes = "".join(f"{note(each)}\n" for each in self.notes)
+        if self.parts:
+            return Html(f'{"".join(self._parts())}<p class="table-note">All of it:{self._download()}</p>\n{notes}')
         tools = _ALL * any(MORE in column.css.split() for column in self.columns) + self._download() * bool(self.rows)
-        return Html(
-            f'<div class="table-scroll" tabindex="0" role="region" aria-label="{escape(self.caption)}">\n'
-            f'<table class="{escape(f"roofbook {self.css}".strip())}">\n<caption>{escape(self.caption)}{tools}</caption>\n'
-            f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>\n</div>\n{notes}"
+        return Html(self._region(self.caption, escape(self.caption) + tools, self.columns, self.rows) + notes)
+
+    def _region(self, name: str, caption: str, columns: Sequence[Cell], rows: Sequence[Row]) -> str:
+        head = "".join(column.html("th", ' scope="col"') for column in columns)
+        body = "\n".join(self._line(row) for row in rows)
+        return (
+            f'<div class="table-scroll" tabindex="0" role="region" aria-label="{escape(name)}">\n'
+            f'<table class="{escape(f"roofbook {self.css}".strip())}">\n<caption>{caption}</caption>\n'
+            f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>\n</div>\n"
         )
+
+    def _parts(self) -> Iterator[str]:
+        """Each part to unfold, the first open. Its caption says what a column of ASIDE says alike in all its rows."""
+        for at, part in enumerate(self.parts):
+            rows = [self.rows[number] for number in part.rows]
+            alike = {
+                column: said.pop()
+                for column, head in enumerate(self.columns)
+                if ASIDE in head.css.split()
+                if len(said := {row.cells[column].text for row in rows} - {DASH}) == 1
+            }
+            kept = [column for column in range(len(self.columns)) if column not in alike]
+            name = f"{self.caption}, {part.name}"
+            told = "; ".join(
+                [part.name, *(f"{self.columns[column].text.lower()} {said}" for column, said in alike.items())]
+            )
+            cut = [replace(row, cells=[row.cells[column] for column in kept]) for row in rows]
+            table = self._region(name, escape(told), [self.columns[column] for column in kept], cut)
+            yield f"<details{' open' * (at == 0)}><summary>{escape(part.summary)}</summary>\n{table}</details>\n"
 
     def _line(self, row: Row) -> str:
         css = f' class="{escape(row.css)}"' if row.css else ""

@@ -1,14 +1,14 @@
 """Published figures beside what was measured, each marked for what it is."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..analysis import format as show
 from ..analysis.published_figures import PublishedFigures
 from ..analysis.readings import Reading, faster, newest, said
-from .html import Cell, Row, Table
+from .html import ASIDE, Cell, Part, Row, Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,12 +18,13 @@ def published(figures: PublishedFigures, rows: "pd.DataFrame", caption: str = ""
     """Every published figure with its device, and what was measured beside it where it is the same thing.
 
     Trials of one measurement share a row; ours is compared with their median. A published time that covers more units than
-    were run is marked as extrapolated. rows: store rows of the lab.
+    were run is marked as extrapolated. A page has a part for each of the report's tables. rows: store rows of the lab.
     """
     import pandas as pd
 
     ours = {case: newest(rows, case) for case in dict.fromkeys(rows["case"])} if len(rows) else {}
-    lines, records = [], []
+    lines, records = list[Row](), list[dict[str, Any]]()
+    tables: dict[str, list[tuple[int, Mapping[str, Any]]]] = {}
     for trials in _trials(figures.table):
         figure = sorted(trials, key=lambda each: each["value"])[len(trials) // 2]
         case = figures.cases.get(figure["case"], figure["case"])
@@ -44,6 +45,7 @@ def published(figures: PublishedFigures, rows: "pd.DataFrame", caption: str = ""
         where = _device(reading.row) if reading is not None and reading.ok and cell.css != "absent" else show.DASH
         trial = f", {len(trials)} trials" if len(trials) > 1 else ""
         value = ", ".join(f"{each['value']:.10g}" for each in trials) + f"{show.THIN}{figure['unit']}".rstrip()
+        tables.setdefault(figure["table"], []).append((len(lines), record))
         lines.append(
             Row(
                 [
@@ -74,8 +76,8 @@ def published(figures: PublishedFigures, rows: "pd.DataFrame", caption: str = ""
         Cell("Published", "num published"),
         Cell("Measured here", "num"),
         Cell("Published / measured", "num"),
-        Cell("Published on", "published"),
-        Cell("Measured on"),
+        Cell("Published on", f"published {ASIDE}"),
+        Cell("Measured on", ASIDE),
     ]
     notes = [
         "Columns marked published were not measured here.",
@@ -111,7 +113,26 @@ def published(figures: PublishedFigures, rows: "pd.DataFrame", caption: str = ""
         notes,
         "published-beside-ours",
         dict.fromkeys(("ours", "ours_low", "ours_high"), "s where a time, else the unit of the value"),
+        _parts(tables),
     )
+
+
+def _parts(tables: Mapping[str, Sequence[tuple[int, Mapping[str, Any]]]]) -> list[Part]:
+    """One for each of the report's tables; none where there is only one. tables: by name the rows, each with its record."""
+    if len(tables) == 1:
+        return []
+    found = []
+    for table, lines in tables.items():
+        name = f"Table {table}" if table[:1].isdigit() else table.capitalize()
+        figures, ok = len(lines), sum(record["status"] == "ok" for _, record in lines)
+        ratios = [each for _, record in lines if not math.isnan(each := record.get("published_over_ours", math.nan))]
+        said = (
+            f"{name}: {figures} figure{'s' * (figures > 1)}, {'all' if ok == figures else ok or 'none'} measured here"
+        )
+        ends = [show.number(each) for each in (min(ratios), max(ratios))] if ratios else []
+        said += f", published / measured {' to '.join(dict.fromkeys(ends))}" if ends else ""
+        found.append(Part(name, said, [number for number, _ in lines]))
+    return found
 
 
 def _trials(table: "pd.DataFrame") -> list[list[dict[str, Any]]]:
