@@ -163,7 +163,11 @@ class Table:
             told = "; ".join(
                 [part.name, *(f"{self.columns[column].text.lower()} {said}" for column, said in alike.items())]
             )
-            cut = [replace(row, cells=[row.cells[column] for column in kept]) for row in rows]
+            heads = [replace(row.cells[0], small="") for row in rows]  # which says the part
+            cut = [
+                replace(row, cells=[head, *(row.cells[column] for column in kept[1:])])
+                for head, row in zip(heads, rows, strict=True)
+            ]
             table = self._region(name, escape(told), [self.columns[column] for column in kept], cut)
             yield f"<details{' open' * (at == 0)}><summary>{escape(part.summary)}</summary>\n{table}</details>\n"
 
