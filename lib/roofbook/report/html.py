@@ -95,7 +95,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Part:
+class Fold:
     """Rows of a long table, by their numbers, that a page shows together below a line that says what is in them."""
 
     name: str
@@ -118,7 +118,7 @@ class Table:
     css: str = ""
     units: Mapping[str, str] = field(default_factory=dict)
     """Of columns of the frame, as CSV has them in its heads: 's per step'."""
-    parts: Sequence["Part"] = ()
+    parts: Sequence["Fold"] = ()
     """That a page shows one below the other, to unfold; none for a table in one piece."""
 
     def __post_init__(self) -> None:

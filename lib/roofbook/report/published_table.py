@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..analysis import format as show
 from ..analysis.published_figures import PublishedFigures
 from ..analysis.readings import Reading, faster, newest, said
-from .html import ASIDE, Cell, Part, Row, Table
+from .html import ASIDE, Cell, Fold, Row, Table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -117,7 +117,7 @@ def published(figures: PublishedFigures, rows: "pd.DataFrame", caption: str = ""
     )
 
 
-def _parts(tables: Mapping[str, Sequence[tuple[int, Mapping[str, Any]]]]) -> list[Part]:
+def _parts(tables: Mapping[str, Sequence[tuple[int, Mapping[str, Any]]]]) -> list[Fold]:
     """One for each of the report's tables; none where there is only one. tables: by name the rows, each with its record."""
     if len(tables) == 1:
         return []
@@ -131,7 +131,7 @@ def _parts(tables: Mapping[str, Sequence[tuple[int, Mapping[str, Any]]]]) -> lis
         )
         ends = [show.number(each) for each in (min(ratios), max(ratios))] if ratios else []
         said += f", published / measured {' to '.join(dict.fromkeys(ends))}" if ends else ""
-        found.append(Part(name, said, [number for number, _ in lines]))
+        found.append(Fold(name, said, [number for number, _ in lines]))
     return found
 
 
