@@ -31,7 +31,8 @@
       if (!device || text?.nodeType !== Node.TEXT_NODE) continue;
       const to = new URL(`labs/${lab}/measurements/${device}.html`, place);
       to.hash = own;
-      text.replaceWith(make("a", { class: "of", href: to.href }, text.data.trimEnd()), " ");
+      const shown = text.data.trimEnd();
+      text.replaceWith(make("a", { class: "of", href: to.href }, shown), text.data.slice(shown.length));
     }
     for (const each of document.querySelectorAll("a.of")) {
       const group = each.closest("table, ul, dl");

@@ -189,6 +189,12 @@ def test_a_card_has_an_address_and_numbers_that_a_script_puts_there_are_links_to
     assert tab.locator("[data-of]").count() == 0 and tab.locator(".on-device a.of[tabindex='0']").count() == 1
     tab.locator("td a.of").first.click()
     assert "The device other.cuda" in card(tab)
+    sentence = (
+        '<p>It takes <span data-of="fused~128x128">10 µs</span>, <span data-of="fused~128x128">2 </span>times.</p>'
+    )
+    tab.evaluate("html => { document.querySelector('.on-device').innerHTML = html; }", sentence)
+    tab.wait_for_selector("p a.of")
+    assert tab.locator(".on-device p").text_content() == "It takes 10 µs, 2 times.", "a link adds no space of its own"
     lost = opened("labs/light.html?measurement=lbm/nowhere/fused~128x128")
     lost.wait_for_timeout(200)
     assert lost.locator("dialog[open]").count() == 0

@@ -13,6 +13,7 @@ from roofbook.book.sphinx_ext import on_site
 from roofbook.report import answer
 from roofbook.report.steps import effect, step
 from roofbook.spec import registry
+from roofbook.spec.prediction import FASTER, SAME
 
 from .rows import even, frame, lab_rows, row
 
@@ -109,6 +110,29 @@ def test_an_answer_says_what_is_missing() -> None:
     ):  # fmt: skip
         assert missing in said
     assert "No step has a verified time here." in words(answer(data, None))
+
+
+def test_the_roof_of_a_bound_is_the_memory_or_an_arithmetic() -> None:
+    data = CaseData(frame(row("soa", 1e-4)), ["soa"], "256x256", bounds={"float32": Bound(2e-5, "float16")})
+    assert "which float16 arithmetic sets." in words(answer(data, answered(LAB, data)))
+
+
+def test_a_line_says_what_came_of_a_prediction_and_the_sentence_what_is_judged() -> None:
+    soa = {"256x256": 5e-5, "big": 1.5e-4, "same": 1e-4}
+    rows = frame(
+        *(even("fused", 1e-4, case=case) for case in soa),
+        *(even("soa", seconds, "fused", case=case) for case, seconds in soa.items()),
+    )
+    shown = step(
+        LAB.variant("soa"), rows, dict.fromkeys(soa, ""), "", "lbm", predictions={"256x256": FASTER, "big": SAME}
+    )
+    quick, slow, same = lines(shown)
+    assert quick.startswith("Confirmed: 2.00 times as fast [") and slow.startswith("Refuted: 1.50 times as slow [")
+    assert same.startswith("As fast ["), "nothing was predicted of it"
+    assert re.findall(r'<li class="([\w ]+)"', shown) == ["verdict confirmed", "verdict refuted"]
+    assert "(Judged as: faster on 256x256; as fast on big.)" in words(shown)
+    alone = step(LAB.variant("soa"), rows, {"256x256": ""}, "", "lbm", predictions={"256x256": FASTER})
+    assert "(Judged as: faster.)" in words(alone)
 
 
 def test_a_kernel_above_its_bound_has_no_share_of_it() -> None:

@@ -52,7 +52,8 @@ def _share(data: CaseData, reading: Reading) -> str:
     if above(floor, reading):
         return f"It is faster than its bound of {show.duration(floor.seconds)}: {escape(ABOVE)}."
     share = show.percent(min(1.0, floor.seconds / reading.median))
-    return f"<strong>{share}</strong> of its bound, {show.duration(floor.seconds)}, which {escape(floor.roof)} sets."
+    roof = floor.roof if floor.roof == "memory" else f"{floor.roof} arithmetic"
+    return f"<strong>{share}</strong> of its bound, {show.duration(floor.seconds)}, which {escape(roof)} sets."
 
 
 def _peers(data: CaseData, kernel: Fastest) -> list[tuple[str, str]]:
