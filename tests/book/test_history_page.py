@@ -8,6 +8,7 @@ from pathlib import Path
 
 from roofbook.book import card_links, history_page, measurements
 from roofbook.book.dependencies import Dependencies
+from roofbook.book.device_choices import HERE
 from roofbook.book.manifest import Manifest
 from roofbook.report import history_tables as tables
 from roofbook.store.parquet import Store
@@ -27,8 +28,8 @@ def drawn(root: Path, *names: str) -> None:
 
 
 def test_a_change_says_when_by_how_much_and_why(tmp_path: Path) -> None:
-    drawn(tmp_path, "gpu", card_links.HERE)
-    found = history_page.parts([card_links.told(tmp_path, "lbm", name) for name in ("gpu", card_links.HERE)])
+    drawn(tmp_path, "gpu", HERE.name)
+    found = history_page.parts([card_links.told(tmp_path, "lbm", name) for name in ("gpu", HERE.name)])
     said = words(found["changed"])
     for text in (
         "fused on 128x128",
@@ -63,7 +64,7 @@ def test_without_measurements_there_is_nothing_and_without_changes_it_says_so(tm
 def test_the_page_is_made_again_where_a_card_changed_and_a_lab_lists_its_devices(tmp_path: Path) -> None:
     (tmp_path / "book" / "_generated").mkdir(parents=True)
     (tmp_path / "results").mkdir()
-    drawn(tmp_path, "gpu", card_links.HERE)
+    drawn(tmp_path, "gpu", HERE.name)
     manifest = Manifest(tmp_path)
 
     def stamps() -> dict[str, int]:

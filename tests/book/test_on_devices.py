@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from roofbook.book import device_switch, on_devices
+from roofbook.book import device_choices, device_switch, on_devices
 from roofbook.book.lab_pages import STORY
 from roofbook.paths import project_root
 from roofbook.spec import registry
@@ -57,20 +57,20 @@ def write(root: Path, *sources: str, tags: dict[str, str] | None = None) -> None
 
 def drawn(root: Path) -> dict[str, int]:
     """When each script was written."""
-    return {path.name: path.stat().st_mtime_ns for path in (root / on_devices.FOLDER / LAB / STORY).glob("*.js")}
+    return {path.name: path.stat().st_mtime_ns for path in (root / device_choices.FOLDER / LAB / STORY).glob("*.js")}
 
 
 def test_a_lab_is_drawn_once_for_each_device_and_scale_and_again_when_something_changed(root: Path) -> None:
     add(root, "20260101T000000Z-000000")
     add(root, "20260101T000000Z-000001", scale="large")
-    assert on_devices.choices(root, LAB) == [] and on_devices.stale(root) == [LAB]
+    assert device_choices.choices(root, LAB) == [] and on_devices.stale(root) == [LAB]
     on_devices.draw(root)
-    first, large = on_devices.choices(root, LAB)
+    first, large = device_choices.choices(root, LAB)
     assert large.name == f"{first.name}/large" and large.label == f"{first.label}, large sizes"
     before = drawn(root)
     assert set(before) == {first.script, large.script}
-    assert "128x128" in "".join(on_devices.shown(root, LAB, first).values())
-    assert "4096x4096" in "".join(on_devices.shown(root, LAB, large).values())
+    assert "128x128" in "".join(device_choices.shown(root, LAB, first).values())
+    assert "4096x4096" in "".join(device_choices.shown(root, LAB, large).values())
 
     add(root, "20260101T000000Z-000002", where="local")
     assert on_devices.stale(root) == []
@@ -83,33 +83,33 @@ def test_a_lab_is_drawn_once_for_each_device_and_scale_and_again_when_something_
     write(root, *CELLS, "lab.failed()")
     assert on_devices.stale(root) == [LAB]
     on_devices.draw(root)
-    assert len(on_devices.shown(root, LAB, first)) == 3 and on_devices.stale(root) == []
+    assert len(device_choices.shown(root, LAB, first)) == 3 and on_devices.stale(root) == []
 
 
 def test_a_script_that_is_gone_or_a_list_that_is_torn_is_made_again(root: Path) -> None:
     add(root, "20260101T000000Z-000000")
     on_devices.draw(root)
-    (only,) = on_devices.choices(root, LAB)
-    (root / on_devices.FOLDER / LAB / STORY / only.script).unlink()
+    (only,) = device_choices.choices(root, LAB)
+    (root / device_choices.FOLDER / LAB / STORY / only.script).unlink()
     assert on_devices.stale(root) == [LAB]
     on_devices.draw(root)
-    assert on_devices.shown(root, LAB, only)
-    (root / on_devices.FOLDER / LAB / "index.json").write_text('[["nvidia')
-    assert on_devices.choices(root, LAB) == [] and on_devices.stale(root) == [LAB]
+    assert device_choices.shown(root, LAB, only)
+    (root / device_choices.FOLDER / LAB / "index.json").write_text('[["nvidia')
+    assert device_choices.choices(root, LAB) == [] and on_devices.stale(root) == [LAB]
 
 
 def test_each_page_of_a_lab_has_a_script_of_what_it_shows_itself(root: Path) -> None:
     add(root, "20260101T000000Z-000000")
     write(root, *CELLS, "lab.failed()", tags={"lab.ladder()": "page-results"})
     on_devices.draw(root)
-    (only,) = on_devices.choices(root, LAB)
-    story, results = (on_devices.shown(root, LAB, only, page) for page in (STORY, "results"))
+    (only,) = device_choices.choices(root, LAB)
+    story, results = (device_choices.shown(root, LAB, only, page) for page in (STORY, "results"))
     assert len(story) == 1 and len(results) == 2 and "The ladder on" in "".join(results.values())
-    (root / on_devices.FOLDER / LAB / "results" / only.script).unlink()
+    (root / device_choices.FOLDER / LAB / "results" / only.script).unlink()
     assert on_devices.stale(root) == [LAB]
     write(root, *CELLS)
     on_devices.draw(root)
-    assert {path.name for path in (root / on_devices.FOLDER / LAB).iterdir()} == {"index.json", STORY}
+    assert {path.name for path in (root / device_choices.FOLDER / LAB).iterdir()} == {"index.json", STORY}
     assert on_devices.stale(root) == []
 
 
@@ -120,13 +120,13 @@ def test_a_device_that_is_recorded_no_more_loses_its_script(root: Path) -> None:
     shutil.rmtree(root / "results" / "recorded")
     add(root, "20260101T000000Z-000002")
     on_devices.draw(root)
-    (only,) = on_devices.choices(root, LAB)
+    (only,) = device_choices.choices(root, LAB)
     assert set(drawn(root)) == {only.script}
 
 
 def test_nothing_recorded_is_no_choice_and_not_drawn_for_ever(root: Path) -> None:
     on_devices.draw(root)
-    assert on_devices.choices(root, LAB) == [] and on_devices.stale(root) == []
+    assert device_choices.choices(root, LAB) == [] and on_devices.stale(root) == []
 
 
 def test_a_gpu_with_most_measurements_comes_first_and_large_sizes_last() -> None:
@@ -140,10 +140,10 @@ def test_a_gpu_with_most_measurements_comes_first_and_large_sizes_last() -> None
 def test_scripts_join_the_site_where_they_changed(root: Path, tmp_path: Path) -> None:
     add(root, "20260101T000000Z-000000")
     on_devices.draw(root)
-    (only,) = on_devices.choices(root, LAB)
+    (only,) = device_choices.choices(root, LAB)
     target = tmp_path / "site"
     on_devices.copy_scripts(root, target)
-    copy, source = (folder / LAB / STORY / only.script for folder in (target, root / on_devices.FOLDER))
+    copy, source = (folder / LAB / STORY / only.script for folder in (target, root / device_choices.FOLDER))
     assert copy.read_text() == source.read_text()
     copy.write_text("old")
     on_devices.copy_scripts(root, target)

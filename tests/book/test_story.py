@@ -10,6 +10,8 @@ import pytest
 from roofbook.analysis.recorded import RecordedData
 from roofbook.analysis.recorded import recorded as records
 from roofbook.book import story
+from roofbook.book.device_choices import HERE
+from roofbook.book.notebook_cells import cells_of, key_of
 from roofbook.paths import project_root
 from roofbook.spec import registry
 from roofbook.store.parquet import Store
@@ -37,7 +39,7 @@ def told(recorded: tuple[RecordedData, Store], *sources: str) -> list[str]:
     """What the cells show, after the one that opens the lab."""
     given = notebook(*sources)
     found = story.told(given, *recorded)
-    return [found[story.key_of(cell)] for cell in story.cells_of(given)]
+    return [found[key_of(cell)] for cell in cells_of(given)]
 
 
 def test_each_cell_is_shown_over_the_rows_of_a_device_and_says_whose_they_are(
@@ -52,7 +54,7 @@ def test_each_cell_is_shown_over_the_rows_of_a_device_and_says_whose_they_are(
         "lab.summary()",
     )
     assert str(CUDA) in opened and "2 measurements, the newest of " in opened and "at scale published" in opened
-    assert measured == "" and f"under Device, {story.HERE}" in shown
+    assert measured == "" and f"under Device, {HERE.label}" in shown
     assert "fused" in ladder and "100" in ladder, "the recorded time"
     assert '<ul class="effect">' in steps and "100" in steps and words.startswith("<p>"), "sentences are Markdown"
 
@@ -83,7 +85,7 @@ def test_what_a_machine_has_executed_is_told_as_it_was_shown() -> None:
         {"data": {"text/markdown": "*so*"}},
         {"data": {"text/plain": "2"}},
     ]
-    for cell, output in zip(story.cells_of(given)[1:], outputs, strict=True):
+    for cell, output in zip(cells_of(given)[1:], outputs, strict=True):
         cell["outputs"] = [output]
     found = list(story.executed(given).values())
     assert found == ["", "<p>a</p><p>b</p>", "<pre>1 &lt; 2</pre>", "<p><em>so</em></p>\n", "<pre>2</pre>"]
@@ -91,7 +93,7 @@ def test_what_a_machine_has_executed_is_told_as_it_was_shown() -> None:
 
 def test_a_page_that_this_machine_has_not_executed_has_no_outputs_and_no_parameters() -> None:
     given = notebook("lab.ladder()")
-    story.cells_of(given)[1]["outputs"] = [{"data": {"text/plain": "2"}}]
+    cells_of(given)[1]["outputs"] = [{"data": {"text/plain": "2"}}]
     made = story.unmeasured(given)
     nbformat.validate(nbformat.from_dict(made))
     assert not any("parameters" in cell["metadata"].get("tags", []) for cell in made["cells"])
@@ -104,6 +106,6 @@ def test_each_cell_of_a_real_notebook_shows_something_of_what_is_recorded(name: 
     kept = Store(root / "results")
     given = json.loads((root / "experiments" / f"{name}.ipynb").read_text())
     found = story.told(given, records(registry.get(name), kept)[0], kept)
-    assert len(found) == len(story.cells_of(given))
-    silent = [cell["source"] for cell in story.cells_of(given) if not found[story.key_of(cell)]]
+    assert len(found) == len(cells_of(given))
+    silent = [cell["source"] for cell in cells_of(given) if not found[key_of(cell)]]
     assert silent in ([], [["lab.measure()"]])

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from ..paths import write_whole
+from .device_choices import HERE
 
 FOLDER = Path("_build", "measurements")
-HERE = "here"
-"""The name of the cards of the machine that built the site."""
 CALL = "roofbookCards"
 """What the script of cards calls."""
 
@@ -28,7 +27,7 @@ def files(root: Path) -> list[Path]:
 def scripts(root: Path) -> list[Path]:
     """The script of each lab's cards on each device, those of recorded devices first."""
     found = (root / FOLDER).glob("*/*.js")
-    return sorted(found, key=lambda path: (path.stem == HERE, path))
+    return sorted(found, key=lambda path: (path.stem == HERE.name, path))
 
 
 def drawn(root: Path, lab: str, name: str) -> bool:
@@ -38,7 +37,7 @@ def drawn(root: Path, lab: str, name: str) -> bool:
 
 def keep_only(root: Path, lab: str, names: Iterable[str]) -> None:
     """Remove the cards of a lab on other devices than these."""
-    kept = {*names, HERE}
+    kept = {*names, HERE.name}
     for path in (root / FOLDER / lab).glob("*"):
         if path.name.rpartition(".")[0] not in kept:
             path.unlink()

@@ -11,16 +11,18 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..paths import write_whole
 from . import lab_pages, table_files
+from .device_choices import FOLDER, choices, on_this_machine, shown
+from .notebook_cells import cells_of, key_of
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
-    from .on_devices import DeviceChoice
+    from .device_choices import DeviceChoice
 
 SCRIPTS = "_static/on-devices"
-HERE = "here"
+RAN_HERE = "ran-here"
+"""Of a page's metadata: whether the machine that executed its notebook can be chosen."""
 
 
 def put(app: Sphinx, docname: str, notebook: dict[str, Any]) -> None:
@@ -28,31 +30,30 @@ def put(app: Sphinx, docname: str, notebook: dict[str, Any]) -> None:
 
     The bar stands below the title, so that it stays in sight on all of the page.
     """
-    from . import card_links, on_devices, story
-
     root, (lab, page) = Path(app.srcdir).parent, lab_pages.place(docname)
-    listed = on_devices.choices(root, lab)
-    if not listed or not story.cells_of(notebook):
+    listed = choices(root, lab)
+    if not listed or not cells_of(notebook):
         return
-    app.env.dependencies[docname].add(str(root / on_devices.FOLDER / lab / "index.json"))
-    app.env.dependencies[docname].add(str(root / card_links.FOLDER / lab / f"{card_links.HERE}.js"))
-    first, here = on_devices.shown(root, lab, listed[0], page), story.executed(notebook)
+    app.env.dependencies[docname].add(str(root / FOLDER / lab / "index.json"))
     to_root = "../" * docname.count("/")
-    for cell in story.cells_of(notebook):
-        key = story.key_of(cell)
+    first, here = shown(root, lab, listed[0], page), on_this_machine(root, lab, page)
+    app.env.metadata[docname][RAN_HERE] = bool(here)
+    for cell in cells_of(notebook):
+        key = key_of(cell)
         html = f'<div class="on-device" data-cell="{key}">{table_files.at(first.get(key, ""), to_root)}</div>'
         data = {"text/html": html, "text/plain": ""}
         cell["outputs"] = [{"output_type": "display_data", "metadata": {}, "data": data}]
-    if here:
-        listed = [*listed, on_devices.DeviceChoice(HERE, story.HERE)]
-        mine, files = table_files.of_cells(finished(here), lab, page, HERE)
-        table_files.write(Path(app.outdir, table_files.FOLDER, lab, page, HERE), files)
-        text = on_devices.script(lab, HERE, card_links.known(mine, card_links.ids(root, lab, HERE)))
-        write_whole(Path(app.outdir, SCRIPTS, lab, page, listed[-1].script), text)
     scripts = f"{to_root}{SCRIPTS}/{lab}/{page}/"
-    bar = f"```{{raw}} html\n{_bar(lab, scripts, listed)}\n```\n"
+    bar = f"```{{raw}} html\n{_bar(lab, scripts, [*listed, *([here] if here else [])])}\n```\n"
     first_cell = notebook["cells"][0]
     notebook["cells"][0] = first_cell | {"source": lab_pages.below_title("".join(first_cell["source"]), bar)}
+
+
+def reread_where_a_lab_has_run(app: Sphinx, env: Any, *_: set[str]) -> list[str]:
+    """Pages whose bar lacks the machine that executed the notebook, or has it for one that nobody has executed."""
+    root = Path(app.srcdir).parent
+    ran = {name: env.metadata[name][RAN_HERE] for name in env.found_docs if RAN_HERE in env.metadata.get(name, ())}
+    return [name for name, before in ran.items() if bool(on_this_machine(root, *lab_pages.place(name))) != before]
 
 
 def _bar(lab: str, scripts: str, listed: list[DeviceChoice]) -> str:

@@ -31,9 +31,9 @@ from . import (
     history_page,
     kernels_page,
     measurements,
-    story,
 )
 from .dependencies import Dependencies
+from .device_choices import HERE
 from .experiment import Experiment
 from .manifest import Manifest
 
@@ -96,10 +96,9 @@ def _renew_cards(root: Path, manifest: Manifest, now: Dependencies) -> None:
         lab, page = notebook.stem, execute.page_of(root, notebook)
         if lab not in (*registry.names(), registry.PEAKS) or not page.exists():
             continue
-        path = root / card_links.FOLDER / lab / f"{card_links.HERE}.js"
-        made_from = {**manifest.made_from(page), **now.library()}
+        path, made_from = root / card_links.FOLDER / lab / HERE.script, {**manifest.made_from(page), **now.library()}
         if manifest.stale(path, made_from):
-            measurements.draw_here(root, Experiment(lab, execute.parameters_of(root, notebook), root), story.HERE)
+            measurements.draw_here(root, Experiment(lab, execute.parameters_of(root, notebook), root), HERE.label)
             manifest.record(path, made_from)
 
 

@@ -9,6 +9,7 @@ from ..report import history_tables as tables
 from ..spec import registry
 from . import card_links
 from .dependencies import Dependencies
+from .device_choices import HERE
 from .manifest import Manifest
 
 PARTS = ("summary", "changed", "here", "runs", "commits")
@@ -30,8 +31,8 @@ def renew(root: Path, manifest: Manifest, now: Dependencies) -> None:
 
 def parts(told: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """By its name each part of the page of history as HTML; '' of what there is nothing to say."""
-    recorded = tables.all_shown(each for each in told if each["name"] != card_links.HERE)
-    here = tables.all_shown(each for each in told if each["name"] == card_links.HERE)
+    recorded = tables.all_shown(each for each in told if each["name"] != HERE.name)
+    here = tables.all_shown(each for each in told if each["name"] == HERE.name)
     if not recorded and not here:
         return dict.fromkeys(PARTS, "")
     mine = tables.changed(here, "Changed beyond the noise on this machine")
@@ -50,7 +51,7 @@ def listed(told: Sequence[Mapping[str, Any]]) -> str:
     """The page of a lab's measurements, as Markdown: a link a device. '' where there are none."""
     if not told:
         return ""
-    ordered = sorted(told, key=lambda each: (each["name"] == card_links.HERE, -len(each["cards"])))
+    ordered = sorted(told, key=lambda each: (each["name"] == HERE.name, -len(each["cards"])))
     items = "".join(
         f'<li><a href="measurements/{escape(each["name"])}.html">{escape(each["on"])}</a>:'
         f" {_several(len(each['cards']), 'measurement')}</li>"

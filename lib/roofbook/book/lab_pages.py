@@ -50,10 +50,16 @@ def pages_of(cells: Iterable[Mapping[str, Any]]) -> list[tuple[str, Mapping[str,
 
 
 def write(book: Path) -> None:
-    """Write the pages beside the story of each lab that has run, as notebooks, where they would be others than they are."""
+    """Write the pages beside the story of each lab that has run, as notebooks, where they would be others than they are.
+
+    Where devices are recorded their outputs lie in scripts, those of this machine too: then a page is the same after each run.
+    """
+    from .device_choices import choices
+
     for story in sorted((book / "labs").glob("*.ipynb")):
         try:
-            made = beside(json.loads(story.read_text(encoding="utf-8")), story.stem)
+            outputs = not choices(book.parent, story.stem)
+            made = beside(json.loads(story.read_text(encoding="utf-8")), story.stem, outputs=outputs)
         except (ValueError, KeyError, TypeError):
             continue  # whoever reads the story says what is wrong with it
         for name in SPREAD:
@@ -65,7 +71,7 @@ def write(book: Path) -> None:
                 write_whole(path, made[name])
 
 
-def beside(notebook: Mapping[str, Any], lab: str) -> dict[str, str]:
+def beside(notebook: Mapping[str, Any], lab: str, *, outputs: bool = True) -> dict[str, str]:
     """By its name the text of each page beside the story: a notebook that tells of no run, and changes with what it shows."""
     spread = pages_of(notebook["cells"])
     targets, made = _anchors(spread), {}
@@ -77,7 +83,7 @@ def beside(notebook: Mapping[str, Any], lab: str) -> dict[str, str]:
                 {"id": f"{name}-title"} if "id" in mine[0] else {}
             )
             cells = [{"cell_type": "markdown", "metadata": {}, **title}]
-            cells += [_plain(_linked(cell, name, targets, lab)) for cell in mine]
+            cells += [_plain(_linked(cell, name, targets, lab), outputs) for cell in mine]
             kept = {
                 key: notebook["metadata"][key] for key in ("kernelspec", "language_info") if key in notebook["metadata"]
             }
@@ -151,7 +157,10 @@ def below_title(text: str, more: str) -> str:
 
 def write_before_reading(app: Sphinx) -> None:
     """For a builder that nobody has prepared the pages for, as plain Sphinx."""
+    from . import on_this_machine
+
     write(Path(app.srcdir))
+    on_this_machine.draw(Path(app.srcdir).parent)
 
 
 def reread_lists(app: Sphinx, env: Any, added: set[str], changed: set[str], removed: set[str]) -> list[str]:
@@ -205,10 +214,11 @@ def _linked(cell: Mapping[str, Any], page: str, targets: Mapping[str, tuple[str,
     return {**cell, "source": _LINK.sub(moved, _source(cell))} if cell["cell_type"] == "markdown" else cell
 
 
-def _plain(cell: Mapping[str, Any]) -> dict[str, Any]:
-    """A cell without when it ran."""
+def _plain(cell: Mapping[str, Any], outputs: bool) -> dict[str, Any]:
+    """A cell without when it ran, and without its outputs unless they are asked for."""
     made = {**cell, "metadata": {name: value for name, value in cell["metadata"].items() if name != "papermill"}}
-    return made | ({"execution_count": None} if "execution_count" in cell else {})
+    made |= {"execution_count": None} if "execution_count" in cell else {}
+    return made if outputs or "outputs" not in cell else made | {"outputs": []}
 
 
 def _pointer(gone: Mapping[str, Sequence[str]]) -> str:

@@ -17,7 +17,8 @@ from ..paths import write_whole
 from ..report.cards_page import page
 from ..report.measured_card import Machines, card
 from ..store.parquet import Store
-from .card_links import CALL, FOLDER, HERE
+from .card_links import CALL, FOLDER
+from .device_choices import HERE
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,7 +68,7 @@ def draw_recorded(root: Path, data: RecordedData, name: str, on: str, store: Sto
 def draw_here(root: Path, experiment: "Experiment", on: str) -> set[str]:
     """The same of a lab on this machine, as its page was executed."""
     rows = experiment.store.rows(experiment.lab.name, scale=experiment.scale)
-    return draw(root, experiment.data, HERE, on, _plain(rows), None)
+    return draw(root, experiment.data, HERE.name, on, _plain(rows), None)
 
 
 def _plain(rows: "pd.DataFrame") -> "list[Row]":

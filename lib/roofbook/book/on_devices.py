@@ -8,10 +8,9 @@ import json
 import multiprocessing
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
 
 from ..analysis.recorded import RecordedData, recorded
 from ..paths import write_whole
@@ -19,50 +18,12 @@ from ..spec import registry
 from ..store.parquet import Store
 from . import card_links, execute, lab_pages, measurements, story, table_files
 from .dependencies import Dependencies
+from .device_choices import FOLDER, HERE, DeviceChoice, choices, script
 from .device_switch import finished
 from .manifest import Manifest
+from .notebook_cells import key_of
 
-FOLDER = Path("_build", "recorded")
 SCALES = ("published", "large")
-
-
-class DeviceChoice(NamedTuple):
-    """A device by a backend at a scale, as the reader of a lab's page may choose it."""
-
-    name: str
-    """In addresses, such as `nvidia-h200/cuda`, with `/large` where the sizes are the large ones."""
-    label: str
-
-    @property
-    def script(self) -> str:
-        """Its file."""
-        return f"{self.stem}.js"
-
-    @property
-    def stem(self) -> str:
-        """The name of its files."""
-        return self.name.replace("/", ".")
-
-
-def choices(root: Path, lab: str) -> list[DeviceChoice]:
-    """Those of a lab, the best first; none where nothing is recorded, or nothing is drawn yet."""
-    try:
-        listed = json.loads((root / FOLDER / lab / "index.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return []
-    return [DeviceChoice(*each) for each in listed]
-
-
-def shown(root: Path, lab: str, choice: DeviceChoice, page: str = lab_pages.STORY) -> dict[str, str]:
-    """By the key of a cell of a lab's page, what it shows there."""
-    text = (root / FOLDER / lab / page / choice.script).read_text(encoding="utf-8")
-    found: dict[str, str] = json.loads(text[text.index("{") : text.rindex("}") + 1])
-    return found
-
-
-def script(lab: str, name: str, cells: Mapping[str, str]) -> str:
-    """What a browser runs to have the cells of a page as they are on a device. A page of a folder may load it, unlike data."""
-    return f"roofbookShow({json.dumps(lab)}, {json.dumps(name)}, {json.dumps(dict(cells))});\n"
 
 
 def stale(root: Path, now: Dependencies | None = None) -> list[str]:
@@ -98,7 +59,7 @@ def draw(root: Path) -> None:
         }
         for lab, parts in drawing.items():
             done, folder = [part.result() for part in parts], root / FOLDER / lab
-            kept = {path for _, paths in done for path in paths}
+            kept = {path for _, paths in done for path in paths} | {*folder.glob(f"*/{HERE.script}")}
             for old in set(folder.rglob("*.js")) - kept:
                 old.unlink()
             for page in folder.glob("*/"):
@@ -106,7 +67,7 @@ def draw(root: Path) -> None:
                     page.rmdir()
             listed = [choice for choice, _ in done]
             card_links.keep_only(root, lab, [each.stem for each in listed])
-            table_files.only(root, lab, {each.stem for each in listed})
+            table_files.only(root, lab, {HERE.name, *(each.stem for each in listed)})
             Manifest(root).write(folder / "index.json", json.dumps(listed, indent=1) + "\n", made_from[lab])
 
 
@@ -153,7 +114,7 @@ def _draw(root: Path, lab: str, scale: str, place: str) -> tuple[DeviceChoice, l
     shown = card_links.known(shown, measurements.draw_recorded(root, data, choice.stem, choice.label, store))
     by_page: dict[str, dict[str, str]] = {lab_pages.STORY: {}}
     for page, cell in lab_pages.pages_of(notebook["cells"]):
-        if (key := story.key_of(cell)) in shown:
+        if (key := key_of(cell)) in shown:
             by_page.setdefault(page, {})[key] = shown[key]
     written = []
     for page, cells in by_page.items():

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ..errors import Failed, UsageError
 from ..terminal import say as tell
-from . import lab_pages
+from . import lab_pages, on_this_machine
 from .dependencies import Dependencies
 from .execute import check_notebook
 from .manifest import Manifest, because
@@ -59,6 +59,7 @@ def build(root: Path, *, progress: Callable[[str], None] | None = None, builder:
     say = progress or (lambda _: None)
     index, manifest = root / INDEX, Manifest(root)
     lab_pages.write(root / "book")
+    on_this_machine.draw(root)
     made_from = Dependencies(root).site()  # a page edited meanwhile leaves the site stale, as it should
     why = manifest.stale(index, made_from)
     if not why:

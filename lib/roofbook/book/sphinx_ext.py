@@ -22,8 +22,8 @@ from sphinx.util.docutils import SphinxDirective
 
 from . import card_links, device_switch, lab_pages, table_files
 from .lean import mathml, pages
+from .notebook_cells import has_parameters, outputs_of
 
-PARAMETER_TAGS = {"parameters", "injected-parameters"}
 GENERATED = "_generated"
 FOUND = "fragments"
 """Of a page's metadata: by pattern the fragments that it was made from."""
@@ -106,8 +106,8 @@ def run_card(app: Sphinx, docname: str, source: list[str]) -> None:
     notebook = json.loads(source[0])
     for cell in notebook["cells"]:
         if "outputs" in cell:
-            cell["outputs"] = [each for each in cell["outputs"] if not _is_blank(each)]
-    hidden = [i for i, cell in enumerate(notebook["cells"]) if PARAMETER_TAGS & set(cell["metadata"].get("tags", []))]
+            cell["outputs"] = outputs_of(cell)
+    hidden = [i for i, cell in enumerate(notebook["cells"]) if has_parameters(cell)]
     if hidden:
         values: dict[str, Any] = {}
         for i in hidden:
@@ -139,11 +139,6 @@ def list_of_pages(app: Sphinx, docname: str, source: list[str]) -> None:
         source[0] = json.dumps(notebook)
     else:
         source[0] = lab_pages.below_title(source[0], more)
-
-
-def _is_blank(output: dict[str, Any]) -> bool:
-    text = "".join(output.get("text", "")) if output["output_type"] == "stream" else "shown"
-    return not re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text).strip()
 
 
 def _literals(code: str) -> dict[str, Any]:
@@ -329,6 +324,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("env-get-outdated", pages.page_for_changed_assets)
     app.connect("builder-inited", lab_pages.write_before_reading)
     app.connect("env-get-outdated", lab_pages.reread_lists)
+    app.connect("env-get-outdated", device_switch.reread_where_a_lab_has_run)
     app.connect("source-read", run_card)
     app.connect("source-read", list_of_pages, priority=600)
     app.connect("html-page-context", polish, priority=900)

@@ -12,14 +12,11 @@ from typing import Any
 from ..analysis.recorded import RecordedData
 from ..analysis.traced import counts, machines
 from ..errors import UserFacingError
-from ..paths import cache_key
 from ..spec.lab import Case
 from ..store.parquet import Store
+from .device_choices import HERE
+from .notebook_cells import cells_of, has_parameters, key_of, outputs_of
 from .page import Note, Page
-from .sphinx_ext import PARAMETER_TAGS
-
-HERE = "This machine"
-"""The choice of whoever executed the notebook."""
 
 
 def told(notebook: Mapping[str, Any], data: RecordedData, store: Store) -> dict[str, str]:
@@ -30,7 +27,7 @@ def told(notebook: Mapping[str, Any], data: RecordedData, store: Store) -> dict[
 
 def executed(notebook: Mapping[str, Any]) -> dict[str, str]:
     """The same of an executed notebook; nothing of one whose cells have not run."""
-    found = {key_of(cell): _joined(cell.get("outputs", [])) for cell in cells_of(notebook)}
+    found = {key_of(cell): _joined(outputs_of(cell)) for cell in cells_of(notebook)}
     return found if any(found.values()) else {}
 
 
@@ -40,23 +37,9 @@ def unmeasured(notebook: Mapping[str, Any]) -> dict[str, Any]:
     for cell in notebook["cells"]:
         if cell["cell_type"] != "code":
             cells.append(cell)
-        elif not PARAMETER_TAGS & set(cell["metadata"].get("tags", [])):
+        elif not has_parameters(cell):
             cells.append(cell | {"outputs": [], "execution_count": None})
     return {**notebook, "cells": cells}
-
-
-def cells_of(notebook: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The cells of code, but those of parameters."""
-    return [
-        cell
-        for cell in notebook["cells"]
-        if cell["cell_type"] == "code" and not PARAMETER_TAGS & set(cell["metadata"].get("tags", []))
-    ]
-
-
-def key_of(cell: Mapping[str, Any]) -> str:
-    """What tells a cell from others: its text."""
-    return cache_key("".join(cell["source"]))[:12]
 
 
 class RecordedPage(Page):
@@ -83,7 +66,7 @@ class RecordedPage(Page):
     def demonstration(self) -> Note:
         return Note(
             "what the lab shows beyond times is computed on the machine that executes the notebook. Where that has happened, "
-            f"it is on this page under Device, {HERE}"
+            f"it is on this page under Device, {HERE.label}"
         )
 
     def _repr_html_(self) -> str:

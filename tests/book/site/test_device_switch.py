@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from roofbook.book import on_devices
+from roofbook.book import device_choices
 
 pytestmark = pytest.mark.site
 PAGE = "/labs/stencil.html"
@@ -50,7 +50,7 @@ def settled(tab: Any, device: str) -> None:
 
 
 def test_the_best_recorded_gpu_comes_first_and_each_choice_sets_every_cell(opened: Open, checkout: Path) -> None:
-    tab, listed = opened(), on_devices.choices(checkout, "stencil")
+    tab, listed = opened(), device_choices.choices(checkout, "stencil")
     assert listed[0].name == "nvidia-h200/cuda"
     names = tab.eval_on_selector_all(f"{BAR} option", "all => all.map(each => each.value)")
     assert names == [*(each.name for each in listed), "here"]

@@ -1,0 +1,62 @@
+"""The devices that a reader of a lab's pages may choose, and what each page shows on each: files in _build/recorded.
+
+Of a lab that is a folder with `index.json`, which lists the recorded devices, and a folder for each of its pages. In that is a
+script for each device, which a browser loads when a reader chooses it, and one for the machine that executed the notebook.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from .lab_pages import STORY
+
+FOLDER = Path("_build", "recorded")
+
+
+class DeviceChoice(NamedTuple):
+    """A device by a backend at a scale, as the reader of a lab's page may choose it."""
+
+    name: str
+    """In addresses, such as `nvidia-h200/cuda`, with `/large` where the sizes are the large ones."""
+    label: str
+
+    @property
+    def script(self) -> str:
+        """Its file."""
+        return f"{self.stem}.js"
+
+    @property
+    def stem(self) -> str:
+        """The name of its files."""
+        return self.name.replace("/", ".")
+
+
+HERE = DeviceChoice("here", "This machine")
+"""The machine that executed the notebook."""
+
+
+def choices(root: Path, lab: str) -> list[DeviceChoice]:
+    """Those of a lab, the best first; none where nothing is recorded, or nothing is drawn yet."""
+    try:
+        listed = json.loads((root / FOLDER / lab / "index.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return []
+    return [DeviceChoice(*each) for each in listed]
+
+
+def shown(root: Path, lab: str, choice: DeviceChoice, page: str = STORY) -> dict[str, str]:
+    """By the key of a cell of a lab's page, what it shows there."""
+    text = (root / FOLDER / lab / page / choice.script).read_text(encoding="utf-8")
+    found: dict[str, str] = json.loads(text[text.index("{") : text.rindex("}") + 1])
+    return found
+
+
+def script(lab: str, name: str, cells: Mapping[str, str]) -> str:
+    """What a browser runs to have the cells of a page as they are on a device. A page of a folder may load it, unlike data."""
+    return f"roofbookShow({json.dumps(lab)}, {json.dumps(name)}, {json.dumps(dict(cells))});\n"
+
+
+def on_this_machine(root: Path, lab: str, page: str = STORY) -> DeviceChoice | None:
+    """The choice of the machine that executed the notebook; None where none has, or no device is recorded beside it."""
+    return HERE if (root / FOLDER / lab / page / HERE.script).exists() and choices(root, lab) else None
