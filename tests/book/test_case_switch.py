@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from roofbook.book import device_switch, on_devices
+from roofbook.book import device_choices, device_switch
 from roofbook.book.of_case import OfCase, marked
 from roofbook.report.html import Cell, Row, Table
 
@@ -33,7 +33,10 @@ def cells(*cases: str) -> dict[str, str]:
 
 
 def page(lab: str, name: str, shown: dict[str, str]) -> str:
-    listed = [on_devices.DeviceChoice("gpu", "A GPU"), on_devices.DeviceChoice("gpu/large", "A GPU, large sizes")]
+    listed = [
+        device_choices.DeviceChoice("gpu", "A GPU"),
+        device_choices.DeviceChoice("gpu/large", "A GPU, large sizes"),
+    ]
     inside = "".join(f'<div class="on-device" data-cell="{key}">{html}</div>' for key, html in shown.items())
     return (
         f'<!doctype html><html lang="en"><head><title>{name}</title><link rel="stylesheet" href="roofbook.css">'
@@ -52,7 +55,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "results.html").write_text(page("lbm", "Results", cells(SMALL, LARGE)))
     (folder / "published.html").write_text(page("lbm", "Published", {"lines": "<p>Of no case.</p>"}))
     (folder / "other.html").write_text(page("cnn", "Another lab", cells(SMALL, LARGE)))
-    (folder / "gpu.large.js").write_text(on_devices.script("lbm", "gpu/large", cells(HUGE, "8192x8192")))
+    (folder / "gpu.large.js").write_text(device_choices.script("lbm", "gpu/large", cells(HUGE, "8192x8192")))
     return folder
 
 

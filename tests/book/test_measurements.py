@@ -15,7 +15,7 @@ import pytest
 from roofbook import cli
 from roofbook.analysis.places import card_of
 from roofbook.analysis.recorded import RecordedData, recorded
-from roofbook.book import card_links, measurements, on_devices
+from roofbook.book import card_links, device_choices, measurements, on_devices
 from roofbook.book.device_switch import finished
 from roofbook.paths import project_root
 from roofbook.report import ladder, peaks
@@ -156,9 +156,9 @@ def test_links_lead_to_the_card_of_the_pages_device_or_of_the_named_one(tmp_path
 def test_names_of_cards_are_those_of_their_files() -> None:
     """As tables of several devices name them, and as they are drawn."""
     for name, scale in (("nvidia-h200/cuda", "published"), ("nvidia-h200/cuda/large", "large")):
-        choice = on_devices.DeviceChoice(name, "")
+        choice = device_choices.DeviceChoice(name, "")
         assert card_of("lbm", "nvidia-h200/cuda", scale, "a~1") == f"lbm/{choice.stem}#a~1"
-    assert card_of("lbm", card_links.HERE, "published", "a~1") == "lbm/here#a~1"
+    assert card_of("lbm", device_choices.HERE.name, "published", "a~1") == "lbm/here#a~1"
 
 
 def test_a_number_without_a_card_names_no_measurement() -> None:

@@ -142,14 +142,14 @@ def test_scripts_join_the_site_where_they_changed(root: Path, tmp_path: Path) ->
     on_devices.draw(root)
     (only,) = device_choices.choices(root, LAB)
     target = tmp_path / "site"
-    on_devices.copy_scripts(root, target)
+    device_choices.copy_scripts(root, target)
     copy, source = (folder / LAB / STORY / only.script for folder in (target, root / device_choices.FOLDER))
     assert copy.read_text() == source.read_text()
     copy.write_text("old")
-    on_devices.copy_scripts(root, target)
+    device_choices.copy_scripts(root, target)
     assert copy.read_text() == source.read_text()
     stamp = os.stat(copy).st_ino
-    on_devices.copy_scripts(root, target)
+    device_choices.copy_scripts(root, target)
     assert os.stat(copy).st_ino == stamp
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from roofbook import report
 from roofbook.analysis.case_data import CaseData
-from roofbook.book import device_switch, on_devices
+from roofbook.book import device_choices, device_switch
 from roofbook.report.html import Table
 
 from ..report.rows import even, frame
@@ -18,8 +18,8 @@ ASSETS = Path(__file__).parents[2] / "book" / "_assets"
 SHEET = 718
 """CSS pixels between the margins of a sheet of A4."""
 CHOICES = [
-    on_devices.DeviceChoice("first/cuda", "First GPU, CUDA"),
-    on_devices.DeviceChoice("next/cuda", "Next GPU, CUDA"),
+    device_choices.DeviceChoice("first/cuda", "First GPU, CUDA"),
+    device_choices.DeviceChoice("next/cuda", "Next GPU, CUDA"),
 ]
 
 
@@ -38,7 +38,7 @@ def tables(seconds: float) -> str:
 @pytest.fixture
 def tab(browser: Any, tmp_path: Path) -> Any:
     """The page of a lab on two devices, in the dark, with the second chosen."""
-    (tmp_path / "next.cuda.js").write_text(on_devices.script("lbm", "next/cuda", {"x": tables(7.77e-4)}))
+    (tmp_path / "next.cuda.js").write_text(device_choices.script("lbm", "next/cuda", {"x": tables(7.77e-4)}))
     bar = device_switch._bar("lbm", "", CHOICES)
     scripts = "".join(
         f'<script src="{(ASSETS / name).as_uri()}" defer></script>' for name in ("devices-of-page.js", "print.js")

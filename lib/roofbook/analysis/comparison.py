@@ -4,6 +4,7 @@ Serves the page that sets devices and backends side by side, and the command tha
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
@@ -97,11 +98,15 @@ def _other_platform(own: Place, reference: Place) -> str:
 
 def scales(store: "Store") -> Callable[["Lab"], Sequence[str]]:
     """The scales at which a lab is compared, as the store is now."""
-    several = (
-        "select lab from cells where scale = ? and device_kind = 'cpu' group by lab having count(distinct device) > 1"
-    )
-    quick = set(store.column(several, [QUICK]))
+    found = store.arrow("select distinct lab, device from cells where scale = ? and device_kind = 'cpu'", [QUICK])
+    quick = at_quick((row["lab"], row["device"]) for row in found.to_pylist())
     return lambda lab: (*SCALES, QUICK) if lab.name in quick else SCALES
+
+
+def at_quick(cpus: Iterable[tuple[str, str]]) -> set[str]:
+    """The labs that are compared at the scale quick too: by lab, each CPU that it was measured on at that scale."""
+    found = Counter(lab for lab, _ in set(cpus))
+    return {lab for lab, number in found.items() if number > 1}
 
 
 def pairs(places: Sequence[Place]) -> list[PlacePair]:

@@ -75,16 +75,19 @@ class Dependencies:
 
     def verdicts(self, lab: str) -> dict[str, str]:
         """Of the fragment with the verdicts on a lab's claims: of the store, its runs and those of peaks at these scales."""
-        runs = [run for run in self._compared_runs if run[0] in (lab, registry.PEAKS)]
+        from ..analysis.comparison import SCALES
+
+        runs = [run for run in self._measured if run[0] in (lab, registry.PEAKS) and run[3] in SCALES]
         return {**self._code(lab), "published": self._published(lab), "store": _hash_of(runs)}
 
     def comparison(self) -> dict[str, str]:
         """Of the fragments that set devices side by side: of the store, the runs at the scales that are compared."""
-        from ..analysis.comparison import QUICK, scales
+        from ..analysis.comparison import QUICK, SCALES, at_quick
 
-        at = scales(Store(self.root / "results"))
-        quick = {lab for lab in registry.names() if QUICK in at(registry.get(lab))}
-        runs = self._compared_runs + [run for run in (self._runs_at(QUICK) if quick else ()) if run[0] in quick]
+        quick = at_quick(
+            (lab, device) for lab, device, kind, scale, _, _ in self._measured if (kind, scale) == ("cpu", QUICK)
+        )
+        runs = [run for run in self._measured if run[3] in SCALES or (run[3] == QUICK and run[0] in quick)]
         return {**self._code(), "published": self._published(), "store": _hash_of(runs)}
 
     def ladders(self) -> dict[str, str]:
@@ -151,16 +154,10 @@ class Dependencies:
         return _hash_of_files((path.relative_to(folder).as_posix(), path.read_bytes()) for path in files)
 
     @cached_property
-    def _compared_runs(self) -> list[Any]:
-        from ..analysis.comparison import SCALES
-
-        return self._runs_at(*SCALES)
-
-    def _runs_at(self, *scales: str) -> list[Any]:
-        """Lab, device, run and how many cells it has, as one that was interrupted may have gone on."""
-        cells = "select lab, device, run, count(*) from cells where list_contains(?, scale) group by all order by all"
-        found: list[Any] = Store(self.root / "results").query(cells, [list(scales)]).to_numpy().tolist()
-        return found
+    def _measured(self) -> list[list[Any]]:
+        """Lab, device, its kind, scale, run and how many cells it has, as one that was interrupted may have gone on."""
+        cells = "select lab, device, device_kind, scale, run, count(*) from cells group by all order by all"
+        return [list(row.values()) for row in Store(self.root / "results").arrow(cells).to_pylist()]
 
     @cached_property
     def _library(self) -> dict[str, dict[str, bytes]]:

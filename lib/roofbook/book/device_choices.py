@@ -5,6 +5,7 @@ script for each device, which a browser loads when a reader chooses it, and one 
 """
 
 import json
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -60,3 +61,15 @@ def script(lab: str, name: str, cells: Mapping[str, str]) -> str:
 def on_this_machine(root: Path, lab: str, page: str = STORY) -> DeviceChoice | None:
     """The choice of the machine that executed the notebook; None where none has, or no device is recorded beside it."""
     return HERE if (root / FOLDER / lab / page / HERE.script).exists() and choices(root, lab) else None
+
+
+def copy_scripts(root: Path, target: Path) -> None:
+    """Copy the devices' scripts into the site, where they changed."""
+    for path in (root / FOLDER).glob("*/*/*.js"):
+        to = target / path.relative_to(root / FOLDER)
+        if not to.exists() or (to.stat().st_mtime_ns, to.stat().st_size) != (
+            path.stat().st_mtime_ns,
+            path.stat().st_size,
+        ):
+            to.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(path, to)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import lab_pages, table_files
-from .device_choices import FOLDER, choices, on_this_machine, shown
+from .device_choices import FOLDER, choices, copy_scripts, on_this_machine, shown
 from .notebook_cells import cells_of, key_of
 
 if TYPE_CHECKING:
@@ -86,10 +86,10 @@ def finished(cells: dict[str, str]) -> dict[str, str]:
 
 def copy(app: Sphinx, error: Exception | None) -> None:
     """The recorded devices' scripts and tables join the site."""
-    from . import card_links, on_devices
+    from . import card_links
 
     if error is None and app.builder.format == "html":
         root = Path(app.srcdir).parent
-        on_devices.copy_scripts(root, Path(app.outdir, SCRIPTS))
+        copy_scripts(root, Path(app.outdir, SCRIPTS))
         table_files.copy(root, Path(app.outdir))
         card_links.copy(root, Path(app.outdir), str(app.config.repository_url or ""))

@@ -12,7 +12,7 @@ from ..analysis.recorded import RecordedData, recorded
 from ..analysis.sentences import about_bases, beside_base, beside_peer
 from ..report.descent import Ends, Glance, line
 from ..spec import registry
-from .card_links import HERE
+from .device_choices import HERE
 
 if TYPE_CHECKING:
     from ..store.parquet import Store
@@ -62,7 +62,7 @@ def recorded_ends(found: Iterable[RecordedData]) -> list[Ends]:
 
 def own_ends(here: "Experiment") -> list[Ends]:
     """The same on this machine; none where no step was measured."""
-    return [_ends(here.data, f"{here.device.name}, this machine", HERE)] if _timed(here.data) else []
+    return [_ends(here.data, f"{here.device.name}, this machine", HERE.name)] if _timed(here.data) else []
 
 
 def _ends(data: LabData, place: str, device: str, scale: str = "published") -> Ends:

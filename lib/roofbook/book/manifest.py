@@ -55,10 +55,15 @@ class Manifest:
     def write(
         self, thing: Path, text: str | bytes, made_from: Mapping[str, str], parameters: Mapping[str, Any] | None = None
     ) -> None:
-        """Write `thing` and record it, so that no other process comes between. Of '' there is no file."""
+        """Write `thing` and record it, so that no other process comes between. Of '' there is no file.
+
+        One that says the same already stays as it is: who goes by its time has nothing to do.
+        """
+        data = text.encode() if isinstance(text, str) else text
         with self._locked():
             if text:
-                write_whole(thing, text)
+                if _content(thing) != hashlib.sha256(data).hexdigest():
+                    write_whole(thing, text)
             else:
                 thing.unlink(missing_ok=True)
             self._put(thing, made_from, parameters)

@@ -7,7 +7,6 @@ In that is a script for each device, which a browser loads when a reader chooses
 import json
 import multiprocessing
 import os
-import shutil
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -76,18 +75,6 @@ def unexecuted(root: Path, notebooks: Iterable[Path]) -> None:
     for notebook in notebooks:
         made = story.unmeasured(json.loads(notebook.read_text(encoding="utf-8")))
         write_whole(execute.page_of(root, notebook), json.dumps(made, indent=1) + "\n")
-
-
-def copy_scripts(root: Path, target: Path) -> None:
-    """Copy the devices' scripts into the site, where they changed."""
-    for path in (root / FOLDER).glob("*/*/*.js"):
-        to = target / path.relative_to(root / FOLDER)
-        if not to.exists() or (to.stat().st_mtime_ns, to.stat().st_size) != (
-            path.stat().st_mtime_ns,
-            path.stat().st_size,
-        ):
-            to.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(path, to)
 
 
 def _of_lab(name: str) -> bool:

@@ -8,6 +8,7 @@ it uses. When all pages are written, one style sheet holds the rules that they u
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import shutil
 from functools import cache
@@ -18,6 +19,7 @@ from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 from sphinx.jinja2glue import BuiltinTemplateLoader
 
+from ...paths import write_whole
 from . import icons, style_sheet
 
 SHEET = "site.css"
@@ -38,6 +40,7 @@ NEVER = ("fontawesome.js",)
 _LINK = re.compile(r'[ \t]*<link\b[^>]*?\bhref="([^"?#]*\.css)[^"]*"[^>]*>\n?')
 _SCRIPT = re.compile(r'<script\b([^>]*?)\bsrc="([^"]*)"([^>]*)></script>\n?')
 _NAMED_WITH_HASH = re.compile(r"_static/([\w./-]+)\?v=[0-9a-f]*")
+_VERSION = re.compile(r"\?v=[0-9a-f]*")
 
 
 class Templates(BuiltinTemplateLoader):
@@ -150,17 +153,18 @@ def write_style_sheet(app: Sphinx, error: Exception | None) -> None:
     for name in due:  # which grows by what they import
         sheets[name] = (static / name).read_text(encoding="utf-8")
         due += [each for each, _ in style_sheet.imports(name, sheets[name]) if each not in due]
-    attributes = {each for text in pages.values() for each in re.findall(r'\b(?:class|id|style)="([^"]*)"', text)}
-    late = [path.read_text(encoding="utf-8") for path in sorted(static.rglob("on-devices/**/*.js"))]
-    attributes |= {each for text in late for each in re.findall(r'\b(?:class|id|style)=\\?"([^"\\]*)', text)}
-    loaded = {each for text in pages.values() for _, each, _ in _SCRIPT.findall(text) if not each.startswith("http")}
-    names = sorted({each.partition("?")[0].rpartition("_static/")[2] for each in loaded if "_static/" in each})
+    late = {path: path.read_text(encoding="utf-8") for path in sorted(static.rglob("on-devices/**/*.js"))}
+    known = _Known(Path(app.doctreedir, "style-sheet.json"))
+    found = [known.named(path, text) for path, text in (*pages.items(), *late.items())]
+    attributes, inline, names = (sorted({each for one in found for each in one[kind]}) for kind in NAMED)
     scripts = [(static / name).read_text(encoding="utf-8") for name in names]
-    inline = [each for text in pages.values() for each in re.findall(r"<script>(.*?)</script>", text, re.S)]
     own = [str(each if isinstance(each, str) else each[0]) for each in app.config.html_css_files]
-    used = style_sheet.words(*attributes, *scripts, *inline)
-    text = style_sheet.joined(sheets, used, "\n".join([*sorted(attributes), *scripts, *sorted(set(inline))]), own)
-    (static / SHEET).write_text(text, encoding="utf-8")
+    made_from = json.dumps([sheets, attributes, scripts, inline, own], sort_keys=True)
+    if not (known.made_from(made_from) and (static / SHEET).exists()):
+        used = style_sheet.words(*attributes, *scripts, *inline)
+        text = style_sheet.joined(sheets, used, "\n".join([*attributes, *scripts, *inline]), own)
+        (static / SHEET).write_text(text, encoding="utf-8")
+    known.keep()
 
     @cache
     def address(name: str) -> str:
@@ -169,6 +173,59 @@ def write_style_sheet(app: Sphinx, error: Exception | None) -> None:
     for path, page in pages.items():
         if (named := _NAMED_WITH_HASH.sub(lambda found: address(found[1]), page)) != page:
             path.write_text(named, encoding="utf-8")
+
+
+NAMED = ("attributes", "inline", "scripts")
+"""What a page names of a style sheet: values of `class`, `id` and `style`, scripts in it, and the addresses of others."""
+
+
+class _Known:
+    """What the last build found in each page, and what it made the style sheet from: most pages are as they were."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.now = path, dict[str, Any]()
+        self.code = _hash(
+            "".join(each.read_text(encoding="utf-8") for each in sorted(Path(__file__).parent.glob("*.py")))
+        )
+        try:
+            self.before = json.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            self.before = {}
+        if self.before.get("code") != self.code:
+            self.before = {}
+
+    def named(self, path: Path, text: str) -> dict[str, list[str]]:
+        """Of a page, or of a script with HTML in its strings."""
+        key = _hash(_VERSION.sub("", text))
+        found: dict[str, list[str]] | None = self.before.get(key)
+        self.now[key] = found = found or (_of_page(text) if path.suffix == ".html" else _of_script(text))
+        return found
+
+    def made_from(self, text: str) -> bool:
+        """Whether the style sheet was made from the same."""
+        self.now["made from"] = _hash(text)
+        return bool(self.before.get("made from") == self.now["made from"])
+
+    def keep(self) -> None:
+        write_whole(self.path, json.dumps({"code": self.code, **self.now}))
+
+
+def _of_page(text: str) -> dict[str, list[str]]:
+    loaded = [each for _, each, _ in _SCRIPT.findall(text) if not each.startswith("http") and "_static/" in each]
+    return {
+        "attributes": sorted(set(re.findall(r'\b(?:class|id|style)="([^"]*)"', text))),
+        "inline": re.findall(r"<script>(.*?)</script>", text, re.S),
+        "scripts": sorted({each.partition("?")[0].rpartition("_static/")[2] for each in loaded}),
+    }
+
+
+def _of_script(text: str) -> dict[str, list[str]]:
+    attributes = set(re.findall(r'\b(?:class|id|style)=\\?"([^"\\]*)', text))
+    return {"attributes": sorted(attributes), "inline": [], "scripts": []}
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _pages(folder: Path) -> list[Path]:
