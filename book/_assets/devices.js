@@ -116,7 +116,7 @@
     const names = (of) => of.map((at) => places[at][1]);
     const cell = (name, at) => make("td", { class: "num" }, cells[name][at]?.[0] ?? "–");
     const ratio = (found) => found
-      ? make("td", { class: `num verdict ${found[0]}`, title: found[2] }, `${found[0]} `, make("small", {}, found[1]))
+      ? make("td", { class: `num verdict ${found[0]}` }, `${found[0]} `, make("small", {}, found[1]))
       : make("td", { class: "num" }, "–");
     const line = (name) => make("tr", {}, make("th", { scope: "row" }, name),
       ...ours.map((at) => cell(name, at)), ...held.map((pair) => ratio(ratios[name]?.[pair])),

@@ -224,7 +224,7 @@ def test_published_times_are_per_unit_of_the_variants_that_the_lab_maps_them_to(
     assert found.published["flat-grid"]["Xeon E5-2680"].note == "as optimised OpenCL on CPU"
     assert "no-compute" not in found.times, "a probe computes nothing, so its time is none of a step"
     text = report.comparison(found).html
-    assert 'title="published as optimised, work-group 32x1"' in text and "(GeForce GTX 1660 Ti)" in text
+    assert "(GeForce GTX 1660 Ti, as optimised, work-group 32x1)" in text
 
 
 def test_of_trials_the_median_and_of_several_runs_the_shortest_is_shown(tmp_path: Path) -> None:

@@ -1,15 +1,19 @@
 """A table as HTML and as text, and blocks of code: escaped, semantic, aligned."""
 
+import re
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from roofbook import report
 from roofbook.analysis.case_data import CaseData
+from roofbook.analysis.roofline import Bound
+from roofbook.report import html
 from roofbook.report.html import Cell, Row, Table
 
-from .rows import ORDER, frame, lab_rows, row
+from .rows import ORDER, ZEROS, frame, lab_rows, part_rows, row, series_rows, sweep_rows
 
 
 def test_html_is_escaped_and_semantic() -> None:
@@ -54,6 +58,17 @@ def test_a_number_names_the_measurement_that_it_is_of() -> None:
     }  # fmt: skip
     assert of["b"].count("b~256x256") == 5 and of["a"].count("a~256x256") == 3
     assert Cell("1", of='"<').html("td") == '<td data-of="&quot;&lt;">1</td>' and Cell("1").html("td") == "<td>1</td>"
+
+
+def test_no_fact_is_in_a_tooltip_alone() -> None:
+    """Who reads by touch, by keyboard or on paper sees none. The link at a heading has a name of its own."""
+    bound = {"float32": Bound(2e-5, "memory", 4.26e12)}
+    data = CaseData(lab_rows(), ORDER, "256x256", bounds=bound, peers=("peer",))
+    shown = [report.ladder(data), report.peers(data), report.failed(data.rows), report.states([{"state": "fresh"}])]
+    shown += [report.sweep(CaseData(sweep_rows(), [], "256x256"), "wg"), report.crossings(series_rows(), ZEROS)]
+    shown += [report.parts(CaseData(part_rows(), ["plain", "short", "wrong"], "256x256"), ["op 1", "copy"])]
+    assert not [table.caption for table in shown if re.search(r"<[^>]* title=", table.html)]
+    assert not re.search(r"\btitle=", Path(html.__file__).read_text()), "no cell can have one"
 
 
 def test_text_is_aligned() -> None:

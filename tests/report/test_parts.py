@@ -29,12 +29,11 @@ def test_parts_are_medians_per_unit_in_one_unit() -> None:
     ]  # fmt: skip
     said = {line.cells[0].text: line.cells for line in table.rows}
     thin = format.THIN
-    assert [cell.text for cell in said["plain"]] == ["plain", "4.00", "0.00", "0.8861", f"12{thin}000", "fashion"]
-    assert (
-        said["plain"][1].title == "95 % interval [2.00, 4.00]" and said["short"][1].title == "n = 1, range [3.00, 3.00]"
-    )
-    assert [cell.text for cell in said["short"]] == ["short", "3.00", "–", "0.9000", "–", "–"]
-    assert said["short"][2].title == "short has no such part" and said["short"][4].title == "short does not report it"
+    assert [cell.text for cell in said["plain"]] == [
+        "plain", "4.00 [2.00, 4.00]", "0.00 [0.00, 0.00]", "0.8861", f"12{thin}000", "fashion"
+    ]  # fmt: skip
+    assert [cell.text for cell in said["short"]] == ["short", "3.00 [3.00, 3.00]", "–", "0.9000", "–", "–"]
+    assert said["short"][1].small == "(n = 1, range)"
     assert "not verified" in said["wrong"][1].text and "0.77" not in table.html
     assert [said[name][1].text for name in ("absent", "elsewhere")] == ["not measured", "not on this device"]
     assert table.frame.loc[:1, "op 1"].tolist() == pytest.approx([4e-3, 3e-3])
@@ -75,7 +74,7 @@ def test_resources_have_the_columns_that_some_variant_tells() -> None:
     assert said["port"] == ["32x8", "37", f"2{thin}050", "0", f"75.0{thin}%", f"51{thin}200", "–", "6"]
     assert said["host"] == ["–", "–", "4", "–", "–", "–", "12", "–"] and "on Some CPU" in line(table, "host")
     assert said["library"] == ["–"] * 8 and said["wrong"] == ["failed: not verified: error 2e-06, allowed 1e-06", ""]
-    assert [note.split(":")[0] for note in table.notes[1:]] == ["CUDA", "OpenCL"]
+    assert [note.split(":")[0] for note in table.notes[1:]] == ["CUDA", "OpenCL", "Occupancy is as the driver counts."]
     assert table.frame.registers.tolist()[0] == 37 and table.frame.registers[1:].isna().all()
     only = report.resources(CaseData(rows, ["host"], "256x256"))
     assert [note.split(":")[0] for note in only.notes[1:]] == ["OpenCL"] and len(only.columns) == 3
@@ -104,10 +103,9 @@ def test_occupancy_of_an_older_row_is_counted_again_where_the_row_has_what_it_ta
     shown = table.frame.set_index("variant")
     assert shown.groups_by_registers.tolist() == [4, 5, 4]
     assert shown.occupancy.tolist() == [0.3125, 25 / 64, 0.3125]
-    assert [line.cells[4].title for line in table.rows] == [
-        "by the rule of cuda_occupancy.h",
-        "",
-        "as the driver counts",
+    assert [note for note in table.notes if note.startswith("Occupancy")] == [
+        "Occupancy by the rule of cuda_occupancy.h: old.",
+        "Occupancy as the driver counts: new.",
     ]
     assert [note for note in table.notes if "older rule" in note] == [
         "By an older rule, which took all registers for one pool: the groups by registers of groupless."

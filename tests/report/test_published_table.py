@@ -157,7 +157,7 @@ def test_published_parts_and_facts_are_held_against_ours() -> None:
     assert asked == set(published[["variant", "case", "metric"]].itertuples(index=False, name=None))
     one, _, accuracy, occupancy, images, _, _, _, _, whole, both, half, lack, _ = table.frame.itertuples()
     assert both.ours == pytest.approx(8.0) and both.ours_low == pytest.approx(4.0), "parts of the same sample add up"
-    assert "'free'" in table.rows[-3].cells[4].title and math.isnan(half.ours) and math.isnan(lack.ours)
+    assert "'free'" in table.rows[-3].cells[4].small and math.isnan(half.ours) and math.isnan(lack.ours)
     assert [line.cells[4].text for line in table.rows[-2:]] == ["needs counters"] * 2, "whether it was measured or not"
     assert table.rows[-2].cells[7].text == format.DASH
     assert one.ours == pytest.approx(4.0) and one.published_over_ours == pytest.approx(6e-3 / 4.0)
@@ -167,7 +167,7 @@ def test_published_parts_and_facts_are_held_against_ours() -> None:
     assert occupancy.published_over_ours == pytest.approx(1 / 3)
     thin = format.THIN
     assert [line.cells[4].text for line in table.rows[2:5]] == ["0.8861", f"75.00{thin}%", f"12{thin}000"]
-    assert "'free'" in table.rows[1].cells[4].title and "'data'" in table.rows[5].cells[4].title
+    assert "'free'" in table.rows[1].cells[4].small and "'data'" in table.rows[5].cells[4].small
     assert table.rows[4].cells[5].text == "0.500" and table.rows[5].cells[5].text == "–"
 
 

@@ -11,7 +11,6 @@ from ..analysis.roofline import Bound
 from ..analysis.throttled import LEAST
 from ..analysis.traced import untraced
 from ..measure import stats
-from ..measure.stats import CONFIDENCE
 from ..spec.rounding import TIMES_ACCURATE
 from .html import Cell, Row, Standing
 
@@ -27,27 +26,25 @@ def time_cell(reading: Reading, unit: float) -> Cell:
     return Cell(
         show.interval(reading.median / unit, reading.low / unit, reading.high / unit),
         "num",
-        title="; ".join(filter(None, [runs_title(reading), *_faults(reading)])),
         small=f"({reading.few})" if reading.few else "",
         of=reading.id,
     )
 
 
 def part_cell(reading: Reading, part: str, unit: float) -> Cell:
-    """Median of a part of the run in the column's unit, its interval in the tooltip; a dash where there is no such part."""
+    """Median and interval of a part of the run in the column's unit; a dash where there is no such part."""
     if part not in reading.parts:
-        return Cell(show.DASH, "num", f"{reading.variant} has no such part")
+        return Cell(show.DASH, "num")
     found = reading.parts_together([part])
-    brackets = found.few or f"{CONFIDENCE} interval"
-    title = f"{brackets} [{show.number(found.low / unit)}, {show.number(found.high / unit)}]"
-    return Cell(show.number(found.median / unit), "num", title, of=reading.id)
+    text = show.interval(found.median / unit, found.low / unit, found.high / unit)
+    return Cell(text, "num", small=f"({found.few})" if found.few else "", of=reading.id)
 
 
 def fact_cell(reading: Reading, fact: str, digits: int = 4) -> Cell:
     """A fact of the run: a text or a whole number as it is, another number in so many digits, else a dash."""
     told: Any = reading.facts.get(fact)
     if told is None:
-        return Cell(show.DASH, "num", f"{reading.variant} does not report it")
+        return Cell(show.DASH, "num")
     if isinstance(told, float):
         return Cell(show.number(told, digits), "num", of=reading.id)
     if isinstance(told, int) and not isinstance(told, bool):
@@ -56,27 +53,17 @@ def fact_cell(reading: Reading, fact: str, digits: int = 4) -> Cell:
 
 
 def samples_cell(reading: Reading) -> Cell:
-    """How many samples in how many runs, of how many units each; how many are throttled, and why in the tooltip."""
-    title = f"{reading.samples} samples of {reading.units} x {reading.row['unit']}, {runs_title(reading)}"
-    reasons = dict.fromkeys(reason for each in reading.runs for reason in _listed(each.row.get("throttle")))
-    if reasons:
-        title += f"; clocks held down at times by: {', '.join(reasons)}"
+    """How many samples in how many runs, of how many units each; how many are throttled. A note has the reasons."""
     gone, slowed = (sum(getattr(each, name) for each in reading.runs) for name in ("left_out", "slowed"))
     small = [f"{len(reading.runs)} runs"] * (len(reading.runs) > 1)
     small += [f"{gone} throttled left out"] * bool(gone) + [f"{slowed} throttled"] * bool(slowed)
     text = f"{reading.samples} \u00d7 {show.number(reading.units, places=0)}"
-    return Cell(text, "num", title, small=f"({', '.join(small)})" if small else "", of=reading.id)
+    return Cell(text, "num", small=f"({', '.join(small)})" if small else "", of=reading.id)
 
 
 def _listed(field: Any) -> list[str]:
     """A list of the row; a null reads as None or NaN."""
     return list(field) if hasattr(field, "__len__") else []
-
-
-def runs_title(reading: Reading) -> str:
-    """Which runs it is of."""
-    names = [str(each.row["run"]) for each in reading.runs]
-    return f"run{'s' * (len(names) > 1)} {', '.join(names)}"
 
 
 def run_notes(readings: Iterable[Reading]) -> list[str]:
@@ -108,28 +95,22 @@ def _range(fewest: int, most: int) -> str:
     return str(most) if fewest == most else f"{fewest} to {most}"
 
 
-def ratio_cell(ratio: Speedup | None, lack: str = "not both were measured", known: str = "") -> Cell:
-    """A ratio with its interval, or 'same' or 'undecided', or a dash whose tooltip says what is missing.
+def ratio_cell(ratio: Speedup | None, *, known: str = "") -> Cell:
+    """A ratio with its interval, or 'same' or 'undecided', or a dash where not both were measured.
 
     known: how the ratio was taken, where the column's head says so already.
     """
     if ratio is None:
-        return Cell(show.DASH, "num", lack)
+        return Cell(show.DASH, "num")
     if TOO_FEW in ratio.how:
-        return Cell(
-            show.number(ratio.estimate),
-            "num same",
-            "one or two samples cannot tell",
-            small=f"({ratio.how})",
-            of=ratio.of,
-        )
+        return Cell(show.number(ratio.estimate), "num same", small=f"({ratio.how})", of=ratio.of)
     how = ratio.how or f"over {ratio.runs} runs"
     text, small = show.factor(ratio.estimate, ratio.low, ratio.high), f"({how})" if ratio.how != known else ""
     if ratio.same:
         wide = ratio.word == "undecided"
         ends = show.undecided(ratio.estimate, ratio.low, ratio.high) if wide else text[text.find("[") :]
         small = " ".join(filter(None, [ends, small]))
-        return Cell(ratio.word, "num same", f"ratio {text}", small=small, of=ratio.of)
+        return Cell(ratio.word, "num same", small=small, of=ratio.of)
     return Cell(text, "num faster" if ratio.estimate > 1 else "num slower", small=small, of=ratio.of)
 
 
@@ -162,29 +143,22 @@ ABOVE = "a peak was measured too low, or they do less work than is counted"
 def share_cell(floor: Bound | None, reading: Reading) -> Cell:
     """Bound of the reading's dtype over its time. One that is faster has no share: what it is faster than is no bound."""
     if reading.role == "probe":
-        return Cell(show.DASH, "num", "no bound for this variant")
+        return Cell(show.DASH, "num")
     if floor is None:
-        return Cell(show.DASH, "num", f"the peak in {said(reading.row, 'dtype')} was not measured")
-    title = f"bound {show.duration(floor.seconds)} by {floor.roof}"
+        return Cell(show.DASH, "num")  # a note has the precisions without a peak, and each bound
     if above(floor, reading):
-        return Cell("above", "num above-bound", title, of=reading.id)
-    return Cell(show.percent(min(1.0, floor.seconds / reading.median)), "num", title, of=reading.id)
+        return Cell("above", "num above-bound", of=reading.id)
+    return Cell(show.percent(min(1.0, floor.seconds / reading.median)), "num", of=reading.id)
 
 
 def check_cell(reading: Reading) -> Cell:
     """The error as a part of what is allowed, which for a verified reading is at most 1."""
     error, limit = value(reading.row, "error"), value(reading.row, "bound")
     if math.isnan(limit):
-        return Cell("nothing to check", "unchecked", "a probe that computes nothing")
+        return Cell("nothing to check", "unchecked")
     part = error / limit if limit else 0.0
     small = f"({show.number(error)} × accurate)" if _of_native(reading) else ""
-    return Cell(
-        f"✓ {show.number(part, 2)}",
-        "num verified",
-        f"error {error:.3g}, allowed {limit:.3g}",
-        small=small,
-        of=reading.id,
-    )
+    return Cell(f"✓ {show.number(part, 2)}", "num verified", small=small, of=reading.id)
 
 
 def _of_native(reading: Reading) -> bool:
@@ -222,14 +196,27 @@ def hosts(readings: Iterable[Reading], home: str) -> list[str]:
 
 
 def throttle_notes(readings: Iterable[Reading]) -> list[str]:
-    """What is said of samples of a device that slowed itself down; nothing where there are none."""
-    found = [each for each in readings if each.ok and each.left_out + each.slowed]
-    if not found:
-        return []
-    return [
-        "Throttled: the device had slowed itself down, for its heat or for lack of power. Such samples are left out where at"
-        f" least {LEAST} others remain."
-    ]
+    """What is said of samples of a device that slowed itself down or reached its power cap; nothing where there are none."""
+    shown = [each for each in readings if each.ok]
+    slowed = [each for each in shown if each.left_out + each.slowed]
+    capped = [each for each in shown if each not in slowed and _held_by([each])]
+    notes = []
+    if slowed:
+        told = f" ({', '.join(_held_by(slowed))})" if _held_by(slowed) else ""
+        notes.append(
+            f"Throttled: the device had slowed itself down, for its heat or for lack of power{told}. Such samples are left out"
+            f" where at least {LEAST} others remain."
+        )
+    if capped:
+        names = _those([each.variant for each in capped], len(shown))
+        notes.append(f"Clocks were held down at times by: {', '.join(_held_by(capped))}. Such samples count: {names}.")
+    return notes
+
+
+def _held_by(readings: Iterable[Reading]) -> list[str]:
+    """What held their clocks down at times, each reason once."""
+    every = (why for each in readings for run in each.runs for why in _listed(run.row.get("throttle")))
+    return list(dict.fromkeys(every))
 
 
 def _faults(reading: Reading) -> list[str]:
@@ -250,11 +237,12 @@ def commit_notes(readings: Iterable[Reading]) -> list[str]:
         for fault in dict.fromkeys(fault for its in faults.values() for fault in its)
     }
 
-    def those(names: list[str]) -> str:
-        return ", ".join(names) if len(names) <= MOST_NAMES else f"{len(names)} of {len(shown)} lines"
-
-    said = "; ".join(f"{fault}: {those(names)}" for fault, names in by_fault.items())
+    said = "; ".join(f"{fault}: {_those(names, len(shown))}" for fault, names in by_fault.items())
     return [f"Not traced to their code: {said}."] * bool(said)
+
+
+def _those(names: list[str], of: int) -> str:
+    return ", ".join(names) if len(names) <= MOST_NAMES else f"{len(names)} of {of} lines"
 
 
 def no_time(head: list[Cell], reading: Reading | None, span: int, lack: str = "not measured") -> Row:

@@ -22,8 +22,10 @@ COLUMNS = ("variant", "device", "backend", "seconds", "low", "high", "note")
 NOTES = (
     f"Times are medians with the {CONFIDENCE} interval of the median.",
     f"Ratios: how many times as fast, with the {CONFIDENCE} interval, across runs or devices; {SAME}. With"
-    f" {stats.ENOUGH_RUNS} runs or more of each it holds between runs, with fewer in these runs: a tooltip says which.",
+    f" {stats.ENOUGH_RUNS} runs or more of each it holds between runs, with fewer in these runs, and says so.",
 )
+USUAL = ("across runs", "across devices")
+"""How a ratio is taken that the note says of all."""
 STANDING = [Standing(each) for each in NOTES]
 
 
@@ -200,10 +202,8 @@ def _published(times: Mapping[str, Time], size: float) -> Cell:
     if not times:
         return Cell(show.DASH, "num published")
     device = min(times, key=lambda each: times[each].seconds)
-    return Cell(
-        show.number(times[device].seconds / size), "num published", f"published {times[device].note}",
-        small=f"({device})",
-    )  # fmt: skip
+    small = f"({', '.join(filter(None, [device, times[device].note]))})"
+    return Cell(show.number(times[device].seconds / size), "num published", small=small)
 
 
 def _factor(ratio: Speedup) -> str:
@@ -212,16 +212,14 @@ def _factor(ratio: Speedup) -> str:
         text = show.factor(ratio.estimate, ratio.low, ratio.high)
         if ratio.word == "undecided":
             text = f"{text.partition(' [')[0]} {show.undecided(ratio.estimate, ratio.low, ratio.high)}"
-    return (
-        f"{text} ({ratio.how})" if "," in ratio.how else text
-    )  # that it is across runs or devices, the note says of all
+    return text if ratio.how in USUAL else f"{text} ({ratio.how})"
 
 
 def _ratio(ratio: Speedup | None, own: Time | None) -> Cell:
     if ratio is None:
-        return Cell(show.DASH, "num", "not both were measured there")
+        return Cell(show.DASH, "num")
     of = own.of if own else ""
-    return Cell(ratio.word, f"num verdict {ratio.word}", ratio.how, small=_factor(ratio), of=of)
+    return Cell(ratio.word, f"num verdict {ratio.word}", small=_factor(ratio), of=of)
 
 
 def _record(name: str, place: Place, case: Comparison) -> dict[str, Any]:

@@ -75,6 +75,7 @@ def counters(data: CaseData, profiles: "pd.DataFrame", caption: str = "") -> Tab
         amount("l2_bytes", "L2", "B", _told("l2_bytes")),
         amount("l1_bytes", "L1", "B", _told("l1_bytes")),
         amount("instructions", "Instructions", "", _told("instructions")),
+        Column(Cell("Use of each unit"), lambda each: Cell(_every_unit(each), "wrap"), more=True),
         _number("time_ratio", "Profiled / timed", lambda each: _slowdown(each, timed.get(each.variant)), more=True),
     ]
     tools = ", ".join(dict.fromkeys(str(each.facts["tool"]) for each in good))
@@ -179,15 +180,22 @@ def _occupancy(reading: Reading) -> Cell:
 
 
 def _limit(reading: Reading) -> Cell:
-    """The limit with the largest share, and the shares of all units in the tooltip."""
-    shares = {unit: _told(share)(reading) for share, unit in LIMITS.items()}
-    every = ", ".join(f"{unit} {show.percent(share)}" for unit, share in shares.items())
+    """The limit with the largest share."""
+    shares = _shares(reading)
     limit = _counters(reading)["limit"]
     if limit is None:
-        return Cell(show.DASH, title=every)
+        return Cell(show.DASH)
     most = max(shares, key=lambda unit: shares[unit])
     share = show.percent(shares[most])
-    return Cell(limit, "", every, small=share if limit == most else f"({most} {share})")
+    return Cell(limit, small=share if limit == most else f"({most} {share})")
+
+
+def _shares(reading: Reading) -> dict[str, float]:
+    return {unit: _told(share)(reading) for share, unit in LIMITS.items()}
+
+
+def _every_unit(reading: Reading) -> str:
+    return ", ".join(f"{unit} {show.percent(share)}" for unit, share in _shares(reading).items())
 
 
 def _slowdown(reading: Reading, timed: Reading | None) -> float:

@@ -10,7 +10,7 @@ from ..analysis.case_data import CaseData
 from ..analysis.readings import Reading, Speedup, faster, home_device
 from ..errors import UsageError
 from ..measure.stats import CONFIDENCE
-from .cells import ABOVE, SAME, floor_of, notes_of_runs, ratio_cell, runs_title, share_cell, where
+from .cells import ABOVE, SAME, floor_of, notes_of_runs, ratio_cell, share_cell, where
 from .figure import INK, Figure, describe, finish, style, tell
 from .html import Cell, Row, Table
 from .looks import looks_of
@@ -142,14 +142,13 @@ def _ranked(data: CaseData) -> tuple[list[Reading], Reading, Reading | None]:
 
 
 def _short(ratio: Speedup | None, lack: str) -> Cell:
-    """A ratio without its interval, which the tooltip has."""
-    whole = ratio_cell(ratio, lack)
-    told = " ".join(filter(None, (whole.text, whole.small, whole.title)))
-    return replace(whole, text=whole.text.partition(" [")[0], small="", title=told if ratio else lack)
+    """A ratio without its interval, or why there is none."""
+    whole = ratio_cell(ratio)
+    return replace(whole, text=whole.text.partition(" [")[0], small="" if ratio else f"({lack})")
 
 
 def _timed(reading: Reading | None, home: str) -> Cell:
     if reading is None:
         return Cell(show.DASH, "num")
     small = " ".join(filter(None, (reading.variant, where(reading, home))))
-    return Cell(show.duration(reading.median), "num", runs_title(reading), small=small, of=reading.id)
+    return Cell(show.duration(reading.median), "num", small=small, of=reading.id)

@@ -49,14 +49,15 @@ def note(text: str, css: str = "table-note") -> Html:
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell: what it says, a class for its looks, a tooltip, how many columns it spans, a line of small print.
+    """One cell: what it says, a class for its looks, how many columns it spans, a line of small print.
+
+    It has no tooltip: whoever reads by touch, by keyboard or on paper would miss what that says.
 
     of: the measurement that its number is of, as `Reading.id` names it; a site makes the number a link to that.
     """
 
     text: str
     css: str = ""
-    title: str = ""
     span: int = 1
     small: str = ""
     of: str = ""
@@ -64,13 +65,12 @@ class Cell:
     def html(self, tag: str, attributes: str = "") -> str:
         """The cell as <td> or <th>, everything escaped."""
         css = f' class="{escape(self.css)}"' if self.css else ""
-        title = f' title="{escape(self.title)}"' if self.title else ""
         span = f' colspan="{self.span}"' if self.span > 1 else ""
         text, small = escape(self.text), f" <small>{escape(self.small)}</small>" if self.small else ""
         if "num" in self.css:
             text, small = (_INTERVAL.sub("[\\1,\u00a0\\2]", each) for each in (text, small))
         of = f' data-of="{escape(self.of)}"' if self.of else ""
-        return f"<{tag}{attributes}{css}{of}{title}{span}>{text}{small}</{tag}>"
+        return f"<{tag}{attributes}{css}{of}{span}>{text}{small}</{tag}>"
 
 
 _INTERVAL = re.compile(r"\[([^],]*), ([^],]*)\]")

@@ -67,7 +67,7 @@ def ladder(data: CaseData, caption: str = "") -> Table:
     def over_base(reading: Reading) -> Cell:
         if reading.variant == base:
             return Cell("base", "num base")
-        return ratio_cell(to_base[reading.variant], f"{base} has no time here", base_how)
+        return ratio_cell(to_base[reading.variant], known=base_how)
 
     def over_library(reading: Reading) -> Cell:
         if reading is _library(reading, libraries):
@@ -90,7 +90,7 @@ def ladder(data: CaseData, caption: str = "") -> Table:
         ratio_column(
             "vs_parent",
             ratio_head("vs step before", parent_how),
-            lambda each: ratio_cell(to_parent[each.variant], _lack(each, found), parent_how),
+            lambda each: ratio_cell(to_parent[each.variant], known=parent_how),
             lambda each: to_parent[each.variant],
         ),
     ]
@@ -230,7 +230,7 @@ def sweep(data: CaseData, axis: str, variant: str | None = None, caption: str = 
         ratio_column(
             "vs_parent",
             ratio_head(f"vs {parent}", how_swept),
-            lambda each: ratio_cell(to_swept[each.variant], f"{parent} has no time here", how_swept),
+            lambda each: ratio_cell(to_swept[each.variant], known=how_swept),
             lambda each: to_swept[each.variant],
         ),
         ratio_column("vs_base", ratio_head("vs fastest", how_first), over_fastest, lambda each: to_first[each.variant]),
@@ -240,7 +240,8 @@ def sweep(data: CaseData, axis: str, variant: str | None = None, caption: str = 
         ratio = to_first.get(reading.variant)
         best = reading is first or (ratio is not None and ratio.same)
         lines.append(Line(Cell(point), reading.variant, reading, css="best" if best else "", fields={"point": point}))
-    notes = [*notes_of(good), *_cache(data)]
+    untimed = [f"{parent} has no time here."] * (swept_one is None or not swept_one.ok)
+    notes = [*notes_of(good), *untimed, *_cache(data)]
     return by_columns(caption or f"{parent}: sweep of {axis} on {data.case}", axis, columns, lines, notes, "sweep")
 
 
@@ -319,14 +320,6 @@ def _with_controls(order: Sequence[str], found: Mapping[str, Reading]) -> list[s
         if reading.role == "again" and name not in order:
             controls.setdefault(reading.parent, []).append(name)
     return [each for name in order for each in (name, *controls.get(name, []))]
-
-
-def _lack(reading: Reading, found: Mapping[str, Reading]) -> str:
-    """Why there is no ratio to the parent."""
-    if reading.parent is None:
-        return "it has no parent"
-    parent = found.get(reading.parent)
-    return f"{reading.parent} was not measured" if parent is None else f"{reading.parent}: {parent.why}"
 
 
 def _bound_notes(bounds: Mapping[str, Bound], readings: Sequence[Reading], unit: str) -> list[str]:

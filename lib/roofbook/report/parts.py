@@ -48,7 +48,7 @@ def parts(data: CaseData, parts: Sequence[str], facts: Mapping[str, str] | None 
     scale = show.time_unit(seconds for seconds in medians if seconds is not None)
     unit = next((str(each.row["unit"]) for each in mine), "unit")
     columns = [_part(part, scale, unit) for part in parts] + [_fact(fact, head, mine) for fact, head in facts.items()]
-    notes = [f"Parts are medians per {unit}; the {CONFIDENCE} interval of each is in its tooltip."] * bool(parts)
+    notes = [f"Parts are medians per {unit} with the {CONFIDENCE} interval of the median."] * bool(parts)
     return by_variant(data, columns, caption or f"Parts of a run on {data.case}", notes, "parts")
 
 
@@ -67,6 +67,7 @@ def resources(data: CaseData, caption: str = "") -> Table:
     reports = (Standing(each.reports) for name, each in BACKENDS.items() if name in backends)
     notes: list[str] = [RESOURCES_NOTE, *reports]
     older = [each.variant for each in mine if "occupancy" in each.facts and "occupancy_by" not in each.facts]
+    notes += _counted(mine)
     notes += [
         f"By an older rule, which took all registers for one pool: the groups by registers of {', '.join(older)}."
     ] * bool(older)
@@ -92,10 +93,22 @@ def _fact(fact: str, head: str, readings: Sequence[Reading], more: bool = False)
 
 
 def _occupancy(reading: Reading) -> Cell:
-    """Occupancy in per cent; the tooltip says whose count it is."""
-    told = fact_cell(reading, "occupancy")
-    by = COUNTED_BY.get(reading.facts.get("occupancy_by", ""), "")
-    return told if told.title else Cell(show.percent(reading.facts["occupancy"]), "num", by)
+    """Occupancy in per cent; a note says whose count it is."""
+    if "occupancy" not in reading.facts:
+        return fact_cell(reading, "occupancy")
+    return Cell(show.percent(reading.facts["occupancy"]), "num")
+
+
+def _counted(readings: Sequence[Reading]) -> list[str]:
+    """Whose count of the occupancy it is."""
+    by = {each.variant: COUNTED_BY.get(each.facts.get("occupancy_by", ""), "") for each in readings}
+    names = {
+        words: [name for name, told in by.items() if told == words]
+        for words in dict.fromkeys(filter(None, by.values()))
+    }
+    if len(names) == 1:
+        return [f"Occupancy is {words}." for words in names]
+    return [f"Occupancy {words}: {', '.join(those)}." for words, those in names.items()]
 
 
 def by_variant(data: CaseData, columns: Sequence[Column], caption: str, notes: Sequence[str], css: str) -> Table:

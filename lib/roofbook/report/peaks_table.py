@@ -51,8 +51,8 @@ def peaks(rows: "pd.DataFrame", device: str, changes: Mapping[str, str], *, capt
         measured = f"{show.interval(middle / unit, low / unit, high / unit)}{show.THIN}{words}"
         cells = [
             Cell(name), code, Cell(measured, "num", of=reading.id),
-            Cell(f"{show.number(paper / unit)}{show.THIN}{words}", "num", reading.facts["theory_is"])
-            if paper else Cell(show.DASH, "num", "the driver reports no such property"),
+            Cell(f"{show.number(paper / unit)}{show.THIN}{words}", "num", small=f"({reading.facts['theory_is']})")
+            if paper else Cell(show.DASH, "num"),
             Cell(show.percent(middle / paper), "num", of=reading.id) if paper else Cell(show.DASH, "num"),
         ]  # fmt: skip
         lines.append(Row(cells))
@@ -64,7 +64,7 @@ def peaks(rows: "pd.DataFrame", device: str, changes: Mapping[str, str], *, capt
     notes = [f"Median and its {CONFIDENCE} interval; bounds use the fastest sample.", *run_notes(readings)]
     if any(record["on_paper"] for record in records):
         notes += [
-            "On paper: from the clock, unit count and width that the driver reports; a tooltip shows each calculation."
+            "Theoretical: from the clock, unit count and width that the driver reports, as the small print calculates it."
         ]
     return Table(caption or f"Measured peaks of {device}", columns, lines, pd.DataFrame(records), notes, "peaks")
 

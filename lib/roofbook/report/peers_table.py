@@ -47,7 +47,7 @@ def _beside(
 
     def named(peer: Reading) -> Cell:
         chosen = of[_dtype(peer)]
-        return Cell(chosen.variant) if chosen else Cell(show.DASH, title=lack)
+        return Cell(chosen.variant) if chosen else Cell(show.DASH, small=f"({lack})")
 
     def times(peer: Reading) -> Speedup | None:
         chosen = of[_dtype(peer)]
@@ -60,7 +60,7 @@ def _beside(
     return [
         Column.of(name, Cell(head), named, field(lambda peer: of[_dtype(peer)], "variant")),
         Column.of(
-            ratio, ratio_head("vs peer", how), lambda peer: ratio_cell(times(peer), lack, how), field(times, "estimate")
+            ratio, ratio_head("vs peer", how), lambda peer: ratio_cell(times(peer), known=how), field(times, "estimate")
         ),
     ]
 

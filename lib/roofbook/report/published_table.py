@@ -55,7 +55,7 @@ def published(figures: PublishedFigures, rows: "pd.DataFrame", caption: str = ""
                     ),
                     Cell(figure["case"]),
                     Cell(figure["metric"] + trial),
-                    Cell(value, "num published", "published, not measured here"),
+                    Cell(value, "num published"),
                     cell,
                     _times(record),
                     Cell(figure["device"], "published"),
@@ -164,7 +164,7 @@ def _ours(
     names = (part,) if isinstance(part, str) else part or ()
     for name in names:
         if name not in reading.parts:
-            return Cell("not measured", "absent", f"{reading.variant} has no part {name!r}"), nothing
+            return Cell("not measured", "absent", small=f"({reading.variant} has no part {name!r})"), nothing
     if figure["metric"] == "speedup":
         ratio = faster(found.get(over or reading.parent or ""), reading)
         if ratio is None:
@@ -212,7 +212,9 @@ def _fact(figure: Mapping[str, Any], reading: Reading, fact: str) -> tuple[Cell,
     """Our cell for a published number that is compared with a fact of our run."""
     told = reading.facts.get(fact)
     if isinstance(told, bool) or not isinstance(told, int | float) or not math.isfinite(told):
-        return Cell("not measured", "absent", f"{reading.variant} does not report {fact!r}"), {"status": "missing"}
+        return Cell("not measured", "absent", small=f"({reading.variant} does not report {fact!r})"), {
+            "status": "missing"
+        }
     ours = 100 * told if figure["unit"] == "%" else told
     text = show.number(ours, 4) if isinstance(ours, float) else show.number(ours, places=0)
     record = {"status": "ok", "ours": ours, "published_over_ours": figure["value"] / ours if ours else math.nan}
@@ -221,7 +223,7 @@ def _fact(figure: Mapping[str, Any], reading: Reading, fact: str) -> tuple[Cell,
 
 def _times(record: Mapping[str, Any]) -> Cell:
     if math.isnan(record.get("published_over_ours", math.nan)):
-        return Cell(show.DASH, "num", "not a pair of times or numbers")
+        return Cell(show.DASH, "num")
     return Cell(show.number(record["published_over_ours"]), "num")
 
 

@@ -119,19 +119,18 @@ def crossings(rows: "pd.DataFrame", series: "Series", *, skipped: Skipped | None
     for one, other in series.against:
         points, ratios = _compared(found, series, one, other)
         at = cross([x for x, _ in points], ratios, _log(series))
-        lacks = [_lack(found, case, skipped, one, other) for _, case in series.points]
-        said = Cell(_said(at, ratios)) if ratios else Cell(show.DASH, "absent", "; ".join(lacks))
+        said = Cell(_said(at, ratios)) if ratios else Cell(show.DASH, "absent")
         at_ends = [
             faster(found.get((other, case)), found[one, case]) if (one, case) in found else None for _, case in ends
         ]
-        lines.append(([Cell(one), Cell(other), said], list(zip(at_ends, (lacks[0], lacks[-1]), strict=True))))
+        lines.append(([Cell(one), Cell(other), said], at_ends))
         records.append(
             {"first": one, "second": other, "said": said.text, "crossings": at}
             | {f"at_{end}": ratio.estimate if ratio else math.nan for end, ratio in zip(ENDS, at_ends, strict=True)}
         )
-    hows = [usual_how(at_ends[end][0] for _, at_ends in lines) for end in range(len(ends))]
+    hows = [usual_how(at_ends[end] for _, at_ends in lines) for end in range(len(ends))]
     shown = [
-        Row([*named, *(ratio_cell(*each, how) for each, how in zip(at_ends, hows, strict=True))])
+        Row([*named, *(ratio_cell(each, known=how) for each, how in zip(at_ends, hows, strict=True))])
         for named, at_ends in lines
     ]
     columns = [Cell("First"), Cell("Second"), Cell("The first is")]
@@ -224,11 +223,6 @@ def _absence(found: Found, variant: str, case: str, skipped: Skipped) -> str:
     """Why a point has no verified time; '' where it has."""
     reading = found.get((variant, case))
     return reading.why if reading else skipped.get((variant, case), "not measured")
-
-
-def _lack(found: Found, case: str, skipped: Skipped, *variants: str) -> str:
-    whys = {variant: _absence(found, variant, case, skipped) for variant in variants}
-    return "; ".join(f"{variant} on {case}: {why}" for variant, why in whys.items() if why)
 
 
 def _gaps(found: Found, series: "Series", skipped: Skipped) -> list[str]:

@@ -37,7 +37,7 @@ def states(cells: Iterable[Mapping[str, Any] | object], caption: str = "") -> Ta
                 Cell(str(record["case"])),
                 Cell(str(record["backend"])),
                 Cell(str(record["device"])),
-                Cell(str(record["state"]), f"state {record['state']}", STATES.get(str(record["state"]), "")),
+                Cell(str(record["state"]), f"state {record['state']}"),
                 Cell(str(record["why"])),
             ],
             str(record["state"]),
