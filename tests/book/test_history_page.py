@@ -29,7 +29,8 @@ def drawn(root: Path, *names: str) -> None:
 
 def test_a_change_says_when_by_how_much_and_why(tmp_path: Path) -> None:
     drawn(tmp_path, "gpu", HERE.name)
-    found = history_page.parts([card_links.told(tmp_path, "lbm", name) for name in ("gpu", HERE.name)])
+    told = [card_links.told(tmp_path, "lbm", name) for name in ("gpu", HERE.name)]
+    found = history_page.recorded(told) | history_page.here(told)
     said = words(found["changed"])
     for text in (
         "fused on 128x128",
@@ -40,12 +41,12 @@ def test_a_change_says_when_by_how_much_and_why(tmp_path: Path) -> None:
         "cccccccccc",
     ):
         assert text in said
-    assert 'data-of="lbm/gpu#fused~128x128"' in found["changed"] and "1 change on the machine" in words(found["here"])
+    assert 'data-of="lbm/gpu#fused~128x128"' in found["changed"] and "1 change beyond the noise" in words(found["here"])
     assert 'data-of="lbm/here#fused~128x128"' in found["here"]
-    assert "code 2 2 0 0 0 0" in words(found["summary"]), "a version each, both faster"
+    assert all("code 1 1 0 0 0 0" in words(found[part]) for part in ("summary", "here")), "a version, which is faster"
     assert re.search(
-        r"Some GPU, OpenCL 2 .*fused on 128x128", words(found["runs"])
-    ) and "cccccccccc 2026-01-01 10:00 3 6 2" in words(found["commits"])
+        r"Some GPU, OpenCL 1 .*fused on 128x128", words(found["runs"])
+    ) and "cccccccccc 2026-01-01 10:00 3 3 1" in words(found["commits"])
 
 
 def test_a_measurement_of_the_host_counts_once_though_it_stands_on_several_pages(tmp_path: Path) -> None:
@@ -55,7 +56,9 @@ def test_a_measurement_of_the_host_counts_once_though_it_stands_on_several_pages
 
 
 def test_without_measurements_there_is_nothing_and_without_changes_it_says_so(tmp_path: Path) -> None:
-    assert set(history_page.parts([]).values()) == {""} and history_page.listed([]) == ""
+    assert {*history_page.recorded([]).values(), *history_page.here([]).values()} == {""} and history_page.listed(
+        []
+    ) == ""
     empty = [{"lab": "lbm", "title": "T", "name": "gpu", "on": "G", "cards": []}]
     assert tables.NOTHING in tables.changed(tables.all_shown(empty), "x").html
     assert tables.ONCE in tables.summary([]).html

@@ -104,9 +104,8 @@ class Dependencies:
         """Of the code that all labs share."""
         return {"library": self._of("")[0]}
 
-    def cards(self) -> dict[str, str]:
-        """Of what is told of all measurements: their cards."""
-        files = sorted((self.root / "_build" / "measurements").glob("*/*.js"))
+    def cards(self, files: Iterable[Path]) -> dict[str, str]:
+        """Of what is told of measurements: their cards, in these files."""
         return {**self.library(), "cards": _hash_of_files((str(path), path.read_bytes()) for path in files)}
 
     def citation(self) -> dict[str, str]:

@@ -12,39 +12,49 @@ from .dependencies import Dependencies
 from .device_choices import HERE
 from .manifest import Manifest
 
-PARTS = ("summary", "changed", "here", "runs", "commits")
+RECORDED, OURS = ("summary", "changed", "runs", "commits"), ("here",)
+"""The parts of the page: what is recorded changes seldom, what this machine measured with each new measurement."""
 
 
 def renew(root: Path, manifest: Manifest, now: Dependencies) -> None:
     """Make what would say something else now, from the cards as they are."""
-    made_from = now.cards()
-    paths = {part: root / "book" / "_generated" / f"history-{part}.html" for part in PARTS}
-    pages = {lab: root / "book" / "labs" / lab / "measurements.md" for lab in registry.names()}
-    if not any(manifest.stale(path, made_from) for path in (*paths.values(), *pages.values())):
-        return
-    told = [card_links.told(root, path.parent.name, path.stem) for path in card_links.scripts(root)]
-    for part, text in parts(told).items():
-        manifest.write(paths[part], text, made_from)
-    for lab, page in pages.items():
-        manifest.write(page, listed([each for each in told if each["lab"] == lab]), made_from)
+    scripts = card_links.scripts(root)
+    for names, make, own in ((RECORDED, recorded, False), (OURS, here, True)):
+        made_from = now.cards(each for each in scripts if (each.stem == HERE.name) == own)
+        paths = {name: root / "book" / "_generated" / f"history-{name}.html" for name in names}
+        if any(manifest.stale(path, made_from) for path in paths.values()):
+            told = [card_links.told(root, each.parent.name, each.stem) for each in scripts]
+            for name, text in make(told).items():
+                manifest.write(paths[name], text, made_from)
+    for lab in registry.names():
+        mine = [each for each in scripts if each.parent.name == lab]
+        page, made_from = root / "book" / "labs" / lab / "measurements.md", now.cards(mine)
+        if manifest.stale(page, made_from):
+            manifest.write(page, listed([card_links.told(root, lab, each.stem) for each in mine]), made_from)
 
 
-def parts(told: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """By its name each part of the page of history as HTML; '' of what there is nothing to say."""
-    recorded = tables.all_shown(each for each in told if each["name"] != HERE.name)
-    here = tables.all_shown(each for each in told if each["name"] == HERE.name)
-    if not recorded and not here:
-        return dict.fromkeys(PARTS, "")
-    mine = tables.changed(here, "Changed beyond the noise on this machine")
-    summary = f"{_several(len(mine.rows), 'change')} on the machine that built this copy"
-    folded = f"<details><summary>{summary}</summary>\n{mine.html}</details>\n"
+def recorded(told: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """By its name each part of the page that is of recorded devices, as HTML; '' where none is recorded."""
+    cards = tables.all_shown(each for each in told if each["name"] != HERE.name)
+    if not cards:
+        return dict.fromkeys(RECORDED, "")
     return {
-        "summary": tables.summary([*recorded, *here]).html,
-        "changed": tables.changed(recorded, "Changed beyond the noise on recorded devices").html,
-        "here": folded if mine.rows else "",
-        "runs": tables.between_runs([*recorded, *here]).html,
-        "commits": tables.commits([*recorded, *here]).html,
+        "summary": tables.summary(cards).html,
+        "changed": tables.changed(cards, "Changed beyond the noise on recorded devices").html,
+        "runs": tables.between_runs(cards).html,
+        "commits": tables.commits(cards).html,
     }
+
+
+def here(told: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """The part that is of this machine, as HTML; '' where it has measured nothing."""
+    cards = tables.all_shown(each for each in told if each["name"] == HERE.name)
+    if not cards:
+        return dict.fromkeys(OURS, "")
+    changed = tables.changed(cards, "Changed beyond the noise on this machine")
+    summary = f"{_several(len(changed.rows), 'change')} beyond the noise"
+    folded = f"<details><summary>{summary}</summary>\n{changed.html}</details>\n" if changed.rows else changed.html
+    return {"here": tables.summary(cards).html + folded}
 
 
 def listed(told: Sequence[Mapping[str, Any]]) -> str:
