@@ -174,7 +174,7 @@
       const ratio = version.ratio ? [`${version.word}: ${version.ratio}, ${version.how}`] : [];
       if (card.versions.length > 1)
         body.append(make("tr", { class: "change" }, make("th", { scope: "rowgroup", colspan: HEADS.length },
-          [`Version ${at + 1}`, ...because, ...ratio].join("; "))));
+          make("div", {}, [`Version ${at + 1}`, ...because, ...ratio].join("; ")))));
       for (const run of version.runs) body.append(line(cards, card, run));
     });
     const head = make("thead", {}, make("tr", {}, ...HEADS.map((text) => make("th", { scope: "col" }, text))));

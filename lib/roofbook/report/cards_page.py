@@ -15,6 +15,11 @@ KINDS = {CODE: "code", DRIVER: "driver or libraries", MACHINE: "machine"}
 """What a change of a kind is called."""
 COMMIT = "COMMIT/"
 """Before a commit's name: in the place of the address of the repository's commits, which the site puts there."""
+THEME = """let mode = "auto";
+try { mode = localStorage.getItem("mode") || mode; } catch { /* a browser that keeps nothing */ }
+if (mode == "auto") mode = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+document.documentElement.dataset.theme = mode;"""
+"""Light or dark as the reader has chosen on the other pages, else as the system has it, which holds without a script too."""
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 640, 210, 62, 10, 30
 """Of the drawing of samples, and of its plot's edges."""
 
@@ -36,6 +41,7 @@ def page(
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{head}</title>
+<script>{THEME}</script>
 <link rel="stylesheet" href="../../../_static/card.css">
 </head>
 <body>
@@ -83,7 +89,9 @@ def _version(at: int, version: Mapping[str, Any], each: Mapping[str, Any]) -> st
         ratio = [f"{version['word']}: {version['ratio']}, {version['how']}"] if "ratio" in version else []
         said = [f"Version {at}", *because, *ratio]
     line = (
-        f"<tr class=change><th scope=rowgroup colspan={len(HEADS)}>{escape('; '.join(said))}</th></tr>" if said else ""
+        f"<tr class=change><th scope=rowgroup colspan={len(HEADS)}><div>{escape('; '.join(said))}</div></th></tr>"
+        if said
+        else ""
     )
     return line + "".join(_run(run, each["unit"]) for run in version["runs"])
 

@@ -156,7 +156,7 @@ def commits(cards: Sequence[Shown]) -> Table:
                 )
                 mine["when"] = min(mine["when"], run["started"])
                 mine["runs"].add(run["run"])
-                mine["devices"].add(each.device)
+                mine["devices"].add(each.device.rpartition(", ")[0])
                 mine["taken"] += 1
                 mine["changed"] += at > 0 and number == 0 and version.get("word") in ("faster", "slower")
     ordered = sorted(known.items(), key=lambda each: each[1]["when"], reverse=True)
