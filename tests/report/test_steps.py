@@ -110,6 +110,7 @@ def test_an_answer_says_what_is_missing() -> None:
     ):  # fmt: skip
         assert missing in said
     assert "No step has a verified time here." in words(answer(data, None))
+    assert 'data-case="256x256" data-main ' in answer(data, None, main=True) and "data-main" not in answer(data, None)
 
 
 def test_the_roof_of_a_bound_is_the_memory_or_an_arithmetic() -> None:

@@ -92,8 +92,9 @@ class Page(ABC):
 
     def answer(self) -> Html:
         """What the lab comes to on each case: the fastest kernel, what stands beside it, and the steps that mattered most."""
-        lab, data = self.data.lab, self.data
-        return Html("".join(report.answer(of, answer(lab, of)) for of in (data.on(case.name) for case in data.cases)))
+        data, main = self.data, self.data.case().name
+        cases = [data.on(case.name) for case in data.cases]
+        return Html("".join(report.answer(of, answer(data.lab, of), of.case == main) for of in cases))
 
     @marked
     def ladder(self, case: str | None = None) -> Table:

@@ -12,13 +12,16 @@ from .cells import ABOVE, above, floor_of
 from .html import Html, number_of
 
 
-def answer(data: CaseData, found: LabAnswer | None) -> Html:
-    """One case as a list of a few lines. found: as `answers.answer` has it, None where no step has a verified time."""
+def answer(data: CaseData, found: LabAnswer | None, main: bool = False) -> Html:
+    """One case as a list of a few lines. found: as `answers.answer` has it, None where no step has a verified time.
+
+    main: whether a page of several cases shows this one until its reader chooses another.
+    """
     case = escape(data.case)
     lines = _lines(data, found) if found else [("Fastest kernel", "No step has a verified time here.")]
     items = "\n".join(f"<div><dt>{head}</dt><dd>{text}</dd></div>" for head, text in lines)
     return Html(
-        f'<div class="answer" data-case="{case}" role="group" aria-label="The answer on {case}">\n'
+        f'<div class="answer" data-case="{case}"{" data-main" * main} role="group" aria-label="The answer on {case}">\n'
         f'<p class="answer-case">On {case}</p>\n<dl>\n{items}\n</dl>\n</div>\n'
     )
 
