@@ -94,7 +94,7 @@ class Page(ABC):
         """What the lab comes to on each case: the fastest kernel, what stands beside it, and the steps that mattered most."""
         data, main = self.data, self.data.case().name
         cases = [data.on(case.name) for case in data.cases]
-        return Html("".join(report.answer(of, answer(data.lab, of), of.case == main) for of in cases))
+        return Html("".join(report.answer(of, answer(data.lab, of), of.case == main, data.profiles) for of in cases))
 
     @marked
     def ladder(self, case: str | None = None) -> Table:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from html import escape
+from typing import TYPE_CHECKING
 
 from ..analysis import format as show
 from ..analysis.answers import Fastest, LabAnswer, Mattered, Rival
@@ -9,16 +10,21 @@ from ..analysis.case_data import CaseData
 from ..analysis.readings import Reading, Speedup, said
 from ..analysis.sentences import effect_text
 from .cells import ABOVE, above, floor_of
+from .counters_table import moved_by_step
 from .html import Html, number_of
 
+if TYPE_CHECKING:
+    import pandas as pd
 
-def answer(data: CaseData, found: LabAnswer | None, main: bool = False) -> Html:
+
+def answer(data: CaseData, found: LabAnswer | None, main: bool = False, profiles: "pd.DataFrame | None" = None) -> Html:
     """One case as a list of a few lines. found: as `answers.answer` has it, None where no step has a verified time.
 
-    main: whether a page of several cases shows this one until its reader chooses another.
+    main: whether a page of several cases shows this one until its reader chooses another. profiles: what hardware counters
+    counted, on any cases.
     """
     case = escape(data.case)
-    lines = _lines(data, found) if found else [("Fastest kernel", "No step has a verified time here.")]
+    lines = _lines(data, found, profiles) if found else [("Fastest kernel", "No step has a verified time here.")]
     items = "\n".join(f"<div><dt>{head}</dt><dd>{text}</dd></div>" for head, text in lines)
     return Html(
         f'<div class="answer" data-case="{case}"{" data-main" * main} role="group" aria-label="The answer on {case}">\n'
@@ -26,7 +32,7 @@ def answer(data: CaseData, found: LabAnswer | None, main: bool = False) -> Html:
     )
 
 
-def _lines(data: CaseData, found: LabAnswer) -> list[tuple[str, str]]:
+def _lines(data: CaseData, found: LabAnswer, profiles: "pd.DataFrame | None") -> list[tuple[str, str]]:
     kernel, plain = found.fastest, found.plain
     lines = [
         ("Fastest kernel", _named(data, kernel)),
@@ -37,7 +43,7 @@ def _lines(data: CaseData, found: LabAnswer) -> list[tuple[str, str]]:
     if plain:
         beside = [_peer(plain, plain.peer)] if plain.peer else []
         lines.append(("Fastest without that", " ".join([_named(data, plain), _share(data, plain.reading), *beside])))
-    return [*lines, ("What mattered most", _mattered(data, found.mattered))]
+    return [*lines, ("What mattered most", _mattered(data, found.mattered, profiles))]
 
 
 def _named(data: CaseData, kernel: Fastest) -> str:
@@ -99,14 +105,16 @@ def _effect(ratio: Speedup, name: str) -> str:
     return f"<strong>{words}</strong>{f' {escape(ends)}' * bool(ends)}{how} {of} {name}"
 
 
-def _mattered(data: CaseData, steps: Sequence[Mattered]) -> str:
+def _mattered(data: CaseData, steps: Sequence[Mattered], profiles: "pd.DataFrame | None") -> str:
     if not steps:
         return "No step on the way to it is faster than the one before it beyond the noise."
-    items = "".join(
-        f"<li>{_step(each.step)}, {_effect(each.ratio, _step(each.over))}: {escape(data.changes.get(each.step, ''))}</li>"
-        for each in steps
-    )
-    return f"<ol>{items}</ol>"
+    items = []
+    for each in steps:
+        effect = _effect(each.ratio, _step(each.over))
+        counted = moved_by_step(profiles, data.found[each.step], data.found[each.over], each.ratio.word)
+        cause = f" <small>Counters: {escape(counted)}.</small>" if counted else ""
+        items.append(f"<li>{_step(each.step)}, {effect}: {escape(data.changes.get(each.step, ''))}{cause}</li>")
+    return f"<ol>{''.join(items)}</ol>"
 
 
 def _time(reading: Reading) -> str:

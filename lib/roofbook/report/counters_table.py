@@ -139,11 +139,13 @@ def _other_limit(own: Mapping[str, Any], parent: Mapping[str, Any]) -> list[str]
     return []
 
 
-def moved_by_step(profiles: "pd.DataFrame", own: Reading, parent: Reading, word: str) -> str:
+def moved_by_step(profiles: "pd.DataFrame | None", own: Reading, parent: Reading, word: str) -> str:
     """`moved` of a step on a case, of what both were counted on alike; '' where not both were. profiles: rows of role PROFILE.
 
     own, parent: the measured readings. Where these are by another backend than what was counted, a bracket says by which.
     """
+    if profiles is None or profiles.empty:
+        return ""
     here = profiles[profiles["case"] == own.row["case"]]
     for scale in dict.fromkeys(here["scale"].iloc[::-1]):
         found = newest(here[here["scale"] == scale], roles=(PROFILE,))

@@ -123,7 +123,7 @@ def _brought(own: Reading, parent: Reading | None, prediction: "Prediction | Non
 def _counted(profiles: "pd.DataFrame | None", own: Reading, parent: Reading | None) -> str:
     """What counters say beside the effect on a case; '' where they say nothing of both."""
     ratio = faster(parent, own)
-    if profiles is None or profiles.empty or parent is None or ratio is None:
+    if parent is None or ratio is None:
         return ""
     told = moved_by_step(profiles, own, parent, ratio.word)
     return f'<div class="cause">Counters: {escape(told)}.</div>' if told else ""

@@ -174,6 +174,7 @@ def test_a_step_says_what_was_counted_of_it_and_its_parent(profiles: Path) -> No
     experiment = opened(profiles)
     experiment.data.__dict__["rows"] = timed
     assert "Counters" not in experiment.steps("fused"), "its parent was not counted"
+    assert f"<small>{told}.</small></li>" in experiment.answer(), "as a reason of a step that mattered"
 
 
 def layers(*shares: float | None, kernel: str = "linear") -> dict[str, Any]:
