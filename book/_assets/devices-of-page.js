@@ -28,6 +28,7 @@
       cell.innerHTML = (cells[cell.dataset.cell] ?? "").replaceAll('href="site:/', `href="${root}`);
     }
     toLegend();
+    if (device !== initial) linkTerms();
     document.body.classList.toggle("on-this-machine", device === "here");
     if (typeof addCopyButtonToCodeCells === "function") {  // sphinx-copybutton's, which has been through the page before
       document.querySelectorAll("button.copybtn").forEach((button) => button.remove());
@@ -75,6 +76,53 @@
       note.classList.remove("standing");
       note.replaceChildren(Object.assign(document.createElement("a"), {
         href: `#${legend.id}`, textContent: legend.querySelector("h2").firstChild.textContent }));
+    }
+  }
+
+  // Link the first use of a term in each section to what it means, as the builder does in the cells that it writes itself.
+  let terms;
+  window.roofbookTerms = (words) => {  // what _static/terms.js calls
+    const longest = Object.keys(words).sort((one, other) => other.length - one.length);
+    const escaped = longest.map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&").replace(/ +/g, "\\s+"));
+    terms = { words, pattern: new RegExp(`(?<![\\w/.-])(?:${escaped.join("|")})(?![\\w/-])`, "gi") };
+    if (wanted !== initial) linkTerms();
+  };
+
+  function linkTerms() {
+    if (!terms) {
+      document.head.append(Object.assign(document.createElement("script"), { src: `${root}_static/terms.js` }));
+      return;
+    }
+    const kept = "a, button, caption, code, figure, h1, h2, h3, h4, kbd, label, nav, pre, summary, svg, table, .table-note";
+    for (const cell of document.querySelectorAll(".on-device")) {
+      const before = [...(cell.closest("section") ?? document).querySelectorAll("a:has(> .std-term)")].filter((link) =>
+        !link.closest(".on-device") && link.compareDocumentPosition(cell) & Node.DOCUMENT_POSITION_FOLLOWING);
+      const seen = new Map([[null, new Set(before.map((link) => link.hash))]]);
+      const within = (part) => {  // what is linked in a folded part does not count outside it
+        if (!seen.has(part)) seen.set(part, new Set(within(part.parentElement.closest(".on-device details"))));
+        return seen.get(part);
+      };
+      const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT), prose = [];
+      while (texts.nextNode()) {
+        const { parentElement } = texts.currentNode;
+        if (parentElement.closest("p, li, dd") && !parentElement.closest(kept)) prose.push(texts.currentNode);
+      }
+      for (const text of prose) link(text, within(text.parentElement.closest(".on-device details")));
+    }
+  }
+
+  function link(text, seen) {
+    let rest = text, done = 0;
+    for (const match of [...text.data.matchAll(terms.pattern)]) {
+      const made = Object.assign(document.createElement("a"), {
+        className: "reference internal", href: root + terms.words[match[0].toLowerCase().split(/\s+/).join(" ")] });
+      if (seen.has(made.hash)) continue;
+      seen.add(made.hash);
+      made.append(Object.assign(document.createElement("span"), { className: "xref std std-term", textContent: match[0] }));
+      const word = rest.splitText(match.index - done);
+      rest = word.splitText(match[0].length);
+      word.replaceWith(made);
+      done = match.index + match[0].length;
     }
   }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,9 @@ ASSETS = Path(__file__).parents[2] / "book" / "_assets"
 CASE, DEVICE, SAID = ".device-bar select[name=case]", ".device-bar select[name=device]", ".device-said"
 SMALL, LARGE, HUGE = "64x64", "512x512", "4096x4096"
 Open = Callable[..., Any]
+TERMS = {"warp": "g.html#warp", "warps": "g.html#warp", "work-group": "g.html#group", "work group": "g.html#group",
+         "bandwidth": "g.html#bandwidth", "some": "g.html#a"}  # fmt: skip
+"""Words and the places of their meanings, as terms.py writes them."""
 
 
 def table(case: str) -> Table:
@@ -56,6 +61,18 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "published.html").write_text(page("lbm", "Published", {"lines": "<p>Of no case.</p>"}))
     (folder / "other.html").write_text(page("cnn", "Another lab", cells(SMALL, LARGE)))
     (folder / "gpu.large.js").write_text(device_choices.script("lbm", "gpu/large", cells(HUGE, "8192x8192")))
+    prose = (
+        "<p>A warp of some</p><p>group. Work-group after Work\ngroup, sub-warp, a <code>warp</code> and bandwidths.</p>"
+    )
+    folded = "<details><summary>bandwidth</summary><p>warps, a bandwidth, a bandwidth</p></details><p>Bandwidth.</p>"
+    told = {"prose": f"{prose}<table><td>warp</td></table>", "folded": folded}
+    (folder / "_static").mkdir()
+    (folder / "_static" / "terms.js").write_text(f"roofbookTerms({json.dumps(TERMS)});")
+    linked = "<p>Of <a href='g.html#a'><span class='std-term'>some</span></a></p>"
+    text = page("terms", "Terms", {"prose": "", "folded": ""}).replace("</h1>", f"</h1>{linked}")
+    (folder / "terms.html").write_text(text)
+    with (folder / "gpu.large.js").open("a") as script:
+        script.write(device_choices.script("terms", "gpu/large", told))
     return folder
 
 
@@ -140,6 +157,17 @@ def test_a_link_to_something_of_another_case_shows_it(opened: Open) -> None:
     assert shown(tab) == [LARGE]
 
 
+def test_terms_are_linked_in_what_another_device_brings(opened: Open) -> None:
+    """The first use in a cell, not what its section has linked before, nothing in code and tables, folded parts apart."""
+    tab = opened("terms.html?device=gpu/large")
+    tab.wait_for_selector(".on-device a")
+    links = "[...cell.querySelectorAll('a')].map(each => [each.textContent, each.getAttribute('href')])"
+    prose, folded = tab.eval_on_selector_all(".on-device", f"cells => cells.map(cell => {links})")
+    assert prose == [["warp", "g.html#warp"], ["Work-group", "g.html#group"]]
+    assert folded == [["warps", "g.html#warp"], *[["bandwidth", "g.html#bandwidth"], ["Bandwidth", "g.html#bandwidth"]]]
+    assert "A warp of some" in tab.inner_text("main") and tab.locator(".on-device p a").first.is_visible()
+
+
 def test_without_a_script_all_cases_show(browser: Any, site: Path) -> None:
     context = browser.new_context(java_script_enabled=False)
     tab = context.new_page()
@@ -161,3 +189,27 @@ def test_what_is_drawn_of_a_case_that_is_named_is_marked_and_stays_what_it_was()
     assert "data-case" not in plain.html and small.html.startswith(f'<div data-case="{SMALL}">')
     assert main.html.startswith(f'<div data-case="{LARGE}" data-main>') and main._repr_html_() == main.html
     assert small.text == table(SMALL).text == repr(small) and small.caption == f"The ladder on {SMALL}"
+
+
+def test_the_sentences_of_a_summary_are_of_their_case_and_others_of_none() -> None:
+    told = f"<p><strong>{LARGE}.</strong> Fast.</p><p><strong>Note.</strong> All.</p>"
+    made = device_switch.finished({"chart": OfCase(table(LARGE), LARGE, True).html, "words": told})
+    assert (
+        made["words"] == f'<p data-case="{LARGE}"><strong>{LARGE}.</strong> Fast.</p><p><strong>Note.</strong> All.</p>'
+    )
+
+
+def test_a_long_list_of_names_is_shown_on_few_lines() -> None:
+    names = [f"step-{number}" for number in range(20)]
+    code = "lab.steps(\n" + "".join(f'    "{name}",\n' for name in names) + ")"
+    made = device_switch.compact(code)
+    assert len(made.splitlines()) < 6 and max(map(len, made.splitlines())) <= device_switch.WIDTH
+    assert ast.dump(ast.parse(made)) == ast.dump(ast.parse(code))
+    for other in (
+        "lab",
+        "for case in lab.cases:\n    display(lab.ladder(case.name))",
+        'lab.line("a", of=1)',
+        "lab.x(",
+        "%load",
+    ):
+        assert device_switch.compact(other) == other

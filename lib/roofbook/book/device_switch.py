@@ -7,6 +7,10 @@ Without JavaScript the page says which device it is of, and shows all cases.
 
 from __future__ import annotations
 
+import ast
+import json
+import re
+import textwrap
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +27,10 @@ if TYPE_CHECKING:
 SCRIPTS = "_static/on-devices"
 RAN_HERE = "ran-here"
 """Of a page's metadata: whether the machine that executed its notebook can be chosen."""
+WIDTH = 88
+"""Letters of a line of code that need no scrolling on a page."""
+_SENTENCES = re.compile(r"<p><strong>([^<]+)\.</strong>")
+"""A paragraph of a lab's summary that is of one case."""
 
 
 def put(app: Sphinx, docname: str, notebook: dict[str, Any]) -> None:
@@ -42,6 +50,7 @@ def put(app: Sphinx, docname: str, notebook: dict[str, Any]) -> None:
         key = key_of(cell)
         html = f'<div class="on-device" data-cell="{key}">{table_files.at(first.get(key, ""), to_root)}</div>'
         data = {"text/html": html, "text/plain": ""}
+        cell["source"] = compact("".join(cell["source"]))
         cell["outputs"] = [{"output_type": "display_data", "metadata": {}, "data": data}]
     scripts = f"{to_root}{SCRIPTS}/{lab}/{page}/"
     bar = f"```{{raw}} html\n{_bar(lab, scripts, [*listed, *([here] if here else [])])}\n```\n"
@@ -74,13 +83,37 @@ def _bar(lab: str, scripts: str, listed: list[DeviceChoice]) -> str:
     )
 
 
+def compact(code: str) -> str:
+    """A cell that is one call with a list of names, on few lines: a notebook has a name a line.
+
+    >>> print(compact('lab.steps(\\n    "fused",\\n    "soa",\\n)'))
+    lab.steps("fused", "soa")
+    """
+    try:
+        (line,) = ast.parse(code).body
+    except (SyntaxError, ValueError):
+        return code
+    call = line.value if isinstance(line, ast.Expr) else None
+    if not (isinstance(call, ast.Call) and call.args and all(isinstance(each, ast.Constant) for each in call.args)):
+        return code
+    called = f"{ast.unparse(call.func)}("
+    names = ", ".join(json.dumps(each.value) for each in call.args if isinstance(each, ast.Constant))
+    if call.keywords or len(called) + len(names) < WIDTH:
+        return code if call.keywords else f"{called}{names})"
+    wrapped = textwrap.fill(names, WIDTH - 4, initial_indent="    ", subsequent_indent="    ", break_on_hyphens=False)
+    return f"{called}\n{wrapped}\n)"
+
+
 def finished(cells: dict[str, str]) -> dict[str, str]:
     """Cells' HTML as the extension leaves that of a page: links of the site, tables that scroll, ids of figures that no other
-    cell has."""
+    cell has, and the summary's sentences with the case that they are of."""
     from .sphinx_ext import on_site, scroll_tables, unique_svg_ids
 
     between = "<!-- a cell -->"
     whole = scroll_tables(unique_svg_ids(on_site(between.join(cells.values()))))
+    cases = set(re.findall(r'data-case="([^"]+)"', whole))
+    of_case = '<p data-case="{0}"><strong>{0}.</strong>'.format
+    whole = _SENTENCES.sub(lambda said: of_case(said[1]) if said[1] in cases else said[0], whole)
     return dict(zip(cells, whole.split(between), strict=True))
 
 

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
+from pathlib import Path
 from typing import Any
 
 from docutils import nodes
@@ -20,6 +21,8 @@ from sphinx.application import Sphinx
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util import logging
 from sphinx.util.nodes import make_refnode
+
+from ..paths import write_whole
 
 GLOSSARY = "glossary"
 """The page with the terms. Its front matter has `forms`, term -> words that mean it too, and `by_role`, the common words."""
@@ -47,6 +50,8 @@ NOTE = "table-note"
 _TAG = re.compile(rf"<(/?)({'|'.join((FOLDED, *KEPT_HTML, *PROSE_HTML))})\b[^>]*>", re.I)
 _PIECE = re.compile(r"(<[^>]*>|&[#\w]+;)")
 
+SCRIPT = Path("_static", "terms.js")
+"""Of the site."""
 KEPT_AS = "roofbook_terms"
 """Where Sphinx keeps the terms with what else it has read."""
 
@@ -244,8 +249,21 @@ def renew(app: Sphinx, env: Any) -> list[str]:
     return [] if before == now else sorted(env.found_docs)
 
 
+def write_script(app: Sphinx, error: Exception | None) -> None:
+    """The words with the places of their meanings, for what a page loads later: of another device, by devices-of-page.js."""
+    if error or app.builder.format != "html":
+        return
+    terms = read(getattr(app.env, KEPT_AS))
+    places = {term: app.builder.get_target_uri(page) + f"#{anchor}" for term, (page, anchor) in terms.places.items()}
+    words = {word: places[term] for word, term in sorted(terms.words.items())}
+    path, text = Path(app.outdir, SCRIPT), f"roofbookTerms({json.dumps(words)});\n"
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        write_whole(path, text)
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Sphinx's entry point."""
+    app.connect("build-finished", write_script)
     app.connect("env-updated", renew)
     app.add_post_transform(LinkTerms)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
