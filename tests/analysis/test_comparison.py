@@ -274,7 +274,9 @@ def test_the_table_has_a_column_a_place_and_a_pair(tmp_path: Path) -> None:
     table = report.comparison(case)
     lines = {line.split("  ")[0]: line.replace("\u202f", " ") for line in table.fitted(400).splitlines()}
     assert table.caption == "Lattice Boltzmann, 128x128: time per step in µs"
-    assert re.search(r" 10\.0 \[.+\] +20\.0 \[.+\] +400 \[.+\] +70\.3 \(Tesla P100, .+\) +faster 2\.00 ", lines["fused"])
+    assert re.search(
+        r" 10\.0 \[.+\] +20\.0 \[.+\] +400 \[.+\] +70\.3 \(Tesla P100, .+\) +faster 2\.00 ", lines["fused"]
+    )
     assert re.search(r"failed: out of <memory> +10\.0 .* not measured ", lines["tree"])
     assert lines["sequential"].count("(on the host)") == 2
     assert 'class="num verdict slower"' in table.html and "out of &lt;memory&gt;" in table.html

@@ -1,8 +1,10 @@
-"""Commands that make the book and serve it."""
+"""Commands that make the book, serve it and print it."""
+
+from pathlib import Path
 
 import click
 
-from .app import DEVICES, SCALES, app
+from .app import DEVICES, LAB, SCALES, app
 
 
 @app.command()
@@ -33,3 +35,24 @@ def serve(port: int) -> None:
     from ..paths import project_root
 
     site.serve(project_root() / "_build" / "html", port)
+
+
+@app.command()
+@LAB
+@click.option(
+    "--device", help="As the address of the lab's page names it: nvidia-h200/cuda.  [default: the page's first]"
+)
+@click.option("--out", type=click.Path(path_type=Path), help="The file.  [default: LAB-DEVICE.pdf]")
+def pdf(lab: str, device: str | None, out: Path | None) -> None:
+    """Print a lab of the built site as one PDF, on a device.
+
+    Its story, results, sweeps and published figures, by the system's Chromium.
+    """
+    from ..book.pdf import chosen, write
+    from ..paths import project_root
+    from ..terminal import say
+
+    choice = chosen(project_root(), lab, device)
+    made = out or Path(f"{lab}-{choice.stem}.pdf")
+    write(project_root(), lab, choice, made)
+    say(f"{made}: {lab} on {choice.label}")

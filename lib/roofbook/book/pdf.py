@@ -1,0 +1,90 @@
+"""A lab as one PDF: what the site's pages of it show of a device, one after the other, printed by the system's Chromium.
+
+For a reader who wants a lab on paper or in an archive. One page alone can be printed by any browser.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from ..errors import Failed, UsageError, one_of
+from ..paths import write_whole
+from ..spec import registry
+from .device_choices import DeviceChoice, choices, on_this_machine, shown
+from .lab_pages import SPREAD, STORY
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+LONGEST = 180
+"""Seconds that the browser may take."""
+
+
+def chosen(root: Path, lab: str, device: str | None) -> DeviceChoice:
+    """The device that a reader names as the pages' address has it, or the first that they show. Errors: UsageError."""
+    registry.get(lab)
+    listed = [*choices(root, lab), *filter(None, [on_this_machine(root, lab)])]
+    if not listed:
+        raise UsageError(
+            f"no device of {lab} has been drawn yet; `roofbook build` does that for those that are recorded"
+        )
+    named = {each.name: each for each in listed}
+    if device is not None and device not in named:
+        raise one_of("device", device, list(named))
+    return named[device] if device else listed[0]
+
+
+def write(root: Path, lab: str, choice: DeviceChoice, out: Path) -> None:
+    """Print what the built site has of a lab on a device. Errors: UsageError where there is no site or browser, else Failed."""
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if browser is None:
+        raise UsageError(
+            "no Chromium on PATH: install one (Debian: `apt-get install chromium`), or print the page in a browser"
+        )
+    folder = root / "_build" / "html" / "labs"
+    page = folder / f".{lab}-{os.getpid()}.html"  # beside the story, since addresses are as seen from there
+    write_whole(page, whole(root, lab, choice))
+    out = out.absolute()
+    out.unlink(missing_ok=True)
+    try:
+        with TemporaryDirectory() as profile:
+            given = ["--headless", "--disable-gpu", "--no-pdf-header-footer", f"--user-data-dir={profile}"]
+            given += ["--no-sandbox"] * (os.geteuid() == 0)  # without which Chromium does not run for root
+            given += [f"--print-to-pdf={out}", page.as_uri()]
+            done = subprocess.run([browser, *given], capture_output=True, text=True, timeout=LONGEST)
+    except subprocess.TimeoutExpired:
+        raise Failed(f"{browser} took more than {LONGEST} s to print {lab}") from None
+    finally:
+        page.unlink()
+    if done.returncode or not out.exists():
+        last = (done.stderr.strip().splitlines() or ["it says nothing"])[-1]
+        raise Failed(f"{browser} did not print {lab}: {last}")
+
+
+def whole(root: Path, lab: str, choice: DeviceChoice) -> str:
+    """One HTML page with the articles of the lab's story, results, sweeps and published figures, all of this device."""
+    folder = root / "_build" / "html" / "labs"
+    files = {STORY: folder / f"{lab}.html"} | {name: folder / lab / f"{name}.html" for name in SPREAD}
+    if not files[STORY].exists():
+        raise UsageError(f"the site has no page of {lab}; `roofbook build` makes it")
+    articles, cells = list[str](), dict[str, str]()
+    for name, path in files.items():
+        if path.exists():
+            text = path.read_text(encoding="utf-8")
+            articles.append(text[text.index("<article") : text.index("</article>")] + "</article>")
+            if (root / "_build" / "recorded" / lab / name / choice.script).exists():
+                cells |= shown(root, lab, choice, name)
+    head = files[STORY].read_text(encoding="utf-8").partition("</head>")[0]
+    head = re.sub(r"<script\b[^>]*\bsrc=[^>]*></script>|<base\b[^>]*>", "", head)  # which would remember another device
+    told = json.dumps({"cells": cells, "device": choice.label}).replace("</", "<\\/")
+    return f"{head}</head><body>\n{''.join(articles)}\n<script>({_SHOW})({told})</script></body></html>\n"
+
+
+_SHOW = """({ cells, device }) => {
+  for (const each of document.querySelectorAll(".on-device")) each.innerHTML = cells[each.dataset.cell] ?? "";
+  for (const each of document.querySelectorAll(".device-bar")) each.dataset.device = device;
+  for (const each of document.querySelectorAll("details:has(table)")) each.open = true;
+  document.documentElement.dataset.theme = "light";
+}"""
