@@ -17,6 +17,7 @@ from roofbook.spec import registry
 
 from ..axe import violations
 from ..conftest import MADE
+from ..served import served
 
 ROOT = Path(__file__).parents[2]
 
@@ -116,8 +117,83 @@ def test_every_link_of_a_claim_that_failed_leads_to_a_kernel_and_a_row(site: Pat
     assert rows and all(text.count(f'id="{each}"') == 1 for each in rows)
 
 
+def test_opencl_against_cuda_on_one_gpu(opened: Open) -> None:
+    """One click to the ratios of each lab; two more to the times of a step by both."""
+    tab = opened()
+    tab.click("text=OpenCL against CUDA")
+    section = "#opencl-against-cuda-device-against-device"
+    assert tab.url.endswith(f"devices.html{section}")
+    table = tab.locator(f"{section} table").first
+    assert in_sight(tab, f"{section} table") and "NVIDIA H200: OpenCL vs CUDA" in table.locator("caption").inner_text()
+    line = table.locator("tr", has=tab.get_by_text("Lattice Boltzmann", exact=True))
+    measurements, mean, least, greatest = (float(each) for each in line.locator("td").all_inner_texts()[:4])
+    assert measurements > 10 and least <= mean <= greatest
+    tab.select_option("#devices-pick [name=lab]", "lbm")
+    tab.select_option("#devices-pick [name=case]", "published/1024x1024")
+    bars = [" ".join(each.split()) for each in tab.locator(".pick-bar").all_inner_texts()]
+    for backend in ("OpenCL", "CUDA"):
+        assert any(each.startswith(f"NVIDIA H200, {backend} ") for each in bars)
+    assert "#lab=lbm&case=published/1024x1024" in tab.url
+
+
+def test_how_to_put_a_device_in_the_book(opened: Open) -> None:
+    """One click, and the page has every command in its order."""
+    tab = opened()
+    tab.click("text=Put your device in the book >> nth=0")
+    section = "#put-your-device-in-the-book"
+    assert tab.url.endswith(f"your-device.html{section}") and in_sight(tab, f"{section} h2")
+    steps = tab.locator(f"{section} > ol > li").all_inner_texts()
+    assert [each.partition(".")[0] for each in steps[1:]] == ["Measure", "Look at it", "Send it"] and "commit" in steps[
+        0
+    ]
+    assert "results/record.sh OUT" in steps[1] and "folder of your choice" in steps[1]
+    assert "cp -r OUT/recorded results/" in steps[2] and "make book" in steps[2] and "pull request" in steps[3]
+    tab.click(f"{section} >> text=Data and credits")
+    assert tab.url.endswith("data.html")
+
+
+def test_how_to_add_a_kernel(opened: Open) -> None:
+    """One click to the page, one more to the kernel that it follows, whose difference has the lines of the page."""
+    tab = opened()
+    tab.click("text=Add your kernel")
+    assert tab.url.endswith("add-a-variant.html")
+    titles = tab.locator("article h2").all_inner_texts()
+    assert [each.partition(".")[0] for each in titles] == ["1", "2", "3", "4", "5"]
+    shown = tab.locator("article").inner_text()
+    for said in (
+        "lib/roofbook/labs/lbm/fused.k",
+        "roofbook diff lbm select",
+        "roofbook check lbm select",
+        "make test",
+        "pull request",
+    ):
+        assert said in shown
+    tab.click("article >> text=/^select$/ >> nth=0")
+    tab.wait_for_selector("#select .kernel-text pre")
+    assert tab.text_content("#select .kernel-text pre").startswith("--- kept-partials\n+++ select\n")
+
+
+def test_search_finds_the_pages_that_say_how(browser: Any, site: Path) -> None:
+    asked = {
+        "put your device": "your-device.html#put-your-device-in-the-book",
+        "add a kernel": "add-a-variant.html",
+        "did not hold": "claims.html#what-did-not-hold",
+        "opencl against cuda": "devices.html",
+    }
+    tab = browser.new_page()
+    with served(site) as address:
+        for words, page in asked.items():
+            tab.goto(f"{address}/search.html?q={words}")
+            tab.wait_for_selector("#search-results p.search-summary >> text=/Search finished|did not match/")
+            links = tab.eval_on_selector_all(
+                "#search-results li > a", "all => all.map(each => each.getAttribute('href'))"
+            )
+            assert any(link.startswith(page) for link in links[:5]), (words, links[:5])
+    tab.close()
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["claims"])
+@pytest.mark.parametrize("name", ["index", "claims", "devices", "your-device", "add-a-variant"])
 def test_axe_finds_nothing(browser: Any, site: Path, name: str, scheme: str) -> None:
     tab = browser.new_page(color_scheme=scheme, viewport={"width": 390, "height": 844})
     tab.goto(f"file://{site}/{name}.html")
