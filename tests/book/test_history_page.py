@@ -29,8 +29,8 @@ def drawn(root: Path, *names: str) -> None:
 
 def test_a_change_says_when_by_how_much_and_why(tmp_path: Path) -> None:
     drawn(tmp_path, "gpu", HERE.name)
-    told = [card_links.told(tmp_path, "lbm", name) for name in ("gpu", HERE.name)]
-    found = history_page.recorded(told) | history_page.here(told)
+    recorded, here = ([card_links.told(tmp_path, "lbm", name)] for name in ("gpu", HERE.name))
+    found = history_page.recorded(recorded) | history_page.here(here)
     said = words(found["changed"])
     for text in (
         "fused on 128x128",

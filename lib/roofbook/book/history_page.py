@@ -20,10 +20,11 @@ def renew(root: Path, manifest: Manifest, now: Dependencies) -> None:
     """Make what would say something else now, from the cards as they are."""
     scripts = card_links.scripts(root)
     for names, make, own in ((RECORDED, recorded, False), (OURS, here, True)):
-        made_from = now.cards(each for each in scripts if (each.stem == HERE.name) == own)
+        chosen = [each for each in scripts if (each.stem == HERE.name) == own]
+        made_from = now.cards(chosen)
         paths = {name: root / "book" / "_generated" / f"history-{name}.html" for name in names}
         if any(manifest.stale(path, made_from) for path in paths.values()):
-            told = [card_links.told(root, each.parent.name, each.stem) for each in scripts]
+            told = [card_links.told(root, each.parent.name, each.stem) for each in chosen]
             for name, text in make(told).items():
                 manifest.write(paths[name], text, made_from)
     for lab in registry.names():
@@ -34,8 +35,8 @@ def renew(root: Path, manifest: Manifest, now: Dependencies) -> None:
 
 
 def recorded(told: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """By its name each part of the page that is of recorded devices, as HTML; '' where none is recorded."""
-    cards = tables.all_shown(each for each in told if each["name"] != HERE.name)
+    """By its name each part of the page that is of recorded devices, as HTML; '' where none is. told: of their cards."""
+    cards = tables.all_shown(told)
     if not cards:
         return dict.fromkeys(RECORDED, "")
     return {
@@ -47,8 +48,8 @@ def recorded(told: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def here(told: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """The part that is of this machine, as HTML; '' where it has measured nothing."""
-    cards = tables.all_shown(each for each in told if each["name"] == HERE.name)
+    """The part that is of this machine, as HTML; '' where it has measured nothing. told: of its cards."""
+    cards = tables.all_shown(told)
     if not cards:
         return dict.fromkeys(OURS, "")
     changed = tables.changed(cards, "Changed beyond the noise on this machine")
