@@ -8,6 +8,7 @@ import shlex
 from functools import cache
 from html import unescape
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -89,7 +90,7 @@ def test_each_command_is_one_of_the_command_line(drawn: tuple[RecordedData, dict
         given = cli.app.commands[name].make_context(name, words).params
         assert (program, name, given["lab"], given["scale"]) == ("roofbook", "rerun", data.lab.name, data.scale)
         assert data.lab.variant(given["variant"]) and data.lab.case(given["case"], given["scale"]).name == card["case"]
-        assert given["device"] == f"{data.place.backend}:0" and not re.search(r"\s", card["id"])
+        assert given["device"] == "cuda:0" and not re.search(r"\s", card["id"])
 
 
 def test_each_card_is_on_the_page_that_needs_no_script(drawn: tuple[RecordedData, dict[str, Any], Path]) -> None:
@@ -151,6 +152,40 @@ def test_links_lead_to_the_card_of_the_pages_device_or_of_the_named_one(tmp_path
     assert '<span><a class="of" href="labs/lbm/measurements/cpu.html#fused~128x128">2</a></span>' in made
     assert made.endswith("<span>3</span>"), "of which there is no card"
     assert card_links.linked(cell, "", tmp_path) == cell.replace(' data-of="a~1"', ""), "of a page that is of no device"
+
+
+@pytest.mark.parametrize(
+    ("backend", "platform", "spec"),
+    [
+        ("cuda", "CUDA runtime 13020, CuPy 14.2.0", "cuda:0"),
+        ("opencl", "Portable Computing Language OpenCL 3.0 PoCL 5.0+debian", "opencl:pocl"),
+        ("opencl", "NVIDIA CUDA OpenCL 3.0 CUDA 13.0.94", "opencl:NVIDIA"),
+        ("opencl", "Intel(R) OpenCL OpenCL 3.0 LINUX", "opencl:Intel"),
+        ("opencl", "", "opencl:0"),
+    ],
+)
+def test_a_command_names_the_device_by_its_platform_where_there_may_be_several(
+    backend: str, platform: str, spec: str
+) -> None:
+    device: Any = SimpleNamespace(backend=backend, identity=lambda: {"platform": platform})
+    assert measurements.spec_of(device) == spec
+
+
+def test_a_recorded_device_is_told_by_its_own_rows_and_not_by_its_hosts(tmp_path: Path) -> None:
+    """Both may be of one backend, as where a GPU and its host run OpenCL; here the host's are newer."""
+
+    def of(day: int, variant: str, platform: str, **other: Any) -> dict[str, Any]:
+        source = registry.get("lbm").variant(variant).source
+        assert source is not None
+        told = {"environment": {"device": {"platform": platform}}}
+        given = {"variant": variant, "case": "128x128", "scale": "published", "source_sha256": source.sha256}
+        return taken(day, 1e-5, told=told, **given | other)
+
+    host = {"device": "some-cpu", "device_name": "Some CPU", "device_kind": "cpu"}
+    rows = [of(1, "fused", "NVIDIA CUDA"), of(2, "sequential", "PoCL", **host)]
+    Store(tmp_path / "results").append(rows, "recorded")
+    (data,) = (each for each in recorded(registry.get("lbm"), Store(tmp_path / "results")) if each.place.kind == "gpu")
+    assert {"fused", "sequential"} == set(data.rows["variant"]) and measurements.spec_of(data.device) == "opencl:NVIDIA"
 
 
 def test_names_of_cards_are_those_of_their_files() -> None:

@@ -52,7 +52,10 @@ class RecordedData(LabData):
     ) -> None:
         self.lab, self.place, self.scale = lab, place, scale
         self._store, self._rows, self._parts = store, rows, parts
-        self.device = RecordedDevice(place, rows[rows["backend"] == place.backend].iloc[-1])
+        own = rows[
+            (rows["backend"] == place.backend) & (rows["device"] == place.device)
+        ]  # and not its host's, by one backend
+        self.device = RecordedDevice(place, own.iloc[-1])
         measured = set(rows["case"])
         self.cases = [case for case in lab.cases(scale) if case.name in measured]
 

@@ -177,10 +177,15 @@ def _throttled(reading: Reading) -> str:
     if not reading.ok:
         return ""
     if not reasons:
-        return "no sample" if any(_listed(each.row, "clock_mhz") for each in reading.runs) else "not known"
+        return "no sample" if _tells(reading.row) else "not known: this device does not tell"
     gone, kept = (sum(getattr(each, name) for each in reading.runs) for name in ("left_out", "slowed"))
     told = ", ".join(f"{reason} in {count}" if count else reason for reason, count in reasons.items())
     return told + f"; {gone} samples left out" * bool(gone) + f"; {kept} slowed samples count" * bool(kept)
+
+
+def _tells(row: Mapping[str, Any]) -> bool:
+    """Whether the row's device tells what holds its clock: a GPU does whose clock was read."""
+    return row["device_kind"] == "gpu" and bool(_listed(row, "clock_mhz"))
 
 
 def _throttle(row: Mapping[str, Any]) -> list[str]:
@@ -194,7 +199,7 @@ def _protocol(row: Mapping[str, Any]) -> str:
     told = {
         "cache": "{} cache",
         "seed": "seed {}",
-        "budget_s": "{} s of samples at most",
+        "budget_s": "a budget of {} s",
         "maximum": "at most {} samples",
     }
     return ", ".join(words.format(policy[name]) for name, words in told.items() if name in policy)
@@ -256,7 +261,7 @@ def _run(reading: Reading, found: Sequence[Change], size: float, machines: Machi
         read = [each for each in _listed(row, field) if each is not None and math.isfinite(each)]
         if read:
             made[name] = [min(read), max(read)]
-    if reasons := list(dict.fromkeys(_throttle(row))):
+    if reasons := list(dict.fromkeys(_throttle(row))) or ["not known"] * (not _tells(row)):
         made["throttle"] = reasons
     if reading.left_out:
         made["left_out"] = reading.left_out
