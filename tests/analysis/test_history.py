@@ -28,7 +28,7 @@ def taken(day: int, seconds: float = 1e-3, **other: Any) -> dict[str, Any]:
     told = TOLD | other.pop("told", {})
     made = {"cell_key": "cell", "env_key": "environment", "source_sha256": "source", "provenance": json.dumps(told)}
     when = {"run": f"2026010{day}T000000Z-aaaaaa", "started": pd.Timestamp(f"2026-01-0{day}T10:00:00Z")}
-    return row("fused", seconds, **(made | when | other))
+    return row(other.pop("variant", "fused"), seconds, **(made | when | other))
 
 
 def test_runs_of_one_code_are_one_version_whatever_their_order() -> None:
