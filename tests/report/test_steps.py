@@ -134,6 +134,8 @@ def test_a_line_says_what_came_of_a_prediction_and_the_sentence_what_is_judged()
     assert "(Judged as: faster on 256x256; as fast on big.)" in words(shown)
     alone = step(LAB.variant("soa"), rows, {"256x256": ""}, "", "lbm", predictions={"256x256": FASTER})
     assert "(Judged as: faster.)" in words(alone)
+    some = step(LAB.variant("soa"), rows, dict.fromkeys(soa, ""), "", "lbm", predictions={"big": FASTER})
+    assert "(Judged as: faster on big.)" in words(some), "a reader who sees another case misses no verdict"
 
 
 def test_a_kernel_above_its_bound_has_no_share_of_it() -> None:

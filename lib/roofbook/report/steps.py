@@ -48,7 +48,7 @@ def step(
         f'<div class="step" id="step-{name}">',
         f"<h3><code>{name}</code>{link}</h3>{code}",
         f"<p>{over}{escape(variant.change)}</p>",
-        f'<p class="expected"><em>Expected:</em> {escape(variant.expect)}{_judged(predictions)}</p>'
+        f'<p class="expected"><em>Expected:</em> {escape(variant.expect)}{_judged(predictions, cases)}</p>'
         if variant.expect
         else "",
         effect(variant.name, variant.parent, rows, cases, predictions, profiles),
@@ -129,16 +129,17 @@ def _counted(profiles: "pd.DataFrame | None", own: Reading, parent: Reading | No
     return f'<div class="cause">Counters: {escape(told)}.</div>' if told else ""
 
 
-def _judged(predictions: "Mapping[str, Prediction]") -> str:
-    """What is judged of the sentence before it, in words."""
+def _judged(predictions: "Mapping[str, Prediction]", cases: Mapping[str, str]) -> str:
+    """What is judged of the sentence before it, in words: of all cases alike, or which of which."""
     by_words: dict[str, list[str]] = {}
     for case, each in predictions.items():
         by_words.setdefault(each.words, []).append(case)
     if not by_words:
         return ""
-    told = "; ".join(f"{words} on {', '.join(cases)}" for words, cases in by_words.items())
-    alone = next(iter(by_words)) if len(by_words) == 1 else ""
-    return f' <small class="judged">(Judged as: {escape(alone or told)}.)</small>'
+    told = "; ".join(f"{words} on {', '.join(named)}" for words, named in by_words.items())
+    if len(by_words) == 1 and len(predictions) == len(cases):
+        told = next(iter(by_words))
+    return f' <small class="judged">(Judged as: {escape(told)}.)</small>'
 
 
 def _lack(reading: Reading | None, lack: str) -> str:
