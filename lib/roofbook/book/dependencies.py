@@ -21,6 +21,7 @@ from ..paths import LIBRARY
 from ..spec import registry
 from ..spec.host_code import hash_of_code
 from ..store.parquet import Store
+from . import extension_code
 
 KERNELS = (".k", ".cu", ".h", ".c")
 
@@ -137,11 +138,9 @@ class Dependencies:
             for path, found in drawn.items()
         ]
         builder = [version("jupyter-book"), version("sphinx"), list(sys.version_info)]
-        names = ("card_links.py", "device_switch.py", "lab_pages.py", "sphinx_ext.py", "table_files.py", "terms.py")
-        extension = [*(Path(__file__).with_name(name) for name in names), *Path(__file__).parent.glob("lean/*.py")]
         return {
             **{kind: _hash_of_files(files) for kind, files in kinds.items()},
-            "extension": hash_of_code([(path.name, path.read_bytes()) for path in extension]),
+            "extension": extension_code.version(),
             "builder": _hash_of(builder),
         }
 

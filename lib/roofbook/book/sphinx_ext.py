@@ -20,7 +20,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from . import card_links, device_switch, lab_pages, table_files
+from . import card_links, device_switch, extension_code, lab_pages, table_files
 from .lean import mathml, pages
 from .notebook_cells import has_parameters, outputs_of
 
@@ -335,4 +335,5 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("build-finished", pages.write_style_sheet, priority=900)  # the theme writes the colours of code then
     app.connect("build-finished", pages.remove_unused, priority=900)
     # Which style sheets the pages ask for is collected over all of them.
-    return {"parallel_read_safe": True, "parallel_write_safe": False}
+    version = int(extension_code.version()[:8], 16)
+    return {"parallel_read_safe": True, "parallel_write_safe": False, "env_version": version}

@@ -75,8 +75,8 @@ class RecordedPage(Page):
         said = f"{len(measured)} measurements, the newest of {run['started']:%Y-%m-%d}, at scale {data.scale}"
         faults = counts(measured.to_dict("records"))
         said += "".join(f", {number} of them: {why}" for why, number in faults.items())
-        several = machines(measured)
-        apart = f" Of {len(several)} machines: {'; '.join(several)}." * bool(several)
+        several = len(machines(measured))
+        apart = f" Of {several} machines: the card of each measurement names its own." * bool(several)
         return f'<p class="recorded-run"><strong>{escape(str(data.place))}</strong>: {escape(said + "." + apart)}</p>'
 
 
