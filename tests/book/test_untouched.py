@@ -7,7 +7,7 @@ import pytest
 
 from roofbook.book import build as building
 from roofbook.book import site
-from roofbook.book.untouched import Look
+from roofbook.book.untouched import FileTimes
 
 NOTEBOOK = '{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}'
 SOURCES = (
@@ -22,9 +22,9 @@ def root(tmp_path: Path) -> Path:
     for name in (*SOURCES, *PRODUCTS):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(NOTEBOOK if name.endswith(".ipynb") else "{}")
-    before = Look(tmp_path, {})
-    Look(tmp_path, {}).remember(before)
-    assert Look(tmp_path, {}).is_known()
+    before = FileTimes(tmp_path, {})
+    FileTimes(tmp_path, {}).remember(before)
+    assert FileTimes(tmp_path, {}).is_known()
     return tmp_path
 
 
@@ -32,42 +32,42 @@ def root(tmp_path: Path) -> Path:
 def test_a_file_that_was_touched_is_seen(root: Path, name: str) -> None:
     found = (root / name).stat()
     os.utime(root / name, ns=(found.st_atime_ns, found.st_mtime_ns + 1))
-    assert not Look(root, {}).is_known()
+    assert not FileTimes(root, {}).is_known()
 
 
 @pytest.mark.parametrize("name", ("results/local/lab=cnn/device=cpu/two.parquet", "book/new.md"))
 def test_a_file_that_came_is_seen(root: Path, name: str) -> None:
     (root / name).write_text("")
-    assert not Look(root, {}).is_known()
+    assert not FileTimes(root, {}).is_known()
 
 
 @pytest.mark.parametrize("name", ("book/_assets/roofbook.css", "_build/html/index.html"))
 def test_a_file_that_is_gone_is_seen(root: Path, name: str) -> None:
     (root / name).unlink()
-    assert not Look(root, {}).is_known()
+    assert not FileTimes(root, {}).is_known()
 
 
 def test_other_parameters_are_another_build(root: Path) -> None:
-    assert not Look(root, {"scale": "test"}).is_known()
+    assert not FileTimes(root, {"scale": "test"}).is_known()
 
 
 def test_another_environment_is_another_build(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.python_version", lambda: "4.0")
-    assert not Look(root, {}).is_known()
+    assert not FileTimes(root, {}).is_known()
 
 
 def test_a_source_that_changed_while_the_build_ran_leaves_work_to_do(root: Path) -> None:
-    before = Look(root, {})
+    before = FileTimes(root, {})
     (root / "book" / "index.md").write_text("# Edited meanwhile")
-    Look(root, {}).remember(before)
-    assert not Look(root, {}).is_known()
+    FileTimes(root, {}).remember(before)
+    assert not FileTimes(root, {}).is_known()
 
 
 def test_products_may_change_while_the_build_runs(root: Path) -> None:
-    before = Look(root, {})
+    before = FileTimes(root, {})
     (root / "_build" / "html" / "index.html").write_text("made anew")
-    Look(root, {}).remember(before)
-    assert Look(root, {}).is_known()
+    FileTimes(root, {}).remember(before)
+    assert FileTimes(root, {}).is_known()
 
 
 def test_such_a_build_does_nothing_else(

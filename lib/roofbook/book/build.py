@@ -9,7 +9,7 @@ from ..terminal import say
 from . import execute, site
 from .dependencies import Dependencies
 from .manifest import because
-from .untouched import Look
+from .untouched import FileTimes
 
 
 class Due(NamedTuple):
@@ -24,7 +24,7 @@ def build(root: Path, wanted: Mapping[str, Any], *, fresh: bool = False) -> None
 
     wanted: parameters of all notebooks; without any, each page is made as it was last. fresh: each page is made anew.
     """
-    before = Look(root, wanted)
+    before = FileTimes(root, wanted)
     if not fresh and before.is_known():
         say(f"The site is up to date: {root / site.INDEX}")
         return
@@ -41,7 +41,7 @@ def build(root: Path, wanted: Mapping[str, Any], *, fresh: bool = False) -> None
         _execute(root, due)
     fragments.renew(root)
     say(f"The book is built: {site.build(root, progress=say)}")
-    Look(root, wanted).remember(before)
+    FileTimes(root, wanted).remember(before)
 
 
 def _due(root: Path, wanted: Mapping[str, Any], fresh: bool, now: Dependencies) -> dict[Path, Due]:

@@ -27,7 +27,7 @@ PRODUCTS = (
 )
 
 
-class Look:
+class FileTimes:
     """The checkout `root` at one moment, as a build with the parameters `wanted` would find it."""
 
     def __init__(self, root: Path, wanted: Mapping[str, Any]) -> None:
@@ -53,7 +53,7 @@ class Look:
         except OSError:
             return False
 
-    def remember(self, before: "Look") -> None:
+    def remember(self, before: "FileTimes") -> None:
         """Nothing is left to do now, unless something but the build's own products changed since it began."""
         if self.sources == before.sources:
             write_whole(self.root / KNOWN, self.all)
