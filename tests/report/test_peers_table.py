@@ -69,6 +69,6 @@ def test_peers_stand_without_a_rung_and_without_rows() -> None:
             changes={"library": "It does less."},
         )
     )
-    assert told.columns[-1].text == "What it is" and "It does less." in line(told, "library")
+    assert told.columns[-3].text == "What it is" and "It does less." in line(told, "library")
     with pytest.raises(UsageError, match="unknown case '8x8'; valid: 256x256"):
         report.peers(CaseData(peer_rows(), [], "8x8", peers=PEERS))

@@ -1,6 +1,7 @@
 """Tables of what runs tell besides their time: the parts of it, such as copies, and what the kernels take of the device."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from ..analysis import format as show
 from ..analysis.case_data import CaseData
@@ -30,6 +31,8 @@ RESOURCES = (
 FIRST = ("group", "registers", "local_bytes", "spill_bytes", "occupancy")
 """Those that a page shows at once."""
 
+AT_ONCE = 4
+"""Columns of parts and facts that a page shows at once."""
 RESOURCES_NOTE = Standing("Registers, spilled and private memory are per work-item, local memory is per group.")
 COUNTED_BY = {"driver": "as the driver counts", "rule": "by the rule of cuda_occupancy.h"}
 
@@ -48,6 +51,7 @@ def parts(data: CaseData, parts: Sequence[str], facts: Mapping[str, str] | None 
     scale = show.time_unit(seconds for seconds in medians if seconds is not None)
     unit = next((str(each.row["unit"]) for each in mine), "unit")
     columns = [_part(part, scale, unit) for part in parts] + [_fact(fact, head, mine) for fact, head in facts.items()]
+    columns = [replace(column, more=at >= AT_ONCE) for at, column in enumerate(columns)]
     notes = [f"Parts are medians per {unit} with the {CONFIDENCE} interval of the median."] * bool(parts)
     return by_variant(data, columns, caption or f"Parts of a run on {data.case}", notes, "parts")
 

@@ -9,7 +9,7 @@ from ..errors import UsageError
 from ..measure.stats import CONFIDENCE
 from .cells import run_notes
 from .figure import FONT, INK, SERIES, WIDTH, Figure, describe, finish, style, tell
-from .html import Cell, Row, Table
+from .html import MORE, Cell, Row, Table
 from .roofs import binary
 
 if TYPE_CHECKING:
@@ -37,7 +37,9 @@ def peaks(rows: "pd.DataFrame", device: str, changes: Mapping[str, str], *, capt
         name = f"{what}, {row['case']}" if sizes and row["bytes"] else what
         code = Cell(row["variant"])
         if not reading.ok:
-            lines.append(Row([Cell(name), code, Cell(f"failed: {reading.why}", "reason", span=3)], "failed"))
+            lines.append(
+                Row([Cell(name), code, Cell(f"failed: {reading.why}", "reason", span=3), Cell("", MORE)], "failed")
+            )
             continue
         amount, rate = reading.facts["amount"], reading.facts["rate"]
         middle, low, high = reading.median, reading.low, reading.high
@@ -51,9 +53,10 @@ def peaks(rows: "pd.DataFrame", device: str, changes: Mapping[str, str], *, capt
         measured = f"{show.interval(middle / unit, low / unit, high / unit)}{show.THIN}{words}"
         cells = [
             Cell(name), code, Cell(measured, "num", of=reading.id),
-            Cell(f"{show.number(paper / unit)}{show.THIN}{words}", "num", small=f"({reading.facts['theory_is']})")
+            Cell(f"{show.number(paper / unit)}{show.THIN}{words}", "num")
             if paper else Cell(show.DASH, "num"),
             Cell(show.percent(middle / paper), "num", of=reading.id) if paper else Cell(show.DASH, "num"),
+            Cell(reading.facts["theory_is"] if paper else show.DASH, f"wrap {MORE}"),
         ]  # fmt: skip
         lines.append(Row(cells))
         records.append({
@@ -61,10 +64,11 @@ def peaks(rows: "pd.DataFrame", device: str, changes: Mapping[str, str], *, capt
             "unit": rate or "s", "on_paper": paper, "samples": reading.samples, "units": reading.units,
         })  # fmt: skip
     columns = [Cell("Peak"), Cell("Name"), Cell("Measured", "num"), Cell("Theoretical", "num"), Cell("Share", "num")]
+    columns.append(Cell("Theoretical is", MORE))
     notes = [f"Median and its {CONFIDENCE} interval; bounds use the fastest sample.", *run_notes(readings)]
     if any(record["on_paper"] for record in records):
         notes += [
-            "Theoretical: from the clock, unit count and width that the driver reports, as the small print calculates it."
+            "Theoretical: from the clock, unit count and width that the driver reports. The last column has each calculation."
         ]
     return Table(caption or f"Measured peaks of {device}", columns, lines, pd.DataFrame(records), notes, "peaks")
 

@@ -31,17 +31,24 @@ def peers(data: CaseData, caption: str = "") -> Table:
         *_beside(mine, alike, "step", "ratio", "Best step in it", "no step in this precision has a time here"),
         *_beside(
             mine, dict.fromkeys(alike, fastest(steps)), "fastest", "ratio_of_fastest", "Fastest step",
-            "no step has a time here",
+            "no step has a time here", more=True,
         ),
     ]  # fmt: skip
     if data.changes:
-        columns.append(Column(Cell("What it is"), lambda peer: Cell(data.changes.get(peer.variant, ""))))
+        said = Column(Cell("What it is", "below"), lambda peer: Cell(data.changes.get(peer.variant, ""), "change"))
+        columns.insert(-2, said)
     notes = notes_of(mine, NOTE)
     return by_variant(data.with_order(data.peers), columns, caption or f"Peers on {data.case}", notes, "peers")
 
 
 def _beside(
-    peers: Sequence[Reading], of: Mapping[str, Reading | None], name: str, ratio: str, head: str, lack: str
+    peers: Sequence[Reading],
+    of: Mapping[str, Reading | None],
+    name: str,
+    ratio: str,
+    head: str,
+    lack: str,
+    more: bool = False,
 ) -> list[Column]:
     """Two columns: the step that stands beside the libraries of a dtype, and how much faster it is."""
 
@@ -58,9 +65,13 @@ def _beside(
 
     how = usual_how(map(times, peers))
     return [
-        Column.of(name, Cell(head), named, field(lambda peer: of[_dtype(peer)], "variant")),
+        Column.of(name, Cell(head), named, field(lambda peer: of[_dtype(peer)], "variant"), more),
         Column.of(
-            ratio, ratio_head("vs peer", how), lambda peer: ratio_cell(times(peer), known=how), field(times, "estimate")
+            ratio,
+            ratio_head("vs peer", how),
+            lambda peer: ratio_cell(times(peer), known=how),
+            field(times, "estimate"),
+            more,
         ),
     ]
 

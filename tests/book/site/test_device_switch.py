@@ -152,7 +152,7 @@ def test_a_lab_of_which_nothing_is_recorded_shows_this_machine(opened: Open) -> 
 
 @pytest.mark.parametrize("device", ["nvidia-h200/cuda", "nvidia-h200/opencl"])
 def test_a_tables_csv_is_of_the_device_that_is_chosen(opened: Open, device: str) -> None:
-    tab = opened()
+    tab = opened("/labs/stencil/results.html")
     choose(tab, device)
     with tab.expect_download() as found:
         tab.locator("table.peaks a.csv").first.click()
