@@ -131,8 +131,8 @@ def chart(lab: str, case: str, out: Path, on: str | None, only: tuple[str, ...],
     from ..store.parquet import Store
 
     found = all_labs.get(lab)
-    ladder = [found.variant(name) for name in only] or [*found.ladder, *found.peers]
-    order = [variant.name for variant in ladder]
+    whole = [variant.name for variant in (*found.ladder, *found.peers)]
+    order = [found.variant(name).name for name in only] or whole
     rows = Store(project_root() / results).rows(lab, scale=scale, case=found.case(case, scale).name)
     of_ladder = rows[rows["variant"].isin(order) & (rows["backend"] != "host")]
     if of_ladder.empty:
@@ -143,7 +143,8 @@ def chart(lab: str, case: str, out: Path, on: str | None, only: tuple[str, ...],
     on = on or known[-1]
     mine = rows[rows["run"].isin(rows[rows["device"] == on]["run"])]  # with what ran on its host meanwhile
     name = of_ladder[of_ladder["device"] == on]["device_name"].iloc[-1]
-    drawing = ladder_chart(CaseData(mine, order, case, found.bases), f"{found.title}, {case}, on {name}")
+    data = CaseData(mine, order, case, found.bases, lab_order=whole)
+    drawing = ladder_chart(data, f"{found.title}, {case}, on {name}")
     try:
         drawing.save(out)
     except OSError as error:

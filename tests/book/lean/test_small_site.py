@@ -80,3 +80,29 @@ def test_the_same_sources_are_the_same_site_wherever_it_is_built_and_a_changed_a
     assert (site / "_static" / "own.js").read_text() == "2;\n"
     after = addresses(site)
     assert after["index.html"] == after["glossary.html"] and not after["index.html"] & before["index.html"]
+
+
+DRAWN = """
+import hashlib, json, sys
+from pathlib import Path
+from roofbook.analysis.recorded import recorded
+from roofbook.book import story
+from roofbook.spec import registry
+from roofbook.store.parquet import Store
+
+root = Path(sys.argv[1])
+store = Store(root / "results")
+notebook = json.loads((root / "experiments" / "stencil.ipynb").read_text())
+data = recorded(registry.get("stencil"), store, "published")[0]
+print(hashlib.sha256(json.dumps(story.told(notebook, data, store)).encode()).hexdigest())
+"""
+
+
+def test_tables_and_figures_of_a_lab_are_the_same_bytes_whatever_order_a_process_hashes_in() -> None:
+    def drawn(seed: int) -> str:
+        environment = os.environ | {"PYTHONHASHSEED": str(seed)}
+        command = [sys.executable, "-c", DRAWN, str(Path(__file__).parents[3])]
+        return subprocess.run(command, capture_output=True, text=True, env=environment, check=True).stdout
+
+    first = drawn(1)
+    assert len(first.strip()) == 64 and drawn(2) == first
