@@ -123,5 +123,5 @@ def test_a_slim_drawing_keeps_what_shows() -> None:
         '<g id="a">',
         '<path d="M12.35 -0L2 3" style="fill: none; stroke: currentColor"/>',
         "</g>",
-        '<text style="font-size: 10px; fill: currentColor" x="1.24">1.23456 and 1.23456</text>',
+        '<text style="font-size: 10px" x="1.24">1.23456 and 1.23456</text>',
     ]

@@ -124,15 +124,15 @@ def bar(
     from matplotlib.patches import Rectangle
 
     hatch = HATCHES.get(role)
-    drawn = Rectangle((start, at), end - start, 0.36, fc=colour, lw=0, hatch=hatch)
+    drawn = Rectangle((start, at), end - start, 0.36, fc=colour, lw=0, hatch=hatch, clip_on=False)
     tell(ax.add_patch(drawn), tip)
     if whiskers:
-        ax.add_line(Line2D(whiskers, [at + 0.18] * 2, color=INK, lw=1, marker="|", ms=5, mew=1))
+        ax.add_line(Line2D(whiskers, [at + 0.18] * 2, color=INK, lw=1, marker="|", ms=5, mew=1, clip_on=False))
 
 
 def upright(ax: Any, x: float, barred: Sequence[int], **look: Any) -> None:
     """A line down the chart that keeps off the words: beside the bars of the lanes `barred`."""
-    ax.vlines([x] * len(barred), [at - 0.04 for at in barred], [at + 0.4 for at in barred], **look)
+    ax.vlines([x] * len(barred), [at - 0.04 for at in barred], [at + 0.4 for at in barred], clip_on=False, **look)
 
 
 def flag(ax: Any, x: float, barred: Sequence[int], label: str, colour: str) -> None:

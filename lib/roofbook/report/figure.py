@@ -199,7 +199,8 @@ def clean(raw: str, title: str, description: str = "") -> str:
     return (
         f'<svg class="roofbook-figure" viewBox="0 0 {box[1]} {box[2]}" width="100%" role="img" '
         f'aria-label="{escape(name)}" preserveAspectRatio="xMidYMid meet" '
-        f'style="max-width: {width * 1.5:.0f}px; height: auto; stroke-linejoin: round; stroke-linecap: butt; {FAMILY}">\n'
+        f'style="max-width: {width * 1.5:.0f}px; height: auto; stroke-linejoin: round; stroke-linecap: butt; '
+        f'{FAMILY}; {"; ".join(TEXT[:2])}">\n'
         f"<title>{escape(title)}</title>\n{inner}\n</svg>"
     )
 
@@ -207,6 +208,7 @@ def clean(raw: str, title: str, description: str = "") -> str:
 def slim(drawing: str) -> str:
     """The same drawing in fewer bytes and elements, to a hundredth of a pixel: less what shows nothing, or repeats itself."""
     text = re.sub(r"font-family: [^;\"]*;? ?", "", drawing)
+    text = re.sub(r'<text style="([^"]*)"', _of_text, text)
     text = re.sub(r' transform="rotate\(-?0(?: [^)]*)?\)"', "", text)
     text = re.sub(r'<path d="[^"]*"(?: clip-path="[^"]*")? style="fill: none"/>|<defs>\s*</defs>', "", text)
     text = re.sub(r' (?:d|x|y|points|transform)="[^"]*"', lambda m: _HUNDREDTHS.sub(_rounded, m[0]), text)
@@ -222,6 +224,15 @@ def slim(drawing: str) -> str:
         return tag[0] if kept[-1] else ""
 
     return re.sub(r"\s*\n\s*", "\n", re.sub(r"</g>|<g\b[^>]*>", plain, text)).strip()
+
+
+TEXT = ("fill: currentColor", f"font-size: {FONT}px", "text-anchor: start")
+"""How a drawing's text is, unless it says otherwise."""
+
+
+def _of_text(found: re.Match[str]) -> str:
+    own = [each for each in found[1].split("; ") if each and each not in TEXT]
+    return f'<text style="{"; ".join(own)}"' if own else "<text"
 
 
 _HUNDREDTHS = re.compile(r"\d+\.\d{3,}")
