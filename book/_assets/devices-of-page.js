@@ -1,9 +1,9 @@
 // The device and the case that a lab's page is about: chosen in its bar, kept in the address and remembered. The device goes along
-// to all labs, the case to the other pages of the same lab.
+// to all pages, the case to the other pages of the same lab.
 (() => {
   "use strict";
-  const bar = document.querySelector(".device-bar");
-  if (!bar) return;
+  const bar = document.querySelector(".device-bar"), PLACE = "roofbook-place";
+  if (!bar) return mark();
   const choice = bar.querySelector("select[name=device]"), ofCase = bar.querySelector("select[name=case]");
   const said = bar.querySelector(".device-said"), options = [...choice.options], initial = options[0].value, ALL = "all";
   const memory = { device: "roofbook-device", case: `roofbook-case-${bar.dataset.lab}` };
@@ -147,7 +147,23 @@
     const address = new URL(location.href);
     address.searchParams.set(what, value);
     history.replaceState(history.state, "", address);
-    try { localStorage.setItem(memory[what], value); } catch { /* a browser that keeps nothing */ }
+    try {
+      localStorage.setItem(memory[what], value);
+      if (what === "device") localStorage.setItem(PLACE, choice.selectedOptions[0].text.replace(/, \w+ sizes$/, ""));
+    } catch { /* a browser that keeps nothing */ }
+  }
+
+  // On other pages the lines of the chosen device stand out of the tables of all devices.
+  function mark() {
+    let place = null;
+    try { place = localStorage.getItem(PLACE); } catch { /* a browser that keeps nothing */ }
+    for (const row of place ? document.querySelectorAll("table.roofbook tbody tr") : []) {
+      const name = row.querySelector("th")?.textContent ?? "";
+      if (name === place || (name.endsWith(", this machine") && place === "This machine")) {
+        row.classList.add("of-chosen-device");
+        row.setAttribute("aria-current", "true");
+      }
+    }
   }
 
   function asked(what) {

@@ -1,7 +1,16 @@
-/* The exercises: compares what the reader picks with the measurement, and shows the point of a sweep that a slider is at.
-   All data stands in the page; without this script a reader opens the measurement, and a sweep is a table. */
+/* The exercises: compares what the reader picks with the measurement, and shows the point of a sweep that a slider is at. They are
+   of the device that the reader has chosen on a lab's page (devices-of-page.js), where they have it. All data stands in the page; without this script a reader opens the measurement, and a sweep is a table. */
 (() => {
+  let chosen = null;
+  try { chosen = localStorage.getItem("roofbook-place"); } catch { /* a browser that keeps nothing */ }
+
   for (const exercise of document.querySelectorAll(".exercise[data-estimate]")) {
+    const of = JSON.parse(exercise.querySelector(".exercise-data").textContent).find(({ place }) => place === chosen);
+    if (of) {
+      for (const name of ["estimate", "low", "high", "said"]) exercise.dataset[name] = of[name];
+      for (const there of exercise.querySelectorAll(".exercise-there")) there.textContent = of.there;
+      exercise.querySelector(".exercise-measured").innerHTML = of.measured;
+    }
     const { estimate, low, high, said } = exercise.dataset;
     const answer = exercise.querySelector(".exercise-said");
     exercise.querySelector("fieldset").addEventListener("change", ({ target }) => {
@@ -17,6 +26,7 @@
   for (const knob of document.querySelectorAll(".exercise-knob")) {
     const exercise = knob.closest(".exercise");
     const { points, places } = JSON.parse(exercise.querySelector(".exercise-data").textContent);
+    places.sort((one, other) => other.name.startsWith(`${chosen}, `) - one.name.startsWith(`${chosen}, `));
     const input = knob.querySelector("input"), output = knob.querySelector("output");
     const rows = places.map(({ name }) => {
       const row = document.createElement("div"), label = document.createElement("span");

@@ -68,6 +68,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     told = {"prose": f"{prose}<table><td>warp</td></table>", "folded": folded}
     (folder / "_static").mkdir()
     (folder / "_static" / "terms.js").write_text(f"roofbookTerms({json.dumps(TERMS)});")
+    rows = [Row([Cell(name)]) for name in ("A GPU", "Another GPU", "A GPU of this machine")]
+    of_all = Table("Devices", [Cell("On")], rows, pd.DataFrame()).html
+    head = page("lbm", "Devices", {}).partition("<div")[0]
+    (folder / "devices.html").write_text(f"{head}{of_all}</main></body></html>")
     linked = "<p>Of <a href='g.html#a'><span class='std-term'>some</span></a></p>"
     text = page("terms", "Terms", {"prose": "", "folded": ""}).replace("</h1>", f"</h1>{linked}")
     (folder / "terms.html").write_text(text)
@@ -166,6 +170,13 @@ def test_terms_are_linked_in_what_another_device_brings(opened: Open) -> None:
     assert prose == [["warp", "g.html#warp"], ["Work-group", "g.html#group"]]
     assert folded == [["warps", "g.html#warp"], *[["bandwidth", "g.html#bandwidth"], ["Bandwidth", "g.html#bandwidth"]]]
     assert "A warp of some" in tab.inner_text("main") and tab.locator(".on-device p a").first.is_visible()
+
+
+def test_the_chosen_device_stands_out_of_the_tables_of_other_pages(opened: Open) -> None:
+    assert not opened("devices.html").query_selector("[aria-current]"), "nobody has chosen yet"
+    opened().select_option(DEVICE, "gpu/large")
+    marked = opened("devices.html").eval_on_selector_all("[aria-current]", "all => all.map(each => each.innerText)")
+    assert marked == ["A GPU"], "at whichever sizes"
 
 
 def test_without_a_script_all_cases_show(browser: Any, site: Path) -> None:

@@ -101,6 +101,28 @@ def test_a_knob_turns_by_keyboard_and_says_where_it_is(browser: Any, page: Any) 
     tab.close()
 
 
+def test_the_device_that_was_chosen_on_a_labs_page_is_asked_about_and_comes_first(browser: Any, page: Any) -> None:
+    context = browser.new_context()
+    tab = context.new_page()
+    tab.goto(page("stencil"))
+    first = tab.locator(".exercise-bars span").first.inner_text()
+    others = tab.locator(".exercise-bars > div > span:first-child").all_inner_texts()[1:]
+    place = others[-1].rpartition(", ")[0]
+    tab.evaluate("place => localStorage.setItem('roofbook-place', place)", place)
+    tab.reload()
+    assert tab.locator(".exercise-bars span").first.inner_text() == others[-1] != first
+    assert tab.locator("legend .exercise-there").inner_text().startswith(f"{place}, ")
+    tab.get_by_label("more than 8 times").check()
+    row = tab.locator("tr", has=tab.get_by_text(place, exact=True)).locator("td").nth(3).inner_text()
+    factor = row.partition(" [")[0]
+    assert f"measured {factor} times" in tab.locator(".exercise-said").inner_text()
+    assert f"{factor} [" in tab.locator(".exercise-measured").inner_text()
+    tab.evaluate("localStorage.setItem('roofbook-place', 'No such device')")
+    tab.reload()
+    assert tab.locator(".exercise-bars span").first.inner_text() == first
+    context.close()
+
+
 def test_without_a_script_measurements_open_and_sweeps_are_tables(browser: Any, page: Any) -> None:
     context = browser.new_context(java_script_enabled=False)
     tab = context.new_page()

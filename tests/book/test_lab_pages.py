@@ -174,7 +174,8 @@ def test_a_labs_story_is_apart_from_its_results_sweeps_and_published_figures(nam
     for shown, there in (
         ("lab.ladder(", "results"), ("ladder_chart", "results"),
         ("peers(", "results"), ("peak_table", "results"), ("roofline", "results"),
-        ("counters", "results"), ("lab.failed", "results"), ("sweep_table", "sweeps"), ("lab.published(", "published"),
+        ("counters", "results"), ("lab.failed", "results"), ("timeline", "results"),
+        ("sweep_table", "sweeps"), ("lab.published(", "published"),
         ("steps(", "story"), ("summary", "story"),
     ):  # fmt: skip
         assert [page for page, text in asked.items() if shown in text] in ([there], []), shown

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..analysis import format as show
 from ..analysis.readings import Reading, Speedup, faster
@@ -72,6 +72,18 @@ def _predict(it: Predict, lab: Lab, found: Sequence[RecordedData], number: int) 
         for low, high, words in ranges()
     )
     there = f"{data.place}, {case}"
+    places = [
+        {
+            "place": str(each.place),
+            "there": f"{each.place}, {on}",
+            "estimate": of.estimate,
+            "low": of.low,
+            "high": of.high,
+            "said": show.factor(of.estimate),
+            "measured": _measured(it, of),
+        }
+        for each, on, of in compared
+    ]
     heads = [Cell("Device"), Cell("Case"), *(Cell(head, "num") for head in (it.against, it.step, "Times as fast"))]
     table = Table(
         f"How many times as fast as {it.against} is {it.step}?",
@@ -82,14 +94,27 @@ def _predict(it: Predict, lab: Lab, found: Sequence[RecordedData], number: int) 
     return (
         f'<section class="exercise" data-estimate="{ratio.estimate:.6g}" data-low="{ratio.low:.6g}" '
         f'data-high="{ratio.high:.6g}" data-said="{escape(show.factor(ratio.estimate))}">\n'
+        f'<script type="application/json" class="exercise-data">{_json(places)}</script>\n'
         f"{_steps(lab, against, step)}"
-        f"<fieldset><legend>On {escape(there)}: how many times as fast as <code>{escape(it.against)}</code> is "
+        f'<fieldset><legend>On <span class="exercise-there">{escape(there)}</span>: how many times as fast as '
+        f"<code>{escape(it.against)}</code> is "
         f"<code>{escape(it.step)}</code>?</legend>\n{radios}</fieldset>\n"
         '<p class="exercise-said" role="status"></p>\n'
-        f"<details><summary>The measurement</summary>\n<p>{escape(there)}: <code>{escape(it.step)}</code> is "
-        f"<strong>{_times(ratio)}</strong> <code>{escape(it.against)}</code>, {_runs(ratio)}. {escape(it.why)}</p>\n"
+        f'<details><summary>The measurement</summary>\n<p><span class="exercise-there">{escape(there)}</span>: '
+        f'<span class="exercise-measured">{_measured(it, ratio)}</span> {escape(it.why)}</p>\n'
         f"{table.html}</details>\n</section>\n"
     )
+
+
+def _measured(it: Predict, ratio: Speedup) -> str:
+    """'`fused` is 2.50 times as fast as `soa`, in 6 runs.'"""
+    named = "<code>{}</code>".format
+    return f"{named(escape(it.step))} is <strong>{_times(ratio)}</strong> {named(escape(it.against))}, {_runs(ratio)}."
+
+
+def _json(data: Any) -> str:
+    """Data that stands in a page."""
+    return json.dumps(data).replace("</", "<\\/")
 
 
 def _steps(lab: Lab, *steps: Variant) -> str:
@@ -183,7 +208,7 @@ def _turn(it: Turn, lab: Lab, found: Sequence[RecordedData], number: int) -> str
         }
         for column in columns
     ]
-    data = json.dumps({"points": [str(each.point) for each in points], "places": places}).replace("</", "<\\/")
+    data = _json({"points": [str(each.point) for each in points], "places": places})
     answers = "".join(f"<li>{_best(column, points)}</li>\n" for column in columns)
     base, ident = lab.variant(str(points[0].parent)), f"turn-{number}"
     return (
