@@ -70,7 +70,8 @@ def test_what_changed_between_two_versions_is_named(other: dict[str, Any], kind:
     assert not before.changes and [(each.kind, each.what) for each in after.changes] == [(kind, said)]
     assert after.changed and after.ratio is not None and after.ratio.word == "slower"
     assert after.ratio.estimate == pytest.approx(1 / (2 * 100 / after.reading.units), rel=0.02)
-    assert history.answer([before, after]) == "2 versions in 2 runs, by 1 commit: its time changed once."
+    said = "2 versions in 2 runs, by 1 commit: its time changed once in these runs; others may differ by more."
+    assert history.answer([before, after]) == said
 
 
 @pytest.mark.parametrize(
@@ -89,6 +90,12 @@ def test_what_differs_between_runs_of_one_version_is_named(told: dict[str, Any],
     (version,) = history.versions([taken(1), taken(2, told=told)])
     first, second = history.within(version.reading)
     assert not first[1] and [(each.kind, each.what) for each in second[1]] == [(kind, said)] * bool(kind)
+
+
+def test_a_change_of_three_runs_on_each_side_holds_in_others_too() -> None:
+    old = [taken(day, 2e-3, cell_key="old") for day in (1, 2, 3)]
+    found = history.versions([*old, *(taken(day, 1e-3) for day in (4, 5, 6))])
+    assert found[1].changed and history.answer(found) == "2 versions in 6 runs, by 1 commit: its time changed once."
 
 
 def test_noise_is_no_change_and_a_failure_has_no_time() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from ..devices import provenance
 from ..store.schema import CONTROL, MEASUREMENT, PROFILE, age
 from .places import machine
-from .readings import Reading, Speedup, faster, read_runs, said, unfit
+from .readings import FEW_RUNS, Reading, Speedup, faster, read_runs, said, unfit
 
 Row = Mapping[str, Any]
 KEY = ("variant", "case", "device", "backend", "scale")
@@ -182,7 +182,9 @@ def answer(found: Sequence[Version]) -> str:
     if not moved:
         told = "its time did not change beyond the noise"
         return f"{len(found)} versions in {runs} runs, by {_commits(found)}: {told}."
-    return f"{len(found)} versions in {runs} runs, by {_commits(found)}: its time changed {_times(len(moved))}."
+    few = all(each.ratio and FEW_RUNS[-1] in each.ratio.how for each in moved)
+    sure = " in these runs; others may differ by more" * few
+    return f"{len(found)} versions in {runs} runs, by {_commits(found)}: its time changed {_times(len(moved))}{sure}."
 
 
 def commit_of(row: Row) -> str | None:

@@ -47,3 +47,10 @@ def test_light_or_dark_before_the_first_paint() -> None:
     page, _ = slim(HEAD)
     assert 'data-theme="light"' in page and "prefers-color-scheme: dark" in page
     assert page.count('name="viewport"') == 1
+
+
+def test_what_unfolds_the_pages_of_a_lab_has_a_name() -> None:
+    page, _ = slim(
+        HEAD + '<details><summary><span class="toctree-toggle" role="presentation"></span></summary></details>'
+    )
+    assert '<summary aria-label="Its pages"><span class="toctree-toggle"' in page

@@ -37,6 +37,9 @@ WANTED_BY = {
 """By script a pattern of what stands on the pages that use it; other scripts are on all. Tooltips are the browser's own."""
 NEVER = ("fontawesome.js",)
 
+UNNAMED = '<summary><span class="toctree-toggle"'
+"""What unfolds the pages of a lab in the side bar: the theme gives it no name."""
+
 _LINK = re.compile(r'[ \t]*<link\b[^>]*?\bhref="([^"?#]*\.css)[^"]*"[^>]*>\n?')
 _SCRIPT = re.compile(r'<script\b([^>]*?)\bsrc="([^"]*)"([^>]*)></script>\n?')
 _NAMED_WITH_HASH = re.compile(r"_static/([\w./-]+)\?v=[0-9a-f]*")
@@ -80,6 +83,7 @@ def slim(page: str) -> tuple[str, tuple[str, ...]]:
     head = _without_repeated_names(re.sub(r"<link rel=\"preload\"[^>]*>\n?", "", head))
     head = _in_readers_colours(head)
     page = icons.drawn(head + end + body)
+    page = page.replace(UNNAMED, UNNAMED.replace("<summary", '<summary aria-label="Its pages"'))
     page = _SCRIPT.sub(lambda found: _script(found, page), page)
     page = page.replace("<script>DOCUMENTATION_OPTIONS", '<script type="module">DOCUMENTATION_OPTIONS')
     if "bootstrap.js" not in page:
