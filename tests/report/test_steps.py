@@ -98,6 +98,9 @@ def test_an_answer_says_what_it_stands_beside_and_escapes_all_it_says() -> None:
     )
     assert told["What mattered most"].startswith("soa, 2.00 times as fast [2.00, 2.00] (in this run) as fused: ")
     assert "Structure of &lt;arrays&gt;." in said["What mattered most"]
+    assert re.findall('#step-[^"]+', shown) == ["#step-soa"] * 2, (
+        "to steps over a parent alone: others have no place of their own"
+    )
     assert '<a href="#step-soa"><code>soa</code></a>' in said["Fastest kernel"] and 'data-case="256x256"' in shown
 
 

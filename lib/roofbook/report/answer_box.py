@@ -51,7 +51,7 @@ def _named(data: CaseData, kernel: Fastest) -> str:
     reading = kernel.reading
     time = f"<strong>{_time(reading)}</strong> per {escape(str(reading.row['unit']))}"
     precision = escape(str(said(reading.row, "dtype") or ""))
-    return f"{_step(reading.variant)}, {precision}: {time}." + _sentence(kernel.conditions, "It")
+    return f"{_step(reading)}, {precision}: {time}." + _sentence(kernel.conditions, "It")
 
 
 def _share(data: CaseData, reading: Reading) -> str:
@@ -83,7 +83,7 @@ def _peers(data: CaseData, kernel: Fastest) -> list[tuple[str, str]]:
 
 def _peer(kernel: Fastest, beside: Rival) -> str:
     unlike = _sentence(beside.only_other, "The peer")
-    return f"{_beside(beside)}.{unlike}{_sentence(beside.only_kernel, f'{_step(kernel.reading.variant)} alone')}"
+    return f"{_beside(beside)}.{unlike}{_sentence(beside.only_kernel, f'{_step(kernel.reading)} alone')}"
 
 
 def _base(found: LabAnswer) -> str:
@@ -110,10 +110,12 @@ def _mattered(data: CaseData, steps: Sequence[Mattered], profiles: "pd.DataFrame
         return "No step on the way to it is faster than the one before it beyond the noise."
     items = []
     for each in steps:
-        effect = _effect(each.ratio, _step(each.over))
+        effect = _effect(each.ratio, f"<code>{escape(each.over)}</code>")
         counted = moved_by_step(profiles, data.found[each.step], data.found[each.over], each.ratio.word)
         cause = f" <small>Counters: {escape(counted)}.</small>" if counted else ""
-        items.append(f"<li>{_step(each.step)}, {effect}: {escape(data.changes.get(each.step, ''))}{cause}</li>")
+        items.append(
+            f"<li>{_step(data.found[each.step])}, {effect}: {escape(data.changes.get(each.step, ''))}{cause}</li>"
+        )
     return f"<ol>{''.join(items)}</ol>"
 
 
@@ -121,9 +123,10 @@ def _time(reading: Reading) -> str:
     return number_of(show.duration(reading.median), reading.id)
 
 
-def _step(name: str) -> str:
-    """A step by its name, as a link to where the page tells of it."""
-    return f'<a href="#step-{escape(name)}"><code>{escape(name)}</code></a>'
+def _step(reading: Reading) -> str:
+    """A step by its name, as a link to where the page tells of it; it tells of one over its parent."""
+    name = f"<code>{escape(reading.variant)}</code>"
+    return f'<a href="#step-{escape(reading.variant)}">{name}</a>' if reading.parent else name
 
 
 def _sentence(conditions: Iterable[str], who: str) -> str:
