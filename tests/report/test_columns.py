@@ -10,6 +10,8 @@ import pytest
 from roofbook import report
 from roofbook.analysis.case_data import CaseData
 from roofbook.analysis.roofline import Bound
+from roofbook.report.descent import Glance
+from roofbook.report.descent import line as ends
 from roofbook.report.html import MORE
 
 from ..axe import violations
@@ -135,3 +137,16 @@ def test_other_wide_tables_show_five_columns_at_once() -> None:
     parts = [f"part {number}" for number in range(7)]
     table = report.parts(CaseData(rows, ["a"], "256x256"), parts)
     assert len(heads(table)) == 1 + 4 and len(heads(table, more=True)) == 3
+
+
+@pytest.mark.parametrize("width", [320, 390, 1000])
+def test_the_fastest_kernels_with_their_ratios_and_shares_need_no_scrolling_sideways(
+    page: Callable[..., Any], width: int
+) -> None:
+    bound = {"float32": Bound(2e-5, "memory", 4.26e12)}
+    data = CaseData(lab_rows(), ORDER, "256x256", bounds=bound)
+    lines = [ends(Glance("A lab", place, data)) for place in ("A GPU of a long name, OpenCL", "B")]
+    tab = page(report.glance(lines, "Ends"), width)
+    assert tab.evaluate(SCROLLS) == 0
+    for said in ("fused", "sequential (on the host)", "peer", "256x256", "%"):
+        assert tab.locator(f"td:visible:has-text('{said}')").count() == 2, said

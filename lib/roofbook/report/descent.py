@@ -12,7 +12,7 @@ from ..errors import UsageError
 from ..measure.stats import CONFIDENCE
 from .cells import ABOVE, SAME, floor_of, notes_of_runs, ratio_cell, share_cell, where
 from .figure import INK, Figure, describe, finish, style, tell
-from .html import Cell, Row, Table
+from .html import MORE, Cell, Row, Table
 from .looks import looks_of
 
 SIZE = 3.7, 2.5
@@ -73,8 +73,8 @@ class Glance:
 
 
 COLUMNS = (
-    Cell("On"), Cell("Baseline", "num"), Cell("Fastest step", "num"), Cell("vs baseline", "num"),
-    Cell("Fastest peer", "num"), Cell("vs peer", "num"), Cell("Of the bound", "num"), Cell("Case"),
+    Cell("On"), Cell("Baseline", f"num {MORE}"), Cell("Fastest step", "num"), Cell("vs baseline", "num"),
+    Cell("Fastest peer", f"num {MORE}"), Cell("vs peer", "num"), Cell("Of the bound", "num"), Cell("Case"),
 )  # fmt: skip
 NOTES = (
     "The largest case that was measured. vs baseline, vs peer: how many times as fast the fastest kernel is. The pages of the "
@@ -106,8 +106,9 @@ def line(glance: Glance) -> Ends:
     base = next(iter(data.verified([data.base])), None)
     to_base, to_peer = (faster(other, best) for other in (base, peer))
     cells = [
-        Cell(glance.place), _timed(base, home), _timed(best, home), _short(to_base, f"{data.base} has no time here"),
-        _timed(peer, home), _short(to_peer, "no peer was measured"), share_cell(floor_of(data.bounds, best), best),
+        Cell(glance.place), _on_demand(_timed(base, home)), _timed(best, home),
+        _short(to_base, _named(base, home) or f"({data.base} has no time here)"), _on_demand(_timed(peer, home)),
+        _short(to_peer, _named(peer, home) or "(no peer was measured)"), share_cell(floor_of(data.bounds, best), best),
         Cell(data.case),
     ]  # fmt: skip
     record = {
@@ -122,10 +123,10 @@ def glance(lines: Sequence[Ends], caption: str) -> Table:
     """Below each lab a line a device."""
     import pandas as pd
 
-    made = list[Row]()
+    made, hidden = list[Row](), sum(MORE in column.css for column in COLUMNS)
     for before, each in zip([None, *lines], lines, strict=False):
         if before is None or before.lab != each.lab:
-            made.append(Row([Cell(each.lab, span=len(COLUMNS))], "group"))
+            made.append(Row([Cell(each.lab, span=len(COLUMNS) - hidden), Cell("", MORE, hidden)], "group"))
         made.append(Row(each.cells))
     notes = [*NOTES, *notes_of_runs(number for each in lines for number in each.runs)]
     return Table(
@@ -141,14 +142,22 @@ def _ranked(data: CaseData) -> tuple[list[Reading], Reading, Reading | None]:
     return steps, best, peer
 
 
-def _short(ratio: Speedup | None, lack: str) -> Cell:
-    """A ratio without its interval, or why there is none."""
+def _short(ratio: Speedup | None, small: str) -> Cell:
+    """A ratio without its interval; in small print what it is over, or why there is none."""
     whole = ratio_cell(ratio)
-    return replace(whole, text=whole.text.partition(" [")[0], small="" if ratio else f"({lack})")
+    return replace(whole, text=whole.text.partition(" [")[0], small=small)
+
+
+def _on_demand(cell: Cell) -> Cell:
+    return replace(cell, css=f"{cell.css} {MORE}")
+
+
+def _named(reading: Reading | None, home: str) -> str:
+    return " ".join(filter(None, (reading.variant, where(reading, home)))) if reading else ""
 
 
 def _timed(reading: Reading | None, home: str) -> Cell:
     if reading is None:
         return Cell(show.DASH, "num")
-    small = " ".join(filter(None, (reading.variant, where(reading, home))))
+    small = _named(reading, home)
     return Cell(show.duration(reading.median), "num", small=small, of=reading.id)
