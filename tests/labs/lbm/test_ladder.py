@@ -170,6 +170,7 @@ def test_a_start_is_noisy_and_seeded() -> None:
 def test_these_steps_move_less_than_the_problem_needs() -> None:
     assert sizes_of.moving_less(LAB) == {
         "several-steps", "paired", "team", "fast-math", "half-storage", "half-storage-graph", "persistent", "tagged-halo",
+        "strips", "deep-halo", "on-chip",
     }  # fmt: skip
 
 

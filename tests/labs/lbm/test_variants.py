@@ -129,7 +129,26 @@ def why_not(variant: Variant, size: str) -> str | None:
         rows = [rows for rows in range(1, ny + 1) if ny % rows == 0 and ny <= 128 * rows and nx * rows <= 640]
         if nx % 32 or not rows:
             return "not on this case: the grid does not fit the registers of one block per multiprocessor"
+    if variant.name == "strips" and min(nx, ny) < 4:
+        return "not on this case: a side is shorter than a pass has steps"
+    if variant.name == "deep-halo" and not held_in_tiles(nx, ny):
+        return "not on this case: the blocks that run at once do not hold the grid"
+    if variant.name == "on-chip":
+        rows = [
+            rows for rows in range(4, ny + 1) if ny % rows == 0 and ny <= 128 * rows and nx * (24 * rows - 16) <= 232448
+        ]
+        if nx % 32 or not rows:
+            return "not on this case: the blocks that run at once do not hold the grid"
     return missing(variant)
+
+
+def held_in_tiles(nx: int, ny: int) -> bool:
+    """Whether 128 blocks at most hold the grid in equal tiles, with a halo of two cells or more, a cell a thread."""
+    return any(
+        nx // x * (ny // y) <= 128 and (x + 4) * (y + 4) <= 992
+        for x in range(2, nx + 1) if nx % x == 0
+        for y in range(2, ny + 1) if ny % y == 0
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -177,7 +196,7 @@ def test_the_grids_reach_every_variant_and_every_reason() -> None:
     reasons = {variant.name: [why_not(variant, size) for size in SIZES] for variant in simulating()}
     for name, all_of in reasons.items():
         assert None in all_of or missing(LAB.variant(name)), f"{name} runs on no grid of this file"
-    for name in ("bit-neighbours", "vectors", "persistent"):
+    for name in ("bit-neighbours", "vectors", "persistent", "strips", "deep-halo", "on-chip"):
         assert any(reasons[name]), f"{name} is excused from no grid of this file"
 
 
@@ -317,7 +336,7 @@ def test_momentum_is_conserved_where_nothing_stands_or_pushes(device: Device, va
 
 FILES = named(
     "sequential", "ported", "fused", LAB.best, "vectors", "several-steps", "paired", "team", "in-place", "half-storage",
-    "graph", "persistent",
+    "graph", "persistent", "strips", "deep-halo", "on-chip",
 )  # fmt: skip
 """One variant a kernel file, and those with data flows of their own."""
 

@@ -21,7 +21,7 @@ from ...spec.lab import ONE_WORK_ITEM, Case, Lab, Sweep, Variant, Work
 from ...spec.prediction import FASTER, FEW_PERCENT, LARGE, NO_GAIN, SAME, SEVERAL, SLOWER, SMALL, about, up_to
 from ...spec.rounding import mean_square_over, worst
 from ...spec.source import Source
-from . import bands, haskell, openacc, partly_ported, plans, programs, team
+from . import bands, haskell, on_chip, openacc, partly_ported, plans, programs, team
 from .problem import (
     Params,
     bound,
@@ -285,6 +285,7 @@ LADDER = (
         "A flag costs a round trip to the L2 before the row can be read. Here the reader waits for the value itself.",
         needs=frozenset({"cooperative"}), predicts=FASTER,
     ),
+    *on_chip.STEPS,
 )  # fmt: skip
 
 SHAPES = (
@@ -487,6 +488,10 @@ class Lattice(Lab):
             return float(BYTES_PER_CELL * nx * ny / bands.steps_at(variant, nx))
         if variant.plan is team.Team:
             return float(BYTES_PER_CELL * nx * ny / team.steps_of_a_walk(nx, ny))
+        if variant.plan is on_chip.Strips:
+            return float(BYTES_PER_CELL * nx * ny / on_chip.STEPS_OF_A_PASS)
+        if variant.plan in (on_chip.DeepHalo, on_chip.Resident):
+            return on_chip.told(variant, nx, ny) or self.work(case).bytes
         if variant.plan is plans.Persistent:
             rows = plans.rows_of_a_block(nx, ny, plans.Persistent.blocks_at_most)
             word = 8 if knobs["EXCHANGE"] == "TAGS" else 4
@@ -511,6 +516,8 @@ class Lattice(Lab):
             return max(case.units, 2 * bands.steps_at(variant, case.params["nx"]))
         if variant.plan is team.Team:  # two walks
             return max(case.units, 2 * team.steps_of_a_walk(case.params["nx"], case.params["ny"]))
+        if variant.plan is on_chip.Strips:  # two passes
+            return max(case.units, 2 * on_chip.STEPS_OF_A_PASS)
         openacc_on_host = variant.plan is openacc.OpenAcc and device.kind == "cpu"
         if variant.name in ONE_CORE or openacc_on_host:  # a second or two a sample is enough
             cells = case.params["nx"] * case.params["ny"]
@@ -529,6 +536,8 @@ class Lattice(Lab):
             return "not on this case: a side is not a power of two"
         if variant.plan is plans.Persistent and not plans.rows_of_a_block(params["nx"], params["ny"], 128):
             return "not on this case: the grid does not fit the registers of one block per multiprocessor"
+        if variant in on_chip.STEPS and (why := on_chip.refusal(variant, params["nx"], params["ny"])):
+            return why
         if variant.options.get("narrowest", 0) > params["nx"]:
             return f"not on this case: narrower than {variant.options['narrowest']} cells"
         if variant.options.get("chunk", 0) > case.units and cells > 1 << 17 and case.scale in ("quick", "test"):
@@ -643,6 +652,8 @@ def _quickest(device: Device, case: Case) -> "list[Choice]":
             rows = plans.rows_of_a_block(case.params["nx"], case.params["ny"], plans.Persistent.blocks_at_most)
             if case.params["ny"] // rows > device.compute_units:
                 return False
+        if variant.plan in (on_chip.DeepHalo, on_chip.Resident):
+            return on_chip.blocks_at_once(variant, case.params["nx"], case.params["ny"]) <= device.compute_units
         return variant.plan in (*_IN_CHUNKS, bands.Bands, team.Team) or cells(case.name) / 16 * case.units < 2**31
 
     runnable = [

@@ -1,0 +1,368 @@
+"""A GPU's last steps of this lab: several steps an exchange, the whole grid on the chip, several steps a pass over memory.
+
+All take several steps in a launch. The first two are for grids that the multiprocessors hold, the last for larger ones.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...devices.contract import Device, Kernel, Unsupported
+from ...spec.kernel_run import ceil_div
+from ...spec.lab import Case, Variant
+from ...spec.source import Source
+from .plans import KeptPartials
+
+HERE = Path(__file__).parent
+BLOCKS_AT_MOST = 128
+"""Fewer than the multiprocessors of the GPUs in question, so that all blocks run at once, each on one of its own."""
+LOCAL_BYTES = 227 << 10
+"""Shared memory that a block may have."""
+WARP = 32
+
+
+class Tiling(NamedTuple):
+    """How deep_halo.cu cuts a grid: a block's tile, and the steps of a round."""
+
+    tile_x: int
+    tile_y: int
+    depth: int
+
+    @property
+    def wide(self) -> int:
+        return self.tile_x + 2 * self.depth
+
+    @property
+    def cells(self) -> int:
+        """Of a tile with its halo."""
+        return self.wide * (self.tile_y + 2 * self.depth)
+
+    @property
+    def threads(self) -> int:
+        """That have a cell."""
+        return ceil_div(self.cells, WARP) * WARP
+
+    @property
+    def local_bytes(self) -> int:
+        """Two copies of eight populations, with a ring beyond their ends; speeds of two rounds."""
+        return 4 * (2 * 8 * (self.threads + 2 * (self.wide + 1)) + 2 * self.depth * self.tile_x * self.tile_y)
+
+    @property
+    def cost(self) -> float:
+        """Of a step, in the time in which a multiprocessor computes a warp's cells: 24 ns on an H200, where a step takes three
+        such times besides and an exchange forty.
+        """
+        rows = [self.tile_y + 2 * ring for ring in range(self.depth)]
+        return (40 + 3 * self.depth + self.wide * sum(rows) / WARP) / self.depth
+
+    @property
+    def exchanged(self) -> int:
+        """Cells that a block sends in a round, and those that it receives."""
+        inner = max(0, self.tile_x - 2 * self.depth) * max(0, self.tile_y - 2 * self.depth)
+        return self.tile_x * self.tile_y - inner + self.cells - self.tile_x * self.tile_y
+
+
+def _tilings(nx: int, ny: int) -> Iterator[Tiling]:
+    for tile_x in (side for side in range(1, nx + 1) if nx % side == 0):
+        for tile_y in (side for side in range(1, ny + 1) if ny % side == 0):
+            if nx // tile_x * (ny // tile_y) <= BLOCKS_AT_MOST:
+                for depth in range(2, min(8, tile_x, tile_y) + 1):
+                    tiling = Tiling(tile_x, tile_y, depth)
+                    if tiling.threads + WARP <= 1024:
+                        yield tiling
+
+
+@lru_cache
+def tiling_of(nx: int, ny: int) -> Tiling | None:
+    """The tiling that costs least; None where BLOCKS_AT_MOST blocks do not hold the grid with their halos."""
+    return min(_tilings(nx, ny), key=lambda each: each.cost, default=None)
+
+
+class Rows(NamedTuple):
+    """How resident.cu cuts a grid: rows of a block, threads of a block."""
+
+    rows: int
+    threads: int
+
+    def local_bytes(self, nx: int) -> int:
+        return 4 * (6 * self.rows - 4) * nx
+
+
+@lru_cache
+def rows_of(nx: int, ny: int) -> Rows | None:
+    """The fewest rows with which BLOCKS_AT_MOST blocks hold the grid; None where none do, four at least.
+
+    A thread has sixteen cells at most, for more do not fit its registers.
+    """
+    for rows in range(4, ny + 1):
+        if ny % rows == 0 and ny // rows <= BLOCKS_AT_MOST:
+            for threads in range(512, 0, -WARP):
+                cut = Rows(rows, threads)
+                if nx % threads == 0 and nx // threads * rows <= 16 and cut.local_bytes(nx) <= LOCAL_BYTES:
+                    return cut
+            return None
+    return None
+
+
+class SeveralSteps(KeptPartials):
+    """What these plans share. A launch of several steps after accelerate_flow; grids change places as often as it is made."""
+
+    kernel_name = ""
+
+    def accelerator(self) -> Source:
+        return Source.of(HERE / "in_place.k", LAYOUT="SOA", COUNT_CELLS=0, PARTIALS="KEPT", SOLID="char")
+
+    def kernel_names(self) -> tuple[str, ...]:
+        return (self.kernel_name,)
+
+    def main_kernel(self) -> str:
+        return self.kernel_name
+
+    def turns(self) -> int:
+        """How often the grids change places in a run."""
+        return 0
+
+    def run(self) -> None:
+        here = self.now
+        super().run()
+        self.now = (here + self.turns()) % 2
+
+
+class OneLaunch(SeveralSteps):
+    """All steps in one launch, whose blocks wait for each other."""
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        params = inputs["params"]
+        if why := self.refusal(params.nx, params.ny):
+            raise Unsupported(why)
+        super().__init__(device, variant, case, inputs)
+        (self.kernel,) = self.kernels
+        self.kernel.configure(cooperative=True, dynamic_local_bytes=self.local_bytes())
+        self.halo = device.upload(np.zeros(self.words(), np.int64))
+        self.tag = 1
+
+    @classmethod
+    def refusal(cls, nx: int, ny: int) -> str | None:
+        """Why it cannot take a grid."""
+        return None if cls.blocks_for(nx, ny) else "not on this case: the blocks that run at once do not hold the grid"
+
+    @classmethod
+    def blocks_for(cls, nx: int, ny: int) -> int:
+        """The blocks that must run at once; 0 where none hold the grid."""
+        raise AssertionError("a plan says how it cuts a grid")
+
+    @classmethod
+    def moved(cls, nx: int, ny: int) -> float:
+        """Bytes that blocks tell each other in a step."""
+        raise AssertionError("a plan says what its blocks exchange")
+
+    def local_bytes(self) -> int:
+        raise AssertionError("a plan says what its blocks keep")
+
+    def words(self) -> int:
+        """Words of 8 bytes for what blocks tell each other."""
+        raise AssertionError("a plan says what its blocks exchange")
+
+    def close(self) -> None:
+        super().close()
+        self.halo.release()
+
+
+class DeepHalo(OneLaunch):
+    """Each block takes several steps between two exchanges with its neighbours, and computes part of their cells for it."""
+
+    kernel_name = "deep_halo"
+
+    def lay_out(self) -> None:
+        tiling = tiling_of(self.params.nx, self.params.ny)
+        assert tiling
+        self.tiling, self.groups = tiling, self.blocks_for(self.params.nx, self.params.ny)
+        self.group_size = tiling.threads + WARP
+        self.local, self.size = (self.group_size,), (self.group_size * self.groups,)
+
+    @classmethod
+    def blocks_for(cls, nx: int, ny: int) -> int:
+        tiling = tiling_of(nx, ny)
+        return nx * ny // (tiling.tile_x * tiling.tile_y) if tiling else 0
+
+    @classmethod
+    def moved(cls, nx: int, ny: int) -> float:
+        """Bytes that blocks tell each other in a step, on average: three words of 16 bytes a cell."""
+        tiling = tiling_of(nx, ny)
+        return 48 * tiling.exchanged * cls.blocks_for(nx, ny) / tiling.depth if tiling else 0.0
+
+    def knobs(self) -> dict[str, Any]:
+        tile_x, tile_y, depth = self.tiling
+        return {"NX": self.params.nx, "NY": self.params.ny, "TILE_X": tile_x, "TILE_Y": tile_y, "DEPTH": depth}
+
+    def local_bytes(self) -> int:
+        return self.tiling.local_bytes
+
+    def words(self) -> int:
+        return 2 * 3 * 2 * self.params.nx * self.params.ny
+
+    def turns(self) -> int:
+        return 1
+
+    def submit(self) -> None:
+        self.launch_accelerate(0)
+        here, there = self.grids[self.now].arguments, self.grids[1 - self.now].arguments
+        self.queue.launch(self.kernel, self.size, self.local, *here, *there, self.obstacles, self.sums, self.halo,
+                          np.int32(self.tag), np.int32(self.units), self.omega, self.w1, self.w2)  # fmt: skip
+        self.tag += ceil_div(self.units, self.tiling.depth)  # tags only ever rise, so nothing is cleared between runs
+        self.add_up(0, self.units)
+
+
+class Resident(OneLaunch):
+    """Each block keeps its rows in shared memory and registers from the first step to the last."""
+
+    kernel_name = "resident"
+    grids_needed = 1
+
+    def lay_out(self) -> None:
+        cut = rows_of(self.params.nx, self.params.ny)
+        assert cut
+        blocks = self.params.ny // cut.rows
+        self.cut, self.group_size, self.groups = cut, cut.threads, blocks * cut.threads // WARP
+        self.local, self.size = (cut.threads,), (cut.threads * blocks,)
+
+    @classmethod
+    def blocks_for(cls, nx: int, ny: int) -> int:
+        cut = rows_of(nx, ny)
+        return ny // cut.rows if cut else 0
+
+    @classmethod
+    def moved(cls, nx: int, ny: int) -> float:
+        """Bytes that blocks tell each other in a step: six words of 8 bytes a column and block, written and read."""
+        return 2 * 6 * 8 * nx * cls.blocks_for(nx, ny)
+
+    def knobs(self) -> dict[str, Any]:
+        return {"NX": self.params.nx, "NY": self.params.ny, "ROWS": self.cut.rows, "THREADS": self.cut.threads}
+
+    def local_bytes(self) -> int:
+        return self.cut.local_bytes(self.params.nx)
+
+    def words(self) -> int:
+        return 6 * self.params.nx * self.params.ny // self.cut.rows
+
+    def submit(self) -> None:
+        self.launch_accelerate(0)
+        self.queue.launch(self.kernel, self.size, self.local, *self.grids[0].arguments, self.obstacles, self.sums, self.halo,
+                          np.int32(self.tag), np.int32(self.units), self.omega, self.w1, self.w2)  # fmt: skip
+        self.tag += self.units + 1
+        self.add_up(0, self.units)
+
+
+THREADS_OF_A_STRIP = 384
+"""Of a block, of which a multiprocessor holds two: with four steps a pass their registers and rows fit."""
+BLOCKS_OF_STRIPS = 2
+"""Of a multiprocessor; the kernel asks the compiler for as many."""
+STEPS_OF_A_PASS = 4
+
+
+class Strips(SeveralSteps):
+    """Blocks walk down strips of columns and take each row several steps further."""
+
+    kernel_name = "strips"
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        params = inputs["params"]
+        if why := self.refusal(params.nx, params.ny):
+            raise Unsupported(why)
+        super().__init__(device, variant, case, inputs)
+        (whole,), rest = self.kernels, self.units % self.most
+        self.passes: list[tuple[Kernel, int]] = [(self.ready(whole, self.most), self.most)] * (self.units // self.most)
+        if rest:
+            program = device.build(self.source.with_knobs(**self.knobs_for(rest)).render(device.backend))
+            self.passes.append((self.ready(program.kernel(self.kernel_name), rest), rest))
+
+    def ready(self, kernel: Kernel, steps: int) -> Kernel:
+        """The kernel with shared memory for the rows between its steps: the last four of each, six populations."""
+        kernel.configure(dynamic_local_bytes=max(16, 4 * (steps - 1) * 4 * 6 * (self.group_size + 2)))
+        return kernel
+
+    def lay_out(self) -> None:
+        nx, ny = self.params.nx, self.params.ny
+        self.most = min(self.units, STEPS_OF_A_PASS)
+        beside = 2 * (STEPS_OF_A_PASS - 1)
+        self.group_size = min(THREADS_OF_A_STRIP, ceil_div(nx + beside, WARP) * WARP)
+        self.strips = ceil_div(nx, self.group_size - beside)
+        self.own = ceil_div(nx, self.strips)
+        fitting = max(1, BLOCKS_OF_STRIPS * self.device.compute_units // self.strips)
+        self.pieces = min(fitting, ceil_div(ny, 8))
+        self.local, self.size = (self.group_size, 1), (self.group_size * self.strips, self.pieces)
+        self.groups = self.strips * self.pieces * self.group_size // WARP
+
+    def knobs(self) -> dict[str, Any]:
+        return self.knobs_for(self.most)
+
+    def knobs_for(self, steps: int) -> dict[str, Any]:
+        return {
+            "NX": self.params.nx, "NY": self.params.ny, "STEPS": steps, "THREADS": self.group_size, "OWN": self.own,
+        }  # fmt: skip
+
+    @classmethod
+    def refusal(cls, nx: int, ny: int) -> str | None:
+        """Why it cannot take a grid."""
+        return "not on this case: a side is shorter than a pass has steps" if min(nx, ny) < STEPS_OF_A_PASS else None
+
+    def turns(self) -> int:
+        return len(self.passes)
+
+    def submit(self) -> None:
+        self.launch_accelerate(0)
+        step, none = 0, np.float32(0)
+        for number, (kernel, steps) in enumerate(self.passes):
+            push = (none, none) if number + 1 == len(self.passes) else (self.w1, self.w2)
+            self.queue.launch(kernel, self.size, self.local, *self.grids_of(number), self.obstacles, self.sums, np.int32(step),
+                              self.omega, self.w1, self.w2, *push)  # fmt: skip
+            step += steps
+        self.add_up(0, self.units)
+
+
+def _source(file: str, **sizes: int) -> Source:
+    """A plan sets the case's sizes."""
+    return Source.of(HERE / file, CONSTANTS="HOISTED", LAYOUT="SOA", GRID="ONE", SOLID="char", **sizes)
+
+
+STEPS = (
+    Variant(
+        "strips", "flat-grid", _source("strips.cu", NX=128, NY=128, STEPS=4, THREADS=160, OWN=128), Strips,
+        "Four steps in a pass over memory: blocks walk down strips of columns, each step two rows behind the one before.",
+        "A quarter of the bytes: where memory bounds it more than twice as fast, until arithmetic does.",
+        differs=("source", "plan"),
+    ),
+    Variant(
+        "deep-halo", "tagged-halo", _source("deep_halo.cu", NX=128, NY=128, TILE_X=16, TILE_Y=8, DEPTH=4), DeepHalo,
+        "A halo as wide as the steps between two exchanges; tiles, and a word of 16 bytes for three populations and a number.",
+        "An exchange takes longer than a step's arithmetic. Several steps share one, and compute cells of the halo for it.",
+        needs=frozenset({"cooperative"}), differs=("source", "plan"),
+    ),
+    Variant(
+        "on-chip", "tagged-halo", _source("resident.cu", NX=1024, NY=1024, ROWS=8, THREADS=512), Resident,
+        "A grid that fills the chip: a block keeps its rows in shared memory and registers, one copy of each cell.",
+        "No population goes to memory and back. What is left is arithmetic: a third of the time that the L2 allows.",
+        needs=frozenset({"cooperative"}), differs=("source", "plan"),
+    ),
+)  # fmt: skip
+
+
+def refusal(variant: Variant, nx: int, ny: int) -> str | None:
+    """Why one of STEPS cannot take a grid."""
+    assert isinstance(variant.plan, type) and issubclass(variant.plan, OneLaunch | Strips)
+    return variant.plan.refusal(nx, ny)
+
+
+def told(variant: Variant, nx: int, ny: int) -> float:
+    """Bytes that the blocks of a launch of all steps tell each other in a step; 0 where they do not hold the grid."""
+    assert isinstance(variant.plan, type) and issubclass(variant.plan, OneLaunch)
+    return variant.plan.moved(nx, ny)
+
+
+def blocks_at_once(variant: Variant, nx: int, ny: int) -> int:
+    """The blocks of a launch of all steps, which must run at once."""
+    assert isinstance(variant.plan, type) and issubclass(variant.plan, OneLaunch)
+    return variant.plan.blocks_for(nx, ny)
