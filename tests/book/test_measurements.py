@@ -152,6 +152,14 @@ def test_links_lead_to_the_card_of_the_pages_device_or_of_the_named_one(tmp_path
     assert '<span><a class="of" href="labs/lbm/measurements/cpu.html#fused~128x128">2</a></span>' in made
     assert made.endswith("<span>3</span>"), "of which there is no card"
     assert card_links.linked(cell, "", tmp_path) == cell.replace(' data-of="a~1"', ""), "of a page that is of no device"
+    measurements.draw_recorded(
+        tmp_path, made_up(tmp_path / "more"), "here", "This machine", Store(tmp_path / "results")
+    )
+    for page in ("labs/lbm", "labs/lbm/results"):
+        alone = card_links.linked('<td data-of="fused~128x128">2</td>', "../", tmp_path, page)
+        assert alone == '<td><a class="of" href="../labs/lbm/measurements/here.html#fused~128x128">2</a></td>', (
+            "of this machine"
+        )
 
 
 @pytest.mark.parametrize(

@@ -82,20 +82,21 @@ DEVICE = re.compile(r'<div class="device-bar" data-lab="([^"]*)".*?data-script="
 """Of a page of a lab, the bar with the device that it is of."""
 
 
-def linked(body: str, to_root: str, root: Path) -> str:
+def linked(body: str, to_root: str, root: Path, page: str = "") -> str:
     """A page in which each number that names a measurement links to its card. to_root: from the page to the site's root.
 
-    A name with # says which lab and device it is of, such as `lbm/nvidia-h200.cuda#fused~128x128`, and has no card where `root`
-    has none; another is of the page's device.
+    A name with # says which lab and device it is of, such as `lbm/nvidia-h200.cuda#fused~128x128`; another is of the page's
+    device, or of this machine where the page of a lab has no choice. page: its name. Without a card below `root` it is no link.
     """
     bar = DEVICE.search(body)
-    page = f"{bar[1]}/{bar[2]}" if bar else ""
+    own_lab = page.removeprefix("labs/").partition("/")[0]
+    own_place = f"{bar[1]}/{bar[2]}" if bar else f"{own_lab}/{HERE.name}"
 
     def link(match: re.Match[str]) -> str:
         before, name, after, text = match.groups()
         place, _, own = name.rpartition("#")
-        lab, _, device = (place or page).partition("/")
-        if not lab or (place and unescape(own) not in ids(root, lab, device)):
+        lab, _, device = (place or own_place).partition("/")
+        if (place or not bar) and unescape(own) not in ids(root, lab, device):
             return f"{before}{after}{text}"
         to = f"{to_root}labs/{lab}/measurements/{device}.html#{own}"
         return f'{before}{after}<a class="of" href="{to}">{text.rstrip()}</a>{text[len(text.rstrip()) :]}'

@@ -179,7 +179,7 @@ def polish(app: Sphinx, pagename: str, template: str, context: dict[str, Any], d
         body, files = table_files.apart(one_legend(scroll_tables(unique_svg_ids(on_site(body)))), *pagename.split("/"))
         table_files.write(Path(app.outdir, table_files.FOLDER, *pagename.split("/")), files)
         to_root = "../" * pagename.count("/")
-        context["body"] = card_links.linked(table_files.at(body, to_root), to_root, Path(app.srcdir).parent)
+        context["body"] = card_links.linked(table_files.at(body, to_root), to_root, Path(app.srcdir).parent, pagename)
 
 
 STANDING = re.compile(r'<p class="(?:table|figure)-note standing">(.*?)</p>\n?', re.S)

@@ -42,6 +42,7 @@ def page(
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{head}</title>
 <script>{THEME}</script>
+<link rel="icon" href="../../../_static/favicon.svg" type="image/svg+xml">
 <link rel="stylesheet" href="../../../_static/card.css">
 </head>
 <body>
