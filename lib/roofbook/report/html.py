@@ -22,7 +22,8 @@ MORE = "more"
 """The class of columns that a page shows only when its reader asks for all of them."""
 ASIDE = "aside"
 """The class of columns that may say the same in all rows of a part, which then says it once. No cell spans these."""
-_ALL = ' <label class="all-columns"><input type="checkbox"/> All columns</label>'
+# Hidden where there is no style sheet that hides columns, as in a notebook.
+_ALL = ' <label class="all-columns" hidden=""><input type="checkbox"/> All columns</label>'
 
 
 class Html(str):
