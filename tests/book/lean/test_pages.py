@@ -1,6 +1,6 @@
 """A page of the theme, mended: it loads what it uses, and waits for nothing else."""
 
-from roofbook.book.lean.pages import slim
+from roofbook.book.lean.pages import nearer, slim
 
 HEAD = """<html lang="en" data-content_root="../" data-theme="auto"><head>
 <meta name="viewport" content="a" /><meta name="viewport" content="b" />
@@ -54,3 +54,11 @@ def test_what_unfolds_the_pages_of_a_lab_has_a_name() -> None:
         HEAD + '<details><summary><span class="toctree-toggle" role="presentation"></span></summary></details>'
     )
     assert '<summary aria-label="Its pages"><span class="toctree-toggle"' in page
+
+
+def test_a_link_does_not_leave_its_folder_to_come_back() -> None:
+    links = '<a href="../../labs/a/m/b.html#x"><a href="../../labs/b.html"><a href="../../_static/labs/a/s.css"><a href="#y">'
+    nearby = '<a href="m/b.html#x"><a href="../../labs/b.html"><a href="../../_static/labs/a/s.css"><a href="#y">'
+    assert nearer(links, "labs/a/results") == nearby
+    assert nearer('<a href="../labs/a/x.html">', "labs/a") == '<a href="a/x.html">'
+    assert nearer(links, "index") == links

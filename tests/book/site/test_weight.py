@@ -10,8 +10,9 @@ import pytest
 
 from .test_site import pages
 
-LIMIT_KB = 300
-SHARED_KB = {"plain": 185, "compressed": 50}
+LIMIT_KB = {"plain": 600, "compressed": 300}
+"""As it is, a page is loaded in 3 s at 1.6 Mbit/s; compressed, in half of that."""
+SHARED_KB = {"plain": 195, "compressed": 52}
 """What a page loads beside itself and its figures, the same for all of them."""
 PAINT_S = 3.0
 """The aim is 1 s. A machine that runs other tests meanwhile is given the rest; without any care for weight it was 7 s."""
@@ -44,9 +45,9 @@ def test_a_first_view_is_light(browser: Any, served_site: str, built_site: Path,
     beside = {each: weight for each, weight in found.items() if each != name}
     plain, compressed = (sum(weight[at] for weight in beside.values()) for at in (0, 1))
     assert plain <= SHARED_KB["plain"] and compressed <= SHARED_KB["compressed"], beside
-    assert sum(weight[1] for weight in found.values()) <= LIMIT_KB, found
-    if not name.startswith("labs/"):
-        assert sum(weight[0] for weight in found.values()) <= LIMIT_KB, found
+    assert sum(weight[1] for weight in found.values()) <= LIMIT_KB["compressed"], found
+    if not name.endswith("/results.html"):  # all tables and figures of all cases
+        assert sum(weight[0] for weight in found.values()) <= LIMIT_KB["plain"], found
     assert not [each for each in beside if each.endswith((".woff", ".woff2", ".ttf"))]
 
 

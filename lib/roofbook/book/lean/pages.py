@@ -65,7 +65,7 @@ class Templates(BuiltinTemplateLoader):
                 f"{context.get('pagename')}: pages load different style sheets: {sheets}, {self.sheets}"
             )
         self.sheets = sheets
-        return page
+        return nearer(page, context.get("pagename", ""))
 
     def newest_template_mtime(self) -> float:
         """Pages are older than their template where the code that mends them is newer."""
@@ -89,6 +89,13 @@ def slim(page: str) -> tuple[str, tuple[str, ...]]:
     if "bootstrap.js" not in page:
         page = re.sub(r' data-bs-(?:toggle|placement)="[^"]*"', "", page).replace("data-bs-title=", "title=")
     return page, sheets
+
+
+def nearer(page: str, name: str) -> str:
+    """The page `name` with no link that leaves its folder to come back: of labs/a/results, ../../labs/a/x.html is x.html."""
+    folder = name.rpartition("/")[0]
+    back = "../" * (folder.count("/") + 1)
+    return page.replace(f'href="{back}{folder}/', 'href="') if folder else page
 
 
 def _first(head: str) -> int:
