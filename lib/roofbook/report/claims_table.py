@@ -44,7 +44,7 @@ def claims(lines: "Sequence[Judged]", title: str, lab: str = "") -> Table:
             if reason := getattr(line.evidence, "reason", ""):
                 cells.append(Cell(f"not testable: {reason}", "reason wrap", span=len(places) or 1))
             else:
-                cells += [_of(line, place, lab) for place in places] or [_NOWHERE]
+                cells += [verdict_cell(line, place, lab) for place in places] or [_NOWHERE]
             rows.append(Row(cells, anchor=anchor(lab, line.id, at) if lab else ""))
             records += _records(line)
     notes = [f"{place}: {_counted(line.outcomes[place].verdict for line in lines)}." for place in places]
@@ -106,15 +106,15 @@ def printed(effect: float, unit: str) -> str:
     return f"{size * effect:.10g}{ending}"
 
 
-def _of(line: "Judged", place: Place, lab: str) -> Cell:
+def verdict_cell(line: "Judged", place: Place, lab: str) -> Cell:
     """A verdict, of the measurement of the first kernel that it rests on. lab: its name, '' where no page links to it."""
-    shown, case = outcome_cell(line.outcomes[place], line.evidence.unit), line.evidence.case
+    shown, case = _outcome(line.outcomes[place], line.evidence.unit), line.evidence.case
     if not lab or not case or not line.variants or line.outcomes[place].found is None:
         return shown
     return replace(shown, of=card_of(lab, place.id, "published", f"{line.variants[0]}~{case}".replace(" ", "_")))
 
 
-def outcome_cell(outcome: "Verdict", unit: str) -> Cell:
+def _outcome(outcome: "Verdict", unit: str) -> Cell:
     """A verdict, and in small print our number or why there is none."""
     found, (size, ending) = outcome.found, _units(unit)
     if found is None:

@@ -5,8 +5,8 @@ from html import escape
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from .claims_table import anchor, outcome_cell, printed
-from .html import Html
+from .claims_table import anchor, printed, verdict_cell
+from .html import Cell, Html
 
 if TYPE_CHECKING:
     from ..analysis.verdicts import Judged
@@ -22,20 +22,26 @@ def failed_claims(lines: "Sequence[Judged]", lab: str, title: str, commands: Map
     """
     items = []
     for _, group in groupby(lines, key=lambda line: line.id):
-        pieces = [(at, line) for at, line in enumerate(group) if any(_failed(line))]
+        pieces = [(at, line) for at, line in enumerate(group) if any(_failed(line, lab))]
         items += [_item(pieces, lab, commands[pieces[0][1].id])] if pieces else []
     if not items:
         return Html("")
     return Html(f'<div><h3>{escape(title)}</h3>\n<ul class="failed-claims">\n{"".join(items)}</ul></div>\n')
 
 
-def _failed(line: "Judged") -> Iterator[tuple[str, str]]:
-    """Each verdict that says so, the strongest first, with its devices and our numbers: 'NVIDIA H200, CUDA: 0.9 [0.8, 1.0]'."""
+def _failed(line: "Judged", lab: str) -> Iterator[tuple[str, str]]:
+    """Each verdict that says so, the strongest first, with its devices and our numbers as HTML, which open their cards."""
     for verdict in FAILED:
-        on = {place: each for place, each in line.outcomes.items() if each.verdict == verdict}
+        on = [place for place, each in line.outcomes.items() if each.verdict == verdict]
         if on:
-            unit = line.evidence.unit
-            yield verdict, "; ".join(f"{place}: {outcome_cell(each, unit).small}" for place, each in on.items())
+            yield verdict, "; ".join(f"{escape(str(place))}: {_number(verdict_cell(line, place, lab))}" for place in on)
+
+
+def _number(cell: Cell) -> str:
+    """The number of a verdict with its interval, and what is said of it: '0.9 [0.8, 1.0] (in this run)'."""
+    number, bracket, said = cell.small.partition(" (")
+    shown = f'<span data-of="{escape(cell.of)}">{escape(number)}</span>' if cell.of else escape(number)
+    return shown + escape(bracket + said)
 
 
 def _item(pieces: "Sequence[tuple[int, Judged]]", lab: str, command: str) -> str:
@@ -51,8 +57,8 @@ def _piece(line: "Judged", lab: str, number: int) -> str:
     published = "; ".join(printed(effect, line.evidence.unit) for effect in line.effects)
     where = f"{escape(line.evidence.where)}{f', published {published}' if published else ''}: "
     found = "; ".join(
-        f'<strong class="verdict {verdict.replace(" ", "-")}">{verdict}</strong> on {escape(there)}'
-        for verdict, there in _failed(line)
+        f'<strong class="verdict {verdict.replace(" ", "-")}">{verdict}</strong> on {there}'
+        for verdict, there in _failed(line, lab)
     )
     steps = dict.fromkeys(name.partition("@")[0] for name in line.variants)
     links = ", ".join(f'<a href="labs/{lab}/kernels.html#{name}"><code>{escape(name)}</code></a>' for name in steps)
