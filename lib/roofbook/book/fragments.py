@@ -81,7 +81,8 @@ def renew(root: Path) -> None:
             lines += _kept(now.recorded(lab.name, store), partial(_recorded_ends, lab, store))
             if mine := pages.get(lab.name):
                 given = execute.parameters_of(root, executed[lab.name])
-                lines += _kept(mine, partial(_own_ends, lab, given, root))
+                code = {"library of the lines": made_from["library"]}  # the page may be of an older one
+                lines += _kept({**mine, **code}, partial(_own_ends, lab, given, root))
         manifest.write(path, front_page.ends(lines), made_from)
 
     _renew_cards(root, manifest, now)
