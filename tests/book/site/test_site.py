@@ -191,7 +191,11 @@ def test_on_a_phone_the_column_that_stays_leaves_half_of_the_width_to_the_number
 ) -> None:
     tab = browser.new_page(viewport={"width": width, "height": 900})
     seen = 0
-    for name in ("labs/strain", "peaks", *(f"labs/{lab}{page}" for lab in ("cnn", "lbm") for page in ("", "/results"))):
+    for name in (
+        "labs/strain",
+        "peaks",
+        *(f"labs/{lab}/{page}" for lab in ("cnn", "lbm") for page in ("results", "published")),
+    ):
         tab.goto(f"{served_site}/{name}.html")
         tab.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
         found = tab.evaluate(
