@@ -190,11 +190,9 @@ class Table:
         if self.frame.empty:
             import pandas as pd
 
-            heads = [name for column in self.columns for name in [column.text] * column.span]
-            cells = [
-                [text for cell in row.cells for text in [f"{cell.text} {cell.small}".strip()] * cell.span]
-                for row in self.rows
-            ]
+            heads = [text for head in self.columns for text in (head.text, *[""] * (head.span - 1))]
+            said = [[(f"{cell.text} {cell.small}".strip(), cell.span) for cell in row.cells] for row in self.rows]
+            cells = [[part for text, span in row for part in (text, *[""] * (span - 1))] for row in said]
             return str(pd.DataFrame(cells, columns=heads).to_csv(index=False))
         finite = self.frame.replace([math.inf, -math.inf], math.nan)
         heads = [f"{name} ({self.units[name]})" if self.units.get(name) else name for name in finite.columns]
