@@ -200,7 +200,8 @@ def test_on_a_phone_the_column_that_stays_leaves_half_of_the_width_to_the_number
         tab.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
         found = tab.evaluate(
             """[...document.querySelectorAll('.table-scroll')].filter(each => each.scrollWidth > each.clientWidth)
-            .map(each => [each, each.querySelector('tbody tr > :first-child:not([colspan])')]).filter(([_, first]) => first)
+            .map(each => [each, each.querySelector('tbody tr > :first-child:not([colspan])')]).filter(([_, first]) =>
+                first && getComputedStyle(first).position === "sticky")
             .map(([each, first]) => [each.ariaLabel, first.getBoundingClientRect().width / each.clientWidth])"""
         )
         seen += len(found)
