@@ -11,12 +11,12 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 
-from roofbook.analysis import comparison, verdicts
+from roofbook.analysis import comparison, predictions, verdicts
 from roofbook.analysis.comparison import Comparison, PlacePair
 from roofbook.analysis.places import Place, of_host
 from roofbook.book import fragments, site
@@ -529,7 +529,8 @@ def test_the_colour_of_every_verdict_is_legible_on_every_ground_of_a_table(schem
 def test_every_verdict_of_a_claim_and_of_a_ratio_has_its_colour() -> None:
     rules = " ".join(re.findall(r"^(\.verdict[^{]*)\{ --verdict", STYLE, re.M))
     named = {word.replace("-", " ") for word in re.findall(r"\.([\w-]+)", rules)} - {"verdict"}
-    assert named == {*verdicts.VERDICTS[:7], "faster", "slower"} - {"undecided"}, "undecided and same stay quiet"
+    judged = {*verdicts.VERDICTS[:7], "faster", "slower", *get_args(predictions.Outcome)}
+    assert named == judged - {"undecided"}, "undecided and same stay quiet"
 
 
 @pytest.mark.site

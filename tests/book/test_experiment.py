@@ -284,7 +284,7 @@ def test_a_kernel_that_does_not_build_or_is_wrong_is_shown_with_its_reason_and_n
     for name, reason in (("fused", "wrong result"), ("soa", "does not build")):
         assert 'class="failed"' in lines[name] and f"failed: {reason}" in lines[name]
         assert "num" not in lines[name], "no figure in the line of a failure"
-        assert f"failed: {reason}" in experiment.steps(name)
+        assert f"Failed: {reason}" in experiment.steps(name)
         assert reason in experiment.failed().html
     chart = experiment.ladder_chart()
     for figure in (chart, experiment.bandwidth_chart()):

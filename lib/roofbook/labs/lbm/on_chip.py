@@ -81,7 +81,7 @@ def tiling_of(nx: int, ny: int) -> Tiling | None:
     return min(_tilings(nx, ny), key=lambda each: each.cost, default=None)
 
 
-class Rows(NamedTuple):
+class RowCut(NamedTuple):
     """How resident.cu cuts a grid: rows of a block, threads of a block."""
 
     rows: int
@@ -92,7 +92,7 @@ class Rows(NamedTuple):
 
 
 @lru_cache
-def rows_of(nx: int, ny: int) -> Rows | None:
+def rows_of(nx: int, ny: int) -> RowCut | None:
     """The fewest rows with which BLOCKS_AT_MOST blocks hold the grid; None where none do, four at least.
 
     A thread has sixteen cells at most, for more do not fit its registers.
@@ -100,7 +100,7 @@ def rows_of(nx: int, ny: int) -> Rows | None:
     for rows in range(4, ny + 1):
         if ny % rows == 0 and ny // rows <= BLOCKS_AT_MOST:
             for threads in range(512, 0, -WARP):
-                cut = Rows(rows, threads)
+                cut = RowCut(rows, threads)
                 if nx % threads == 0 and nx // threads * rows <= 16 and cut.local_bytes(nx) <= LOCAL_BYTES:
                     return cut
             return None
