@@ -2,7 +2,7 @@
 
 The page is written for the best recorded device; what it shows on the others lies in scripts that a browser loads when one is
 chosen (book/_assets/devices-of-page.js). What is of one case says so (of_case.py), and that script hides the other cases.
-Without JavaScript the page says which device it is of, and shows all cases.
+Without JavaScript the page says which device it is of, shows all cases, and below each step what it brought on the others.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from . import lab_pages, table_files
 from .device_choices import FOLDER, choices, copy_scripts, on_this_machine, shown
 from .notebook_cells import cells_of, key_of
+from .without_script import with_other_devices
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -45,6 +46,8 @@ def put(app: Sphinx, docname: str, notebook: dict[str, Any]) -> None:
     app.env.dependencies[docname].add(str(root / FOLDER / lab / "index.json"))
     to_root = "../" * docname.count("/")
     first, here = shown(root, lab, listed[0], page), on_this_machine(root, lab, page)
+    if page == lab_pages.STORY:
+        first = with_other_devices(first, {each.label: shown(root, lab, each) for each in listed[1:]})
     app.env.metadata[docname][RAN_HERE] = bool(here)
     for cell in cells_of(notebook):
         key = key_of(cell)
