@@ -136,6 +136,22 @@ def test_opencl_against_cuda_on_one_gpu(opened: Open) -> None:
     assert "#lab=lbm&case=published/1024x1024" in tab.url
 
 
+def test_how_to_cite_the_licence_and_whose_the_reports_are(opened: Open) -> None:
+    """One click, in the foot of the page; the reference of a report is a second."""
+    tab = opened()
+    tab.click("text=Data, licence, how to cite")
+    assert tab.url.endswith("data.html")
+    bibtex = tab.locator("#how-to-cite pre").inner_text()
+    assert bibtex.startswith("@software{") and "title" in bibtex and "author" in bibtex
+    assert "MIT License" in tab.locator("#licence").inner_text()
+    credits = tab.locator("#credits tbody tr")
+    assert [row.split()[0] for row in credits.all_inner_texts()] == list(registry.names())
+    for at in range(credits.count()):
+        credits.nth(at).locator("a").first.click()
+        reference = tab.locator(".citation:target, .citation-list :target, dt:target, div:target").first
+        assert len(reference.inner_text()) > 40, "title, course, university, year and address"
+
+
 def test_how_to_put_a_device_in_the_book(opened: Open) -> None:
     """One click, and the page has every command in its order."""
     tab = opened()

@@ -40,7 +40,7 @@ def listed(files: dict[str, bytes], extent: str) -> str:
         what = (
             extent
             if name == ROWS
-            else f"what the report of the lab {lab} {'claims' if kind == 'claims' else 'measured'}"
+            else f"what the published report of the lab {lab} {'claims' if kind == 'claims' else 'gives as its figures'}"
         )
         size = show.quantity(float(len(content)), "B")
         lines.append(
