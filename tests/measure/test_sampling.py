@@ -32,6 +32,7 @@ def test_each_run_draws_which_buffers_come_first_and_which_sample(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where buffers lie and what runs before it favour a kernel for a whole run: no two runs may share it by rule."""
+    monkeypatch.setattr("roofbook.measure.case_run.UNTIMED", "no scale")
 
     def orders(seed: int) -> tuple[list[str], list[list[str]]]:
         monkeypatch.setattr("secrets.randbelow", lambda below: seed)

@@ -330,7 +330,7 @@ def train(lab: str, data_dir: str | None, seed: int, epochs: int, out: Path | No
     trainable = sorted(name for name, folder in all_labs.folders().items() if (folder / "train.py").is_file())
     if lab not in trainable:
         raise one_of("lab with weights", lab, trainable)
-    made = importlib.import_module(f".labs.{lab}.train", __package__)
+    made = importlib.import_module(f"..labs.{lab}.train", __package__)
     try:
         say(made.make(data_dir, seed, epochs, out, say))
     except KeyboardInterrupt:
