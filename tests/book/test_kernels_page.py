@@ -180,15 +180,19 @@ Open = Callable[..., Any]
 
 @pytest.fixture
 def opened(browser: Any, site: Path) -> Iterator[Open]:
-    """Opens a page on a phone, from the disk, in one browser that remembers; nothing may go wrong in it."""
+    """Opens a page on a phone, from the disk, in one tab that remembers; nothing may go wrong in it.
+
+    Another tab may have a process of its own, which learns a moment later what this one keeps.
+    """
     context = browser.new_context(viewport={"width": 390, "height": 844})
     context.grant_permissions(["clipboard-read", "clipboard-write"])
     wrong: list[str] = []
+    tab = context.new_page()
+    tab.on("pageerror", lambda error: wrong.append(str(error)))
+    tab.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
 
     def open_page(address: str = PAGE) -> Any:
-        tab = context.new_page()
-        tab.on("pageerror", lambda error: wrong.append(str(error)))
-        tab.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
+        tab.goto("about:blank")
         tab.goto(f"file://{site}/{address}")
         return tab
 
