@@ -280,6 +280,22 @@ def test_rerun_appends_one_row_and_touches_no_other(measured: Path, roofbook: Cl
     assert (measured / "book" / "labs" / "lbm.ipynb").read_bytes() == page
 
 
+def test_history_lists_the_versions_of_what_was_measured(measured: Path, roofbook: Cli) -> None:
+    code, out, err = roofbook("history", "lbm")
+    assert (code, err) == (0, "") and "No measurement changed beyond its noise." in out
+    code, out, err = roofbook("history", "lbm", "fused", "--case", "40x24")
+    assert (code, err) == (0, "") and re.search(r"^fused on 40x24  +\d{4}-", out, re.M)
+    assert max(map(width, out.splitlines())) <= 80
+    for wrong, said in (
+        (["history", "lbn"], "unknown lab 'lbn'"),
+        (["history", "lbm", "fusd"], "unknown variant with measurements of lbm 'fusd'; valid: "),
+        (["history", "lbm", "--case", "9x9"], "unknown case with measurements of lbm '9x9'; valid: 40x24"),
+        (["history", "stencil"], "stencil was not measured yet; `roofbook run stencil` does it"),
+    ):
+        code, out, err = roofbook(*wrong)
+        assert (code, out) == (2, "") and said in err and err.count("\n") == 1
+
+
 def test_rerun_makes_the_page_again_only_where_it_shows_the_cell(
     measured: Path, roofbook: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:

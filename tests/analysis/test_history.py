@@ -127,3 +127,24 @@ def test_the_reading_of_the_tables_is_the_last_version() -> None:
     shown = history.versions(mine)[-1].reading
     found = history.versions(mine, shown)
     assert found[-1].reading is shown and len(found) == 2 and found[1].ratio == history.versions(mine)[1].ratio
+
+
+def test_a_machine_that_takes_over_within_a_version_begins_a_stretch_of_its_own() -> None:
+    """Whatever the rows' code, a time that moved with the card alone is a change, and its cause is the machine."""
+    other = {"gpu": {"uuid": "GPU-2", "driver": "550.1"}}
+    rows = [
+        *(taken(day) for day in (1, 2, 3)),
+        *(taken(day, 2e-3, told=other) for day in (4, 5, 6)),
+        *(taken(day, cell_key="new") for day in (7, 8, 9)),
+    ]
+    (whole, _) = found = history.versions(rows)
+    assert whole.spread == pytest.approx(2, rel=0.01)
+    first, second, third = history.stretches(found)
+    assert [len(each.reading.runs) for each in (first, second, third)] == [3, 3, 3]
+    assert first.ratio is None and not first.changes
+    assert second.ratio is not None and second.ratio.word == "slower" and not second.ratio.how.endswith("these runs")
+    assert [(each.kind, each.what) for each in second.changes] == [(MACHINE, "another card: GPU-1 -> GPU-2")]
+    assert third.ratio is not None and third.ratio.word == "faster", (
+        "compared with the other card's, the last before it"
+    )
+    assert history.stretches(history.versions(rows[:3])) == history.versions(rows[:3])

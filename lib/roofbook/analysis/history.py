@@ -100,6 +100,25 @@ def within(reading: Reading) -> list[tuple[Reading, tuple[Change, ...]]]:
     ]
 
 
+def stretches(found: Sequence[Version]) -> list[Version]:
+    """The same versions, each cut where another machine, card or driver of a card took over from run to run.
+
+    So a time that moved with the machine alone is a change of its own, compared with the last time before it.
+    """
+    cut = list[Version]()
+    for version in found:
+        groups: list[tuple[list[Reading], tuple[Change, ...]]] = []
+        for run, changed in within(version.reading) if version.reading.ok else [(version.reading, ())]:
+            if changed or not groups:
+                groups.append(([], changed if groups else version.changes))
+            groups[-1][0].append(run)
+        for runs, changed in groups:
+            reading = read_runs([each.row for each in reversed(runs)]) if len(groups) > 1 else version.reading
+            timed = next((each.reading for each in reversed(cut) if each.reading.ok), None)
+            cut.append(Version(reading, changed, faster(timed, reading) if timed and reading.ok else None))
+    return cut
+
+
 def changes(was: Row, now: Row) -> tuple[Change, ...]:
     """What differs between two rows of a measurement, as far as both tell. Code first, then driver, then machine."""
     found = [Change(CODE, what) for what in _code(was, now)]
