@@ -1,5 +1,9 @@
 """The group that the commands join, and the arguments and options that several of them have."""
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import click
 
 
@@ -21,3 +25,13 @@ DEVICE = click.option("--device", default="auto", show_default=True, help=f"{DEV
 RESULTS = click.option("--results", default="results", show_default=True, help="The folder of the store.")
 LAB = click.argument("lab")
 VARIANT = click.argument("variant")
+
+
+@contextmanager
+def without_collection() -> Iterator[None]:
+    """For a command that lasts seconds: Python looks for no cycles among what it has no time to throw away."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()

@@ -8,7 +8,7 @@ import click
 
 from ..errors import Failed, UsageError, complain
 from ..terminal import say
-from .app import DEVICE, DEVICES, LAB, RESULTS, SCALE, SCALES, VARIANT, app
+from .app import DEVICE, DEVICES, LAB, RESULTS, SCALE, SCALES, VARIANT, app, without_collection
 
 
 @app.command()
@@ -92,6 +92,7 @@ def _literal(text: str) -> Any:
 @click.option("--device", help=f"{DEVICES}.  [default: that of the lab's page, else auto]")
 @click.option("--results", help="The folder of the store.  [default: that of the lab's page, else results]")
 @click.option("--page/--no-page", default=True, show_default=True, help="Rebuild the lab's page.")
+@without_collection()
 def rerun(
     lab: str, variant: str, case: str, scale: str | None, device: str | None, results: str | None, page: bool
 ) -> None:
