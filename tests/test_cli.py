@@ -394,7 +394,7 @@ def test_build_executes_what_is_stale_and_nothing_else(
         return true_execute(root, notebook, parameters, **how)
 
     monkeypatch.setattr(execute, "execute", recorded)
-    monkeypatch.setattr(site, "build", lambda root, progress: root / "index.html")
+    monkeypatch.setattr(site, "build", lambda root, progress=None: root / "index.html")
     first, again = roofbook("build"), roofbook("build")
     assert max(map(width, first[1].replace(f"{measured}/index.html", "").splitlines())) <= 80
     assert first[0] == again[0] == 0
@@ -456,7 +456,7 @@ def test_build_takes_its_own_parameters_before_those_of_the_page(
 ) -> None:
     executed: list[Any] = []
     monkeypatch.setattr(execute, "execute", lambda root, notebook, parameters, **how: executed.append(parameters))
-    monkeypatch.setattr(site, "build", lambda root, progress: root / "index.html")
+    monkeypatch.setattr(site, "build", lambda root, progress=None: root / "index.html")
     assert roofbook("build", "--scale", "test")[0] == 0
     assert roofbook("build", "--execute")[0] == 0
     monkeypatch.setattr(execute, "parameters_of", lambda root, notebook: {})

@@ -24,13 +24,14 @@ def build(root: Path, wanted: Mapping[str, Any], *, fresh: bool = False) -> None
 
     wanted: parameters of all notebooks; without any, each page is made as it was last. fresh: each page is made anew.
     """
-    before = FileTimes(root, wanted)
-    if not fresh and before.is_known():
+    if not fresh and FileTimes(root, wanted).is_known():
         say(f"The site is up to date: {root / site.INDEX}")
         return
+    for notebook in execute.notebooks(root):
+        execute.check_notebook(notebook)
     from . import fragments, on_devices  # which bring pandas and Sphinx: half of the time of a build with nothing to do
 
-    now = Dependencies(root)
+    before, now = FileTimes(root, wanted), Dependencies(root)
     due = _due(root, wanted, fresh, now)
     if any(page.parameters.get("device", "auto") == "auto" for page in due.values()) and (taken := why_auto()):
         say(taken)
@@ -41,6 +42,12 @@ def build(root: Path, wanted: Mapping[str, Any], *, fresh: bool = False) -> None
         _execute(root, due)
     fragments.renew(root)
     say(f"The book is built: {site.build(root, progress=say)}")
+    if due:  # rows came meanwhile: whether they leave something to do
+        before, now = FileTimes(root, wanted), Dependencies(root)
+        if _due(root, wanted, False, now) or on_devices.stale(root, now):
+            return
+        fragments.renew(root)
+        site.build(root)
     FileTimes(root, wanted).remember(before)
 
 

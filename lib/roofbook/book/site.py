@@ -63,7 +63,6 @@ def build(root: Path, *, progress: Callable[[str], None] | None = None, builder:
     made_from = Dependencies(root).site()  # a page edited meanwhile leaves the site stale, as it should
     why = manifest.stale(index, made_from)
     if not why:
-        say("The site is up to date")
         return index
     say(f"Building the site: {because(why)}")
     _check_sources(root)
