@@ -1,22 +1,20 @@
-"""The Parquet files under results: written whole or not at all, over no other, and never changed.
+"""The Parquet files of a store: how they are named, what is in one, and which of them and of their rows count.
 
-A file is written aside, put on the disk, then linked to its name. Serves the store.
+Where they lie is in storage.py. Serves the store.
 """
 
-import contextlib
 import itertools
+import json
 import os
-import secrets
 import stat
 import sys
-import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from ..errors import UsageError, one_of
+from ..errors import one_of
 from .schema import JSON, REQUIRED, fits, unlike
 
 if TYPE_CHECKING:
@@ -25,25 +23,22 @@ if TYPE_CHECKING:
 Where = Literal["recorded", "local"]
 EVERYWHERE: tuple[Where, ...] = ("recorded", "local")
 """The parts of results that hold rows: committed runs, and yours."""
-_STALE_S = 24 * 3600
+_UNFIT, _MERGED_FROM = b"roofbook.unfit_rows", b"roofbook.merged_from"
+"""What a merged file says of itself: which of its rows are unfit, and the digests of the files that went into it."""
+_GROUP = 1024
+"""Rows of a merged file that are read together: few, since most questions are about a few of its rows."""
 
 
-def part_of(root: Path, where: Where) -> Path:
-    """The folder of a part of results."""
+def folder_of(where: Where, lab: str, device: str) -> str:
+    """The folder of a lab and a device in a part of results."""
     if where not in EVERYWHERE:
         raise one_of("place", where, list(EVERYWHERE))
-    return root / where
+    return f"{where}/lab={lab}/device={device}"
 
 
-def listed(root: Path, lab: str = "*", device: str = "*", where: Sequence[Where] = EVERYWHERE) -> list[Path]:
-    """The Parquet files, sorted. Listed until two listings agree: a single one can miss what a merge just moved."""
-    before: list[Path] | None = None
-    while True:
-        folders = [part_of(root, each) for each in where]
-        found = [p for f in folders for p in sorted(f.glob(f"lab={lab}/device={device}/[!.]*.parquet"))]
-        if found == before:
-            return found
-        before = found
+def pattern(where: Where, lab: str = "*", device: str = "*") -> str:
+    """What the names of its Parquet files fit."""
+    return f"{folder_of(where, lab, device)}/[!.]*.parquet"
 
 
 def readable(found: Sequence[Path]) -> list[Path]:
@@ -85,16 +80,49 @@ def _unfit_rows(path: Path, stamp: tuple[int, int, int]) -> tuple[int, ...]:
     import pyarrow.parquet as pq
 
     try:
-        table = pq.ParquetFile(path).read(columns=list(JSON))
+        with pq.ParquetFile(path) as file:
+            told = (file.schema_arrow.metadata or {}).get(_UNFIT)
+            if told is not None:
+                return tuple(json.loads(told))
+            return unfit_rows_of(file.read(columns=list(JSON)))
     except (pa.ArrowException, OSError):
         return ()  # gone meanwhile, or broken within: who reads the rows finds out
+
+
+def unfit_rows_of(table: "pa.Table") -> tuple[int, ...]:
+    """The same of a table."""
     rows = set[int]()
-    for name in table.column_names:
+    for name in set(JSON) & set(table.column_names):
         texts = table[name].combine_chunks().dictionary_encode()
         unfit = [at for at, text in enumerate(texts.dictionary.to_pylist()) if not fits(text, JSON[name])]
         if unfit:
             rows |= {row for row, at in enumerate(texts.indices.to_pylist()) if at in unfit}
     return tuple(sorted(rows))
+
+
+def encoded(table: "pa.Table", merged_from: Sequence[str] | None = None) -> bytes:
+    """A table as a Parquet file. merged_from: digests of the files that it was merged from."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if merged_from is not None:
+        told = {_UNFIT: json.dumps(unfit_rows_of(table)), _MERGED_FROM: json.dumps(sorted(set(merged_from)))}
+        table = table.replace_schema_metadata(told)
+    buffer = pa.BufferOutputStream()
+    pq.write_table(table, buffer, compression="zstd", row_group_size=None if merged_from is None else _GROUP)
+    return bytes(buffer.getvalue())
+
+
+def merged_from(data: "pa.NativeFile | Path") -> list[str]:
+    """The digests of the files that a file was merged from, and of those that these were; none of another file."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(data) as file:
+            return list(json.loads((file.schema_arrow.metadata or {}).get(_MERGED_FROM, b"[]")))
+    except (pa.ArrowException, OSError, ValueError):
+        return []
 
 
 MOST_ROWS = 1_000_000
@@ -164,76 +192,3 @@ def _footer(path: Path, stamp: tuple[int, int, int]) -> tuple[str, datetime | No
             except (ValueError, OverflowError):
                 return "its column 'started' holds what is no date", None
     return "", newest
-
-
-def add(table: "pa.Table", folder: Path, name: str) -> Path:
-    """Write a table into `folder`, made if need be; see `write`. What killed writers left there long ago goes."""
-    _make(folder)
-    remove_stale(folder)
-    return write(table, folder, name)
-
-
-def _make(folder: Path) -> None:
-    missing = [path for path in (folder, *folder.parents) if not path.exists()]
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UsageError(f"results cannot be kept in {folder}: {error.strerror}") from error
-    for path in missing:
-        sync(path.parent)
-
-
-def write(table: "pa.Table", folder: Path, name: str) -> Path:
-    """The table as NAME.parquet, or NAME.2.parquet and so on where that exists: whole or not at all, over no other."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    buffer = pa.BufferOutputStream()
-    pq.write_table(table, buffer, compression="zstd")
-    part = folder / f".{name}-{secrets.token_hex(6)}.tmp"
-    try:
-        with part.open("xb") as file:
-            file.write(buffer.getvalue())
-            file.flush()
-            os.fsync(file.fileno())
-        number, final = 1, folder / f"{name}.parquet"
-        while not _linked(part, final):
-            number += 1
-            final = folder / f"{name}.{number}.parquet"
-        sync(folder)
-    except OSError as error:
-        raise UsageError(f"results cannot be kept in {folder}: {error.strerror}") from error
-    finally:
-        with contextlib.suppress(OSError):  # of a file system that takes no more
-            part.unlink(missing_ok=True)
-    return final
-
-
-def _linked(part: Path, final: Path) -> bool:
-    """Give the file its name; False where another has it."""
-    try:
-        os.link(part, final)
-    except FileExistsError:
-        return False
-    except OSError as error:
-        raise UsageError(f"{final.parent} must allow hard links to hold results: {error.strerror}") from error
-    return True
-
-
-def sync(folder: Path) -> None:
-    """Put the folder's names on the disk."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def remove_stale(folder: Path) -> None:
-    """Remove what writers that were killed more than a day ago left; a younger dot-file may still be written."""
-    for path in folder.glob(".*.tmp"):
-        try:
-            if time.time() - path.stat().st_mtime > _STALE_S:
-                path.unlink()
-        except FileNotFoundError:
-            continue

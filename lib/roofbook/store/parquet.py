@@ -6,7 +6,7 @@ DuckDB and pandas are imported on first use.
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -17,13 +17,19 @@ from .files import EVERYWHERE, Where
 from .identity import new_run_id
 from .schema import COLUMNS, IDENTITY, NEWEST_FIRST, OLDEST_FIRST, PROFILE, REQUIRED, SLUG, TEXT, check, table
 from .states import PLACE, State, place_of, state_of
+from .storage import digest, keep, lease, storage_of
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
 _KEPT = 32  # answers
-_ALONE = """set TimeZone = 'UTC'; set python_enable_replacements = false; set autoinstall_known_extensions = false;
+MERGED = "merged-"
+"""How the name of a merged file begins."""
+AT = ("filename", "file_row_number")
+"""What DuckDB adds to a row: its file, and its number there."""
+_ALONE = """set TimeZone = 'UTC'; set parquet_metadata_cache = true;
+set python_enable_replacements = false; set autoinstall_known_extensions = false;
 set autoload_known_extensions = false; set enable_external_access = false; set lock_configuration = true"""
 """What SQL is given beside the files that it may read."""
 _VIEWS_OF_CSV = {"published": published.view_of_figures, "claims": published.view_of_claims}
@@ -38,13 +44,12 @@ class Store:
     _answers: ClassVar[dict[tuple[Any, ...], "pa.Table"]] = {}
 
     def __init__(self, root: str | Path, parts: Sequence[Where] = EVERYWHERE) -> None:
-        """parts: those that are read where a call names no other."""
-        self.root, self.parts = Path(root), parts
-        if self.root.exists() and not self.root.is_dir():
-            raise UsageError(f"results cannot be kept in {self.root}: it is a file, not a folder")
+        """root: a folder, or the URL of a bucket. parts: those that are read where a call names no other."""
+        self.storage, self.parts = storage_of(root), parts
+        self.root = self.storage.root
 
     def append(self, rows: Sequence[Mapping[str, Any]], where: Where = "local") -> list[Path]:
-        """Keep rows: one new file for each lab, device and run. Returns the files, which are on the disk by then.
+        """Keep rows: one new file for each lab, device and run. Returns the files, seen from the root; they last by then.
 
         A field that is not given is null, a list empty. Rows that name no commit, or a checkout that was changed since, stay
         local. Raises UsageError for an unknown field, a missing required one or a value of a wrong type, before anything is
@@ -57,13 +62,17 @@ class Store:
             groups.setdefault((part, row["lab"], row["device"], row["run"]), []).append(row)
         tables = {names: table(group) for names, group in groups.items()}
         return [
-            files.add(each, files.part_of(self.root, part) / f"lab={lab}" / f"device={device}", run)
+            self.root / keep(self.storage, files.folder_of(part, lab, device), run, files.encoded(each))
             for (part, lab, device, run), each in tables.items()
         ]
 
     def files(self, lab: str = "*", device: str = "*", where: Sequence[Where] | None = None) -> list[Path]:
-        """The Parquet files, sorted. Listed until two listings agree: a single one can miss what a merge just moved."""
-        return files.listed(self.root, lab, device, where or self.parts)
+        """The Parquet files, sorted by part and name; of a bucket whole copies."""
+        return self.storage.files([files.pattern(each, lab, device) for each in where or self.parts])
+
+    def names(self, lab: str = "*", where: Sequence[Where] | None = None) -> list[str]:
+        """The names of the Parquet files, without reading them."""
+        return [entry.name for each in where or self.parts for entry in self.storage.entries(files.pattern(each, lab))]
 
     def query(self, sql: str, params: Sequence[Any] = ()) -> "pd.DataFrame":
         """The result of DuckDB SQL over the views `cells`, `published` and `claims`; `?` takes the params in order.
@@ -125,23 +134,27 @@ class Store:
             known.setdefault(place_of(row), []).append(row)
         return [state_of(cell, known.get(place_of(cell), [])) for cell in wanted]
 
-    def compact(self, where: Where = "local") -> list[Path]:
+    def compact(self, where: Where = "local", busy: Callable[[str], object] = lambda folder: None) -> list[Path]:
         """Merge the files of each lab and device into one; returns the new files. Safe to kill and to run twice.
 
-        The new file is there before the old ones go, so for a moment rows are there twice: readers count them once.
+        The new file is there before the old ones go, so for a moment rows are there twice: readers count them once. busy is
+        told of folders that somebody else merges at this moment.
         """
         merged = []
-        for folder in sorted(files.part_of(self.root, where).glob("lab=*/device=*")):
-            files.remove_stale(folder)
-            lab, device = (part.name.partition("=")[2] for part in (folder.parent, folder))
+        for folder in sorted({entry.name.rpartition("/")[0] for entry in self.storage.entries(files.pattern(where))}):
+            lab, device = (part.partition("=")[2] for part in folder.split("/")[1:])
             if len(self._files_of(lab, device, [where])) < 2:
                 continue
-            sql = f"select * from cells order by {OLDEST_FIRST}"
-            whole, old = self._ask(sql, (), lab, device, [where], every=True)
-            merged.append(files.write(whole, folder, f"merged-{new_run_id()}"))
-            for path in old:
-                path.unlink(missing_ok=True)
-            files.sync(folder)
+            with lease(self.storage, folder) as mine:
+                if not mine:
+                    busy(folder)
+                    continue
+                sql = f"select * from cells order by {OLDEST_FIRST}"
+                whole, old = self._ask(sql, (), lab, device, [where], every=True)
+                origins = [each for path in old for each in (digest(path.read_bytes()), *files.merged_from(path))]
+                made = keep(self.storage, folder, f"{MERGED}{new_run_id()}", files.encoded(whole, origins))
+                merged.append(self.root / made)
+                self.storage.remove(map(self.storage.name, old))
         return merged
 
     def _select(
@@ -153,7 +166,10 @@ class Store:
                 raise one_of("column to filter by", name, TEXT)
         conditions = "".join(f' and list_contains(?::VARCHAR[], "{name}")' for name in wanted)
         conditions += f" and role <> '{PROFILE}'" * ("role" not in wanted)
-        sql = f"select * from cells where lab = ?{conditions} {newest} order by {OLDEST_FIRST}"
+        # What is chosen by its names is read alone: most of a row is samples.
+        chosen = f"select {_listed(AT)} from _once where lab = ?{conditions} {newest}"
+        rows = f"select * exclude ({_listed(AT)}) from _rows semi join ({chosen}) using ({_listed(AT)})"
+        sql = f"{rows} order by {OLDEST_FIRST}"
         device = wanted.get("device", [])
         place = device[0] if len(device) == 1 else "*"
         return self._answer(sql, [lab, *wanted.values()], lab, place, where).to_pandas()
@@ -202,8 +218,9 @@ class Store:
                     database.execute("set allowed_paths = ?", [allowed])
                     database.execute(_ALONE)
                     # Making a view opens its files, so only those that the query names are made.
-                    if "cells" in named:
-                        database.execute(f"create view cells as {_cells(found, every)}")
+                    if named & {"_rows", "_once", "cells"}:
+                        for name, selected in _views(found, every).items():
+                            database.execute(f"create view {name} as {selected}")
                     for name, view in _VIEWS_OF_CSV.items():
                         if name in named:
                             database.register(name, view(self.root))
@@ -257,25 +274,32 @@ def _as_pattern(path: Path) -> str:
     return re.sub(r"([*?\[])", r"[\1]", str(path.absolute()))
 
 
-def _read(paths: Iterable[Path], *options: str) -> str:
-    """SQL that reads files."""
+def _read(paths: Iterable[Path]) -> str:
+    """SQL that reads files: their columns, and AT."""
     listed = "[" + ", ".join("'" + _as_pattern(path).replace("'", "''") + "'" for path in paths) + "]"
-    return f"read_parquet({', '.join([listed, 'union_by_name = true', 'hive_partitioning = false', *options])})"
+    how = "union_by_name = true, hive_partitioning = false, filename = true, file_row_number = true"
+    return f"read_parquet({listed}, {how})"
 
 
-def _cells(found: list[Path], every: bool) -> str:
-    """SQL of all rows. Rows are compared only where a merge or a copy can have left some twice: it takes its time."""
-    sql = f"select * from {_nothing(COLUMNS)}"
-    if not found:
-        return sql
+def _views(found: Sequence[Path], every: bool) -> dict[str, str]:
+    """SQL by the names of views, each of those before it: all rows with their places in files; those of them that count, each
+    once; and these without their places, as `cells`.
+
+    Rows are compared only where a merge or a copy can have left some twice, and by what identifies them alone: to carry their
+    samples along takes ten times as long.
+    """
+    sql = f"select * from {_nothing(COLUMNS | dict(zip(AT, ('VARCHAR', 'BIGINT'), strict=True)))}"
     unfit = {path: rows for path in found if not every and (rows := files.unfit_rows(path))}
     if whole := [path for path in found if path not in unfit]:
         sql += f" union all by name select * from {_read(whole)}"
     for path, rows in unfit.items():
-        some = f"select * exclude (file_row_number) from {_read([path], 'file_row_number = true')}"
-        sql += f" union all by name {some} where file_row_number not in ({', '.join(map(str, rows))})"
+        sql += f" union all by name select * from {_read([path])} where file_row_number not in ({_listed(rows)})"
     twice = len({path.parts[-3:] for path in found}) < len(found)
-    if twice or any(path.name.startswith("merged-") for path in found):
-        keys = ", ".join(f'"{name}"' for name in IDENTITY)
-        sql = f"select distinct on ({keys}) * from ({sql})"
-    return sql
+    once = "select * from _rows"
+    if twice or any(path.name.startswith(MERGED) for path in found):
+        once += f" semi join (select distinct on ({_named(IDENTITY)}) {_listed(AT)} from _rows) using ({_listed(AT)})"
+    return {"_rows": sql, "_once": once, "cells": f"select * exclude ({_listed(AT)}) from _once"}
+
+
+def _listed(items: Iterable[object]) -> str:
+    return ", ".join(map(str, items))

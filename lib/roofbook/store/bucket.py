@@ -1,0 +1,165 @@
+"""A store in a bucket of an object store, by the package obstore: S3 and what speaks its protocol, or Google's.
+
+Files are fetched whole, once: none ever changes, so the cache on this machine stays right. Credentials come from the usual
+environment variables, and no message repeats what a server says, since that may hold parts of them.
+"""
+
+import contextlib
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from ..errors import UsageError
+from ..paths import cache_dir, cache_key, write_whole
+from .storage import Entry
+
+_AT_ONCE = 16
+"""Requests: more gain nothing on one connection's bandwidth."""
+_WITHIN_S = 15
+"""For how long a request that fails by the server's or the network's fault is tried again."""
+_SAYS = {
+    "NoSuchBucket": "the bucket does not exist",
+    "InvalidAccessKeyId": "the server does not know this AWS_ACCESS_KEY_ID",
+    "SignatureDoesNotMatch": "AWS_SECRET_ACCESS_KEY is not that of this AWS_ACCESS_KEY_ID",
+    "AccessDenied": "these credentials may not do this",
+    "ExpiredToken": "AWS_SESSION_TOKEN has expired",
+    "InvalidToken": "AWS_SESSION_TOKEN is not valid",
+    "RequestTimeTooSkewed": "this machine's clock differs too much from the server's",
+    "PermanentRedirect": "the bucket is in another region: set AWS_REGION",
+    "AuthorizationHeaderMalformed": "the bucket is in another region: set AWS_REGION",
+}
+"""Codes of S3, and what to do about them."""
+
+
+class Bucket:
+    """What lies under s3://BUCKET/NAME or gs://BUCKET/NAME. Opening it asks for nothing yet."""
+
+    def __init__(self, address: str) -> None:
+        """UsageError where the package obstore is missing, or for an address that holds more than a bucket and a name."""
+        try:
+            import obstore
+            from obstore.store import from_url
+        except ImportError:
+            raise UsageError(
+                f"results at {address.partition('://')[0]}:// need the package obstore: pip install 'roofbook[bucket]'"
+            ) from None
+        bare = address.partition("://")[2]
+        if re.search(r"[@?#]", bare):
+            raise UsageError(
+                "the URL of results is s3://BUCKET/NAME; credentials belong into the environment's variables"
+            )
+        self.address, self._obstore = address.rstrip("/"), obstore
+        endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
+        self.root = cache_dir() / "stores" / cache_key(endpoint, self.address)[:24]
+        retry: Any = {"max_retries": 5, "retry_timeout": timedelta(seconds=_WITHIN_S)}
+        client: Any = {"timeout": "120s", "connect_timeout": "5s", "allow_http": endpoint.startswith("http://")}
+        with self._told():
+            self._store = from_url(self.address, client_options=client, retry_config=retry)
+
+    def entries(self, pattern: str) -> list[Entry]:
+        under = PurePosixPath(re.split(r"[*?\[]", pattern, maxsplit=1)[0] + "x").parent
+        depth, found = pattern.count("/"), []
+        with self._told():
+            for chunk in self._obstore.list(self._store, str(under), chunk_size=1000):
+                for each in chunk:
+                    name = each["path"]
+                    if name.count("/") == depth and PurePosixPath(name).match(pattern):
+                        found.append(Entry(name, each["size"], _tag(each)))
+        return sorted(found)
+
+    def files(self, patterns: Sequence[str]) -> list[Path]:
+        while True:
+            found = [(entry, self._cached(entry)) for each in patterns for entry in self.entries(each)]
+            there = {path: path.stat().st_size for each in patterns for path in self._copies(each)}
+            due = [(entry, path) for entry, path in found if there.get(path) != entry.size]
+            with ThreadPoolExecutor(_AT_ONCE) as pool:
+                if not all(list(pool.map(self._fetch, due))):
+                    continue  # a merge took one away
+            for path in there.keys() - {path for _, path in found}:
+                path.unlink(missing_ok=True)
+            return [path for _, path in found]
+
+    def _copies(self, pattern: str) -> Iterator[Path]:
+        for path in self.root.glob(pattern):
+            with contextlib.suppress(FileNotFoundError):
+                path.stat()
+                yield path
+
+    def _cached(self, entry: Entry) -> Path:
+        """Another file may have the name after a merge, so a copy is named by its content too."""
+        path = self.root / entry.name
+        return path.with_name(f"{path.stem}~{entry.tag}{path.suffix}")
+
+    def name(self, path: Path) -> str:
+        return re.sub(r"~[^~/]*(\.[^./]*)$", r"\1", path.relative_to(self.root).as_posix())
+
+    def _fetch(self, due: tuple[Entry, Path]) -> bool:
+        """Whether the file was still there."""
+        entry, path = due
+        try:
+            with self._told():
+                got = self._obstore.get(self._store, entry.name)
+                data, tag = bytes(got.bytes()), _tag(got.meta)
+        except FileNotFoundError:
+            return False
+        if tag == entry.tag:
+            write_whole(path, data)
+        return tag == entry.tag
+
+    def read(self, name: str) -> bytes:
+        with self._told():
+            return bytes(self._obstore.get(self._store, name).bytes())
+
+    def add(self, name: str, data: bytes) -> bool:
+        try:
+            with self._told(missing_is_bucket=True):
+                self._obstore.put(self._store, name, data, mode="create", use_multipart=False)
+        except FileExistsError:
+            return False
+        return True
+
+    def replace(self, name: str, data: bytes) -> None:
+        with self._told(missing_is_bucket=True):
+            self._obstore.put(self._store, name, data, use_multipart=False)
+
+    def remove(self, names: Iterable[str]) -> None:
+        if gone := list(names):
+            with self._told(), contextlib.suppress(FileNotFoundError):
+                self._obstore.delete(self._store, gone)
+
+    @contextlib.contextmanager
+    def _told(self, *, missing_is_bucket: bool = False) -> Iterator[None]:
+        """Errors of the object store as one line each; FileNotFoundError and FileExistsError stay what they are."""
+        from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError
+
+        try:
+            yield
+        except AlreadyExistsError as error:
+            raise FileExistsError(self.address) from error
+        except (NotFoundError, BaseError) as error:
+            code = re.search(r"<Code>(\w{1,60})</Code>", str(error))
+            if isinstance(error, NotFoundError) and not missing_is_bucket and (not code or code[1] != "NoSuchBucket"):
+                raise FileNotFoundError(self.address) from None
+            raise UsageError(f"{self.address}: {_said(error, code[1] if code else '')}") from None
+
+
+def _tag(meta: Any) -> str:
+    """What an object store says that changes with the content, as part of a file's name."""
+    return re.sub(r"\W", "", meta["e_tag"] or meta["version"] or f"{meta['last_modified']:%Y%m%dT%H%M%S%f}")
+
+
+def _said(error: Exception, code: str) -> str:
+    text = str(error)
+    if code:
+        return _SAYS.get(code, f"the server refuses it: {code}")
+    if "169.254.169.254" in text:
+        return "there are no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+    if status := re.search(r"non-2xx status code: (\d{3})", text):
+        return f"the server answers with status {status[1]}"
+    if "HTTP error" in text:
+        return "the server cannot be reached; AWS_ENDPOINT_URL is its address, where it is not Amazon's"
+    return f"it cannot be used ({type(error).__name__})"
