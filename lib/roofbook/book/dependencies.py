@@ -21,6 +21,7 @@ from ..paths import LIBRARY
 from ..spec import registry
 from ..spec.host_code import hash_of_code
 from ..store.parquet import Store
+from ..store.storage import located
 from . import extension_code
 
 KERNELS = (".k", ".cu", ".h", ".c")
@@ -48,13 +49,14 @@ class Dependencies:
     def runs_of_page(self, lab: str, parameters: Mapping[str, Any]) -> str:
         """Of which runs the store holds of `lab`, and of peaks those that its page shows: the names alone, since a run never
         changes. What was measured of another device or backend leaves the page as it is."""
-        results = self.root / str(parameters.get("results") or "results")
-        names = _runs(results, f"recorded/lab={registry.PEAKS}", *([f"*/lab={lab}"] if lab != registry.PEAKS else []))
+        store = Store(located(self.root, str(parameters.get("results") or "results")))
+        peaks = store.names(registry.PEAKS, ("recorded",))
+        names = sorted(set(peaks + (store.names(lab) if lab != registry.PEAKS else [])))
         if _is_lab(lab):
             device = open_device(str(parameters.get("device") or "auto"), registry.get(lab).preferred_backend)
             sql = "select distinct run from cells where lab = ? and device = ? and backend = ? order by run"
             here = [registry.PEAKS, device.slug, device.backend]
-            names += Store(results, ("local",)).column(sql, here, registry.PEAKS, device.slug)
+            names += Store(store.address, ("local",)).column(sql, here, registry.PEAKS, device.slug)
         return _hash_of(names)
 
     def recorded(self, lab: str, store: Store) -> dict[str, str]:

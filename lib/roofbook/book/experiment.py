@@ -26,6 +26,7 @@ from ..store.current import matching_source, of_newest, with_current_traffic
 from ..store.files import EVERYWHERE, Where
 from ..store.parquet import Store
 from ..store.schema import PROFILE
+from ..store.storage import located
 from .meanwhile import Meanwhile
 from .page import Page, published_of
 
@@ -58,7 +59,7 @@ def check(parameters: Mapping[str, Any]) -> dict[str, Any]:
         raise one_of("scale", full["scale"], SCALES)
     for name, kinds, right in (
         ("device", (str,), "a string such as 'auto', 'opencl:0' or 'cuda:0'"),
-        ("results", (str, Path), "the name of a folder"),
+        ("results", (str, Path), "the name of a folder, or a URL such as s3://BUCKET/NAME"),
         ("budget_s", (int, float), "seconds, a number above 0"),
         ("seed", (int,), "a whole number, 0 or more"),
         ("runs", (int,), "a whole number from 1 to 100"),
@@ -134,8 +135,8 @@ class Experiment(Page):
         self.parameters = check(parameters or {})
         self.lab, self.scale = registry.get(lab), self.parameters["scale"]
         self.device = open_device(self.parameters["device"], self.lab.preferred_backend)
-        self.root, results = root or project_root(), Path(self.parameters["results"])
-        self._store = Store(self.root / results, parts)
+        self.root = root or project_root()
+        self._store = Store(located(self.root, self.parameters["results"]), parts)
         self.policy = Policy(cache=self.lab.cache, budget_s=self.parameters["budget_s"], seed=self.parameters["seed"])
         if self.scale == UNTIMED:  # whose samples no budget ends
             self.policy = replace(self.policy, minimum=self.policy.few, maximum=self.policy.few)

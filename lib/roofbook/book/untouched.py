@@ -13,6 +13,8 @@ from typing import Any
 
 from ..paths import LIBRARY, cache_key, write_whole
 from ..spec import registry
+from ..store.parquet import Store
+from ..store.storage import located
 from . import execute
 from .dependencies import environment, lasting
 from .site import INDEX
@@ -37,11 +39,13 @@ class FileTimes:
         given = {notebook.stem: wanted or execute.parameters_of(root, notebook) for notebook in pages}
         devices = {lab: environment(lab, str(each.get("device") or "auto")) for lab, each in given.items()}
         made = {*(root / each for each in PRODUCTS), root / "book" / "labs", *pages.values()}
-        stores = {root / str(each.get("results") or "results") for each in given.values()}
-        folders = {root / name for name in ("book", "experiments", "results", "_config.yml")} | stores | {LIBRARY}
+        stores = {located(root, str(each.get("results") or "results")) for each in given.values()}
+        folders = {root / name for name in ("book", "experiments", "results", "_config.yml")} | {LIBRARY}
+        folders |= {each for each in stores if isinstance(each, Path)}
+        remote = {each: Store(each).names() for each in stores if isinstance(each, str)}
         files = dict(each for folder in {*folders, *registry.folders().values()} for each in _stamps(folder, made))
         packages = _stamp(Path(sysconfig.get_path("purelib")))  # touched where one comes or goes
-        self.sources = cache_key(json.dumps([devices, packages, sorted(files.items())], default=str))
+        self.sources = cache_key(json.dumps([devices, packages, sorted(files.items()), remote], default=str))
         products = dict(each for path in made for each in _stamps(path, set()))
         parameters = {lab: lasting(each) for lab, each in given.items()}
         self.all = cache_key(json.dumps([self.sources, sorted(products.items()), parameters], default=str))

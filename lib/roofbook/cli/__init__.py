@@ -5,10 +5,10 @@ import sys
 import click
 
 from ..errors import UsageError, program
-from . import comparing, measuring, publishing, reading
+from . import comparing, measuring, publishing, reading, sharing
 from .app import app
 
-__all__ = ["app", "comparing", "main", "measuring", "publishing", "reading"]
+__all__ = ["app", "comparing", "main", "measuring", "publishing", "reading", "sharing"]
 
 
 def main() -> None:

@@ -22,7 +22,9 @@ SCALES = "quick, published, large or test"
 DEVICES = "auto, or as `roofbook devices` lists them"
 SCALE = click.option("--scale", default="quick", show_default=True, help=f"{SCALES}.")
 DEVICE = click.option("--device", default="auto", show_default=True, help=f"{DEVICES}.")
-RESULTS = click.option("--results", default="results", show_default=True, help="The folder of the store.")
+RESULTS = click.option(
+    "--results", default="results", show_default=True, help="The folder of the store, or s3://BUCKET/NAME."
+)
 LAB = click.argument("lab")
 VARIANT = click.argument("variant")
 

@@ -30,9 +30,10 @@ def history(lab: str, variant: str | None, case: str | None, on: str | None, eve
     from ..report.versions_table import versions_tables
     from ..spec import registry as all_labs
     from ..store.parquet import Store
+    from ..store.storage import located
 
     known = all_labs.get(lab)
-    frame = Store(project_root() / results).rows(lab)
+    frame = Store(located(project_root(), results)).rows(lab)
     if frame.empty:
         raise UsageError(f"{lab} was not measured yet; `roofbook run {lab}` does it")
     for column, what, given in (("variant", "variant", variant), ("case", "case", case), ("device", "device", on)):

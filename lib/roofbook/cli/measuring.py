@@ -158,7 +158,7 @@ def rerun(
             return
         whole = Experiment(lab, shown, root)
         planned = whole.plan()
-        if whole.store.root != experiment.store.root or now.cell_key not in {cell.cell_key for cell in planned}:
+        if whole.store.address != experiment.store.address or now.cell_key not in {cell.cell_key for cell in planned}:
             say(f"The page of {lab} does not show this measurement: it was made with {execute.said(shown)}")
             return
         due = sum(cell.state != "fresh" for cell in planned)

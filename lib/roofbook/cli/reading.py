@@ -129,11 +129,12 @@ def chart(lab: str, case: str, out: Path, on: str | None, only: tuple[str, ...],
     from ..report import ladder_chart
     from ..spec import registry as all_labs
     from ..store.parquet import Store
+    from ..store.storage import located
 
     found = all_labs.get(lab)
     whole = [variant.name for variant in (*found.ladder, *found.peers)]
     order = [found.variant(name).name for name in only] or whole
-    rows = Store(project_root() / results).rows(lab, scale=scale, case=found.case(case, scale).name)
+    rows = Store(located(project_root(), results)).rows(lab, scale=scale, case=found.case(case, scale).name)
     of_ladder = rows[rows["variant"].isin(order) & (rows["backend"] != "host")]
     if of_ladder.empty:
         raise UsageError(f"{lab} on {case} was not measured at scale {scale} yet; `roofbook run` does it")
@@ -170,8 +171,9 @@ def claims(names: tuple[str, ...], on: str | None, results: str) -> None:
     from ..paths import project_root
     from ..spec import registry as all_labs
     from ..store.parquet import Store
+    from ..store.storage import located
 
-    store = Store(project_root() / results)
+    store = Store(located(project_root(), results))
     chosen = [all_labs.get(name) for name in names or all_labs.names()]
     found = {lab.name: judged(lab, store) for lab in chosen if names or publication(lab).evidence}
     known = sorted({place.device for lines in found.values() for line in lines for place in line.outcomes})
@@ -207,8 +209,9 @@ def compare(lab: str, case: str, on: tuple[str, ...], results: str) -> None:
     from ..report.comparison_table import comparison
     from ..spec import registry as all_labs
     from ..store.parquet import Store
+    from ..store.storage import located
 
-    print(comparison(on_case(all_labs.get(lab), Store(project_root() / results), case, on)).text)
+    print(comparison(on_case(all_labs.get(lab), Store(located(project_root(), results)), case, on)).text)
 
 
 @app.command()
@@ -227,15 +230,16 @@ def export(sql: str, out: Path | None, results: str) -> None:
     """
     from ..paths import project_root
     from ..store.parquet import Store
+    from ..store.storage import located
 
     if out and out.suffix not in (".csv", ".parquet"):
         raise UsageError(f"--out must end in .csv or .parquet, not {out.name!r}")
-    store = Store(project_root() / results)
+    store = Store(located(project_root(), results))
     try:
         frame = store.query(sql)
     except UsageError as error:
         hint = 'the views are cells, published and claims; the columns "case" and "table" need their double quotes'
-        raise UsageError(f"{error} ({hint})") from None
+        raise UsageError(f"{error} ({hint})" if "SQL" in str(error) or "answer" in str(error) else str(error)) from None
     if out is None:
         _plain(frame).to_csv(sys.stdout, index=False)
         return

@@ -173,7 +173,7 @@ def _said(
     try:
         worker.tell({
             "case": at.case.name, "scale": at.case.scale, "run": run, "policy": asdict(at.policy),
-            "variants": [each.name for each in variants], "root": str(store.root.resolve()), "where": where,
+            "variants": [each.name for each in variants], "root": store.address, "where": where,
             "go_on": go_on,
         })  # fmt: skip
         lines = _lines(process.stdout)

@@ -15,7 +15,7 @@ from typing import Any
 
 from ..errors import UsageError
 from ..paths import cache_dir, cache_key, write_whole
-from .storage import Entry
+from .storage import Entry, digest
 
 _AT_ONCE = 16
 """Requests: more gain nothing on one connection's bandwidth."""
@@ -45,7 +45,7 @@ class Bucket:
             from obstore.store import from_url
         except ImportError:
             raise UsageError(
-                f"results at {address.partition('://')[0]}:// need the package obstore: pip install 'roofbook[bucket]'"
+                f"results at {address.partition('://')[0]}:// need the package obstore: .venv/bin/pip install -e '.[bucket]'"
             ) from None
         bare = address.partition("://")[2]
         if re.search(r"[@?#]", bare):
@@ -113,6 +113,9 @@ class Bucket:
     def read(self, name: str) -> bytes:
         with self._told():
             return bytes(self._obstore.get(self._store, name).bytes())
+
+    def digest(self, entry: Entry) -> str:
+        return entry.tag if re.fullmatch("[0-9a-f]{32}", entry.tag) else digest(self.read(entry.name))
 
     def add(self, name: str, data: bytes) -> bool:
         try:

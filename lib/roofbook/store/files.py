@@ -36,9 +36,13 @@ def folder_of(where: Where, lab: str, device: str) -> str:
     return f"{where}/lab={lab}/device={device}"
 
 
-def pattern(where: Where, lab: str = "*", device: str = "*") -> str:
+MERGED = "merged-"
+"""How the name of a merged file begins."""
+
+
+def pattern(where: Where, lab: str = "*", device: str = "*", name: str = "[!.]*") -> str:
     """What the names of its Parquet files fit."""
-    return f"{folder_of(where, lab, device)}/[!.]*.parquet"
+    return f"{folder_of(where, lab, device)}/{name}.parquet"
 
 
 def readable(found: Sequence[Path]) -> list[Path]:
@@ -113,14 +117,14 @@ def encoded(table: "pa.Table", merged_from: Sequence[str] | None = None) -> byte
     return bytes(buffer.getvalue())
 
 
-def merged_from(data: "pa.NativeFile | Path") -> list[str]:
+def merged_from(file: Path | bytes) -> list[str]:
     """The digests of the files that a file was merged from, and of those that these were; none of another file."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        with pq.ParquetFile(data) as file:
-            return list(json.loads((file.schema_arrow.metadata or {}).get(_MERGED_FROM, b"[]")))
+        with pq.ParquetFile(pa.BufferReader(file) if isinstance(file, bytes) else file) as opened:
+            return list(json.loads((opened.schema_arrow.metadata or {}).get(_MERGED_FROM, b"[]")))
     except (pa.ArrowException, OSError, ValueError):
         return []
 
@@ -160,15 +164,26 @@ def _stamp(path: Path) -> tuple[int, int, int]:
 @lru_cache(maxsize=16384)
 def _footer(path: Path, stamp: tuple[int, int, int]) -> tuple[str, datetime | None]:
     """Why a file is none of the store's, '' for one that is; and when its newest row was started. Its rows are not read."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     if stamp == (0, 0, 0):
         return "it cannot be reached", None
     if not stat.S_ISREG(stamp[0]):
         return "it is no file", None
+    return _footer_of(path)
+
+
+def fault(data: bytes) -> str:
+    """Why a file of this content is none of the store's; '' for one that is."""
+    import pyarrow as pa
+
+    return _footer_of(pa.BufferReader(data))[0]
+
+
+def _footer_of(source: "Path | pa.NativeFile") -> tuple[str, datetime | None]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     try:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(source) as file:
             metadata, schema = file.metadata, file.schema_arrow
     except PermissionError:
         return "it may not be read", None

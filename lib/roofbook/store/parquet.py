@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _KEPT = 32  # answers
-MERGED = "merged-"
-"""How the name of a merged file begins."""
 AT = ("filename", "file_row_number")
 """What DuckDB adds to a row: its file, and its number there."""
 _ALONE = """set TimeZone = 'UTC'; set parquet_metadata_cache = true;
@@ -47,6 +45,11 @@ class Store:
         """root: a folder, or the URL of a bucket. parts: those that are read where a call names no other."""
         self.storage, self.parts = storage_of(root), parts
         self.root = self.storage.root
+
+    @property
+    def address(self) -> str:
+        """What opens this store in another process, whatever folder that is in."""
+        return self.storage.address
 
     def append(self, rows: Sequence[Mapping[str, Any]], where: Where = "local") -> list[Path]:
         """Keep rows: one new file for each lab, device and run. Returns the files, seen from the root; they last by then.
@@ -152,7 +155,7 @@ class Store:
                 sql = f"select * from cells order by {OLDEST_FIRST}"
                 whole, old = self._ask(sql, (), lab, device, [where], every=True)
                 origins = [each for path in old for each in (digest(path.read_bytes()), *files.merged_from(path))]
-                made = keep(self.storage, folder, f"{MERGED}{new_run_id()}", files.encoded(whole, origins))
+                made = keep(self.storage, folder, f"{files.MERGED}{new_run_id()}", files.encoded(whole, origins))
                 merged.append(self.root / made)
                 self.storage.remove(map(self.storage.name, old))
         return merged
@@ -296,7 +299,7 @@ def _views(found: Sequence[Path], every: bool) -> dict[str, str]:
         sql += f" union all by name select * from {_read([path])} where file_row_number not in ({_listed(rows)})"
     twice = len({path.parts[-3:] for path in found}) < len(found)
     once = "select * from _rows"
-    if twice or any(path.name.startswith(MERGED) for path in found):
+    if twice or any(path.name.startswith(files.MERGED) for path in found):
         once += f" semi join (select distinct on ({_named(IDENTITY)}) {_listed(AT)} from _rows) using ({_listed(AT)})"
     return {"_rows": sql, "_once": once, "cells": f"select * exclude ({_listed(AT)}) from _once"}
 

@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import secrets
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -57,6 +58,10 @@ class Storage(Protocol):
         """Errors: FileNotFoundError."""
         ...
 
+    def digest(self, entry: Entry) -> str:
+        """`digest` of its content. Errors: FileNotFoundError."""
+        ...
+
     def add(self, name: str, data: bytes) -> bool:
         """Put a file there, whole or not at all; False where another has the name."""
         ...
@@ -73,7 +78,9 @@ class Storage(Protocol):
 def storage_of(results: str | Path) -> Storage:
     """The place of an address: a URL of SCHEMES, or a folder."""
     scheme, _, rest = str(results).partition("://")
-    if not rest and "://" not in str(results):
+    if "://" not in str(results):
+        if lost := re.search(rf"(?:^|/)((?:file|{'|'.join(SCHEMES)}):(?:/.*|$))", str(results)):
+            raise UsageError(f"results are kept at no such URL as {lost[1]}: after the colon there are two slashes")
         return Folder(Path(results))
     if scheme == "file" and rest.startswith("/"):
         return Folder(Path(rest))
@@ -149,7 +156,7 @@ class Folder:
     """
 
     def __init__(self, root: Path) -> None:
-        self.root, self.address = root, str(root)
+        self.root, self.address = root, str(root.resolve())
         if root.exists() and not root.is_dir():
             raise UsageError(f"results cannot be kept in {root}: it is a file, not a folder")
 
@@ -173,6 +180,9 @@ class Folder:
 
     def read(self, name: str) -> bytes:
         return (self.root / name).read_bytes()
+
+    def digest(self, entry: Entry) -> str:
+        return digest(self.read(entry.name))
 
     def add(self, name: str, data: bytes) -> bool:
         final = self.root / name

@@ -1,0 +1,122 @@
+"""Where a store lies: addresses, copies between folders, the lease of who merges. What a bucket adds is in test_bucket.py."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from roofbook.book import experiment
+from roofbook.errors import UsageError
+from roofbook.store import parquet, storage
+from roofbook.store.copying import copy
+from roofbook.store.parquet import Store
+from roofbook.store.schema import REQUIRED
+
+from .test_bucket import row, variants
+
+LIB = str(Path(parquet.__file__).parents[2])
+
+
+def test_a_url_stays_one_and_a_folder_is_seen_from_the_checkout(tmp_path: Path) -> None:
+    url = "s3://team/roofbook"
+    assert experiment.check({"results": url})["results"] == url == storage.located(tmp_path, url)
+    assert storage.located(tmp_path, "results") == tmp_path / "results" == storage.located(tmp_path, Path("results"))
+    assert storage.located(tmp_path, "/elsewhere") == Path("/elsewhere")
+    kept = Store(f"file://{tmp_path}/results")
+    kept.append([row()])
+    assert kept.root == tmp_path / "results" and Store(kept.address).root == kept.root and variants(kept) == ["fused"]
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("s3:/team/x", "no such URL as s3:/team/x: after the colon there are two slashes"),
+        (Path("/checkout") / "s3://team/x", "no such URL as s3:/team/x"),
+        ("ftp://host/x", "s3://BUCKET/NAME"),
+        ("s3://", "s3://BUCKET/NAME"),
+        ("file://x", "file:///FOLDER"),
+    ],
+)
+def test_an_address_that_is_none(address: str | Path, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        Store(address)
+
+
+def test_credentials_in_a_url_are_refused_and_not_repeated() -> None:
+    pytest.importorskip("obstore", reason="needs obstore: .venv/bin/pip install obstore")
+    with pytest.raises(UsageError) as caught:
+        Store("s3://AKID:topsecret@team/x")
+    assert "credentials belong into the environment" in str(caught.value) and "topsecret" not in str(caught.value)
+
+
+def test_without_obstore_one_line_says_how_to_get_it() -> None:
+    code = "import sys; sys.modules['obstore'] = None; from roofbook.cli import main; main()"
+    command = [sys.executable, "-c", code, "export", "--results", "s3://team/x"]
+    known = {**os.environ, "PYTHONPATH": os.pathsep.join([LIB, *sys.path])}
+    done = subprocess.run(command, capture_output=True, text=True, env=known, check=False)
+    assert done.returncode == 2 and done.stderr == (
+        "error: results at s3:// need the package obstore: .venv/bin/pip install -e '.[bucket]'\n"
+    )
+
+
+def test_copies_between_folders_bring_each_row_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mine, yours, ours = (Store(tmp_path / name) for name in ("mine", "yours", "ours"))
+    for minute in range(3):
+        mine.append([row(f"m{minute}", minute)])
+        yours.append([row(f"y{minute}", minute)], "recorded")
+    (mine.files()[0].with_name("broken.parquet")).write_bytes(b"PAR1")
+    assert copy(mine.storage, ours.storage) == (3, 0, 1) and "broken.parquet is left out" in capsys.readouterr().err
+    assert copy(yours.storage, ours.storage) == (3, 0, 0)
+    ours.compact()
+    assert copy(mine.storage, ours.storage) == (0, 3, 1) and copy(yours.storage, ours.storage) == (0, 3, 0)
+    mine.files()[-1].with_name("broken.parquet").unlink()
+    assert copy(ours.storage, yours.storage) == (1, 3, 0)
+    assert variants(ours) == variants(yours) == ["m0", "m1", "m2", "y0", "y1", "y2"]
+    assert variants(mine) == ["m0", "m1", "m2"]
+
+
+def test_a_merged_file_names_the_rows_that_are_no_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """So that nobody parses the JSON of all the others again."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    kept = Store(tmp_path)
+    (path,) = kept.append([row("odd", extra='{"a": 1}')])
+    table = pq.read_table(path)
+    pq.write_table(table.set_column(table.schema.get_field_index("extra"), "extra", pa.array(["none"])), path)
+    kept.append([row("good", 1)])
+    (merged,) = kept.compact()
+    assert pq.ParquetFile(merged).schema_arrow.metadata[b"roofbook.unfit_rows"] == b"[0]"
+    assert variants(kept) == ["good"] and pq.read_table(merged).num_rows == 2
+    assert set(REQUIRED) <= set(pq.read_table(merged).column_names)
+
+
+def test_a_lease_is_one_s_until_it_is_given_back_or_left_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, folder = storage.Folder(tmp_path), "local/lab=lbm/device=x"
+    with storage.lease(place, folder) as first, storage.lease(place, folder) as second:
+        assert first and not second
+    dead = storage.lease(place, folder)
+    assert dead.__enter__()
+    with storage.lease(place, folder) as mine:
+        assert not mine
+    now = storage.time.time()
+    monkeypatch.setattr(storage.time, "time", lambda: now + storage.LEASE_S + 1)
+    with storage.lease(place, folder) as mine:
+        assert mine
+    assert [entry.name[-1] for entry in place.entries(f"{storage.LEASES}/{folder}/*")] == ["3"]
+    dead.__exit__(None, None, None)
+    with storage.lease(place, folder) as mine:
+        assert mine, "what came late closed the way"
+
+
+def test_merging_waits_for_who_merges(tmp_path: Path) -> None:
+    kept, busy = Store(tmp_path), list[str]()
+    for minute in range(2):
+        kept.append([row(minute=minute)])
+    with storage.lease(kept.storage, "local/lab=lbm/device=device"):
+        assert kept.compact(busy=busy.append) == [] and busy == ["local/lab=lbm/device=device"]
+    assert len(kept.compact(busy=busy.append)) == 1 and len(busy) == 1
