@@ -83,14 +83,15 @@ def _wait(port: int, process: "subprocess.Popen[bytes]", log: Path) -> None:
     import obstore
     from obstore.store import S3Store
 
-    here = {"access_key_id": KEY, "secret_access_key": SECRET, "region": "us-east-1"}
     end = time.monotonic() + _WITHIN_S
     while time.monotonic() < end and process.poll() is None:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
             store = S3Store(
                 "team",
                 endpoint=f"http://127.0.0.1:{port}",
-                **here,
+                access_key_id=KEY,
+                secret_access_key=SECRET,
+                region="us-east-1",
                 client_options={"allow_http": True},
                 retry_config={"max_retries": 0},
             )

@@ -82,7 +82,12 @@ def test_a_file_is_fetched_once_and_only_where_it_is_asked_for(at: str, monkeypa
     for lab in ("lbm", "stencil"):
         kept.append([row(lab=lab)])
     fetch = Bucket._fetch
-    monkeypatch.setattr(Bucket, "_fetch", lambda self, due: fetched.append(due[0].name) or fetch(self, due))
+
+    def noted(self: Bucket, due: tuple[storage.Entry, Path]) -> bool:
+        fetched.append(due[0].name)
+        return fetch(self, due)
+
+    monkeypatch.setattr(Bucket, "_fetch", noted)
     assert len(kept.rows("lbm")) == 1 and len(fetched) == 1 and "lab=lbm" in fetched[0]
     assert len(Store(at).rows("lbm")) == 1 and len(fetched) == 1
     assert len(kept.query("select * from cells")) == 2 and len(fetched) == 2
@@ -199,8 +204,10 @@ def test_one_of_many_takes_a_lease(at: str) -> None:
 
     for _ in range(2):
         threads = [threading.Thread(target=take) for _ in range(8)]
-        [each.start() for each in threads]
-        [each.join() for each in threads]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
     assert sum(taken) == 2 and len(taken) == 16
     assert len(place.entries(f"{storage.LEASES}/local/lab=lbm/device=x/*")) == 1
 

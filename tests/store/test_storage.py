@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -103,8 +104,8 @@ def test_a_lease_is_one_s_until_it_is_given_back_or_left_behind(
     assert dead.__enter__()
     with storage.lease(place, folder) as mine:
         assert not mine
-    now = storage.time.time()
-    monkeypatch.setattr(storage.time, "time", lambda: now + storage.LEASE_S + 1)
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + storage.LEASE_S + 1)
     with storage.lease(place, folder) as mine:
         assert mine
     assert [entry.name[-1] for entry in place.entries(f"{storage.LEASES}/{folder}/*")] == ["3"]
