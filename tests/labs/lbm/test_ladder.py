@@ -13,7 +13,8 @@ import pytest
 from roofbook.analysis.lab_data import Measured
 from roofbook.analysis.publication import publication
 from roofbook.devices.contract import Device
-from roofbook.labs.lbm import LAB, LADDER, SHAPES, plans, shape
+from roofbook.labs.lbm import LAB, SHAPES, plans, shape
+from roofbook.labs.lbm.ladder import LADDER
 from roofbook.spec.lab import SCALES, Variant
 
 from .. import banded
