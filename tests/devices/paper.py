@@ -157,6 +157,21 @@ class Queue(contract.Queue):
     def finish(self) -> None:
         """Nothing runs."""
 
+    def mark(self) -> int:
+        return len(self.device.launched)
+
+    def wait_for(self, *marks: int) -> None:
+        assert marks and all(mark <= len(self.device.launched) for mark in marks)
+
+    def fetch(self, target: contract.Buffer, source: contract.Buffer, offset: int = 0) -> None:
+        assert offset >= 0 and offset + target.nbytes <= source.nbytes
+
+
+class Messages(contract.Messages):
+    def exchange(self, messages: Sequence[contract.Message]) -> None:
+        for each in messages:
+            assert each.offset >= 0 and each.offset + each.target.nbytes <= each.source.nbytes
+
 
 class Paper(contract.Device):
     """A CUDA device on paper."""
@@ -189,6 +204,17 @@ class Paper(contract.Device):
 
     def pinned(self, shape: Sequence[int], dtype: Any) -> np.ndarray:
         return np.empty(shape, dtype)
+
+    def several(self, count: int, cores: int | None = None, *, overlapping: bool = False) -> list[contract.Device]:
+        """Itself, so that all launches of a set are looked at."""
+        return [self] * count
+
+    def reaches(self, other: contract.Device) -> bool:
+        return True
+
+    def messages(self, devices: Sequence[contract.Device], queues: Sequence[contract.Queue]) -> Messages:
+        assert len(devices) == len(queues)
+        return Messages()
 
     def image(self, array: np.ndarray) -> Memory:
         assert array.ndim == 2 and array.dtype == np.int16

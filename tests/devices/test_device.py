@@ -243,6 +243,56 @@ def test_a_trace_tells_what_each_queue_did_when(device: Device, program: contrac
     device.traced(queues, lambda: None)  # and nothing is kept from run to run
 
 
+@pytest.fixture
+def pair(device: Device) -> list[Device]:
+    """Two devices of a set, or two parts of a CPU, which share its cores where it has but one."""
+    try:
+        return device.several(2, overlapping=True)
+    except Unsupported as fewer:
+        pytest.skip(str(fewer))
+
+
+def test_a_set_is_kept_and_each_of_it_has_a_name(device: Device, pair: list[Device]) -> None:
+    assert device.several(1) == [device] and device.several(2, overlapping=True) == pair
+    assert len({each.which for each in pair}) == 2 and {each.backend for each in pair} == {device.backend}
+    if device.kind == "cpu":
+        assert [each.spec for each in pair] == [f"{device.spec}/0", f"{device.spec}/1"]
+        assert {each.compute_units for each in pair} == {max(1, device.compute_units // 2)}
+        (one,) = device.several(1, 1)
+        assert one.compute_units == 1 or device.compute_units == 1
+        with pytest.raises(Unsupported, match=rf"^2 parts of {device.compute_units}: .* has {device.compute_units}$"):
+            device.several(2, device.compute_units)
+    with pytest.raises(Unsupported, match=r"^4096 (parts of 1|devices of this model): "):
+        device.several(4096)
+
+
+def test_devices_of_a_set_wait_for_each_other_and_copy_from_each_others_memory(
+    pair: list[Device], text: Callable[[Device], str]
+) -> None:
+    """A value goes to and fro: each device takes the other's when it is due, and adds one after a while of other work."""
+    queues, programs = [each.queue() for each in pair], [each.build(text(each)) for each in pair]
+    add, work = ([program.kernel(name) for program in programs] for name in ("axpy", "work"))
+    values = [each.upload(np.zeros(256, np.float32)) for each in pair]
+    ones = [each.upload(np.ones(256, np.float32)) for each in pair]
+    busy, part = [each.empty(4 * 256) for each in pair], pair[0].empty(4 * 128)
+    mark: Any = None
+    for turn in range(40):
+        at = turn % 2
+        queue = queues[at]
+        queue.use()
+        if mark:
+            queue.wait_for(mark)
+        queue.fetch(values[at], values[1 - at])
+        queue.launch(work[at], (256,), (64,), busy[at], np.int32(2000))
+        queue.launch(add[at], (256,), (64,), values[at], ones[at], np.float32(1), np.int32(256 - turn))
+        mark = queue.mark()
+    queues[0].use()
+    queues[0].wait_for(mark)
+    queues[0].fetch(part, values[1], offset=4 * 128)
+    half = queues[0].read(part, np.empty(128, np.float32))
+    np.testing.assert_array_equal(half, np.minimum(40, np.arange(128, 0, -1)))
+
+
 def test_images_constants_and_sums_of_floats(device: Device, tmp_path: Path) -> None:
     path = tmp_path / "memory.k"
     path.write_text("""

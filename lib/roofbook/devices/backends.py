@@ -28,6 +28,8 @@ FEATURES: Mapping[str, str] = {
     "images": "two-dimensional images that kernels read",
     "pinned": "page-locked memory of the host",
     "streams": "several queues at work at once, with a time for each copy and launch",
+    "several": "sets of devices whose queues wait for each other and copy from each other's memory",
+    "nccl": "NCCL's messages between devices",
     "cuda-c++": "kernels in CUDA C++, with what the neutral dialect has no word for",
     "half2": "arithmetic on two fp16 numbers in a register",
     "mma": "a warp's matrix products on tensor cores",
@@ -102,7 +104,7 @@ CUDA = Backend(
     highlight="cuda",
     features=frozenset({
         "cuda-c++", "half2", "mma", "wgmma", "clusters", "cooperative", "graphs", "images", "pinned", "streams",
-        "cache-operators", "counters", "pytorch", "cupy",
+        "several", "nccl", "cache-operators", "counters", "pytorch", "cupy",
     }),
     lacks={
         r"\bhalf_to_float\(": _HEADERS / "half.cuda.h",
@@ -124,6 +126,7 @@ OPENCL = Backend(
     highlight="c",
     features=frozenset({
         "cpu", "compiles-at-launch", "vector-types", "constant-pointers", "opencl-api", "images", "pinned", "streams",
+        "several",
     }),
     lacks={r"\batomic_add_float\(": _HEADERS / "atomics.opencl.h"},
     libraries=("pyopencl", "pocl-binary-distribution", "pocl"),

@@ -78,6 +78,25 @@ class Span(NamedTuple):
     end: float
 
 
+class Message(NamedTuple):
+    """A message from one device of a set to one, which may be itself: all of `target`, from `offset` bytes on of `source`."""
+
+    sender: int
+    receiver: int
+    """Places in the set."""
+    source: Buffer
+    offset: int
+    target: Buffer
+
+
+class Messages(ABC):
+    """Sends and receives of a library between the devices of a set, in a queue of each."""
+
+    @abstractmethod
+    def exchange(self, messages: Sequence[Message]) -> None:
+        """Submit all of these at once, without waiting."""
+
+
 class Queue(ABC):
     """An in-order queue of work."""
 
@@ -129,6 +148,27 @@ class Queue(ABC):
     @abstractmethod
     def finish(self) -> None:
         """Wait until the device has done all that was submitted."""
+
+    def use(self) -> None:
+        """What this thread submits from now on goes to this queue's device. Whoever drives several devices says so first."""
+
+    def flush(self) -> None:
+        """Let the device begin what was submitted, without waiting."""
+
+    def mark(self) -> Any:
+        """A point behind all that was submitted, which other queues of the set can wait for; what was submitted begins."""
+        raise Unsupported("this backend has no events between queues")
+
+    def wait_for(self, *marks: Any) -> None:
+        """What is submitted from now on begins when those points are reached. The host does not wait."""
+        raise Unsupported("this backend has no events between queues")
+
+    def fetch(self, target: Buffer, source: Buffer, offset: int = 0) -> None:
+        """Device to device, without waiting: all of `target`, from `offset` bytes on of `source`.
+
+        `target` is of this queue's device, `source` of any device of the set.
+        """
+        raise Unsupported("this backend has no copies between devices")
 
     def record(self, submit: Callable[[], None]) -> Graph:
         """Record what `submit` puts into this queue, without running it."""
@@ -188,6 +228,30 @@ class Device(ABC):
         Raises Unsupported where the device has no images of this size.
         """
         raise Unsupported("this backend has no images")
+
+    def several(self, count: int, cores: int | None = None, *, overlapping: bool = False) -> "list[Device]":
+        """A set of so many devices of this model, the first of which it is, that reach each other's buffers by `Queue.fetch`.
+
+        A CPU is divided into parts of `cores` cores; by default all of its cores are shared out. overlapping: parts may share
+        cores where there are too few. Buffers, programs and queues of a set belong to the devices of that set alone. Raises
+        Unsupported where there are fewer.
+        """
+        if count == 1 and cores in (None, self.compute_units):
+            return [self]
+        raise Unsupported(f"{count} devices: this backend has no sets of devices")
+
+    @property
+    def which(self) -> str:
+        """Which of its model it is, as a row tells of a set."""
+        return self.spec
+
+    def reaches(self, other: "Device") -> bool:
+        """Whether its kernels can write into memory of another device of its set."""
+        return other is self
+
+    def messages(self, devices: "Sequence[Device]", queues: Sequence[Queue]) -> Messages:
+        """NCCL between the devices of a set, each with its queue. Raises Unsupported where there is none."""
+        raise Unsupported("this backend has no NCCL")
 
     def release_persisting(self) -> None:
         """Let go of what the last cache was told to hold. Nothing to do where a device takes no such orders."""

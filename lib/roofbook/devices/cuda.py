@@ -3,9 +3,10 @@
 import ctypes
 import re
 import tempfile
+import uuid
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from itertools import pairwise
+from itertools import pairwise, permutations
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from .. import paths
 from . import contract, occupancy
 from .backends import CUDA
-from .contract import BuildFailed, OutOfMemory, Span, Unsupported
+from .contract import BuildFailed, DriverFailed, OutOfMemory, Span, Unsupported
 from .occupancy import CORES, Multiprocessor
 
 
@@ -99,7 +100,7 @@ class Queue(contract.Queue):
     """A non-blocking stream.
 
     A thread launches on its current device (CUDA Runtime API, cudaSetDevice), which everything here makes the queue's own
-    but `launch`, `copy`, `send` and `receive`: what a thread submits in between goes to the device that it used last.
+    but `launch`, `copy`, `fetch`, `send` and `receive`: what a thread submits in between goes to the device that it used last.
     """
 
     def __init__(self, index: int) -> None:
@@ -174,6 +175,26 @@ class Queue(contract.Queue):
         self._device.use()
         self.stream.synchronize()
 
+    def use(self) -> None:
+        self._device.use()
+
+    def mark(self) -> Any:
+        self._device.use()  # an event belongs to the device that is current when it is made
+        event = self._cupy.cuda.Event(disable_timing=True)
+        event.record(self.stream)
+        return event
+
+    def wait_for(self, *marks: Any) -> None:
+        self._device.use()
+        for event in marks:
+            self.stream.wait_event(event)
+
+    def fetch(self, target: Any, source: Any, offset: int = 0) -> None:
+        to, of = target.memory.data, source.memory.data
+        self._cupy.cuda.runtime.memcpyPeerAsync(
+            to.ptr, to.device_id, of.ptr + offset, of.device_id, target.nbytes, self.stream.ptr
+        )
+
     def record(self, submit: Callable[[], None]) -> Graph:
         self._device.use()
         with self.stream:
@@ -196,6 +217,9 @@ def _array(pointer: Any, nbytes: int) -> Any:
 
     return cupy.ndarray(nbytes, dtype=np.uint8, memptr=pointer)
 
+
+PEER_ACCESS_ALREADY_ENABLED = 704
+"""cudaErrorPeerAccessAlreadyEnabled (CUDA Runtime API, Error Handling)."""
 
 HEAD_START_NS = 100_000
 """A kernel that only waits keeps the device busy while the host submits: else its launches would be timed. A queue whose host
@@ -249,6 +273,7 @@ class CudaDevice(contract.Device):
         self.max_clock_mhz = cupy.cuda.runtime.deviceGetAttribute(13, index) // 1000
         self._programs: dict[tuple[str, ...], Program] = {}
         self.architecture = 10 * properties["major"] + properties["minor"]
+        self.uuid = f"GPU-{uuid.UUID(bytes=bytes(properties['uuid'][:16]))}"
         ask = cupy.cuda.runtime.deviceGetAttribute
         self.multiprocessor = Multiprocessor(
             threads=ask(39, index), groups=ask(106, index), registers=ask(82, index), local_bytes=ask(81, index),
@@ -330,6 +355,43 @@ class CudaDevice(contract.Device):
         cupy.cuda.Device(self.index).use()  # it is of the current context
         if driver := _driver():
             driver.cuCtxResetPersistingL2Cache()
+
+    def several(self, count: int, cores: int | None = None, *, overlapping: bool = False) -> list[contract.Device]:
+        """Those of its name in the order of their numbers, itself the first; each is given the others' memory where it can."""
+        import cupy
+
+        runtime = cupy.cuda.runtime
+        found = [self, *(each for each in devices() if each.name == self.name and each.index != self.index)]
+        if len(found) < count:
+            raise Unsupported(f"{count} devices of this model: the machine has {len(found)}")
+        for one, other in permutations(found[:count], 2):
+            if one.reaches(other):
+                cupy.cuda.Device(one.index).use()
+                try:
+                    runtime.deviceEnablePeerAccess(other.index)
+                except runtime.CUDARuntimeError as error:
+                    if error.status != PEER_ACCESS_ALREADY_ENABLED:
+                        raise DriverFailed(
+                            f"{one.spec} gets no access to the memory of {other.spec}: {error}"
+                        ) from error
+        cupy.cuda.Device(self.index).use()
+        return list(found[:count])
+
+    @property
+    def which(self) -> str:
+        return f"{self.spec}, {self.uuid}, PCI {self.pci_bus_id}"
+
+    def reaches(self, other: contract.Device) -> bool:
+        import cupy
+
+        if not isinstance(other, CudaDevice):
+            return False
+        return other is self or bool(cupy.cuda.runtime.deviceCanAccessPeer(self.index, other.index))
+
+    def messages(self, devices: Sequence[contract.Device], queues: Sequence[contract.Queue]) -> contract.Messages:
+        from .nccl import Nccl
+
+        return Nccl([each.index for each in devices if isinstance(each, CudaDevice)], queues)
 
     def traced(self, queues: Sequence[Any], submit: Callable[[], None]) -> list[Span]:
         for queue in queues:

@@ -125,6 +125,20 @@ class Queue(contract.Queue):
     def finish(self) -> None:
         self.queue.finish()
 
+    def flush(self) -> None:
+        self.queue.flush()
+
+    def mark(self) -> Any:
+        event = self._cl.enqueue_marker(self.queue)
+        self.queue.flush()  # else a queue that waits for it may wait for ever
+        return event
+
+    def wait_for(self, *marks: Any) -> None:
+        self._cl.enqueue_barrier(self.queue, wait_for=list(marks))
+
+    def fetch(self, target: Any, source: Any, offset: int = 0) -> None:
+        self._cl.enqueue_copy(self.queue, target.memory, source.memory, src_offset=offset, byte_count=target.nbytes)
+
 
 class OpenCLDevice(contract.Device):
     """An OpenCL device. Its context is made when first needed."""
@@ -152,8 +166,10 @@ class OpenCLDevice(contract.Device):
             self.pci_bus_id = _pci_bus_id(device)
             lanes = CORES.get((device.compute_capability_major_nv, device.compute_capability_minor_nv))
             self.cores = lanes * self.compute_units if lanes else None
+        self._index = index
         self._context: Any = None
         self._programs: dict[tuple[str, ...], Program] = {}
+        self._sets: dict[tuple[int, int | None, bool], list[contract.Device]] = {}
 
     @property
     def context(self) -> Any:
@@ -188,7 +204,7 @@ class OpenCLDevice(contract.Device):
         with warnings.catch_warnings(), _quiet():
             warnings.simplefilter("ignore", cl.CompilerWarning)
             try:
-                program = cl.Program(self.context, text).build(options=list(options))
+                program = cl.Program(self.context, text).build(options=list(options), devices=[self.device])
             except cl.RuntimeError as error:
                 raise BuildFailed(_first_error(str(error))) from error
         return self._programs.setdefault((text, *options), Program(program, self.device))
@@ -233,6 +249,64 @@ class OpenCLDevice(contract.Device):
         image = cl.create_image(self.context, flags, kind, shape=(columns, rows), hostbuf=values)
         return Buffer(image, values.nbytes)
 
+    def several(self, count: int, cores: int | None = None, *, overlapping: bool = False) -> list[contract.Device]:
+        """Of a CPU its sub-devices, of GPUs those of its platform and name, all in one context, which is kept."""
+        if count == 1 and cores in (None, self.compute_units):
+            return [self]
+        asked = count, cores, overlapping
+        if asked not in self._sets:
+            cpu = self.kind == "cpu"
+            self._sets[asked] = self._in_one_context(self._parts(*asked) if cpu else self._alike(count))
+        return self._sets[asked]
+
+    def _parts(self, count: int, cores: int | None, overlapping: bool) -> list[Any]:
+        """Sub-devices of equal size. Raises Unsupported where there are too few cores, or the platform has none."""
+        import pyopencl as cl
+
+        each = cores or self.compute_units // count or int(overlapping)
+        if not each or each > self.compute_units or (each * count > self.compute_units and not overlapping):
+            raise Unsupported(f"{count} parts of {max(each, 1)}: {self.name} has {self.compute_units}")
+        found: list[Any] = []
+        while len(found) < count:
+            try:
+                found += self.device.create_sub_devices([cl.device_partition_property.EQUALLY, each])
+            except cl.Error as error:
+                raise Unsupported(f"{self.platform_name} divides no device") from error
+        return found[:count]
+
+    def _alike(self, count: int) -> list[Any]:
+        """GPUs of its platform and name, itself the first. Raises Unsupported where there are fewer."""
+        others = [each for each in self.device.platform.get_devices() if each.name == self.device.name]
+        found = [self.device, *(each for each in others if each != self.device)]
+        if len(found) < count:
+            raise Unsupported(f"{count} devices of this model: there {_are(len(found))}")
+        return found[:count]
+
+    def _in_one_context(self, handles: Sequence[Any]) -> list[contract.Device]:
+        import pyopencl as cl
+
+        assert self.context  # says what PoCL lacks, if anything
+        made = [OpenCLDevice(handle, self._index) for handle in handles]
+        for number, each in enumerate(made):
+            if each.kind == "cpu":
+                teach_pocl_this_cpu(each.device)
+                each.spec = f"{self.spec}/{number}"
+        context = cl.Context(list(handles))
+        for each in made:
+            each._context = context
+        return list(made)
+
+    @property
+    def which(self) -> str:
+        place = f"PCI {self.pci_bus_id}" if self.pci_bus_id else f"{self.compute_units} compute units"
+        return f"{self.spec}, {place}"
+
+    def reaches(self, other: contract.Device) -> bool:
+        """Parts of a CPU have one memory. Of GPUs OpenCL promises no more than that it moves buffers to and fro."""
+        return other is self or (
+            self.kind == "cpu" and isinstance(other, OpenCLDevice) and other.context == self.context
+        )
+
     def traced(self, queues: Sequence[Any], submit: Callable[[], None]) -> list[Span]:
         for queue in queues:
             queue.events = []
@@ -247,6 +321,10 @@ class OpenCLDevice(contract.Device):
         times = [(number, what, event.profile.start, event.profile.end) for number, what, event in noted]
         first = min((start for _, _, start, _ in times), default=0)
         return [Span(number, what, (start - first) * 1e-9, (end - first) * 1e-9) for number, what, start, end in times]
+
+
+def _are(count: int) -> str:
+    return f"{'is' if count == 1 else 'are'} {count}"
 
 
 def _beside_pocl(device: Any) -> bool:
