@@ -63,7 +63,8 @@ class LabData(ABC):
     def bounds(self, case: Case) -> dict[str, Bound]:
         """The least time of a unit by dtype of the lab's variants, those dtypes whose peak was measured on this device.
 
-        By its name also that of a variant that moves less than the problem needs in fp32, such as one that keeps fp16.
+        By its name also that of a variant that moves less than the problem needs in fp32, such as one that keeps fp16, and of
+        one for several GPUs, each of which has its share. Parts of a CPU are no more than that CPU.
         """
         peaks, work = self.peaks, self.lab.work(case)
         if peaks is None:
@@ -72,9 +73,10 @@ class LabData(ABC):
         found = {variant.dtype: bound(work, peaks, work.footprint, variant.dtype) for variant in known}
         for variant in known:
             part = self.lab.traffic(case, variant) / work.bytes if work.bytes else 1
-            if part < 1 and not self.lab.skip_reason(variant, case):
-                less = replace(work, bytes=part * work.bytes)
-                own = bound(less, peaks, part * work.footprint, variant.dtype)
+            gpus = int(variant.options.get("devices", 1)) if self.device.kind == "gpu" else 1
+            if (part < 1 or gpus > 1) and not self.lab.skip_reason(variant, case):
+                less = replace(work, flops=work.flops / gpus, bytes=part * work.bytes / gpus)
+                own = bound(less, peaks, part * work.footprint / gpus, variant.dtype)
                 if own.seconds < found[variant.dtype].seconds:
                     found[variant.name] = own
         return found

@@ -117,6 +117,7 @@ def facts(reading: Reading) -> list[list[str]]:
     row = reading.row
     told = [
         ("Device", f"{said(row, 'device_name') or row['device']}, {label(str(row['backend']))}"),
+        ("Devices", "; ".join(map(str, reading.facts.get("took_part", ())))),
         ("Interval", _interval(reading)),
         ("Between runs", _between(reading)),
         ("Samples", _samples(reading)),

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from roofbook.devices.contract import Device
-from roofbook.labs.lbm import LAB, bands, haskell, peers, plans, team
+from roofbook.labs.lbm import LAB, bands, haskell, peers, plans, slabs, team
 from roofbook.labs.lbm.problem import (
     UNIT_ROUNDOFF,
     Array,
@@ -177,14 +177,16 @@ def test_variant_lies_within_the_bound(device: Device, variant: Variant, size: s
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_variant_is_kept_from_a_backend_for_a_reason(variant: Variant) -> None:
-    """Graphs and .cu files are CUDA's alone; OpenCL's alone are vector loads, the host's one work-item, the bands of a CPU,
-    and a host in another language. C for one thread is the host's."""
+    """Graphs, NCCL and .cu files are CUDA's alone; OpenCL's alone are vector loads, the host's one work-item, the bands of a
+    CPU, and a host in another language. C for one thread is the host's."""
     assert isinstance(variant.plan, type)
     if variant.source is None:
         reason_against_opencl = reason_against_cuda = variant.plan is plans.Native
     else:
         cuda_only = variant.source.path.suffix == ".cu"
-        reason_against_opencl = cuda_only or variant.role == "base" or issubclass(variant.plan, plans.GraphedSteps)
+        reason_against_opencl = (
+            cuda_only or variant.role == "base" or issubclass(variant.plan, (plans.GraphedSteps, slabs.ByNccl))
+        )
         for_cpus = variant.options.get("device") == "host" or variant.plan in (bands.Bands, team.Team)
         reason_against_cuda = for_cpus or "vload16" in variant.source.resolve()
         reason_against_cuda |= issubclass(variant.plan, haskell.HaskellHost)
@@ -336,7 +338,7 @@ def test_momentum_is_conserved_where_nothing_stands_or_pushes(device: Device, va
 
 FILES = named(
     "sequential", "ported", "fused", LAB.best, "vectors", "several-steps", "paired", "team", "in-place", "half-storage",
-    "graph", "persistent", "strips", "deep-halo", "on-chip",
+    "graph", "persistent", "strips", "deep-halo", "on-chip", "slab", "halo-overlapped",
 )  # fmt: skip
 """One variant a kernel file, and those with data flows of their own."""
 
@@ -382,6 +384,8 @@ def only_scheduled_otherwise() -> list[Any]:
     pairs = []
     for variant in simulating():
         if variant.source is None or variant.role == "base":  # another compiler rounds otherwise
+            continue
+        if "devices" in variant.options:  # each of several adds up its own rows: test_slabs.py
             continue
         group = str(variant.options.get("group", (64, 1)))
         other = first.setdefault((variant.source.sha256, group), variant)

@@ -21,7 +21,7 @@ from ...spec.lab import Case, Lab, Sweep, Variant, Work
 from ...spec.prediction import LARGE, SMALL
 from ...spec.rounding import mean_square_over, worst
 from ...spec.source import Source
-from . import bands, on_chip, openacc, partly_ported, plans, programs, team
+from . import bands, on_chip, openacc, partly_ported, plans, programs, slabs, team
 from .ladder import LADDER
 from .problem import (
     Params,
@@ -235,7 +235,8 @@ class Lattice(Lab):
             "fast_math": "approximates divisions and roots",
             "bare": "leaves out obstacles, drive and mean speeds",
         }
-        return tuple(words for option, words in said.items() if variant.options.get(option))
+        several = (f"runs on {variant.options['devices']} devices",) if variant.options.get("devices", 1) > 1 else ()
+        return (*several, *(words for option, words in said.items() if variant.options.get(option)))
 
     def traffic(self, case: Case, variant: Variant) -> float:
         """What a step moves between kernels: populations in the format that keeps them, each time a kernel has all of them, and
@@ -297,6 +298,8 @@ class Lattice(Lab):
             return "not on this case: the grid does not fit the registers of one block per multiprocessor"
         if variant in on_chip.STEPS and (why := on_chip.refusal(variant, params["nx"], params["ny"])):
             return why
+        if variant.options.get("devices", 1) > params["ny"]:
+            return "not on this case: fewer rows than devices"
         if variant.options.get("narrowest", 0) > params["nx"]:
             return f"not on this case: narrower than {variant.options['narrowest']} cells"
         if variant.options.get("chunk", 0) > case.units and cells > 1 << 17 and case.scale in ("quick", "test"):
@@ -374,9 +377,13 @@ def _simulated(
     run = chosen.plan(
         device, chosen, case, {"params": params, "obstacles": obstacles, "f": initial(params, np.float32)}
     )
-    assert isinstance(run, plans.Simulation)
     try:
-        plans.Simulation.reset(run)  # the state alone: that no partial sum is left unwritten is for `measure` to check
+        if isinstance(
+            run, plans.Simulation
+        ):  # the state alone: whether a partial sum is left unwritten is for `measure`
+            plans.Simulation.reset(run)
+        else:
+            run.reset()
         run.run()
         outputs = run.outputs()
     finally:
@@ -384,7 +391,7 @@ def _simulated(
     return outputs["f"].astype(np.float32), outputs["av_vels"].astype(np.float32)
 
 
-_IN_CHUNKS = (plans.KeptPartials, plans.Vectors, plans.InPlace)
+_IN_CHUNKS = (plans.KeptPartials, plans.Vectors, plans.InPlace, *(step.plan for step in slabs.STEPS))
 
 
 def _named(name: str, device: Device, case: Case) -> "Choice":
@@ -399,7 +406,10 @@ def _named(name: str, device: Device, case: Case) -> "Choice":
 
 
 def _quickest(device: Device, case: Case) -> "list[Choice]":
-    """The steps for a user who names none, the fastest first, of those that keep the course's single precision."""
+    """The steps for a user who names none, the fastest first, of those that keep the course's single precision.
+
+    A user who names one device has none of those for several.
+    """
     from ...analysis.quickest import choices, here
 
     def cells(name: str) -> float:
@@ -419,7 +429,7 @@ def _quickest(device: Device, case: Case) -> "list[Choice]":
         variant
         for variant in LAB.ladder
         if variant.role == "step" and device.backend in variant.backends and "unit_roundoff" not in variant.options
-        and not LAB.skip_reason(variant, case) and fits(variant)
+        and "devices" not in variant.options and not LAB.skip_reason(variant, case) and fits(variant)
     ]  # fmt: skip
     return choices(LAB, device, case.name, cells, runnable, here())
 

@@ -9,7 +9,7 @@ from ...peers import one_thread
 from ...spec.lab import ONE_WORK_ITEM, Variant
 from ...spec.prediction import FASTER, FEW_PERCENT, NO_GAIN, SAME, SEVERAL, SLOWER, about, up_to
 from ...spec.source import Source
-from . import bands, haskell, on_chip, partly_ported, plans, team
+from . import bands, haskell, on_chip, partly_ported, plans, slabs, team
 
 HERE = Path(__file__).parent
 
@@ -253,4 +253,5 @@ LADDER = (
         needs=frozenset({"cooperative"}), predicts=FASTER,
     ),
     *on_chip.STEPS,
+    *slabs.STEPS,
 )  # fmt: skip

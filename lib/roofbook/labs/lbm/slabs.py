@@ -1,0 +1,373 @@
+"""The ladder over several devices: each has some whole rows of the grid, and in each step its neighbours' nearest rows.
+
+The devices form a ring, as the grid is periodic. Option `devices`: how many; of a CPU they are parts with as many cores each.
+Option `cores`: those of a part, where not all are to be shared out. Option `overlapping`: parts may share cores.
+"""
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...devices.contract import Buffer, Device, Kernel, Message, Unsupported
+from ...spec.kernel_run import ceil_div
+from ...spec.lab import Case, Runnable, Variant
+from ...spec.prediction import FASTER, SLOWER
+from ...spec.source import Source
+from .plans import UNWRITTEN
+from .problem import Params
+
+HERE = Path(__file__).parent
+ORDER = (0, 1, 3, 2, 5, 6, 4, 7, 8)
+"""The directions of a row as slab.k has them: three that stay, three that leave northwards, three that leave southwards."""
+NORTHWARDS, SOUTHWARDS = 3, 6
+"""Where the latter two begin."""
+LEAVING = 3
+
+
+class Halos(NamedTuple):
+    """What flows into a slab from its neighbours: three directions of a row each."""
+
+    south: Buffer
+    north: Buffer
+
+
+def shares(rows: int, count: int) -> list[range]:
+    """Which rows each of so many devices has: as many each as divide evenly, or one more."""
+    return [range(rows * at // count, rows * (at + 1) // count) for at in range(count)]
+
+
+class Slab:
+    """Some rows of the grid on one device: two states, and the halos of each. The plan knows which is the present one."""
+
+    def __init__(self, device: Device, source: Source, params: Params, rows: range, group: int, steps: int) -> None:
+        """steps: those of which partial sums are kept."""
+        self.device, self.nx, self.rows, self.group = device, params.nx, rows, group
+        self.queue = device.queue()
+        self.queue.use()
+        program = device.build(source.render(device.backend))
+        self.accelerate, self.step = program.kernel("accelerate_flow"), program.kernel("slab")
+        total = Source.of(HERE / "total.k")
+        self.total = device.build(total.render(device.backend)).kernel("total")
+        self.row = 4 * params.nx
+        self.grids = [device.empty(9 * self.row * len(rows)) for _ in range(2)]
+        self.halos = [Halos(device.empty(LEAVING * self.row), device.empty(LEAVING * self.row)) for _ in range(2)]
+        self.groups_across = ceil_div(params.nx, group)
+        self.groups = self.groups_across * len(rows)
+        self.sums = device.empty(4 * self.groups * steps)
+        driven = params.ny - 2
+        self.driven = driven - rows.start if driven in rows else -1
+        self.size = np.int32(params.nx), np.int32(len(rows))
+        self.omega = np.float32(params.omega)
+        self.w1 = np.float32(params.density * params.accel / 9)
+        self.w2 = np.float32(params.density * params.accel / 36)
+
+    def hold(self, obstacles: np.ndarray, units: int) -> None:
+        """Take the rows of the obstacle map (ny, nx), and room for the sums of so many steps."""
+        self.obstacles = self.device.upload(np.ascontiguousarray(obstacles[self._own], np.int8))
+        self.totals = self.device.empty(4 * units)
+
+    @property
+    def _own(self) -> slice:
+        return slice(self.rows.start, self.rows.stop)
+
+    def write(self, f: np.ndarray) -> None:
+        """The first state from f (9, ny, nx) of the whole grid; all else as if it was never written."""
+        laid = f[list(ORDER), self._own].transpose(1, 0, 2)
+        self.queue.write(self.grids[0], np.ascontiguousarray(laid, np.float32))
+        for buffer in (self.grids[1], self.sums, self.totals, *self.halos[0], *self.halos[1]):
+            self.queue.write(buffer, np.full(buffer.nbytes // 4, UNWRITTEN, np.float32))
+
+    def read(self, state: int, f: np.ndarray) -> None:
+        """Its rows of a state into f (9, ny, nx)."""
+        laid = self.queue.read(self.grids[state], np.empty((len(self.rows), 9, self.nx), np.float32))
+        f[list(ORDER), self._own] = laid.transpose(1, 0, 2)
+
+    def leaving(self, northwards: bool) -> int:
+        """From which byte of a state on lies what leaves it northwards, or southwards."""
+        return self.row * ((len(self.rows) - 1) * 9 + NORTHWARDS if northwards else SOUTHWARDS)
+
+    def drive(self, state: int) -> None:
+        """accelerate_flow, where it is this slab's."""
+        if self.driven >= 0:
+            self.queue.use()
+            self.queue.launch(
+                self.accelerate, (self.groups_across * self.group,), (self.group,), self.grids[state], self.obstacles,
+                self.size[0], np.int32(self.driven), self.w1, self.w2,
+            )  # fmt: skip
+
+    def launch(self, state: int, slot: int, rows: range, last: bool, pushed: tuple[Buffer, ...] = ()) -> None:
+        """A step of some rows, counted in the slab, from this state to the other. The last drives nothing any more."""
+        none = np.float32(0)
+        push = (none, none) if last else (self.w1, self.w2)
+        self.queue.launch(
+            self.step, (self.groups_across * self.group, len(rows)), (self.group, 1), self.grids[state],
+            self.grids[1 - state], *self.halos[state], *pushed, self.obstacles, self.sums, np.int32(slot), *self.size,
+            np.int32(rows.start), np.int32(rows.step), np.int32(self.driven), self.omega, *push,
+        )  # fmt: skip
+
+    def add_up(self, first: int, steps: int) -> None:
+        """The sums of |u| of the steps whose partial sums are kept, as those from step `first` on."""
+        self.queue.use()
+        self.queue.launch(
+            self.total, (64 * steps,), (64,), self.sums, self.totals, np.int32(self.groups), np.int32(first)
+        )
+
+    def release(self) -> None:
+        for buffer in (*self.grids, *self.halos[0], *self.halos[1], self.sums, self.obstacles, self.totals):
+            buffer.release()
+
+
+class Slabs(Runnable):
+    """What the plans share: a slab a device, and how a step's halos come about is what they differ in."""
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        assert variant.source is not None
+        self.units, self.params, self.start = case.units, inputs["params"], inputs["f"]
+        ny, count = self.params.ny, int(variant.options["devices"])
+        if count > ny:
+            raise Unsupported(f"{count} devices: the grid has {ny} rows")
+        self.chunk = min(int(variant.options.get("chunk", self.units)), self.units)
+        group = int(variant.source.settings["GROUP_SIZE"])
+        self.devices: Sequence[Device] = device.several(
+            count, variant.options.get("cores"), overlapping=bool(variant.options.get("overlapping"))
+        )
+        self.slabs = [
+            Slab(each, variant.source, self.params, rows, group, self.chunk)
+            for each, rows in zip(self.devices, shares(ny, count), strict=True)
+        ]
+        for slab in self.slabs:
+            slab.hold(inputs["obstacles"], self.units)
+        self.fluid_cells = int((~inputs["obstacles"]).sum())
+        self.av_vels = np.full(self.units, UNWRITTEN)
+        self.now = 0
+
+    def around(self, at: int) -> tuple[int, int]:
+        """The places of a slab's neighbours: south, north."""
+        return (at - 1) % len(self.slabs), (at + 1) % len(self.slabs)
+
+    @abstractmethod
+    def exchange(self) -> None:
+        """Queue the halos of the present state, which its slabs have been queued to reach."""
+
+    def advance(self, slot: int, last: bool) -> None:
+        """Queue a step, and the halos for the next."""
+        for slab in self.slabs:
+            slab.queue.use()
+            slab.launch(self.now, slot, range(len(slab.rows)), last)
+        self.now = 1 - self.now
+        if not last:
+            self.exchange()
+
+    def reset(self) -> None:
+        self.now = 0
+        for slab in self.slabs:
+            slab.write(self.start)
+        self.av_vels[:] = UNWRITTEN
+
+    def run(self) -> None:
+        for slab in self.slabs:
+            slab.drive(self.now)
+        self.exchange()
+        for step in range(self.units):
+            slot, last = step % self.chunk, step == self.units - 1
+            self.advance(slot, last)
+            if last or slot == self.chunk - 1:
+                for slab in self.slabs:
+                    slab.add_up(step - slot, slot + 1)
+        for slab in self.slabs:
+            slab.queue.flush()
+        sums = [slab.queue.read(slab.totals, np.empty(self.units, np.float32)) for slab in self.slabs]
+        self.av_vels[:] = np.sum(sums, axis=0, dtype=np.float64) / self.fluid_cells
+
+    def outputs(self) -> dict[str, np.ndarray]:
+        f = np.empty((9, self.params.ny, self.params.nx))
+        for slab in self.slabs:
+            slab.read(self.now, f)
+        return {"f": f, "av_vels": self.av_vels.copy()}
+
+    def facts(self) -> dict[str, Any]:
+        first = self.slabs[0]
+        kernel: Kernel = first.step
+        return {
+            "group": f"{first.group}x1",
+            "groups": sum(slab.groups for slab in self.slabs),
+            "devices": len(self.devices),
+            "took_part": [each.which for each in self.devices],
+            "rows": [len(slab.rows) for slab in self.slabs],
+            **kernel.resources(),
+        }
+
+    def close(self) -> None:
+        for slab in self.slabs:
+            slab.release()
+
+
+class ByHost(Slabs):
+    """The host fetches what leaves each slab, waits for all of them, and sends it to the neighbours."""
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        super().__init__(device, variant, case, inputs)
+        shape = (2, 2, LEAVING * self.params.nx)
+        self.hosts = [each.pinned(shape, np.float32) for each in self.devices]
+        """A slab's own: by state, as one may still be sent while the next arrives, then what leaves southwards, northwards."""
+
+    def exchange(self) -> None:
+        for slab, host in zip(self.slabs, self.hosts, strict=True):
+            slab.queue.use()
+            for northwards in (False, True):
+                kept = host[self.now, int(northwards)]
+                slab.queue.receive(slab.grids[self.now], kept, slab.leaving(northwards))
+            slab.queue.flush()
+        for slab in self.slabs:
+            slab.queue.finish()
+        for at, slab in enumerate(self.slabs):
+            south, north = self.around(at)
+            slab.queue.use()
+            slab.queue.send(slab.halos[self.now].south, self.hosts[south][self.now, 1])
+            slab.queue.send(slab.halos[self.now].north, self.hosts[north][self.now, 0])
+
+
+class Direct(Slabs):
+    """Each device copies from its neighbours' memory, once they have computed it. The host waits for nothing."""
+
+    def exchange(self) -> None:
+        reached = [slab.queue.mark() for slab in self.slabs] if len(self.slabs) > 1 else []
+        for at, slab in enumerate(self.slabs):
+            slab.queue.use()
+            if reached:
+                slab.queue.wait_for(*(reached[each] for each in {*self.around(at)}))
+            self.fetch(at, slab.queue, self.now)
+
+    def fetch(self, at: int, queue: Any, state: int) -> None:
+        """Queue the copies of the halos of one slab."""
+        slab = self.slabs[at]
+        south, north = (self.slabs[each] for each in self.around(at))
+        queue.fetch(slab.halos[state].south, south.grids[state], south.leaving(northwards=True))
+        queue.fetch(slab.halos[state].north, north.grids[state], north.leaving(northwards=False))
+
+
+class Overlapped(Direct):
+    """The rows that neighbours wait for come first; while they are copied, in a second queue, the others are computed."""
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        super().__init__(device, variant, case, inputs)
+        self.beside = [each.queue() for each in self.devices]
+        self.arrived: list[Any] = []
+        """Points of `beside` behind the copies of the present state's halos; none where `exchange` has queued them."""
+
+    def run(self) -> None:
+        self.arrived = []
+        super().run()
+
+    def advance(self, slot: int, last: bool) -> None:
+        computed = []
+        for at, slab in enumerate(self.slabs):
+            rows = len(slab.rows)
+            slab.queue.use()
+            if self.arrived:
+                slab.queue.wait_for(self.arrived[at])
+            slab.launch(self.now, slot, range(0, rows, max(1, rows - 1)), last)
+            computed.append(slab.queue.mark())
+            if rows > 2:
+                slab.launch(self.now, slot, range(1, rows - 1), last)
+                slab.queue.flush()
+        self.now = 1 - self.now
+        self.arrived = []
+        for at, queue in enumerate([] if last else self.beside):
+            queue.use()
+            queue.wait_for(*(computed[each] for each in {*self.around(at)}))
+            self.fetch(at, queue, self.now)
+            self.arrived.append(queue.mark())
+
+
+class ByNccl(Slabs):
+    """NCCL sends and receives the halos, in the queues that compute."""
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        super().__init__(device, variant, case, inputs)
+        self.messages = device.messages(self.devices, [slab.queue for slab in self.slabs])
+
+    def exchange(self) -> None:
+        messages = []
+        for at, slab in enumerate(self.slabs):
+            (south, north), grid = self.around(at), slab.grids[self.now]
+            to_south, to_north = (self.slabs[each].halos[self.now] for each in (south, north))
+            messages.append(Message(at, south, grid, slab.leaving(northwards=False), to_south.north))
+            messages.append(Message(at, north, grid, slab.leaving(northwards=True), to_north.south))
+        self.messages.exchange(messages)
+
+
+class Stored(Direct):
+    """The kernel stores what leaves its slab into the neighbours' halos; a step waits for both neighbours' last one."""
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        super().__init__(device, variant, case, inputs)
+        for at, each in enumerate(self.devices):
+            for other in (self.devices[place] for place in self.around(at)):
+                if not each.reaches(other):
+                    raise Unsupported(f"{each.spec} does not reach the memory of {other.spec}")
+        self.stored: list[Any] = []
+        """Points behind the step that stored the present halos; none before the first step of a run."""
+
+    def run(self) -> None:
+        self.stored = []
+        super().run()
+
+    def advance(self, slot: int, last: bool) -> None:
+        stored = []
+        for at, slab in enumerate(self.slabs):
+            south, north = (self.slabs[each].halos[1 - self.now] for each in self.around(at))
+            slab.queue.use()
+            if self.stored:
+                slab.queue.wait_for(*(self.stored[each] for each in {*self.around(at)}))
+            slab.launch(self.now, slot, range(len(slab.rows)), last, (south.north, north.south))
+            if len(self.slabs) > 1:
+                stored.append(slab.queue.mark())
+        self.stored, self.now = stored, 1 - self.now
+
+
+SLAB = Source.of(HERE / "slab.k", PUSH=0)
+TWO = {"devices": 2}
+SEVERAL = frozenset({"several"})
+
+STEPS = (
+    Variant(
+        "slab", "flat-grid", SLAB, Direct,
+        "Rows one after another, the nine directions of each side by side, and a halo for the rows beyond either end.",
+        "What several devices need, on one: two copies of three rows more a step, which a small grid feels.",
+        needs=SEVERAL, options={"devices": 1}, differs=("source", "plan", "options"), predicts={"small": SLOWER},
+    ),
+    Variant(
+        "halo-by-host", "slab", SLAB, ByHost,
+        "Two devices, half of the rows each. In each step the host fetches the outermost rows and sends them on.",
+        "Two GPUs have twice the bandwidth. But both wait for the host in each step, which a small grid cannot hide.",
+        needs=SEVERAL | {"pinned"}, options=TWO, differs=("plan", "options"), predicts={"small": SLOWER},
+    ),
+    Variant(
+        "halo-direct", "halo-by-host", SLAB, Direct,
+        "Each device copies the rows from its neighbour's memory; queues wait for each other by events, the host for none.",
+        "Half of the copies, and no wait of the host: faster, the more so the smaller the grid.",
+        needs=SEVERAL, options=TWO, differs=("plan",), predicts=FASTER,
+    ),
+    Variant(
+        "halo-overlapped", "halo-direct", SLAB, Overlapped,
+        "The outermost rows are computed first, and copied by a second queue while the others are computed.",
+        "Hides the copy behind the inner rows. A launch and two events more a step are what a small grid pays for it.",
+        needs=SEVERAL, options=TWO, differs=("plan",), predicts={"small": SLOWER},
+    ),
+    Variant(
+        "halo-nccl", "halo-direct", SLAB, ByNccl,
+        "NCCL sends and receives the rows, in the queues that compute.",
+        "Made for many nodes and large messages: a message of a few rows costs more than a copy.",
+        needs=SEVERAL | {"nccl"}, options=TWO, differs=("plan",), predicts={"small": SLOWER},
+    ),
+    Variant(
+        "halo-stored", "halo-direct", SLAB.with_knobs(PUSH=1), Stored,
+        "The kernel stores what leaves its rows straight into the neighbour's memory, and a step waits for its last.",
+        "No copy is left, only the events: faster where launches and copies take the time.",
+        needs=SEVERAL, options=TWO, differs=("source", "plan"), predicts={"small": FASTER},
+    ),
+)  # fmt: skip
