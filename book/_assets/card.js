@@ -20,17 +20,18 @@
     return element;
   };
 
-  // Numbers that a script put on the page become links, as those that the page came with.
+  // Numbers that a script put on the page become links, as those that the page came with; so do those that name no measurement,
+  // which are of the one that their row's first link leads to.
   function link() {
     const bar = document.querySelector(".device-bar"), choice = bar?.querySelector("select");
     const page = bar && `${bar.dataset.lab}/${choice.selectedOptions[0].dataset.script.replace(/\.js$/, "")}`;
     for (const cell of document.querySelectorAll("[data-of]")) {
       const [own, of] = cell.dataset.of.split("#").reverse(), [lab, device] = (of ?? page ?? "").split("/");
-      const text = cell.firstChild;
+      const text = cell.firstChild, rows = own ? null : cell.closest("tr")?.querySelector("a.of");
       delete cell.dataset.of;
-      if (!device || text?.nodeType !== Node.TEXT_NODE) continue;
-      const to = new URL(`labs/${lab}/measurements/${device}.html`, place);
-      to.hash = own;
+      if (!(own ? device : rows) || text?.nodeType !== Node.TEXT_NODE) continue;
+      const to = own ? new URL(`labs/${lab}/measurements/${device}.html`, place) : rows;
+      if (own) to.hash = own;
       const shown = text.data.trimEnd();
       text.replaceWith(make("a", { class: "of", href: to.href }, shown), text.data.slice(shown.length));
     }

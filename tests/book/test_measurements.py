@@ -152,6 +152,13 @@ def test_links_lead_to_the_card_of_the_pages_device_or_of_the_named_one(tmp_path
     assert '<span><a class="of" href="labs/lbm/measurements/cpu.html#fused~128x128">2</a></span>' in made
     assert made.endswith("<span>3</span>"), "of which there is no card"
     assert card_links.linked(cell, "", tmp_path) == cell.replace(' data-of="a~1"', ""), "of a page that is of no device"
+    row = '<tr><td data-of="a~1">1</td><td data-of="b~1">2</td><td data-of="a~1">3</td></tr>'
+    made = card_links.linked(f"{bar}<table>{row}{row}</table>", "", tmp_path)
+    assert [made.count(each) for each in ("gpu.cuda.html#a~1", "gpu.cuda.html#b~1", ' data-of="">3</td>')] == [
+        2,
+        2,
+        2,
+    ], "the first of a card in each row"
     measurements.draw_recorded(
         tmp_path, made_up(tmp_path / "more"), "here", "This machine", Store(tmp_path / "results")
     )

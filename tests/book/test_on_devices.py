@@ -156,5 +156,5 @@ def test_scripts_join_the_site_where_they_changed(root: Path, tmp_path: Path) ->
 def test_ids_of_figures_are_unique_over_all_cells_and_tables_scroll() -> None:
     svg = '<svg><defs><path id="a"/></defs><use href="#a"/></svg>'
     made = device_switch.finished({"one": svg, "two": f"{svg}<table><tr><th>x</th></tr></table>", "none": ""})
-    assert 'id="fig1-a"' in made["one"] and 'href="#fig2-a"' in made["two"] and made["none"] == ""
+    assert 'id="d1-1"' in made["one"] and 'href="#d2-1"' in made["two"] and made["none"] == ""
     assert 'class="table-scroll"' in made["two"]

@@ -87,18 +87,28 @@ def linked(body: str, to_root: str, root: Path, page: str = "") -> str:
 
     A name with # says which lab and device it is of, such as `lbm/nvidia-h200.cuda#fused~128x128`; another is of the page's
     device, or of this machine where the page of a lab has no choice. page: its name. Without a card below `root` it is no link.
+    In a row of a table the first number is the link to its card; others of that card name none, and _assets/card.js makes them
+    links. All their addresses were a quarter of a page.
     """
     bar = DEVICE.search(body)
     own_lab = page.removeprefix("labs/").partition("/")[0]
     own_place = f"{bar[1]}/{bar[2]}" if bar else f"{own_lab}/{HERE.name}"
 
+    first: tuple[int, str] = (-1, "")  # the link in the row that begins there
+
     def link(match: re.Match[str]) -> str:
+        nonlocal first
         before, name, after, text = match.groups()
         place, _, own = name.rpartition("#")
         lab, _, device = (place or own_place).partition("/")
         if (place or not bar) and unescape(own) not in ids(root, lab, device):
             return f"{before}{after}{text}"
         to = f"{to_root}labs/{lab}/measurements/{device}.html#{own}"
+        row = body.rfind("<tr", 0, match.start())
+        if row > body.rfind("</tr>", 0, match.start()):
+            if first == (row, to):
+                return f'{before} data-of=""{after}{text}'
+            first = (row, to) if first[0] != row else first
         return f'{before}{after}<a class="of" href="{to}">{text.rstrip()}</a>{text[len(text.rstrip()) :]}'
 
     return OF.sub(link, body)

@@ -113,7 +113,7 @@ def finished(cells: dict[str, str]) -> dict[str, str]:
     from .sphinx_ext import on_site, scroll_tables, unique_svg_ids
 
     between = "<!-- a cell -->"
-    whole = scroll_tables(unique_svg_ids(on_site(between.join(cells.values()))))
+    whole = scroll_tables(unique_svg_ids(on_site(between.join(cells.values())), "d"))
     cases = set(re.findall(r'data-case="([^"]+)"', whole))
     of_case = '<p data-case="{0}"><strong>{0}.</strong>'.format
     whole = _SENTENCES.sub(lambda said: of_case(said[1]) if said[1] in cases else said[0], whole)

@@ -228,28 +228,31 @@ def scroll_tables(body: str) -> str:
     return re.sub(pattern, wrap, body, flags=re.S)
 
 
-def unique_svg_ids(body: str) -> str:
-    """Prefix the ids inside each inline SVG, so that two figures on a page never share one."""
+def unique_svg_ids(body: str, lead: str = "f") -> str:
+    """Number the ids inside each inline SVG, so that two figures on a page never share one. Long ones would be a tenth of it.
+
+    lead: another for what a script puts on the page.
+    """
     count = 0
 
-    def prefix(match: re.Match[str]) -> str:
+    def numbered(match: re.Match[str]) -> str:
         nonlocal count
         svg = match.group(0)
-        ids = set(re.findall(r'\bid="([^"]+)"', svg))
-        if not ids:
+        found = re.findall(r'\bid="([^"]+)"', svg)
+        if not found:
             return svg
         count += 1
-        lead = f"fig{count}-"
-        svg = re.sub(r'\bid="([^"]+)"', rf'id="{lead}\1"', svg)
-        svg = re.sub(r"url\(#([^)]+)\)", lambda m: f"url(#{lead}{m[1]})" if m[1] in ids else m[0], svg)
-        svg = re.sub(r'href="#([^"]+)"', lambda m: f'href="#{lead}{m[1]}"' if m[1] in ids else m[0], svg)
+        ids = {name: f"{lead}{count}-{number}" for number, name in enumerate(dict.fromkeys(found), 1)}
+        svg = re.sub(r'\bid="([^"]+)"', lambda m: f'id="{ids[m[1]]}"', svg)
+        svg = re.sub(r"url\(#([^)]+)\)", lambda m: f"url(#{ids.get(m[1], m[1])})", svg)
+        svg = re.sub(r'href="#([^"]+)"', lambda m: f'href="#{ids.get(m[1], m[1])}"', svg)
 
         def references(m: re.Match[str]) -> str:
-            return m[1] + " ".join(lead + name if name in ids else name for name in m[2].split()) + '"'
+            return m[1] + " ".join(ids.get(name, name) for name in m[2].split()) + '"'
 
         return re.sub(r'(\baria-(?:labelledby|describedby)=")([^"]*)"', references, svg)
 
-    return re.sub(r"<svg\b.*?</svg>", prefix, body, flags=re.S)
+    return re.sub(r"<svg\b.*?</svg>", numbered, body, flags=re.S)
 
 
 def settings(app: Sphinx, config: Any) -> None:
