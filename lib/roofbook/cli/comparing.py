@@ -1,10 +1,14 @@
 """Commands that compare over time: what changed in the store, and whether a change made something slower."""
 
+import os
+import sys
+from pathlib import Path
+
 import click
 
-from ..errors import UsageError, one_of
+from ..errors import UsageError, of_system, one_of
 from ..terminal import say
-from .app import LAB, RESULTS, app
+from .app import DEVICE, LAB, RESULTS, SCALE, app
 
 
 @app.command()
@@ -52,3 +56,106 @@ def history(lab: str, variant: str | None, case: str | None, on: str | None, eve
         print(table.text, end="\n\n")
     for note in notes:
         say(note)
+
+
+@app.command()
+@click.option(
+    "--against", "ref", required=True, help="A commit, tag or branch; or rows: a Parquet file, a folder or a URL."
+)
+@click.option("--lab", "labs", multiple=True, help="A lab; may be repeated.  [default: all]")
+@click.option("--case", "cases", multiple=True, help="A case; may be repeated.  [default: those of the scale]")
+@click.option("--variant", "variants", multiple=True, help="A variant; may be repeated.  [default: all that changed]")
+@click.option("--unchanged", is_flag=True, help="Measure also what has not changed.")
+@SCALE
+@DEVICE
+@click.option(
+    "--tolerance",
+    default=3.0,
+    show_default=True,
+    type=click.FloatRange(min=1, max=100, min_open=True),
+    help="The slowdown in percent that must be found.",
+)
+@click.option(
+    "--runs",
+    default=5,
+    show_default=True,
+    type=click.IntRange(3, 30),
+    help="Fresh processes a side before the first verdict; where that is open, up to three times as many.",
+)
+@click.option(
+    "--budget",
+    default=0.5,
+    show_default=True,
+    type=click.FloatRange(min=0, min_open=True),
+    help="Seconds of samples a variant and side, in each run.",
+)
+@click.option("--json", "out", type=click.Path(path_type=Path, dir_okay=False), help="A file for all figures.")
+@click.option(
+    "--annotate/--no-annotate",
+    default=None,
+    help="Print GitHub's annotations.  [default: where GITHUB_ACTIONS is true]",
+)
+def gate(
+    ref: str,
+    labs: tuple[str, ...],
+    cases: tuple[str, ...],
+    variants: tuple[str, ...],
+    unchanged: bool,
+    scale: str,
+    device: str,
+    tolerance: float,
+    runs: int,
+    budget: float,
+    out: Path | None,
+    annotate: bool | None,
+) -> None:
+    """Fail where a change made a kernel slower.
+
+    Builds the kernels that differ from a commit out of the commit's own source, and measures both in turns, in several pairs
+    of fresh processes. The exit code is 1 where something became slower beyond the noise between runs, or no longer
+    works. With a file or folder of rows in place of a commit, it compares with the rows of the same device:
+
+    \b
+      roofbook gate --against main
+      roofbook gate --against v1.0 --lab lbm --case 128x128 --json gate.json
+    """
+    from ..analysis.gate import Asked, against_commit, against_rows
+    from ..errors import one_of
+    from ..measure.progress import Reporter
+    from ..measure.side_by_side import Rule
+    from ..paths import write_whole
+    from ..report import gate_report
+    from ..spec.lab import SCALES
+
+    if scale not in SCALES:
+        raise one_of("scale", scale, SCALES)
+    if out is not None and not out.parent.is_dir():
+        raise UsageError(f"--json {out} cannot be written: there is no folder {out.parent}")
+    asked = Asked(labs, cases, variants, scale, device, budget, unchanged)
+    rule = Rule(1 + tolerance / 100, runs)
+    tell = Reporter()
+    path = Path(ref)
+    try:
+        if path.suffix == ".parquet" and not path.exists():
+            raise UsageError(f"there is no file {path}")
+        if "://" in ref or path.suffix == ".parquet" or (path.is_dir() and next(path.rglob("*.parquet"), None)):
+            found = against_rows(ref, asked, rule, tell)
+        else:
+            found = against_commit(ref, asked, rule, tell)
+    finally:
+        tell.end()
+    if found.outcomes:
+        print(gate_report.gate_table(found, rule).text, end="\n\n")
+    else:
+        for note in gate_report.notes(found, rule):
+            say(note)
+    say(gate_report.summary(found))
+    if annotate if annotate is not None else os.environ.get("GITHUB_ACTIONS") == "true":
+        print(*gate_report.annotations(found), sep="\n")
+    if out is not None:
+        try:
+            write_whole(out, gate_report.as_json(found, rule))
+        except OSError as error:
+            raise UsageError(f"--json {out} cannot be written: {of_system(error)}") from None
+    if found.failing:
+        sys.exit(1)

@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import IO, Any
 
 from ..errors import Failed, UsageError
@@ -80,12 +81,15 @@ class Workers:
 class Worker:
     """A process that measures a case, once it is told which."""
 
-    def __init__(self, command: Sequence[str]) -> None:
+    def __init__(
+        self, command: Sequence[str], folder: Path | None = None, environment: Mapping[str, str] | None = None
+    ) -> None:
+        """folder, environment: of the process; this one's, and what it needs to find the same labs, without them."""
         self.complaints = tempfile.TemporaryFile()  # noqa: SIM115 - `end` closes it
         self.process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.complaints, start_new_session=True,
-            env={**os.environ, **registry.environment()},
+            cwd=folder, env={**os.environ, **(registry.environment() if environment is None else environment)},
         )  # fmt: skip
 
     def tell(self, order: Mapping[str, Any]) -> None:
@@ -176,8 +180,8 @@ def _said(
             "variants": [each.name for each in variants], "root": store.address, "where": where,
             "go_on": go_on,
         })  # fmt: skip
-        lines = _lines(process.stdout)
-        while line := lines.next(_allowed(at.policy, what)):
+        lines = Lines(process.stdout)
+        while line := lines.next(seconds_allowed(at.policy, what)):
             said = json.loads(line)
             if "error" in said:
                 raise (UsageError if said["usage"] else Failed)(said["error"])
@@ -187,9 +191,9 @@ def _said(
             yield said
         code = process.wait()
         if code:
-            raise Ended(_of(code, worker.complaints), variant, what)
+            raise Ended(why_ended(code, worker.complaints), variant, what)
     except TimeoutError:
-        raise Ended(f"did not answer for {_allowed(at.policy, what):.0f} s", variant, what) from None
+        raise Ended(f"did not answer for {seconds_allowed(at.policy, what):.0f} s", variant, what) from None
     except KeyboardInterrupt:
         _interrupt(process)
         raise
@@ -198,12 +202,12 @@ def _said(
         beside.go_on()
 
 
-def _allowed(policy: Policy, what: str) -> float | None:
+def seconds_allowed(policy: Policy, what: str) -> float | None:
     """Seconds after which a process that was last at `what` hangs. None where no kernel runs: a reference takes its time."""
     return 2 * policy.limit_s + COMPILING_S if what.startswith(("first run", "warm up", "sample", "last run")) else None
 
 
-class _lines:
+class Lines:
     """Lines of a pipe, each waited for so long and no longer."""
 
     def __init__(self, pipe: IO[bytes]) -> None:
@@ -229,7 +233,7 @@ class _lines:
         return line
 
 
-def _of(code: int, complaints: IO[bytes]) -> str:
+def why_ended(code: int, complaints: IO[bytes]) -> str:
     """Why a process ended, with its last words."""
     if code == POISONED:
         return "left the device in an error that it does not leave"

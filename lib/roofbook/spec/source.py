@@ -110,6 +110,11 @@ class Source:
         return _preprocess(self.path, self.knobs, dialect)
 
     @property
+    def files(self) -> tuple[Path, ...]:
+        """The file and all that it may include, itself first."""
+        return tuple(_family(self.path))
+
+    @property
     def needs(self) -> frozenset[str]:
         """The features without which no backend takes this file."""
         return frozenset({"cuda-c++"} if self.path.suffix == ".cu" else ())

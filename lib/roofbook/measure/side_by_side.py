@@ -1,0 +1,328 @@
+"""Variants of two sources of one lab measured in turns, each source in a process of its own. Serves the gate.
+
+A run starts both processes afresh. Its rounds take one sample of each variant and side, in an order that is drawn. A run gives
+one ratio a variant; what differs between processes shows only from run to run, so several runs decide.
+"""
+
+import json
+import random
+import secrets
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from ..errors import Failed, UsageError
+from . import stats
+from .apart import Lines, Worker, seconds_allowed, why_ended
+from .policy import Policy
+from .progress import Progress, silent
+from .source_tree import SourceTree
+
+Verdict = Literal["slower", "faster", "unchanged", "undecided", "broken", "not compared"]
+SIDES = ("before", "now")
+"""The commit's, and the checkout's."""
+LOOKS = 3
+"""How often the runs so far are judged: after as many runs as were asked for, after twice and after three times as many."""
+PRECISION = 0.004
+"""A variant needs no further round of a run once the interval of its ratio is within this of its middle, on either side."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """When something counts as slower, and how much is measured to tell."""
+
+    tolerance: float = 1.03
+    """What takes so many times as long must be found. Something is unchanged where the whole interval lies below."""
+    runs: int = 5
+    """Pairs of fresh processes before the first verdict. One of `slower` needs as many more to be the last."""
+
+    @property
+    def most(self) -> int:
+        return LOOKS * self.runs
+
+
+def verdict(ratio: stats.RatioEstimate, rule: Rule) -> Verdict:
+    """What a ratio of times, now / before, comes to: slower or faster beyond stats.LEAST, unchanged below the tolerance."""
+    word = stats.relation(1 / ratio.high, 1 / ratio.low if ratio.low else float("inf"))
+    if word in ("slower", "faster"):
+        return word
+    return "unchanged" if ratio.high < rule.tolerance else "undecided"
+
+
+@dataclass
+class Duel:
+    """A variant on a case, before and now: a ratio and two medians a run."""
+
+    lab: str
+    case: str
+    variant: str
+    ratios: list[stats.RatioEstimate] = field(default_factory=list)
+    """Time now / time before, run by run: above 1 is slower."""
+    medians: list[tuple[float, float]] = field(default_factory=list)
+    """Before and now, seconds per unit."""
+    backend: str = ""
+    device: str = ""
+    failed: dict[str, str] = field(default_factory=dict)
+    """Why it has no time, by its side."""
+    absent: str = ""
+    """Why one side does not have it here."""
+
+    @property
+    def ratio(self) -> stats.RatioEstimate | None:
+        """Over the runs; None without one."""
+        return stats.over_runs(self.ratios) if self.ratios else None
+
+    def verdict(self, rule: Rule) -> Verdict:
+        if "before" in self.failed or self.absent:
+            return "not compared"
+        if "now" in self.failed:
+            return "broken"
+        return verdict(self.ratio, rule) if self.ratio else "not compared"
+
+    def is_settled(self, rule: Rule) -> bool:
+        """Whether no further run is needed. What looks slower at the first look is measured in as many runs again."""
+        if self.failed or self.absent or len(self.ratios) >= rule.most:
+            return True
+        if not self.ratios or len(self.ratios) % rule.runs:
+            return False
+        word = self.verdict(rule)
+        return word in ("faster", "unchanged") or (word == "slower" and len(self.ratios) > rule.runs)
+
+
+@dataclass(frozen=True)
+class Bout:
+    """What is measured side by side: variants of a case of a lab on a device, by two sources."""
+
+    lab: str
+    case: str
+    scale: str
+    device: str
+    variants: tuple[str, ...]
+    trees: tuple[SourceTree, SourceTree]
+    """The commit's and the checkout's."""
+    policy: Policy
+
+
+def fight(bout: Bout, rule: Rule, progress: Progress = silent) -> list[Duel]:
+    """Measure run after run until each variant is settled.
+
+    A variant that ends its process, is wrong or fails otherwise has no time, and the others go on. Errors: Failed where a
+    process of the checkout ends before it is at any variant, UsageError where one of the commit does.
+    """
+    duels = {name: Duel(bout.lab, bout.case, name) for name in bout.variants}
+    while due := [duel for duel in duels.values() if not duel.is_settled(rule)]:
+        number = min(len(duel.ratios) for duel in due) + 1
+
+        def tell(variant: str, what: str, number: int = number) -> None:
+            progress(f"{bout.lab} {bout.case} {variant}", f"run {number} of {rule.runs} to {rule.most}: {what}")
+
+        try:
+            _run(bout, due, tell)
+        except _SideEnded as end:
+            guilty = duels.get(end.variant)
+            if guilty is None or guilty.failed:
+                raise (UsageError if end.side == "before" else Failed)(f"{_named(bout, end.side)}: {end.why}") from None
+            guilty.failed[end.side] = f"{end.why}; it was at: {end.what}"
+    return list(duels.values())
+
+
+def fingerprints(tree: SourceTree, side: str, labs: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """By lab and variant what decides a result, as the source of that tree has it; of labs that it has. Errors as `fight`."""
+    process = _Side(tree, side, Policy())
+    try:
+        process.tell("fingerprints", labs=list(labs))
+        found: dict[str, dict[str, Any]] = next(process.answers("fingerprints"))["fingerprints"]
+        return found
+    except _SideEnded as end:
+        raise (UsageError if side == "before" else Failed)(f"{_of_tree(tree)}: {end.why}") from None
+    finally:
+        process.end()
+
+
+@dataclass
+class _SideEnded(Exception):
+    """The process of a side that answers no more."""
+
+    side: str
+    why: str
+    variant: str
+    what: str
+
+
+class _Side:
+    """A process that serves samples of one source."""
+
+    def __init__(self, tree: SourceTree, name: str, policy: Policy) -> None:
+        self.name, self.policy, self.at = name, policy, ("", "start")
+        command = [sys.executable, "-P", str(Path(__file__).with_name("gate_side.py"))]
+        self.worker = Worker(command, tree.folder, tree.environment)
+        assert self.worker.process.stdout
+        self.lines = Lines(self.worker.process.stdout)
+
+    def tell(self, do: str, **order: Any) -> None:
+        self.worker.tell({"do": do, **order})
+
+    def answers(self, *last: str) -> Iterator[dict[str, Any]]:
+        """What it says, up to a message that has one of these names. Raises _SideEnded."""
+        while True:
+            allowed = seconds_allowed(self.policy, self.at[1])
+            try:
+                line = self.lines.next(allowed)
+            except TimeoutError:
+                raise _SideEnded(self.name, f"did not answer for {allowed:.0f} s", *self.at) from None
+            if not line:
+                code = self.worker.process.wait()
+                raise _SideEnded(self.name, why_ended(code, self.worker.complaints), *self.at)
+            said = json.loads(line)
+            if "error" in said:
+                raise _SideEnded(self.name, said["error"], *self.at)
+            if "what" in said:
+                self.at = said["variant"], said["what"]
+            yield said
+            if any(name in said for name in last):
+                return
+
+    def sample(self, variant: str) -> dict[str, Any]:
+        self.at = variant, "sample"
+        self.tell("sample", variant=variant)
+        return list(self.answers("sample", "failed"))[-1]
+
+    def verify(self, variant: str) -> str | None:
+        self.tell("verify", variant=variant)
+        why: str | None = list(self.answers("verified"))[-1]["why"]
+        return why
+
+    def end(self) -> None:
+        self.worker.end()
+
+
+def _run(bout: Bout, duels: Sequence[Duel], progress: Progress) -> None:
+    """One run: both processes start, verify what is due, take samples in turns and verify again. Adds a ratio to each duel."""
+    progress("", "getting ready")
+    sides = [_Side(tree, name, bout.policy) for tree, name in zip(bout.trees, SIDES, strict=True)]
+    try:
+        units = _prepare(bout, sides, duels, progress)
+        ready = [duel for duel in duels if not duel.failed and not duel.absent]
+        for device in dict.fromkeys(duel.device for duel in ready):
+            group = [duel for duel in ready if duel.device == device]
+            rounds = _sample(sides, group, bout.policy, progress)
+            for duel in (each for each in group if not each.failed):
+                for side in sides:
+                    if why := side.verify(duel.variant):
+                        duel.failed[side.name] = why
+                if not duel.failed:
+                    _note(duel, rounds[duel.variant], units[duel.variant])
+    finally:
+        for side in sides:
+            side.end()
+
+
+def _prepare(
+    bout: Bout, sides: Sequence[_Side], duels: Sequence[Duel], progress: Progress
+) -> Mapping[str, Mapping[str, int]]:
+    """Have both sides make ready what is due, at the same time. Returns the units of a sample, by variant and side."""
+    units: dict[str, dict[str, int]] = {duel.variant: {} for duel in duels}
+    by_name = {duel.variant: duel for duel in duels}
+    policy = {"cache": bout.policy.cache, "seed": bout.policy.seed, "limit_s": bout.policy.limit_s}
+    for side in sides:
+        side.tell(
+            "prepare", lab=bout.lab, case=bout.case, scale=bout.scale, device=bout.device, variants=list(by_name),
+            policy=policy, seed=secrets.randbelow(1 << 31),
+        )  # fmt: skip
+    for side in sides:
+        for said in side.answers("ready"):
+            if "what" in said:
+                progress(said["variant"], said["what"])
+            elif "made" in said:
+                units[said["made"]][side.name] = said["units"]
+                by_name[said["made"]].device, by_name[said["made"]].backend = said["on"], said["backend"]
+            elif "failed" in said:
+                by_name[said["failed"]].failed[side.name] = said["why"]
+            elif "absent" in said:
+                by_name[said["absent"]].absent = f"{_named(bout, side.name)}: {said['why']}"
+    return units
+
+
+@dataclass
+class _Taken:
+    """Samples of a variant in a run: of each round that both sides have, seconds before and now."""
+
+    quiet: list[tuple[float, float]] = field(default_factory=list)
+    disturbed: list[tuple[float, float]] = field(default_factory=list)
+    """Those of which another program took a core of the CPU that they ran on."""
+    spent: float = 0.0
+    longest: float = 0.0
+
+    def pairs(self, policy: Policy) -> list[tuple[float, float]]:
+        """Those that count: the quiet ones, or all where these are too few."""
+        return self.quiet if len(self.quiet) >= policy.minimum else self.quiet + self.disturbed
+
+    def enough(self, policy: Policy) -> bool:
+        """Whether no further round is needed: its ratio is known well for this run, or the budget is spent."""
+        n = len(self.quiet) + len(self.disturbed)
+        if n < policy.minimum:
+            return n >= policy.scarce and self.longest >= policy.budget_s
+        if n >= policy.maximum or self.spent >= 2 * policy.budget_s:  # of two sides
+            return True
+        if len(self.quiet) < policy.minimum:
+            return False
+        ratio = stats.paired_ratio(*zip(*self.quiet, strict=True))
+        return max(ratio.high / ratio.estimate, ratio.estimate / ratio.low) < 1 + PRECISION
+
+
+def _sample(
+    sides: Sequence[_Side], duels: Sequence[Duel], policy: Policy, progress: Progress
+) -> Mapping[str, Sequence[tuple[float, float]]]:
+    """Samples in rounds, by variant. Both sides of a variant come one after the other, so that they see the same machine.
+
+    Which comes first, and in which order variants do, is drawn every second round and walked back in between: a drift then
+    favours neither side.
+    """
+    draw = random.Random()
+    taken = {duel.variant: _Taken() for duel in duels}
+    active, number, tries = list(duels), 0, 2 * policy.maximum
+    order = [(duel, list(sides)) for duel in active]
+    while active and number < tries:
+        if number % 2 == 0:
+            order = [(duel, draw.sample(sides, len(sides))) for duel in draw.sample(active, len(active))]
+        else:
+            order = [(duel, both[::-1]) for duel, both in reversed(order) if duel in active]
+        for duel, both in order:
+            mine = taken[duel.variant]
+            progress(duel.variant, f"sample {number + 1} of at most {policy.maximum}")
+            said = {}
+            for side in both:
+                said[side.name] = found = side.sample(duel.variant)
+                if "failed" in found:
+                    duel.failed[side.name] = found["why"]
+                    break
+                mine.spent += found["spent"]
+                mine.longest = max(mine.longest, found["spent"])
+            if len(said) == len(sides) and not duel.failed and not any(each["slowed"] for each in said.values()):
+                kept = mine.disturbed if any(each["disturbed"] for each in said.values()) else mine.quiet
+                kept.append((said["before"]["seconds"], said["now"]["seconds"]))
+        number += 1
+        active = [duel for duel in active if not duel.failed and not taken[duel.variant].enough(policy)]
+    for duel in duels:
+        if not duel.failed and len(taken[duel.variant].pairs(policy)) < policy.scarce:
+            duel.failed["before"] = "the device slowed itself down in too many samples"
+    return {name: each.pairs(policy) for name, each in taken.items()}
+
+
+def _note(duel: Duel, pairs: Sequence[tuple[float, float]], units: Mapping[str, int]) -> None:
+    """Add a run's ratio, of times per unit."""
+    before, now = (
+        [each / units[name] for each in times] for name, times in zip(SIDES, zip(*pairs, strict=True), strict=True)
+    )
+    duel.ratios.append(stats.paired_ratio(now, before))
+    duel.medians.append((stats.median_ci(before).estimate, stats.median_ci(now).estimate))
+
+
+def _named(bout: Bout, side: str) -> str:
+    return _of_tree(bout.trees[SIDES.index(side)])
+
+
+def _of_tree(tree: SourceTree) -> str:
+    return f"commit {tree.commit[:10]}" if tree.commit else "the checkout"

@@ -1,0 +1,206 @@
+"""`roofbook gate` in a project of its own: a commit's source beside the checkout's, stored rows, and every mistake in a line.
+
+The whole experiment, a hundred planted slowdowns and a hundred kernels without, takes minutes of a machine that does nothing
+else: ROOFBOOK_PLANTED=100 asks for it, see CONTRIBUTING.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from roofbook import labs
+from roofbook.analysis import gate
+from roofbook.devices.contract import Unsupported
+from roofbook.devices.find import host_cpu
+from roofbook.errors import UsageError
+from roofbook.measure.policy import Policy
+from roofbook.measure.schedule import bring_up_to_date, plan
+from roofbook.measure.side_by_side import Rule
+from roofbook.spec import registry
+from roofbook.store.parquet import Store
+
+from .chains import LABS, Project
+
+MANY = int(os.environ.get("ROOFBOOK_PLANTED", "0"))
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    try:
+        host_cpu()
+    except Unsupported as why:
+        pytest.skip(str(why))
+    return Project(tmp_path_factory.mktemp("project") / "of-mine")
+
+
+@pytest.fixture(scope="module")
+def told(project: Project) -> tuple[Any, dict[str, dict[str, Any]], dict[str, Any]]:
+    """A gate on a checkout with a slow kernel, a wrong one, a new one and one that is gone: the process, results, all JSON."""
+    project.plant(chain_1=400)
+    project.edit("__init__.py", r"range\(8\)", "range(1, 4)")
+    project.edit("__init__.py", r"^ITEMS = 64$", 'ITEMS = 64\nNEW = {"chain-new": 500}')
+    project.edit("__init__.py", r"in LENGTHS.items\(\)\)$", "in (LENGTHS | NEW).items())")
+    project.edit("chain.k", r"^  out\[i\] = ", "#if STEPS == 10000\n  zero++;\n#endif\n  out[i] = ")
+    done = project.gate(
+        "--against", "HEAD", "--runs", "3", "--budget", "0.05", "--json", "gate.json", "--device", "opencl:pocl",
+        GITHUB_ACTIONS="true",
+    )  # fmt: skip
+    whole = json.loads((project.folder / "gate.json").read_text())
+    return done, {each["variant"]: each for each in whole["results"]}, whole
+
+
+def test_what_became_slower_or_wrong_fails_the_gate(told: Any) -> None:
+    done, results, whole = told
+    assert (done.returncode, done.stderr) == (1, "") and whole["failed"]
+    slow = results["chain-1"]
+    assert slow["verdict"] == "slower" and len(slow["ratios"]) == 6, "three runs, and three more to be sure"
+    assert 1.2 < slow["low"] <= slow["ratio"] <= slow["high"] < 1.6
+    assert slow["now_s"] / slow["before_s"] == pytest.approx(slow["ratio"], rel=0.2)
+    assert results["chain-2"]["verdict"] == "broken" and "wrong result" in results["chain-2"]["why"]
+
+
+def test_what_has_not_changed_is_not_measured_and_what_is_new_or_gone_is_named(told: Any) -> None:
+    done, results, whole = told
+    assert set(results) == {"chain-1", "chain-2"} and whole["unchanged"] == 1
+    assert whole["new"] == ["chains chain-new"]
+    assert whole["gone"] == [f"chains chain-{number}" for number in (0, 4, 5, 6, 7)]
+    assert "New, so there is nothing to compare with: chains chain-new." in done.stdout
+    assert "1 broken, 1 slower." in done.stdout
+
+
+def test_annotations_point_at_the_changed_line(told: Any, project: Project) -> None:
+    done, results, _ = told
+    wrong, slow = sorted((line for line in done.stdout.splitlines() if line.startswith("::error ")), reverse=True)
+    lines = (project.folder / "labs/chains/chain.k").read_text().splitlines()
+    number = lines.index("#if STEPS == 10000") + 1
+    assert f"file=labs/chains/chain.k,line={number},title=chains chain-2%3A broken::" in wrong
+    assert "title=chains chain-1%3A slower::chain-1 on one-group" in slow and "times as long as in HEAD" in slow
+    assert (results["chain-2"]["file"], results["chain-2"]["line"]) == ("labs/chains/chain.k", number)
+
+
+def test_nothing_that_changed_passes(project: Project, told: Any) -> None:
+    project.commit()
+    done = project.gate("--against", "HEAD")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "4 variants have not changed" in done.stdout and "Nothing to compare with HEAD" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (["--against", "nowhere"], "'nowhere' is no commit, tag or branch of "),
+        (["--against", "--help-me"], "'--help-me' is no commit"),
+        (["--against", "rows.parquet"], "there is no file rows.parquet"),
+        (["--against", ".gitignore.parquet"], "holds no rows of the store: "),
+        (["--against", "HEAD", "--variant", "chain-9"], "unknown variant 'chain-9'"),
+        (["--against", "HEAD", "--scale", "huge"], "unknown scale 'huge'"),
+        (["--against", "HEAD", "--runs", "2"], "'--runs'"),
+        (["--against", "HEAD", "--json", "no/gate.json"], "there is no folder no"),
+        (["--against", "HEAD", "--device", "opencl:none", "--unchanged"], "unknown device 'opencl:none'"),
+    ],
+)
+def test_a_mistake_is_one_line(project: Project, wrong: list[str], said: str) -> None:
+    (project.folder / ".gitignore.parquet").write_text("no rows")
+    done = project.gate(*wrong)
+    assert (done.returncode, done.stdout) == (2, "") and said in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_a_folder_outside_of_any_project_is_refused(project: Project, tmp_path: Path) -> None:
+    other = Project(tmp_path / "other")
+    done = other.gate("--against", "HEAD", ROOFBOOK_LABS=str(project.folder / "labs"))
+    assert done.returncode == 2 and "nothing of a commit would be measured" in done.stderr
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    other.folder = elsewhere
+    done = other.gate("--against", "HEAD", GIT_CEILING_DIRECTORIES=str(tmp_path))
+    assert done.returncode == 2 and "is in no git repository" in done.stderr
+
+
+# -- against stored rows -----------------------------------------------------------------------------------------------
+
+RULE = Rule(runs=3)
+FAST = Policy(cache="warm", budget_s=1e-3, minimum=5, maximum=6)
+
+
+@pytest.fixture
+def rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """Rows of two variants in three runs each, as the checkout's code is."""
+    monkeypatch.setattr(labs, "__path__", [*labs.__path__, str(LABS)])
+    monkeypatch.setattr(gate, "Policy", lambda **_: FAST)
+    try:
+        device = host_cpu()
+    except Unsupported as why:
+        pytest.skip(str(why))
+    lab, store = registry.get("chains"), Store(tmp_path / "results")
+    cells = plan(lab, lab.cases("test"), lab.ladder[:2], device, store, FAST)
+    bring_up_to_date(cells, device, store, FAST, runs=3)
+    found: list[dict[str, Any]] = store.arrow("select * from cells").to_pylist()
+    return found
+
+
+def compared(rows: list[dict[str, Any]], folder: Path, **changed: Any) -> dict[str, gate.Gated]:
+    """Verdicts of the two variants against these rows as those of other code."""
+    stored = Store(folder / "stored")
+    stored.append([row | {"cell_key": f"other {row['variant']}"} | changed for row in rows])
+    asked = gate.Asked(("chains",), (), ("chain-0", "chain-1"), "test", host_cpu().spec)
+    found = gate.against_rows(str(folder / "stored"), asked, RULE)
+    return {each.variant: each for each in found.outcomes}
+
+
+def test_rows_of_the_same_device_are_compared_run_by_run(rows: list[dict[str, Any]], tmp_path: Path) -> None:
+    halved = [
+        row | {"samples_s": [time / 2 for time in row["samples_s"]]} if row["variant"] == "chain-0" else row
+        for row in rows
+    ]
+    found = compared(halved, tmp_path)
+    assert found["chain-0"].verdict == "slower" and found["chain-0"].ratio
+    assert found["chain-0"].ratio.how == "across runs" and found["chain-0"].ratio.estimate == pytest.approx(2, rel=0.5)
+    assert (
+        found["chain-1"].verdict != "slower" and "plan, its options or the host's code changed" in found["chain-1"].why
+    )
+
+
+def test_one_stored_run_decides_nothing(rows: list[dict[str, Any]], tmp_path: Path) -> None:
+    first = [
+        row | {"samples_s": [time / 3 for time in row["samples_s"]]} for row in rows if row["run"] == rows[0]["run"]
+    ]
+    found = compared(first, tmp_path)
+    assert {each.verdict for each in found.values()} == {"undecided"}
+    assert found["chain-0"].why.startswith("one run on a side cannot show how far runs differ")
+
+
+def test_rows_may_be_a_file_and_what_is_fresh_there_is_not_measured(rows: list[dict[str, Any]], tmp_path: Path) -> None:
+    import pandas as pd
+
+    path = tmp_path / "all.parquet"
+    pd.DataFrame(rows).to_parquet(path, index=False)
+    asked = gate.Asked(("chains",), (), (), "test", host_cpu().spec)
+    found = gate.against_rows(str(path), asked, RULE)
+    assert not found.outcomes and found.same == 2 and len(found.new) == 6
+    with pytest.raises(UsageError, match="holds no rows of the store"):
+        gate.stored_rows(__file__, tmp_path / "none")
+
+
+# -- the experiment ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(not MANY, reason="takes minutes alone on a machine: ROOFBOOK_PLANTED=100 asks for a hundred")
+def test_a_hundred_planted_slowdowns_of_three_percent_are_found(tmp_path: Path) -> None:
+    """Every other of eight variants is planted, the others are as they were; gate follows gate until there are enough."""
+    project = Project(tmp_path / "project")
+    planted = {f"chain_{number}": 30 for number in (1, 3, 5, 7)}
+    project.plant(**planted)
+    words: dict[bool, list[str]] = {True: [], False: []}
+    while len(words[True]) < MANY:
+        project.gate("--against", "HEAD", "--unchanged", "--device", "opencl:pocl", "--json", "gate.json")
+        for each in json.loads((project.folder / "gate.json").read_text())["results"]:
+            assert each["before_s"] > 50e-6
+            words[each["variant"].replace("-", "_") in planted].append(each["verdict"])
+    print({name: {word: those.count(word) for word in sorted(set(those))} for name, those in words.items()})
+    assert words[True].count("slower") >= 0.95 * len(words[True])
+    assert words[False].count("slower") <= 0.05 * len(words[False])

@@ -1,0 +1,119 @@
+"""A gate's rule on simulated noise: it finds a slowdown of 3 %, seldom sees one that is not there, and knows when to stop."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from roofbook.errors import Failed, UsageError
+from roofbook.measure import side_by_side, stats
+from roofbook.measure.policy import Policy
+from roofbook.measure.side_by_side import Bout, Duel, Rule, fight
+from roofbook.measure.source_tree import SourceTree
+
+RULE = Rule()
+SERIES = 200
+QUIET, BUSY = (0.003, 0.01), (0.01, 0.03)
+"""Noise between runs and that of a sample, as standard deviations: of a quiet machine, and of one that has neighbours."""
+TREE = SourceTree(Path("."), {})
+
+
+def simulated(slowdown: float, noise: tuple[float, float], rng: np.random.Generator) -> Duel:
+    """A variant whose time is so many times what it was, measured run after run until it is settled."""
+    duel = Duel("lab", "case", "variant")
+    while not duel.is_settled(RULE):
+        between = np.exp(noise[0] * rng.standard_normal(2))
+        before, now = between[:, None] * np.exp(noise[1] * rng.standard_normal((2, 20)))
+        duel.ratios.append(stats.paired_ratio(slowdown * now, before))
+    return duel
+
+
+def found(slowdown: float, noise: tuple[float, float]) -> int:
+    """Of a hundred, how many are called slower."""
+    rng = np.random.default_rng(round(1000 * slowdown))
+    words = [simulated(slowdown, noise, rng).verdict(RULE) for _ in range(SERIES)]
+    return 100 * words.count("slower") // SERIES
+
+
+@pytest.mark.parametrize("noise", [QUIET, (0.005, 0.02)])
+def test_a_slowdown_of_three_percent_is_found(noise: tuple[float, float]) -> None:
+    assert found(1.03, noise) >= 95
+
+
+@pytest.mark.parametrize("noise", [QUIET, BUSY, (0.05, 0.2)])
+def test_what_is_as_fast_as_before_is_seldom_called_slower(noise: tuple[float, float]) -> None:
+    """However loud it is: what cannot be told is undecided."""
+    assert found(1.0, noise) <= 1
+
+
+def test_without_the_spread_between_runs_noise_would_be_called_slower(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One run is certain of what the next one denies: its rounds are no runs."""
+    rng, noise = np.random.default_rng(0), (0.03, 0.005)
+    first = [simulated(1.0, noise, rng).ratios[0] for _ in range(SERIES)]
+    certain = sum(side_by_side.verdict(each, RULE) == "slower" for each in first)
+    assert certain > 0.25 * SERIES and found(1.0, noise) <= 1
+
+
+def test_what_looks_slower_is_measured_in_as_many_runs_again() -> None:
+    rng = np.random.default_rng(1)
+    assert len(simulated(1.2, QUIET, rng).ratios) == 2 * RULE.runs
+    assert len(simulated(1.0, QUIET, rng).ratios) == RULE.runs == len(simulated(0.8, QUIET, rng).ratios)
+    loud = simulated(1.02, (0.05, 0.01), rng)
+    assert len(loud.ratios) == RULE.most and loud.verdict(RULE) == "undecided"
+
+
+def ratio(low: float, high: float) -> stats.RatioEstimate:
+    return stats.RatioEstimate((low * high) ** 0.5, low, high, 9, low <= 1 <= high, "over runs")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "word"),
+    [
+        (1.011, 1.5, "slower"), (1.009, 1.5, "undecided"), (0.9, 0.989, "faster"), (0.98, 1.029, "unchanged"),
+        (0.98, 1.031, "undecided"), (1.002, 1.02, "unchanged"), (0.0, float("inf"), "undecided"),
+    ],
+)  # fmt: skip
+def test_the_whole_interval_decides(low: float, high: float, word: str) -> None:
+    assert side_by_side.verdict(ratio(low, high), RULE) == word
+
+
+def bout(*variants: str) -> Bout:
+    return Bout("lab", "case", "test", "opencl:0", variants, (TREE, SourceTree(TREE.folder, {}, "abc")), Policy())
+
+
+def test_the_others_go_on_without_what_ended_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(_: Bout, duels: list[Duel], progress: Any) -> None:
+        names = [duel.variant for duel in duels]
+        if "crash" in names:
+            raise side_by_side._SideEnded("now", "crashed by SIGSEGV", "crash", "first run")
+        for duel in duels:
+            duel.ratios.append(stats.paired_ratio([1.0] * 9, [1.0] * 9))
+
+    monkeypatch.setattr(side_by_side, "_run", run)
+    sound, crash = fight(bout("sound", "crash"), RULE)
+    assert sound.verdict(RULE) == "unchanged" and len(sound.ratios) == RULE.runs
+    assert crash.verdict(RULE) == "broken" and crash.failed == {"now": "crashed by SIGSEGV; it was at: first run"}
+
+
+@pytest.mark.parametrize(("side", "error"), [("before", UsageError), ("now", Failed)])
+def test_a_side_that_ends_before_any_variant_is_an_error_that_names_it(
+    monkeypatch: pytest.MonkeyPatch, side: str, error: type[Exception]
+) -> None:
+    def run(*_: Any) -> None:
+        raise side_by_side._SideEnded(side, "ImportError: no such name", "", "start")
+
+    monkeypatch.setattr(side_by_side, "_run", run)
+    trees = bout().trees[::-1]
+    with pytest.raises(error, match="ImportError: no such name"):
+        fight(Bout("lab", "case", "test", "opencl:0", ("one",), trees, Policy()), RULE)
+
+
+def test_disturbed_pairs_count_only_where_too_few_are_quiet() -> None:
+    taken, policy = side_by_side._Taken(), Policy(minimum=3, maximum=10, budget_s=1e9)
+    taken.quiet, taken.disturbed = [(1.0, 1.0)] * 2, [(1.0, 2.0)] * 4
+    assert len(taken.pairs(policy)) == 6 and not taken.enough(policy)
+    taken.quiet *= 3
+    assert taken.pairs(policy) == taken.quiet and taken.enough(policy), "10 rounds are the most"
