@@ -7,8 +7,10 @@ samples of an interrupted case count.
 import resource
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from ..devices import checkout
 from ..devices.contract import Device
@@ -19,7 +21,8 @@ from ..measure.schedule import Done
 from ..spec import registry
 from ..store.files import Where
 from ..terminal import say
-from .experiment import Experiment
+from . import sweep
+from .experiment import Experiment, check
 
 
 def record(
@@ -37,13 +40,16 @@ def record(
     limit: float,
     remeasure: bool,
     uncommitted: bool = False,
+    cluster: str | None = None,
+    workers: int | None = None,
 ) -> None:
     """Measure peaks, labs and peers on each device, print the ladders, and leave the Parquet files under OUT/recorded.
 
     runs: processes started afresh that each figure comes from; None: as many as the lab asks for, `Lab.recorded_runs`.
 
     Of labs, devices, scales, cases and variants, those named; where none is, all, or what the book shows. uncommitted: also of
-    a checkout that no commit stands for, into OUT/local. Errors: UsageError for such a checkout without it.
+    a checkout that no commit stands for, into OUT/local. cluster: the address of a Dask scheduler whose workers measure;
+    workers: how many of our own do. Errors: UsageError for such a checkout without it.
     """
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -52,24 +58,27 @@ def record(
     checkout.ignore(out)
     where: Where = "local" if uncommitted else "recorded"
     began, done = time.perf_counter(), list[tuple[str, Done, float]]()
-    for spec in devices or [device.spec for device in one_of_each_kind(all_devices())]:
-        for name in labs or [registry.PEAKS, *registry.names()]:
-            for scale in scales or (("published",) if name == registry.PEAKS else ("published", "large")):
-                start = time.perf_counter()
-                parameters = {
-                    "device": spec, "scale": scale, "budget_s": budget, "results": str(out.resolve()),
-                    "cases": list(cases) or None, "variants": list(variants) or chosen(name, sweeps),
-                }  # fmt: skip
-                asked = {"runs": runs or registry.get(name).recorded_runs}
-                experiment = Experiment(name, parameters | asked, parts=[where])
-                _hold_to_commit(where)
-                say(f"{experiment.lab.title} at scale {scale} on {spec}, {experiment.device.name}")
-                summary = _measure(
-                    experiment, sweeps=sweeps, host=host, limit_s=limit, remeasure=remeasure, where=where
-                )
-                seconds = time.perf_counter() - start
-                say(f"{summary}, {seconds:.0f} s\n")
-                done.append((f"{name} {scale} {spec}", summary, seconds))
+    with sweep.opened(cluster, workers, out) if cluster or workers else nullcontext() as crew:
+        for spec in devices or (crew.specs() if crew else [each.spec for each in one_of_each_kind(all_devices())]):
+            for name in labs or [registry.PEAKS, *registry.names()]:
+                for scale in scales or (("published",) if name == registry.PEAKS else ("published", "large")):
+                    start = time.perf_counter()
+                    parameters = {
+                        "device": spec, "scale": scale, "budget_s": budget, "results": str(out.resolve()),
+                        "cases": list(cases) or None, "variants": list(variants) or chosen(name, sweeps),
+                        "runs": runs or registry.get(name).recorded_runs,
+                    }  # fmt: skip
+                    how: dict[str, Any] = {
+                        "sweeps": sweeps,
+                        "host": host,
+                        "limit_s": limit,
+                        "remeasure": remeasure,
+                        "where": where,
+                    }
+                    summary = _by_cluster(crew, name, parameters, **how) if crew else _here(name, parameters, **how)
+                    seconds = time.perf_counter() - start
+                    say(f"{summary}, {seconds:.0f} s\n")
+                    done.append((f"{name} {scale} {spec}", summary, seconds))
     _hold_to_commit(where)  # rows of a change during the last lab are local
     for what, summary, seconds in done:
         say(f"{what}: {summary}, {seconds:.0f} s", hang=2)
@@ -93,11 +102,25 @@ def one_of_each_kind(found: list[Device]) -> list[Device]:
     return list({(device.backend, device.kind): device for device in reversed(found)}.values())[::-1]
 
 
-def _measure(
-    experiment: Experiment, *, sweeps: bool, host: bool, limit_s: float, remeasure: bool, where: Where
+def _by_cluster(crew: sweep.ClusterSweep, lab: str, parameters: dict[str, Any], *, where: Where, **how: Any) -> Done:
+    """As `_here`, by the workers of a cluster."""
+    _hold_to_commit(where)
+    summary, _, texts = crew.bring_up_to_date(
+        lab, check(parameters), runs=parameters["runs"], peaks=False, parts=[where], where=where, **how
+    )
+    for text in texts:
+        print(text, end="\n\n")
+    return summary
+
+
+def _here(
+    lab: str, parameters: dict[str, Any], *, sweeps: bool, host: bool, limit_s: float, remeasure: bool, where: Where
 ) -> Done:
     """Measure what is not fresh, into this part of the store, and print the tables."""
+    experiment = Experiment(lab, parameters, parts=[where])
+    _hold_to_commit(where)
     device, store, policy = experiment.device, experiment.store, replace(experiment.policy, limit_s=limit_s)
+    say(f"{experiment.lab.title} at scale {experiment.scale} on {device.spec}, {device.name}")
     cells = [
         cell
         for cell in experiment.plan()

@@ -25,6 +25,10 @@ DEVICE = click.option("--device", default="auto", show_default=True, help=f"{DEV
 RESULTS = click.option(
     "--results", default="results", show_default=True, help="The folder of the store, or s3://BUCKET/NAME."
 )
+CLUSTER = click.option("--cluster", metavar="ADDRESS", help="Measure by the workers of the Dask scheduler at ADDRESS.")
+WORKERS = click.option(
+    "--workers", type=click.IntRange(1, 1024), help="Measure by so many workers on this host, one for each card."
+)
 LAB = click.argument("lab")
 VARIANT = click.argument("variant")
 

@@ -8,7 +8,7 @@ import click
 
 from ..errors import Failed, UsageError, complain
 from ..terminal import say
-from .app import DEVICE, DEVICES, LAB, RESULTS, SCALE, SCALES, VARIANT, app, without_collection
+from .app import CLUSTER, DEVICE, DEVICES, LAB, RESULTS, SCALE, SCALES, VARIANT, WORKERS, app, without_collection
 
 
 @app.command()
@@ -48,8 +48,18 @@ def labs() -> None:
 @SCALE
 @DEVICE
 @RESULTS
+@CLUSTER
+@WORKERS
 @click.option("-p", "--parameter", nargs=2, multiple=True, metavar="NAME VALUE", help="Any parameter; may be repeated.")
-def run(lab: str, scale: str, device: str, results: str, parameter: tuple[tuple[str, str], ...]) -> None:
+def run(
+    lab: str,
+    scale: str,
+    device: str,
+    results: str,
+    cluster: str | None,
+    workers: int | None,
+    parameter: tuple[tuple[str, str], ...],
+) -> None:
     """Measure what is not fresh, and print the ladder.
 
     Executes the notebook of LAB, a name from `roofbook labs`. For two variants on one case:
@@ -65,6 +75,8 @@ def run(lab: str, scale: str, device: str, results: str, parameter: tuple[tuple[
     given = {"scale": scale, "device": device, "results": results}
     given |= {name: _literal(value) for name, value in parameter}
     root = project_root()
+    if (cluster or workers) and not _swept(root, lab, given, cluster, workers):
+        return
     experiment = Experiment(lab, given, root)
     if given["device"] == "auto" and (why := why_auto(experiment.lab.preferred_backend)):
         say(why)
@@ -72,6 +84,30 @@ def run(lab: str, scale: str, device: str, results: str, parameter: tuple[tuple[
     for case in experiment.cases:
         print(experiment.ladder(case.name).text, end="\n\n")
     say(f"The executed notebook: {page.relative_to(root)}; `roofbook build` renders it.")
+
+
+def _swept(root: Path, lab: str, given: dict[str, Any], cluster: str | None, workers: int | None) -> bool:
+    """Measure by a cluster. Whether this machine has the device that was measured, so that it can show the page of it."""
+    from ..book import sweep
+    from ..book.experiment import check
+    from ..devices import find, provenance
+    from ..spec import registry
+    from ..store.identity import env_key
+
+    known, parameters = registry.get(lab), check(given)
+    with sweep.opened(cluster, workers, root / parameters["results"]) as crew:
+        done, place, texts = crew.bring_up_to_date(
+            lab, parameters, runs=parameters["runs"], remeasure=parameters["remeasure"]
+        )
+    say(str(done))
+    found = [device for device in find.devices() if device.spec == place.facts["spec"]]
+    if found and env_key(provenance.environment(found[0])) == place.facts["env_key"]:
+        given |= {"device": found[0].spec, "remeasure": False}
+        return True
+    for text in texts:
+        print(text, end="\n\n")
+    say(f"This machine does not have the device of {place.host}, so the page of {known.name} stays as it is")
+    return False
 
 
 def _literal(text: str) -> Any:
@@ -195,6 +231,8 @@ def rerun(
 )
 @click.option("--remeasure", is_flag=True, help="Measure also what OUT holds already.")
 @click.option("--uncommitted", is_flag=True, help="Measure also changes that are not committed, into OUT/local.")
+@CLUSTER
+@WORKERS
 def record(out: Path, **options: Any) -> None:
     """Measure this machine's devices, to send them in.
 

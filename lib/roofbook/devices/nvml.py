@@ -121,6 +121,21 @@ def card(pci_bus_id: str | None) -> NvmlCard:
     return NvmlCard(pci_bus_id)
 
 
+def uuids() -> list[str]:
+    """Of all cards that this process may reach, in the order of the bus; none where there is no driver, or no nvidia-ml-py."""
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+        handles = [pynvml.nvmlDeviceGetHandleByIndex(at) for at in range(pynvml.nvmlDeviceGetCount())]
+        found = [pynvml.nvmlDeviceGetUUID(handle) for handle in handles]
+    except ImportError:
+        return []
+    except pynvml.NVMLError:
+        return []
+    return [each.decode() if isinstance(each, bytes) else each for each in found]
+
+
 def _numa_node(pci_bus_id: str) -> int | None:
     """The node of the host's memory that the card is next to; None where the system does not tell, which reads -1."""
     domain, _, rest = pci_bus_id.lower().partition(":")

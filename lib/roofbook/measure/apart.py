@@ -128,6 +128,7 @@ def measure_apart(
     store: Store,
     where: Where,
     go_on: bool = True,
+    once: str = "",
     progress: Progress = silent,
     workers: Workers | None = None,
 ) -> list[Kept]:
@@ -141,7 +142,7 @@ def measure_apart(
     left, kept = list(variants), list[Kept]()
     while left:
         try:
-            for said in _said(workers, at, left, run, store, where, go_on):
+            for said in _said(workers, at, left, run, store, where, go_on, once):
                 if "kept" in said:
                     kept += [Kept(*each) for each in said["kept"]]
                 else:
@@ -153,21 +154,29 @@ def measure_apart(
             if guilty is None:
                 raise Failed(f"{at.lab.name} {at.case.name}: the measuring process {end.why}") from None
             if guilty.name not in known:
-                it = _failed(at, guilty, f"{end.why}; it was at: {end.what}")
-                store.append([row(at, it, run)], where)
+                it = failed(at, guilty, f"{end.why}; it was at: {end.what}")
+                store.append([row(at, it, run)], where, once and f"{once}.{guilty.name}")
                 kept.append(Kept(at.case.name, guilty.name, it.role, "failed", run))
             left = [each for each in left if each.name not in {*known, guilty.name}]
     return kept
 
 
-def _failed(at: Setting, variant: Variant, reason: str) -> Measurement:
+def failed(at: Setting, variant: Variant, reason: str) -> Measurement:
+    """One that was ended before it had a time."""
     target = target_of(variant, at.device)
     assert target is not None  # it ran
     return Measurement(variant, variant.role, *target, reason=reason)
 
 
 def _said(
-    workers: Workers, at: Setting, variants: Sequence[Variant], run: str, store: Store, where: Where, go_on: bool
+    workers: Workers,
+    at: Setting,
+    variants: Sequence[Variant],
+    run: str,
+    store: Store,
+    where: Where,
+    go_on: bool,
+    once: str,
 ) -> Iterator[dict[str, Any]]:
     """What the process says, message by message. Raises Ended where it dies, hangs, or loses its device."""
     variant, what = "", "start"
@@ -178,7 +187,7 @@ def _said(
         worker.tell({
             "case": at.case.name, "scale": at.case.scale, "run": run, "policy": asdict(at.policy),
             "variants": [each.name for each in variants], "root": store.address, "where": where,
-            "go_on": go_on,
+            "go_on": go_on, "once": once,
         })  # fmt: skip
         lines = Lines(process.stdout)
         while line := lines.next(seconds_allowed(at.policy, what)):

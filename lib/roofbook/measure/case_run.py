@@ -18,6 +18,7 @@ from .policy import UNTIMED
 from .progress import Progress, silent
 from .row import row
 from .sampling import sample
+from .turns import Turns
 from .verify import References, prepare, too_long, verify_again
 
 Keep = Callable[[list[dict[str, Any]]], Any]
@@ -42,22 +43,32 @@ def measure_and_keep(
     store: Store,
     where: Where,
     go_on: bool = True,
+    once: str = "",
     progress: Progress = silent,
     tell: Callable[[list[Kept]], Any] = lambda kept: None,
 ) -> list[Kept]:
     """Measure `variants` into the store, with the samples of an interrupted case; what is a row of its run by this policy, a
     failure too, is not measured twice.
+
+    once: a name of this case in this run, for whoever may be measuring it somewhere else as well. Its rows are kept under that
+    name, all at the end or none, and the first who does so wins. Nothing is put aside, for the next may be another machine.
     """
-    checkpoint = Checkpoint.of_case(store.root / "unfinished", at.lab.name, at.case.name, go_on=go_on)
-    checkpoint.finished = _finished(store, at, checkpoint.runs())
     kept: list[Kept] = []
 
     def keep(measured: list[dict[str, Any]]) -> None:
-        store.append(measured, where)
+        store.append(measured, where, once)
         new = [Kept(each["case"], each["variant"], each["role"], each["status"], each["run"]) for each in measured]
         kept.extend(new)
         tell(new)
 
+    if once:
+        held: list[dict[str, Any]] = []
+        measure_case(at, variants, run=run, keep=held.extend, progress=progress)
+        if held:
+            keep(held)
+        return kept
+    checkpoint = Checkpoint.of_case(store.root / "unfinished", at.lab.name, at.case.name, go_on=go_on)
+    checkpoint.finished = _finished(store, at, checkpoint.runs())
     measure_case(at, variants, run=run, keep=keep, progress=progress, checkpoint=checkpoint)
     return kept
 
@@ -89,23 +100,25 @@ def measure_case(
     """
     checkpoint = checkpoint or Checkpoint()
     checkpoint.resume(_by_key(at, measurements(at, variants)), run)
-    due, timed = checkpoint.due(), at.case.scale != UNTIMED
+    due, timed, turns = checkpoint.due(), at.case.scale != UNTIMED, Turns.of_environment()
     try:
-        references = References(at)
+        references = References(at)  # whoever starts this process holds the processors until it says what it is at
         # Which buffers lie where is no part of a variant: drawn for each run, it is part of what differs between runs.
         order = random.Random(references.seed).sample(due, len(due)) if timed else due
         for number, it in enumerate(order, 1):
             progress(it.variant.name, f"check, {number} of {len(due)}")
             it.reason = None if it.samples else too_long(at, it)
             if not it.reason:
-                prepare(at, it, references, progress)
+                with turns.working():
+                    prepare(at, it, references, progress)
         references.timing()
         for group in _groups(due, at.device):
-            with resting() if timed else contextlib.nullcontext():
+            with resting() if timed else contextlib.nullcontext(), turns.timing(group[0].device):
                 sample(group, at.policy, progress, checkpoint)
             checkpoint.save()
             for it in (each for each in group if each.sampled and not each.reason):
-                verify_again(at, it, references, progress)
+                with turns.working():
+                    verify_again(at, it, references, progress)
     finally:
         rows = [row(at, it, checkpoint.run) for it in due if it.reason or it.whole]
         for it in due:

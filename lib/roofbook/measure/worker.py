@@ -17,7 +17,7 @@ from ..errors import UsageError, of_system
 from ..spec import registry
 from ..store.files import Where
 from ..store.parquet import Store
-from . import case_run, verify
+from . import case_run, pinned, verify
 from .beside import end_with_parent
 from .placement import Setting
 from .policy import Policy
@@ -31,10 +31,10 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 class _WithoutPandas(Store):
     """A store whose rows are written without pandas. pyarrow imports it if it can: longer than many a case is sampled."""
 
-    def append(self, rows: Sequence[Mapping[str, Any]], where: Where = "local") -> list[Path]:
+    def append(self, rows: Sequence[Mapping[str, Any]], where: Where = "local", once: str = "") -> list[Path]:
         sys.meta_path.insert(0, self)
         try:
-            return super().append(rows, where)
+            return super().append(rows, where, once)
         finally:
             sys.meta_path.remove(self)
 
@@ -60,18 +60,21 @@ def main(lab_name: str, spec: str) -> int:
         lab = registry.get(lab_name)
         lab.prepare()
         device = open_device(spec, lab.preferred_backend)
+        pinned.check(device)
         importlib.import_module("pyarrow.parquet")  # rows that are kept need it
         line = sys.stdin.readline()
         if not line:
             return 0
-        end_with_parent(False)
-        threading.Thread(target=_end_with_the_other, daemon=True).start()
         order = json.loads(line)
+        if not order.get("once"):
+            end_with_parent(False)
+        threading.Thread(target=_end_with_the_other, daemon=True).start()
         case = lab.case(order["case"], order["scale"])
         at = Setting(lab, case, device, Policy(**order["policy"]))
         case_run.measure_and_keep(
             at, [lab.variant(name) for name in order["variants"]], run=order["run"], store=_WithoutPandas(order["root"]),
-            where=order["where"], go_on=order["go_on"], progress=lambda variant, what: tell(variant=variant, what=what),
+            where=order["where"], go_on=order["go_on"], once=order.get("once", ""),
+            progress=lambda variant, what: tell(variant=variant, what=what),
             tell=lambda kept: tell(kept=[list(each) for each in kept]),
         )  # fmt: skip
     except KeyboardInterrupt:

@@ -51,9 +51,10 @@ class Store:
         """What opens this store in another process, whatever folder that is in."""
         return self.storage.address
 
-    def append(self, rows: Sequence[Mapping[str, Any]], where: Where = "local") -> list[Path]:
+    def append(self, rows: Sequence[Mapping[str, Any]], where: Where = "local", once: str = "") -> list[Path]:
         """Keep rows: one new file for each lab, device and run. Returns the files, seen from the root; they last by then.
 
+        once: what the files are named by in place of the run; of several who append under one such name the first is kept.
         A field that is not given is null, a list empty. Rows that name no commit, or a checkout that was changed since, stay
         local. Raises UsageError for an unknown field, a missing required one or a value of a wrong type, before anything is
         written.
@@ -65,7 +66,8 @@ class Store:
             groups.setdefault((part, row["lab"], row["device"], row["run"]), []).append(row)
         tables = {names: table(group) for names, group in groups.items()}
         return [
-            self.root / keep(self.storage, files.folder_of(part, lab, device), run, files.encoded(each))
+            self.root
+            / keep(self.storage, files.folder_of(part, lab, device), once or run, files.encoded(each), once=bool(once))
             for (part, lab, device, run), each in tables.items()
         ]
 

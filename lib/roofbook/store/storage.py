@@ -103,13 +103,15 @@ def digest(data: bytes) -> str:
     return hashlib.md5(data, usedforsecurity=False).hexdigest()
 
 
-def keep(place: Storage, folder: str, name: str, data: bytes) -> str:
+def keep(place: Storage, folder: str, name: str, data: bytes, *, once: bool = False) -> str:
     """Add a file as NAME.parquet, or NAME.2.parquet and so on where another has the name. Returns its name in the place.
+
+    once: where another has the name, that one is kept and this one dropped.
 
     One of this content under such a name is this very file: an answer that was lost on its way makes no second one.
     """
     number, final = 1, f"{folder}/{name}.parquet"
-    while not place.add(final, data):
+    while not place.add(final, data) and not once:
         with contextlib.suppress(FileNotFoundError):
             if place.read(final) == data:
                 break

@@ -1,0 +1,117 @@
+"""One worker, one card: by UUID, whatever was preset, on a host whose cards are made up."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from roofbook.devices import nvml
+from roofbook.errors import UsageError
+from roofbook.measure import pinned
+
+CARDS = ["GPU-a1", "GPU-a2", "GPU-b3", "GPU-c4"]
+
+
+@pytest.fixture(autouse=True)
+def host(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """One with four cards."""
+    monkeypatch.setattr(pinned, "uuids", lambda: CARDS)
+    for name in (pinned.CUDA, pinned.VARIABLE):
+        monkeypatch.setenv(name, "")  # so that it is as before, when the test is over
+        monkeypatch.delenv(name)
+    yield
+    for lock in pinned._held:
+        lock.close()
+    pinned._held.clear()
+
+
+@pytest.mark.parametrize(
+    ("preset", "left"),
+    [
+        (None, CARDS), ("", []), ("0", ["GPU-a1"]), ("3,0", ["GPU-c4", "GPU-a1"]), ("GPU-b", ["GPU-b3"]), ("GPU-a", []),
+        ("1,9,0", ["GPU-a2"]), ("1,-1,0", ["GPU-a2"]), ("1, 1", ["GPU-a2"]), ("MIG-5e", ["MIG-5e"]),
+    ],
+)  # fmt: skip
+def test_what_was_preset_is_read_as_cuda_reads_it(preset: str | None, left: list[str]) -> None:
+    assert pinned.visible(CARDS, preset) == left
+
+
+def as_another_worker(folder: Path, preset: str | None) -> str:
+    """What a worker that starts now is given: its locks are those of another open file, as another process has them."""
+    os.environ.pop(pinned.VARIABLE, None)
+    os.environ.pop(pinned.CUDA, None)
+    if preset is not None:
+        os.environ[pinned.CUDA] = preset
+    return pinned.claim(folder)
+
+
+def test_workers_that_may_all_see_the_first_card_get_one_each(tmp_path: Path) -> None:
+    """Slurm presets the variable for a whole job: its ranks would all take card 0."""
+    given = [as_another_worker(tmp_path, "0,1") for _ in range(3)]
+    assert given == ["GPU-a1", "GPU-a2", ""]
+    assert os.environ[pinned.CUDA] == "", "without a card of its own it sees none"
+    assert as_another_worker(tmp_path, None) == "GPU-b3" == os.environ[pinned.CUDA]
+    assert pinned.claim(tmp_path) == "GPU-b3", "asked again, it keeps the one that it has"
+
+
+def test_a_worker_that_ends_leaves_its_card_to_the_next(tmp_path: Path) -> None:
+    assert as_another_worker(tmp_path, "2") == "GPU-b3"
+    assert as_another_worker(tmp_path, "2") == ""
+    pinned._held.pop().close()
+    assert as_another_worker(tmp_path, "2") == "GPU-b3"
+
+
+def test_a_host_without_cards_is_left_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pinned, "uuids", list)
+    assert as_another_worker(tmp_path, None) == "" and pinned.CUDA not in os.environ
+    pinned.check(device("gpu"))
+
+
+def device(kind: str) -> Any:
+    return SimpleNamespace(kind=kind, pci_bus_id="0000:01:00.0", spec="cuda:0")
+
+
+@pytest.mark.parametrize(
+    ("given", "seen", "said"),
+    [
+        ("GPU-b3", "GPU-b3", None),
+        ("GPU-b3", "GPU-a1", "was given the card GPU-b3, but cuda:0 is GPU-a1"),
+        ("GPU-b3", None, "but cuda:0 is one that NVML does not know"),
+        ("", "GPU-a1", "other workers of this host have all cards"),
+        ("MIG-5e", "GPU-a1", None),
+    ],
+)
+def test_what_is_measured_is_on_the_card_that_was_given(
+    monkeypatch: pytest.MonkeyPatch, given: str, seen: str | None, said: str | None
+) -> None:
+    monkeypatch.setenv(pinned.VARIABLE, given)
+    monkeypatch.setattr(pinned, "card", lambda bus: SimpleNamespace(facts=lambda: seen and {"uuid": seen}))
+    pinned.check(device("cpu"))
+    if said is None:
+        pinned.check(device("gpu"))
+    else:
+        with pytest.raises(UsageError, match=said):
+            pinned.check(device("gpu"))
+
+
+def test_the_cards_of_a_host_are_as_nvml_lists_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    class NVMLError(Exception):
+        pass
+
+    fake = SimpleNamespace(
+        NVMLError=NVMLError, nvmlInit=lambda: None, nvmlDeviceGetCount=lambda: 2,
+        nvmlDeviceGetHandleByIndex=lambda at: at, nvmlDeviceGetUUID=lambda at: [b"GPU-a1", "GPU-a2"][at],
+    )  # fmt: skip
+    monkeypatch.setitem(__import__("sys").modules, "pynvml", fake)
+    assert nvml.uuids() == ["GPU-a1", "GPU-a2"]
+
+    def refuse() -> None:
+        raise NVMLError
+
+    fake.nvmlInit = refuse
+    assert nvml.uuids() == []

@@ -1,0 +1,139 @@
+"""Who may take times on a host: on the CPU alone, on each card one at a time, and nobody waits for ever."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from contextlib import AbstractContextManager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from roofbook.measure import turns
+from roofbook.measure.turns import Turns
+
+CPU: Any = SimpleNamespace(kind="cpu", pci_bus_id=None, spec="opencl:0")
+ONE: Any = SimpleNamespace(kind="gpu", pci_bus_id="0000:01:00.0", spec="cuda:0")
+TWO: Any = SimpleNamespace(kind="gpu", pci_bus_id="0000:02:00.0", spec="cuda:0")
+
+
+def waits(held: AbstractContextManager[object], wanted: AbstractContextManager[object]) -> bool:
+    """Whether one who wants the second waits for as long as another has the first, and no longer."""
+    got = threading.Event()
+
+    def want() -> None:
+        with wanted:
+            got.set()
+
+    other = threading.Thread(target=want)
+    with held:
+        other.start()
+        waited = not got.wait(0.1)
+    assert got.wait(5)
+    other.join()
+    return waited
+
+
+@pytest.mark.parametrize(
+    ("held", "wanted", "expected"),
+    [
+        (CPU, CPU, True), (CPU, None, True), (None, CPU, True), (CPU, ONE, True), (ONE, CPU, True),
+        (ONE, ONE, True), (ONE, TWO, False), (ONE, None, False), (None, None, False),
+    ],
+)  # fmt: skip
+def test_who_waits_for_whom(tmp_path: Path, held: Any, wanted: Any, expected: bool) -> None:
+    """None: work that is not timed."""
+    first, second = (
+        lock.working() if device is None else lock.timing(device)
+        for lock, device in ((Turns(tmp_path), held), (Turns(tmp_path), wanted))
+    )
+    assert waits(first, second) is expected
+
+
+def test_whoever_wants_the_cpu_is_not_kept_waiting_by_those_who_come_later(tmp_path: Path) -> None:
+    first, order = Turns(tmp_path).working(), list[str]()
+
+    def timing() -> None:
+        with Turns(tmp_path).timing(CPU):
+            order.append("timing")
+
+    def working() -> None:
+        with Turns(tmp_path).working():
+            order.append("working")
+
+    with first:
+        threads = [threading.Thread(target=timing), threading.Thread(target=working)]
+        for thread in threads:
+            thread.start()
+            time.sleep(0.1)
+        assert order == [], "the later one waits although the processors are shared"
+    for thread in threads:
+        thread.join(5)
+    assert sorted(order) == ["timing", "working"]
+
+
+def test_a_process_that_is_killed_lets_go(tmp_path: Path) -> None:
+    code = (
+        "import sys, time; from types import SimpleNamespace as N; from pathlib import Path\n"
+        "from roofbook.measure.turns import Turns\n"
+        "with Turns(Path(sys.argv[1])).timing(N(kind='cpu')):\n    print('has it', flush=True); time.sleep(60)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE)
+    assert process.stdout and process.stdout.readline() == b"has it\n"
+    process.kill()
+    process.communicate()
+    with Turns(tmp_path).timing(CPU):
+        pass
+
+
+def test_without_a_sweep_nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(turns.VARIABLE, raising=False)
+    assert not waits(Turns.of_environment().timing(CPU), Turns.of_environment().timing(CPU))
+
+
+def test_samples_on_the_cpu_are_taken_by_one_worker_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two that measure a case at once, through the code that measures every case."""
+    from roofbook.devices.contract import Unsupported
+    from roofbook.devices.find import host_cpu
+    from roofbook.measure import case_run
+    from roofbook.measure.placement import Setting
+    from roofbook.measure.policy import Policy
+    from roofbook.spec import registry
+
+    try:
+        device = host_cpu()
+    except Unsupported as why:
+        pytest.skip(str(why))
+    spans = list[tuple[float, float]]()
+
+    def sample(group: Any, *_: Any) -> None:
+        began = time.monotonic()
+        time.sleep(0.1)
+        spans.append((began, time.monotonic()))
+
+    monkeypatch.setenv(turns.VARIABLE, str(tmp_path))
+
+    def prepare(at: Any, it: Any, *_: Any) -> None:
+        it.runnable = SimpleNamespace(close=lambda: None)
+
+    monkeypatch.setattr(case_run, "sample", sample)
+    monkeypatch.setattr(case_run, "prepare", prepare)
+    monkeypatch.setattr(case_run, "References", lambda at: SimpleNamespace(seed=1, timing=lambda: None))
+    lab = registry.get("stencil")
+    at = Setting(lab, lab.cases("test")[-1], device, Policy())
+    threads = [
+        threading.Thread(
+            target=case_run.measure_case, args=(at, [lab.variant("flat")]), kwargs={"run": "r", "keep": list}
+        )
+        for _ in range(2)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    (_, first_ended), (second_began, _) = sorted(spans)
+    assert second_began >= first_ended
