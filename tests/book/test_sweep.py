@@ -239,9 +239,11 @@ def test_what_is_wrong_is_one_line(tmp_path: Path, words: list[str], said: str) 
 def test_a_worker_says_what_keeps_it_from_taking_part(tmp_path: Path) -> None:
     import json
 
-    order = {"do": "who", "lab": "stencil", "device": "opencl:nowhere", "root": str(tmp_path), "token": str(tmp_path)}
+    order = {"do": "who", "lab": "stencil", "device": "opencl:nowhere", "root": str(tmp_path), "token": "sweeps/there"}
+    (tmp_path / "sweeps").mkdir()
+    (tmp_path / "sweeps" / "there").touch()
     for change, said in (
-        ({"token": str(tmp_path / "not")}, f"it does not see the store {tmp_path}: "),
+        ({"token": "sweeps/gone"}, f"it does not see the store {tmp_path}: "),
         ({}, "unknown device 'opencl:nowhere'; valid: auto, "),
     ):
         line = json.dumps({**order, **change})

@@ -11,7 +11,6 @@ import socket
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from ..devices import checkout, find, provenance
@@ -25,16 +24,17 @@ from ..measure.row import row
 from ..spec import registry
 from ..store.identity import cell_key, env_key
 from ..store.parquet import Store
+from ..store.storage import storage_of
 
 Answer = dict[str, Any]
 
 
 def who(order: Mapping[str, Any]) -> Answer:
     """What this worker measures: the device, its environment and card, the code; and whether it sees the store."""
-    if not Path(order["token"]).exists():
-        raise UsageError(
-            f"it does not see the store {order['root']}: a cluster needs a folder that all its hosts share"
-        )
+    try:
+        storage_of(order["root"]).read(order["token"])
+    except FileNotFoundError:
+        raise UsageError(f"it does not see the store {order['root']}: all hosts need one folder, or a bucket") from None
     lab = registry.get(order["lab"])
     device = find.open_device(order["device"], lab.preferred_backend)
     pinned.check(device)

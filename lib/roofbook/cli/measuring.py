@@ -93,9 +93,10 @@ def _swept(root: Path, lab: str, given: dict[str, Any], cluster: str | None, wor
     from ..devices import find, provenance
     from ..spec import registry
     from ..store.identity import env_key
+    from ..store.storage import located
 
     known, parameters = registry.get(lab), check(given)
-    with sweep.opened(cluster, workers, root / parameters["results"]) as crew:
+    with sweep.opened(cluster, workers, located(root, parameters["results"])) as crew:
         done, place, texts = crew.bring_up_to_date(
             lab, parameters, runs=parameters["runs"], remeasure=parameters["remeasure"]
         )
