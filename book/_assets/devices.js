@@ -1,8 +1,8 @@
-/* The page that compares devices: draws what the reader picks of the data that stands in the page. What is picked stands in
-   the address, so that it can be linked: #lab=lbm&case=published/128x128&variants=fused,soa&devices=...&axis=linear */
-(() => {
+/* The page that compares devices: draws what the reader picks of the data that a script brings, once all else is there. What is
+   picked stands in the address, so that it can be linked:
+   #lab=lbm&case=published/128x128&variants=fused,soa&devices=...&axis=linear */
+window.roofbookDevices = ({ places, labs }) => {
   const form = document.getElementById("devices-pick");
-  const { places, labs } = JSON.parse(document.getElementById("devices-data").textContent);
   const { lab: labs_, case: cases_, log, find } = form.elements;
   const list = (name) => form.querySelector(`[data-list=${name}]`);
   const chart = form.querySelector(".pick-chart"), caption = form.querySelector("figcaption");
@@ -152,4 +152,7 @@
   restore();
   form.previousElementSibling.hidden = true;
   form.hidden = false;
-})();
+};
+addEventListener("load", () => {
+  document.head.append(Object.assign(document.createElement("script"), { src: "_static/devices-data.js" }));
+});

@@ -15,7 +15,10 @@ from roofbook.store.parquet import Store
 from ..analysis.test_comparison import small
 from ..store.test_parquet import row
 
-MADE = {"devices-pick.html", "devices-overview.html", "devices-cells.html", "glance-ladders.html", "glance-ends.html"}
+MADE = {
+    *("devices-pick.html", "devices-data.js", "devices-overview.html", "devices-cells.html"),
+    *("glance-ladders.html", "glance-ends.html"),
+}
 
 
 def test_the_fragments_come_with_the_first_record_and_go_with_the_last(unmeasured: Callable[[], Path]) -> None:
@@ -60,7 +63,7 @@ def test_only_those_are_made_of_which_the_store_holds_something_new(
 
         return make
 
-    monkeypatch.setattr(fragments, "_devices_compared", noted("compared", ("", "", "")))
+    monkeypatch.setattr(fragments, "_devices_compared", noted("compared", ("", "", "", "")))
     monkeypatch.setattr(fragments, "_verdicts", lambda lab, store: noted(lab.name, ("", ""))())
     monkeypatch.setattr(front_page, "ladders", noted("ladders"))
     monkeypatch.setattr(front_page, "ends", noted("ends"))

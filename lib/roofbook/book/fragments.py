@@ -50,7 +50,8 @@ def renew(root: Path) -> None:
     manifest, now = Manifest(root), Dependencies(root)
     folder.mkdir(exist_ok=True)
 
-    devices, made_from = [folder / f"devices-{name}.html" for name in ("pick", "overview", "cells")], now.comparison()
+    names = ("devices-pick.html", "devices-data.js", "devices-overview.html", "devices-cells.html")
+    devices, made_from = [folder / name for name in names], now.comparison()
     if any(manifest.stale(path, made_from) for path in devices):
         for path, text in zip(devices, _devices_compared(store), strict=True):
             manifest.write(path, text, made_from)
@@ -169,14 +170,14 @@ def _verdicts(lab: Lab, store: Store) -> tuple[str, str]:
 
 
 def _devices_compared(store: Store) -> Sequence[str]:
-    """Of the page that compares devices: what to pick from, the overview, all cases; '' each where nothing is recorded."""
+    """Of the page that compares devices: form, what it draws, overview, all cases; '' each where nothing is recorded."""
     from ..analysis.comparison import compared, scales
-    from ..report.comparison_table import cases, overview, picker
+    from ..report.comparison_table import PICKER, cases, overview, picked_from
 
     at = scales(store)
     made = [
         each for lab in map(registry.get, registry.names()) for scale in at(lab) for each in compared(lab, store, scale)
     ]
     if not made:
-        return "", "", ""
-    return picker(made), "".join(table.html for table in overview(made)), cases(made)
+        return "", "", "", ""
+    return PICKER, picked_from(made), "".join(table.html for table in overview(made)), cases(made)

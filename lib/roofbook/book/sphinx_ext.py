@@ -267,13 +267,15 @@ DOWNLOADS = "data"
 
 
 def copy_downloads(app: Sphinx, error: Exception | None) -> None:
-    """Copy what readers download; what is gone from the sources goes from the site."""
+    """Copy what readers download, and scripts of fragments; a download that is gone from the sources goes from the site."""
     if error or app.builder.format != "html":
         return
     source, target = Path(app.srcdir) / GENERATED / DOWNLOADS, Path(app.outdir) / DOWNLOADS
     shutil.rmtree(target, ignore_errors=True)
     if source.is_dir():
         shutil.copytree(source, target)
+    for script in (Path(app.srcdir) / GENERATED).glob("*.js"):
+        shutil.copy(script, Path(app.outdir) / "_static")
 
 
 class Repository(SphinxDirective):

@@ -95,14 +95,12 @@ def cases(made: Sequence[Comparison]) -> Html:
     return Html("\n".join(parts) + "\n")
 
 
-def picker(made: Sequence[Comparison]) -> Html:
-    """The form, hidden until its script runs, and the data that it draws."""
-    text = json.dumps(data(made), separators=(",", ":"), ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
-    script = f'<script type="application/json" id="devices-data">{text}</script>\n'
-    return Html(FORM + script + '<script src="_static/devices.js" defer></script>\n')
+def picked_from(made: Sequence[Comparison]) -> str:
+    """The script with what the form draws, which the page asks for when all else is there."""
+    return f"roofbookDevices({json.dumps(data(made), separators=(',', ':'), ensure_ascii=False, allow_nan=False)});\n"
 
 
-FORM = """\
+PICKER = """\
 <p class="table-note">This form needs JavaScript; the tables below hold the same numbers without it.</p>
 <form id="devices-pick" class="pick" aria-label="What to compare" hidden>
 <div class="pick-line">
@@ -118,7 +116,9 @@ FORM = """\
 <figure><figcaption role="status"></figcaption><div class="pick-chart" aria-hidden="true"></div></figure>
 <div class="table-scroll" tabindex="0" role="region" aria-label="The measurements picked"></div>
 </form>
+<script src="_static/devices.js" defer></script>
 """
+"""The form, hidden until it has what it draws."""
 
 
 def data(made: Sequence[Comparison]) -> dict[str, Any]:
