@@ -60,7 +60,7 @@ def of(program: str) -> list[Any]:
 
 def test_every_command_of_the_pages_is_of_a_known_program() -> None:
     """So that each is looked at by one of the tests below."""
-    assert {words[0] for _, words in COMMANDS} == {"roofbook", "make", "papermill", "conda", "cp", SCRIPT}
+    assert {words[0] for _, words in COMMANDS} == {"roofbook", "make", "papermill", "conda", "cp", "dask", "pip", SCRIPT}
     assert len(of("roofbook")) > 20
 
 
@@ -102,6 +102,20 @@ def test_the_calls_of_papermill_name_a_notebook_and_its_parameters(words: list[s
     assert (ROOT / words[0]).exists() and words[1].endswith(".ipynb")
     named = [words[at + 1] for at, word in enumerate(words) if word == "-p"]
     assert named and set(named) <= set(PARAMETERS)
+
+
+@pytest.mark.parametrize("words", of("dask"))
+def test_the_calls_of_dask_have_options_that_it_takes(words: list[str]) -> None:
+    parts = {"scheduler": "dask_scheduler", "worker": "dask_worker"}
+    if words[0] in parts:
+        module = pytest.importorskip(f"distributed.cli.{parts[words[0]]}")
+        module.main.make_context(words[0], words[1:])
+
+
+@pytest.mark.parametrize("words", of("pip"))
+def test_what_pip_is_asked_for_is_an_extra(words: list[str]) -> None:
+    extra = re.fullmatch(r"install -e \.\[(\w+)\]", " ".join(words))
+    assert extra and extra[1] in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 
 
 @pytest.mark.parametrize("words", of("make"))
