@@ -171,8 +171,8 @@ class Store:
                 raise one_of("column to filter by", name, TEXT)
         conditions = "".join(f' and list_contains(?::VARCHAR[], "{name}")' for name in wanted)
         conditions += f" and role <> '{PROFILE}'" * ("role" not in wanted)
-        # What is chosen by its names is read alone: most of a row is samples.
-        chosen = f"select {_listed(AT)} from _once where lab = ?{conditions} {newest}"
+        # What is chosen by its names is read alone: most of a row is samples. Of rows that are there twice, one is the newest.
+        chosen = f"select {_listed(AT)} from {'_rows' if newest else '_once'} where lab = ?{conditions} {newest}"
         rows = f"select * exclude ({_listed(AT)}) from _rows semi join ({chosen}) using ({_listed(AT)})"
         sql = f"{rows} order by {OLDEST_FIRST}"
         device = wanted.get("device", [])
