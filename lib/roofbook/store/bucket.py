@@ -7,18 +7,22 @@ environment variables, and no message repeats what a server says, since that may
 import contextlib
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ..errors import UsageError
 from ..paths import cache_dir, cache_key, write_whole
+from .files import MERGED, some_columns
 from .storage import Entry, digest
 
 _AT_ONCE = 16
 """Requests: more gain nothing on one connection's bandwidth."""
+_LARGE = 1 << 20
+"""Bytes from which it pays to ask for some columns of a file."""
 _WITHIN_S = 15
 """For how long a request that fails by the server's or the network's fault is tried again."""
 _SAYS = {
@@ -37,6 +41,8 @@ _SAYS = {
 
 class Bucket:
     """What lies under s3://BUCKET/NAME or gs://BUCKET/NAME. Opening it asks for nothing yet."""
+
+    is_remote = True
 
     def __init__(self, address: str) -> None:
         """UsageError where the package obstore is missing, or for an address that holds more than a bucket and a name."""
@@ -71,17 +77,27 @@ class Bucket:
                         found.append(Entry(name, each["size"], _tag(each)))
         return sorted(found)
 
-    def files(self, patterns: Sequence[str]) -> list[Path]:
+    def files(self, patterns: Sequence[str], columns: Collection[str] | None = None) -> list[Path]:
         while True:
-            found = [(entry, self._cached(entry)) for each in patterns for entry in self.entries(each)]
+            found = [entry for each in patterns for entry in self.entries(each)]
             there = {path: path.stat().st_size for each in patterns for path in self._copies(each)}
-            due = [(entry, path) for entry, path in found if there.get(path) != entry.size]
+            due, paths = [], []
+            for entry in found:
+                path, some = self._cached(entry), None
+                if there.get(path) != entry.size:
+                    if columns is not None and entry.size > _LARGE and entry.name.rpartition("/")[2].startswith(MERGED):
+                        path, some = self._cached(entry, columns), columns
+                    if some is None or path not in there:
+                        due.append((entry, path, some))
+                paths.append(path)
             with ThreadPoolExecutor(_AT_ONCE) as pool:
                 if not all(list(pool.map(self._fetch, due))):
                     continue  # a merge took one away
-            for path in there.keys() - {path for _, path in found}:
-                path.unlink(missing_ok=True)
-            return [path for _, path in found]
+            now = {self._cached(entry).stem for entry in found}
+            for path in there:
+                if "~".join(path.stem.split("~")[:2]) not in now:
+                    path.unlink(missing_ok=True)
+            return paths
 
     def _copies(self, pattern: str) -> Iterator[Path]:
         for path in self.root.glob(pattern):
@@ -89,26 +105,36 @@ class Bucket:
                 path.stat()
                 yield path
 
-    def _cached(self, entry: Entry) -> Path:
-        """Another file may have the name after a merge, so a copy is named by its content too."""
+    def _cached(self, entry: Entry, columns: Collection[str] | None = None) -> Path:
+        """Another file may have the name after a merge, so a copy is named by its content too, and by its columns."""
         path = self.root / entry.name
-        return path.with_name(f"{path.stem}~{entry.tag}{path.suffix}")
+        part = "" if columns is None else f"~{cache_key(*sorted(columns))[:16]}"
+        return path.with_name(f"{path.stem}~{entry.tag}{part}{path.suffix}")
 
     def name(self, path: Path) -> str:
-        return re.sub(r"~[^~/]*(\.[^./]*)$", r"\1", path.relative_to(self.root).as_posix())
+        return re.sub(r"~[^/]*(\.[^./]*)$", r"\1", path.relative_to(self.root).as_posix())
 
-    def _fetch(self, due: tuple[Entry, Path]) -> bool:
+    def _fetch(self, due: tuple[Entry, Path, Collection[str] | None]) -> bool:
         """Whether the file was still there."""
-        entry, path = due
+        entry, path, columns = due
         try:
             with self._told():
-                got = self._obstore.get(self._store, entry.name)
-                data, tag = bytes(got.bytes()), _tag(got.meta)
+                if columns is None:
+                    got = self._obstore.get(self._store, entry.name)
+                    data, tag = bytes(got.bytes()), _tag(got.meta)
+                else:
+                    data, tag = some_columns(entry.size, partial(self._parts, entry.name), columns), entry.tag
         except FileNotFoundError:
             return False
         if tag == entry.tag:
             write_whole(path, data)
         return tag == entry.tag
+
+    def _parts(self, name: str, parts: Sequence[tuple[int, int]]) -> Sequence[Any]:
+        starts, ends = ([part[at] for part in parts] for at in (0, 1))
+        return (
+            self._obstore.get_ranges(self._store, name, starts=starts, ends=ends, coalesce=_LARGE // 8) if parts else []
+        )
 
     def read(self, name: str) -> bytes:
         with self._told():

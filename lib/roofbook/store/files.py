@@ -8,14 +8,14 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from ..errors import one_of
-from .schema import JSON, REQUIRED, fits, unlike
+from .schema import COLUMNS, JSON, REQUIRED, TIMES, fits, unlike
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -106,15 +106,62 @@ def unfit_rows_of(table: "pa.Table") -> tuple[int, ...]:
 
 def encoded(table: "pa.Table", merged_from: Sequence[str] | None = None) -> bytes:
     """A table as a Parquet file. merged_from: digests of the files that it was merged from."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     if merged_from is not None:
         told = {_UNFIT: json.dumps(unfit_rows_of(table)), _MERGED_FROM: json.dumps(sorted(set(merged_from)))}
         table = table.replace_schema_metadata(told)
+    return _as_parquet(table, None if merged_from is None else _GROUP)
+
+
+def _as_parquet(table: "pa.Table", group: int | None, compression: Literal["zstd", "lz4"] = "zstd") -> bytes:
+    """A dictionary of samples would be as long as they are, and take longer to write than all the rest."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     buffer = pa.BufferOutputStream()
-    pq.write_table(table, buffer, compression="zstd", row_group_size=None if merged_from is None else _GROUP)
+    repeated = [
+        f"{name}.list.element" if kind.endswith("[]") else name for name, kind in COLUMNS.items() if name not in TIMES
+    ]
+    pq.write_table(table, buffer, compression=compression, row_group_size=group, use_dictionary=repeated)
     return bytes(buffer.getvalue())
+
+
+Fetch = Callable[[Sequence[tuple[int, int]]], Sequence[Any]]
+"""Gives the bytes of parts of a file, each from its first byte to before its last."""
+_TAIL = 1 << 18
+"""Bytes at the end of a file in which its footer mostly is."""
+
+
+def some_columns(size: int, fetch: Fetch, columns: Collection[str]) -> bytes:
+    """A merged file with these of its columns alone, all rows in their order, and what it says of itself.
+
+    size: of the file in bytes. fetch: gives parts of it.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    whole = bytearray(size)  # only what is fetched is ever filled, so only that takes memory
+
+    def fill(parts: Sequence[tuple[int, int]]) -> None:
+        for (begin, end), data in zip(parts, fetch(parts), strict=True):
+            whole[begin:end] = data
+
+    fill([(max(0, size - _TAIL), size)])
+    footer = int.from_bytes(whole[-8:-4], "little") + 8
+    if _TAIL < footer <= size:
+        fill([(size - footer, size - _TAIL)])
+    with pq.ParquetFile(pa.BufferReader(pa.py_buffer(whole))) as file:
+        known, metadata = file.schema_arrow, file.metadata
+        names = {name for name in known.names if name in columns or _UNFIT not in (known.metadata or {})}
+        parts = []
+        for group, at in itertools.product(range(metadata.num_row_groups), range(metadata.num_columns)):
+            column = metadata.row_group(group).column(at)
+            if column.path_in_schema.partition(".")[0] in names:
+                begin = column.data_page_offset
+                if column.has_dictionary_page:
+                    begin = min(begin, column.dictionary_page_offset)
+                parts.append((begin, begin + column.total_compressed_size))
+        fill(parts)
+        return _as_parquet(file.read([name for name in known.names if name in names]), _GROUP, "lz4")
 
 
 def merged_from(file: Path | bytes) -> list[str]:

@@ -6,7 +6,7 @@ DuckDB and pandas are imported on first use.
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -71,9 +71,15 @@ class Store:
             for (part, lab, device, run), each in tables.items()
         ]
 
-    def files(self, lab: str = "*", device: str = "*", where: Sequence[Where] | None = None) -> list[Path]:
-        """The Parquet files, sorted by part and name; of a bucket whole copies."""
-        return self.storage.files([files.pattern(each, lab, device) for each in where or self.parts])
+    def files(
+        self,
+        lab: str = "*",
+        device: str = "*",
+        where: Sequence[Where] | None = None,
+        columns: Collection[str] | None = None,
+    ) -> list[Path]:
+        """The Parquet files, sorted by part and name; of a bucket copies, which may lack other columns than these."""
+        return self.storage.files([files.pattern(each, lab, device) for each in where or self.parts], columns)
 
     def names(self, lab: str = "*", where: Sequence[Where] | None = None) -> list[str]:
         """The names of the Parquet files, without reading them."""
@@ -179,10 +185,17 @@ class Store:
         place = device[0] if len(device) == 1 else "*"
         return self._answer(sql, [lab, *wanted.values()], lab, place, where).to_pandas()
 
-    def _files_of(self, lab: str, device: str, where: Sequence[Where] | None) -> list[Path]:
+    def _files_of(
+        self, lab: str, device: str, where: Sequence[Where] | None, columns: Collection[str] | None = None
+    ) -> list[Path]:
         """Those that may hold cells of these names; a name that no folder can have is looked for in all."""
         lab, device = (name if SLUG.fullmatch(name) else "*" for name in (lab, device))
-        return files.readable(self.files(lab, device, where))
+        return files.readable(self.files(lab, device, where, columns))
+
+    def _columns(self, sql: str) -> list[str] | None:
+        """Those that are read for this SQL; all where it may mean them, or where they cost nothing."""
+        known = named_columns(sql) if self.storage.is_remote else None
+        return None if known is None else [name for name in COLUMNS if name in known or name in IDENTITY]
 
     def _answer(
         self,
@@ -193,7 +206,8 @@ class Store:
         where: Sequence[Where] | None = None,
     ) -> "pa.Table":
         """As `_ask`, of cells alone. The last answers are kept: a page asks the same many times, and files do not change."""
-        asked = (sql, repr(params), *((path, stamp(path)) for path in self._files_of(lab, device, where)))
+        found = self._files_of(lab, device, where, self._columns(sql))
+        asked = (sql, repr(params), *((path, stamp(path)) for path in found))
         if asked not in Store._answers:
             answer = self._ask(sql, params, lab, device, where)[0]
             Store._answers = dict([*Store._answers.items(), (asked, answer)][-_KEPT:])
@@ -214,9 +228,9 @@ class Store:
         """
         import duckdb
 
-        named = set(re.findall(r"\w+", sql.lower()))
+        named, columns = set(re.findall(r"\w+", sql.lower())), self._columns(sql)
         while True:
-            found = self._files_of(lab, device, where)
+            found = self._files_of(lab, device, where, columns)
             try:
                 with duckdb.connect() as database:
                     allowed = [name for path in found for name in (str(path.absolute()), _as_pattern(path))]
@@ -224,7 +238,7 @@ class Store:
                     database.execute(_ALONE)
                     # Making a view opens its files, so only those that the query names are made.
                     if named & {"_rows", "_once", "cells"}:
-                        for name, selected in _views(found, every).items():
+                        for name, selected in _views(found, every, columns).items():
                             database.execute(f"create view {name} as {selected}")
                     for name, view in _VIEWS_OF_CSV.items():
                         if name in named:
@@ -241,7 +255,7 @@ class Store:
                     raise KeyboardInterrupt from error
                 raise
             except duckdb.Error as error:
-                if found == self._files_of(lab, device, where) and not files.blame(found):
+                if found == self._files_of(lab, device, where, columns) and not files.blame(found):
                     said = " ".join(str(error).split())[:300]
                     raise UsageError(f"the store cannot answer: {said}") from error
 
@@ -286,12 +300,27 @@ def _read(paths: Iterable[Path]) -> str:
     return f"read_parquet({listed}, {how})"
 
 
-def _views(found: Sequence[Path], every: bool) -> dict[str, str]:
+def named_columns(sql: str) -> set[str] | None:
+    """The columns that SQL names; None where it may mean all without naming them, as by a `*`, or by a row as a whole.
+
+    >>> sorted(named_columns('select lab, count(*) from cells where "case" = ? group by lab'))
+    ['case', 'lab']
+    """
+    text = re.sub(r"count\(\s*\*\s*\)", "", sql.lower())
+    words = re.findall(r"\w+", text)
+    plain = re.findall(r"\bfrom\s+cells\s*(?=$|[);]|(?:where|group|order|limit|qualify|having)\b)", text)
+    whole = {"columns", "unpivot", "pivot", "summarize", "describe", "show"} & set(words)
+    if "*" in text or whole or not plain or len(plain) != words.count("cells"):
+        return None
+    return set(words) & set(COLUMNS) if words.count("select") == words.count("from") else None
+
+
+def _views(found: Sequence[Path], every: bool, columns: Sequence[str] | None = None) -> dict[str, str]:
     """SQL by the names of views, each of those before it: all rows with their places in files; those of them that count, each
     once; and these without their places, as `cells`.
 
-    Rows are compared only where a merge or a copy can have left some twice, and by what identifies them alone: to carry their
-    samples along takes ten times as long.
+    columns: those that files have for certain, if not all. Rows are compared only where a merge or a copy can have left some
+    twice, and by what identifies them alone: to carry their samples along takes ten times as long.
     """
     sql = f"select * from {_nothing(COLUMNS | dict(zip(AT, ('VARCHAR', 'BIGINT'), strict=True)))}"
     unfit = {path: rows for path in found if not every and (rows := files.unfit_rows(path))}
@@ -300,10 +329,10 @@ def _views(found: Sequence[Path], every: bool) -> dict[str, str]:
     for path, rows in unfit.items():
         sql += f" union all by name select * from {_read([path])} where file_row_number not in ({_listed(rows)})"
     twice = len({path.parts[-3:] for path in found}) < len(found)
-    once = "select * from _rows"
+    once, shown = "select * from _rows", _named(columns) if columns else f"* exclude ({_listed(AT)})"
     if twice or any(path.name.startswith(files.MERGED) for path in found):
         once += f" semi join (select distinct on ({_named(IDENTITY)}) {_listed(AT)} from _rows) using ({_listed(AT)})"
-    return {"_rows": sql, "_once": once, "cells": f"select * exclude ({_listed(AT)}) from _once"}
+    return {"_rows": sql, "_once": once, "cells": f"select {shown} from _once"}
 
 
 def _listed(items: Iterable[object]) -> str:

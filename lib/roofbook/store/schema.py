@@ -32,6 +32,8 @@ COLUMNS = dict.fromkeys(TEXT, "VARCHAR") | {
 """The columns of a row with their SQL types. `throttle` has each reason once, `sample_throttle` those of each sample as a text:
 it is empty where no sample has any."""
 
+TIMES = ("samples_s", "wall_s")
+"""The columns in which hardly any value is there twice."""
 REASONS = ", "
 """What stands between two throttle reasons of one sample."""
 

@@ -10,7 +10,7 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -41,13 +41,18 @@ class Storage(Protocol):
     """What a person names it by, and what opens it again in another process."""
     root: Path
     """The folder in which its files are read: itself, or a cache of what was fetched."""
+    is_remote: bool
+    """Whether what is read has to be fetched."""
 
     def entries(self, pattern: str) -> list[Entry]:
         """The files whose names fit, sorted. `*` and the like stay within one part of a name."""
         ...
 
-    def files(self, patterns: Sequence[str]) -> list[Path]:
-        """Where to read the files whose names fit any of these, sorted by pattern and name: themselves, or whole copies."""
+    def files(self, patterns: Sequence[str], columns: Collection[str] | None = None) -> list[Path]:
+        """Where to read the files whose names fit any of these, sorted by pattern and name: themselves, or copies.
+
+        columns: those that a copy of a merged file has at least; all without it.
+        """
         ...
 
     def name(self, path: Path) -> str:
@@ -157,6 +162,8 @@ class Folder:
     A file is written aside, put on the disk, then linked to its name.
     """
 
+    is_remote = False
+
     def __init__(self, root: Path) -> None:
         self.root, self.address = root, str(root.resolve())
         if root.exists() and not root.is_dir():
@@ -170,7 +177,7 @@ class Folder:
                 found.append(Entry(self.name(path), at.st_size, f"{at.st_mode} {at.st_mtime_ns}"))
         return found
 
-    def files(self, patterns: Sequence[str]) -> list[Path]:
+    def files(self, patterns: Sequence[str], columns: Collection[str] | None = None) -> list[Path]:
         """Listed until two listings agree: a single one can miss what a merge just moved."""
         before: list[Path] | None = None
         while (found := [path for each in patterns for path in sorted(self.root.glob(each))]) != before:
