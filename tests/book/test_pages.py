@@ -60,7 +60,16 @@ def of(program: str) -> list[Any]:
 
 def test_every_command_of_the_pages_is_of_a_known_program() -> None:
     """So that each is looked at by one of the tests below."""
-    assert {words[0] for _, words in COMMANDS} == {"roofbook", "make", "papermill", "conda", "cp", "dask", "pip", SCRIPT}
+    assert {words[0] for _, words in COMMANDS} == {
+        "roofbook",
+        "make",
+        "papermill",
+        "conda",
+        "cp",
+        "dask",
+        "pip",
+        SCRIPT,
+    }
     assert len(of("roofbook")) > 20
 
 
@@ -115,7 +124,9 @@ def test_the_calls_of_dask_have_options_that_it_takes(words: list[str]) -> None:
 @pytest.mark.parametrize("words", of("pip"))
 def test_what_pip_is_asked_for_is_an_extra(words: list[str]) -> None:
     extra = re.fullmatch(r"install -e \.\[(\w+)\]", " ".join(words))
-    assert extra and extra[1] in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert (
+        extra and extra[1] in tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    )
 
 
 @pytest.mark.parametrize("words", of("make"))
