@@ -34,10 +34,21 @@ def test_the_seconds_of_a_case_are_those_of_its_whole_runs(tmp_path: Path) -> No
     store.append([row("a", "one", "r4", 0, 1)])  # of `rerun`: one variant alone
     store.append([row("b", "one", "r5", 0, 999, role="profile")])
     store.append([row("a", "one", "r6", 0, 999, device="other")])
-    cost = cost_of(store, "made", "card")
+    store.append([row("a", "one", "r7", 0, 999, backend="opencl")])
+    cost = cost_of(store, "made", "card", "cuda")
     assert cost.seconds == {"a": pytest.approx(12.5), "b": pytest.approx(22.5)}
-    assert cost.between == pytest.approx(1.5)
-    assert cost_of(store, "made", "nowhere") == Cost({}, 0.0)
+    assert cost.start == 0, "the names of these runs say no time"
+    assert cost_of(store, "made", "nowhere", "cuda") == Cost({}, 0.0)
+
+
+def test_the_start_of_a_process_is_from_the_runs_name_to_its_first_case(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    for at, start in enumerate((4, 6, 0)):
+        began = 100 * at
+        run = f"{BEGAN + timedelta(seconds=began):%Y%m%dT%H%M%SZ}-abcdef"
+        store.append([row("a", "one", run, began + start, began + start + 9)])
+        store.append([row("b", "one", run, began + start + 10, began + start + 19)])
+    assert cost_of(store, "made", "card", "cuda").start == pytest.approx(5.5)
 
 
 pieces = st.lists(st.floats(0.1, 1e3), min_size=1, max_size=40)
@@ -52,8 +63,25 @@ def test_a_sweep_is_bounded_by_its_longest_case_and_by_all_work(seconds: list[fl
 
 
 def test_a_forecast_counts_every_run_and_the_start_of_each_case() -> None:
-    costs = [Cost({"long": 9.0, "short": 1.0}, 1.0), Cost({"other": 4.0}, 0.0)]
-    one, four, many = forecast(costs, 2, [1, 4, 64])
-    assert one.seconds == 2 * (10 + 2 + 4) and one.speedup == one.busy == 1
-    assert many.seconds == 10 and many.speedup == pytest.approx(3.2) and many.busy == pytest.approx(3.2 / 64)
+    costs = [(Cost({"long": 9.0, "short": 1.0}, 1.0), 2), (Cost({"other": 4.0}, 0.0), 3)]
+    one, four, many = forecast(costs, [1, 4, 64])
+    assert one.seconds == 2 * (10 + 2) + 3 * 4 and one.speedup == one.busy == 1
+    assert many.seconds == 10 and many.speedup == pytest.approx(3.6) and many.busy == pytest.approx(3.6 / 64)
     assert four.seconds == 10
+
+
+def test_the_table_of_the_page_has_each_number_of_devices_and_the_longest_case() -> None:
+    from roofbook.report.sweep_table import DEVICES, sweep_table
+
+    costs = {"A card": [("one", Cost({"a": 99.0, "b": 1.0}, 1.0), 1), ("two", Cost({"c": 50.0}, 0.0), 2)]}
+    table = sweep_table(costs)
+    assert list(table.frame["devices"]) == list(DEVICES) == [1, 2, 64, 1024]
+    assert list(table.frame["seconds"]) == [202, 102, 100, 100]
+    assert set(table.frame["longest_case"]) == {"one a"} and "one a, 99" in table.text
+
+
+def test_a_store_without_a_gpu_has_no_table(tmp_path: Path) -> None:
+    from roofbook.book.fragments import sweep_time
+
+    assert sweep_time(tmp_path) == ""
+    assert "H200" in sweep_time(Path(__file__).parents[2] / "results")

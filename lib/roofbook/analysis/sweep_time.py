@@ -5,11 +5,12 @@ bounds every sweep, on however many devices.
 """
 
 import heapq
+import re
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from datetime import UTC, datetime
 
 from ..store.parquet import Store
 from ..store.schema import PROFILE
@@ -18,41 +19,45 @@ _SPANS = """
 select "case", run, min(epoch(started)) as began,
        max(epoch(cast(regexp_extract(provenance, '"time": "([^"]+)"', 1) as timestamptz))) as ended, count(*) as n
 from cells
-where lab = ? and device = ? and role <> ? and regexp_matches(provenance, '"time": "[^"]+"')
+where lab = ? and device = ? and backend = ? and role <> ? and regexp_matches(provenance, '"time": "[^"]+"')
 group by "case", run order by run, began
 """
 """A row's `started` is when its case began in its process, the time of its provenance when it ended, in whole seconds."""
+HALF = 0.5
+"""A time in whole seconds is half of one too early, on average."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a lab's cases took on a device."""
+    """What a lab's cases took on a device, by a backend."""
 
     seconds: dict[str, float]
     """Of each case, from its first check to its rows: compiling, checks and samples; the median over its whole runs."""
-    between: float
-    """Seconds from one case to the next of a run: a process ends, another starts. 0 where no run has two cases."""
+    start: float
+    """Seconds from when a run began, which its name says, to when its first case did: the most of all runs. A process starts
+    and opens the device. In most runs it did so while another one still measured, and on a cluster none does.
+    """
 
 
-def seconds_of_cases(store: Store, lab: str, device: str) -> dict[str, float]:
-    """`Cost.seconds` alone."""
-    return cost_of(store, lab, device).seconds
-
-
-def cost_of(store: Store, lab: str, device: str) -> Cost:
+def cost_of(store: Store, lab: str, device: str, backend: str) -> Cost:
     """What the rows say of a lab on a device (its slug). Runs that have a part of a case only, as of `rerun`, do not count."""
     spans: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
-    gaps, last = list[float](), dict[str, Any](run="", ended=0.0)
-    for row in store.arrow(_SPANS, [lab, device, PROFILE]).to_pylist():
-        seconds = row["ended"] + 0.5 - row["began"]  # a time in whole seconds is half of one too early, on average
-        if row["run"] == last["run"] and row["began"] >= last["ended"] - 1:
-            gaps.append(row["began"] - last["ended"] - 0.5)
-        last = row
-        if seconds > 0:
-            spans[row["case"]].append((row["n"], seconds))
+    first: dict[str, float] = {}
+    for row in store.arrow(_SPANS, [lab, device, backend, PROFILE]).to_pylist():
+        first.setdefault(row["run"], row["began"])
+        spans[row["case"]].append((row["n"], row["ended"] + HALF - row["began"]))
     whole = {case: max(n for n, _ in those) for case, those in spans.items()}
     seconds = {case: statistics.median(each for n, each in those if n == whole[case]) for case, those in spans.items()}
-    return Cost(seconds, max(0.0, statistics.median(gaps)) if gaps else 0.0)
+    starts = [began - HALF - _named(run) for run, began in first.items() if RUN.match(run)]
+    return Cost(seconds, max([0.0, *starts]))
+
+
+RUN = re.compile(r"\d{8}T\d{6}Z-")
+"""How the name of a run begins: with when it did, in UTC."""
+
+
+def _named(run: str) -> float:
+    return datetime.strptime(run[:16], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC).timestamp()
 
 
 def makespan(seconds: Iterable[float], devices: int) -> float:
@@ -81,9 +86,9 @@ class Forecast:
     """Share of the time that a device works, on average."""
 
 
-def forecast(costs: Sequence[Cost], runs: int, devices: Sequence[int]) -> list[Forecast]:
-    """Sweeps of all cases of `costs`, each in so many runs, with a start of a process for each."""
-    pieces = [each + cost.between for cost in costs for each in cost.seconds.values() for _ in range(runs)]
+def forecast(costs: Sequence[tuple[Cost, int]], devices: Sequence[int]) -> list[Forecast]:
+    """Sweeps of all cases of the costs, each with the number of its runs; a process starts for each case of a run."""
+    pieces = [each + cost.start for cost, runs in costs for each in cost.seconds.values() for _ in range(runs)]
     alone = sum(pieces)
     found = []
     for number in devices:

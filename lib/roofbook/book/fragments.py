@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from ..analysis.publication import publication
 from ..analysis.recorded import recorded
+from ..analysis.sweep_time import Cost, cost_of
 from ..analysis.verdicts import Judged, command, judged, only
 from ..paths import cache_key, cached_text
 from ..report.descent import Ends
 from ..report.html import Cell
+from ..report.sweep_table import sweep_table
 from ..spec import registry
 from ..spec.exercise import exercises
 from ..spec.lab import Lab
@@ -89,6 +91,9 @@ def renew(root: Path) -> None:
     _renew_cards(root, manifest, now)
     history_page.renew(root, manifest, now)
     _renew_downloads(root, manifest, now)
+    path, made_from = folder / "sweep-time.html", now.downloads()
+    if manifest.stale(path, made_from):
+        manifest.write(path, sweep_time(root / "results"), made_from)
     kernels_page.renew(root, manifest, now)
 
 
@@ -102,6 +107,24 @@ def _renew_cards(root: Path, manifest: Manifest, now: Dependencies) -> None:
         if manifest.stale(path, made_from):
             measurements.draw_here(root, Experiment(lab, execute.parameters_of(root, notebook), root), HERE.label)
             manifest.record(path, made_from)
+
+
+def sweep_time(results: Path) -> str:
+    """How long it would take many devices to measure again all that is recorded of each GPU; '' where there is none."""
+    store = Store(results, ["recorded"])
+    found = store.arrow(
+        "select distinct lab, device, device_name, backend from cells where device_kind = 'gpu' order by 3, 1, 4"
+    )
+    costs: dict[str, list[tuple[str, Cost, int]]] = {}
+    for row in found.to_pylist():
+        if row["lab"] in (*registry.names(), registry.PEAKS):
+            cost, runs = (
+                cost_of(store, row["lab"], row["device"], row["backend"]),
+                registry.get(row["lab"]).recorded_runs,
+            )
+            if cost.seconds:
+                costs.setdefault(row["device_name"], []).append((row["lab"], cost, runs))
+    return sweep_table(costs).html if costs else ""
 
 
 def _renew_downloads(root: Path, manifest: Manifest, now: Dependencies) -> None:

@@ -54,7 +54,7 @@ def specs(order: Mapping[str, Any]) -> Answer:
 
 def plan(order: Mapping[str, Any]) -> Answer:
     """What of a lab and, for its page, of the peaks is to be measured, each with its state in the store."""
-    from ..analysis.sweep_time import seconds_of_cases
+    from ..analysis.sweep_time import cost_of
     from .experiment import Experiment
 
     experiment = Experiment(order["lab"], order["parameters"], parts=order["parts"])
@@ -77,7 +77,7 @@ def plan(order: Mapping[str, Any]) -> Answer:
         counted = experiment.store.query('select "case", count(*) as n from cells where lab = ? group by 1', [lab])
         shown.append({
             "lab": lab, "policy": vars(its_policy), "known": dict(zip(counted["case"], map(int, counted["n"]), strict=True)),
-            "seconds": seconds_of_cases(experiment.store, lab, experiment.device.slug),
+            "seconds": cost_of(experiment.store, lab, experiment.device.slug, experiment.device.backend).seconds,
             "cells": [
                 {"case": cell.case.name, "scale": cell.case.scale, "variant": cell.variant.name, "state": cell.state,
                  "runs": cell.runs, "key": cell_key({"cell": cell.cell_key, "environment": cell.env_key})}

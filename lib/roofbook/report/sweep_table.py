@@ -1,0 +1,35 @@
+"""How long all that is recorded of a device would take on so many of them, as a table of the page on clusters."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+
+from ..analysis import format as show
+from ..analysis.sweep_time import Cost, forecast
+from .html import Cell, Row, Table
+
+DEVICES = (1, 2, 64, 1024)
+
+
+def sweep_table(costs: Mapping[str, Sequence[tuple[str, Cost, int]]]) -> Table:
+    """A line for each device and number of them. costs: by a device's name its labs', each with its name and number of runs."""
+    import pandas as pd
+
+    heads = [Cell("Device"), Cell("How many", "num"), Cell("Time", "num"), Cell("Times as fast as one", "num")]
+    heads += [Cell("Devices at work", "num"), Cell("Longest case", "wrap")]
+    lines, records = list[Row](), list[dict[str, object]]()
+    for device, those in costs.items():
+        longest, case = max((cost.seconds[case], f"{lab} {case}") for lab, cost, _ in those for case in cost.seconds)
+        for each in forecast([(cost, runs) for _, cost, runs in those], DEVICES):
+            cells = [Cell(device), Cell(str(each.devices), "num"), Cell(show.duration(each.seconds), "num")]
+            cells += [Cell(f"{each.speedup:.3g}", "num"), Cell(f"{100 * each.busy:.3g} %", "num")]
+            lines.append(Row([*cells, Cell(f"{case}, {show.duration(longest)}", "wrap")]))
+            records.append({"device": device, **asdict(each), "longest_case": case, "longest_seconds": longest})
+    notes = (
+        "Cases as the recorded runs took them: published and large sizes, sweeps and peers, as many runs as each lab asks for.",
+        "Each case has its compiling, its checks and the start of a process in it. Each device takes the longest case that "
+        "is left. Waiting for jobs to begin is not in it.",
+    )
+    units = {"seconds": "s", "longest_seconds": "s"}
+    return Table(
+        "How long a sweep takes, by the costs of recorded runs", heads, lines, pd.DataFrame(records), notes, "", units
+    )
