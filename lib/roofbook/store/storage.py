@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import json
 import os
+import random
 import re
 import secrets
 import time
@@ -115,13 +116,17 @@ def keep(place: Storage, folder: str, name: str, data: bytes, *, once: bool = Fa
 
     One of this content under such a name is this very file: an answer that was lost on its way makes no second one.
     """
-    number, final = 1, f"{folder}/{name}.parquet"
+    final, tries = f"{folder}/{name}.parquet", 0
     while not place.add(final, data) and not once:
-        with contextlib.suppress(FileNotFoundError):
-            if place.read(final) == data:
-                break
-            number += 1
-            final = f"{folder}/{name}.{number}.parquet"
+        numbers, tries = [1], tries + 1
+        for entry in place.entries(f"{folder}/{name}*.parquet"):
+            with contextlib.suppress(FileNotFoundError):
+                if entry.size == len(data) and place.digest(entry) == digest(data):
+                    return entry.name
+            if number := re.fullmatch(rf"{re.escape(name)}\.(\d+)\.parquet", entry.name.rpartition("/")[2]):
+                numbers.append(int(number[1]))
+        # Of several that compete for the next number one gets it, so the others spread.
+        final = f"{folder}/{name}.{max(numbers) + random.randint(1, tries)}.parquet"
     return final
 
 
