@@ -18,6 +18,7 @@ from roofbook.devices import contract as contract
 from roofbook.devices import machine, provenance
 from roofbook.devices.find import devices
 from roofbook.devices.nvml import card as nvml_card
+from roofbook.devices.nvml import neighbours
 
 
 class Device:
@@ -173,6 +174,27 @@ def test_what_a_driver_does_not_tell_of_a_card_is_null(nvml: FakeNVML) -> None:
     nvml_card.cache_clear()
     nvml.refused = ("nvmlInit",)
     assert provenance.snapshot(Gpu())["gpu"] is None
+
+
+def test_the_other_cards_of_a_host_are_as_busy_as_the_driver_says(
+    nvml: FakeNVML, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cards = ["GPU-a", "GPU-b", "GPU-c"]
+    monkeypatch.setattr(nvml, "nvmlDeviceGetCount", lambda: 3, raising=False)
+    monkeypatch.setattr(nvml, "nvmlDeviceGetHandleByPciBusId", lambda bus: 1, raising=False)
+    monkeypatch.setattr(nvml, "nvmlDeviceGetHandleByIndex", lambda at: at, raising=False)
+    monkeypatch.setattr(nvml, "nvmlDeviceGetUUID", lambda handle: cards[handle], raising=False)
+
+    def utilisation(handle: int) -> Any:
+        if handle == 2:
+            raise NVMLError("Not Supported")
+        return types.SimpleNamespace(gpu=37 + handle)
+
+    monkeypatch.setattr(nvml, "nvmlDeviceGetUtilizationRates", utilisation, raising=False)
+    assert neighbours(BUS) == [37.0, None], "without itself, which is the second"
+    nvml_card.cache_clear()
+    nvml.refused = ("nvmlInit",)
+    assert neighbours(BUS) is None and neighbours(None) is None
 
 
 def test_the_card_is_in_no_key(nvml: FakeNVML) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from roofbook.devices.contract import BuildFailed, OutOfMemory
+from roofbook.measure import sampling
 from roofbook.measure.placement import Setting, Target, keys
 from roofbook.measure.policy import Policy
 from roofbook.spec.lab import Case, Variant
@@ -19,6 +20,19 @@ from roofbook.spec.source import Source
 from roofbook.store.parquet import Store
 
 from .made_up import CASE, QUIET, RIGHT, Bench, Device, Toy, made
+
+
+def test_a_row_of_a_gpu_says_how_busy_the_other_cards_of_its_host_were(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.device.kind = "gpu"
+    read = iter([[0.0], [93.0], None, None])
+    monkeypatch.setattr(sampling, "neighbours", lambda bus: next(read))
+    (row,) = bench(made("a"))
+    assert json.loads(row["provenance"])["neighbours"] == {"before": [0.0], "after": [93.0]}
+    key = row["cell_key"], row["env_key"]
+    (row,) = bench(made("a"))
+    assert "neighbours" not in json.loads(row["provenance"]) and (row["cell_key"], row["env_key"]) == key
 
 
 def test_a_row_says_what_was_measured_and_goes_through_the_store(bench: Bench, tmp_path: Path) -> None:

@@ -136,6 +136,34 @@ def uuids() -> list[str]:
     return [each.decode() if isinstance(each, bytes) else each for each in found]
 
 
+def neighbours(pci_bus_id: str | None) -> list[float | None] | None:
+    """How busy the host's other cards are: of each that this process may reach, in the order of the bus, the percentage of the
+    driver's last period in which a kernel ran (NVML API Reference, nvmlDeviceGetUtilizationRates). It lasts up to a
+    second. None where NVML tells nothing of this card; of another card, where it does not tell.
+    """
+    if card(pci_bus_id).reason:
+        return None
+    import pynvml
+
+    found: list[float | None] = []
+    try:
+        own = pynvml.nvmlDeviceGetUUID(pynvml.nvmlDeviceGetHandleByPciBusId(pci_bus_id))
+        for at in range(pynvml.nvmlDeviceGetCount()):
+            handle = pynvml.nvmlDeviceGetHandleByIndex(at)
+            if pynvml.nvmlDeviceGetUUID(handle) != own:
+                found.append(_utilisation(pynvml, handle))
+    except (pynvml.NVMLError, AttributeError):
+        return None
+    return found
+
+
+def _utilisation(pynvml: Any, handle: Any) -> float | None:
+    try:
+        return float(pynvml.nvmlDeviceGetUtilizationRates(handle).gpu)
+    except (pynvml.NVMLError, AttributeError):
+        return None
+
+
 def _numa_node(pci_bus_id: str) -> int | None:
     """The node of the host's memory that the card is next to; None where the system does not tell, which reads -1."""
     domain, _, rest = pci_bus_id.lower().partition(":")

@@ -51,6 +51,8 @@ class Measurement:
     """Seconds of each part, by its name."""
     rounds: list[int] = field(default_factory=list)
     clocks: list[dict[str, Any]] = field(default_factory=list)
+    neighbours: dict[str, Any] = field(default_factory=dict)
+    """How busy the host's other cards were, `before` and `after` its samples; empty for a CPU."""
     facts: dict[str, Any] = field(default_factory=dict)
     warm: bool = False
     """It has run on this device before it is timed."""

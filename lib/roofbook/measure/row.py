@@ -60,5 +60,5 @@ def row(at: Setting, it: Measurement, run: str) -> dict[str, Any]:
         "sample_throttle": throttle if any(throttle) and not it.reason else [],
         "extra": json.dumps({"rate_amount": amount, "rate_unit": rate, "footprint": work.footprint,
                              "error_is": it.nearest.compared, "checks": checks(it), "parts": it.parts, **it.facts}),
-        "provenance": json.dumps(provenance.snapshot(it.device)),
+        "provenance": json.dumps(provenance.snapshot(it.device) | ({"neighbours": it.neighbours} if it.neighbours else {})),
     }  # fmt: skip

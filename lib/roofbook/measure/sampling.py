@@ -8,6 +8,7 @@ from itertools import count
 
 from ..devices import provenance
 from ..devices.contract import Device
+from ..devices.nvml import neighbours
 from . import stats
 from .checkpoint import Checkpoint
 from .measurement import Measurement
@@ -23,6 +24,7 @@ def sample(group: Sequence[Measurement], policy: Policy, progress: Progress, che
     """
     flush = flush_of(group[0].device) if policy.cache == "cold" else lambda: None
     clocks = provenance.Clocks(group[0].device.kind, group[0].device.pci_bus_id)
+    _look_around(group, "before")
     active = []
     for it in group:
         progress(it.variant.name, "warm up")
@@ -57,6 +59,15 @@ def sample(group: Sequence[Measurement], policy: Policy, progress: Progress, che
             if not it.reason and (number + 1 >= policy.maximum or enough(it, policy, cut)):
                 _end(it)
         active = [it for it in active if not it.reason and not it.sampled]
+    _look_around(group, "after")
+
+
+def _look_around(group: Sequence[Measurement], when: str) -> None:
+    """Note how busy the other cards of the host are. In the midst it would take time between two samples."""
+    device = group[0].device
+    if device.kind == "gpu" and (found := neighbours(device.pci_bus_id)) is not None:
+        for it in group:
+            it.neighbours[when] = found
 
 
 def _end(it: Measurement) -> None:
