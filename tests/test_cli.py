@@ -179,6 +179,7 @@ MISTAKES = [
     (["explain", "lbm", "--results", "_config.yml"], "_config.yml: it is a file, not a folder"),
     (["export", "--results", "_config.yml"], "_config.yml: it is a file, not a folder"),
     (["run", "lbm", "--results", "s3:/team"], "no such URL as s3:/team: after the colon there are two slashes"),
+    (["record", "s3://team/x"], "OUT is a folder"),
     (["push", "results"], "both where the files come from and where they go to"),
     (["pull", "no/such/store"], "there is no store in no/such/store"),
     (["compact", "--results", "ftp://x/y"], "results are in a folder, or at s3://BUCKET/NAME"),

@@ -10,7 +10,7 @@ import pytest
 
 from roofbook.book import experiment
 from roofbook.errors import UsageError
-from roofbook.store import parquet, storage
+from roofbook.store import files, parquet, storage
 from roofbook.store.copying import copy
 from roofbook.store.parquet import Store
 from roofbook.store.schema import REQUIRED
@@ -112,6 +112,14 @@ def test_a_lease_is_one_s_until_it_is_given_back_or_left_behind(
     dead.__exit__(None, None, None)
     with storage.lease(place, folder) as mine:
         assert mine, "what came late closed the way"
+
+
+def test_no_merge_makes_a_file_too_large_to_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = Store(tmp_path)
+    for minute in range(4):
+        kept.append([row(f"v{minute}", minute)])
+    monkeypatch.setattr(files, "MOST_ROWS", 3)
+    assert kept.compact() == [] and len(variants(kept)) == 4
 
 
 def test_merging_waits_for_who_merges(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ Serves whoever brings a device into the book. Goes on where it stopped: what OUT
 samples of an interrupted case count.
 """
 
+import re
 import resource
 import time
 from collections.abc import Sequence
@@ -52,6 +53,8 @@ def record(
     workers: how many of our own do. Errors: UsageError for such a checkout without it.
     """
     try:
+        if re.match(r"\w+:/", str(out)):
+            raise UsageError("OUT is a folder; afterwards `roofbook push URL --results OUT` copies it to a bucket")
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"OUT {out} cannot be made: {error.strerror}") from None

@@ -239,7 +239,8 @@ def export(sql: str, out: Path | None, results: str) -> None:
         frame = store.query(sql)
     except UsageError as error:
         hint = 'the views are cells, published and claims; the columns "case" and "table" need their double quotes'
-        raise UsageError(f"{error} ({hint})" if "SQL" in str(error) or "answer" in str(error) else str(error)) from None
+        of_sql = str(error).startswith(("the store cannot answer", "this SQL"))
+        raise UsageError(f"{error} ({hint})" if of_sql else str(error)) from None
     if out is None:
         _plain(frame).to_csv(sys.stdout, index=False)
         return

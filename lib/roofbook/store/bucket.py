@@ -25,6 +25,8 @@ _LARGE = 1 << 20
 """Bytes from which it pays to ask for some columns of a file."""
 _WITHIN_S = 15
 """For how long a request that fails by the server's or the network's fault is tried again."""
+_SILENT_S = 20
+"""After which a connection that says nothing counts as broken. Until then Ctrl-C waits: the library does not look for it."""
 _SAYS = {
     "NoSuchBucket": "the bucket does not exist",
     "InvalidAccessKeyId": "the server does not know this AWS_ACCESS_KEY_ID",
@@ -62,7 +64,12 @@ class Bucket:
         endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
         self.root = cache_dir() / "stores" / cache_key(endpoint, self.address)[:24]
         retry: Any = {"max_retries": 5, "retry_timeout": timedelta(seconds=_WITHIN_S)}
-        client: Any = {"timeout": "120s", "connect_timeout": "5s", "allow_http": endpoint.startswith("http://")}
+        client: Any = {
+            "timeout": "1h",
+            "read_timeout": f"{_SILENT_S}s",
+            "connect_timeout": "5s",
+            "allow_http": endpoint.startswith("http://"),
+        }
         with self._told():
             self._store = from_url(self.address, client_options=client, retry_config=retry)
 

@@ -162,6 +162,8 @@ class Store:
                     continue
                 sql = f"select * from cells order by {OLDEST_FIRST}"
                 whole, old = self._ask(sql, (), lab, device, [where], every=True)
+                if whole.num_rows > files.MOST_ROWS:
+                    continue  # such a file would be left out
                 origins = [each for path in old for each in (digest(path.read_bytes()), *files.merged_from(path))]
                 made = keep(self.storage, folder, f"{files.MERGED}{new_run_id()}", files.encoded(whole, origins))
                 merged.append(self.root / made)
