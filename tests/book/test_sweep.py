@@ -14,7 +14,10 @@ from pathlib import Path
 import pytest
 
 from roofbook import paths
+from roofbook.book import sweep
 from roofbook.devices.find import devices
+from roofbook.errors import UsageError
+from roofbook.measure import cluster
 from roofbook.store.parquet import Store
 
 pytest.importorskip("distributed", reason="distributed is not installed: pip install 'roofbook[cluster]'")
@@ -236,14 +239,35 @@ def test_what_is_wrong_is_one_line(tmp_path: Path, words: list[str], said: str) 
     assert not list((tmp_path / "out").rglob("*.parquet"))
 
 
+def test_a_missing_package_is_one_line_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(
+        UsageError, match=r"^a cluster needs the package distributed: pip install 'roofbook\[cluster\]'$"
+    ):
+        cluster.need()
+
+
+def test_what_is_put_beside_the_store_does_not_make_a_checkout_changed() -> None:
+    """A row of a changed checkout is not recorded: git passes over the file by which workers see that they see the store."""
+    root = Path(__file__).parents[2]
+    done = subprocess.run(["git", "check-ignore", "-q", f"results/{sweep.TOKENS}x"], cwd=root)
+    assert done.returncode == 0 or not (root / ".git").exists()
+
+
 def test_a_worker_says_what_keeps_it_from_taking_part(tmp_path: Path) -> None:
     import json
 
-    order = {"do": "who", "lab": "stencil", "device": "opencl:nowhere", "root": str(tmp_path), "token": "sweeps/there"}
-    (tmp_path / "sweeps").mkdir()
-    (tmp_path / "sweeps" / "there").touch()
+    order = {
+        "do": "who",
+        "lab": "stencil",
+        "device": "opencl:nowhere",
+        "root": str(tmp_path),
+        "token": "unfinished/there",
+    }
+    (tmp_path / "unfinished").mkdir()
+    (tmp_path / "unfinished" / "there").touch()
     for change, said in (
-        ({"token": "sweeps/gone"}, f"it does not see the store {tmp_path}: "),
+        ({"token": "unfinished/gone"}, f"it does not see the store {tmp_path}: "),
         ({}, "unknown device 'opencl:nowhere'; valid: auto, "),
     ):
         line = json.dumps({**order, **change})

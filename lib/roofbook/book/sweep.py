@@ -30,6 +30,8 @@ from ..terminal import say
 
 PATIENCE_S = 15.0
 """For which workers that are slow to say what they have are waited for, once one has."""
+TOKENS = "unfinished/sweep-"
+"""How the file is named by which a worker sees that it sees the store: where git looks for no change."""
 MODULE = "roofbook.book.sweep_worker"
 
 
@@ -87,7 +89,7 @@ class ClusterSweep:
     @contextlib.contextmanager
     def _crew(self, lab: str, device: str) -> Iterator[Crew]:
         """Workers that have the device, all of one model, environment and code."""
-        token, line = f"sweeps/{secrets.token_hex(6)}", ProgressLine("measuring")
+        token, line = f"{TOKENS}{secrets.token_hex(6)}", ProgressLine("measuring")
         self.storage.add(token, b"")
         first: list[Answer] = []
 

@@ -161,13 +161,8 @@ def _own_workers(address: str, number: int) -> Iterator[None]:
             yield
         finally:
             for process in started:
-                process.terminate()
-            for process in started:
-                try:
-                    process.wait(5)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                    process.wait()
+                process.kill()  # and with it all that it started: there is nothing to tidy up
+                process.wait()
 
 
 @dataclass
