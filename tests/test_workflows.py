@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -16,9 +17,13 @@ from typing import Any
 import pytest
 import yaml
 
+from roofbook import cli
+
 ROOT = Path(__file__).parents[1]
 GITHUB = ROOT / ".github"
-WORKFLOWS = sorted((GITHUB / "workflows").glob("*.yml"))
+GATE = ROOT / "book" / "_assets" / "gate.yml"
+"""That of the page on the gate, for other projects."""
+WORKFLOWS = [*sorted((GITHUB / "workflows").glob("*.yml")), GATE]
 SITE = GITHUB / "workflows" / "site.yml"
 
 
@@ -50,9 +55,10 @@ def test_actionlint_finds_nothing(path: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
-def test_zizmor_finds_nothing() -> None:
-    done = zizmor(GITHUB)
-    assert done.returncode == 0, done.stdout
+def test_zizmor_finds_nothing(tmp_path: Path) -> None:
+    for path in (GITHUB, as_a_workflow(GATE.read_text(encoding="utf-8"), tmp_path).parent):
+        done = zizmor(path)
+        assert done.returncode == 0, done.stdout
 
 
 def test_zizmor_finds_what_it_should(tmp_path: Path) -> None:
@@ -85,6 +91,26 @@ def test_an_action_is_named_by_a_commit_and_its_tag(path: Path) -> None:
     named = re.findall(r"uses: *(.*)", path.read_text(encoding="utf-8"))
     assert named
     assert all(re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", each) for each in named), named
+
+
+def test_the_gate_has_the_same_versions_of_actions_as_the_site() -> None:
+    """Dependabot renews those of the site alone."""
+    site, gate = (dict(re.findall(r"uses: *([^@]+)@(.*)", path.read_text(encoding="utf-8"))) for path in (SITE, GATE))
+    assert gate and gate.items() <= site.items()
+
+
+def test_the_gate_of_a_pull_request_can_only_read_and_compares_with_what_it_goes_to() -> None:
+    workflow = parsed(GATE)
+    (job,) = workflow["jobs"].values()
+    assert set(workflow["on"]) == {"pull_request"} and workflow["permissions"] == {}
+    assert job["permissions"] == {"contents": "read"} and "secrets." not in GATE.read_text(encoding="utf-8")
+    checkout, _, gate, keep = job["steps"]
+    assert checkout["with"] == {"fetch-depth": 2, "persist-credentials": False}
+    command = next(line for line in gate["run"].splitlines() if " gate " in line)
+    words = shlex.split(command.partition("|")[0])[1:]
+    given = cli.app.commands["gate"].make_context("gate", words[1:]).params
+    assert given["ref"] == "HEAD^" and str(given["out"]) == keep["with"]["path"]
+    assert gate["shell"] == "bash", "which ends with the gate's exit code, whatever tee says"
 
 
 def test_a_pull_request_can_only_read() -> None:
