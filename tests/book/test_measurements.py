@@ -18,6 +18,7 @@ from roofbook.analysis.places import card_of
 from roofbook.analysis.recorded import RecordedData, recorded
 from roofbook.book import card_links, device_choices, measurements, on_devices
 from roofbook.book.device_switch import finished
+from roofbook.devices.find import spec_of
 from roofbook.paths import project_root
 from roofbook.report import ladder, peaks
 from roofbook.report.measured_card import axis
@@ -183,7 +184,7 @@ def test_a_command_names_the_device_by_its_platform_where_there_may_be_several(
     backend: str, platform: str, spec: str
 ) -> None:
     device: Any = SimpleNamespace(backend=backend, identity=lambda: {"platform": platform})
-    assert measurements.spec_of(device) == spec
+    assert spec_of(device) == spec
 
 
 def test_a_recorded_device_is_told_by_its_own_rows_and_not_by_its_hosts(tmp_path: Path) -> None:
@@ -200,7 +201,7 @@ def test_a_recorded_device_is_told_by_its_own_rows_and_not_by_its_hosts(tmp_path
     rows = [of(1, "fused", "NVIDIA CUDA"), of(2, "sequential", "PoCL", **host)]
     Store(tmp_path / "results").append(rows, "recorded")
     (data,) = (each for each in recorded(registry.get("lbm"), Store(tmp_path / "results")) if each.place.kind == "gpu")
-    assert {"fused", "sequential"} == set(data.rows["variant"]) and measurements.spec_of(data.device) == "opencl:NVIDIA"
+    assert {"fused", "sequential"} == set(data.rows["variant"]) and spec_of(data.device) == "opencl:NVIDIA"
 
 
 def test_names_of_cards_are_those_of_their_files() -> None:

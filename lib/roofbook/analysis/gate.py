@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..devices.contract import Device
-from ..devices.find import open_device
+from ..devices.find import open_device, spec_of
 from ..errors import UsageError
 from ..measure import side_by_side, stats
 from ..measure.placement import target_of
@@ -110,7 +110,7 @@ def against_commit(ref: str, asked: Asked, rule: Rule, progress: Progress = sile
             for case in _cases(lab, asked):
                 names = tuple(each.name for each in due if _runs_here(lab, each, case, device))
                 if names:
-                    bout = Bout(lab.name, case.name, case.scale, device.spec, names, trees, policy)
+                    bout = Bout(lab.name, case.name, case.scale, spec_of(device), names, trees, policy)
                     for duel in side_by_side.fight(bout, rule, progress):
                         place = _place(lab.variant(duel.variant), repository, commit)
                         found.outcomes.append(_of_duel(duel, lab, rule, *place))

@@ -5,7 +5,6 @@ and as a page, to which the number links where there is no JavaScript. The site 
 """
 
 import json
-import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,8 +13,7 @@ from ..analysis.history import Row, by_measurement, key_of, versions
 from ..analysis.lab_data import LabData
 from ..analysis.readings import Reading, newest
 from ..analysis.recorded import RecordedData
-from ..devices.backends import OPENCL
-from ..devices.contract import Device
+from ..devices.find import spec_of
 from ..paths import write_whole
 from ..report.cards_page import page
 from ..report.measured_card import Machines, card
@@ -72,13 +70,6 @@ def draw_here(root: Path, experiment: "Experiment", on: str) -> set[str]:
     """The same of a lab on this machine, as its page was executed."""
     rows = experiment.store.rows(experiment.lab.name, scale=experiment.scale)
     return draw(root, experiment.data, HERE.name, on, _plain(rows), None)
-
-
-def spec_of(device: Device) -> str:
-    """What names such a device on another machine: its platform where it may be one of several, else the first."""
-    platform = device.identity().get("platform", "") if device.backend == OPENCL.name else ""
-    word = "pocl" if "pocl" in platform.lower() else "".join(re.findall(r"^\w+", platform))
-    return f"{device.backend}:{word or 0}"
 
 
 def _plain(rows: "pd.DataFrame") -> "list[Row]":

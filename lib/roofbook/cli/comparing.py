@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ..errors import UsageError, of_system, one_of
+from ..errors import UsageError, complain, of_system, one_of
 from ..terminal import say
 from .app import DEVICE, LAB, RESULTS, SCALE, app
 
@@ -120,7 +120,6 @@ def gate(
       roofbook gate --against v1.0 --lab lbm --case 128x128 --json gate.json
     """
     from ..analysis.gate import Asked, against_commit, against_rows
-    from ..errors import one_of
     from ..measure.progress import Reporter
     from ..measure.side_by_side import Rule
     from ..paths import write_whole
@@ -142,6 +141,9 @@ def gate(
             found = against_rows(ref, asked, rule, tell)
         else:
             found = against_commit(ref, asked, rule, tell)
+    except KeyboardInterrupt:
+        tell.end()
+        sys.exit(complain("stopped; a gate that is not finished says nothing", 130))
     finally:
         tell.end()
     if found.outcomes:

@@ -1,5 +1,6 @@
 """Which devices this machine has, and how one is found by the name that a user gives."""
 
+import re
 from collections.abc import Sequence
 
 from ..errors import UsageError, one_of
@@ -61,6 +62,16 @@ def why_auto(preferred_backend: str | None = None) -> str:
     else:
         why = "the first GPU"
     return f"auto takes {' or '.join(device.spec for device in taken)}: {why}"
+
+
+def spec_of(device: Device) -> str:
+    """What names such a device on another machine, or by another version of this library, which may list others before it.
+
+    Its platform where it may be one of several, else the first.
+    """
+    platform = device.identity().get("platform", "") if device.backend == OPENCL.name else ""
+    word = "pocl" if "pocl" in platform.lower() else "".join(re.findall(r"^\w+", platform))
+    return f"{device.backend}:{word or 0}"
 
 
 def host_cpu() -> Device:

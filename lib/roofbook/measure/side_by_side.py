@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from ..errors import Failed, UsageError
+from ..errors import Failed, UsageError, UserFacingError
 from . import stats
 from .apart import Lines, Worker, seconds_allowed, why_ended
 from .policy import Policy
@@ -123,7 +123,7 @@ def fight(bout: Bout, rule: Rule, progress: Progress = silent) -> list[Duel]:
         except _SideEnded as end:
             guilty = duels.get(end.variant)
             if guilty is None or guilty.failed:
-                raise (UsageError if end.side == "before" else Failed)(f"{_named(bout, end.side)}: {end.why}") from None
+                raise _error(end, bout.trees[SIDES.index(end.side)]) from None
             guilty.failed[end.side] = f"{end.why}; it was at: {end.what}"
     return list(duels.values())
 
@@ -136,7 +136,7 @@ def fingerprints(tree: SourceTree, side: str, labs: Sequence[str]) -> dict[str, 
         found: dict[str, dict[str, Any]] = next(process.answers("fingerprints"))["fingerprints"]
         return found
     except _SideEnded as end:
-        raise (UsageError if side == "before" else Failed)(f"{_of_tree(tree)}: {end.why}") from None
+        raise _error(end, tree) from None
     finally:
         process.end()
 
@@ -149,6 +149,13 @@ class _SideEnded(Exception):
     why: str
     variant: str
     what: str
+
+
+def _error(end: _SideEnded, tree: SourceTree) -> UserFacingError:
+    """What a user is told: it is the choice of the commit, or a fault of the checkout."""
+    if end.side == "before":
+        return UsageError(f"this gate cannot measure the source of {_of_tree(tree)}: {end.why}")
+    return Failed(f"{_of_tree(tree)}: {end.why}")
 
 
 class _Side:
@@ -236,8 +243,11 @@ def _prepare(
             if "what" in said:
                 progress(said["variant"], said["what"])
             elif "made" in said:
-                units[said["made"]][side.name] = said["units"]
-                by_name[said["made"]].device, by_name[said["made"]].backend = said["on"], said["backend"]
+                duel = by_name[said["made"]]
+                units[duel.variant][side.name] = said["units"]
+                if duel.device not in ("", said["on"]):
+                    duel.absent = f"it runs on {duel.device} before and on {said['on']} now"
+                duel.device, duel.backend = said["on"], said["backend"]
             elif "failed" in said:
                 by_name[said["failed"]].failed[side.name] = said["why"]
             elif "absent" in said:

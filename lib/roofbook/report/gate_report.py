@@ -1,6 +1,7 @@
 """What a gate found: a table for a terminal, JSON for a program, and annotations that GitHub shows beside the changed lines."""
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -96,7 +97,7 @@ def as_json(found: Findings, rule: Rule) -> str:
         "rule": asdict(rule) | {"least": LEAST}, "unchanged": found.same, "new": found.new, "gone": found.gone,
         "results": outcomes,
     }  # fmt: skip
-    return json.dumps(made, indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(made, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _how(found: Findings) -> str:
@@ -106,10 +107,12 @@ def _how(found: Findings) -> str:
 def _record(each: Gated) -> dict[str, Any]:
     ratio = each.ratio
     before, now = each.seconds or (None, None)
+    ends = (ratio.estimate, ratio.low, ratio.high) if ratio else (math.nan,) * 3
+    estimate, low, high = (end if math.isfinite(end) else None for end in ends)
     return {
         "lab": each.lab, "variant": each.variant, "case": each.case, "device": each.device, "backend": each.backend,
-        "verdict": each.verdict, "ratio": ratio.estimate if ratio else None, "low": ratio.low if ratio else None,
-        "high": ratio.high if ratio else None, "before_s": before, "now_s": now, "unit": each.unit, "why": each.why,
+        "verdict": each.verdict, "ratio": estimate, "low": low, "high": high,
+        "before_s": before, "now_s": now, "unit": each.unit, "why": each.why,
         "file": each.file, "line": each.line,
     }  # fmt: skip
 
