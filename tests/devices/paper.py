@@ -179,6 +179,7 @@ class Paper(contract.Device):
     backend, kind, name, spec = "cuda", "gpu", "Paper", "cuda:0"
     compute_units, max_work_group, max_clock_mhz = 108, THREADS, 1000
     memory_bytes, cache_bytes, local_bytes = 1 << 36, 1 << 25, 48 << 10
+    alike = 8
 
     def __init__(self, architecture: int) -> None:
         self.architecture = architecture

@@ -1,6 +1,7 @@
 """What of the CUDA backend can be tried without a GPU: calls of the driver, which a stand-in takes."""
 
 import ctypes
+import os
 import sys
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -8,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from roofbook.devices import cuda
-from roofbook.devices.contract import Device
+from roofbook.devices import cuda, nccl
+from roofbook.devices.contract import Device, DriverFailed, Message, Unsupported
 
 
 @pytest.fixture
@@ -79,3 +80,127 @@ def test_a_real_driver_takes_the_call(device_or_none: Device | None) -> None:
 @pytest.fixture
 def device_or_none() -> Device | None:
     return next(iter(cuda.devices()), None)
+
+
+# -- sets of GPUs, by a stand-in for CuPy ------------------------------------------------------------------------------
+
+
+class Refused(Exception):
+    """What CuPy raises for an error of the runtime."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"status {status}")
+        self.status = status
+
+
+@pytest.fixture
+def three(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Three GPUs of one model and one of another. The third is no peer of the first two. `calls` has what was called."""
+    calls: list[tuple[Any, ...]] = []
+
+    def enable(peer: int) -> None:
+        calls.append(("peer", current[0], peer))
+        if calls.count(calls[-1]) > 1:
+            raise Refused(cuda.PEER_ACCESS_ALREADY_ENABLED)
+
+    current = [0]
+    runtime = SimpleNamespace(
+        deviceCanAccessPeer=lambda one, other: {one, other} == {0, 1}, deviceEnablePeerAccess=enable, CUDARuntimeError=Refused
+    )  # fmt: skip
+    use = SimpleNamespace(
+        Device=lambda index: SimpleNamespace(use=lambda: current.__setitem__(0, index)), runtime=runtime
+    )
+    made = []
+    for index, name in enumerate(("A", "A", "A", "B")):
+        gpu: Any = object.__new__(cuda.CudaDevice)
+        gpu.index, gpu.name, gpu.spec, gpu.uuid, gpu.pci_bus_id = (
+            index,
+            name,
+            f"cuda:{index}",
+            f"GPU-{index}",
+            f"0:{index}",
+        )
+        made.append(gpu)
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=use))
+    monkeypatch.setattr(cuda, "devices", lambda: made)
+    known = {"0:0": {"uuid": "GPU-of-0"}, "0:1": {"uuid": None}}
+    monkeypatch.setattr(cuda, "card", lambda place: SimpleNamespace(facts=lambda: known.get(place)))
+    made[0].calls, made[0].current = calls, current
+    return made
+
+
+def test_a_set_is_of_one_model_itself_first_and_peers_are_enabled_both_ways(three: list[Any]) -> None:
+    first, second, third, other = three
+    assert second.several(2) == [second, first] and first.calls == [("peer", 1, 0), ("peer", 0, 1)]
+    assert second.several(2) == [second, first], "access that is there already is no error"
+    assert first.several(3) == [first, second, third] and first.current == [0]
+    assert not any(2 in call for call in first.calls), "no access is asked for where there can be none"
+    assert first.reaches(first) and first.reaches(second) and not first.reaches(third)
+    assert (first.alike, other.alike) == (3, 1) and other.several(1) == [other]
+    assert [each.which for each in (first, second, third)] == [
+        "cuda:0, GPU-of-0, PCI 0:0", "cuda:1, PCI 0:1", "cuda:2, PCI 0:2",
+    ]  # fmt: skip
+    with pytest.raises(Unsupported, match=r"^2 devices of this model: the machine has 1$"):
+        other.several(2)
+
+
+def test_an_access_that_the_driver_refuses_is_said(three: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(peer: int) -> None:
+        raise Refused(217)
+
+    monkeypatch.setattr(sys.modules["cupy"].cuda.runtime, "deviceEnablePeerAccess", refuse)
+    with pytest.raises(DriverFailed, match=r"^cuda:0 gets no access to the memory of cuda:1: status 217$"):
+        three[0].several(2)
+
+
+def test_a_copy_between_devices_names_both_and_the_offset() -> None:
+    calls: list[tuple[int, ...]] = []
+    queue: Any = object.__new__(cuda.Queue)
+    runtime = SimpleNamespace(memcpyPeerAsync=lambda *given: calls.append(given))
+    queue._cupy, queue.stream = SimpleNamespace(cuda=SimpleNamespace(runtime=runtime)), SimpleNamespace(ptr=77)
+    own, its = (SimpleNamespace(data=SimpleNamespace(ptr=at, device_id=of)) for at, of in ((1000, 1), (5000, 0)))
+    queue.fetch(cuda.Buffer(own, 12), cuda.Buffer(its, 400), offset=36)
+    assert calls == [(1000, 1, 5036, 0, 12, 77)]
+
+
+def test_messages_of_nccl_are_one_group_each_from_its_own_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With two devices both neighbours are one: what is sent first northwards must be received first from the south."""
+    calls: list[tuple[Any, ...]] = []
+    current: list[int] = []
+
+    def communicator(index: int) -> Any:
+        def called(name: str) -> Any:
+            def call(pointer: int, count: int, kind: int, peer: int, stream: int) -> None:
+                assert kind == stand_in.NCCL_UINT8
+                calls.append((name, index, current[-1], pointer, count, peer, stream))
+
+            return call
+
+        return SimpleNamespace(send=called("send"), recv=called("recv"))
+
+    stand_in = SimpleNamespace(
+        available=True, NCCL_UINT8=1, NcclError=Refused,
+        NcclCommunicator=SimpleNamespace(initAll=lambda indices: [communicator(index) for index in indices]),
+        groupStart=lambda: calls.append(("start",)), groupEnd=lambda: calls.append(("end",)),
+    )  # fmt: skip
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace())
+    monkeypatch.setitem(sys.modules, "cupy.cuda", SimpleNamespace(nccl=stand_in))
+    monkeypatch.delenv("NCCL_NVLS_ENABLE", raising=False)
+    queues = [
+        SimpleNamespace(use=lambda at=at: current.append(at), stream=SimpleNamespace(ptr=70 + at)) for at in (4, 5)
+    ]
+    talk = nccl.Nccl([4, 5], queues)
+    assert os.environ["NCCL_NVLS_ENABLE"] == "0", "NVLink multicast stays off"
+    grid, halo = (
+        cuda.Buffer(SimpleNamespace(data=SimpleNamespace(ptr=at)), size) for at, size in ((1000, 400), (5000, 12))
+    )
+    talk.exchange([Message(0, 1, grid, 36, halo), Message(1, 0, grid, 0, halo)])
+    assert calls == [
+        ("start",),
+        ("send", 4, 4, 1036, 12, 1, 74), ("recv", 5, 5, 5000, 12, 0, 75),
+        ("send", 5, 5, 1000, 12, 0, 75), ("recv", 4, 4, 5000, 12, 1, 74),
+        ("end",),
+    ]  # fmt: skip
+    stand_in.available = False
+    with pytest.raises(Unsupported, match=r"^CuPy finds no NCCL$"):
+        nccl.Nccl([4, 5], queues)

@@ -16,6 +16,7 @@ from ..analysis.answers import answer
 from ..analysis.lab_data import LabData
 from ..analysis.publication import publication
 from ..analysis.published_figures import PublishedFigures
+from ..analysis.readings import newest
 from ..devices.backends import BACKENDS, C, has, label
 from ..errors import UsageError, one_of
 from ..paths import project_root
@@ -249,6 +250,22 @@ class Page(ABC):
         """From which point of a series on one variant is faster than another."""
         series = self.data.series(axis)
         return report.crossings(self.data.rows, series, skipped=self._skipped(series))
+
+    @noted
+    def scaling(self, axis: str, devices: str) -> Table:
+        """What several devices gain on one along a series, beside a model of it. devices: the sweep over their number."""
+        data, series = self.data, self.data.series(axis)
+        counts = {each.name: int(str(each.point)) for each in data.sweep(devices).variants}
+        rows = data.rows[data.rows["variant"].isin(counts)]
+        found = {
+            (counts[name], int(x)): reading
+            for x, case in series.points
+            if (rows["case"] == case).any()
+            for name, reading in newest(rows, case).items()
+        }
+        if not any(reading.ok for reading in found.values()):
+            raise UsageError(f"no point of the series over {axis} has a verified time")
+        return report.scaling(found, series)
 
     def _skipped(self, series: Series) -> dict[tuple[str, str], str]:
         """(variant, case) -> why a point of a series cannot be measured here."""

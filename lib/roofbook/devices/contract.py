@@ -196,6 +196,8 @@ class Device(ABC):
     """Of an NVIDIA GPU, by which NVML finds it: `domain:bus:device.function` in hexadecimal. None where no driver tells."""
     multiprocessor: "Multiprocessor | None" = None
     """What groups share on one compute unit, where the backend tells."""
+    alike: int = 1
+    """How many devices `several` can give: those of its model, or the cores of a CPU that can be divided."""
 
     @property
     def slug(self) -> str:

@@ -3,7 +3,6 @@
 import ctypes
 import re
 import tempfile
-import uuid
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import pairwise, permutations
@@ -15,6 +14,7 @@ from .. import paths
 from . import contract, occupancy
 from .backends import CUDA
 from .contract import BuildFailed, DriverFailed, OutOfMemory, Span, Unsupported
+from .nvml import card
 from .occupancy import CORES, Multiprocessor
 
 
@@ -273,7 +273,6 @@ class CudaDevice(contract.Device):
         self.max_clock_mhz = cupy.cuda.runtime.deviceGetAttribute(13, index) // 1000
         self._programs: dict[tuple[str, ...], Program] = {}
         self.architecture = 10 * properties["major"] + properties["minor"]
-        self.uuid = f"GPU-{uuid.UUID(bytes=bytes(properties['uuid'][:16]))}"
         ask = cupy.cuda.runtime.deviceGetAttribute
         self.multiprocessor = Multiprocessor(
             threads=ask(39, index), groups=ask(106, index), registers=ask(82, index), local_bytes=ask(81, index),
@@ -378,8 +377,13 @@ class CudaDevice(contract.Device):
         return list(found[:count])
 
     @property
+    def alike(self) -> int:  # type: ignore[override]
+        return sum(each.name == self.name for each in devices())
+
+    @property
     def which(self) -> str:
-        return f"{self.spec}, {self.uuid}, PCI {self.pci_bus_id}"
+        told = card(self.pci_bus_id).facts() or {}
+        return ", ".join([self.spec, *([told["uuid"]] if told.get("uuid") else []), f"PCI {self.pci_bus_id}"])
 
     def reaches(self, other: contract.Device) -> bool:
         import cupy

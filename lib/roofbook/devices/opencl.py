@@ -259,6 +259,15 @@ class OpenCLDevice(contract.Device):
             self._sets[asked] = self._in_one_context(self._parts(*asked) if cpu else self._alike(count))
         return self._sets[asked]
 
+    @property
+    def alike(self) -> int:  # type: ignore[override]
+        import pyopencl as cl
+
+        if self.kind == "gpu":
+            return len(_of_its_name(self.device))
+        can = cl.device_partition_property.EQUALLY in self.device.partition_properties
+        return int(self.compute_units) if can else 1
+
     def _parts(self, count: int, cores: int | None, overlapping: bool) -> list[Any]:
         """Sub-devices of equal size. Raises Unsupported where there are too few cores, or the platform has none."""
         import pyopencl as cl
@@ -276,8 +285,7 @@ class OpenCLDevice(contract.Device):
 
     def _alike(self, count: int) -> list[Any]:
         """GPUs of its platform and name, itself the first. Raises Unsupported where there are fewer."""
-        others = [each for each in self.device.platform.get_devices() if each.name == self.device.name]
-        found = [self.device, *(each for each in others if each != self.device)]
+        found = [self.device, *(each for each in _of_its_name(self.device) if each != self.device)]
         if len(found) < count:
             raise Unsupported(f"{count} devices of this model: there {_are(len(found))}")
         return found[:count]
@@ -321,6 +329,11 @@ class OpenCLDevice(contract.Device):
         times = [(number, what, event.profile.start, event.profile.end) for number, what, event in noted]
         first = min((start for _, _, start, _ in times), default=0)
         return [Span(number, what, (start - first) * 1e-9, (end - first) * 1e-9) for number, what, start, end in times]
+
+
+def _of_its_name(device: Any) -> list[Any]:
+    """The devices of its platform that have its name, itself among them."""
+    return [each for each in device.platform.get_devices() if each.name == device.name]
 
 
 def _are(count: int) -> str:

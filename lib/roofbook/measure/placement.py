@@ -46,6 +46,8 @@ def target_of(variant: Variant, device: Device) -> Target | None:
         return None
     if getattr(device, "architecture", variant.architectures.start) not in variant.architectures:
         return None
+    if variant.options.get("devices", 1) > getattr(device, "alike", 1) and not variant.options.get("overlapping"):
+        return None
     return Target(device, device.backend)
 
 

@@ -20,6 +20,7 @@ from .peaks_table import bandwidths, peaks
 from .peers_table import peers
 from .published_table import published
 from .roofs import roofline_chart
+from .scaling_table import scaling
 from .series import crossings, series
 from .status import card, failed, states
 from .sweeps import heat_map, line_sweep, sweep_grid
@@ -56,6 +57,7 @@ __all__ = [
     "published",
     "resources",
     "roofline_chart",
+    "scaling",
     "series",
     "states",
     "sweep",

@@ -13,6 +13,7 @@ import pytest
 from roofbook.analysis.lab_data import Measured
 from roofbook.analysis.publication import publication
 from roofbook.devices.contract import Device
+from roofbook.errors import UsageError
 from roofbook.labs.lbm import LAB, SHAPES, plans, shape
 from roofbook.labs.lbm.ladder import LADDER
 from roofbook.spec.lab import SCALES, Variant
@@ -99,8 +100,10 @@ def test_every_optimisation_of_the_best_rung_can_be_left_out() -> None:
 
 
 def test_work_group_shapes_and_argument_counts() -> None:
-    assert [sweep.axis for sweep in LAB.sweeps] == ["without", "wg", "buffers", "integers"]
-    _, groups, buffers, integers = LAB.sweeps
+    assert [sweep.axis for sweep in LAB.sweeps] == ["without", "wg", "buffers", "integers", "devices"]
+    _, groups, buffers, integers, devices = LAB.sweeps
+    assert [variant.options["devices"] for variant in devices.variants] == [1, 2, 4, 8]
+    assert {variant.options["cores"] for variant in devices.variants} == {1}
     assert [variant.options["group"] for variant in groups.variants] == [shape(text) for text in SHAPES]
     assert {(1, 16), (1024, 1)} <= {variant.options["group"] for variant in groups.variants}
     for sweep, kind in ((buffers, "buffer"), (integers, "integer")):
@@ -177,3 +180,14 @@ def test_these_steps_move_less_than_the_problem_needs() -> None:
 
 def test_the_reference_does_not_depend_on_its_bands(monkeypatch: pytest.MonkeyPatch) -> None:
     banded.same_by_bands(LAB, "40x24", "f", {"f", "av_vels"}, monkeypatch)
+
+
+def test_a_case_of_any_size_is_a_closed_box(tmp_path: Path) -> None:
+    sizes_of.unlisted(LAB, "7x1000", "7x2", tmp_path)
+    with pytest.raises(UsageError, match=r"^case 99999x99999 is too large: nx\*ny must be below"):
+        LAB.case("99999x99999")
+    for scale in SCALES:
+        for series in LAB.series(scale):
+            cases = [LAB.case(name, scale) for _, name in series.points]
+            assert [case.params["ny"] for case in cases] == [x for x, _ in series.points]
+            assert all(case.units >= 2 and case.units % 2 == 0 and case.params["check_steps"] >= 2 for case in cases)

@@ -125,6 +125,8 @@ def why_not(variant: Variant, size: str) -> str | None:
         return "not on this case: a side is not a power of two"
     if variant.name == "vectors" and nx < 16:
         return "not on this case: narrower than 16 cells"
+    if variant.options.get("devices", 1) > ny:
+        return "not on this case: fewer rows than devices"
     if isinstance(variant.plan, type) and issubclass(variant.plan, plans.Persistent):
         rows = [rows for rows in range(1, ny + 1) if ny % rows == 0 and ny <= 128 * rows and nx * rows <= 640]
         if nx % 32 or not rows:

@@ -4,6 +4,7 @@ The ladder follows the published report; past its end stand the fields' own next
 """
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from functools import lru_cache
@@ -17,7 +18,7 @@ from ...devices.contract import BuildFailed, Device, DriverFailed, OutOfMemory, 
 from ...devices.find import open_device
 from ...errors import UsageError
 from ...peers import missing
-from ...spec.lab import Case, Lab, Sweep, Variant, Work
+from ...spec.lab import Case, Lab, Series, Sweep, Variant, Work
 from ...spec.prediction import LARGE, SMALL
 from ...spec.rounding import mean_square_over, worst
 from ...spec.source import Source
@@ -114,6 +115,7 @@ class Lattice(Lab):
     best = "flat-grid"
     ladder = LADDER
     peers = programs.PEERS
+    other_sizes = "any COLUMNSxROWS from 3x3 on"
 
     def __init__(self) -> None:
         best = next(variant for variant in LADDER if variant.name == self.best)
@@ -137,13 +139,34 @@ class Lattice(Lab):
                 tuple(_queued("integer", count) for count in COUNTS),
                 quick=QUICK_COUNTS,
             ),
+            Sweep("devices", "How much do more devices bring?", slabs.COUNTED, quick=("1", "2")),
         )
 
     def cases(self, scale: str) -> Sequence[Case]:
-        return [
-            Case(name, scale, {**asdict(_problem(name)[0]), "check_steps": check}, steps)
-            for name, (steps, check) in CASES[scale].items()
-        ]
+        return [_case(name, scale, *steps) for name, steps in CASES[scale].items()]
+
+    def sized(self, name: str, scale: str) -> Case | None:
+        """A closed box of any size; a sample has as many steps as take about as long as those of the listed cases."""
+        if not re.fullmatch(r"[0-9]{1,6}x[0-9]{1,6}", name):
+            return None
+        nx, ny = shape(name)
+        if min(nx, ny) < 3:
+            raise UsageError(f"case {name} is too small: columns and rows must be 3 or more")
+        try:
+            return _case(name, scale, *steps_of_size(nx * ny, scale))
+        except ValueError as error:
+            raise UsageError(f"case {name} is too large: {error}") from error
+
+    def series(self, scale: str) -> Sequence[Series]:
+        columns, rows = slabs.GROWN[scale]
+        points = tuple((float(many), f"{columns}x{many}") for many in rows)
+        grown = tuple(
+            point.name for point in slabs.COUNTED if scale not in ("quick", "test") or point.point in ("1", "2")
+        )
+        return (
+            Series("rows", "From how many rows on do several devices pay?", f"rows of {columns} cells", points, grown,
+                   tuple((name, grown[0]) for name in grown[1:])),
+        )  # fmt: skip
 
     def inputs(self, case: Case, seed: int) -> Mapping[str, Any]:
         """`params`, `obstacles` (ny, nx) and a state off equilibrium: f (9, ny, nx), each population 10 % around rest."""
@@ -307,6 +330,16 @@ class Lattice(Lab):
         if variant.plan is plans.QueueOnly and case.name != self.cases(case.scale)[0].name:
             return "not on this case: queue time does not depend on the grid"
         return missing(variant)
+
+
+def _case(name: str, scale: str, steps: int, check: int) -> Case:
+    return Case(name, scale, {**asdict(_problem(name)[0]), "check_steps": check}, steps)
+
+
+def steps_of_size(cells: int, scale: str) -> tuple[int, int]:
+    """(steps of a timed sample, steps of the check) for a size that is not listed: about as much work as the listed ones."""
+    most, work = (4000, 1 << 30) if scale in ("published", "large") else (50, 1 << 21)
+    return max(2, min(most, work // cells) // 2 * 2), max(2, min(21, (1 << 22) // cells))
 
 
 BYTES_PER_CELL = 9 * 4 * 2 + 1

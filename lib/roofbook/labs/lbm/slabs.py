@@ -331,6 +331,14 @@ class Stored(Direct):
 
 SLAB = Source.of(HERE / "slab.k", PUSH=0)
 TWO = {"devices": 2}
+COUNTS = (1, 2, 4, 8)
+GROWN: Mapping[str, tuple[int, tuple[int, ...]]] = {
+    "test": (40, (24, 48)),
+    "quick": (1024, (8, 128, 1024, 2048)),
+    "published": (1024, (8, 64, 256, 1024, 2048, 4096)),
+    "large": (8192, (8, 1024, 8192, 16384)),
+}
+"""Scale -> columns of a grid, and the numbers of rows by which it is followed how several devices gain on one."""
 SEVERAL = frozenset({"several"})
 
 STEPS = (
@@ -371,3 +379,6 @@ STEPS = (
         needs=SEVERAL, options=TWO, differs=("source", "plan"), predicts={"small": FASTER},
     ),
 )  # fmt: skip
+
+COUNTED = tuple(STEPS[2].at("devices", count, devices=count, cores=1) for count in COUNTS)
+"""halo-direct on so many devices; of a CPU each is one core."""

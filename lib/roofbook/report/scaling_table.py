@@ -1,0 +1,93 @@
+"""Several devices beside one: the gain on the same grid, the efficiency at the same share, and what a model says of both."""
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from ..analysis import format as show
+from ..analysis import scaling as measured
+from ..analysis.readings import Reading, faster
+from .cells import ratio_cell, ratio_head, run_notes, usual_how
+from .html import Cell, Row, Table
+
+if TYPE_CHECKING:
+    from ..spec.lab import Series
+
+EFFICIENCY = 0.97
+"""What the note on the model asks of weak scaling."""
+
+
+def scaling(found: Mapping[tuple[int, int], Reading], series: "Series", caption: str = "") -> Table:
+    """A line for each number of devices and rows with a verified time.
+
+    found: (devices, rows) -> the reading. `Table.frame` has times in seconds per unit, and the model's.
+    """
+    import pandas as pd
+
+    good = {at: reading for at, reading in sorted(found.items(), key=lambda item: item[0][::-1]) if reading.ok}
+    times = {at: reading.median for at, reading in good.items()}
+    model = measured.model(times)
+    name, size = show.time_unit(times.values())
+    gains = {at: faster(good.get((1, at[1])), reading) if at[0] > 1 else None for at, reading in good.items()}
+    how = usual_how(gains.values())
+    lines, records = [], []
+    for (devices, rows), reading in good.items():
+        weak = measured.weak(times, devices, rows) if devices > 1 else None
+        said = model.seconds(devices, rows) if model and devices in model.fixed else None
+        read = model is not None and (devices, rows) in model.read
+        off = None if said is None or read else said / reading.median - 1
+        lines.append(
+            Row([
+                Cell(show.number(rows, places=0), "num"),
+                Cell(str(devices), "num"),
+                Cell(show.number(reading.median / size), "num"),
+                ratio_cell(gains[devices, rows], known=how),
+                _percent(weak),
+                Cell(show.DASH if said is None else show.number(said / size), "num"),
+                Cell("read from it" if read else show.DASH) if off is None else Cell(f"{100 * off:+.0f}{show.THIN}%", "num"),
+            ])
+        )  # fmt: skip
+        records.append({
+            "rows": rows, "devices": devices, "seconds": reading.median,
+            "strong": _figure(measured.strong(times, devices, rows)), "weak": _figure(weak),
+            "model_seconds": _figure(said), "model_error": _figure(off),
+        })  # fmt: skip
+    heads = [
+        Cell("Rows", "num"), Cell("Devices", "num"), Cell(f"Time, {name}", "num"), ratio_head("Over one device", how),
+        Cell("Weak scaling", "num"), Cell(f"Model, {name}", "num"), Cell("Model is off by", "num"),
+    ]  # fmt: skip
+    frame = pd.DataFrame(records, columns=list(records[0]) if records else ["rows", "devices"])
+    notes = [
+        "Weak scaling: the time of one device on its share of the rows, over the time of all on the whole grid.",
+        *(
+            _of_model(model, size, name)
+            if model
+            else ["No model: it takes one device on two grids, the larger one slower."]
+        ),
+        *run_notes(good.values()),
+    ]
+    return Table(caption or series.question, heads, lines, frame, notes, "scaling")
+
+
+def _figure(value: float | None) -> float:
+    return math.nan if value is None else value
+
+
+def _percent(share: float | None) -> Cell:
+    return Cell(show.DASH if share is None else show.percent(share), "num")
+
+
+def _of_model(model: measured.Model, size: float, name: str) -> list[str]:
+    """How the model was read, and where it says that several devices pay."""
+    rows = f"{show.number(model.row / size)} {name} a row, shared by the devices"
+    fixed = ", ".join(f"{show.number(seconds / size)} {name} on {devices}" for devices, seconds in model.fixed.items())
+    said: list[Any] = [
+        f"The model: {rows}, and a fixed time: {fixed}. Read from one device on the largest grid, and from the smallest grid."
+    ]
+    for devices in (each for each in model.fixed if each > 1):
+        pays, weak = model.pays_from(devices), model.weak_from(devices, EFFICIENCY)
+        said.append(
+            f"By it {devices} devices are faster than one from {show.number(pays, places=0)} rows on, and weak scaling reaches "
+            f"{show.percent(EFFICIENCY)} from {show.number(weak, places=0)} rows a device on."
+        )
+    return said
