@@ -182,12 +182,12 @@ def test_the_reference_does_not_depend_on_its_bands(monkeypatch: pytest.MonkeyPa
     banded.same_by_bands(LAB, "40x24", "f", {"f", "av_vels"}, monkeypatch)
 
 
-def test_a_case_of_any_size_is_a_closed_box(tmp_path: Path) -> None:
-    sizes_of.unlisted(LAB, "7x1000", "7x2", tmp_path)
-    with pytest.raises(UsageError, match=r"^case 99999x99999 is too large: nx\*ny must be below"):
-        LAB.case("99999x99999")
+def test_the_grids_of_the_series_are_cases_and_others_are_not() -> None:
     for scale in SCALES:
-        for series in LAB.series(scale):
-            cases = [LAB.case(name, scale) for _, name in series.points]
-            assert [case.params["ny"] for case in cases] == [x for x, _ in series.points]
-            assert all(case.units >= 2 and case.units % 2 == 0 and case.params["check_steps"] >= 2 for case in cases)
+        (series,) = LAB.series(scale)
+        cases = [LAB.case(name, scale) for _, name in series.points]
+        assert [case.params["ny"] for case in cases] == [x for x, _ in series.points]
+        assert all(case.units >= 2 and case.units % 2 == 0 and case.params["check_steps"] >= 2 for case in cases)
+        assert all(name.startswith("halo-direct@devices=") for name in series.variants)
+    with pytest.raises(UsageError, match=r"^unknown case '1024x9'; valid: 128x128, 1024x1024"):
+        LAB.case("1024x9", "quick")

@@ -4,7 +4,6 @@ The ladder follows the published report; past its end stand the fields' own next
 """
 
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from functools import lru_cache
@@ -115,7 +114,6 @@ class Lattice(Lab):
     best = "flat-grid"
     ladder = LADDER
     peers = programs.PEERS
-    other_sizes = "any COLUMNSxROWS from 3x3 on"
 
     def __init__(self) -> None:
         best = next(variant for variant in LADDER if variant.name == self.best)
@@ -146,16 +144,10 @@ class Lattice(Lab):
         return [_case(name, scale, *steps) for name, steps in CASES[scale].items()]
 
     def sized(self, name: str, scale: str) -> Case | None:
-        """A closed box of any size; a sample has as many steps as take about as long as those of the listed cases."""
-        if not re.fullmatch(r"[0-9]{1,6}x[0-9]{1,6}", name):
-            return None
-        nx, ny = shape(name)
-        if min(nx, ny) < 3:
-            raise UsageError(f"case {name} is too small: columns and rows must be 3 or more")
-        try:
-            return _case(name, scale, *steps_of_size(nx * ny, scale))
-        except ValueError as error:
-            raise UsageError(f"case {name} is too large: {error}") from error
+        """A grid of the series, as a closed box where it is no published one."""
+        columns, rows = slabs.GROWN[scale]
+        known = {f"{columns}x{many}": columns * many for many in rows}
+        return _case(name, scale, *steps_of_size(known[name], scale)) if name in known else None
 
     def series(self, scale: str) -> Sequence[Series]:
         columns, rows = slabs.GROWN[scale]
@@ -337,7 +329,7 @@ def _case(name: str, scale: str, steps: int, check: int) -> Case:
 
 
 def steps_of_size(cells: int, scale: str) -> tuple[int, int]:
-    """(steps of a timed sample, steps of the check) for a size that is not listed: about as much work as the listed ones."""
+    """(steps of a timed sample, steps of the check) of a grid of the series: about as much work as of the listed cases."""
     most, work = (4000, 1 << 30) if scale in ("published", "large") else (50, 1 << 21)
     return max(2, min(most, work // cells) // 2 * 2), max(2, min(21, (1 << 22) // cells))
 
