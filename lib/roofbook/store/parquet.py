@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _KEPT = 32  # answers
 AT = ("filename", "file_row_number")
 """What DuckDB adds to a row: its file, and its number there."""
+_IN_ORDER = f"{OLDEST_FIRST}, {', '.join(AT)}"
+"""Oldest first, and rows of one moment as they stand in their file."""
 _ALONE = """set TimeZone = 'UTC'; set parquet_metadata_cache = true;
 set python_enable_replacements = false; set autoinstall_known_extensions = false;
 set autoload_known_extensions = false; set enable_external_access = false; set lock_configuration = true"""
@@ -160,7 +162,7 @@ class Store:
                 if not mine:
                     busy(folder)
                     continue
-                sql = f"select * from cells order by {OLDEST_FIRST}"
+                sql = f"select * exclude ({_listed(AT)}) from _once order by {_IN_ORDER}"
                 whole, old = self._ask(sql, (), lab, device, [where], every=True)
                 if whole.num_rows > files.MOST_ROWS:
                     continue  # such a file would be left out
@@ -182,7 +184,7 @@ class Store:
         # What is chosen by its names is read alone: most of a row is samples. Of rows that are there twice, one is the newest.
         chosen = f"select {_listed(AT)} from {'_rows' if newest else '_once'} where lab = ?{conditions} {newest}"
         rows = f"select * exclude ({_listed(AT)}) from _rows semi join ({chosen}) using ({_listed(AT)})"
-        sql = f"{rows} order by {OLDEST_FIRST}"
+        sql = f"{rows} order by {_IN_ORDER}"
         device = wanted.get("device", [])
         place = device[0] if len(device) == 1 else "*"
         return self._answer(sql, [lab, *wanted.values()], lab, place, where).to_pandas()
