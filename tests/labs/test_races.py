@@ -49,7 +49,10 @@ KNOWN = {
     # OpenCL has no atomic load of a float: a sum begins with what it saw, and is exchanged only where that is still there.
     ("lenet", "linear-atomic"): Known("read-write data race in global memory", "input.cl"),
     # Oclgrind has one core, which divides into no parts. `slab` is the same kernel on one device.
-    **{("lbm", f"halo-{name}"): Known(reason="2 parts of 1") for name in ("by-host", "direct", "overlapped", "stored")},
+    **{
+        ("lbm", f"halo-{name}"): Known(reason="2 parts of 1")
+        for name in ("by-host", "direct", "direct@devices=2", "overlapped", "stored")
+    },
     # Its kernel runs in processes of its own, which ask for a device of the machine.
     ("convpool", "initialisation"): Known(reason="no device"),
 }
