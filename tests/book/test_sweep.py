@@ -17,7 +17,7 @@ from roofbook import paths
 from roofbook.book import sweep
 from roofbook.devices.find import devices
 from roofbook.errors import UsageError
-from roofbook.measure import cluster
+from roofbook.measure import cluster, pinned
 from roofbook.store.parquet import Store
 
 pytest.importorskip("distributed", reason="distributed is not installed: pip install 'roofbook[cluster]'")
@@ -254,7 +254,7 @@ def test_what_is_put_beside_the_store_does_not_make_a_checkout_changed() -> None
     assert done.returncode == 0 or not (root / ".git").exists()
 
 
-def test_a_worker_says_what_keeps_it_from_taking_part(tmp_path: Path) -> None:
+def test_a_worker_says_what_keeps_it_from_taking_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import json
 
     order = {
@@ -266,7 +266,9 @@ def test_a_worker_says_what_keeps_it_from_taking_part(tmp_path: Path) -> None:
     }
     (tmp_path / "unfinished").mkdir()
     (tmp_path / "unfinished" / "there").touch()
+    monkeypatch.setenv(pinned.VARIABLE, "")
     for change, said in (
+        ({"device": "auto"}, "other workers of this host have all cards"),
         ({"token": "unfinished/gone"}, f"it does not see the store {tmp_path}: "),
         ({}, "unknown device 'opencl:nowhere'; valid: auto, "),
     ):

@@ -59,6 +59,49 @@ def test_workers_that_may_all_see_the_first_card_get_one_each(tmp_path: Path) ->
     assert pinned.claim(tmp_path) == "GPU-b3", "asked again, it keeps the one that it has"
 
 
+DRIVER = """
+class NVMLError(Exception):
+    pass
+
+def nvmlInit():
+    pass
+
+def nvmlDeviceGetCount():
+    return 2
+
+def nvmlDeviceGetHandleByIndex(at):
+    return at
+
+def nvmlDeviceGetUUID(at):
+    return ["GPU-a1", "GPU-b2"][at]
+"""
+
+
+def test_processes_that_start_at_once_have_a_card_each_and_one_too_many_has_none(tmp_path: Path) -> None:
+    """Real processes, under a driver that is made up; as Slurm starts them, with one preset for all."""
+    import subprocess
+    import sys
+
+    (tmp_path / "pynvml.py").write_text(DRIVER)
+    code = (
+        "import os, sys; from pathlib import Path; from roofbook.measure.pinned import claim\n"
+        "print(claim(Path(sys.argv[1])), os.environ['CUDA_VISIBLE_DEVICES'], flush=True); sys.stdin.read()"
+    )
+    found = [str(tmp_path), str(Path(pinned.__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(found), "CUDA_VISIBLE_DEVICES": "0,1"}
+    workers = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, str(tmp_path)], env=environment, text=True, stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        for _ in range(3)
+    ]  # fmt: skip
+    said = [each.stdout.readline().split() for each in workers if each.stdout]
+    for each in workers:
+        each.communicate("")
+    assert sorted(said) == [[], ["GPU-a1", "GPU-a1"], ["GPU-b2", "GPU-b2"]]
+
+
 def test_a_worker_that_ends_leaves_its_card_to_the_next(tmp_path: Path) -> None:
     assert as_another_worker(tmp_path, "2") == "GPU-b3"
     assert as_another_worker(tmp_path, "2") == ""

@@ -35,6 +35,8 @@ def who(order: Mapping[str, Any]) -> Answer:
         storage_of(order["root"]).read(order["token"])
     except FileNotFoundError:
         raise UsageError(f"it does not see the store {order['root']}: all hosts need one folder, or a bucket") from None
+    if order["device"] == "auto" and pinned.has_none():
+        raise UsageError(pinned.ALL_TAKEN)  # or it would take the CPU for what all are to measure
     lab = registry.get(order["lab"])
     device = find.open_device(order["device"], lab.preferred_backend)
     pinned.check(device)

@@ -16,6 +16,7 @@ from ..errors import UsageError
 CUDA = "CUDA_VISIBLE_DEVICES"
 VARIABLE = "ROOFBOOK_CARD"
 """The UUID of the card that a worker has; its processes inherit it."""
+ALL_TAKEN = "other workers of this host have all cards that this one may see: start one worker for each card"
 _held: list[IO[str]] = []
 """Locks of claimed cards, for as long as the process lives."""
 
@@ -71,15 +72,18 @@ def claim(folder: Path) -> str:
     return ""
 
 
+def has_none() -> bool:
+    """Whether this is a worker of a host with cards, and others have all that it may see."""
+    return os.environ.get(VARIABLE) == ""
+
+
 def check(device: Device) -> None:
     """UsageError where a worker that has a card is about to measure another one, or a worker without one any. A CPU is none."""
     if VARIABLE not in os.environ or device.kind != "gpu":
         return
     given = os.environ[VARIABLE]
     if not given:
-        raise UsageError(
-            "other workers of this host have all cards that this one may see: start one worker for each card"
-        )
+        raise UsageError(ALL_TAKEN)
     seen = (card(device.pci_bus_id).facts() or {}).get("uuid")
     if seen != given and not given.startswith("MIG-"):
         raise UsageError(
