@@ -212,9 +212,10 @@ def test_every_link_and_path_leads_somewhere(page: Path) -> None:
 def test_the_example_of_a_variant_is_the_ladders_own() -> None:
     """The row that the page shows, evaluated where the ladder is, is the ladder's, but for what was published of it."""
     from roofbook.labs import lbm
+    from roofbook.labs.lbm import ladder
 
     (block,) = [text for page, text in fenced("python") if page == "add-a-variant.md"]
-    shown = eval(block, vars(lbm))
+    shown = eval(block, vars(ladder))
     own = lbm.LAB.variant(shown.name)
     assert {**vars(shown), "published": None} == {**vars(own), "published": None}
     (block,) = [text for page, text in fenced("c") if page == "add-a-variant.md"]
