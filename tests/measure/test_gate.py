@@ -158,7 +158,7 @@ def test_rows_of_the_same_device_are_compared_run_by_run(rows: list[dict[str, An
         for row in rows
     ]
     found = compared(halved, tmp_path)
-    assert found["chain-0"].verdict == "slower" and found["chain-0"].ratio
+    assert found["chain-0"].verdict == "slower" and found["chain-0"].ratio and found["chain-0"].runs == 3
     assert found["chain-0"].ratio.how == "across runs" and found["chain-0"].ratio.estimate == pytest.approx(2, rel=0.5)
     assert (
         found["chain-1"].verdict != "slower" and "plan, its options or the host's code changed" in found["chain-1"].why

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -117,3 +118,72 @@ def test_disturbed_pairs_count_only_where_too_few_are_quiet() -> None:
     assert len(taken.pairs(policy)) == 6 and not taken.enough(policy)
     taken.quiet *= 3
     assert taken.pairs(policy) == taken.quiet and taken.enough(policy), "10 rounds are the most"
+
+
+class Scripted:
+    """A side without a process: what it is told is noted, and the variant `late` is wrong after its last sample."""
+
+    log: ClassVar[list[tuple[str, str]]] = []
+
+    def __init__(self, tree: SourceTree, name: str, policy: Policy) -> None:
+        self.name, self.variants = name, list[str]()
+
+    def tell(self, do: str, variants: list[str], **order: Any) -> None:
+        self.variants = variants
+
+    def answers(self, *last: str) -> Iterator[dict[str, Any]]:
+        for name in self.variants:
+            if name == "elsewhere":
+                yield {"made": name, "units": 1, "on": f"device-of-{self.name}", "backend": "opencl"}
+            elif name == "new" and self.name == "before":
+                yield {"absent": name, "why": "no such case"}
+            else:
+                yield {"made": name, "units": 2 if self.name == "now" else 1, "on": "some-cpu", "backend": "opencl"}
+        yield {"ready": True}
+
+    def sample(self, variant: str) -> dict[str, Any]:
+        Scripted.log.append((self.name, variant))
+        return {"sample": variant, "seconds": 2.0, "spent": 0.1, "slowed": False, "disturbed": False}
+
+    def verify(self, variant: str) -> str | None:
+        return "after its last sample: wrong result" if (variant, self.name) == ("late", "now") else None
+
+    def end(self) -> None:
+        """Nothing runs."""
+
+
+@pytest.fixture
+def scripted(monkeypatch: pytest.MonkeyPatch) -> type[Scripted]:
+    monkeypatch.setattr(side_by_side, "_Side", Scripted)
+    Scripted.log.clear()
+    return Scripted
+
+
+def test_what_is_wrong_after_its_last_sample_is_broken(scripted: type[Scripted]) -> None:
+    late, sound = fight(bout("late", "sound"), RULE)
+    assert late.verdict(RULE) == "broken" and "after its last sample" in late.failed["now"] and not late.ratios
+    assert sound.verdict(RULE) == "faster" and sound.ratio and sound.ratio.estimate == 0.5, (
+        "a sample now is of two units"
+    )
+    assert sound.medians[0] == (2.0, 1.0)
+
+
+def test_what_only_one_side_has_or_another_device_ran_is_not_compared(scripted: type[Scripted]) -> None:
+    new, elsewhere = fight(bout("new", "elsewhere"), RULE)
+    assert new.verdict(RULE) == elsewhere.verdict(RULE) == "not compared" and not scripted.log
+    assert new.absent.endswith("no such case")
+    assert elsewhere.absent == "it runs on device-of-before before and on device-of-now now"
+
+
+def test_both_sides_of_a_variant_are_sampled_one_after_the_other_and_neither_is_always_first(
+    scripted: type[Scripted],
+) -> None:
+    fight(bout("one", "two", "three"), RULE)
+    pairs = list(zip(scripted.log[::2], scripted.log[1::2], strict=True))
+    assert all(first[1] == second[1] and first[0] != second[0] for first, second in pairs)
+    rounds = [pairs[at : at + 3] for at in range(0, len(pairs), 3)]
+    for drawn, back in zip(rounds[::2], rounds[1::2], strict=True):
+        assert [(second, first) for first, second in reversed(drawn)] == back, (
+            "walked back, so that a drift favours none"
+        )
+    assert {first[0] for first, _ in pairs} == {"before", "now"} and len({str(each) for each in rounds}) > 2

@@ -29,6 +29,7 @@ def gated(variant: str, verdict: Verdict, low: float = 0.999, high: float = 1.02
         "cuda",
         ratio,
         (1e-4, 1.03e-4),
+        2,
         (1.0, 1.01),
         why,
         "a/b,c.k",
@@ -59,6 +60,12 @@ def test_what_fails_comes_first_and_thousandths_are_shown(found: Findings) -> No
     assert any(note.endswith("lbm old-7 and 2 more.") for note in table.notes)
     assert not any(gate_report.WEAKER in note for note in table.notes)
     assert gate_report.summary(found) == "Against v1.0 (abcdef0123): 1 broken, 1 slower, 1 undecided, 1 unchanged."
+
+
+def test_the_column_of_reasons_is_there_where_there_are_any(found: Findings) -> None:
+    assert gate_report.gate_table(found, RULE).columns[-1].text == "Why"
+    found.outcomes.pop()
+    assert gate_report.gate_table(found, RULE).columns[-1].text == "Runs"
 
 
 def test_rows_in_place_of_a_commit_are_called_the_weaker_comparison(found: Findings) -> None:

@@ -61,8 +61,10 @@ class Gated:
     """Time now / time before, over the runs."""
     seconds: tuple[float, float] | None = None
     """Per unit, before and now: the middle of the runs' medians."""
-    runs: tuple[float, ...] = ()
-    """The ratio of each run; none where rows were compared."""
+    runs: int = 0
+    """How many there are, on the side that has fewer."""
+    ratios: tuple[float, ...] = ()
+    """That of each run; none where rows were compared."""
     why: str = ""
     file: str = ""
     """The file of the change, or of the kernel, as the repository names it."""
@@ -160,7 +162,7 @@ def _of_duel(duel: Duel, lab: Lab, rule: Rule, file: str, line: int) -> Gated:
     why = duel.absent or "; ".join(f"{side}: {reason}" for side, reason in sorted(duel.failed.items()))
     return Gated(
         duel.lab, duel.variant, duel.case, lab.unit, word, duel.device, duel.backend, duel.ratio, seconds,
-        tuple(each.estimate for each in duel.ratios), why, file, line,
+        len(duel.ratios), tuple(each.estimate for each in duel.ratios), why, file, line,
     )  # fmt: skip
 
 
@@ -261,8 +263,8 @@ def _of_rows(cell: Planned, stored: Store, scratch: Store, rule: Rule) -> Gated:
         word = "undecided"
         told.insert(0, f"{'one run' if fewest == 1 else 'two runs'} on a side cannot show how far runs differ")
     return Gated(
-        *common, word, cell.device.slug, cell.backend, ratio, (before.median, now.median), why="; ".join(told), file=place[0],
-        line=place[1],
+        *common, word, cell.device.slug, cell.backend, ratio, (before.median, now.median), fewest,
+        why="; ".join(told), file=place[0], line=place[1],
     )  # fmt: skip
 
 

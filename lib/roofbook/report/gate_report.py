@@ -32,7 +32,9 @@ def gate_table(found: Findings, rule: Rule) -> Table:
         Cell("Variant"), Cell("Case"), Cell("Verdict"), Cell("Times as long", "num"), Cell(f"Before, {name}", "num"),
         Cell(f"Now, {name}", "num"), Cell("Runs", "num"), Cell("Why", "wrap"),
     ]  # fmt: skip
-    lines = [Row(_cells(each, size), each.verdict) for each in ordered]
+    if not any(each.why for each in ordered):
+        heads.pop()
+    lines = [Row(_cells(each, size)[: len(heads)], each.verdict) for each in ordered]
     frame = pd.DataFrame([_record(each) for each in ordered])
     return Table(f"Against {found.against}", heads, lines, frame, notes(found, rule), "gate")
 
@@ -46,7 +48,7 @@ def _cells(each: Gated, size: float) -> list[Cell]:
         Cell(each.verdict),
         Cell(_times(ratio) if ratio else show.DASH, "num"),
         *(Cell(time, "num") for time in times),
-        Cell(str(len(each.runs) or (ratio.n if ratio else "")), "num"),
+        Cell(str(each.runs or ""), "num"),
         Cell(each.why, "wrap"),
     ]
 
@@ -91,7 +93,7 @@ def summary(found: Findings) -> str:
 
 def as_json(found: Findings, rule: Rule) -> str:
     """All of it, with all digits; seconds are per unit."""
-    outcomes = [_record(each) | {"ratios": list(each.runs)} for each in found.outcomes]
+    outcomes = [_record(each) | {"runs": each.runs, "ratios": list(each.ratios)} for each in found.outcomes]
     made = {
         "against": found.against, "commit": found.commit, "failed": bool(found.failing), "comparison": _how(found),
         "rule": asdict(rule) | {"least": LEAST}, "unchanged": found.same, "new": found.new, "gone": found.gone,
