@@ -258,6 +258,21 @@ def test_what_moves_fewer_bytes_has_a_bound_of_its_own(opened: Open, lab: Lab, m
     assert any("move fewer bytes: half-storage" in note for note in experiment.ladder().notes)
 
 
+def test_several_gpus_have_the_bound_of_all_of_them_and_parts_of_a_cpu_that_of_the_cpu(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    experiment = opened(variants=["halo-direct"])
+    monkeypatch.setattr(module.MeasuredData, "peaks", Peaks([(4e4, 4e9), (1e12, 1e6)], {"float32": 1e15}))
+    case = experiment.data.case()
+    assert "halo-direct" not in experiment.data.bounds(case)
+    monkeypatch.setattr(experiment.data.device, "kind", "gpu")
+    bounds = experiment.data.bounds(case)
+    assert bounds["halo-direct"].seconds < bounds["float32"].seconds / 2, (
+        "half of the grid each, which a faster memory holds"
+    )
+    assert "slab" not in bounds and "halo-direct@devices=8" in bounds
+
+
 # -- what fails --------------------------------------------------------------------------------------------------------
 
 

@@ -340,13 +340,16 @@ def _bound_notes(bounds: Mapping[str, Bound], readings: Sequence[Reading], unit:
             own[limit(bounds[name])].append(name)
     known = [f"{dtype} {limit(bounds[dtype])}" for dtype in used if dtype in bounds]
     fewer = [f"{', '.join(names)} {text}" for text, names in own.items()]
+    more = " or run on several GPUs" * any(
+        each.facts.get("devices", 1) > 1 and each.variant in bounds for each in readings
+    )
     lacking = [dtype for dtype in used if dtype not in bounds]
     over = {each.variant: floor for each in readings if (floor := floor_of(bounds, each)) and above(floor, each)}
     times = {each.variant: each.median for each in readings}
     beyond = ", ".join(f"{name} {show.number(floor.seconds / times[name])}\u00d7" for name, floor in over.items())
     return [
         *[f"Bound per {unit}: {'; '.join(known)}."] * bool(known),
-        *[f"Bound of variants that move fewer bytes: {'; '.join(fewer)}."] * bool(fewer),
+        *[f"Bound of variants that move fewer bytes{more}: {'; '.join(fewer)}."] * bool(fewer),
         *[f"'above': as many times as fast as its bound, so that is none: {ABOVE}. {beyond}."] * bool(over),
         *[f"No bound, because the peak was not measured: {', '.join(lacking)}."] * bool(lacking),
     ]
