@@ -41,7 +41,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
 @pytest.fixture(scope="module")
 def told(project: Project) -> tuple[Any, dict[str, dict[str, Any]], dict[str, Any]]:
     """A gate on a checkout with a slow kernel, a wrong one, a new one and one that is gone: the process, results, all JSON."""
-    project.plant(chain_1=400)
+    project.plant(chain_1=4000)
     project.edit("__init__.py", r"range\(8\)", "range(1, 4)")
     project.edit("__init__.py", r"^ITEMS = 64$", 'ITEMS = 64\nNEW = {"chain-new": 500}')
     project.edit("__init__.py", r"in LENGTHS.items\(\)\)$", "in (LENGTHS | NEW).items())")
@@ -58,9 +58,8 @@ def test_what_became_slower_or_wrong_fails_the_gate(told: Any) -> None:
     done, results, whole = told
     assert (done.returncode, done.stderr) == (1, "") and whole["failed"]
     slow = results["chain-1"]
-    assert slow["verdict"] == "slower" and len(slow["ratios"]) == 6, "three runs, and three more to be sure"
-    assert 1.2 < slow["low"] <= slow["ratio"] <= slow["high"] < 1.6
-    assert slow["now_s"] / slow["before_s"] == pytest.approx(slow["ratio"], rel=0.2)
+    assert slow["verdict"] == "slower" and len(slow["ratios"]) >= 6, "three runs, and three more to be sure"
+    assert 2 < slow["ratio"] < 10 and 2 < slow["now_s"] / slow["before_s"] < 10, "five times as long, on any machine"
     assert results["chain-2"]["verdict"] == "broken" and "wrong result" in results["chain-2"]["why"]
 
 
@@ -153,16 +152,15 @@ def compared(rows: list[dict[str, Any]], folder: Path, **changed: Any) -> dict[s
 
 
 def test_rows_of_the_same_device_are_compared_run_by_run(rows: list[dict[str, Any]], tmp_path: Path) -> None:
-    halved = [
-        row | {"samples_s": [time / 2 for time in row["samples_s"]]} if row["variant"] == "chain-0" else row
+    faster = [
+        row | {"samples_s": [time / 100 for time in row["samples_s"]]} if row["variant"] == "chain-0" else row
         for row in rows
     ]
-    found = compared(halved, tmp_path)
-    assert found["chain-0"].verdict == "slower" and found["chain-0"].ratio and found["chain-0"].runs == 3
-    assert found["chain-0"].ratio.how == "across runs" and found["chain-0"].ratio.estimate == pytest.approx(2, rel=0.5)
-    assert (
-        found["chain-1"].verdict != "slower" and "plan, its options or the host's code changed" in found["chain-1"].why
-    )
+    found = compared(faster, tmp_path)
+    slow, even = found["chain-0"], found["chain-1"]
+    assert slow.verdict == "slower" and slow.ratio and slow.runs == 3, "a hundred times as long, on any machine"
+    assert slow.ratio.how == "across runs" and 10 < slow.ratio.estimate < 1000
+    assert even.verdict != "slower" and "plan, its options or the host's code changed" in even.why
 
 
 def test_one_stored_run_decides_nothing(rows: list[dict[str, Any]], tmp_path: Path) -> None:
