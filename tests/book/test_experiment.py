@@ -583,3 +583,12 @@ def test_where_all_is_quick_sweeps_are_measured_on_the_first_case_unless_more_is
     experiment = Experiment("lbm", {"results": str(tmp_path), "scale": "quick"})
     note = experiment.heat_map("wg", "1024x1024")._repr_html_()
     assert "At the scale quick sweeps are measured on 128x128 alone, unless variants are asked for.<" in note
+
+
+def test_a_case_that_no_chosen_variant_is_for_is_left_out_unless_it_is_named(tmp_path: Path) -> None:
+    def cases(**given: Any) -> list[str]:
+        known = Experiment("stencil", {"scale": "test", "results": str(tmp_path), "variants": ["fused"], **given})
+        return [case.name for case in known.cases]
+
+    assert cases() == ["6x1024", "7x48"] and cases(variants=["fused", "checked"]) == ["6x1024", "7x48", "5x13"]
+    assert cases(cases=["5x13"]) == ["5x13"]

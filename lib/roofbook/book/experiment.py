@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -145,6 +145,10 @@ class Experiment(Page):
         self.cases = [self._case(everything, name) for name in dict.fromkeys(self.parameters["cases"] or everything)]
         chosen = dict.fromkeys(self.parameters["variants"] or ())
         self.variants = [self.lab.variant(name) for name in chosen] or list(self.lab.at_scale(self.scale))
+        if not self.parameters["cases"]:  # those that none of the variants is for have nothing to show
+            self.cases = [
+                case for case in self.cases if any(map(partial(self._is_for, case), self.variants))
+            ] or self.cases
 
     @classmethod
     def from_notebook(cls, lab: str, names: Mapping[str, Any]) -> "Experiment":
@@ -157,6 +161,9 @@ class Experiment(Page):
             return cls(lab, {name: value for name, value in given.items() if name in PARAMETERS})
         data = (type(None), bool, int, float, str, list, tuple, dict, set, Path)
         return cls(lab, {name: value for name, value in given.items() if name in PARAMETERS or isinstance(value, data)})
+
+    def _is_for(self, case: Case, variant: Variant) -> bool:
+        return self.lab.skip_reason(variant, case) is None
 
     def _case(self, everything: Mapping[str, Case], name: str) -> Case:
         listed = list(everything.values())
