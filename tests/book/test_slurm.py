@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import psutil
@@ -61,7 +62,8 @@ def missing() -> str:
     return ""
 
 
-pytest.importorskip("dask_jobqueue", reason="dask-jobqueue is not installed: pip install 'roofbook[cluster]'")
+if find_spec("dask_jobqueue") is None:  # not imported: it takes Ctrl-C for itself
+    pytest.skip("dask-jobqueue is not installed: pip install 'roofbook[cluster]'", allow_module_level=True)
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing() or "all is there")
 
 
