@@ -146,6 +146,7 @@ def rerun(
     from ..book import execute, fragments, site
     from ..book.ahead import Ahead
     from ..book.experiment import Experiment
+    from ..measure.apart import Workers
     from ..measure.progress import Reporter
     from ..measure.schedule import bring_up_to_date
     from ..paths import project_root
@@ -155,14 +156,19 @@ def rerun(
     shown = execute.parameters_of(root, notebook)
     given = {"scale": scale, "device": device, "results": results, "variants": [variant], "cases": [case]}
     experiment = Experiment(lab, shown | {name: value for name, value in given.items() if value is not None}, root)
-    cells = experiment.plan()
-    if not cells:
-        chosen = experiment.lab.variant(variant)
-        why = experiment.lab.skip_reason(chosen, experiment.cases[0]) or f"it does not run on {experiment.device.spec}"
-        raise UsageError(f"{variant} on {case} cannot be measured: {why}")
     tell, builders = Reporter(), list[site.Builder]()
     there = page and bool(shown) and execute.page_of(root, notebook).exists()
     with ExitStack() as beside:
+        workers = beside.enter_context(Workers(lab, experiment.device.spec, cases=1))
+        workers.prepare()  # while this process plans
+        cells = experiment.plan()
+        if not cells:
+            chosen = experiment.lab.variant(variant)
+            why = (
+                experiment.lab.skip_reason(chosen, experiment.cases[0])
+                or f"it does not run on {experiment.device.spec}"
+            )
+            raise UsageError(f"{variant} on {case} cannot be measured: {why}")
 
         def start() -> None:  # it gets ready beside the page, and beside no sample
             builders.append(beside.enter_context(site.start(root)))
@@ -179,6 +185,7 @@ def rerun(
                     go_on=False,
                     progress=progress,
                     apart=True,
+                    workers=workers,
                 )
         finally:
             tell.end()

@@ -58,6 +58,10 @@ class Workers:
         if self._ready:
             self._ready.end()
 
+    def prepare(self) -> None:
+        """Let the process for the next case get ready now."""
+        self._ready = self._ready or Worker(self._command)
+
     def take(self) -> "Worker":
         """The process for the next case."""
         worker, self._ready = self._ready, None
@@ -75,7 +79,7 @@ class Workers:
         if self._ready:
             self._ready.process.send_signal(signal.SIGSTOP if sampling else signal.SIGCONT)
         elif self._left > 0 and not sampling:
-            self._ready = Worker(self._command)
+            self.prepare()
 
 
 class Worker:

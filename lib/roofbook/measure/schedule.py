@@ -119,6 +119,7 @@ def bring_up_to_date(
     where: Where = "local",
     progress: Progress = silent,
     apart: bool = False,
+    workers: Workers | None = None,
 ) -> Done:
     """Measure those cells that are not fresh in as many runs (with `remeasure`: all, in as many more), case by case.
 
@@ -126,6 +127,7 @@ def bring_up_to_date(
     once.
 
     apart: each case of a run in a process of its own, which is watched: one that a kernel ends costs that kernel's row alone.
+    workers: those processes, where one is to get ready before.
 
     go_on: with samples of an interrupted case, which then stays in its run; what is a row of that run by this policy, a
     failure too, is not measured twice.
@@ -140,8 +142,8 @@ def bring_up_to_date(
         here = [(cell.case, cell.variant) for cell in due if cell.device is device]
         prebuild(lab, here, device, policy.seed, lambda what: progress(lab.name, what))
     cases = len({cell.case.name for cell in due}) * max(left.values())
-    with Workers(lab.name, device.spec, cases) as workers:
-        measure = partial(measure_apart, workers=workers) if apart else measure_and_keep
+    with workers or Workers(lab.name, device.spec, cases) as processes:
+        measure = partial(measure_apart, workers=processes) if apart else measure_and_keep
         measure = partial(measure, store=store, where=where, go_on=go_on)
         while due:
             new = _one_run(due, device, policy, progress, partial(measure, run=new_run_id()))
