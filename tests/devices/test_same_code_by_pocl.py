@@ -40,6 +40,7 @@ Code = Mapping[str, Mapping[str, Mapping[str, str]]]
 
 
 def code_of(name: str, cache: Path) -> Code:
+    cache.mkdir()
     if "Portable Computing Language" not in host_cpu().identity()["platform"]:
         pytest.skip("the host's OpenCL is not PoCL")
     done = subprocess.run(
@@ -66,10 +67,11 @@ def same(lab: Lab, found: Code) -> set[str]:
 
 @pytest.mark.parametrize("name", registry.names())
 def test_every_step_of_its_parents_code_is_explained_and_no_other(name: str, tmp_path: Path) -> None:
-    lab, found = registry.get(name), code_of(name, tmp_path)
+    lab, found = registry.get(name), code_of(name, tmp_path / "once")
     assert len(found) > 5 and all(code for cases in found.values() for code in cases.values()), "each has kernels"
     listed = {variant for of, variant in PAIRS if of == name}
-    assert listed - NOT_EVERYWHERE <= same(lab, found) <= listed, (
-        "say why in Variant.same_code, or give the step code of its own"
-    )
+    equal = same(lab, found)
+    if not equal <= listed:  # PoCL's code of a kernel changes from run to run: what is equal each time counts
+        equal &= same(lab, code_of(name, tmp_path / "again"))
+    assert listed - NOT_EVERYWHERE <= equal <= listed, "say why in Variant.same_code, or give the step code of its own"
     assert {variant.name for variant in lab.all_variants() if POCL in variant.same_code} == listed
