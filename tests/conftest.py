@@ -24,6 +24,7 @@ from roofbook.devices.backends import BACKENDS
 from roofbook.devices.find import devices
 from roofbook.measure import schedule
 from roofbook.measure.case_run import measure_and_keep
+from roofbook.store import gathered
 
 ROOT = Path(__file__).parents[1]
 
@@ -81,6 +82,14 @@ def in_this_process() -> Iterator[None]:
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(schedule, "measure_apart", lambda *at, workers, **how: measure_and_keep(*at, **how))
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def rows_of_tests_are_not_kept() -> Iterator[None]:
+    """What this process reads of a store that a test makes does not stay in the user's cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gathered, "cached", lambda kind, key, make: make())
         yield
 
 

@@ -16,8 +16,8 @@ from ..devices.contract import Device
 from ..errors import UsageError
 from ..paths import project_root
 from ..spec.lab import Lab, Variant
-from ..store.files import readable
-from ..store.parquet import Store, stamp
+from ..store.files import readable, stamp
+from ..store.parquet import Store
 from ..store.schema import MEASUREMENT, age
 from .throttled import without_slowed
 

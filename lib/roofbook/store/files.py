@@ -8,10 +8,11 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..errors import one_of
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Where = Literal["recorded", "local"]
+Stamp = tuple[int, int, int]
+"""What tells a file from another of its name: mode, time and size."""
 EVERYWHERE: tuple[Where, ...] = ("recorded", "local")
 """The parts of results that hold rows: committed runs, and yours."""
 _UNFIT, _MERGED_FROM = b"roofbook.unfit_rows", b"roofbook.merged_from"
@@ -45,15 +48,20 @@ def pattern(where: Where, lab: str = "*", device: str = "*", name: str = "[!.]*"
     return f"{folder_of(where, lab, device)}/{name}.parquet"
 
 
-def readable(found: Sequence[Path]) -> list[Path]:
+def readable(found: Sequence[Path], known: Mapping[Path, datetime | None] = MappingProxyType({})) -> list[Path]:
     """Those files that are whole and of the store's columns. Each other one is left out, with a warning that names it, once.
 
-    So is one named, once, that has rows from the future.
+    So is one named, once, that has rows from the future. known: when the newest row was started of files that are known to be
+    right.
     """
     kept = []
     for path in found:
-        why, newest = _footer(path, _stamp(path))
-        why = _broken.get((path, _stamp(path))) or why
+        if path in known:
+            why, newest = "", known[path]
+        else:
+            now = stamp(path)
+            why, newest = footer(path, now)
+            why = _broken.get((path, now)) or why
         if not why:
             kept.append(path)
         if path in _warned or not os.path.lexists(path):
@@ -70,7 +78,7 @@ def readable(found: Sequence[Path]) -> list[Path]:
 
 def unfit_rows(path: Path) -> tuple[int, ...]:
     """Which rows of a file, from 0, hold no JSON where there should be some. A warning names the file, once."""
-    rows = _unfit_rows(path, _stamp(path))
+    rows = _unfit_rows(path, stamp(path))
     if rows and path not in _warned:
         _warned.add(path)
         what = f"{len(rows)} of its rows are" if len(rows) > 1 else "one of its rows is"
@@ -79,7 +87,7 @@ def unfit_rows(path: Path) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=16384)
-def _unfit_rows(path: Path, stamp: tuple[int, int, int]) -> tuple[int, ...]:
+def _unfit_rows(path: Path, stamp: Stamp) -> tuple[int, ...]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -179,7 +187,7 @@ def merged_from(file: Path | bytes) -> list[str]:
 MOST_ROWS = 1_000_000
 """Of one file: a run has thousands. A file of a few MB can claim many more than memory holds."""
 _warned: set[Path] = set()
-_broken: dict[tuple[Path, tuple[int, int, int]], str] = {}
+_broken: dict[tuple[Path, Stamp], str] = {}
 """Files whose footer is right and whose rows are not: found where a query failed."""
 
 
@@ -195,11 +203,11 @@ def blame(found: Sequence[Path]) -> bool:
         except FileNotFoundError:
             continue
         except (pa.ArrowException, OSError):
-            _broken[path, _stamp(path)] = "it is not a whole Parquet file"
+            _broken[path, stamp(path)] = "it is not a whole Parquet file"
     return len(_broken) > known
 
 
-def _stamp(path: Path) -> tuple[int, int, int]:
+def stamp(path: Path) -> Stamp:
     """What tells a file from another of its name. Zeros where it is gone."""
     try:
         found = path.stat()
@@ -209,7 +217,7 @@ def _stamp(path: Path) -> tuple[int, int, int]:
 
 
 @lru_cache(maxsize=16384)
-def _footer(path: Path, stamp: tuple[int, int, int]) -> tuple[str, datetime | None]:
+def footer(path: Path, stamp: Stamp) -> tuple[str, datetime | None]:
     """Why a file is none of the store's, '' for one that is; and when its newest row was started. Its rows are not read."""
     if stamp == (0, 0, 0):
         return "it cannot be reached", None

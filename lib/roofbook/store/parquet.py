@@ -14,6 +14,7 @@ from ..devices.checkout import fault
 from ..errors import UsageError, one_of
 from . import files, published
 from .files import EVERYWHERE, Where
+from .gathered import AT, Gathered, gathered
 from .identity import new_run_id
 from .schema import COLUMNS, IDENTITY, NEWEST_FIRST, OLDEST_FIRST, PROFILE, REQUIRED, SLUG, TEXT, check, table
 from .states import PLACE, State, place_of, state_of
@@ -24,8 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _KEPT = 32  # answers
-AT = ("filename", "file_row_number")
-"""What DuckDB adds to a row: its file, and its number there."""
+_GATHERED = "_gathered"
 _IN_ORDER = f"{OLDEST_FIRST}, {', '.join(AT)}"
 """Oldest first, and rows of one moment as they stand in their file."""
 _ALONE = """set TimeZone = 'UTC'; set parquet_metadata_cache = true;
@@ -194,7 +194,8 @@ class Store:
     ) -> list[Path]:
         """Those that may hold cells of these names; a name that no folder can have is looked for in all."""
         lab, device = (name if SLUG.fullmatch(name) else "*" for name in (lab, device))
-        return files.readable(self.files(lab, device, where, columns))
+        found = self.files(lab, device, where, columns)
+        return files.readable(found, gathered(found).newest)
 
     def _columns(self, sql: str) -> list[str] | None:
         """Those that are read for this SQL; all where it may mean them, or where they cost nothing."""
@@ -211,7 +212,7 @@ class Store:
     ) -> "pa.Table":
         """As `_ask`, of cells alone. The last answers are kept: a page asks the same many times, and files do not change."""
         found = self._files_of(lab, device, where, self._columns(sql))
-        asked = (sql, repr(params), *((path, stamp(path)) for path in found))
+        asked = (sql, repr(params), *((path, files.stamp(path)) for path in found))
         if asked not in Store._answers:
             answer = self._ask(sql, params, lab, device, where)[0]
             Store._answers = dict([*Store._answers.items(), (asked, answer)][-_KEPT:])
@@ -237,12 +238,16 @@ class Store:
             found = self._files_of(lab, device, where, columns)
             try:
                 with duckdb.connect() as database:
-                    allowed = [name for path in found for name in (str(path.absolute()), _as_pattern(path))]
+                    known = Gathered(None, {}) if every else gathered(found)
+                    apart = [path for path in found if path not in known.newest]
+                    allowed = [name for path in apart for name in (str(path.absolute()), _as_pattern(path))]
                     database.execute("set allowed_paths = ?", [allowed])
                     database.execute(_ALONE)
                     # Making a view opens its files, so only those that the query names are made.
                     if named & {"_rows", "_once", "cells"}:
-                        for name, selected in _views(found, every, columns).items():
+                        if known.rows is not None:
+                            database.register(_GATHERED, known.rows)
+                        for name, selected in _views(found, apart, every, columns).items():
                             database.execute(f"create view {name} as {selected}")
                     for name, view in _VIEWS_OF_CSV.items():
                         if name in named:
@@ -262,15 +267,6 @@ class Store:
                 if found == self._files_of(lab, device, where, columns) and not files.blame(found):
                     said = " ".join(str(error).split())[:300]
                     raise UsageError(f"the store cannot answer: {said}") from error
-
-
-def stamp(path: Path) -> tuple[int, int] | None:
-    """What tells a file from another of its name; None where it is gone."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size
 
 
 def _untraced(row: Mapping[str, Any]) -> bool:
@@ -319,16 +315,24 @@ def named_columns(sql: str) -> set[str] | None:
     return set(words) & set(COLUMNS) if words.count("select") == words.count("from") else None
 
 
-def _views(found: Sequence[Path], every: bool, columns: Sequence[str] | None = None) -> dict[str, str]:
+def _views(
+    found: Sequence[Path], apart: Sequence[Path], every: bool, columns: Sequence[str] | None = None
+) -> dict[str, str]:
     """SQL by the names of views, each of those before it: all rows with their places in files; those of them that count, each
     once; and these without their places, as `cells`.
 
-    columns: those that files have for certain, if not all. Rows are compared only where a merge or a copy can have left some
-    twice, and by what identifies them alone: to carry their samples along takes ten times as long.
+    apart: those of the files that are read by themselves; the rows of the others are in _GATHERED.
+    every: with the rows that are left out for what they hold.
+    columns: those that files have for certain, if not all.
+
+    Rows are compared only where a merge or a copy can have left some twice, and by what identifies them alone: to carry their
+    samples along takes ten times as long.
     """
     sql = f"select * from {_nothing(COLUMNS | dict(zip(AT, ('VARCHAR', 'BIGINT'), strict=True)))}"
-    unfit = {path: rows for path in found if not every and (rows := files.unfit_rows(path))}
-    if whole := [path for path in found if path not in unfit]:
+    if len(apart) < len(found):
+        sql += f" union all by name select * from {_GATHERED}"
+    unfit = {path: rows for path in apart if not every and (rows := files.unfit_rows(path))}
+    if whole := [path for path in apart if path not in unfit]:
         sql += f" union all by name select * from {_read(whole)}"
     for path, rows in unfit.items():
         sql += f" union all by name select * from {_read([path])} where file_row_number not in ({_listed(rows)})"
