@@ -41,7 +41,8 @@ class Project:
         path.write_text(text)
 
     def gate(self, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        told = {"ROOFBOOK_LABS": str(self.folder / "labs"), "PYTHONPATH": str(paths.LIBRARY.parent), "COLUMNS": "120"}
+        found = os.pathsep.join(filter(None, (str(paths.LIBRARY.parent), os.environ.get("PYTHONPATH"))))
+        told = {"ROOFBOOK_LABS": str(self.folder / "labs"), "PYTHONPATH": found, "COLUMNS": "120"}
         command = [sys.executable, "-m", "roofbook.cli", "gate", "--lab", "chains", *arguments]
         told |= environment
         return subprocess.run(command, cwd=self.folder, env={**os.environ, **told}, capture_output=True, text=True)
