@@ -20,7 +20,9 @@ HEAD = """<html lang="en" data-content_root="../" data-theme="auto"><head>
 def test_one_style_sheet_in_place_of_all() -> None:
     page, sheets = slim(HEAD)
     assert sheets == ("styles/theme.css", "roofbook.css")
-    assert page.count('rel="stylesheet"') == 1 and '<link rel="stylesheet" href="../_static/site.css?v=" />' in page
+    sheet, waited = '<link rel="stylesheet" href="../_static/site.css?v="', "<noscript>"
+    assert page.count('rel="stylesheet"') == 2 and f'{sheet} media="print" onload=' in page, "the page waits for none"
+    assert f"{waited}{sheet} />" in page, "but where no script can say that it has come"
     assert '<link rel="next" href="next.html" />' in page and "preload" not in page
 
 

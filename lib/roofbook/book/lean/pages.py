@@ -2,7 +2,7 @@
 
 Themes load everything on every page: all icons there are, all rules of a framework, the index of the search. Here a page is
 mended after its template has made it. Its icons are drawn, its scripts wait until it is read, and it loads only scripts that
-it uses. When all pages are written, one style sheet holds the rules that they use.
+it uses. When all pages are written, one style sheet holds the rules that they use, and each page those of its first screen.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sphinx.errors import ExtensionError
 from sphinx.jinja2glue import BuiltinTemplateLoader
 
 from ...paths import write_whole
-from . import icons, style_sheet
+from . import first_screen, icons, style_sheet
 
 SHEET = "site.css"
 
@@ -78,7 +78,7 @@ def slim(page: str) -> tuple[str, tuple[str, ...]]:
     head, end, body = page.partition("</head>")
     sheets = tuple(each[1].partition("_static/")[2] for each in _LINK.finditer(head))
     root = re.search(r'data-content_root="([^"]*)"', head)
-    own = f'<link rel="stylesheet" href="{root[1] if root else ""}_static/{SHEET}?v=" />\n'
+    own = first_screen.links(f"{root[1] if root else ''}_static/{SHEET}?v=")
     head = _LINK.sub(lambda found: own if found.start() == _first(head) else "", head)
     head = _without_repeated_names(re.sub(r"<link rel=\"preload\"[^>]*>\n?", "", head))
     head = _in_readers_colours(head)
@@ -176,14 +176,17 @@ def write_style_sheet(app: Sphinx, error: Exception | None) -> None:
         text = style_sheet.joined(sheets, used, "\n".join([*attributes, *scripts, *inline]), own)
         (static / SHEET).write_text(text, encoding="utf-8")
     known.keep()
+    sheet = (static / SHEET).read_text(encoding="utf-8")
+    version = _hash(sheet)[:8]
 
     @cache
     def address(name: str) -> str:
         return f"_static/{name}?v={hashlib.sha256((static / name).read_bytes()).hexdigest()[:8]}"
 
     for path, page in pages.items():
-        if (named := _NAMED_WITH_HASH.sub(lambda found: address(found[1]), page)) != page:
-            path.write_text(named, encoding="utf-8")
+        named = _NAMED_WITH_HASH.sub(lambda found: address(found[1]), page)
+        if (filled := first_screen.filled(named, version, sheet)) != page:
+            path.write_text(filled, encoding="utf-8")
 
 
 NAMED = ("attributes", "inline", "scripts")
@@ -207,7 +210,7 @@ class _Known:
 
     def named(self, path: Path, text: str) -> dict[str, list[str]]:
         """Of a page, or of a script with HTML in its strings."""
-        key = _hash(_VERSION.sub("", text))
+        key = _hash(_VERSION.sub("", first_screen.without(text)))
         found: dict[str, list[str]] | None = self.before.get(key)
         self.now[key] = found = found or (_of_page(text) if path.suffix == ".html" else _of_script(text))
         return found

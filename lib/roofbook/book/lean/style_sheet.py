@@ -29,10 +29,8 @@ def joined(sheets: Mapping[str, str], used: Collection[str], elsewhere: str = ""
     """
     imported = {each for address, text in sheets.items() for each, _ in imports(address, text)}
     texts = {address: _with_imports(address, sheets) for address in sheets if address not in imported}
-    rules = "\n".join("\n".join(_kept(text, None if name in whole else used)) for name, text in texts.items())
-    while (fewer := _without_unused(rules, elsewhere)) != rules:
-        rules = fewer
-    return rules + "\n"
+    kept = "\n".join("\n".join(_kept(text, None if name in whole else used)) for name, text in texts.items())
+    return without_unused(kept, elsewhere) + "\n"
 
 
 def imports(address: str, text: str) -> list[tuple[str, str]]:
@@ -57,7 +55,7 @@ def _with_imports(address: str, sheets: Mapping[str, str]) -> str:
     return "\n".join([_with_imports(each, sheets) for each, _ in found] + [text])
 
 
-def _rules(text: str) -> Iterator[tuple[str, str | None]]:
+def rules(text: str) -> Iterator[tuple[str, str | None]]:
     """What stands before the braces of each rule, and within; or a statement, and None."""
     depth, start, opened = 0, 0, 0
     for token in _TOKEN.finditer(text):
@@ -76,7 +74,7 @@ def _rules(text: str) -> Iterator[tuple[str, str | None]]:
 
 
 def _kept(text: str, used: Collection[str] | None) -> Iterator[str]:
-    for head, body in _rules(text):
+    for head, body in rules(text):
         if body is None:
             yield f"{head};"
         elif head.startswith(GROUPS):
@@ -85,11 +83,11 @@ def _kept(text: str, used: Collection[str] | None) -> Iterator[str]:
         elif head.startswith("@"):
             if not head.startswith("@font-face"):
                 yield f"{_tight(head)}{{{_tight(body)}}}"
-        elif body and (selectors := [each for each in _alternatives(head) if _can_match(each, used)]):
+        elif body and (selectors := [each for each in alternatives(head) if _can_match(each, used)]):
             yield f"{_tight(','.join(selectors))}{{{_tight(body)}}}"
 
 
-def _alternatives(selectors: str) -> list[str]:
+def alternatives(selectors: str) -> list[str]:
     """What stands between the commas, of those outside parentheses and brackets."""
     found, depth = [""], 0
     for piece in re.findall(rf"\\.|{_STRING}|[(),\[\]]|[^(),\[\]\\\"']+", selectors, re.S):
@@ -105,10 +103,15 @@ def _can_match(selector: str, used: Collection[str] | None) -> bool:
     """Of what stands in parentheses nothing is asked: `:not(.a)` wants no `.a`, and `:is(.a, .b)` one of them."""
     if used is None:
         return True
+    return all(re.sub(r"\\(.)", r"\1", name) in used for name in _NAMED.findall(outside_parentheses(selector)))
+
+
+def outside_parentheses(selector: str) -> str:
+    """What a selector asks for outside parentheses and brackets."""
     plain = re.sub(rf"\[(?:{_STRING}|[^]\"'])*\]", "", selector)
     while plain != (plain := re.sub(r"\([^()]*\)", "", plain)):
         pass
-    return all(re.sub(r"\\(.)", r"\1", name) in used for name in _NAMED.findall(plain))
+    return plain
 
 
 def _tight(text: str) -> str:
@@ -123,15 +126,21 @@ def _colon(found: re.Match[str]) -> str:
     return f"{found[1] or found[2]}:"
 
 
-def _without_unused(rules: str, elsewhere: str) -> str:
-    """Without the variables and animations that neither the rules nor the text elsewhere name."""
-    read = set(re.findall(r"var\(\s*(--[\w-]+)", rules)) | set(re.findall(r"--[\w-]+", elsewhere))
-    rules = re.sub(
+def without_unused(sheet: str, elsewhere: str) -> str:
+    """Without variables and animations that neither the rules nor the text elsewhere name, nor what only those name."""
+    while (fewer := _without_unused(sheet, elsewhere)) != sheet:
+        sheet = fewer
+    return sheet
+
+
+def _without_unused(sheet: str, elsewhere: str) -> str:
+    read = set(re.findall(r"var\(\s*(--[\w-]+)", sheet)) | set(re.findall(r"--[\w-]+", elsewhere))
+    sheet = re.sub(
         rf"(?<=[;{{])(--[\w-]+):(?:{_STRING}|[^;{{}}\"'])*(?:;|(?=\}}))",
         lambda m: m[0] if m[1] in read else "",
-        rules,
+        sheet,
     )
-    animated = " ".join(re.findall(r"animation(?:-name)?:([^;}]*)", rules)) + elsewhere
+    animated = " ".join(re.findall(r"animation(?:-name)?:([^;}]*)", sheet)) + elsewhere
     frames = r"@(?:-webkit-)?keyframes ([\w-]+)\{(?:[^{}]*\{[^{}]*\})*[^{}]*\}\n?"
-    rules = re.sub(frames, lambda m: m[0] if re.search(rf"\b{m[1]}\b", animated) else "", rules)
-    return re.sub(r"(?:^|(?<=\n))[^{}@\n]*\{\}\n?", "", rules)
+    sheet = re.sub(frames, lambda m: m[0] if re.search(rf"\b{m[1]}\b", animated) else "", sheet)
+    return re.sub(r"(?:^|(?<=\n))[^{}@\n]*\{\}\n?", "", sheet)
