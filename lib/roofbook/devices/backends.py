@@ -108,6 +108,7 @@ CUDA = Backend(
     }),
     lacks={
         r"\bhalf_to_float\(": _HEADERS / "half.cuda.h",
+        r"\bnative_(reciprocal|sqrt)\(": _HEADERS / "approximate.cuda.h",
         r"\bnative_rsqrt\(|\bfloat(8|16)\b": _HEADERS / "vectors.cuda.h",
     },
     flags=("--std=c++17",),

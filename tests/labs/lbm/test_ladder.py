@@ -67,6 +67,8 @@ EXPECTED_KNOBS = {
     "paired": {"ARITHMETIC"},
     "graph": {"PARTIALS"},
     "half-storage": {"GRID", "REST"},
+    "walk-paired": {"ARITHMETIC"},
+    "walk-half": {"GRID", "REST"},
     "flat-grid@without=structure of arrays": {"LAYOUT"},
     "flat-grid@without=one buffer": {"GRID"},
     "flat-grid@without=tree reduction": {"REDUCE"},
@@ -174,7 +176,7 @@ def test_a_start_is_noisy_and_seeded() -> None:
 def test_these_steps_move_less_than_the_problem_needs() -> None:
     assert sizes_of.moving_less(LAB) == {
         "several-steps", "paired", "team", "fast-math", "half-storage", "half-storage-graph", "persistent", "tagged-halo",
-        "strips", "deep-halo", "on-chip",
+        "strips", "deep-halo", "on-chip", "walk-down", "walk-paired", "walk-half",
     }  # fmt: skip
 
 

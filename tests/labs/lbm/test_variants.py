@@ -42,6 +42,9 @@ from ... import mutants
 SIZES = ["1x2", "5x4", "16x3", "17x9", "16x4", "40x24", "63x31", "64x64", "33x130", "64x32", "32x130"]
 WALLS = {"5x4": "box", "40x24": "box", "63x31": "open", "64x64": "open"}
 """The rest has obstacles at random, a third of row ny-2 among them."""
+WALKS = ("walk-down", "walk-paired", "walk-half")
+FEWER = {"walk-paired": ("17x9",), "walk-half": ("33x130",)}
+"""Grids of those that walk as `walk-down` does, which tries all of SIZES: each grid is a kernel of its own, to be compiled."""
 
 
 @cache
@@ -133,6 +136,8 @@ def why_not(variant: Variant, size: str) -> str | None:
             return "not on this case: the grid does not fit the registers of one block per multiprocessor"
     if variant.name == "strips" and min(nx, ny) < 4:
         return "not on this case: a side is shorter than a pass has steps"
+    if variant.name in WALKS and min(nx, ny) < 6:
+        return "not on this case: a side is shorter than a walk has steps"
     if variant.name == "deep-halo" and not held_in_tiles(nx, ny):
         return "not on this case: the blocks that run at once do not hold the grid"
     if variant.name == "on-chip":
@@ -162,7 +167,7 @@ def test_variant_lies_within_the_bound(device: Device, variant: Variant, size: s
     """
     reason = why_not(variant, size)
     assert LAB.skip_reason(variant, case_of(size, 7)) == reason
-    if reason:
+    if reason or size not in FEWER.get(variant.name, SIZES):
         return
     even_only = isinstance(variant.plan, type) and issubclass(variant.plan, (plans.InPlace, plans.GraphedSteps))
     for steps, times in ((7, 1), (4, 2), (1, 1) if even_only else (3, 2)):
@@ -200,7 +205,7 @@ def test_the_grids_reach_every_variant_and_every_reason() -> None:
     reasons = {variant.name: [why_not(variant, size) for size in SIZES] for variant in simulating()}
     for name, all_of in reasons.items():
         assert None in all_of or missing(LAB.variant(name)), f"{name} runs on no grid of this file"
-    for name in ("bit-neighbours", "vectors", "persistent", "strips", "deep-halo", "on-chip"):
+    for name in ("bit-neighbours", "vectors", "persistent", "strips", "deep-halo", "on-chip", *WALKS):
         assert any(reasons[name]), f"{name} is excused from no grid of this file"
 
 
@@ -340,7 +345,7 @@ def test_momentum_is_conserved_where_nothing_stands_or_pushes(device: Device, va
 
 FILES = named(
     "sequential", "ported", "fused", LAB.best, "vectors", "several-steps", "paired", "team", "in-place", "half-storage",
-    "graph", "persistent", "strips", "deep-halo", "on-chip", "slab", "halo-overlapped",
+    "graph", "persistent", "strips", "deep-halo", "on-chip", "walk-down", "slab", "halo-overlapped",
 )  # fmt: skip
 """One variant a kernel file, and those with data flows of their own."""
 

@@ -17,11 +17,12 @@ from ...devices.contract import BuildFailed, Device, DriverFailed, OutOfMemory, 
 from ...devices.find import open_device
 from ...errors import UsageError
 from ...peers import missing
+from ...spec.kernel_run import ceil_div
 from ...spec.lab import Case, Lab, Series, Sweep, Variant, Work
 from ...spec.prediction import LARGE, SMALL
 from ...spec.rounding import mean_square_over, worst
 from ...spec.source import Source
-from . import bands, on_chip, openacc, partly_ported, plans, programs, slabs, team
+from . import bands, on_chip, openacc, partly_ported, plans, programs, slabs, team, walk_down
 from .ladder import LADDER
 from .problem import (
     Params,
@@ -265,6 +266,8 @@ class Lattice(Lab):
             return float(BYTES_PER_CELL * nx * ny / team.steps_of_a_walk(nx, ny))
         if variant.plan is on_chip.Strips:
             return float(BYTES_PER_CELL * nx * ny / on_chip.STEPS_OF_A_PASS)
+        if variant.plan is walk_down.WalkDown:
+            return float((9 * 2 * (2 if _stores_half(variant) else 4) + 1) * nx * ny / walk_down.STEPS_OF_A_WALK)
         if variant.plan in (on_chip.DeepHalo, on_chip.Resident):
             return on_chip.told(variant, nx, ny) or self.work(case).bytes
         if variant.plan is plans.Persistent:
@@ -293,6 +296,8 @@ class Lattice(Lab):
             return max(case.units, 2 * team.steps_of_a_walk(case.params["nx"], case.params["ny"]))
         if variant.plan is on_chip.Strips:  # two passes
             return max(case.units, 2 * on_chip.STEPS_OF_A_PASS)
+        if variant.plan is walk_down.WalkDown:  # two walks, and whole ones
+            return max(2, ceil_div(case.units, walk_down.STEPS_OF_A_WALK)) * walk_down.STEPS_OF_A_WALK
         openacc_on_host = variant.plan is openacc.OpenAcc and device.kind == "cpu"
         if variant.name in ONE_CORE or openacc_on_host:  # a second or two a sample is enough
             cells = case.params["nx"] * case.params["ny"]
@@ -312,6 +317,8 @@ class Lattice(Lab):
         if variant.plan is plans.Persistent and not plans.rows_of_a_block(params["nx"], params["ny"], 128):
             return "not on this case: the grid does not fit the registers of one block per multiprocessor"
         if variant in on_chip.STEPS and (why := on_chip.refusal(variant, params["nx"], params["ny"])):
+            return why
+        if variant.plan is walk_down.WalkDown and (why := walk_down.WalkDown.refusal(params["nx"], params["ny"])):
             return why
         if variant.options.get("devices", 1) > params["ny"]:
             return "not on this case: fewer rows than devices"

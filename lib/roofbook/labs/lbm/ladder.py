@@ -9,7 +9,7 @@ from ...peers import one_thread
 from ...spec.lab import ONE_WORK_ITEM, Variant
 from ...spec.prediction import FASTER, FEW_PERCENT, NO_GAIN, SAME, SEVERAL, SLOWER, about, up_to
 from ...spec.source import Source
-from . import bands, haskell, on_chip, partly_ported, plans, slabs, team
+from . import bands, haskell, on_chip, partly_ported, plans, slabs, team, walk_down
 
 HERE = Path(__file__).parent
 
@@ -253,5 +253,6 @@ LADDER = (
         needs=frozenset({"cooperative"}), predicts=FASTER,
     ),
     *on_chip.STEPS,
+    *walk_down.STEPS,
     *slabs.STEPS,
 )  # fmt: skip

@@ -26,6 +26,9 @@
 #define STORE_HALF(pointer, i, value) ((pointer)[i] = float_to_half(value))
 #define RSQRT(x) rsqrtf(x)
 #define NATIVE_RSQRT(x) native_rsqrt(x)
+#define NATIVE_RECIPROCAL(x) native_reciprocal(x)
+#define NATIVE_SQRT(x) native_sqrt(x)
+#define ANY_OF_WARP(condition) __any_sync(0xffffffff, condition)
 #define MAX(a, b) fmaxf(a, b)
 #define CONSTANT const
 #define ALIGNED(bytes) __align__(bytes)

@@ -21,6 +21,9 @@
 #define STORE_HALF(pointer, i, value) vstore_half_rte(value, i, pointer)
 #define RSQRT(x) rsqrt(x)
 #define NATIVE_RSQRT(x) native_rsqrt(x)
+#define NATIVE_RECIPROCAL(x) native_recip(x)
+#define NATIVE_SQRT(x) native_sqrt(x)
+#define ANY_OF_WARP(condition) (condition)
 #define MAX(a, b) fmax(a, b)
 #define CONSTANT __constant
 #define ALIGNED(bytes) __attribute__((aligned(bytes)))

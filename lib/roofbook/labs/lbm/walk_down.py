@@ -1,0 +1,96 @@
+"""Several steps in a pass over memory in the language of both backends, in single and in half precision of storage.
+
+The walk is that of strips.cu, in as much local memory as every GPU has.
+"""
+
+from pathlib import Path
+from typing import Any
+
+from ...devices.contract import Device, Kernel
+from ...spec.kernel_run import ceil_div
+from ...spec.lab import Variant
+from ...spec.prediction import FASTER, NO_GAIN
+from ...spec.source import Source
+from .on_chip import WARP, Strips
+from .plans import knob
+
+HERE = Path(__file__).parent
+HALVES = r"(?=[\s\S]*cvt\.f32\.f16)[\s\S]*cvt\.rn\.f16\.f32[\s\S]*st\.global\.[bu]16"
+"""In the code of a kernel that reads fp16 and writes it."""
+STEPS_OF_A_WALK = 6
+"""More save a GPU little, since by then it computes most of the time; and a walk computes as many columns and rows twice."""
+LINES = 18
+"""Of local memory, a step but the last: rows of the six populations that move along a row (walk_down.k)."""
+ITEMS_OF_A_GROUP = 128
+GROUPS_AT_ONCE = 4
+"""Of a multiprocessor: what its registers and its local memory hold."""
+
+
+def most_items(device: Device) -> int:
+    """Work-items of a group for which a device has local memory, whole warps."""
+    columns = device.local_bytes // (4 * LINES * (STEPS_OF_A_WALK - 1)) - 2
+    return max(WARP, min(ITEMS_OF_A_GROUP, columns // WARP * WARP))
+
+
+class WalkDown(Strips):
+    """Work-groups walk down strips of columns and take each row several steps further."""
+
+    kernel_name = "walk_down"
+
+    def accelerator(self) -> Source:
+        rest = {name: value for name, value in self.source.knobs if name in ("GRID", "REST")}
+        return super().accelerator().with_knobs(**rest)
+
+    def ready(self, kernel: Kernel, steps: int) -> Kernel:
+        return kernel
+
+    def lay_out(self) -> None:
+        nx, ny = self.params.nx, self.params.ny
+        self.most = min(self.units, STEPS_OF_A_WALK)
+        beside = 2 * (STEPS_OF_A_WALK - 1)
+        self.group_size = min(most_items(self.device), ceil_div(nx + beside, WARP) * WARP)
+        self.strips = ceil_div(nx, self.group_size - beside)
+        self.own = ceil_div(nx, self.strips)
+        fitting = max(1, GROUPS_AT_ONCE * self.device.compute_units // self.strips)
+        self.pieces = min(fitting, ceil_div(ny, 8))
+        self.local, self.size = (self.group_size, 1), (self.group_size * self.strips, self.pieces)
+        self.groups = self.strips * self.pieces
+
+    def knobs_for(self, steps: int) -> dict[str, Any]:
+        half = {"REST": f"{float(self.params.density)!r}f"} if knob(self.variant, "GRID") == "SIXTEEN" else {}
+        return {**super().knobs_for(steps), **half}
+
+    @classmethod
+    def refusal(cls, nx: int, ny: int) -> str | None:
+        """Why it cannot take a grid."""
+        return "not on this case: a side is shorter than a walk has steps" if min(nx, ny) < STEPS_OF_A_WALK else None
+
+
+WALK = Source.of(
+    HERE / "walk_down.k", CONSTANTS="HOISTED", LAYOUT="SOA", GRID="ONE", SOLID="char", AT_ONCE=GROUPS_AT_ONCE, NX=128, NY=128,
+    STEPS=4, THREADS=160, OWN=128,
+)  # fmt: skip
+"""A plan sets the case's sizes."""
+PAIRED = WALK.with_knobs(ARITHMETIC="PAIRS")
+
+STEPS = (
+    Variant(
+        "walk-down", "flat-grid", WALK, WalkDown,
+        "The walk of `strips` in the language of both backends: six steps in a pass, in as much local memory as OpenCL gives.",
+        "A sixth of the bytes. By OpenCL divisions are quick. By CUDA the compiler's are exact and long; `strips` has its own.",
+        differs=("source", "plan"), predicts={"gpu opencl large": FASTER},
+    ),
+    Variant(
+        "walk-paired", "walk-down", PAIRED, WalkDown,
+        "Opposite directions share what differs in its sign alone; one reciprocal and a root of the hardware.",
+        "Memory bounds the walk no more. Three fifths of the operations are left, and no division.",
+        predicts={"gpu": FASTER},
+    ),
+    Variant(
+        "walk-half", "walk-paired", PAIRED.with_knobs(GRID="SIXTEEN", REST="0.1f"), WalkDown,
+        "Populations are stored in fp16 after each walk, as differences from rest; arithmetic stays in fp32.",
+        "Half of the bytes that are left, for more arithmetic. Only what memory bounds gains by it, and that is little here.",
+        options={"unit_roundoff": 2.0**-14}, shows={"walk_down": HALVES}, differs=("source", "options"),
+        predicts={"gpu": NO_GAIN},
+    ),
+)  # fmt: skip
