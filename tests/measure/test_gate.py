@@ -213,6 +213,7 @@ def test_a_hundred_planted_slowdowns_of_three_percent_are_found(tmp_path: Path) 
         done = project.gate(*command)
         assert not done.stderr, done.stderr
         for each in json.loads((project.folder / "gate.json").read_text())["results"]:
+            assert each["before_s"], each["why"]
             assert each["before_s"] > 50e-6
             words[each["variant"].replace("-", "_") in planted].append(each["verdict"])
     print({name: {word: those.count(word) for word in sorted(set(those))} for name, those in words.items()})
