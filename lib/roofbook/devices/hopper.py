@@ -13,12 +13,18 @@ MAP_BYTES = 128
 
 
 def tensor_map(
-    buffer: Any, sizes: Sequence[int], box: Sequence[int], half: bool, strides: Sequence[int] | None = None
+    buffer: Any,
+    sizes: Sequence[int],
+    box: Sequence[int],
+    half: bool,
+    strides: Sequence[int] | None = None,
+    size: int = 2,
 ) -> bytes:
-    """The driver's description of a tensor of 2-byte elements for TMA: `sizes` and `box` from the innermost on.
+    """The driver's description of a tensor for TMA: `sizes` and `box` from the innermost on.
 
-    strides: bytes from one to the next along each dimension but the innermost; without them the tensor has no gaps. Rows of
-    a box are 128 bytes, swizzled. Raises Unsupported without an NVIDIA driver, DriverFailed with its error code.
+    size: of an element in bytes: 2, fp16 where `half` and else bf16, or 4, fp32. strides: bytes from one to the next along
+    each dimension but the innermost; without them the tensor has no gaps. Rows of a box are 128 bytes, swizzled. Raises
+    Unsupported without an NVIDIA driver, DriverFailed with its error code.
     """
     if not hasattr(buffer, "memory"):  # a device on paper has no address to describe
         return bytes(MAP_BYTES)
@@ -30,9 +36,9 @@ def tensor_map(
     rank = len(sizes)
     space = (ctypes.c_uint64 * (MAP_BYTES // 8 + 8))()
     start = -(-ctypes.addressof(space) // 64) * 64
-    strides = strides or [2 * int(np.prod(sizes[: at + 1])) for at in range(rank - 1)]
+    strides = strides or [size * int(np.prod(sizes[: at + 1])) for at in range(rank - 1)]
     error = ctypes.CDLL(name).cuTensorMapEncodeTiled(
-        ctypes.c_void_p(start), 6 if half else 9, rank, ctypes.c_void_p(buffer.memory.data.ptr),
+        ctypes.c_void_p(start), 7 if size == 4 else 6 if half else 9, rank, ctypes.c_void_p(buffer.memory.data.ptr),
         (ctypes.c_uint64 * rank)(*sizes), (ctypes.c_uint64 * (rank - 1))(*strides), (ctypes.c_uint32 * rank)(*box),
         (ctypes.c_uint32 * rank)(*[1] * rank), 0, 3, 2, 0,
     )  # fmt: skip

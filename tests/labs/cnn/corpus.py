@@ -31,6 +31,11 @@ def cut(array: Array) -> Array:
     return (array.view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)
 
 
+def cut_to(count: int) -> Callable[[Array], Array]:
+    """To so many significant bits, by cutting off the others."""
+    return lambda array: (array.view(np.uint32) & np.uint32(0xFFFFFFFF << 24 - count & 0xFFFFFFFF)).view(np.float32)
+
+
 def lowered(
     x: Callable[[Array], Array] = np.array,
     weight: Callable[[Array], Array] | None = None,
@@ -75,9 +80,14 @@ MISTAKES: tuple[Mutant | Emulated, ...] = (
     Mutant("tensor-wide-stores", "pooled_fours.h", "column < WIDTH / 2", "column + 4 < WIDTH / 2", "the last columns"),
     Mutant("tensor-wide-stores", "pooled_fours.h", "if (upper)", "if (!upper)", "which of two trades what"),
     Mutant("tensor-window", "tensor_window.cu", "tap % TAPS * BOX_H + ", "", "that the taps of a row are columns apart"),
-    Mutant("tensor-window", "tensor_window.cu", "row < HEIGHT / 2", "row + 1 < HEIGHT / 2", "the last row"),
-    Mutant("tensor-window", "tensor_window.cu", "column < WIDTH / 2", "column + 4 < WIDTH / 2", "the last columns"),
+    Mutant("tensor-window", "pooled_columns.h", "row < HEIGHT / 2", "row + 1 < HEIGHT / 2", "the last row"),
+    Mutant("tensor-window", "pooled_columns.h", "column < WIDTH / 2", "column + 4 < WIDTH / 2", "the last columns"),
     Mutant("tensor-split", "tensor.cu", "c[k] *= 1.0f / SPLIT_SCALE", "c[k] *= 1.0f", "the scale of the small products"),
+    Mutant("tensor-tf32", "pack_operands.k", "number.bits + 0x1000u", "number.bits", "to round: bits are cut off",
+           case=DEEP),
+    Mutant("tensor-split-window", "tensor_split.cu", "fmaf(small[k], 1.0f / SPLIT_SCALE, c[k])", "c[k]", "the small products"),
+    Mutant("tensor-split-window", "tensor_split.cu", "c[k] += large[k]", "c[k] = large[k]", "all taps but the last"),
+    Mutant("tensor-split-window", "tensor_split.cu", "box + BOX_BYTES + offset", "box + offset", "which part is low"),
     Mutant("sequential", "layer.h", "+ (p)) * TAPS + (q)", "+ (p)) * TAPS + (TAPS - 1 - (q))",
            "that the filter is not flipped"),
     Mutant("sequential", "layer.h", "+ (p)) * TAPS + (q)", "+ (q)) * TAPS + (p)", "that rows of taps come first"),
@@ -116,6 +126,9 @@ MISTAKES: tuple[Mutant | Emulated, ...] = (
     Emulated("tensor-fp16", lowered(fp16, bf16), lowered(fp16), "that weights have as many digits as inputs", case=DEEP),
     Emulated("tensor-fp16", lowered(bits(10)), lowered(fp16), "a bit of both operands", survives=(
         "half of what fp16 rounds is less than what the deviations of a small layer leave open")),
+    Emulated("tensor-tf32", lowered(bf16), lowered(bits(11)), "that TF32 has more digits than bf16"),
+    Emulated("tensor-tf32", lowered(cut_to(11)), lowered(bits(11)), "to round: bits are cut off", case=DEEP),
+    Emulated("tensor-split-window", lowered(fp16), lowered(bits(22)), "the small parts", case=DEEP),
     Emulated("tensor-split", lowered(fp16), lowered(bits(22)), "the small parts"),
     Emulated("tensor-split", lowered(np.array, fp16), lowered(bits(22)), "the small parts of the weights", case=DEEP),
     Emulated("fissioned", lowered(bits(17)), lowered(), "that float32 has 24 bits, not 17"),

@@ -188,8 +188,8 @@ def test_rounded_operands_say_so() -> None:
                if "operand_roundoff" in variant.options}  # fmt: skip
     assert set(allowed) == {
         "tensor-fp16", "tensor-cluster", "tensor-cluster-4", "tensor-prepared", "tensor-columns", "tensor-persistent",
-        "tensor-wide-stores", "tensor-window", "tensor-relaxed", "tensor-bf16", "torch-tf32", "torch-fp16", "torch-bf16",
-        "torch-compiled",
+        "tensor-wide-stores", "tensor-window", "tensor-relaxed", "tensor-tf32", "tensor-bf16", "torch-tf32", "torch-fp16",
+        "torch-bf16", "torch-compiled",
     }  # fmt: skip
     for name, roundoff in allowed.items():
         assert roundoff <= (2.0**-8 if "bf16" in name else 2.0**-11)
@@ -202,7 +202,8 @@ def test_each_rung_moves_what_its_data_flow_needs() -> None:
     least = 4 * (x + weight + bias + out)
     moved = {name: LAB.traffic(case, LAB.variant(name)) for name in (
         "sequential", "fissioned", "double-buffered", "vectors", "four-rows", "tensor-fp16", "tensor-prepared",
-        "tensor-columns", "tensor-window", "tensor-split", "torch-fp32", "torch-fp16", "cublas", "cublas-prepared",
+        "tensor-columns", "tensor-window", "tensor-split", "tensor-tf32", "tensor-split-window", "torch-fp32", "torch-fp16",
+        "cublas", "cublas-prepared",
     )}  # fmt: skip
     half, matrix, conv = 2 * (x + weight), 4 * 12 * 64, 4 * 130 * 64
     assert moved == {
@@ -210,6 +211,7 @@ def test_each_rung_moves_what_its_data_flow_needs() -> None:
         "four-rows": least,
         "tensor-fp16": least + 2 * half, "tensor-prepared": half + 4 * (bias + out),
         "tensor-columns": half + 4 * (bias + out), "tensor-window": half + 4 * (bias + out), "tensor-split": least + 4 * half,
+        "tensor-tf32": least, "tensor-split-window": least + 4 * half,
         "torch-fp32": least, "torch-fp16": least / 2,
         "cublas": least + 2 * matrix + 2 * conv, "cublas-prepared": least - 4 * x + matrix + 2 * conv,
     }  # fmt: skip

@@ -22,7 +22,7 @@ from ...spec.lab import LAID_OUT, ONE_WORK_ITEM, PRECISIONS, Case, Lab, Sweep, V
 from ...spec.prediction import FASTER, FEW_PERCENT, NO_GAIN, SAME, SEVERAL, about, at_most, up_to
 from ...spec.rounding import worst
 from ...spec.source import Source
-from . import four_rows, peers, plans, tensor
+from . import boxes, four_rows, peers, plans, tensor
 from .problem import (
     Arithmetic,
     Layer,
@@ -59,8 +59,12 @@ ZEROS = {"NVRTC": "the sub-tile is in registers, and whether a loop or a declara
 TENSOR = Source.of(HERE / "tensor.cu", **LAYER)
 TENSOR_COLUMNS = Source.of(HERE / "tensor_columns.cu", **LAYER)
 TENSOR_WINDOW = Source.of(HERE / "tensor_window.cu", **LAYER)
+TENSOR_SPLIT = Source.of(HERE / "tensor_split.cu", **LAYER)
 
 SEQUENTIAL = Source.of(HERE / "sequential.k", **LAYER)
+
+LARGEST: Mapping[Any, int] = {tensor.Window: 11, boxes.Tf32: 11, boxes.Split: 7}
+"""Side of the largest filter of plans whose boxes of pixels serve all taps."""
 
 LADDER = (
     Variant(
@@ -240,11 +244,25 @@ LADDER = (
         predicts=at_most(1 / 0.9),
     ),
     Variant(
+        "tensor-tf32", "tensor-relaxed", TENSOR_WINDOW.with_knobs(BARRIERS="RELAXED", OPERANDS="TF32"), boxes.Tf32,
+        "TF32 instead of fp16: operands of 4 bytes, rounded to as many digits as fp16 has.",
+        "Twice the time: the matrix units take half as many numbers at once. The same error, and the range of fp32.",
+        CLUSTERS, options={"operand_roundoff": 2.0**-11, "prepared": True}, differs=("source", "plan", "options"),
+        dtype="tfloat32", architectures=hopper.ARCHITECTURES, shows={"tensor": r"\.tf32\.tf32"}, predicts=about(1 / 2),
+    ),
+    Variant(
         "tensor-split", "tensor-cluster", TENSOR.with_knobs(BLOCKS=2, PRODUCTS=3), tensor.Tensor,
         "Each operand is split into two fp16 parts; three products, the small ones first.",
         "Three times the work of fp16 for the error of fp32: still several times as fast as fp32 multiply-adds.",
         CLUSTERS, options={}, differs=("source", "options"), dtype="float16", architectures=hopper.ARCHITECTURES,
         predicts=about(1 / 3),
+    ),
+    Variant(
+        "tensor-split-window", "tensor-split", TENSOR_SPLIT.with_knobs(BARRIERS="RELAXED"), boxes.Split,
+        "As tensor-relaxed; both parts arrive together, for three products. Threads add up what the matrix units sum per tap.",
+        "Fewer bytes from the cache, and both operands packed in one launch. The units cut off sums: fewer terms, less error.",
+        CLUSTERS, options={}, differs=("source", "plan"), dtype="float16", architectures=hopper.ARCHITECTURES,
+        predicts=FASTER,
     ),
 )  # fmt: skip
 
@@ -405,6 +423,8 @@ class ConvolutionLayer(Lab):
             parts = (int(variant.source.settings.get("PRODUCTS", 1)) + 1) // 2
             laid = given * parts // 2
             return layer.bytes - given + (laid if variant.options.get("prepared") else given + 2 * laid)
+        if variant.plan in (boxes.Tf32, boxes.Split):  # one part of 4 bytes, two of 2
+            return layer.bytes if variant.options.get("prepared") else layer.bytes + 2 * given
         if variant.plan in (plans.Gemm, plans.Vectors):
             return layer.bytes + 2 * weight
         if variant.plan is peers.Product:
@@ -425,8 +445,9 @@ class ConvolutionLayer(Lab):
             return "not on this case: narrower than 32 columns"
         if variant.plan is plans.Gemm and layer.kernel > 5:
             return "not on this case: filters larger than 5x5"
-        if variant.plan is tensor.Window and layer.kernel > 11:
-            return "not on this case: filters larger than 11x11, whose box of pixels leaves no room for weights"
+        largest = LARGEST.get(variant.plan, layer.kernel)
+        if layer.kernel > largest:
+            return f"not on this case: filters larger than {largest}x{largest}, whose box of pixels leaves no room for weights"
         return missing(variant)
 
 

@@ -1,74 +1,35 @@
-// The operands of the tensor cores: rounded to 2 bytes, channels innermost, filled up with zeros to whole tiles. A block of the
-// kernels here owns TILE_I filters by TILE_H x TILE_W pixels and takes DEPTH channels at a time, which are a line of 128 bytes. A
-// kernel that splits operands sets PARTS to 2 before.
+// The operands of the tensor cores: rounded, channels innermost, filled up with zeros to whole tiles. A block of the kernels here
+// owns TILE_I filters by TILE_H x TILE_W pixels and takes DEPTH channels at a time, which are a line of 128 bytes; one product of
+// the matrix units takes PRODUCT_DEPTH. A kernel that splits operands sets PARTS to 2 before, one with narrower tiles TILE_W.
+//
+// Knob OPERANDS: SHORT  2 bytes of ELEMENT
+//                TF32   4 bytes, of which the matrix units read 19 bits
 #pragma once
+#ifndef OPERANDS
+#define OPERANDS SHORT
+#endif
+#define SHORT 1
+#define TF32 2
 #ifndef PARTS
 #define PARTS 1
 #endif
+#ifndef TILE_W
+#define TILE_W 32
+#endif
+#if OPERANDS == TF32
+#define OPERAND_BYTES 4
+#define DEPTH 32
+#define PRODUCT_DEPTH 8
+#else
+#define OPERAND_BYTES 2
+#define DEPTH 64
+#define PRODUCT_DEPTH 16
+#endif
+#define LINE (DEPTH * OPERAND_BYTES)
 #include "layer.h"
-#include "product.h"
 #define TILE_I 128
 #define TILE_H 8
-#define TILE_W 32
-#define DEPTH 64
 #define TAPS_2 (TAPS * TAPS)
 #define PADDED_CHANNELS ((CHANNELS + DEPTH - 1) / DEPTH * DEPTH)
 #define PADDED_FILTERS ((FILTERS + 2 * TILE_I - 1) / (2 * TILE_I) * 2 * TILE_I)
 #define SPLIT_SCALE 2048.0f
-
-DEVICE unsigned short rounded(float value) {
-  unsigned short bits;
-  asm("cvt.rn." TEXT(ELEMENT) ".f32 %0, %1;" : "=h"(bits) : "f"(value));
-  return bits;
-}
-
-DEVICE float widened(unsigned short bits) {
-  float value;
-  asm("cvt.f32." TEXT(ELEMENT) " %0, %1;" : "=f"(value) : "h"(bits));
-  return value;
-}
-
-// The part of `value`: 0 the rounded value, 1 what rounding left, scaled away from the smallest numbers of fp16.
-DEVICE unsigned short part_of(float value, int part) {
-  const unsigned short high = rounded(value);
-  return part == 0 ? high : rounded((value - widened(high)) * SPLIT_SCALE);
-}
-
-// x (channel, row, column) -> pixels (part, row, column, channel); a block turns 32 columns of 64 channels of a row.
-KERNEL_OF(256, 4) void to_pixels(const float *RESTRICT x, unsigned short *RESTRICT pixels) {
-  __shared__ float tile[DEPTH][33];
-  const int tid = threadIdx.x, row = blockIdx.y, columns = X_ROW, rows = HEIGHT + TAPS - 1;
-#pragma unroll
-  for (int k = tid; k < DEPTH * 32; k += 256) {
-    const int channel = blockIdx.z * DEPTH + k / 32, column = blockIdx.x * 32 + k % 32;
-    tile[k / 32][k % 32] = channel < CHANNELS && column < columns ? x[X_AT(channel, row, column)] : 0.0f;
-  }
-  __syncthreads();
-#pragma unroll
-  for (int k = tid; k < PARTS * DEPTH * 32 / 4; k += 256) {
-    const int part = k / (DEPTH * 32 / 4), channel = k % (DEPTH / 4) * 4, from = k / (DEPTH / 4) % 32;
-    const int column = blockIdx.x * 32 + from;
-    if (column < columns) {
-      ushort4 four = {part_of(tile[channel][from], part), part_of(tile[channel + 1][from], part),
-                      part_of(tile[channel + 2][from], part), part_of(tile[channel + 3][from], part)};
-      *(ushort4 *)(pixels + ((part * rows + row) * columns + column) * PADDED_CHANNELS + blockIdx.z * DEPTH + channel) = four;
-    }
-  }
-}
-
-// weight (filter, channel, tap) -> packed (part, tap, filter, channel), filters and channels filled up with zeros; a block
-// turns 64 channels of a filter.
-KERNEL_OF(256, 4) void to_taps(const float *RESTRICT weight, unsigned short *RESTRICT packed) {
-  __shared__ float tile[DEPTH * TAPS_2];
-  const int tid = threadIdx.x, filter = blockIdx.x, first = blockIdx.y * DEPTH;
-  for (int k = tid; k < DEPTH * TAPS_2; k += 256) {
-    const int known = filter < FILTERS && first + k / TAPS_2 < CHANNELS;
-    tile[k] = known ? weight[(filter * CHANNELS + first) * TAPS_2 + k] : 0.0f;
-  }
-  __syncthreads();
-  for (int k = tid; k < PARTS * DEPTH * TAPS_2; k += 256) {
-    const int slice = k / DEPTH, channel = k % DEPTH;
-    packed[(slice * PADDED_FILTERS + filter) * PADDED_CHANNELS + first + channel] =
-        part_of(tile[channel * TAPS_2 + slice % TAPS_2], slice / TAPS_2);
-  }
-}

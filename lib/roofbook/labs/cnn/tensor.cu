@@ -30,7 +30,7 @@
 #define CLUSTER __cluster_dims__(2, 1, BLOCKS / 2)
 #define MULTICAST 1
 #endif
-#include "operands.h"
+#include "to_operands.h"
 #include "pooled.h"
 
 KERNEL_OF(384, 1) CLUSTER void tensor(const void *weight_map, const void *pixel_map, const float *RESTRICT bias,

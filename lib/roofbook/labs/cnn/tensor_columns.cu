@@ -11,7 +11,7 @@
 #define ONE 1
 #define FOUR 4
 #define MULTICAST 1
-#include "operands.h"
+#include "to_operands.h"
 #if STORES == FOUR
 #include "pooled_fours.h"
 #else

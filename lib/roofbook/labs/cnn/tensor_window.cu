@@ -8,8 +8,12 @@
 #include "layer.h"
 #define MULTICAST 1
 #include "operands.h"
+#if OPERANDS == TF32
+#include "product_tf32.h"
+#else
+#include "to_operands.h"
+#endif
 #define SLICES (PADDED_CHANNELS / DEPTH)
-#define LINE (DEPTH * 2)
 #define BOX_H (TILE_H + TAPS - 1)
 #define BOX_BYTES (BOX_H * (TILE_W + TAPS - 1) * LINE)
 #define BOX_STRIDE ((BOX_BYTES + SWIZZLE_BLOCK - 1) / SWIZZLE_BLOCK * SWIZZLE_BLOCK)
@@ -21,48 +25,9 @@
 #define TILES_W ((WIDTH + TILE_W - 1) / TILE_W)
 #define TILES_H ((HEIGHT + 2 * TILE_H - 1) / (2 * TILE_H))
 
-// As in pooled_fours.h, but the sums' pixels go down eight rows of a column, then the next column: a thread holds a pooled row
-// of sixteen, trades a half with its neighbour, and both write four at once, 32 bytes side by side. In the picture of hopper.h
-// column 8 j + r is pixel (row r, column j) of the tile: c[4 j], c[4 j + 1] and c[4 j + 4], c[4 j + 5] are a window.
-DEVICE void store_pooled(const float (&c)[128], int i0, int h0, int w0, const float *RESTRICT bias, float *RESTRICT out) {
-  const int thread = threadIdx.x % 128, odd = thread % 2, pooled_row = h0 / 2 + thread % 4 / 2 * 2;
-#pragma unroll
-  for (int half = 0; half < 2; half++) {
-    const int filter = SUM_ROW(i0, thread) + half * 8;
-    const float added = filter < FILTERS ? bias[filter] : 0.0f;
-    float own[16];
-#pragma unroll
-    for (int k = 0; k < 16; k++) {
-      const float *sums = c + 8 * k + 2 * half;
-      own[k] = fmaxf(0.0f, fmaxf(fmaxf(sums[0], sums[1]), fmaxf(sums[4], sums[5])) + added);
-    }
-#pragma unroll
-    for (int eight = 0; eight < 16; eight += 8) {
-      float rows[2][4];
-#pragma unroll
-      for (int k = 0; k < 4; k++) {
-        const float left = own[eight + k], right = own[eight + 4 + k];
-        const float traded = __shfl_xor_sync(0xFFFFFFFF, odd ? left : right, 1);
-        rows[0][k] = odd ? traded : left;
-        rows[1][k] = odd ? right : traded;
-      }
-#pragma unroll
-      for (int down = 0; down < 2; down++) {
-        const int row = pooled_row + down, column = w0 / 2 + eight + 4 * odd;
-        float *to = out + OUT_AT(filter, row, column);
-        if (filter < FILTERS && row < HEIGHT / 2) {
-#if WIDTH / 2 % 4 == 0
-          if (column < WIDTH / 2) *(float4 *)to = make_float4(rows[down][0], rows[down][1], rows[down][2], rows[down][3]);
-#else
-#pragma unroll
-          for (int k = 0; k < 4; k++)
-            if (column + k < WIDTH / 2) to[k] = rows[down][k];
-#endif
-        }
-      }
-    }
-  }
-}
+#define SUMS 128
+#define POOLED 16
+#include "pooled_columns.h"
 
 KERNEL_OF(384, 1) __cluster_dims__(2) void tensor(const void *weight_map, const void *pixel_map, const float *RESTRICT bias,
                                                   float *RESTRICT out) {
@@ -119,7 +84,7 @@ KERNEL_OF(384, 1) __cluster_dims__(2) void tensor(const void *weight_map, const 
           const unsigned long long b = descriptor(boxes + slice % BOXES * BOX_STRIDE + offset, BOX_H * LINE);
           wgmma_begin();
 #pragma unroll
-          for (int k = 0; k < DEPTH / 16; k++) product(c, along_lines(a, k), along_lines(b, k));
+          for (int k = 0; k < DEPTH / PRODUCT_DEPTH; k++) product(c, along_lines(a, k), along_lines(b, k));
           wgmma_commit();
           if (own + tap > 0) {
             wgmma_wait_but_one();

@@ -1,0 +1,101 @@
+"""The last tensor-core steps: operands packed in one launch (pack_operands.k), and boxes of pixels that serve all taps."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ...devices.contract import Device
+from ...devices.hopper import tensor_map
+from ...spec.kernel_run import ceil_div
+from ...spec.lab import Case, Variant
+from ...spec.source import Source
+from .plans import HERE, Convolution
+from .problem import Layer
+
+LINE, TILE_I, TILE_H, STAGES_BYTES = 128, 128, 8, 230400
+"""As in operands.h and tensor_window.cu: bytes of a line, a block's filters and rows, and its shared memory."""
+
+
+class Form:
+    """How the operands of a layer lie in memory: `parts` numbers of `size` bytes each, as pack_operands.k writes them."""
+
+    def __init__(self, layer: Layer, operands: str) -> None:
+        self.layer, self.parts, self.size = layer, *{"SPLIT": (2, 2), "TF32": (1, 4)}[operands]
+        self.depth = LINE // self.size
+        """Channels of a line."""
+        self.slices = ceil_div(layer.channels, self.depth)
+        self.channels, self.filters = self.slices * self.depth, 2 * TILE_I * ceil_div(layer.filters, 2 * TILE_I)
+        self.rows, self.columns = layer.x_shape[1:]
+        self.pixels = (self.parts, self.rows, self.columns, self.channels)
+        self.taps = (self.parts, layer.kernel**2, self.filters, self.channels)
+        self.groups = self.slices * (self.filters + ceil_div(self.columns, 32) * self.rows)
+        """Work-groups of 256 that pack."""
+
+
+class Boxes(Convolution):
+    """Clusters of two, no more than the device holds. Option `prepared`: operands are packed once, not in each call."""
+
+    kernel_name = "tensor"
+    group: tuple[int, ...] = (384,)
+    operands: str
+    """As the knob of pack_operands.k."""
+    tile_w: int
+    """Columns of a block's tile."""
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        super().__init__(device, variant, case, inputs)
+        form, halo = Form(self.layer, self.operands), self.layer.kernel - 1
+        packer = Source.of(HERE / "pack_operands.k", OPERANDS=self.operands)
+        packer = packer.with_knobs(**self.sizes(packer))
+        self.pack, self.packing = device.build(packer.render(device.backend)).kernel("pack"), (256 * form.groups,)
+        self.pixels, self.taps = (device.empty(form.size * int(np.prod(shape))) for shape in (form.pixels, form.taps))
+        line = form.size * form.channels
+        rank = 3 if form.parts == 1 else 4
+        sizes = (form.channels, form.rows, form.columns, form.parts)
+        box = (form.depth, TILE_H + halo, self.tile_w + halo, form.parts)
+        strides = (line * form.columns, line, line * form.columns * form.rows)
+        filters = (form.channels, form.filters, form.parts * self.layer.kernel**2), (form.depth, TILE_I // 2, 1)
+        maps = (
+            tensor_map(self.taps, *filters, half=True, size=form.size),
+            tensor_map(self.pixels, sizes[:rank], box[:rank], half=True, strides=strides[: rank - 1], size=form.size),
+        )
+        self.weight_map, self.pixel_map = (device.upload(np.frombuffer(each, np.uint8)) for each in maps)
+        self.buffers += [self.pixels, self.taps, self.weight_map, self.pixel_map]
+        self.kernel.configure(dynamic_local_bytes=STAGES_BYTES + 1024)
+        self.prepared = bool(variant.options.get("prepared"))
+
+    def lay_out(self) -> tuple[int, ...]:
+        one = self.layer
+        columns, rows = ceil_div(one.width, self.tile_w), ceil_div(one.height, 2 * TILE_H)
+        tiles = 2 * ceil_div(one.filters, 2 * TILE_I) * columns * rows
+        return (384 * 2 * min(tiles, self.device.compute_units // 2),)
+
+    def build_options(self) -> tuple[str, ...]:
+        return ("-arch=sm_90a",)
+
+    def convert(self) -> None:
+        self.queue.launch(self.pack, self.packing, (256,), self.x, self.weight, self.pixels, self.taps)
+
+    def reset(self) -> None:
+        super().reset()
+        if self.prepared:
+            self.convert()
+            self.queue.finish()
+
+    def submit(self) -> None:
+        if not self.prepared:
+            self.convert()
+        self.queue.launch(self.kernel, self.size, self.group, self.weight_map, self.pixel_map, self.bias, self.out)
+
+
+class Tf32(Boxes):
+    """Operands of 4 bytes, rounded to TF32; a tile is that of tensor_window.cu."""
+
+    operands, tile_w = "TF32", 32
+
+
+class Split(Boxes):
+    """Operands of two parts of fp16; a tile is that of tensor_split.cu."""
+
+    operands, tile_w = "SPLIT", 16
