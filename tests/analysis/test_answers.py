@@ -1,12 +1,15 @@
 """What a lab's page answers first: which peer a kernel is compared with, and which steps mattered."""
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from roofbook.analysis.answers import MATTERED, ON_HOST, LabAnswer, answer
+from roofbook.analysis.answers import MATTERED, ON_HOST, LabAnswer, Rival, answer
 from roofbook.analysis.case_data import CaseData
+from roofbook.analysis.sentences import NOT_MEASURED, beside_peer
 from roofbook.spec import registry
+from roofbook.spec.lab import CHANNELS_LAST, LAID_OUT
 
 from ..report.rows import frame, row
 
@@ -67,6 +70,43 @@ def test_a_precision_is_a_condition_where_results_lose_by_it() -> None:
     assert "rounds operands to TF32" in said["torch-tf32"]
     exact = registry.get("convpool")
     assert {exact.conditions(exact.variant(name)) for name in ("strips", "tiles", "tensor-int8", "torch-fp32")} == {()}
+
+
+def test_what_a_library_leaves_is_a_condition_too() -> None:
+    lenet = registry.get("lenet")
+    for name in ("cnn", "convpool", "lenet"):
+        lab = registry.get(name)
+        said = {peer: lab.conditions(lab.variant(peer)) for peer in ("torch-fp32", "torch-tf32", "torch-fp16")}
+        assert said["torch-fp32"] == ()
+        assert {LAID_OUT, CHANNELS_LAST} <= {*said["torch-tf32"]} and {*said["torch-tf32"]} < {*said["torch-fp16"]} | {
+            "rounds operands to TF32"
+        }
+        assert "rounds results to fp16" in said["torch-fp16"] and "rounds results to fp16" not in said["torch-tf32"]
+    assert "rounds results to fp16" not in lenet.conditions(lenet.variant("torch-whole")), "scores are fp32"
+
+
+def beside(ratio: str, **said: tuple[str, ...]) -> str:
+    """The sentence on `step` and a peer of which this is said."""
+    measured = SimpleNamespace(
+        fastest=lambda case: "step",
+        rival=lambda case: Rival(cast(Any, SimpleNamespace(variant="peer")), None, **said),
+        times=lambda step, peer, case: ratio,
+    )
+    return beside_peer(cast(Any, measured), "case")
+
+
+def test_a_headline_says_in_what_two_are_alike_or_in_what_they_differ() -> None:
+    twice = "2.00 times as fast as"
+    assert beside(twice) == "Like for like the best peer is `peer`: `step` is 2.00 times as fast as it"
+    both = ("rounds operands to fp16", LAID_OUT)
+    assert beside(twice, both=both).startswith(
+        f"Like for like the best peer is `peer`, which also rounds operands to fp16 and {LAID_OUT}: `step` is"
+    )
+    assert beside(twice, both=both, only_other=(CHANNELS_LAST,), only_kernel=("pools", "adds")).startswith(
+        "The nearest peer is `peer`, which leaves results channels-last, while `step` pools and adds: `step` is"
+    )
+    assert beside(twice, only_kernel=("pools",)).startswith("The nearest peer is `peer`, while `step` pools: ")
+    assert beside(f"{NOT_MEASURED} against") == ""
 
 
 def test_the_steps_that_mattered_are_those_on_the_way_with_the_largest_gains_on_one_device() -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 from roofbook import report
+from roofbook.analysis.answers import Rival
 from roofbook.analysis.lab_data import Measured
 from roofbook.analysis.publication import publication
+from roofbook.analysis.readings import Reading
 from roofbook.analysis.sentences import NOT_MEASURED
 from roofbook.report import Table
 from roofbook.spec.lab import Case, Lab
@@ -50,6 +53,11 @@ class Known(Measured):
     def fastest_peer(self, case: str) -> str | None:
         peers = {peer.name for peer in self.lab.peers}
         return next((name for name in self.measured if name in peers), None)
+
+    def rival(self, case: str) -> Rival | None:
+        """The same peer, alike."""
+        name = self.fastest_peer(case)
+        return Rival(cast(Reading, SimpleNamespace(variant=name)), None) if name else None
 
 
 def shown(lab: Lab, device: Any) -> Table:

@@ -29,6 +29,8 @@ class Rival:
     """What is said of the other alone."""
     only_kernel: Sequence[str] = ()
     """What is said of the kernel alone."""
+    both: Sequence[str] = ()
+    """What is said of both."""
 
     @property
     def alike(self) -> bool:
@@ -124,7 +126,8 @@ def _beside(lab: "Lab", reading: Reading, peer: Reading) -> Rival:
     mine, its = (lab.conditions(lab.variant(each.variant)) for each in (reading, peer))
     only_its = [*(each for each in its if each not in mine)]
     only_its += [ON_HOST] * (peer.row["device"] != reading.row["device"])
-    return Rival(peer, faster(peer, reading), only_its, [each for each in mine if each not in its])
+    only_mine, both = ([each for each in mine if (each in its) is shared] for shared in (False, True))
+    return Rival(peer, faster(peer, reading), only_its, only_mine, both)
 
 
 def _distance(beside: Rival) -> int:

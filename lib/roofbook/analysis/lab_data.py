@@ -13,6 +13,7 @@ from ..measure.placement import target_of
 from ..measure.stats import ENOUGH_RUNS
 from ..spec.lab import Case, Lab, Series, Sweep, Variant
 from ..store.schema import PROFILE
+from .answers import Rival, answer
 from .case_data import CaseData
 from .readings import FEW_RUNS, Reading, fastest, newest
 from .roofline import Bound, Peaks, bound, read_peaks
@@ -213,6 +214,11 @@ class Measured:
     def fastest_peer(self, case: str) -> str | None:
         """The same of the libraries; None where none was measured."""
         return self._fastest(case, "peer")
+
+    def rival(self, case: str) -> Rival | None:
+        """The peer that the fastest step of a case is compared with, like for like if there is one; None without a peer."""
+        found = answer(self._data.lab, self._data.on(case))
+        return found.fastest.peer if found else None
 
     def seconds(self, variant: str, case: str) -> float | None:
         """Median time per unit of a variant on any case that has rows; None without a verified one."""

@@ -1,6 +1,6 @@
 """Numbers inside sentences: medians and ratios as text, read from rows, so that no figure is ever typed."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from . import format as show
@@ -71,7 +71,7 @@ def _read(rows: "pd.DataFrame", case: str, *variants: str) -> dict[str, Reading]
 
 
 def conclusions(lab: "Lab", measured: "Measured") -> str:
-    """One paragraph a case: the fastest step beside the base and beside the fastest peer. What was not measured is left out."""
+    """One paragraph a case: the fastest step beside the base and beside a peer. What was not measured is left out."""
     said = []
     for case in [each.name for each in measured.cases]:
         beside = beside_peer(measured, case)
@@ -106,7 +106,22 @@ def about_bases(lab: "Lab", measured: "Measured", cases: Iterable[str] | None = 
 
 
 def beside_peer(measured: "Measured", case: str) -> str:
-    """How fast the fastest step of a case is against the fastest peer, without a full stop; '' where that is not known."""
-    fastest, peer = measured.fastest(case), measured.fastest_peer(case)
-    told = known([f"`{fastest}` is {measured.times(fastest, peer, case)} it"]) if peer else ""
-    return f"The fastest peer measured is `{peer}`: {told}" if told else ""
+    """How fast the fastest step of a case is against the best peer like for like, and in what the two are alike; else against
+    the nearest peer, and in what they differ. Without a full stop; '' where that is not known.
+    """
+    fastest, rival = measured.fastest(case), measured.rival(case)
+    if rival is None:
+        return ""
+    peer = rival.other.variant
+    told = known([f"`{fastest}` is {measured.times(fastest, peer, case)} it"])
+    if not told:
+        return ""
+    if rival.alike:
+        return f"Like for like the best peer is `{peer}`{which('also ', rival.both)}: {told}"
+    alone = f", while `{fastest}` {' and '.join(rival.only_kernel)}" if rival.only_kernel else ""
+    return f"The nearest peer is `{peer}`{which('', rival.only_other)}{alone}: {told}"
+
+
+def which(how: str, conditions: Sequence[str]) -> str:
+    """', which rounds results to fp16 and ...', of conditions in the words of `Lab.conditions`; '' for none."""
+    return f", which {how}{' and '.join(conditions)}" if conditions else ""

@@ -23,6 +23,8 @@ PRECISIONS = {"float16": "fp16", "bfloat16": "bf16", "tfloat32": "TF32"}
 """What sentences call the types that operands and results are rounded to."""
 LAID_OUT = "finds its operands laid out beforehand"
 """Of `Lab.conditions`: what turns operands into the type and order that are multiplied is not timed."""
+CHANNELS_LAST = "leaves results channels-last"
+"""The same of results that lie in memory as a library writes them: a step's lie as NumPy would have them."""
 ONE_WORK_ITEM = "one work-item on the host's CPU"
 """What a sentence says of a kernel for one work-item: `Variant.said`."""
 

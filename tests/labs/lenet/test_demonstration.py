@@ -38,14 +38,14 @@ def summary(*measured: str) -> list[str]:
     return publication(LAB).summary(cast(Measured, Told(*measured))).split("\n\n")
 
 
-def test_the_summary_tells_the_fastest_rung_beside_the_base_and_the_fastest_peer() -> None:
+def test_the_summary_tells_the_fastest_rung_beside_the_base_and_a_peer() -> None:
     images, *said, about = summary("joint", *(variant.name for variant in (*LAB.ladder, *LAB.peers)))
     assert about == "`sequential-c` is the same loops by the host's C compiler: one thread, -O3."
     assert [each.split("**")[1] for each in said] == [f"{case.name}." for case in LAB.cases("test")]
     for text, case in zip(said, LAB.cases("test"), strict=True):
         over = f"so much over on {case.name}"
         assert f"`joint`: the time of joint on {case.name} per batch, which is {over} `sequential-c`." in text
-        assert f"The fastest peer measured is `torch-cpu`: `joint` is {over} it." in text and NOT_MEASURED not in text
+        assert f"Like for like the best peer is `torch-cpu`: `joint` is {over} it." in text and NOT_MEASURED not in text
         assert f"On {case.name}, with 5 different images, `sequential-c` classifies 80.0\u202f% correctly." in images
     assert images.startswith("**Images.** Drawn, 5 images. On ") and images.count("Drawn") == 1
 

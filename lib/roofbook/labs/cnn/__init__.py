@@ -18,7 +18,7 @@ from ...devices.contract import Device
 from ...devices.find import open_device
 from ...errors import UsageError
 from ...peers import missing, one_thread
-from ...spec.lab import LAID_OUT, ONE_WORK_ITEM, PRECISIONS, Case, Lab, Sweep, Variant, Work
+from ...spec.lab import CHANNELS_LAST, LAID_OUT, ONE_WORK_ITEM, PRECISIONS, Case, Lab, Sweep, Variant, Work
 from ...spec.prediction import FASTER, FEW_PERCENT, NO_GAIN, SAME, SEVERAL, about, at_most, up_to
 from ...spec.rounding import worst
 from ...spec.source import Source
@@ -404,9 +404,12 @@ class ConvolutionLayer(Lab):
     def conditions(self, variant: Variant) -> tuple[str, ...]:
         options = variant.options
         found = [f"rounds operands to {PRECISIONS[variant.dtype]}"] if "operand_roundoff" in options else []
+        if options.get("precision") in ("fp16", "bf16"):
+            found.append(f"rounds results to {PRECISIONS[variant.dtype]}")
         if variant.plan is peers.Product:
             return (*found, *["finds the input unfolded beforehand"] * bool(options.get("prepared")))
-        return (*found, *[LAID_OUT] * bool(options.get("prepared") or options.get("channels_last")))
+        last = bool(options.get("channels_last"))
+        return (*found, *[LAID_OUT] * (last or bool(options.get("prepared"))), *[CHANNELS_LAST] * last)
 
     def sizes(self, case: Case) -> Mapping[str, int]:
         one = plans.layer(case)

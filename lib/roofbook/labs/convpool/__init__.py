@@ -15,7 +15,7 @@ import numpy as np
 from ...devices import hopper
 from ...devices.backends import CUDA
 from ...peers import missing, one_thread
-from ...spec.lab import LAID_OUT, ONE_WORK_ITEM, PRECISIONS, Case, Lab, Series, Sweep, Variant, Work
+from ...spec.lab import CHANNELS_LAST, LAID_OUT, ONE_WORK_ITEM, PRECISIONS, Case, Lab, Series, Sweep, Variant, Work
 from ...spec.prediction import FASTER, NO_GAIN, SAME, SEVERAL, SLOWER, about
 from ...spec.source import Source
 from . import peers, plans, tensor, vectors
@@ -331,7 +331,8 @@ class SparseConvolution(Lab):
         """Products of these integers are exact in each type that is multiplied here."""
         options = variant.options
         found = [f"rounds results to {PRECISIONS[variant.dtype]}"] if "result_roundoff" in options else []
-        return (*found, *[LAID_OUT] * bool(options.get("prepared") or options.get("channels_last")))
+        last = bool(options.get("channels_last"))
+        return (*found, *[LAID_OUT] * (last or bool(options.get("prepared"))), *[CHANNELS_LAST] * last)
 
     def skip_reason(self, variant: Variant, case: Case) -> str | None:
         if variant.plan is Initialisation and case.scale == "test" and case.name != CASES["test"][0]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...devices.backends import CUDA
 from ...peers import missing, one_thread
-from ...spec.lab import LAID_OUT, PRECISIONS, Case, Lab, Sweep, Variant, Work
+from ...spec.lab import CHANNELS_LAST, LAID_OUT, PRECISIONS, Case, Lab, Sweep, Variant, Work
 from ...spec.prediction import FASTER, NO_GAIN, NO_LOSS, SLOWER, SMALL, about, at_least, up_to
 from ...spec.rounding import worst
 from ...spec.source import Source
@@ -425,9 +425,13 @@ class LeNet(Lab):
 
     def conditions(self, variant: Variant) -> tuple[str, ...]:
         found = [f"rounds operands to {PRECISIONS[variant.dtype]}"] if "operand_roundoff" in variant.options else []
-        found += [LAID_OUT] * bool(variant.options.get("channels_last"))
+        last = bool(variant.options.get("channels_last"))
+        found += [LAID_OUT] * last
         if variant.plan in (whole.WholePooled, whole.WholeTensor, peers.TorchWhole):
             return (*found, "does the whole forward pass")
+        if variant.role == "peer" and variant.options.get("precision") in ("fp16", "bf16"):
+            found.append(f"rounds results to {PRECISIONS[variant.dtype]}")
+        found += [CHANNELS_LAST] * last
         pools = variant.plan in (registers.Pooled, registers.Tensor, vectors.PooledVectors)
         return (*found, *["does ReLU and pooling as well"] * pools)
 
