@@ -202,7 +202,7 @@ def test_a_hundred_planted_slowdowns_of_three_percent_are_found(tmp_path: Path) 
         project.edit(
             "__init__.py",
             r"8000 \+ 1000 \* number for number in range\(8\)",
-            f"240000 + 1200 * number for number in range({variants})",
+            f"20000 + 100 * number for number in range({variants})",
         )
         project.commit()
         command += ["--budget", "0.02", "--runs", "3"]
