@@ -1,53 +1,117 @@
-"""What axe finds in a page of a browser, one element of each look."""
+"""What axe finds in a page of a browser, one element of each look, in light and in dark."""
 
 from __future__ import annotations
 
 from typing import Any
 
-ONE_OF_EACH_LOOK = """() => {
-    const known = new Map(), looks = new Map(), seen = new Set();
+MARK = """([scheme, known]) => {
+    const before = new Set(known), looks = new Map(), seen = new Set(), fresh = [];
+    const hash = text => {
+        let one = 0xdeadbeef, other = 0x41c6ce57; // two of 32 bits: 53 bits of them are a number of JavaScript
+        for (let at = 0; at < text.length; at++) {
+            const code = text.charCodeAt(at);
+            one = Math.imul(one ^ code, 2654435761);
+            other = Math.imul(other ^ code, 1597334677);
+        }
+        return 4294967296 * (2097151 & (other ^ one >>> 16)) + (one >>> 0);
+    };
     const look = element => {
         if (!looks.has(element)) {
             const { color, backgroundColor, opacity, fontSize, fontWeight } = getComputedStyle(element);
             const named = element.getAttributeNames().filter(name => !name.startsWith("data-")).sort();
-            const own = [element === document.body ? "" : look(element.parentElement), element.localName,
+            looks.set(element, hash([element === document.body ? "" : look(element.parentElement), element.localName,
                 named.map(name => element.getAttribute(name) ? name : name + " is empty"), element.getAttribute("class"),
-                element.getAttribute("role"), color, backgroundColor, opacity, fontSize, fontWeight].join(";");
-            if (!known.has(own)) known.set(own, known.size);
-            looks.set(element, known.get(own));
+                element.getAttribute("role"), color, backgroundColor, opacity, fontSize, fontWeight].join(";")));
         }
         return looks.get(element);
     };
     for (const element of document.body.querySelectorAll("*")) {
         const text = [...element.childNodes].some(each => each.nodeType === Node.TEXT_NODE && each.data.trim());
-        const kind = `${look(element)}, ${text}`;
-        if (!seen.has(kind)) element.dataset.look = text ? "text" : "other";
+        const kind = hash(`${scheme}, ${look(element)}, ${text}`);
+        if (!seen.has(kind)) {
+            element.dataset.look = "";
+            if (text && !before.has(kind)) {
+                element.setAttribute(`data-${scheme}`, "");
+                fresh.push(kind);
+            }
+        }
         seen.add(kind);
     }
+    return fresh;
+}"""
+"""Marks the first element of each look, and of those with a text what is not yet `known`; returns these. A look is the
+element's name, class, role and colours, which attributes it has and which of them are empty, whether it has a text, and all of
+that of what it lies in."""
+
+ONE_OF_EACH_LOOK = """() => {
     const plain = each => !each.matches("[data-look]") && !each.querySelector("[data-look]");
     for (const row of document.querySelectorAll("tbody tr"))
         if (plain(row)) { row.replaceChildren(); row.style.display = "none"; } // those below it keep their stripes
     for (const each of document.querySelectorAll("pre span, svg *:not(title, desc, defs, defs *)"))
         if (plain(each)) each.remove();
 }"""
-"""Leaves of the rows of tables, the words of sources and the marks of figures one of each look, and marks it: axe takes a
-millisecond an element, and a lab's page has thousands that differ in their numbers alone. A look is the element's name,
-class, role and colours, which attributes it has and which of them are empty, whether it has a text, and all of that of what
-it lies in."""
+"""Leaves of the rows of tables, the words of sources and the marks of figures one of each look: axe takes a millisecond an
+element, and a lab's page has thousands that differ in their numbers alone."""
+
+PAINT = """scheme => {
+    if (!document.getElementById("still")) {
+        const still = document.head.appendChild(document.createElement("style"));
+        still.id = "still"; // no colour fades in
+        still.textContent = "*, *::before, *::after { transition: none !important; animation: none !important }";
+    }
+    document.documentElement.dataset.theme = scheme;
+}"""
+SCHEMES = ("light", "dark")
 
 
-def violations(tab: Any, options: dict[str, Any], **more: Any) -> list[str]:
+def violations(tab: Any, options: dict[str, Any], context: Any = None) -> list[str]:
     """What axe finds in the page of `tab` that is serious or critical."""
-    from axe_playwright_python.sync_playwright import Axe
+    from axe_playwright_python.base import AXE_SCRIPT
 
-    found = Axe().run(tab, options={"preload": False, "resultTypes": ["violations"], **options}, **more)
+    if not tab.evaluate("'axe' in window"):
+        tab.evaluate(AXE_SCRIPT)
+    options = {"preload": False, "resultTypes": ["violations"], **options}
+    found = tab.evaluate("async ([context, options]) => (await axe.run(context ?? document, options)).violations",
+                         [context, options])  # fmt: skip
     return [
         f"{each['id']}: {'; '.join(str(node['target']) for node in each['nodes'][:3])}"
-        for each in found.response["violations"]
+        for each in found
         if each["impact"] in ("serious", "critical")
     ]
 
 
-def unreadable(tab: Any) -> list[str]:
-    """Texts that stand out too little from what is behind them, one of each look."""
-    return violations(tab, {"runOnly": ["color-contrast"]}, context={"include": [["[data-look=text]"]]})
+class Eyes:
+    """Looks at pages of one style, one after another, and at each look of a text once in each scheme."""
+
+    def __init__(self) -> None:
+        self.known: list[float] = []
+
+    def reduced(self, tab: Any) -> list[str]:
+        """Texts that stand out too little from what is behind them, in light and in dark, as `scheme: text`.
+
+        Leaves in the page one element of each look, in light.
+        """
+        fresh = {}
+        for scheme in reversed(SCHEMES):
+            self._paint(tab, scheme)
+            fresh[scheme] = tab.evaluate(MARK, [scheme, self.known])
+            self.known += fresh[scheme]
+        tab.evaluate(ONE_OF_EACH_LOOK)
+        wrong = []
+        for scheme in SCHEMES:
+            self._paint(tab, scheme)
+            if fresh[scheme]:
+                include = {"include": [[f"[data-{scheme}]"]]}
+                found = violations(tab, {"runOnly": ["color-contrast"]}, include)
+                wrong += [f"{scheme}: {each}" for each in found]
+        self._paint(tab, SCHEMES[0])
+        return wrong
+
+    def violations(self, tab: Any) -> list[str]:
+        """What axe finds in a page, of one element of each look, in light and in dark."""
+        return self.reduced(tab) + violations(tab, {"rules": {"color-contrast": {"enabled": False}}})
+
+    def _paint(self, tab: Any, scheme: str) -> None:
+        """As a reader has the page who switches; a page that is loaded so is another test's."""
+        tab.emulate_media(color_scheme=scheme)
+        tab.evaluate(PAINT, scheme)
