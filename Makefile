@@ -18,8 +18,12 @@ COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes 
 book: .venv/.$(or $(GPU),book) $(WITH:%=.venv/.%)
 	@$(BIN)/roofbook build
 
+# Three processes for two cores: some tests wait, for a kernel that hangs or a worker that was killed. All that Python starts
+# is compiled once, also where the environment keeps Python from it.
+test: export PYTHONDONTWRITEBYTECODE =
 test: .venv/.test lint
-	@$(BIN)/python -m pytest -n 2 --max-worker-restart 0 --durations 20
+	@$(BIN)/python -m compileall -q lib
+	@$(BIN)/python -m pytest -n 3 --max-worker-restart 0 --durations 20
 
 lint: .venv/.test
 	@$(BIN)/ruff check

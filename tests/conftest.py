@@ -50,29 +50,57 @@ def every_device() -> list[Any]:
     return params
 
 
+ABSENT = frozenset(backend.absent for backend in BACKENDS.values())
+"""Why there is no device of a backend."""
+
 MADE = shutil.ignore_patterns("labs", "*.ipynb", "_generated", "_build", "__pycache__")
 """What is made in book/, and no part of a checkout."""
 
 
-BOOK = "tests/book/site/"
-"""The tests that read the executed book: they run in one process, which executes it once."""
+TOGETHER = {
+    "tests/book/site/": "book",  # one process executes the book and builds its site
+    "tests/devices/test_nvrtc.py": "nvrtc",  # and one compiles each text for both of these
+    "tests/devices/test_same_code.py": "nvrtc",
+}
+"""The tests that one process runs, by how their names begin: they share what is dear to make."""
+FIRST = (
+    "tests/book/site/", "tests/labs/test_races.py", "tests/devices/test_nvrtc.py", "tests/devices/test_same_code",
+    "tests/labs/test_corpus.py", "tests/book/test_", "tests/labs/",
+)  # fmt: skip
+"""The files that take longest come first, by how their names begin: at the end short ones fill both processes."""
+
+
+def rank(nodeid: str) -> int:
+    """Where a test stands in the order of FIRST."""
+    return next((at for at, begin in enumerate(FIRST) if nodeid.startswith(begin)), len(FIRST))
 
 
 class ByFile(LoadScopeScheduling):  # type: ignore[misc]
-    """Gives each process of pytest-xdist whole files, those of the book together and first."""
+    """Gives each process of pytest-xdist whole files, those of TOGETHER to one, in the order of FIRST."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return BOOK if nodeid.startswith(BOOK) else nodeid.split("::")[0]
+        return next((scope for begin, scope in TOGETHER.items() if nodeid.startswith(begin)), nodeid.split("::")[0])
 
 
 @pytest.hookimpl(optionalhook=True)  # also without pytest-xdist at work
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile:
-    config.option.loadscopereorder = False  # the book first, though its tests are few: they take longest
+    config.option.loadscopereorder = False  # not those with most tests first
     return ByFile(config, log)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: not item.nodeid.startswith(BOOK))
+    """Puts the files in order. Of the tests of a file that an absent device would run, one stands for all and counts them."""
+    absent: dict[tuple[str, str], list[pytest.Item]] = {}
+    for item in items:
+        for mark in item.iter_markers("skip"):
+            if mark.kwargs.get("reason") in ABSENT:
+                absent.setdefault((item.nodeid.split("::")[0], mark.kwargs["reason"]), []).append(item)
+    for (_, reason), (first, *others) in absent.items():
+        if others:
+            first.add_marker(pytest.mark.skip(reason=f"{reason}: {len(others) + 1} tests"), append=False)
+            left = set(others)
+            items[:] = [item for item in items if item not in left]
+    items.sort(key=lambda item: rank(item.nodeid))
 
 
 @pytest.fixture(scope="session", autouse=True)
