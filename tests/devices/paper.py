@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from dataclasses import replace
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ from roofbook.labs import peaks
 from roofbook.labs.convpool.initialise import Initialisation
 from roofbook.labs.lbm import native
 from roofbook.spec import registry
-from roofbook.spec.lab import Case, Lab, Variant
+from roofbook.spec.lab import SCALES, Case, Lab, Variant
 
 from ..labs.sampled import variants
 
@@ -235,11 +236,19 @@ def cuda_variants() -> Iterator[Any]:
                 yield pytest.param(lab, variant, id=f"{name}-{variant.name}")
 
 
-def small(lab: Lab, variant: Variant) -> list[Case]:
-    """The cases that the variant is for, the cheap ones first."""
-    cases = [case for scale in ("test", "quick", "published") for case in lab.cases(scale)]
-    found = [case for case in cases if not lab.skip_reason(variant, case)]
-    return [case for case in found if case.scale != "published"] or found[:1]
+def common(lab: Lab, *variants: Variant) -> list[Case]:
+    """The cases that all of these are for, the quick ones first: their sizes are nearer to those of a figure."""
+    order = [scale for scale in ("quick", "test", *SCALES) if scale != "large"]
+    cases = [case for scale in dict.fromkeys(order) for case in lab.cases(scale)]
+    return [case for case in cases if not any(lab.skip_reason(each, case) for each in variants)]
+
+
+@lru_cache(8)
+def of_case(lab: str, name: str, scale: str) -> tuple[Case, Any]:
+    """A case with 8 units at most, and its inputs, to which nothing on paper writes."""
+    case = LABS[lab].case(name, scale)
+    few = replace(case, units=min(case.units, 8))
+    return few, LABS[lab].inputs(few, seed=1)
 
 
 def drive(
@@ -256,12 +265,12 @@ def drive(
             queue.launch(kernel, size, local, *values)
 
     monkeypatch.setattr(native, "loop_cuda", c_host)
-    reason = Unsupported(f"{variant.name} is for no small case")
-    for chosen in [case] if case else small(lab, variant):
+    reason = Unsupported(f"{variant.name} is for no case")
+    for chosen in [case] if case else common(lab, variant):
         device = Paper(architecture)
-        chosen = Case(chosen.name, chosen.scale, chosen.params, min(chosen.units, 8))
+        few, inputs = of_case(lab.name, chosen.name, chosen.scale)
         try:
-            run = variant.plan(device, variant, chosen, lab.inputs(chosen, seed=1))
+            run = variant.plan(device, variant, few, inputs)
         except Unsupported as refused:
             reason = refused
             continue

@@ -1,6 +1,7 @@
 """Run as a program: what PoCL makes of each step of a lab, as the machine code in a cache of its own. Prints JSON.
 
-Argument: the lab. POCL_CACHE_DIR names an empty folder: PoCL reads it when it starts, so this takes a process.
+Arguments: the lab, and the steps to look at, or none for all. POCL_CACHE_DIR names an empty folder: PoCL reads it when it
+starts, so this takes a process.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,8 +53,11 @@ def pairs(lab: Lab) -> Iterator[tuple[Variant, Variant, Case]]:
             yield variant, parent, cases[0]
 
 
-def code_of(lab: Lab, cache: Path) -> dict[str, dict[str, Code]]:
-    """Of each of these and their parents on these cases, what is new in the cache after it ran; nothing where none may run."""
+def code_of(lab: Lab, cache: Path, steps: Collection[str] = ()) -> dict[str, dict[str, Code]]:
+    """Of each of these and their parents on these cases, what is new in the cache after it ran; nothing where none may run.
+
+    steps: these alone, where any are named.
+    """
     pocl = open_device("opencl:pocl")
     build, number = opencl.OpenCLDevice.build, 0
 
@@ -64,7 +68,8 @@ def code_of(lab: Lab, cache: Path) -> dict[str, dict[str, Code]]:
 
     opencl.OpenCLDevice.build = apart  # type: ignore[method-assign, assignment]
     found: dict[str, dict[str, Code]] = {}
-    runs = {(each.name, case.name): (each, case) for *both, case in pairs(lab) for each in both}
+    chosen = [each for each in pairs(lab) if not steps or each[0].name in steps]
+    runs = {(each.name, case.name): (each, case) for *both, case in chosen for each in both}
     for variant, case in runs.values():
         number += 1
         before = set(cache.rglob("*.so"))
@@ -89,4 +94,4 @@ def _hash(shared: Path) -> str:
 
 
 if __name__ == "__main__":
-    print(json.dumps(code_of(registry.get(sys.argv[1]), Path(os.environ["POCL_CACHE_DIR"]))))
+    print(json.dumps(code_of(registry.get(sys.argv[1]), Path(os.environ["POCL_CACHE_DIR"]), sys.argv[2:])))

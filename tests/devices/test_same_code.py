@@ -13,9 +13,9 @@ import pytest
 
 from roofbook.devices.contract import Unsupported
 from roofbook.spec import registry
-from roofbook.spec.lab import SCALES, Case, Lab, Variant
+from roofbook.spec.lab import Lab, Variant
 
-from .paper import ARCHITECTURES, LABS, Paper, Report, compiled, drive, skip_without_compiler
+from .paper import ARCHITECTURES, LABS, Paper, Report, common, compiled, drive, skip_without_compiler
 
 NVRTC = "NVRTC"
 PAIRS = {
@@ -88,13 +88,6 @@ def pairs(lab: Lab, architecture: int) -> Iterator[tuple[Variant, Variant]]:
             continue
         if variant.source.sha256 != parent.source.sha256 or "options" in variant.differs:
             yield variant, parent
-
-
-def common(lab: Lab, *variants: Variant) -> list[Case]:
-    """The cases that all of these are for, the quick ones first: their sizes are nearer to those of a figure."""
-    order = [scale for scale in ("quick", "test", *SCALES) if scale != "large"]
-    cases = [case for scale in dict.fromkeys(order) for case in lab.cases(scale)]
-    return [case for case in cases if not any(lab.skip_reason(each, case) for each in variants)]
 
 
 def is_same(lab: Lab, variant: Variant, parent: Variant, architecture: int) -> bool:

@@ -39,12 +39,12 @@ Code = Mapping[str, Mapping[str, Mapping[str, str]]]
 """Variant -> case -> kernel with its group -> hash of its code."""
 
 
-def code_of(name: str, cache: Path) -> Code:
+def code_of(name: str, cache: Path, *steps: str) -> Code:
     cache.mkdir()
     if "Portable Computing Language" not in host_cpu().identity()["platform"]:
         pytest.skip("the host's OpenCL is not PoCL")
     done = subprocess.run(
-        [sys.executable, "-m", "tests.devices.pocl_code", name],
+        [sys.executable, "-m", "tests.devices.pocl_code", name, *steps],
         env={**os.environ, "POCL_CACHE_DIR": str(cache), "PYOPENCL_NO_CACHE": "1"},
         cwd=ROOT, capture_output=True, text=True, check=True,
     )  # fmt: skip
@@ -72,6 +72,6 @@ def test_every_step_of_its_parents_code_is_explained_and_no_other(name: str, tmp
     listed = {variant for of, variant in PAIRS if of == name}
     equal = same(lab, found)
     if not equal <= listed:  # PoCL's code of a kernel changes from run to run: what is equal each time counts
-        equal &= same(lab, code_of(name, tmp_path / "again"))
+        equal &= same(lab, code_of(name, tmp_path / "again", *equal))
     assert listed - NOT_EVERYWHERE <= equal <= listed, "say why in Variant.same_code, or give the step code of its own"
     assert {variant.name for variant in lab.all_variants() if POCL in variant.same_code} == listed
