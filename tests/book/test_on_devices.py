@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,6 +32,29 @@ def add(root: Path, run: str, lab: str = LAB, where: Where = "recorded", scale: 
     case = {"published": "128x128", "large": "4096x4096"}[scale]
     made = row("fused", 1e-5, lab=lab, run=run, case=case, scale=scale, cell_key="cell", env_key="environment")
     Store(root / "results").append([made | {"source_sha256": source.sha256}], where)
+
+
+class InThisProcess:
+    """A pool that draws here, at once."""
+
+    def __init__(self, *_: Any) -> None: ...
+
+    def __enter__(self) -> InThisProcess:
+        return self
+
+    def __exit__(self, *_: Any) -> None: ...
+
+    def submit(self, act: Callable[..., Any], *given: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        done.set_result(act(*given))
+        return done
+
+
+@pytest.fixture(autouse=True)
+def pool(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes start slowly: those of one test, and of the tests of the book, are enough."""
+    if "several_processes" not in request.node.name:
+        monkeypatch.setattr(on_devices, "ProcessPoolExecutor", InThisProcess)
 
 
 @pytest.fixture
@@ -113,7 +139,7 @@ def test_each_page_of_a_lab_has_a_script_of_what_it_shows_itself(root: Path) -> 
     assert on_devices.stale(root) == []
 
 
-def test_a_device_that_is_recorded_no_more_loses_its_script(root: Path) -> None:
+def test_several_processes_draw_and_one_that_is_recorded_no_more_loses_its_script(root: Path) -> None:
     add(root, "20260101T000000Z-000000")
     add(root, "20260101T000000Z-000001", scale="large")
     on_devices.draw(root)
