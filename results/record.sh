@@ -32,6 +32,8 @@ has() {
 install numpy pandas pyarrow duckdb matplotlib pcpp psutil click scikit-learn nvidia-ml-py 'pyopencl[pocl]'
 if command -v nvidia-smi >/dev/null; then
     has cupy || install "cupy-cuda${CUDA:=13}x" "cuda-toolkit[cudart,nvrtc]==$CUDA.*" || echo "no CuPy: nothing is measured by CUDA" >&2
+    # Of cuDNN's graphs the peers take convolutions, for which that package needs nothing that PyTorch has not.
+    [ -z "${PEERS-torch}" ] || has cudnn || install --no-deps nvidia-cudnn-frontend || echo "no nvidia-cudnn-frontend: no int8 by cuDNN" >&2
 fi
 for peer in ${PEERS-torch lbmpy py-cpuinfo}; do
     has "$(echo "$peer" | sed 's/^py-//')" || install "$peer" || echo "no $peer: the rows that need it will say so" >&2

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from roofbook.devices.contract import Device, Unsupported
 from roofbook.errors import UsageError
-from roofbook.labs.cnn import LAB, forward, peers, plans
+from roofbook.labs.cnn import LAB, forward, peers, plans, tuned
 from roofbook.labs.cnn.problem import Array, Layer, course_wrong, error_over_bound, inputs, reference
 from roofbook.measure.placement import target_of
 from roofbook.peers import cc, pytorch
@@ -97,7 +97,9 @@ TILED = (plans.Tiled, plans.LocalTile)
 def why_not(variant: Variant, layer: Layer) -> str | None:
     """The reason that a variant must have to be excused from a layer; the lab's own words are compared with it."""
     if variant.role == "peer":
-        return cc.missing() if variant.plan is peers.OpenMP else pytorch.missing()
+        odd = variant.plan is tuned.FusedConvolution and (layer.channels % 8 or layer.filters % 8)
+        absent = cc.missing() if variant.plan is peers.OpenMP else pytorch.missing()
+        return absent or ("not on this case: cuDNN takes channels and filters by eight" if odd else None)
     if variant.plan in TILED:
         sub, group = variant.options.get("sub", (4, 2, 14)), variant.options.get("group", (4, 8, 2))
         for name, side, part, items in zip(("filters", "rows", "columns"), layer.conv_shape, sub, group, strict=True):

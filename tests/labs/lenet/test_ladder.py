@@ -16,7 +16,7 @@ from roofbook import report
 from roofbook.analysis.publication import publication
 from roofbook.analysis.published_figures import PublishedFigures
 from roofbook.devices.contract import Device, Unsupported
-from roofbook.labs.lenet import LAB, LADDER, forward, peers, problem, reported, streams
+from roofbook.labs.lenet import LAB, LADDER, forward, peers, problem, reported, streams, tuned
 from roofbook.peers import cc, pytorch
 from roofbook.spec.lab import Case, Variant
 from roofbook.store import published
@@ -118,6 +118,7 @@ def test_rounded_operands_say_so() -> None:
         each.name: each.options["operand_roundoff"] for each in LAB.all_variants() if problem.roundoff(each.options)
     }
     fp16 = {"halves", "tensor", "whole-tensor", "graph", "torch-fp16", "torch-whole", "torch-whole-compiled"}
+    fp16 |= {"torch-folded", "torch-whole-folded"}
     assert allowed == {**dict.fromkeys((*fp16, "torch-tf32"), 2.0**-11), "torch-bf16": 2.0**-8}
     assert {each.name for each in LAB.all_variants() if each.dtype == "float16"} == fp16
     assert [each.name for each in LAB.all_variants() if "rounded_sums" in each.options] == ["halves"]
@@ -303,7 +304,10 @@ def test_peers_are_others_with_precisions_of_their_own() -> None:
         "torch-cpu": "fp32", "torch-fp32": "fp32", "torch-tf32": "tf32", "torch-fp16": "fp16", "torch-bf16": "bf16",
     }  # fmt: skip
     assert {each.name for each in LAB.peers if each.plan is peers.TorchWhole} == {"torch-whole", "torch-whole-compiled"}
-    assert {each.name for each in LAB.peers if each.options.get("compile")} == {"torch-whole-compiled"}
+    plans = (tuned.Folded, tuned.FoldedWhole)
+    folded = {each.name: each.options["precision"] for each in LAB.peers if each.plan in plans}
+    assert folded == {"torch-folded": "fp16", "torch-folded-fp32": "fp32", "torch-whole-folded": "fp16"}
+    assert {each.name for each in LAB.peers if each.options.get("compile")} == {"torch-whole-compiled", *folded}
     assert {each.name for each in LAB.peers if each.backends != {"cuda"}} == {"torch-cpu", "openmp"}
     assert {each.name for each in LAB.peers if each.plan is peers.OpenMP} == {"openmp"}
     assert {each.name: each.options for each in LAB.peers if each.plan is peers.Products} == {

@@ -15,7 +15,7 @@ import pytest
 from numpy.typing import NDArray
 
 from roofbook.devices.contract import Buffer, Device, Kernel, Queue, Span, Unsupported
-from roofbook.labs.lenet import LAB, network, peers, reported, streams, vectors, whole
+from roofbook.labs.lenet import LAB, network, peers, reported, streams, tuned, vectors, whole
 from roofbook.labs.lenet.forward import Forward
 from roofbook.labs.lenet.problem import CONV1, CONV2, LAYERS, Bounded, Layer, error_over_bound, roundoff, sampled
 from roofbook.measure.placement import target_of
@@ -108,9 +108,9 @@ def test_every_variant_is_right(device: Device, variant: Variant, batch: int) ->
     out = run(device, variant, batch)
     few = min(batch, 32)
     maps = {"conv1": (few, 4, 80, 80), "conv2": (few, 16, 34, 34)}
-    if variant.name in POOLED:
+    if variant.name in POOLED or variant.plan is tuned.Folded:
         maps = {"pool1": (few, 4, 40, 40), "pool2": (few, 16, 9, 9)}
-    elif variant.plan is peers.TorchWhole:
+    elif variant.plan in (peers.TorchWhole, tuned.FoldedWhole):
         maps = {}
     assert {name: array.shape for name, array in out.items()} == {**maps, "scores": (batch, 10)}
     assert accepted(variant, batch, out)

@@ -22,7 +22,7 @@ from ...spec.lab import CHANNELS_LAST, LAID_OUT, ONE_WORK_ITEM, PRECISIONS, Case
 from ...spec.prediction import FASTER, FEW_PERCENT, NO_GAIN, SAME, SEVERAL, about, at_most, up_to
 from ...spec.rounding import worst
 from ...spec.source import Source
-from . import boxes, four_rows, peers, plans, tensor
+from . import boxes, four_rows, peers, plans, tensor, tuned
 from .problem import (
     Arithmetic,
     Layer,
@@ -313,6 +313,53 @@ PEERS = (
         "Only the product with bias, ReLU and pool: its gain over `cublas` is the cost of unfolding.",
         needs=frozenset({"pytorch"}), role="peer", options={"precision": "fp32", "prepared": True},
     ),
+    Variant(
+        "cudnn-fused-fp32", None, None, tuned.FusedConvolution,
+        "cuDNN with bias and ReLU in the convolution's kernel, fp32, TF32 off; the pool by torch.compile.",
+        "Writes and reads of the convolution's output are a few per cent of its time.",
+        needs=frozenset({"pytorch"}), role="peer", options={"precision": "fp32", "compile": True},
+    ),
+    Variant(
+        "cudnn-fused-tf32", None, None, tuned.FusedConvolution,
+        "cuDNN with bias and ReLU in the convolution's kernel, TF32; turning operands channels-last is timed.",
+        "Half of what eager TF32 takes beside its convolution.",
+        needs=frozenset({"pytorch"}), role="peer", dtype="tfloat32",
+        options={"precision": "tf32", "channels_last": True, "operand_roundoff": 2.0**-11, "compile": True},
+    ),
+    Variant(
+        "cudnn-fused-tf32-prepared", None, None, tuned.FusedConvolution,
+        "cuDNN with bias and ReLU in the convolution's kernel, TF32, operands channels-last beforehand.",
+        "Shows the cost of the layout.",
+        needs=frozenset({"pytorch"}), role="peer", dtype="tfloat32",
+        options={
+            "precision": "tf32", "channels_last": True, "operand_roundoff": 2.0**-11, "compile": True, "prepared": True,
+        },
+    ),
+    Variant(
+        "cudnn-fused", None, None, tuned.FusedConvolution,
+        "cuDNN with bias and ReLU in the convolution's kernel, fp16; converting operands is timed.",
+        "What a user has whose data is fp32 in NumPy's order, before and after.",
+        needs=frozenset({"pytorch"}), role="peer", dtype="float16",
+        options={"precision": "fp16", "channels_last": True, "operand_roundoff": 2.0**-11, "compile": True},
+    ),
+    Variant(
+        "cudnn-fused-prepared", None, None, tuned.FusedConvolution,
+        "cuDNN with bias and ReLU in the convolution's kernel, fp16, operands converted beforehand.",
+        "No pass for the bias and ReLU: a little faster than what torch.compile makes of the layer.",
+        needs=frozenset({"pytorch"}), role="peer", dtype="float16",
+        options={
+            "precision": "fp16", "channels_last": True, "operand_roundoff": 2.0**-11, "compile": True, "prepared": True,
+        },
+    ),
+    Variant(
+        "torch-autotuned", None, None, tuned.Autotuned,
+        "All of the layer by torch.compile in its mode max-autotune, fp16, operands converted beforehand.",
+        "It times convolutions of Triton beside cuDNN's, which are made for this chip: cuDNN's will win.",
+        needs=frozenset({"pytorch"}), role="peer", dtype="float16",
+        options={
+            "precision": "fp16", "channels_last": True, "operand_roundoff": 2.0**-11, "compile": True, "prepared": True,
+        },
+    ),
 )  # fmt: skip
 
 # The 3x3 table: how many filters a work-item and how many work-items along the filters, by the published numbers of both.
@@ -408,7 +455,7 @@ class ConvolutionLayer(Lab):
             found.append(f"rounds results to {PRECISIONS[variant.dtype]}")
         if variant.plan is peers.Product:
             return (*found, *["finds the input unfolded beforehand"] * bool(options.get("prepared")))
-        last = bool(options.get("channels_last"))
+        last = bool(options.get("channels_last")) and not getattr(variant.plan, "as_steps", False)
         return (*found, *[LAID_OUT] * (last or bool(options.get("prepared"))), *[CHANNELS_LAST] * last)
 
     def sizes(self, case: Case) -> Mapping[str, int]:
@@ -439,7 +486,8 @@ class ConvolutionLayer(Lab):
     def skip_reason(self, variant: Variant, case: Case) -> str | None:
         layer = plans.layer(case)
         if variant.role == "peer":
-            return missing(variant)
+            odd = variant.plan is tuned.FusedConvolution and (layer.channels % 8 or layer.filters % 8)
+            return missing(variant) or ("not on this case: cuDNN takes channels and filters by eight" if odd else None)
         if variant.plan in (plans.Tiled, plans.LocalTile):
             sides = {"sub": plans.PUBLISHED_SUB, "group": plans.PUBLISHED_GROUP, **variant.options}
             why = plans.misfit(layer, sides["sub"], sides["group"])

@@ -18,7 +18,7 @@ from ...peers import missing, one_thread
 from ...spec.lab import CHANNELS_LAST, LAID_OUT, ONE_WORK_ITEM, PRECISIONS, Case, Lab, Series, Sweep, Variant, Work
 from ...spec.prediction import FASTER, NO_GAIN, SAME, SEVERAL, SLOWER, about
 from ...spec.source import Source
-from . import peers, plans, tensor, vectors
+from . import peers, plans, tensor, tuned, vectors
 from .initialise import Initialisation
 from .problem import PUBLISHED, check, inputs, named, reference, widened
 
@@ -238,6 +238,29 @@ PEERS = (
         "All products, and the matrix is written and read first.",
         needs=frozenset({"pytorch"}), role="peer", options={"precision": "fp32"},
     ),
+    Variant(
+        "cudnn-int8", None, None, tuned.CudnnInt8,
+        "cuDNN's own graph in int8, exact sums in int32, ReLU and pool by torch.compile; making bytes of int16 is timed.",
+        "What `tensor-int8` does, by a library.",
+        needs=frozenset({"pytorch"}), role="peer", dtype="int8", options={"compile": True},
+    ),
+    Variant(
+        "cudnn-int8-prepared", None, None, tuned.CudnnInt8,
+        "cuDNN's own graph in int8, exact sums in int32, ReLU and pool by torch.compile; operands are bytes beforehand.",
+        "Two kernels, and between them sums of four bytes, where `tensor-prepared` has one.",
+        needs=frozenset({"pytorch"}), role="peer", dtype="int8", options={"compile": True, "prepared": True},
+    ),
+    Variant(
+        "cublas-int8", None, None, tuned.CublasInt8, "The input unfolded as bytes and cuBLAS in int8; unfolding is timed.",
+        "A quarter of the bytes of `cublas`; small tiles leave most of the chip idle.",
+        needs=frozenset({"pytorch"}), role="peer", dtype="int8", options={"compile": True},
+    ),
+    Variant(
+        "cublas-int8-prepared", None, None, tuned.CublasInt8,
+        "The input unfolded as bytes and cuBLAS in int8, with the matrix ready in memory: unfolding is not timed.",
+        "Only the product with ReLU and pool.",
+        needs=frozenset({"pytorch"}), role="peer", dtype="int8", options={"compile": True, "prepared": True},
+    ),
 )  # fmt: skip
 
 DENSE = ("unrolled", "tiles", "tensor-int8")
@@ -331,12 +354,18 @@ class SparseConvolution(Lab):
         """Products of these integers are exact in each type that is multiplied here."""
         options = variant.options
         found = [f"rounds results to {PRECISIONS[variant.dtype]}"] if "result_roundoff" in options else []
+        if variant.plan is tuned.CublasInt8:
+            return (*found, *["finds the input unfolded beforehand"] * bool(options.get("prepared")))
         last = bool(options.get("channels_last"))
         return (*found, *[LAID_OUT] * (last or bool(options.get("prepared"))), *[CHANNELS_LAST] * last)
 
     def skip_reason(self, variant: Variant, case: Case) -> str | None:
         if variant.plan is Initialisation and case.scale == "test" and case.name != CASES["test"][0]:
             return f"on {CASES['test'][0]} alone: it computes no layer"
+        if variant.plan in (tuned.CudnnInt8, tuned.CublasInt8) and not missing(variant):
+            one = plans.layer(case)
+            if one.depth % 16 or one.filters % 16 or one.size < 5:
+                return "not on this case: int8 takes depth and filters by sixteen, and maps of 5x5 at least"
         return missing(variant)
 
     def series(self, scale: str) -> Sequence[Series]:

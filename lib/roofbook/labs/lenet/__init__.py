@@ -17,7 +17,7 @@ from ...spec.lab import CHANNELS_LAST, LAID_OUT, PRECISIONS, Case, Lab, Sweep, V
 from ...spec.prediction import FASTER, NO_GAIN, NO_LOSS, SLOWER, SMALL, about, at_least, up_to
 from ...spec.rounding import worst
 from ...spec.source import Source
-from . import data, forward, peers, problem, registers, reported, sequential, streams, vectors, whole
+from . import data, forward, peers, problem, registers, reported, sequential, streams, tuned, vectors, whole
 from .problem import CONV2
 
 HERE = Path(__file__).parent
@@ -311,6 +311,27 @@ PEERS = (
         needs=frozenset({"pytorch"}), role="peer", dtype="float16",
         options={"precision": "fp16", "channels_last": True, "operand_roundoff": 2.0**-11, "compile": True},
     ),
+    Variant(
+        "torch-folded", None, None, tuned.Folded,
+        "PyTorch and cuDNN, fp16: blocks of pixels folded into channels, ReLU and pool compiled, one CUDA graph a layer.",
+        "cuDNN's tensor cores need several channels. From float32 images to pooled float32 maps, as `tensor`.",
+        needs=frozenset({"pytorch"}), role="peer", dtype="float16",
+        options={"precision": "fp16", "operand_roundoff": 2.0**-11, "compile": True},
+    ),
+    Variant(
+        "torch-folded-fp32", None, None, tuned.Folded,
+        "PyTorch and cuDNN, fp32, TF32 off: blocks of pixels folded into channels, ReLU and pool compiled.",
+        "More products, all with zeros, in kernels that are made for more channels.",
+        needs=frozenset({"pytorch"}), role="peer",
+        options={"precision": "fp32", "compile": True},
+    ),
+    Variant(
+        "torch-whole-folded", None, None, tuned.FoldedWhole,
+        "The whole forward pass by folded convolutions in fp16, as one CUDA graph.",
+        "What lies between two convolutions is one kernel that reads and writes once.",
+        needs=frozenset({"pytorch"}), role="peer", dtype="float16",
+        options={"precision": "fp16", "operand_roundoff": 2.0**-11, "compile": True},
+    ),
 )  # fmt: skip
 
 CASES = {
@@ -427,12 +448,12 @@ class LeNet(Lab):
         found = [f"rounds operands to {PRECISIONS[variant.dtype]}"] if "operand_roundoff" in variant.options else []
         last = bool(variant.options.get("channels_last"))
         found += [LAID_OUT] * last
-        if variant.plan in (whole.WholePooled, whole.WholeTensor, peers.TorchWhole):
+        if variant.plan in (whole.WholePooled, whole.WholeTensor, peers.TorchWhole, tuned.FoldedWhole):
             return (*found, "does the whole forward pass")
         if variant.role == "peer" and variant.options.get("precision") in ("fp16", "bf16"):
             found.append(f"rounds results to {PRECISIONS[variant.dtype]}")
         found += [CHANNELS_LAST] * last
-        pools = variant.plan in (registers.Pooled, registers.Tensor, vectors.PooledVectors)
+        pools = getattr(variant.plan, "pooled", False)
         return (*found, *["does ReLU and pooling as well"] * pools)
 
     def traffic(self, case: Case, variant: Variant) -> float:

@@ -1,0 +1,114 @@
+"""The layer by libraries that multiply bytes, as the fastest steps do: cuDNN's graph, and cuBLAS on the unfolded input.
+
+Both leave exact int32 results in the order of a step's.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from ...peers import cudnn
+from ...peers.pytorch import Call
+from .plans import SENTINEL
+
+
+def channels_last(x: Any, weight: Any) -> tuple[Any, Any]:
+    """x (1, C, S, S) and weight (O, C, k, k) as bytes, the channels of a pixel side by side."""
+    import torch
+
+    last = {"memory_format": torch.channels_last}
+    return x.to(torch.int8).contiguous(**last), weight.to(torch.int8).contiguous(**last)
+
+
+def unfolded(x: Any, weight: Any) -> tuple[Any, Any]:
+    """As bytes: the operands of each output, (S*S, k*k*C), of x (1, C, S, S), and weight as (O, k*k*C)."""
+    import torch
+    from torch.nn import functional
+
+    size, kernel = x.shape[2], weight.shape[-1]
+    images = functional.pad(x[0].to(torch.int8).permute(1, 2, 0), (0, 0, *[kernel // 2] * 4))
+    taps = [images[row : row + size, column : column + size] for row in range(kernel) for column in range(kernel)]
+    return torch.cat(taps, dim=-1).flatten(0, 1), weight.to(torch.int8).permute(0, 2, 3, 1).flatten(1).contiguous()
+
+
+def pooled(sums: Any) -> Any:
+    """ReLU and pool of (1, O, S, S), whatever its order in memory: (1, O, S//2, S//2) as NumPy would have it."""
+    half = sums.shape[2] // 2
+    windows = sums[:, :, : 2 * half, : 2 * half].unflatten(3, (half, 2)).unflatten(2, (half, 2))
+    return windows.amax(dim=(3, 5)).clamp(min=0).contiguous()
+
+
+class Int8(Call):
+    """What both share: x (C, S, S) and weight (O, C, k, k) of int16 -> out (O, S//2, S//2) of int32. A unit is a call.
+
+    Option `prepared`: the operands lie in memory as the library takes them, else a run begins with the int16 ones.
+    """
+
+    laid_out: Callable[[Any, Any], tuple[Any, Any]]
+    """Both operands of int16 as those of bytes that `sums` takes."""
+
+    def prepare(self, inputs: Mapping[str, Any]) -> None:
+        x, weight = (self.tensor(array) for array in (inputs["x"][None], inputs["weight"]))
+        self.lay, self.pool = self.compiled(self.laid_out), self.compiled(pooled)
+        self.given = self.lay(x, weight) if self.options.get("prepared") else (x, weight)
+        self.shape = weight.shape[0], x.shape[2]
+
+    @abstractmethod
+    def sums(self, x: Any, weight: Any) -> Any:
+        """(1, O, S, S) of int32."""
+
+    def poison(self) -> None:
+        filters, size = self.shape
+        half = size // 2
+        self.out = self.torch.full((1, filters, half, half), SENTINEL, dtype=self.torch.int32, device=self.place)
+
+    def compute(self) -> None:
+        operands = self.given if self.options.get("prepared") else self.lay(*self.given)
+        self.out = self.pool(self.sums(*operands))
+
+    def result(self) -> dict[str, np.ndarray]:
+        return {"out": self.out[0].cpu().numpy()}
+
+    def close(self) -> None:
+        self.given = ()
+        super().close()
+
+
+class CudnnInt8(Int8):
+    """By cuDNN: the convolution is one kernel, ReLU and pool are another."""
+
+    laid_out = staticmethod(channels_last)
+    graph: cudnn.BytesConvolution | None = None
+
+    @staticmethod
+    def missing() -> str | None:
+        return cudnn.missing()
+
+    def sums(self, x: Any, weight: Any) -> Any:
+        if self.graph is None:
+            filters, size = self.shape
+            form = {"dtype": self.torch.int32, "memory_format": self.torch.channels_last}
+            y = self.torch.empty((1, filters, size, size), device=self.place, **form)
+            self.graph = cudnn.BytesConvolution(self.torch, x, weight, y, padding=weight.shape[-1] // 2)
+        return self.graph(x, weight)
+
+    def facts(self) -> dict[str, Any]:
+        return {**super().facts(), **(self.graph.facts() if self.graph else {})}
+
+    def close(self) -> None:
+        if self.graph:
+            self.graph.close()
+            self.graph = None
+        super().close()
+
+
+class CublasInt8(Int8):
+    """By cuBLAS: one matrix product of the input unfolded, k*k times as large, which is timed unless it is `prepared`."""
+
+    laid_out = staticmethod(unfolded)
+
+    def sums(self, x: Any, weight: Any) -> Any:
+        filters, size = self.shape
+        return self.torch._int_mm(x, weight.T).T.reshape(1, filters, size, size)

@@ -1,0 +1,123 @@
+"""A convolution of bytes as a graph of cuDNN's own, since PyTorch asks that library for none.
+
+For peers on an NVIDIA GPU. It takes NVIDIA's Python package for such graphs, and says so where that is missing.
+"""
+
+import importlib
+import importlib.util
+from collections.abc import Sequence
+from typing import Any
+
+from ..devices.contract import BuildFailed, Unsupported
+from . import pytorch
+
+TRIED = 3
+"""Of the kernels that cuDNN proposes, its best guess first, so many are built and timed: each may take a second to compile."""
+ROUNDS = 5
+
+
+def missing() -> str | None:
+    """Why no graph can be made, in one line; None where one can. Imports nothing."""
+    if reason := pytorch.missing():
+        return reason
+    if importlib.util.find_spec("cudnn") is None:
+        return "cuDNN's graphs are not installed: pip install nvidia-cudnn-frontend"
+    return None
+
+
+class BytesConvolution:
+    """y = convolution of x by one kernel: the fastest of those that cuDNN proposes first.
+
+    x (N, C, H, W) and weight (K, C, k, k), int8, and y (N, K, H + 2 padding - k + 1, W + ...), int32, are PyTorch's tensors,
+    all channels-last; a call overwrites y. Raises Unsupported where cuDNN has no kernel, BuildFailed where it builds none.
+    """
+
+    def __init__(self, torch: Any, x: Any, weight: Any, y: Any, padding: int = 0) -> None:
+        self.torch, self.handle, self.y = torch, None, y
+        try:
+            self.cudnn = importlib.import_module("cudnn")
+            self.handle = self.cudnn.create_handle()
+            self.graph, self.names = self._graph(x, weight, padding)
+            self.plan, self.workspace = self._fastest(x, weight)
+        except Exception as error:
+            self.close()
+            if isinstance(error, (ImportError, OSError)) or "Unable to find symbol" in str(error):
+                raise Unsupported(f"cuDNN's graphs are installed but do not load: {_first_line(error)}") from error
+            if type(error).__name__ == "cudnnGraphNotSupportedError":
+                raise Unsupported(f"cuDNN has no kernel for this: {_first_line(error)}") from error
+            raise
+
+    def __call__(self, x: Any, weight: Any) -> Any:
+        """y of tensors of the same shapes and strides, on PyTorch's current stream."""
+        self._run(self.plan, self.workspace, x, weight)
+        return self.y
+
+    def facts(self) -> dict[str, Any]:
+        return {"cudnn graphs": str(self.cudnn.__version__), "cudnn plan": self.plan}
+
+    def close(self) -> None:
+        """Lets go of the handle."""
+        if self.handle is not None:
+            self.cudnn.destroy_handle(self.handle)
+            self.handle = None
+
+    def _graph(self, x: Any, weight: Any, padding: int) -> tuple[Any, Sequence[Any]]:
+        """(the graph, what it calls x, weight and y)"""
+        bytes_, sums = self.cudnn.data_type.INT8, self.cudnn.data_type.INT32
+        graph = self.cudnn.pygraph(
+            io_data_type=bytes_, intermediate_data_type=sums, compute_data_type=sums, handle=self.handle
+        )
+        image, filters = (
+            graph.tensor(name=name, dim=list(each.shape), stride=list(each.stride()), data_type=bytes_)
+            for name, each in (("x", x), ("weight", weight))
+        )
+        out = graph.conv_fprop(
+            image=image, weight=filters, padding=[padding] * 2, stride=[1, 1], dilation=[1, 1], compute_data_type=sums
+        )
+        # What follows the convolution makes cuDNN compile a kernel: for one alone it proposes others, far slower.
+        out = graph.identity(input=out.set_data_type(sums), compute_data_type=sums)
+        out.set_output(True).set_data_type(sums).set_dim(list(self.y.shape)).set_stride(list(self.y.stride()))
+        graph.validate()
+        graph.build_operation_graph()
+        graph.create_execution_plans([self.cudnn.heur_mode.A, self.cudnn.heur_mode.FALLBACK])
+        graph.check_support()
+        return graph, (image, filters, out)
+
+    def _fastest(self, x: Any, weight: Any) -> tuple[int, Any]:
+        """(number of the plan, what memory it works in)"""
+        found: list[tuple[float, int, Any]] = []
+        said = ""
+        for plan in range(min(TRIED, self.graph.get_execution_plan_count())):
+            try:
+                self.graph.build_plan_at_index(plan)
+                needs = max(1, self.graph.get_workspace_size_plan_at_index(plan))
+                workspace = self.torch.empty(needs, dtype=self.torch.uint8, device=self.y.device)
+                found.append((self._seconds(plan, workspace, x, weight), plan, workspace))
+            except Exception as error:  # the next one may do
+                said = _first_line(error)
+        if not found:
+            raise BuildFailed(f"cuDNN builds none of its kernels for this: {said}")
+        _, plan, workspace = min(found, key=lambda each: each[:2])
+        self.graph.build_plan_at_index(plan)
+        return plan, workspace
+
+    def _seconds(self, plan: int, workspace: Any, x: Any, weight: Any) -> float:
+        """Of the fastest of some runs."""
+        times: list[float] = []
+        for _ in range(1 + ROUNDS):
+            start, end = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
+            start.record()
+            self._run(plan, workspace, x, weight)
+            end.record()
+            end.synchronize()
+            times.append(start.elapsed_time(end) * 1e-3)
+        return min(times[1:])
+
+    def _run(self, plan: int, workspace: Any, x: Any, weight: Any) -> None:
+        self.cudnn.set_stream(handle=self.handle, stream=self.torch.cuda.current_stream().cuda_stream)
+        tensors = dict(zip(self.names, (x, weight, self.y), strict=True))
+        self.graph.execute_plan_at_index(tensors, workspace, plan, handle=self.handle)
+
+
+def _first_line(error: Exception) -> str:
+    return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
