@@ -189,7 +189,8 @@ def test_rounded_operands_say_so() -> None:
     assert set(allowed) == {
         "tensor-fp16", "tensor-cluster", "tensor-cluster-4", "tensor-prepared", "tensor-columns", "tensor-persistent",
         "tensor-wide-stores", "tensor-window", "tensor-relaxed", "tensor-tf32", "tensor-bf16", "torch-tf32", "torch-fp16",
-        "torch-bf16", "torch-compiled",
+        "torch-bf16", "torch-compiled", "torch-autotuned", "cudnn-fused", "cudnn-fused-prepared", "cudnn-fused-tf32",
+        "cudnn-fused-tf32-prepared",
     }  # fmt: skip
     for name, roundoff in allowed.items():
         assert roundoff <= (2.0**-8 if "bf16" in name else 2.0**-11)
