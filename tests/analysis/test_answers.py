@@ -85,28 +85,43 @@ def test_what_a_library_leaves_is_a_condition_too() -> None:
     assert "rounds results to fp16" not in lenet.conditions(lenet.variant("torch-whole")), "scores are fp32"
 
 
-def beside(ratio: str, **said: tuple[str, ...]) -> str:
-    """The sentence on `step` and a peer of which this is said."""
+def beside(ratio: str, *said: dict[str, tuple[str, ...]]) -> str:
+    """The sentence on `step` and peers, of each of which this is said."""
+    peers = [SimpleNamespace(variant=f"peer {number}") for number in range(len(said))]
     measured = SimpleNamespace(
         fastest=lambda case: "step",
-        rival=lambda case: Rival(cast(Any, SimpleNamespace(variant="peer")), None, **said),
+        rivals=lambda case: [Rival(cast(Any, peer), None, **each) for peer, each in zip(peers, said, strict=True)],
         times=lambda step, peer, case: ratio,
     )
     return beside_peer(cast(Any, measured), "case")
 
 
 def test_a_headline_says_in_what_two_are_alike_or_in_what_they_differ() -> None:
-    twice = "2.00 times as fast as"
-    assert beside(twice) == "Like for like the best peer is `peer`: `step` is 2.00 times as fast as it"
-    both = ("rounds operands to fp16", LAID_OUT)
-    assert beside(twice, both=both).startswith(
-        f"Like for like the best peer is `peer`, which also rounds operands to fp16 and {LAID_OUT}: `step` is"
+    twice, both = "2.00 times as fast as", ("rounds operands to fp16", LAID_OUT)
+    assert beside(twice) == ""
+    assert beside(twice, {}) == "Like for like the best peer is `peer 0`: `step` is 2.00 times as fast as it"
+    assert beside(twice, {"both": both}).startswith(
+        f"Like for like the best peer is `peer 0`, which also rounds operands to fp16 and {LAID_OUT}: `step` is"
     )
-    assert beside(twice, both=both, only_other=(CHANNELS_LAST,), only_kernel=("pools", "adds")).startswith(
-        "The nearest peer is `peer`, which leaves results channels-last, while `step` pools and adds: `step` is"
+    unlike = {"both": both, "only_other": (CHANNELS_LAST,), "only_kernel": ("pools", "adds", "ends")}
+    words = "which leaves results channels-last, while `step` pools, adds and ends"
+    assert beside(twice, unlike).startswith(f"The nearest peer is `peer 0`, {words}: `step` is")
+    assert beside(twice, {"only_kernel": ("pools",)}).startswith("The nearest peer is `peer 0`, while `step` pools: ")
+    assert beside(twice, {}, unlike).endswith(
+        f"`step` is 2.00 times as fast as it, and 2.00 times as fast as the fastest peer, `peer 1`, {words}"
     )
-    assert beside(twice, only_kernel=("pools",)).startswith("The nearest peer is `peer`, while `step` pools: ")
-    assert beside(f"{NOT_MEASURED} against") == ""
+    assert beside(f"{NOT_MEASURED} against", {}, {}) == ""
+
+
+def test_what_is_multiplied_comes_before_how_results_lie() -> None:
+    lab = registry.get("lenet")
+    rows = [row("tensor", 1e-5), row("torch-fp32", 2e-4, role="peer"), row("torch-fp16", 1e-4, role="peer")]
+    found = answered("lenet", *rows)
+    assert found.fastest.peer and found.fastest.peer.other.variant == "torch-fp16", (
+        "that is nearer than another precision"
+    )
+    assert len(found.fastest.peer.only_other) > len(lab.conditions(lab.variant("tensor")))
+    assert found.fastest.faster_peer is None
 
 
 def test_the_steps_that_mattered_are_those_on_the_way_with_the_largest_gains_on_one_device() -> None:

@@ -54,10 +54,10 @@ class Known(Measured):
         peers = {peer.name for peer in self.lab.peers}
         return next((name for name in self.measured if name in peers), None)
 
-    def rival(self, case: str) -> Rival | None:
+    def rivals(self, case: str) -> list[Rival]:
         """The same peer, alike."""
         name = self.fastest_peer(case)
-        return Rival(cast(Reading, SimpleNamespace(variant=name)), None) if name else None
+        return [Rival(cast(Reading, SimpleNamespace(variant=name)), None)] if name else []
 
 
 def shown(lab: Lab, device: Any) -> Table:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..spec.lab import ROUNDS_OPERANDS
 from .readings import Reading, Speedup, faster, fastest
 
 if TYPE_CHECKING:
@@ -130,5 +131,7 @@ def _beside(lab: "Lab", reading: Reading, peer: Reading) -> Rival:
     return Rival(peer, faster(peer, reading), only_its, only_mine, both)
 
 
-def _distance(beside: Rival) -> int:
-    return len(beside.only_other) + len(beside.only_kernel)
+def _distance(beside: Rival) -> tuple[int, int]:
+    """What is multiplied comes first: half the digits are another problem, results in another order are not."""
+    unlike = [*beside.only_other, *beside.only_kernel]
+    return sum(each.startswith(ROUNDS_OPERANDS) for each in unlike), len(unlike)

@@ -215,10 +215,11 @@ class Measured:
         """The same of the libraries; None where none was measured."""
         return self._fastest(case, "peer")
 
-    def rival(self, case: str) -> Rival | None:
-        """The peer that the fastest step of a case is compared with, like for like if there is one; None without a peer."""
+    def rivals(self, case: str) -> list[Rival]:
+        """The peer that the fastest step of a case is compared with, like for like if there is one; and the fastest peer, where
+        that is another. None without a peer."""
         found = answer(self._data.lab, self._data.on(case))
-        return found.fastest.peer if found else None
+        return [each for each in (found.fastest.peer, found.fastest.faster_peer) if each] if found else []
 
     def seconds(self, variant: str, case: str) -> float | None:
         """Median time per unit of a variant on any case that has rows; None without a verified one."""

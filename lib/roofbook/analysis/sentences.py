@@ -107,21 +107,28 @@ def about_bases(lab: "Lab", measured: "Measured", cases: Iterable[str] | None = 
 
 def beside_peer(measured: "Measured", case: str) -> str:
     """How fast the fastest step of a case is against the best peer like for like, and in what the two are alike; else against
-    the nearest peer, and in what they differ. Without a full stop; '' where that is not known.
+    the nearest peer, and in what they differ. The same of the fastest peer, where that is another. Without a full stop; ''
+    where nothing is known.
     """
-    fastest, rival = measured.fastest(case), measured.rival(case)
-    if rival is None:
-        return ""
-    peer = rival.other.variant
-    told = known([f"`{fastest}` is {measured.times(fastest, peer, case)} it"])
-    if not told:
-        return ""
-    if rival.alike:
-        return f"Like for like the best peer is `{peer}`{which('also ', rival.both)}: {told}"
-    alone = f", while `{fastest}` {' and '.join(rival.only_kernel)}" if rival.only_kernel else ""
-    return f"The nearest peer is `{peer}`{which('', rival.only_other)}{alone}: {told}"
+    fastest, said = measured.fastest(case), []
+    for rival in measured.rivals(case):
+        peer, times = f"`{rival.other.variant}`", measured.times(fastest, rival.other.variant, case)
+        alone = f", while `{fastest}` {joined(rival.only_kernel)}" if rival.only_kernel else ""
+        unlike = f"{which('', rival.only_other)}{alone}"
+        if said:
+            said.append(f"{times} the fastest peer, {peer}{unlike}")
+        elif rival.alike:
+            said.append(f"Like for like the best peer is {peer}{which('also ', rival.both)}: `{fastest}` is {times} it")
+        else:
+            said.append(f"The nearest peer is {peer}{unlike}: `{fastest}` is {times} it")
+    return known(said, ", and ")
 
 
 def which(how: str, conditions: Sequence[str]) -> str:
     """', which rounds results to fp16 and ...', of conditions in the words of `Lab.conditions`; '' for none."""
-    return f", which {how}{' and '.join(conditions)}" if conditions else ""
+    return f", which {how}{joined(conditions)}" if conditions else ""
+
+
+def joined(words: Sequence[str]) -> str:
+    """'a', 'a and b', 'a, b and c'."""
+    return " and ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else words[0]

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 SCALES = ("quick", "published", "large", "test")
 PRECISIONS = {"float16": "fp16", "bfloat16": "bf16", "tfloat32": "TF32"}
 """What sentences call the types that operands and results are rounded to."""
+ROUNDS_OPERANDS = "rounds operands to"
+"""How a condition of `Lab.conditions` begins that says what is multiplied."""
 LAID_OUT = "finds its operands laid out beforehand"
 """Of `Lab.conditions`: what turns operands into the type and order that are multiplied is not timed."""
 CHANNELS_LAST = "leaves results channels-last"

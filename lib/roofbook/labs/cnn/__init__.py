@@ -18,7 +18,18 @@ from ...devices.contract import Device
 from ...devices.find import open_device
 from ...errors import UsageError
 from ...peers import missing, one_thread
-from ...spec.lab import CHANNELS_LAST, LAID_OUT, ONE_WORK_ITEM, PRECISIONS, Case, Lab, Sweep, Variant, Work
+from ...spec.lab import (
+    CHANNELS_LAST,
+    LAID_OUT,
+    ONE_WORK_ITEM,
+    PRECISIONS,
+    ROUNDS_OPERANDS,
+    Case,
+    Lab,
+    Sweep,
+    Variant,
+    Work,
+)
 from ...spec.prediction import FASTER, FEW_PERCENT, NO_GAIN, SAME, SEVERAL, about, at_most, up_to
 from ...spec.rounding import worst
 from ...spec.source import Source
@@ -450,7 +461,7 @@ class ConvolutionLayer(Lab):
 
     def conditions(self, variant: Variant) -> tuple[str, ...]:
         options = variant.options
-        found = [f"rounds operands to {PRECISIONS[variant.dtype]}"] if "operand_roundoff" in options else []
+        found = [f"{ROUNDS_OPERANDS} {PRECISIONS[variant.dtype]}"] if "operand_roundoff" in options else []
         if options.get("precision") in ("fp16", "bf16"):
             found.append(f"rounds results to {PRECISIONS[variant.dtype]}")
         if variant.plan is peers.Product:

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...devices.backends import CUDA
 from ...peers import missing, one_thread
-from ...spec.lab import CHANNELS_LAST, LAID_OUT, PRECISIONS, Case, Lab, Sweep, Variant, Work
+from ...spec.lab import CHANNELS_LAST, LAID_OUT, PRECISIONS, ROUNDS_OPERANDS, Case, Lab, Sweep, Variant, Work
 from ...spec.prediction import FASTER, NO_GAIN, NO_LOSS, SLOWER, SMALL, about, at_least, up_to
 from ...spec.rounding import worst
 from ...spec.source import Source
@@ -445,7 +445,7 @@ class LeNet(Lab):
         return SMALL if case.params["batch"] <= 100 else ""
 
     def conditions(self, variant: Variant) -> tuple[str, ...]:
-        found = [f"rounds operands to {PRECISIONS[variant.dtype]}"] if "operand_roundoff" in variant.options else []
+        found = [f"{ROUNDS_OPERANDS} {PRECISIONS[variant.dtype]}"] if "operand_roundoff" in variant.options else []
         last = bool(variant.options.get("channels_last"))
         found += [LAID_OUT] * last
         if variant.plan in (whole.WholePooled, whole.WholeTensor, peers.TorchWhole, tuned.FoldedWhole):
