@@ -110,7 +110,7 @@ def beside_peer(measured: "Measured", case: str) -> str:
     the nearest peer, and in what they differ. The same of the fastest peer, where that is another. Without a full stop; ''
     where nothing is known.
     """
-    fastest, said = measured.fastest(case), []
+    fastest, said = measured.fastest(case), list[str]()
     for rival in measured.rivals(case):
         peer, times = f"`{rival.other.variant}`", measured.times(fastest, rival.other.variant, case)
         alone = f", while `{fastest}` {joined(rival.only_kernel)}" if rival.only_kernel else ""
