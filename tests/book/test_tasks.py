@@ -3,52 +3,21 @@
 from __future__ import annotations
 
 import re
-import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from roofbook.book import fragments
 from roofbook.spec import registry
 
 from ..axe import Eyes
-from ..conftest import MADE
 from ..served import served
 
-ROOT = Path(__file__).parents[2]
 
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The written pages with what this checkout has recorded, by plain Sphinx: no notebook is executed for them."""
-    root = tmp_path_factory.mktemp("written")
-    shutil.copy(ROOT / "_config.yml", root)
-    shutil.copytree(ROOT / "book", root / "book", ignore=MADE)
-    for name in ("CITATION.cff", "LICENSE"):
-        shutil.copy(ROOT / name, root)
-    (root / "experiments").mkdir()
-    (root / "results").mkdir()
-    for name in ("recorded", "published"):
-        (root / "results" / name).symlink_to(ROOT / "results" / name)
-    fragments.renew(root)
-    for lab in registry.names():
-        (root / "book" / "labs" / f"{lab}.md").write_text(f"# {registry.get(lab).title}\n\nThe story of the lab.\n")
-    command = [
-        sys.executable,
-        "-m",
-        "sphinx",
-        "-q",
-        "-W",
-        "--keep-going",
-        str(root / "book"),
-        str(root / "_build" / "html"),
-    ]
-    subprocess.run(command, check=True)
-    return root / "_build" / "html"
+@pytest.fixture
+def site(written_site: Path) -> Path:
+    return written_site
 
 
 Open = Callable[..., Any]
@@ -191,7 +160,7 @@ def test_how_to_add_a_kernel(opened: Open) -> None:
 
 def test_search_finds_the_pages_that_say_how(browser: Any, site: Path) -> None:
     asked = {
-        "put your device": "your-device.html#put-your-device-in-the-book",
+        "put your device": "your-device.html",
         "add a kernel": "add-a-variant.html",
         "did not hold": "claims.html#what-did-not-hold",
         "opencl against cuda": "devices.html",

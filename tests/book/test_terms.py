@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -194,14 +193,9 @@ def test_pages_link_each_term_once_in_a_section_and_the_glossary_none_to_itself(
 
 
 @pytest.fixture(scope="module")
-def site(unmeasured: Callable[[], Path]) -> Iterator[str]:
-    """The book's pages by plain Sphinx, with the labs' notebooks as they are committed: the address."""
-    root = unmeasured()
-    shutil.copytree(ROOT / "experiments", root / "book" / "labs", ignore=shutil.ignore_patterns("peaks*", "colab"))
-    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", str(root / "book"), str(root / "site")]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    with served(root / "site") as address:
+def site(written_site: Path) -> Iterator[str]:
+    """The address of the book's pages."""
+    with served(written_site) as address:
         yield address
 
 
