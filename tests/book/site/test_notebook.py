@@ -18,10 +18,13 @@ from roofbook.analysis.sentences import NOT_MEASURED
 from roofbook.book import execute
 from roofbook.book.experiment import PARAMETERS
 from roofbook.book.lab_pages import STORY, pages_of
+from roofbook.devices.find import devices
+from roofbook.measure.placement import target_of
 from roofbook.spec import registry
 from roofbook.store.parquet import Store
 
 from ...labs import pages
+from ...labs.test_corpus import USED, in_the_book
 
 ROOT = Path(__file__).parents[3]
 NOTEBOOKS = sorted((ROOT / "experiments").glob("*.ipynb"))
@@ -49,6 +52,21 @@ def test_a_notebook_is_short_valid_and_has_no_outputs(path: Path) -> None:
     assert book.metadata.kernelspec.name == "python3" and set(book.metadata) == {"kernelspec", "language_info"}
     assert len({cell.id for cell in book.cells}) == len(book.cells)
     assert path.stem in [*registry.names(), registry.PEAKS], "a notebook is a lab's, or that of the ceilings"
+
+
+def test_every_measurement_is_right_and_without_its_mistakes_each_kernel_of_the_corpus_passes(
+    executed: dict[str, Path],
+) -> None:
+    store = Store(executed["lbm"].parents[2] / "results")
+    right: set[tuple[str, str, str]] = set()
+    for lab in executed:
+        rows = store.rows(lab)
+        assert set(rows["status"]) == {"ok"}, lab
+        right |= {(lab, *each) for each in zip(rows["variant"], rows["case"], strict=True)}
+    device = devices()[0]
+    here = {each for each in USED if in_the_book(each[0], each[2])}
+    missing = {each for each in here - right if target_of(registry.get(each[0]).variant(each[1]), device)}
+    assert here & right and not missing
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
