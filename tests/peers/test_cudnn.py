@@ -117,7 +117,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> Any:
         monkeypatch.setattr(importlib, "import_module", lambda name: library)
         found = SimpleNamespace(graph=graph, handles=handles)
         x, weight, y = tensor(1, 16, 8, 8), tensor(32, 16, 3, 3), tensor(1, 32, 8, 8, dtype="int32")
-        found.make = lambda: cudnn.BytesConvolution(torch, x, weight, y, padding=1)
+        found.make = lambda: cudnn.GraphConvolution(torch, x, weight, y, padding=1)
         found.operands = x, weight, y
         return found
 

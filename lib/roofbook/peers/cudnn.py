@@ -1,4 +1,4 @@
-"""A convolution of bytes as a graph of cuDNN's own, since PyTorch asks that library for none.
+"""A convolution as a graph of cuDNN's own, for what PyTorch does not ask of that library: bytes, or sums of fp16 left in fp32.
 
 For peers on an NVIDIA GPU. It takes NVIDIA's Python package for such graphs, and says so where that is missing.
 """
@@ -11,9 +11,9 @@ from typing import Any
 from ..devices.contract import BuildFailed, Unsupported
 from . import pytorch
 
-TRIED = 3
-"""Of the kernels that cuDNN proposes, its best guess first, so many are built and timed: each may take a second to compile."""
 ROUNDS = 5
+TYPES = {"int8": ("INT8", "INT32"), "float16": ("HALF", "FLOAT")}
+"""What cuDNN calls the type of operands, and that of their sums."""
 
 
 def missing() -> str | None:
@@ -25,15 +25,16 @@ def missing() -> str | None:
     return None
 
 
-class BytesConvolution:
+class GraphConvolution:
     """y = convolution of x by one kernel: the fastest of those that cuDNN proposes first.
 
-    x (N, C, H, W) and weight (K, C, k, k), int8, and y (N, K, H + 2 padding - k + 1, W + ...), int32, are PyTorch's tensors,
-    all channels-last; a call overwrites y. Raises Unsupported where cuDNN has no kernel, BuildFailed where it builds none.
+    x (N, C, H, W) and weight (K, C, k, k), int8 or float16, and y (N, K, H + 2 padding - k + 1, W + ...), int32 or float32, are
+    PyTorch's tensors, all channels-last; a call overwrites y. tried: how many kernels are built and timed, cuDNN's best guess
+    first; each may take a second to compile. Raises Unsupported where cuDNN has no kernel, BuildFailed where it builds none.
     """
 
-    def __init__(self, torch: Any, x: Any, weight: Any, y: Any, padding: int = 0) -> None:
-        self.torch, self.handle, self.y = torch, None, y
+    def __init__(self, torch: Any, x: Any, weight: Any, y: Any, padding: int = 0, tried: int = 3) -> None:
+        self.torch, self.handle, self.y, self.tried = torch, None, y, tried
         try:
             self.cudnn = importlib.import_module("cudnn")
             self.handle = self.cudnn.create_handle()
@@ -63,12 +64,13 @@ class BytesConvolution:
 
     def _graph(self, x: Any, weight: Any, padding: int) -> tuple[Any, Sequence[Any]]:
         """(the graph, what it calls x, weight and y)"""
-        bytes_, sums = self.cudnn.data_type.INT8, self.cudnn.data_type.INT32
+        names = TYPES[str(x.dtype).removeprefix("torch.")]
+        operands, sums = (getattr(self.cudnn.data_type, name) for name in names)
         graph = self.cudnn.pygraph(
-            io_data_type=bytes_, intermediate_data_type=sums, compute_data_type=sums, handle=self.handle
+            io_data_type=operands, intermediate_data_type=sums, compute_data_type=sums, handle=self.handle
         )
         image, filters = (
-            graph.tensor(name=name, dim=list(each.shape), stride=list(each.stride()), data_type=bytes_)
+            graph.tensor(name=name, dim=list(each.shape), stride=list(each.stride()), data_type=operands)
             for name, each in (("x", x), ("weight", weight))
         )
         out = graph.conv_fprop(
@@ -87,7 +89,7 @@ class BytesConvolution:
         """(number of the plan, what memory it works in)"""
         found: list[tuple[float, int, Any]] = []
         said = ""
-        for plan in range(min(TRIED, self.graph.get_execution_plan_count())):
+        for plan in range(min(self.tried, self.graph.get_execution_plan_count())):
             try:
                 self.graph.build_plan_at_index(plan)
                 needs = max(1, self.graph.get_workspace_size_plan_at_index(plan))

@@ -11,7 +11,7 @@ import pytest
 
 from roofbook.devices.find import host_cpu
 from roofbook.labs.cnn import LAB, tuned
-from roofbook.peers import pytorch
+from roofbook.peers import cudnn, pytorch
 from roofbook.spec.lab import LAID_OUT
 
 needs_torch = pytest.mark.skipif(pytorch.missing() is not None, reason=str(pytorch.missing()))
@@ -62,3 +62,48 @@ def test_channels_that_do_not_fit_are_excused(monkeypatch: pytest.MonkeyPatch) -
     for name, fits in (("16to8ch-7x9-k3", True), ("12to8ch-7x9-k3", False), ("8to12ch-7x9-k3", False)):
         whys = {LAB.skip_reason(variant, LAB.case(name)) for variant in fused}
         assert whys == {None if fits else "not on this case: cuDNN takes channels and filters by eight"}
+
+
+class Graph:
+    """As `cudnn.GraphConvolution`, on a CPU: sums in float32 of products that are exact."""
+
+    def __init__(self, torch: Any, x: Any, weight: Any, y: Any, tried: int) -> None:
+        assert all(each.is_contiguous(memory_format=torch.channels_last) for each in (x, weight, y)) and tried > 1
+        assert (x.dtype, weight.dtype, y.dtype) == (torch.float16, torch.float16, torch.float32)
+        self.torch, self.y = torch, y
+
+    def __call__(self, x: Any, weight: Any) -> Any:
+        return self.y.copy_(self.torch.conv2d(x.float(), weight.float()))
+
+    def facts(self) -> dict[str, Any]:
+        return {"cudnn plan": 0}
+
+    def close(self) -> None:
+        """There is no handle."""
+
+
+@needs_torch
+@pytest.mark.parametrize("lost", [False, True])
+def test_split_operands_have_the_error_of_fp32_and_without_the_small_parts_they_have_not(
+    monkeypatch: pytest.MonkeyPatch, lost: bool
+) -> None:
+    monkeypatch.setattr(cudnn, "GraphConvolution", Graph)
+    if lost:
+        parts = tuned.parts
+        monkeypatch.setattr(tuned, "parts", lambda values: (parts(values)[0], 0 * parts(values)[1]))
+    variant, case = LAB.variant("cudnn-split"), LAB.case("64to8ch-7x9-k3")
+    given = LAB.inputs(case, 6)
+    peer: Any = variant.plan(host_cpu(), replace(variant, options={"compile": False}), case, given)
+    for _ in range(2):
+        peer.reset()
+        assert np.isnan(peer.outputs()["out"]).all()
+        peer.run()
+        over = LAB.check(case, variant, peer.outputs(), LAB.reference(case, given))[0]
+        assert over > 10 if lost else over <= 0.5
+    assert peer.out.is_contiguous() and peer.facts()["cudnn plan"] == 0
+    peer.close()
+    assert peer.graph is None
+
+
+def test_the_split_peer_is_like_a_step_that_splits() -> None:
+    assert LAB.conditions(LAB.variant("cudnn-split")) == LAB.conditions(LAB.variant("tensor-split-window")) == ()

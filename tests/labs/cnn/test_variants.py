@@ -21,7 +21,7 @@ from roofbook.errors import UsageError
 from roofbook.labs.cnn import LAB, forward, peers, plans, tuned
 from roofbook.labs.cnn.problem import Array, Layer, course_wrong, error_over_bound, inputs, reference
 from roofbook.measure.placement import target_of
-from roofbook.peers import cc, pytorch
+from roofbook.peers import cc, cudnn, pytorch
 from roofbook.spec.lab import Case, Runnable, Variant
 
 from ... import mutants
@@ -97,8 +97,11 @@ TILED = (plans.Tiled, plans.LocalTile)
 def why_not(variant: Variant, layer: Layer) -> str | None:
     """The reason that a variant must have to be excused from a layer; the lab's own words are compared with it."""
     if variant.role == "peer":
-        odd = variant.plan is tuned.FusedConvolution and (layer.channels % 8 or layer.filters % 8)
+        by_eight = variant.plan in (tuned.FusedConvolution, tuned.SplitConvolution)
+        odd = by_eight and (layer.channels % 8 or layer.filters % 8)
         absent = cc.missing() if variant.plan is peers.OpenMP else pytorch.missing()
+        if variant.plan is tuned.SplitConvolution:
+            absent = cudnn.missing()
         return absent or ("not on this case: cuDNN takes channels and filters by eight" if odd else None)
     if variant.plan in TILED:
         sub, group = variant.options.get("sub", (4, 2, 14)), variant.options.get("group", (4, 8, 2))

@@ -17,7 +17,7 @@ BYTES = ("cudnn-int8", "cudnn-int8-prepared", "cublas-int8", "cublas-int8-prepar
 
 
 class Convolution:
-    """As `cudnn.BytesConvolution`, on a CPU and in double precision, which is exact."""
+    """As `cudnn.GraphConvolution`, on a CPU and in double precision, which is exact."""
 
     def __init__(self, torch: Any, x: Any, weight: Any, y: Any, padding: int) -> None:
         assert all(each.is_contiguous(memory_format=torch.channels_last) for each in (x, weight, y))
@@ -40,7 +40,7 @@ class Convolution:
 def test_it_is_exact_and_lays_operands_out_in_its_time_unless_they_are_prepared(
     monkeypatch: pytest.MonkeyPatch, name: str, layer: str
 ) -> None:
-    monkeypatch.setattr(cudnn, "BytesConvolution", Convolution)
+    monkeypatch.setattr(cudnn, "GraphConvolution", Convolution)
     variant, case = LAB.variant(name), LAB.case(layer)
     given = LAB.inputs(case, 5)
     peer: Any = variant.plan(host_cpu(), replace(variant, options={**variant.options, "compile": False}), case, given)

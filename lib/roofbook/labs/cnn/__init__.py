@@ -363,6 +363,12 @@ PEERS = (
         },
     ),
     Variant(
+        "cudnn-split", None, None, tuned.SplitConvolution,
+        "cuDNN's own graph, operands split into two fp16 parts: three products in one kernel, the rest by torch.compile.",
+        "What `tensor-split` does, by a library: fp32's error bound at a third of fp16's rate.",
+        needs=frozenset({"pytorch"}), role="peer", dtype="float16", options={"compile": True},
+    ),
+    Variant(
         "torch-autotuned", None, None, tuned.Autotuned,
         "All of the layer by torch.compile in its mode max-autotune, fp16, operands converted beforehand.",
         "It times convolutions of Triton beside cuDNN's, which are made for this chip: cuDNN's will win.",
@@ -488,6 +494,14 @@ class ConvolutionLayer(Lab):
             return layer.bytes if variant.options.get("prepared") else layer.bytes + 2 * given
         if variant.plan in (plans.Gemm, plans.Vectors):
             return layer.bytes + 2 * weight
+        if variant.plan is tuned.SplitConvolution:
+            return layer.bytes + 3 * given + 2 * conv
+        if variant.plan in (tuned.FusedConvolution, tuned.Autotuned):
+            precision = variant.options["precision"]
+            part = 0.5 if precision == "fp16" else 1.0
+            passed = 0.0 if precision == "fp32" else 2 * part * given
+            begins = part * given if variant.options.get("prepared") else given + passed
+            return layer.bytes - given + begins + 2 * part * conv
         if variant.plan is peers.Product:
             matrix = 4 * layer.terms * layer.height * layer.width
             unfolded = weight + matrix if variant.options.get("prepared") else given + 2 * matrix
@@ -497,7 +511,9 @@ class ConvolutionLayer(Lab):
     def skip_reason(self, variant: Variant, case: Case) -> str | None:
         layer = plans.layer(case)
         if variant.role == "peer":
-            odd = variant.plan is tuned.FusedConvolution and (layer.channels % 8 or layer.filters % 8)
+            odd = variant.plan in (tuned.FusedConvolution, tuned.SplitConvolution) and (
+                layer.channels % 8 or layer.filters % 8
+            )
             return missing(variant) or ("not on this case: cuDNN takes channels and filters by eight" if odd else None)
         if variant.plan in (plans.Tiled, plans.LocalTile):
             sides = {"sub": plans.PUBLISHED_SUB, "group": plans.PUBLISHED_GROUP, **variant.options}

@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ...peers import cudnn
 from .peers import TorchConvolution
 
 
@@ -67,6 +68,79 @@ class FusedConvolution(TorchConvolution):
         self.out = self.pool(self.torch.cudnn_convolution_relu(x, weight, self.bias, (1, 1), (0, 0), (1, 1), 1))
 
 
+SCALE = 2.0**8
+"""Of either operand before it is split: its small part then is no subnormal fp16."""
+KEPT = -(2**13)
+"""The bits of a float32 that fp16 holds, as an int32: all but the last 13."""
+
+
+def parts(values: Any) -> tuple[Any, Any]:
+    """The digits of float32 values, scaled, that fp16 holds, and the rest, both as fp16.
+
+    By their bits: a compiler that leaves out a rounding to fp16 and back would find no rest.
+    """
+    import torch
+
+    values = SCALE * values
+    large = (values.view(torch.int32) & KEPT).view(torch.float32)
+    return large.half(), (values - large).half()
+
+
+def split(x: Any, weight: Any) -> tuple[Any, Any]:
+    """Operands of one convolution of three times the channels, which adds up three products: two small ones and the large."""
+    import torch
+
+    (large, small), (wide, fine) = parts(x), parts(weight)
+    last = {"memory_format": torch.channels_last}
+    return torch.cat([small, large, large], 1).contiguous(**last), torch.cat([wide, fine, wide], 1).contiguous(**last)
+
+
+def finished(sums: Any, bias: Any) -> Any:
+    """Bias, ReLU and pool of such a convolution's sums (1, O, H, W), as float32 in NumPy's order."""
+    from torch.nn import functional
+
+    return functional.max_pool2d(functional.relu(sums / SCALE**2 + bias[:, None, None]), 2).contiguous()
+
+
+class SplitConvolution(TorchConvolution):
+    """Each operand in two parts of fp16, and all three products by one kernel of cuDNN's, which sums them in fp32.
+
+    A run begins with input and weights as the lab gives them.
+    """
+
+    graph: cudnn.GraphConvolution | None = None
+
+    @staticmethod
+    def missing() -> str | None:
+        return cudnn.missing()
+
+    def prepare(self, inputs: Mapping[str, Any]) -> None:
+        self.x, self.weight, self.bias = (self.tensor(inputs[name]) for name in ("x", "weight", "bias"))
+        self.x = self.x[None]
+        self.split, self.finish = self.compiled(split), self.compiled(finished)
+
+    def compute(self) -> None:
+        x, weight = self.split(self.x, self.weight)
+        if self.graph is None:
+            filters, _, kernel, _ = weight.shape
+            sides = (1 + side - kernel for side in x.shape[2:])
+            form = {"dtype": self.torch.float32, "memory_format": self.torch.channels_last}
+            y = self.torch.empty((1, filters, *sides), device=self.place, **form)
+            self.graph = cudnn.GraphConvolution(self.torch, x, weight, y, tried=TRIED)
+        self.out = self.finish(self.graph(x, weight), self.bias)
+
+    def facts(self) -> dict[str, Any]:
+        return {**super().facts(), **(self.graph.facts() if self.graph else {})}
+
+    def close(self) -> None:
+        if self.graph:
+            self.graph.close()
+            self.graph = None
+        super().close()
+
+
+TRIED = 12
+"""Kernels of cuDNN's that are timed: its best guess was a tenth slower than the best."""
 AUTOTUNE = {
     "max_autotune": True, "coordinate_descent_tuning": True, "max_autotune_report_choices_stats": False,
 }  # fmt: skip

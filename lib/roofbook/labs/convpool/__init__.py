@@ -417,6 +417,12 @@ class SparseConvolution(Lab):
             if variant.options.get("prepared"):
                 return (x + weight) / 2 + out
             between = (x + weight) / 2
+        elif plan in (tuned.CudnnInt8, tuned.CublasInt8):
+            laid = (x * (layer.kernel**2 if plan is tuned.CublasInt8 else 1) + weight) / 2
+            between = 4 * prod(layer.conv_shape)
+            if variant.options.get("prepared"):
+                return laid + out + 2 * between
+            between += laid
         elif plan is peers.Product:
             between = 4 * layer.kernel**2 * prod(layer.x_shape) + 4 * prod(layer.conv_shape)
         precision = variant.options.get("precision")

@@ -80,7 +80,7 @@ class CudnnInt8(Int8):
     """By cuDNN: the convolution is one kernel, ReLU and pool are another."""
 
     laid_out = staticmethod(channels_last)
-    graph: cudnn.BytesConvolution | None = None
+    graph: cudnn.GraphConvolution | None = None
 
     @staticmethod
     def missing() -> str | None:
@@ -91,7 +91,7 @@ class CudnnInt8(Int8):
             filters, size = self.shape
             form = {"dtype": self.torch.int32, "memory_format": self.torch.channels_last}
             y = self.torch.empty((1, filters, size, size), device=self.place, **form)
-            self.graph = cudnn.BytesConvolution(self.torch, x, weight, y, padding=weight.shape[-1] // 2)
+            self.graph = cudnn.GraphConvolution(self.torch, x, weight, y, padding=weight.shape[-1] // 2)
         return self.graph(x, weight)
 
     def facts(self) -> dict[str, Any]:

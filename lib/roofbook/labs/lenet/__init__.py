@@ -323,7 +323,7 @@ PEERS = (
         "PyTorch and cuDNN, fp32, TF32 off: blocks of pixels folded into channels, ReLU and pool compiled.",
         "More products, all with zeros, in kernels that are made for more channels.",
         needs=frozenset({"pytorch"}), role="peer",
-        options={"precision": "fp32", "compile": True},
+        options={"precision": "fp32", "compile": True, "conv1": "1x4", "conv2": "1x2"},
     ),
     Variant(
         "torch-whole-folded", None, None, tuned.FoldedWhole,

@@ -117,7 +117,7 @@ class Folded(Network):
     pooled = True
     """Whether it writes pooled maps."""
     best: Mapping[Layer, str] = {CONV1: "4x8", CONV2: "2x4"}
-    """The blocks without an option: they make 128 filters, for which cuDNN has its fastest kernels."""
+    """The blocks without an option: they make 128 filters, for which cuDNN has its fastest kernels of fp16."""
 
     def prepare(self, inputs: Mapping[str, Any]) -> None:
         super().prepare(inputs)
