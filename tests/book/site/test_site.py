@@ -263,10 +263,15 @@ def test_a_built_site_is_not_built_again_until_a_page_changes(checkout: Path, bu
 
 @pytest.mark.site
 def test_a_warning_fails_the_build_each_time_and_names_the_line(checkout: Path, tmp_path: Path) -> None:
-    shutil.copytree(checkout / "book", tmp_path / "book", ignore=shutil.ignore_patterns("labs"))
+    book = tmp_path / "book"
+    book.mkdir()
     shutil.copy(checkout / "_config.yml", tmp_path)
-    with (tmp_path / "book" / "method.md").open("a", encoding="utf-8") as page:
-        page.write("\n[](no-such-page.md)\n")
+    shutil.copytree(checkout / "book" / "_assets", book / "_assets")
+    for name in ("conf.py", "references.bib"):
+        shutil.copy(checkout / "book" / name, book)
+    (book / "_toc.yml").write_text("format: jb-book\nroot: index\nchapters:\n  - file: method\n")
+    (book / "index.md").write_text("# A book\n")
+    (book / "method.md").write_text("# Method\n\nA line.\n\n[](no-such-page.md)\n")
     for _ in range(2):
         with pytest.raises(site.SiteFailed, match=r"method\.md:\d+: WARNING.*no-such-page"):
             site.build(tmp_path)
