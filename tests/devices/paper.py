@@ -5,20 +5,25 @@ Each launch is compared with what the compiler says of the kernel: number and ki
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache
+from importlib import metadata
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
 from roofbook.devices import contract, nvrtc
+from roofbook.devices.backends import CUDA
 from roofbook.devices.contract import Unsupported
 from roofbook.labs import peaks
 from roofbook.labs.convpool.initialise import Initialisation
 from roofbook.labs.lbm import native
+from roofbook.paths import cache_key, cached
 from roofbook.spec import registry
 from roofbook.spec.lab import SCALES, Case, Lab, Variant
 
@@ -58,8 +63,29 @@ class Built(NamedTuple):
 
 
 @cache
+def compiler() -> tuple[str, ...]:
+    """What a text is compiled by, but for the architecture and its own options: NVRTC's version, and how we call it."""
+    return metadata.version("nvidia-cuda-nvrtc"), *CUDA.flags, Path(nvrtc.__file__).read_text()
+
+
+def kept(text: str, architecture: int | str, options: tuple[str, ...]) -> nvrtc.Compiled:
+    """What NVRTC makes of a text, or made of it in an earlier run on this machine, as PoCL keeps what it compiles."""
+
+    def made() -> bytes:
+        done = nvrtc.compile_cuda(text, architecture, options)
+        return json.dumps([done.ptx, done.log, done.cubin.hex()]).encode()
+
+    try:
+        key = cache_key(*compiler(), str(architecture), *options, text)
+    except metadata.PackageNotFoundError:  # a CUDA toolkit's own, of a version that nothing tells
+        return nvrtc.compile_cuda(text, architecture, options)
+    ptx, log, cubin = json.loads(cached("nvrtc", key, made))
+    return nvrtc.Compiled(ptx, log, bytes.fromhex(cubin))
+
+
+@cache
 def compiled(text: str, architecture: int | str, options: tuple[str, ...] = ()) -> Built:
-    done = nvrtc.compile_cuda(text, architecture, options)
+    done = kept(text, architecture, options)
     bodies = {
         found[1]: (found[2], found[3])
         for found in re.finditer(r"\.entry (\w+)\((.*?)\)(.*?)^}", done.ptx, re.DOTALL | re.MULTILINE)
