@@ -56,6 +56,7 @@ EXPECTED_KNOBS = {
     "tensor-cluster": {"BLOCKS"},
     "tensor-cluster-4": {"BLOCKS"},
     "tensor-bf16": {"ELEMENT"},
+    "tensor-turns": {"WAITS"},
     "tensor-split": {"PRODUCTS"},
     "fissioned@without=global number": {"START"},
     "fissioned@without=permutation": {"ORDER"},
@@ -63,6 +64,9 @@ EXPECTED_KNOBS = {
     "fissioned@without=fission": {"STAGES"},
     "fissioned@without=bias as start value": {"STAGES"},
     "fissioned@without=alignment": {"ALIGN"},
+    "tensor-turns@twice=loads": {"TWICE"},
+    "tensor-turns@twice=stores": {"TWICE"},
+    "tensor-turns@twice=products": {"TWICE"},
 }
 """Written down apart from the ladder: what each of these is named for."""
 
@@ -89,7 +93,7 @@ def test_every_optimisation_of_the_best_rung_can_be_left_out() -> None:
 
 def test_the_split_is_the_published_table() -> None:
     """Three numbers of work-groups by three of work-items: at the published size each point is what its name says."""
-    _, split, _ = LAB.sweeps
+    _, split, *_ = LAB.sweeps
     names = {f"{groups}x{items}" for groups in (896, 1792, 3584) for items in (32, 64, 128)}
     assert {variant.point for variant in split.variants} == names and len(split.variants) == 9
     for variant in split.variants:
@@ -100,7 +104,7 @@ def test_the_split_is_the_published_table() -> None:
 
 
 def test_the_space_is_named_by_global_and_local_size() -> None:
-    _, _, space = LAB.sweeps
+    _, _, space, _ = LAB.sweeps
     for variant in space.variants:
         assert variant.point == "/".join("x".join(map(str, each)) for each in sizes(variant))
     assert sizes(LAB.variant(LAB.best)) == ((64, 112, 16), (4, 8, 2)), "the report's best"
@@ -188,9 +192,10 @@ def test_rounded_operands_say_so() -> None:
                if "operand_roundoff" in variant.options}  # fmt: skip
     assert set(allowed) == {
         "tensor-fp16", "tensor-cluster", "tensor-cluster-4", "tensor-prepared", "tensor-columns", "tensor-persistent",
-        "tensor-wide-stores", "tensor-window", "tensor-relaxed", "tensor-tf32", "tensor-bf16", "torch-tf32", "torch-fp16",
-        "torch-bf16", "torch-compiled", "torch-autotuned", "cudnn-fused", "cudnn-fused-prepared", "cudnn-fused-tf32",
-        "cudnn-fused-tf32-prepared",
+        "tensor-wide-stores", "tensor-window", "tensor-relaxed", "tensor-turns", "tensor-tf32", "tensor-bf16", "torch-tf32",
+        "torch-fp16", "torch-bf16", "torch-compiled", "torch-autotuned", "cudnn-fused", "cudnn-fused-prepared",
+        "cudnn-fused-tf32", "cudnn-fused-tf32-prepared",
+        "tensor-turns@twice=loads", "tensor-turns@twice=stores", "tensor-turns@twice=products",
     }  # fmt: skip
     for name, roundoff in allowed.items():
         assert roundoff <= (2.0**-8 if "bf16" in name else 2.0**-11)
@@ -224,6 +229,7 @@ def test_these_steps_move_less_than_the_problem_needs() -> None:
         "tensor-persistent",
         "tensor-prepared",
         "tensor-relaxed",
+        "tensor-turns",
         "tensor-wide-stores",
         "tensor-window",
     }

@@ -87,7 +87,7 @@ def swept(*axes: str) -> list[Any]:
     return [pytest.param(each, id=each.name) for sweep in LAB.sweeps if sweep.axis in axes for each in sweep.variants]
 
 
-VARIANTS = [pytest.param(variant, id=variant.name) for variant in LAB.ladder + LAB.peers] + swept("without")
+VARIANTS = [pytest.param(variant, id=variant.name) for variant in LAB.ladder + LAB.peers] + swept("without", "twice")
 TILED = (plans.Tiled, plans.LocalTile)
 
 
@@ -147,7 +147,10 @@ def test_the_layers_reach_every_variant_and_every_reason() -> None:
 def shapes() -> list[Any]:
     """All of `split`; of `space` points that have each sub-tile and each group."""
     return [
-        pytest.param(each, id=each.name) for sweep in LAB.sweeps if sweep.axis != "without" for each in points(sweep)
+        pytest.param(each, id=each.name)
+        for sweep in LAB.sweeps
+        if sweep.axis in ("split", "space")
+        for each in points(sweep)
     ]
 
 
@@ -183,7 +186,7 @@ SAME_ORDER = (
     ("fissioned", ["constant", "local-tile", "fissioned@without=global number", "fissioned@without=unrolling"]),
     ("tensor-fp16", ["tensor-cluster", "tensor-cluster-4", "tensor-prepared"]),
     ("tensor-columns", ["tensor-persistent", "tensor-wide-stores"]),
-    ("tensor-window", ["tensor-relaxed"]),
+    ("tensor-window", ["tensor-relaxed", "tensor-turns", "tensor-turns@twice=loads", "tensor-turns@twice=stores"]),
 )
 """Those that start from zero and add the bias last; those that start from the bias; those on the same matrix units, tap by
 tap and column by column."""

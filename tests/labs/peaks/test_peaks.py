@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from roofbook import report
 from roofbook.analysis.roofline import bound, needed_peaks, read_peaks
 from roofbook.devices.contract import Device
-from roofbook.labs.peaks import LAB, plans, theory
+from roofbook.labs.peaks import LAB, TENSOR_PLANS, plans, theory
 from roofbook.measure.case_run import measure_case
 from roofbook.measure.placement import Setting, target_of
 from roofbook.measure.policy import Policy
@@ -168,7 +168,7 @@ def test_the_checks_refuse_a_wrong_element(value: float) -> None:
         assert not error <= allowed
 
 
-TENSORS = [variant for variant in LAB.ladder if variant.plan is plans.Tensor]
+TENSORS = [variant for variant in LAB.ladder if variant.plan in TENSOR_PLANS]
 
 
 @pytest.mark.parametrize("variant", TENSORS, ids=lambda each: each.name)
@@ -176,7 +176,8 @@ def test_a_product_too_many_or_a_wrong_operand_on_tensor_cores_is_seen(variant: 
     """The check of the sums of all products, on what a GPU would hand out: no GPU is needed to see what it refuses."""
     case = LAB.verification_case(LAB.cases("published")[-3], variant)
     inputs = LAB.inputs(case, 1)
-    *_, (a, b) = plans.operands(variant, inputs["numbers"])
+    numbers = inputs["normal" if variant.plan is plans.TensorOfNormals else "numbers"]
+    *_, (a, b) = plans.operands(variant, numbers)
     given_ = variant.options
 
     def ends(units: int, b: Any = b) -> dict[str, Any]:

@@ -5,6 +5,25 @@
 //
 //   column 0: row 0 | row 1 | ... | row BOX_H - 1    a row is a line of 128 bytes, the 64 channels of a pixel
 //   column 1: row 0 | row 1 | ...                    tap (p, q) begins q columns and p rows further
+//
+// Knob WAITS: BUT_ONE  a warpgroup issues the products of the next tap while its last are computed; those of both interleave
+//             ALL      it waits for them: meanwhile the other warpgroup's are computed, so the two take turns
+// Knob TWICE: NOTHING   all is done once
+//             LOADS     boxes and weights are fetched twice, to the same place
+//             STORES    results are written twice
+//             PRODUCTS  each product is added twice, and the sums are halved
+#ifndef WAITS
+#define WAITS BUT_ONE
+#endif
+#define BUT_ONE 1
+#define ALL 2
+#ifndef TWICE
+#define TWICE NOTHING
+#endif
+#define NOTHING 1
+#define LOADS 2
+#define STORES 3
+#define PRODUCTS 4
 #include "layer.h"
 #define MULTICAST 1
 #include "operands.h"
@@ -21,6 +40,27 @@
 #define BOXES 2
 #define WEIGHT_STAGES ((STAGES_BYTES - BOXES * BOX_STRIDE) / WEIGHT_BYTES)
 #define STAGES_BYTES 230400
+#define ONCE(...) __VA_ARGS__
+#define AGAIN(...) { __VA_ARGS__; asm volatile("" ::: "memory"); __VA_ARGS__; }
+#define FETCHED(bytes) bytes
+#define FETCH ONCE
+#define STORE ONCE
+#define MULTIPLY ONCE
+#define HALVE_IF_TWICE
+#if TWICE == LOADS
+#undef FETCHED
+#define FETCHED(bytes) (2 * (bytes))
+#undef FETCH
+#define FETCH AGAIN
+#elif TWICE == STORES
+#undef STORE
+#define STORE AGAIN
+#elif TWICE == PRODUCTS
+#undef MULTIPLY
+#define MULTIPLY AGAIN
+#undef HALVE_IF_TWICE
+#define HALVE_IF_TWICE for (int k = 0; k < 128; k++) c[k] *= 0.5f;
+#endif
 #define TILES_I (PADDED_FILTERS / TILE_I)
 #define TILES_W ((WIDTH + TILE_W - 1) / TILE_W)
 #define TILES_H ((HEIGHT + 2 * TILE_H - 1) / (2 * TILE_H))
@@ -54,16 +94,16 @@ KERNEL_OF(384, 1) __cluster_dims__(2) void tensor(const void *weight_map, const 
           if (tid == 0) {
             const int stage = slice % BOXES;
             wait_for(&box_empty[stage], slice / BOXES % 2 ^ 1);
-            expect_bytes(&box_full[stage], BOX_BYTES);
-            tma_load_3d(boxes + stage * BOX_STRIDE, pixel_map, &box_full[stage], channel, h0, w0, 1 << rank);
+            expect_bytes(&box_full[stage], FETCHED(BOX_BYTES));
+            FETCH(tma_load_3d(boxes + stage * BOX_STRIDE, pixel_map, &box_full[stage], channel, h0, w0, 1 << rank));
             slice++;
           } else {
             for (int tap = 0; tap < TAPS_2; tap++, step++) {
               const int stage = step % WEIGHT_STAGES;
               wait_for(&weights_empty[stage], step / WEIGHT_STAGES % 2 ^ 1);
-              expect_bytes(&weights_full[stage], WEIGHT_BYTES);
-              tma_load_3d(weights + stage * WEIGHT_BYTES + rank * (WEIGHT_BYTES / 2), weight_map, &weights_full[stage], channel,
-                          i0 + rank * (TILE_I / 2), tap, 3);
+              expect_bytes(&weights_full[stage], FETCHED(WEIGHT_BYTES));
+              FETCH(tma_load_3d(weights + stage * WEIGHT_BYTES + rank * (WEIGHT_BYTES / 2), weight_map, &weights_full[stage],
+                                channel, i0 + rank * (TILE_I / 2), tap, 3));
             }
           }
         }
@@ -84,20 +124,29 @@ KERNEL_OF(384, 1) __cluster_dims__(2) void tensor(const void *weight_map, const 
           const unsigned long long b = descriptor(boxes + slice % BOXES * BOX_STRIDE + offset, BOX_H * LINE);
           wgmma_begin();
 #pragma unroll
-          for (int k = 0; k < DEPTH / PRODUCT_DEPTH; k++) product(c, along_lines(a, k), along_lines(b, k));
+          for (int k = 0; k < DEPTH / PRODUCT_DEPTH; k++) MULTIPLY(product(c, along_lines(a, k), along_lines(b, k)));
           wgmma_commit();
+#if WAITS == ALL
+          wgmma_wait_all();
+          if (tid % 128 < 2) arrive_at(&weights_empty[stage], tid % 128);
+          if (tap == TAPS_2 - 1 && tid % 128 == 0) arrive_at(&box_empty[slice % BOXES], rank);
+#else
           if (own + tap > 0) {
             wgmma_wait_but_one();
             if (tid % 128 < 2) arrive_at(&weights_empty[(step - 1) % WEIGHT_STAGES], tid % 128);
             if (tap == 0 && tid % 128 == 0) arrive_at(&box_empty[(slice - 1) % BOXES], rank);
           }
+#endif
         }
       }
+#if WAITS == BUT_ONE
       wgmma_wait_all();
       if (tid % 128 < 2) arrive_at(&weights_empty[(step - 1) % WEIGHT_STAGES], tid % 128);
       if (tid % 128 == 0) arrive_at(&box_empty[(slice - 1) % BOXES], rank);
-      store_pooled(c, tile % TILES_I * TILE_I + group * 64, (tile / TILES_I / TILES_W * 2 + rank) * TILE_H,
-                   tile / TILES_I % TILES_W * TILE_W, bias, out);
+#endif
+      HALVE_IF_TWICE
+      STORE(store_pooled(c, tile % TILES_I * TILE_I + group * 64, (tile / TILES_I / TILES_W * 2 + rank) * TILE_H,
+                         tile / TILES_I % TILES_W * TILE_W, bias, out));
     }
   }
   sync_cluster();

@@ -4,6 +4,7 @@ Measured, verified and kept like any lab's cells, so that a share of a bound com
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ KIB = plans.KIB
 COSTS, TRANSFER = "costs", "transfer"
 """Groups of peaks beside MEMORY and ARITHMETIC: each has cases of its own."""
 
+TENSOR_PLANS = (plans.Tensor, plans.TensorOfNormals)
 TENSOR_TYPES = {"f16": "float16", "bf16": "bfloat16", "tf32": "tfloat32", "s8": "int8", "e4m3": "float8"}
 
 
@@ -65,6 +67,12 @@ def _wgmma(element: str) -> Variant:
     )  # fmt: skip
 
 
+def _normal(peak: Variant) -> Variant:
+    """The same on normally distributed numbers: how far the clock falls depends on what is multiplied."""
+    change = f"{peak.change.removesuffix('.')}, on normally distributed numbers."
+    return replace(peak, name=f"{peak.name}-normal", plan=plans.TensorOfNormals, change=change)
+
+
 COUNT = Source.of(HERE / "count.k")
 LADDER = (
     _stream("copy", "Copies float32; the working set is both buffers."),
@@ -77,6 +85,7 @@ LADDER = (
     _chains("root", "float", "Reciprocal square roots in fp32, with the device's own accuracy."),
     *(_mma(element) for element in TENSOR_TYPES if element != "e4m3"),
     *(_wgmma(element) for element in TENSOR_TYPES),
+    _normal(_wgmma("f16")),
     _peak("launch", COSTS, COUNT, plans.Launches, "An empty kernel, until it has run.", how="wait"),
     _peak("queue", COSTS, COUNT, plans.Launches, "An empty kernel, until it is in the queue.", how="submit"),
     _peak(
@@ -155,6 +164,7 @@ class PeaksLab(Lab):
             "data": np.resize(block, case.params["kib"] * KIB // 4),
             # About 0 or 1, the same for all rows: products of what does not belong together have another sum.
             "numbers": draw.integers(0, 2, 128) + 0.5 * draw.standard_normal((320, 128)),
+            "normal": draw.standard_normal((320, 128)),
         }
 
     def verification_case(self, case: Case, variant: Variant) -> Case:
@@ -165,7 +175,7 @@ class PeaksLab(Lab):
         most = 100 if case.params["group"] in (MEMORY, ARITHMETIC) else case.units
         if case.params["group"] == MEMORY:
             most = min(most, max(1, COUNTED // (case.params["kib"] * KIB // 4)))
-        most = 4 if variant.plan is plans.Tensor else most
+        most = 4 if variant.plan in TENSOR_PLANS else most
         return Case(case.name, case.scale, case.params, min(case.units, most))
 
     def reference(self, case: Case, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -189,7 +199,7 @@ class PeaksLab(Lab):
 
         Of numbers that outgrow what adds them up (a stream's sum beyond 2**24, products on tensor cores), that there are any.
         """
-        tensor = variant.plan is plans.Tensor and case.units > self.verification_case(case, variant).units
+        tensor = variant.plan in TENSOR_PLANS and case.units > self.verification_case(case, variant).units
         sums = outputs["ends"] if tensor else outputs["moved"] if variant.options.get("action") == "read" else None
         if sums is None or not (tensor or sums.max() >= 2**24):
             return super().check_timed(case, variant, outputs, right)

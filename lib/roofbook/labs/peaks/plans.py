@@ -265,6 +265,26 @@ class Tensor(Peak):
         return {**super().facts(), **resources(self.device, self.kernel, (self.group,))}
 
 
+class TensorOfNormals(Tensor):
+    """The same on operands that are normally distributed, as those of a lab are."""
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        super().__init__(device, variant, case, _of_normals(inputs))
+
+    def theory(self) -> Theory | None:
+        return theory(self.device, self.variant.name.removesuffix("-normal"))
+
+    @classmethod
+    def judge(
+        cls, case: Case, variant: Variant, outputs: Outputs, inputs: Mapping[str, Any]
+    ) -> tuple[float, float, str]:
+        return super().judge(case, variant, outputs, _of_normals(inputs))
+
+
+def _of_normals(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    return {**inputs, "numbers": inputs["normal"]}
+
+
 ROUNDOFF = {"int8": 0.0, "float8": 2.0**-12}
 """Of a sum on tensor cores by what is multiplied, where it is not that of fp32. Of fp8, Hopper keeps 13 bits of a sum and of
 what is added to it, and cuts off the rest; what that comes to stays below twice the unit of 13 bits.
