@@ -14,11 +14,13 @@ from pathlib import Path
 
 import pytest
 
+from roofbook.devices import opencl
 from roofbook.devices.find import host_cpu
+from roofbook.paths import cache_key, cached
 from roofbook.spec import registry
 from roofbook.spec.lab import Case, Lab, Variant
 
-from .pocl_code import pairs
+from . import pocl_code
 
 ROOT = Path(__file__).parents[2]
 POCL = "PoCL"
@@ -39,16 +41,33 @@ Code = Mapping[str, Mapping[str, Mapping[str, str]]]
 """Variant -> case -> kernel with its group -> hash of its code."""
 
 
+def key_of(lab: Lab) -> str:
+    """What decides the code of a lab's steps: PoCL and the processor, how it is asked, and the kernels, plans and options."""
+    asked = (Path(str(each.__file__)).read_text() for each in (pocl_code, opencl))
+    steps = [
+        (each.name, case.name, each.fingerprint(), each.source.render("opencl"))
+        for *both, case in pocl_code.pairs(lab)
+        for each in both
+        if each.source
+    ]
+    return cache_key(lab.name, json.dumps(host_cpu().identity()), *asked, json.dumps(steps))
+
+
 def code_of(name: str, cache: Path, *steps: str) -> Code:
-    cache.mkdir()
+    """By PoCL now; of all steps what it made of the same in an earlier run on this machine, as it keeps code itself."""
     if "Portable Computing Language" not in host_cpu().identity()["platform"]:
         pytest.skip("the host's OpenCL is not PoCL")
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.devices.pocl_code", name, *steps],
-        env={**os.environ, "POCL_CACHE_DIR": str(cache), "PYOPENCL_NO_CACHE": "1"},
-        cwd=ROOT, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    found: Code = json.loads(done.stdout.splitlines()[-1])
+
+    def made() -> bytes:
+        cache.mkdir()
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.devices.pocl_code", name, *steps],
+            env={**os.environ, "POCL_CACHE_DIR": str(cache), "PYOPENCL_NO_CACHE": "1"},
+            cwd=ROOT, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        return done.stdout.splitlines()[-1].encode()
+
+    found: Code = json.loads(made() if steps else cached("pocl-code", key_of(registry.get(name)), made))
     return found
 
 
@@ -60,7 +79,7 @@ def same(lab: Lab, found: Code) -> set[str]:
 
     return {
         variant.name
-        for variant, parent, case in pairs(lab)
+        for variant, parent, case in pocl_code.pairs(lab)
         if kernels(variant, case) and kernels(variant, case) == kernels(parent, case)
     }
 
