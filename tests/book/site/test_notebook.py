@@ -29,7 +29,7 @@ from ...labs.test_corpus import USED, in_the_book
 ROOT = Path(__file__).parents[3]
 NOTEBOOKS = sorted((ROOT / "experiments").glob("*.ipynb"))
 
-TYPES = ("float64", "fp32", "fp16", "bf16", "AVX-512", "AVX2")
+TYPES = ("float64", "fp32", "fp16", "bf16", "int8", "TF32", "tf32", "AVX-512", "AVX2")
 """Names with digits that any page may have. What else one lab's prose has is in `page.py` of its tests."""
 
 
