@@ -68,7 +68,7 @@ def _wgmma(element: str) -> Variant:
 
 
 def _normal(peak: Variant) -> Variant:
-    """The same on normally distributed numbers: how far the clock falls depends on what is multiplied."""
+    """The same on normally distributed numbers: how far the clock falls may depend on what is multiplied."""
     change = f"{peak.change.removesuffix('.')}, on normally distributed numbers."
     return replace(peak, name=f"{peak.name}-normal", plan=plans.TensorOfNormals, change=change)
 
