@@ -102,10 +102,14 @@ def test_the_published_figures_are_of_the_kernels_as_they_were_published() -> No
     assert segments == {"rotating-linear": 60, "rotating-halo": 125, "rotating-joint": 100}
 
 
+SPLIT = {"split-pool", "split", "whole-split"}
+"""Their operands are of two parts in fp16, and their tolerance is that of fp32."""
+
+
 def test_a_rung_is_kept_from_a_backend_for_a_reason() -> None:
     """Halves in pairs, tensor cores and graphs are CUDA's, explicit vectors OpenCL's; all other steps run on both."""
     on_cuda = {variant.name for variant in LADDER if variant.backends == {"cuda"}}
-    assert on_cuda == {"halves", "tensor", "whole-tensor", "graph"}
+    assert on_cuda == {"halves", "tensor", "whole-tensor", "graph", "warpgroup", *SPLIT, "whole-fused"}
     on_opencl = {variant.name for variant in LADDER if variant.backends == {"opencl"}}
     assert on_opencl == {"vectors", "filter-lanes", "pooled-vectors"}
     others = [each for each in LADDER if each.role == "step" and each.name not in on_cuda | on_opencl]
@@ -117,10 +121,11 @@ def test_rounded_operands_say_so() -> None:
     allowed = {
         each.name: each.options["operand_roundoff"] for each in LAB.all_variants() if problem.roundoff(each.options)
     }
-    fp16 = {"halves", "tensor", "whole-tensor", "graph", "torch-fp16", "torch-whole", "torch-whole-compiled"}
+    fp16 = {"halves", "tensor", "whole-tensor", "graph", "warpgroup", "whole-fused"}
+    fp16 |= {"torch-fp16", "torch-whole", "torch-whole-compiled"}
     fp16 |= {"torch-folded", "torch-whole-folded"}
     assert allowed == {**dict.fromkeys((*fp16, "torch-tf32"), 2.0**-11), "torch-bf16": 2.0**-8}
-    assert {each.name for each in LAB.all_variants() if each.dtype == "float16"} == fp16
+    assert {each.name for each in LAB.all_variants() if each.dtype == "float16"} == fp16 | SPLIT
     assert [each.name for each in LAB.all_variants() if "rounded_sums" in each.options] == ["halves"]
 
 

@@ -29,8 +29,19 @@ BATCHES = (1, 3, 40)
 """In the last not every image is sampled."""
 STEPS = [pytest.param(each, id=each.name) for each in LAB.ladder if each.role == "step"]
 """Those with kernels, whose images may be computed a part at a time."""
-POOLED = ("fused-pool", "pooled-vectors", "halves", "tensor", "whole", "whole-tensor", "graph")
-WHOLE = ("whole", "whole-tensor", "graph")
+POOLED = (
+    "fused-pool",
+    "pooled-vectors",
+    "halves",
+    "tensor",
+    "warpgroup",
+    "split-pool",
+    "whole",
+    "whole-tensor",
+    "graph",
+)
+ON_CHIP = ("whole-fused", "whole-split")
+WHOLE = ("whole", "whole-tensor", "graph", *ON_CHIP)
 ROTATING = ("rotating-linear", "rotating-halo", "rotating-joint")
 STREAMS = ("streams", "streams-tiled", "streams-joint", "pinned", *ROTATING)
 CLEARED = ("linear-atomic", "tiled-halo-atomic", "rotating-halo")
@@ -110,6 +121,8 @@ def test_every_variant_is_right(device: Device, variant: Variant, batch: int) ->
     maps = {"conv1": (few, 4, 80, 80), "conv2": (few, 16, 34, 34)}
     if variant.name in POOLED or variant.plan is tuned.Folded:
         maps = {"pool1": (few, 4, 40, 40), "pool2": (few, 16, 9, 9)}
+    elif variant.name in ON_CHIP:
+        maps = {"pool2": (few, 16, 9, 9)}
     elif variant.plan in (peers.TorchWhole, tuned.FoldedWhole):
         maps = {}
     assert {name: array.shape for name, array in out.items()} == {**maps, "scores": (batch, 10)}
@@ -122,7 +135,7 @@ def test_mini_batches_that_do_not_divide_the_batch(device: Device, minibatch: in
     assert accepted(swept, 5, run(device, swept, 5))
 
 
-@pytest.mark.parametrize("variant", STEPS)
+@pytest.mark.parametrize("variant", [each for each in STEPS if each.id not in ON_CHIP])
 def test_a_part_of_a_batch_is_computed_and_nothing_else(device: Device, variant: Variant) -> None:
     """What streams rely on: any run of images, by its first and its number."""
     given, right = problem(5)[0], problem(5)[1]

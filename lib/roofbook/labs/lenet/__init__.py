@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from ...devices import hopper
 from ...devices.backends import CUDA
 from ...peers import missing, one_thread
 from ...spec.lab import CHANNELS_LAST, LAID_OUT, PRECISIONS, ROUNDS_OPERANDS, Case, Lab, Sweep, Variant, Work
 from ...spec.prediction import FASTER, NO_GAIN, NO_LOSS, SLOWER, SMALL, about, at_least, up_to
 from ...spec.rounding import worst
 from ...spec.source import Source
-from . import data, forward, peers, problem, registers, reported, sequential, streams, tuned, vectors, whole
+from . import data, forward, peers, problem, registers, reported, sequential, streams, tuned, vectors, warpgroup, whole
 from .problem import CONV2
 
 HERE = Path(__file__).parent
@@ -40,6 +41,9 @@ FUSED_POOL = REGISTERS.with_knobs(ENDING="POOLED")
 VECTORS = Source.of(HERE / "vectors.k", POOL=CONV2.pool, **LAYER)
 FILTER_LANES = VECTORS.with_knobs(LANES="FILTERS_OF_PIXEL")
 TENSOR = Source.of(HERE / "tensor.cu", **LAYER)
+WARPGROUP = Source.of(HERE / "warpgroup.cu", **LAYER)
+WARPGROUP_WHOLE = Source.of(HERE / "warpgroup_whole.cu")
+WGMMA = frozenset({"wgmma"})
 ON_CPU = frozenset({"cpu", "vector-types"})
 NO_CONSTANT_MEMORY = {"PoCL": "a CPU has no constant memory apart from its memory"}
 
@@ -264,6 +268,38 @@ LADDER = (
         frozenset({"mma", "graphs"}), options={"operand_roundoff": 2.0**-11, "graph": True}, differs=("options",),
         dtype="float16", predicts={"small": FASTER},
     ),
+    Variant(
+        "warpgroup", "tensor", WARPGROUP, warpgroup.WarpgroupPooled,
+        "Hopper's warpgroup products, of operands in shared memory that overlap: neighbouring pixels are neighbouring columns.",
+        "Threads load no operands, so that memory and products overlap: up to three times as fast.",
+        WGMMA, options={"operand_roundoff": 2.0**-11}, differs=("source", "plan"), dtype="float16",
+        architectures=hopper.ARCHITECTURES, shows={"warpgroup": r"wgmma\.mma_async"}, predicts=up_to(3),
+    ),
+    Variant(
+        "split-pool", "warpgroup", WARPGROUP.with_knobs(PARTS=2), warpgroup.WarpgroupPooled,
+        "Each operand is split into two fp16 parts; three products, the small ones first, in several sums.",
+        "Three times the products for the error of fp32: two to three times as slow, and a third of what fp32 products take.",
+        WGMMA, differs=("source", "options"), dtype="float16", architectures=hopper.ARCHITECTURES, predicts=about(1 / 2.5),
+    ),
+    Variant(
+        "split", "split-pool", WARPGROUP.with_knobs(PARTS=2, ENDING="MAPS"), warpgroup.Warpgroup,
+        "The same without ReLU and pool: what `registers` writes.",
+        "Writes four and fourteen times as much: memory bounds layer 1, and short stores slow layer 2.",
+        WGMMA, differs=("source", "plan"), dtype="float16", architectures=hopper.ARCHITECTURES, predicts=SLOWER,
+    ),
+    Variant(
+        "whole-fused", "whole-tensor", WARPGROUP_WHOLE, warpgroup.WholeWarpgroup,
+        "The whole forward pass: one kernel takes an image through both convolutions on the chip, then dense layers in TF32.",
+        "A fifth of the bytes, and warpgroup products: two to three times as fast.",
+        WGMMA, options={"operand_roundoff": 2.0**-11}, differs=("source", "plan"), dtype="float16",
+        architectures=hopper.ARCHITECTURES, shows={"warpgroup_whole": r"wgmma\.mma_async"}, predicts=about(2.5),
+    ),
+    Variant(
+        "whole-split", "whole-fused", WARPGROUP_WHOLE.with_knobs(PARTS=2), warpgroup.WholeWarpgroup,
+        "The same with operands split into two parts, and the dense layers in fp32.",
+        "Three times the products, and inputs of two warpgroups a block at most, which wait more: three times as slow.",
+        WGMMA, differs=("source", "options"), dtype="float16", architectures=hopper.ARCHITECTURES, predicts=about(1 / 3),
+    ),
 )  # fmt: skip
 
 PEERS = (
@@ -448,7 +484,14 @@ class LeNet(Lab):
         found = [f"{ROUNDS_OPERANDS} {PRECISIONS[variant.dtype]}"] if "operand_roundoff" in variant.options else []
         last = bool(variant.options.get("channels_last"))
         found += [LAID_OUT] * last
-        if variant.plan in (whole.WholePooled, whole.WholeTensor, peers.TorchWhole, tuned.FoldedWhole):
+        whole_passes = (
+            whole.WholePooled,
+            whole.WholeTensor,
+            warpgroup.WholeWarpgroup,
+            peers.TorchWhole,
+            tuned.FoldedWhole,
+        )
+        if variant.plan in whole_passes:
             return (*found, "does the whole forward pass")
         if variant.role == "peer" and variant.options.get("precision") in ("fp16", "bf16"):
             found.append(f"rounds results to {PRECISIONS[variant.dtype]}")
@@ -457,8 +500,10 @@ class LeNet(Lab):
         return (*found, *["does ReLU and pooling as well"] * pools)
 
     def traffic(self, case: Case, variant: Variant) -> float:
-        """Input, output and weights of each convolution; a matrix in memory is written and read as well."""
+        """Input, output and weights of each convolution, or of both as one; a matrix in memory is written and read as well."""
         batch, pooled = int(case.params["batch"]), getattr(variant.plan, "pooled", False)
+        if variant.plan is warpgroup.WholeWarpgroup:
+            return self.work(case).bytes
         moved = 0.0
         for layer in problem.LAYERS:
             out = layer.pooled_values if pooled else layer.y_values

@@ -1,0 +1,129 @@
+"""The steps on Hopper's warpgroup products: a kernel a convolution, or one for both, with operands in one part or in two."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...devices.contract import Buffer, Device, Queue
+from ...spec.kernel_run import ceil_div
+from ...spec.lab import Case, Variant
+from ...spec.source import Source
+from .forward import HERE, Built, Forward
+from .problem import CONV1, CONV2, LAYERS, Layer
+from .registers import Pooled
+from .whole import Whole
+
+STEP_BYTES, STEPS = 2048, {CONV1: 8, CONV2: 16}
+"""Of the weights, as in warpgroup.h."""
+PIXELS = {CONV1: 2 * 43 * 192 + 128, CONV2: 4 * 10 * 320 + 256}
+"""Bytes of an image's inputs, of one part, as in warpgroup.h."""
+IMAGES, ITEMS = 32, 288
+"""Images and threads of a block, as in dense_tensor.cu."""
+
+
+class BlockShape(NamedTuple):
+    """How a kernel uses a block."""
+
+    warpgroups: int
+    chains: int = 1
+    """Sums that the tensor cores build of a tile; where operands have two parts."""
+    prefetches: int = 0
+    """Whether the next image is fetched to the L2 cache beforehand."""
+
+
+class Warpgroup(Forward):
+    """Blocks that stay, of warpgroups with images of their own. Knob `PARTS` says of how many parts an operand is."""
+
+    cuts: Mapping[int, Mapping[Layer, BlockShape]] = {
+        2: {CONV1: BlockShape(4, chains=2), CONV2: BlockShape(2, chains=4, prefetches=1)}
+    }
+    """By parts: the fastest that were found whose error is no more than that of fp32 products."""
+
+    def set_up(self) -> None:
+        self.parts_of_operand = int(self.knobs["PARTS"])
+
+    def shape(self, layer: Layer) -> BlockShape:
+        return self.cuts[self.parts_of_operand][layer]
+
+    def group_of(self, layer: Layer) -> tuple[int, ...]:
+        return (128 * self.shape(layer).warpgroups,)
+
+    def turned(self, layer: Layer) -> dict[str, Any]:
+        warpgroups, chains, prefetches = self.shape(layer)
+        cut = {"WARPGROUPS": warpgroups, "CHAINS": chains, "PREFETCHES": prefetches}
+        return {**Forward.turned(self, layer), **cut}
+
+    def shared_bytes(self, layer: Layer) -> int:
+        """Of a block: the weights, and inputs of each warpgroup."""
+        own = STEPS[layer] * STEP_BYTES + self.shape(layer).warpgroups * PIXELS[layer]
+        return self.parts_of_operand * own
+
+    def build(self, layer: Layer) -> Built:
+        text = self.source.with_knobs(**self.turned(layer)).render(self.device.backend)
+        kernel = self.device.build(text, ("-arch=sm_90a",)).kernel(self.source.path.stem)
+        kernel.configure(dynamic_local_bytes=self.shared_bytes(layer))
+        weights = self.device.upload(self.weights[layer.name])
+        return Built(kernel, None, weights, (weights,))
+
+    def size(self, layer: Layer, count: int) -> tuple[int, ...]:
+        return (self.group_of(layer)[0] * min(count, self.device.compute_units),)
+
+    def launch(self, layer: Layer, queue: Queue, x: Buffer, y: Buffer, first: int, count: int) -> None:
+        built, range_ = self.built[layer], (np.int32(first), np.int32(count))
+        queue.launch(built.kernel, self.size(layer, count), self.group_of(layer), x, y, *range_, *built.arguments)
+
+
+class WarpgroupPooled(Warpgroup, Pooled):
+    """The same with ReLU and pool."""
+
+    cuts: Mapping[int, Mapping[Layer, BlockShape]] = {
+        1: {CONV1: BlockShape(6, prefetches=1), CONV2: BlockShape(5, prefetches=1)},
+        2: {CONV1: BlockShape(4, chains=2, prefetches=1), CONV2: BlockShape(3, chains=4, prefetches=1)},
+    }
+
+
+class WholeWarpgroup(Whole, WarpgroupPooled):
+    """Both convolutions in one kernel, whose maps between them stay on the chip; then the dense layers.
+
+    Of one part an operand, these are on tensor cores as well, with operands rounded as far. What would lie between the layers
+    in memory is never written, nor compared.
+    """
+
+    cut_of_both: Mapping[int, BlockShape] = {1: BlockShape(5), 2: BlockShape(2, chains=4)}
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        super().__init__(device, variant, case, inputs)
+        if self.parts_of_operand == 1:
+            values = int(np.prod(CONV2.pooled_shape))
+            text = Source.of(HERE / "dense_tensor.cu", VALUES=values).render(device.backend)
+            self.kernel = device.build(text).kernel("dense")
+
+    def shape(self, layer: Layer) -> BlockShape:
+        return self.cut_of_both[self.parts_of_operand]
+
+    def shared_bytes(self, layer: Layer) -> int:
+        return sum(super(WholeWarpgroup, self).shared_bytes(each) for each in LAYERS)
+
+    def turned(self, layer: Layer) -> dict[str, Any]:
+        shape = self.shape(layer)
+        return {"WARPGROUPS": shape.warpgroups, "CHAINS": shape.chains}
+
+    def submit(self) -> None:
+        built, both = self.built[CONV1], [self.built[layer].weights for layer in LAYERS]
+        size, group = self.size(CONV1, self.batch), self.group_of(CONV1)
+        self.queue.launch(built.kernel, size, group, self.stages[0], self.stages[-1], np.int32(self.batch), *both)
+        self.submit_dense(self.stages[-1])
+
+    def submit_dense(self, pooled: Buffer) -> None:
+        if self.parts_of_operand == 2:
+            super().submit_dense(pooled)
+            return
+        size = (ITEMS * ceil_div(self.batch, IMAGES),)
+        self.queue.launch(self.kernel, size, (ITEMS,), pooled, *self.dense, self.out, np.int32(self.batch))
+
+    def maps(self) -> dict[str, NDArray[np.floating]]:
+        return {"pool2": self.y[CONV2]}
