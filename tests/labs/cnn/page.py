@@ -6,7 +6,7 @@ DIGITS = {
     "$2 C k^2$": "the same, of one output",
     "/ 2^{11}": "the bits of an fp16 significand",
     "= {{{0}}}": "the report's own code",
-    "add up 64\nchannels of one tap": "SUMS of tensor_split.cu, which the text of the step shows",
+    "add up 64\nchannels of one tap": "DEPTH in the text of the step",
 }
 """The digits in its prose, each with its reason: every other figure comes from the store."""
 

@@ -1,25 +1,26 @@
-// As pooled_fours.h, where the sums' pixels go down eight rows of a column, then the next column: a thread holds a pooled row
-// of POOLED, trades halves of eight with its neighbour, and both write four at once, 32 bytes side by side. In the picture of
-// hopper.h column 8 j + r is pixel (row r, column j) of the tile: c[4 j], c[4 j + 1] and c[4 j + 4], c[4 j + 5] are a window.
-// SUMS and POOLED, which are SUMS / 8, are set before.
+// As pooled_fours.h, where the sums' pixels go down eight rows of a column, then the next column: a thread holds a pooled row,
+// trades halves of eight with its neighbour, and both write four at once, 32 bytes side by side. In the picture of hopper.h
+// column 8 j + r is pixel (row r, column j) of the tile: c[4 j], c[4 j + 1] and c[4 j + 4], c[4 j + 5] are a window.
 #pragma once
 #include "hopper.h"
 #include "layer.h"
 
-DEVICE void store_pooled(const float (&c)[SUMS], int i0, int h0, int w0, const float *RESTRICT bias, float *RESTRICT out) {
+template <int Sums>
+DEVICE void store_pooled(const float (&c)[Sums], int i0, int h0, int w0, const float *RESTRICT bias, float *RESTRICT out) {
+  constexpr int pooled = Sums / 8;
   const int thread = threadIdx.x % 128, odd = thread % 2, pooled_row = h0 / 2 + thread % 4 / 2 * 2;
 #pragma unroll
   for (int half = 0; half < 2; half++) {
     const int filter = SUM_ROW(i0, thread) + half * 8;
     const float added = filter < FILTERS ? bias[filter] : 0.0f;
-    float own[POOLED];
+    float own[pooled];
 #pragma unroll
-    for (int k = 0; k < POOLED; k++) {
+    for (int k = 0; k < pooled; k++) {
       const float *sums = c + 8 * k + 2 * half;
       own[k] = fmaxf(0.0f, fmaxf(fmaxf(sums[0], sums[1]), fmaxf(sums[4], sums[5])) + added);
     }
 #pragma unroll
-    for (int eight = 0; eight < POOLED; eight += 8) {
+    for (int eight = 0; eight < pooled; eight += 8) {
       float rows[2][4];
 #pragma unroll
       for (int k = 0; k < 4; k++) {

@@ -12,7 +12,6 @@
 #include "operands.h"
 #include "product_narrow.h"
 #define SUMS 64
-#define POOLED 8
 #include "pooled_columns.h"
 #define SLICES (PADDED_CHANNELS / DEPTH)
 #define BOX_H (TILE_H + TAPS - 1)

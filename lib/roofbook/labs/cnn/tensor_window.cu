@@ -65,8 +65,6 @@
 #define TILES_W ((WIDTH + TILE_W - 1) / TILE_W)
 #define TILES_H ((HEIGHT + 2 * TILE_H - 1) / (2 * TILE_H))
 
-#define SUMS 128
-#define POOLED 16
 #include "pooled_columns.h"
 
 KERNEL_OF(384, 1) __cluster_dims__(2) void tensor(const void *weight_map, const void *pixel_map, const float *RESTRICT bias,

@@ -133,23 +133,23 @@ DEVICE constexpr int inputs_2(int step, int odd) {
 }
 
 // c = the outputs of a tile of layer 1 or 2; `pixels` is its first column. odd: layer 2's odd pairs of rows.
-template <int LAYER>
+template <int Layer>
 DEVICE void multiply(float (&c)[48], const char *weights, const char *pixels, int odd) {
-  constexpr int STEPS = LAYER == 1 ? STEPS_1 : STEPS_2;
+  constexpr int steps = Layer == 1 ? STEPS_1 : STEPS_2;
   const unsigned long long a = plain_descriptor(weights, 128, 256), b = plain_descriptor(pixels, 16, 128);
 #define WEIGHTS_OF(step) (a + (step) * (STEP_BYTES / 16))
-#define INPUTS_OF(step) (b + (LAYER == 1 ? inputs_1(step) : odd ? inputs_2(step, 1) : inputs_2(step, 0)) / 16)
+#define INPUTS_OF(step) (b + (Layer == 1 ? inputs_1(step) : odd ? inputs_2(step, 1) : inputs_2(step, 0)) / 16)
   wgmma_begin();
 #if PARTS == 1
 #pragma unroll
-  for (int step = 0; step < STEPS; step++) product(c, WEIGHTS_OF(step), INPUTS_OF(step), step == 0);
+  for (int step = 0; step < steps; step++) product(c, WEIGHTS_OF(step), INPUTS_OF(step), step == 0);
   wgmma_commit();
   wgmma_wait_all();
 #else
-  constexpr int LOW_WEIGHTS = STEPS, LOW_INPUTS = (LAYER == 1 ? PIXELS_1 : PIXELS_2) / 16;
+  constexpr int LOW_WEIGHTS = steps, LOW_INPUTS = (Layer == 1 ? PIXELS_1 : PIXELS_2) / 16;
   float high[48];
 #pragma unroll
-  for (int step = 0; step < STEPS; step++) {
+  for (int step = 0; step < steps; step++) {
     product(c, WEIGHTS_OF(LOW_WEIGHTS + step), INPUTS_OF(step), step == 0);
     product(c, WEIGHTS_OF(step), INPUTS_OF(step) + LOW_INPUTS, 0);
   }
@@ -157,8 +157,8 @@ DEVICE void multiply(float (&c)[48], const char *weights, const char *pixels, in
   for (int chain = 0; chain < CHAINS; chain++) {
     if (chain > 0) wgmma_begin();
 #pragma unroll
-    for (int step = STEPS / CHAINS * chain; step < STEPS / CHAINS * (chain + 1); step++) {
-      product(high, WEIGHTS_OF(step), INPUTS_OF(step), step == STEPS / CHAINS * chain);
+    for (int step = steps / CHAINS * chain; step < steps / CHAINS * (chain + 1); step++) {
+      product(high, WEIGHTS_OF(step), INPUTS_OF(step), step == steps / CHAINS * chain);
     }
     wgmma_commit();
     wgmma_wait_all();
