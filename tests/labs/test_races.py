@@ -14,6 +14,7 @@ from roofbook.devices.find import host_cpu
 from roofbook.errors import UsageError
 from roofbook.measure import sanitize
 from roofbook.measure.sanitize import Checked
+from roofbook.peers import missing
 from roofbook.spec import registry
 from roofbook.spec.lab import Case, Lab, Variant
 
@@ -69,13 +70,14 @@ def oclgrind() -> None:
 def chosen(lab: Lab) -> list[tuple[Variant, Case]]:
     """The ladder, the peers with kernels of ours, and the ends of the sweeps, each on its case.
 
-    Of labs that are in ENDS as a whole no sweeps. A point of a sweep that is for larger cases only is left out.
+    Of labs that are in ENDS as a whole no sweeps. A point of a sweep that is for larger cases only is left out, and so is a
+    step whose compiler is not installed.
     """
     cases = [lab.case(name) for name in CASES.get(lab.name, ())] or lab.cases("test")
     variants = (*lab.ladder, *lab.peers) if f"{lab.name}/*" in ENDS else lab.at_scale("test")
     found = []
     for variant in variants:
-        if sanitize.why_not(variant, host_cpu()):
+        if sanitize.why_not(variant, host_cpu()) or missing(variant):
             continue
         fit = next((case for case in cases if lab.skip_reason(variant, case) is None), None)
         assert fit or variant.role == "sweep", f"{variant.name} is for none of {[case.name for case in cases]}"

@@ -464,24 +464,22 @@ _names_kept_alive: list[Any] = []
 
 
 def teach_pocl_this_cpu(device: Any) -> None:
-    """Let PoCL compile for a CPU that is newer than the LLVM inside its wheel.
+    """Let PoCL compile for the CPU that its built-in functions were compiled for, where the one that it names is another.
 
-    LLVM calls such a CPU 'generic', hands that name to its own front end, and that refuses it: 'unknown target CPU' (PoCL
-    issue 1049). A Zen 4 it calls 'znver3': PoCL compiles for a Zen 3, which has no AVX-512, links its built-in functions as
-    made for AVX-512, which the CPU has, and a kernel with a root of a float16 is enough to end the process. PoCL has no setting
-    for it, so the name in its device structure is replaced by that of a CPU that LLVM knows and whose vectors this one has.
-    Nothing is touched where the name fits the CPU, or on another platform.
+    LLVM calls a CPU that is newer than itself 'generic', hands that name to its own front end, and that refuses it: 'unknown
+    target CPU' (PoCL issue 1049). A Zen 4 it calls 'znver3': PoCL compiles for a Zen 3, which has no AVX-512, links its own
+    functions as made for AVX-512, which the CPU has, and a kernel with a root of a float16 is enough to end the process. PoCL
+    has no setting for it, so the name in its device structure is replaced by that of a CPU that LLVM knows and whose vectors
+    this one has. Nothing is touched where the name fits, or on another platform.
 
-    Of such CPUs it is the one for which PoCL's wheel has its built-in functions. LLVM inlines no function that was compiled for
-    more features than its caller. By the bare x86-64 level each root, each vload16 is a call, and a call empties all vector
-    registers.
+    LLVM inlines no function that was compiled for features that its caller lacks. AMD's CPUs lack some of those that Intel's of
+    the same vectors have, so on a Zen 3 by its own name each root, each vload16 is a call, and a call empties all vector
+    registers. The same holds for the bare x86-64 level.
     """
     name = device.version.rpartition("-")[2]
-    if "pocl" not in device.version.lower() or name not in ("generic", "znver3"):
+    if "pocl" not in device.version.lower() or not (name == "generic" or name.startswith("znver")):
         return
     known = ctypes.create_string_buffer(_known_cpu())
-    if name == "znver3" and known.value != b"skylake-avx512":
-        return
     with open("/proc/self/maps") as file:
         spans = [
             tuple(int(bound, 16) for bound in line.split()[0].split("-"))

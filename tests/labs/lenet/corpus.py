@@ -155,7 +155,7 @@ MISTAKES: tuple[Mutant | Emulated, ...] = (
     Mutant("warpgroup", "warpgroup.h", "k == 0 || lane < SIZE_1 / 2 - 32", "k == 0", "where a row of pixels ends"),
     Mutant("warpgroup", "warpgroup.h", "step / 2 - m / 4 % 2, q", "step / 2, q", "the lower outputs of layer 2"),
     Mutant("warpgroup", "warpgroup.h", "window % 10 == 8 ? left", "window % 10 == 7 ? left", "the window at the edge"),
-    Mutant("split", "warpgroup.h", "STEPS / CHAINS * (chain + 1)", "STEPS / CHAINS * (chain + 1) - 1", "a step of each sum"),
+    Mutant("split", "warpgroup.h", "steps / CHAINS * (chain + 1)", "steps / CHAINS * (chain + 1) - 1", "a step of each sum"),
     Mutant("split", "warpgroup.h", "fmaf(c[k], 1.0f / SPLIT_SCALE, high[k])", "high[k]", "the low parts"),
     Mutant("split-pool", "warpgroup.cu", "j / 3 * 2 * POOLED_1", "j / 3 * POOLED_1", "which row of layer 1 it is"),
     Mutant("whole-fused", "warpgroup_whole.cu", "image < count; image", "image < count - 1; image", "the last image"),
