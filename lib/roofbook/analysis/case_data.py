@@ -94,6 +94,10 @@ class CaseData:
         """The same with other variants, or the same in another order."""
         return replace(self, order=order)
 
+    def alone(self) -> "CaseData":
+        """The same with the rows of its case alone, all that tables and figures of a case are made from."""
+        return replace(self, rows=self.rows[self.rows["case"] == self.case])
+
     def over(self, bases: Sequence[str]) -> "CaseData":
         """The same with speedups over other bases."""
         return replace(self, bases=bases)

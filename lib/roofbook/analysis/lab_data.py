@@ -86,11 +86,12 @@ class LabData(ABC):
         """The case of that name, those of series included; by default the largest of the others."""
         if name is None:
             return max(self.cases, key=lambda case: self.lab.work(case).footprint)
-        known = [*self.cases, *(case for each in self.lab.series(self.scale) for case in self.cases_of(each))]
-        for case in known:
-            if case.name == name:
-                return case
-        raise one_of("case of this experiment", name, list(dict.fromkeys(case.name for case in known)))
+        known = {case.name: case for case in self.cases}
+        if name not in known:
+            known |= {case.name: case for each in self.lab.series(self.scale) for case in self.cases_of(each)}
+        if name in known:
+            return known[name]
+        raise one_of("case of this experiment", name, list(known))
 
     def on(self, name: str | None = None) -> CaseData:
         """What tables and figures of a case are made from; by default of the largest."""

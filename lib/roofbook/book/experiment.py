@@ -1,11 +1,12 @@
 """What a notebook talks to: a lab on a device at a scale. Measures what is not fresh; what it shows is in page.py."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import cached_property, partial
+from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from .. import report
 from ..analysis.lab_data import LabData
@@ -27,6 +28,8 @@ from ..store.files import EVERYWHERE, Where
 from ..store.parquet import Store
 from ..store.schema import PROFILE
 from ..store.storage import located
+from .dependencies import Dependencies
+from .kept import FOLDER, Kept, key_of
 from .meanwhile import Meanwhile
 from .page import Page, published_of
 
@@ -45,6 +48,8 @@ PARAMETERS: dict[str, Any] = {
     "seed": 20,
 }
 """Parameters of every notebook, with their defaults."""
+
+Shown = TypeVar("Shown")
 
 _NOTEBOOK_NAMES = {"In", "Out"}
 
@@ -262,5 +267,26 @@ class Experiment(Page):
         """Every published figure of the lab, and what was measured: here at the published sizes, else on a recorded device."""
         if self.scale == "published":
             return super().published()
-        found = recorded(self.lab, self.store)
-        return published_of(found[0], self.store) if found else super().published()
+
+        def beside_recorded() -> Table:
+            found = recorded(self.lab, self.store)
+            return published_of(found[0], self.store) if found else super(Experiment, self).published()
+
+        if not (self.store.root / "recorded").is_dir():
+            return beside_recorded()
+        return self.keep("published", "", self._made_from.recorded(self.lab.name, self.store), beside_recorded)
+
+    def keep(self, name: str, of: str, made_from: object, draw: Callable[[], Shown]) -> Shown:
+        """What `draw` draws, from _build/shown where it was drawn before of the same."""
+        place = self.root / FOLDER / self.lab.name / f"{self.device.slug}.{self.device.backend}.{self.scale}"
+        key = key_of(self._code, made_from)
+        return cast(Shown, Kept(place / f"{name} {of}.json".replace("/", "-"), key, draw))
+
+    @cached_property
+    def _made_from(self) -> Dependencies:
+        return Dependencies(self.root)
+
+    @cached_property
+    def _code(self) -> dict[str, str]:
+        """Of all that draws what a page shows."""
+        return self._made_from.kernels(self.lab.name) | {name: version(name) for name in ("matplotlib", "pandas")}

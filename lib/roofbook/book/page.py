@@ -6,7 +6,7 @@ A figure that cannot be drawn, since part of the ladder was left out or failed, 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
-from functools import wraps
+from functools import partial, wraps
 from html import escape
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
@@ -28,6 +28,7 @@ from ..store.published import figures
 from .of_case import marked
 
 if TYPE_CHECKING:
+    import pandas as pd
     from IPython.display import Markdown
 
     from ..analysis.case_data import CaseData
@@ -73,8 +74,8 @@ def of_case(draw: "Callable[[CaseData], Shown]") -> Callable[..., Shown | Note]:
     """A method that draws a case, by default the largest. Errors: UsageError for a case that the page does not have."""
 
     def shown(page: "Page", case: str | None = None) -> Shown | Note:
-        data = page.data.on(case)
-        return noted(draw)(data)
+        data = page.data.on(case).alone()
+        return page.keep(draw.__name__, data.case, data, partial(noted(draw), data))
 
     shown.__doc__ = draw.__doc__
     return marked(shown)
@@ -91,16 +92,28 @@ class Page(ABC):
     @abstractmethod
     def store(self) -> Store: ...
 
+    def keep(self, name: str, of: str, made_from: object, draw: Callable[[], Shown]) -> Shown:
+        """What `draw` draws; one page may know it from before, as that by this name of a case, made from the same."""
+        return draw()
+
     def answer(self) -> Html:
         """What the lab comes to on each case: the fastest kernel, what stands beside it, and the steps that mattered most."""
         data, main = self.data, self.data.case().name
-        cases = [data.on(case.name) for case in data.cases]
-        return Html("".join(report.answer(of, answer(data.lab, of), of.case == main, data.profiles) for of in cases))
+
+        def told(of: "CaseData", counted: "pd.DataFrame") -> Html:
+            return Html(report.answer(of, answer(data.lab, of), of.case == main, counted))
+
+        found = []
+        for of in (data.on(case.name).alone() for case in data.cases):
+            counted = data.profiles[data.profiles["case"] == of.case]
+            found.append(self.keep("answer", of.case, (of, main, counted), partial(told, of, counted)))
+        return Html("".join(each.html for each in found))
 
     @marked
     def ladder(self, case: str | None = None) -> Table:
         """The ladder on a case, libraries and controls included."""
-        return report.ladder(self.data.on(case))
+        data = self.data.on(case).alone()
+        return self.keep("ladder", data.case, data, partial(report.ladder, data))
 
     ladder_chart = of_case(report.ladder_chart)
     descent = of_case(report.descent)
@@ -111,10 +124,10 @@ class Page(ABC):
 
     @marked
     @noted
-    def parts(self, case: str | None = None) -> Table:
+    def parts(self, case: str | None = None) -> Table | Note:
         """The parts of each variant's run on a case, such as copies, and what else the lab shows of it."""
-        lab = self.data.lab
-        return report.parts(self.data.on(case), lab.parts, lab.facts_shown)
+        lab, data = self.data.lab, self.data.on(case).alone()
+        return self.keep("parts", data.case, data, partial(noted(report.parts), data, lab.parts, lab.facts_shown))
 
     @marked
     @noted
@@ -189,13 +202,15 @@ class Page(ABC):
         return replace(table, notes=[*table.notes, *self._left_out(sweep)])
 
     @noted
-    def line_sweep(self, axis: str) -> "Figure":
+    def line_sweep(self, axis: str) -> "Figure | Note":
         """Time by the point of a sweep, a line for each case."""
         data, sweep = self.data, self.data.sweep(axis)
         rows = data.rows[data.rows["case"].isin([case.name for case in data.cases])]
         if sweep.axis not in set(rows["axis"]):
             self._swept_on(axis, data.lab.swept(data.cases)[0].name)
-        return report.line_sweep(rows, sweep.axis, title=sweep.question, notes=self._left_out(sweep))
+        told = {"title": sweep.question, "notes": self._left_out(sweep)}
+        rows = rows[rows["axis"] == sweep.axis]
+        return self.keep("line_sweep", axis, (rows, told), partial(noted(report.line_sweep), rows, sweep.axis, **told))
 
     @marked
     @noted
@@ -241,10 +256,15 @@ class Page(ABC):
         return report.leave_one_out(self.data.on(case), without, self.data.lab.best)
 
     @noted
-    def series_chart(self, axis: str) -> "Figure":
+    def series_chart(self, axis: str) -> "Figure | Note":
         """Time of some variants over something of the case, such as its sparsity."""
-        series = self.data.series(axis)
-        return report.series(self.data.rows, series, skipped=self._skipped(series), lab_order=self.data.order)
+        data, series = self.data, self.data.series(axis)
+        mine = {name for _, name in series.points}
+        rows = data.rows[data.rows["case"].isin(mine) & data.rows["variant"].isin(series.variants)]
+        told = {"skipped": self._skipped(series), "lab_order": data.order}
+        return self.keep(
+            "series_chart", axis, (rows, series, told), partial(noted(report.series), rows, series, **told)
+        )
 
     def crossings(self, axis: str) -> Table:
         """From which point of a series on one variant is faster than another."""

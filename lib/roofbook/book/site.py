@@ -100,11 +100,12 @@ def _check_sources(root: Path) -> None:
 
 
 # `python -m jupyter_book` does not exist; this is what the command `jupyter-book` does, by this very interpreter. Once Sphinx
-# has opened the site it compiles its templates, which takes a third of a second, and waits for a line. Where its input ends
-# instead, nothing is built. Of pages it has read nothing by then but what the last build has left of them. When all is
+# has opened the site it compiles its templates, which takes a third of a second, imports what pages are made with, which takes
+# as long, and waits for a line. Where its input ends instead, nothing is built. Of pages it has read nothing by then but what
+# the last build has left of them. When all is
 # written it ends at once: to take down what it holds takes half a second. To look for cycles among all that a site is takes a
 # quarter of the processor's time, and gives back memory that is needed a few seconds more.
-_JUPYTER_BOOK = """import contextlib, gc, os, sys
+_JUPYTER_BOOK = """import contextlib, gc, importlib, os, sys
 gc.disable()
 from jupyter_book.cli.main import main
 from sphinx.application import Sphinx
@@ -112,7 +113,12 @@ from sphinx.application import Sphinx
 build = Sphinx.build
 
 def build_when_told(app, *given, **named):
-    import sphinx.search.en
+    for name in ("sphinx.search.en", "docutils.languages.en", "xml.dom.minidom", "pybtex.style.formatting.plain",
+                 "pybtex.markup", "pygments.lexers.shell", "roofbook.book.kernels_page", "roofbook.report.cards_page"):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    with contextlib.suppress(ImportError):  # what the theme asks of each page takes long to compile at first
+        importlib.import_module("soupsieve").compile("nav#a.b > ul:not([c='d']) li:has(> e) + f ~ g")
     for loader in app.builder.templates.loaders:
         for name in loader.list_templates():
             if name.endswith(".html"):

@@ -1,6 +1,6 @@
 """`python -m roofbook.cli` is the command `roofbook`."""
 
-from . import main
+from . import run
 
 if __name__ == "__main__":
-    main()
+    run()

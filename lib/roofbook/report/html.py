@@ -29,6 +29,11 @@ _ALL = ' <label class="all-columns" hidden=""><input type="checkbox"/> All colum
 class Html(str):
     """A piece of HTML that notebooks render and the rest of the code treats as the string it is."""
 
+    @property
+    def html(self) -> str:
+        """Itself, as of a table."""
+        return str(self)
+
     def _repr_html_(self) -> str:
         return str(self)
 
