@@ -29,7 +29,7 @@ from ..store.parquet import Store
 from ..store.schema import PROFILE
 from ..store.storage import located
 from .dependencies import Dependencies
-from .kept import FOLDER, Kept, key_of
+from .kept import FOLDER, DrawnOnce, key_of
 from .meanwhile import Meanwhile
 from .page import Page, published_of
 
@@ -280,7 +280,7 @@ class Experiment(Page):
         """What `draw` draws, from _build/shown where it was drawn before of the same."""
         place = self.root / FOLDER / self.lab.name / f"{self.device.slug}.{self.device.backend}.{self.scale}"
         key = key_of(self._code, made_from)
-        return cast(Shown, Kept(place / f"{name} {of}.json".replace("/", "-"), key, draw))
+        return cast(Shown, DrawnOnce(place / f"{name} {of}.json".replace("/", "-"), key, draw))
 
     @cached_property
     def _made_from(self) -> Dependencies:

@@ -24,7 +24,7 @@ ROW = ("run", "variant", "case", "role", "axis", "point", "started", "status")
 """What tells one row from another: a row never changes."""
 
 
-class Kept:
+class DrawnOnce:
     """A table, figure or note that is drawn when somebody asks for more than its HTML and text, or these are not known."""
 
     def __init__(self, path: Path, key: str, draw: Callable[[], Any]) -> None:
@@ -32,7 +32,8 @@ class Kept:
         self._path, self._key, self._draw = path, key, draw
 
     @cached_property
-    def _drawn(self) -> Any:
+    def drawn(self) -> Any:
+        """The thing itself."""
         return self._draw()
 
     @cached_property
@@ -41,7 +42,7 @@ class Kept:
             found: dict[str, str] = json.loads(self._path.read_text(encoding="utf-8"))
             if found.get("made from") == self._key and {"html", "text"} <= found.keys():
                 return found
-        made = {"made from": self._key, "html": self._drawn.html, "text": repr(self._drawn)}
+        made = {"made from": self._key, "html": self.drawn.html, "text": repr(self.drawn)}
         with contextlib.suppress(OSError):
             write_whole(self._path, json.dumps(made))
         return made
@@ -59,7 +60,7 @@ class Kept:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):  # a notebook asks for many that nobody has
             raise AttributeError(name)
-        return getattr(self._drawn, name)
+        return getattr(self.drawn, name)
 
 
 def key_of(*made_from: Any) -> str:

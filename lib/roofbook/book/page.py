@@ -127,7 +127,8 @@ class Page(ABC):
     def parts(self, case: str | None = None) -> Table | Note:
         """The parts of each variant's run on a case, such as copies, and what else the lab shows of it."""
         lab, data = self.data.lab, self.data.on(case).alone()
-        return self.keep("parts", data.case, data, partial(noted(report.parts), data, lab.parts, lab.facts_shown))
+        told = (data, lab.parts, lab.facts_shown)
+        return self.keep("parts", data.case, told, partial(noted(report.parts), *told))
 
     @marked
     @noted
