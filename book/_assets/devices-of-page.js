@@ -22,6 +22,35 @@
     if (device === wanted) show(device);
   };
 
+  // What a script of one case calls.
+  const brought = new Map(), requested = new Set();
+  window.roofbookShowCase = (lab, device, name, places) => {
+    if (lab !== bar.dataset.lab) return;
+    brought.set(`${device} ${name}`, places);
+    if (device === choice.value) showCase();
+  };
+
+  // Put what is of a case in its places; false where its script is still on the way.
+  function bring(name) {
+    const places = [...document.querySelectorAll(".on-device [data-place]")].filter((each) =>
+      JSON.parse(each.dataset.scripts)[name] && ![...each.children].some((one) => one.dataset.case === name));
+    const address = places.length && bar.dataset.scripts + JSON.parse(places[0].dataset.scripts)[name];
+    const found = brought.get(`${choice.value} ${name}`);
+    if (places.length && !found && !requested.has(address)) {
+      requested.add(address);
+      document.head.append(Object.assign(document.createElement("script"), { src: address, onerror: () => {
+        said.textContent = `What this page shows of ${name} could not be loaded.`;
+      } }));
+    }
+    for (const each of found ? places : []) {
+      const of = document.createElement("div");
+      of.dataset.case = name;
+      of.innerHTML = (found[each.dataset.place] ?? "").replaceAll('href="site:/', `href="${root}`);
+      each.append(of);
+    }
+    return !places.length || Boolean(found);
+  }
+
   function show(device) {
     const cells = known.get(device);
     for (const cell of document.querySelectorAll(".on-device")) {
@@ -40,16 +69,20 @@
 
   // Hide what is of another case than the chosen one. A case that this page or this device does not have is its main one.
   function showCase() {
-    const each = [...document.querySelectorAll(".on-device [data-case]")];
+    let each = [...document.querySelectorAll(".on-device [data-case]")];
     const names = [...new Set(each.map((one) => one.dataset.case))];
     const main = each.find((one) => one.hasAttribute("data-main"))?.dataset.case ?? names[0];
     const chosen = names.length < 2 || wantedCase === ALL ? ALL : names.includes(wantedCase) ? wantedCase : main;
+    const there = (chosen === ALL ? names : [chosen]).map(bring).every(Boolean);
+    toLegend();
+    each = document.querySelectorAll(".on-device [data-case]");
     for (const one of each) one.hidden = chosen !== ALL && one.dataset.case !== chosen;
     ofCase.replaceChildren(...names.map((name) => new Option(name)), new Option("all cases", ALL));
     ofCase.value = chosen;
     ofCase.parentElement.hidden = names.length < 2;
     const told = choice.value === initial ? [] : [`All of this page is now of ${choice.selectedOptions[0].text}.`];
     if (names.length > 1 && chosen !== main) told.push(chosen === ALL ? "All cases are shown." : `The case is ${chosen}.`);
+    if (!there) told.push("Loading…");
     said.textContent = told.join(" ");
     bar.dataset.device = choice.selectedOptions[0].text + (names.length > 1 && chosen !== ALL ? `, case ${chosen}` : "");  // for paper
   }

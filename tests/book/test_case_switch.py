@@ -5,14 +5,16 @@ from __future__ import annotations
 import ast
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
 import pytest
 
 from roofbook.book import device_choices, device_switch
-from roofbook.book.of_case import OfCase, marked
+from roofbook.book.of_case import OfCase, OfMainCase, marked, of_each_case, others_apart, without_others
 from roofbook.report.html import Cell, Row, Table
 
 from ..served import served
@@ -50,6 +52,22 @@ def page(lab: str, name: str, shown: dict[str, str]) -> str:
     )
 
 
+def roofline(case: str) -> Table:
+    return replace(table(case), caption=f"The roofline on {case}")
+
+
+def with_places(folder: Path, stem: str, device: str, names: tuple[str, str]) -> dict[str, str]:
+    """The same, and two more tables each of which comes with the case; the scripts that bring it."""
+    other, main = names
+    more = OfMainCase(roofline(main), main, {other: lambda: roofline(other)}).html
+    whole = {**cells(*names), "rooflines": more + "<p>And once more:</p>" + more}
+    shown, of_case = others_apart(whole, lambda case: f"{stem}.{case}.js")
+    for case, places in of_case.items():
+        told = f'roofbookShowCase("places", {json.dumps(device)}, {json.dumps(case)}, {json.dumps(places)});'
+        (folder / f"{stem}.{case}.js").write_text(told)
+    return shown
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two pages of a lab, one of another."""
@@ -58,9 +76,16 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / name).write_bytes((ASSETS / name).read_bytes())
     (folder / "story.html").write_text(page("lbm", "Story", cells(SMALL, LARGE)))
     (folder / "results.html").write_text(page("lbm", "Results", cells(SMALL, LARGE)))
+    for device, stem, names in (("gpu", "gpu", (SMALL, LARGE)), ("gpu/large", "gpu.large", (HUGE, "8192x8192"))):
+        places = with_places(folder, stem, device, names)
+        if device == "gpu":
+            (folder / "places.html").write_text(page("places", "Places", places))
+        else:
+            (folder / "gpu.large.js").write_text(device_choices.script("places", device, places))
     (folder / "published.html").write_text(page("lbm", "Published", {"lines": "<p>Of no case.</p>"}))
     (folder / "other.html").write_text(page("cnn", "Another lab", cells(SMALL, LARGE)))
-    (folder / "gpu.large.js").write_text(device_choices.script("lbm", "gpu/large", cells(HUGE, "8192x8192")))
+    with (folder / "gpu.large.js").open("a") as script:
+        script.write(device_choices.script("lbm", "gpu/large", cells(HUGE, "8192x8192")))
     prose = (
         "<p>A warp of some</p><p>group. Work-group after Work\ngroup, sub-warp, a <code>warp</code> and bandwidths.</p>"
     )
@@ -224,3 +249,60 @@ def test_a_long_list_of_names_is_shown_on_few_lines() -> None:
         "%load",
     ):
         assert device_switch.compact(other) == other
+
+
+ROOFLINES = "table.roofbook caption:has-text('The roofline on'):visible"
+
+
+def test_what_comes_with_no_page_comes_with_the_case(opened: Open) -> None:
+    tab = opened("places.html")
+    assert [each.split(" on ")[1][: len(LARGE)] for each in tab.locator(ROOFLINES).all_inner_texts()] == [LARGE] * 2
+    for case in (SMALL, LARGE, SMALL):
+        tab.select_option(CASE, case)
+        tab.wait_for_function(f"!document.querySelector('{SAID}').textContent.includes('Loading')")
+        assert [each.split(" on ")[1][: len(case)] for each in tab.locator(ROOFLINES).all_inner_texts()] == [case] * 2
+    tab.select_option(CASE, "all")
+    assert tab.locator(ROOFLINES).count() == 4
+    assert len(tab.query_selector_all(f"script[src='gpu.{SMALL}.js']")) == 1, "asked for once"
+    tab.select_option(DEVICE, "gpu/large")
+    tab.wait_for_selector(f"[data-place] [data-case='{HUGE}']")
+    assert tab.locator(ROOFLINES).count() == 4, "the other device's, since all cases are shown"
+    assert all(name in "".join(tab.locator(ROOFLINES).all_inner_texts()) for name in (HUGE, "8192x8192"))
+
+
+def test_a_case_whose_script_is_gone_is_said(opened: Open, site: Path) -> None:
+    (site / f"gpu.{SMALL}.js").rename(site / "away.js")
+    try:
+        tab = opened(f"places.html?case={SMALL}")
+        tab.wait_for_function(f"document.querySelector('{SAID}').textContent.includes('could not be loaded')")
+        assert f"of {SMALL} could not be loaded" in tab.inner_text(SAID)
+    finally:
+        (site / "away.js").rename(site / f"gpu.{SMALL}.js")
+
+
+def test_other_cases_are_taken_out_of_cells_and_of_pages() -> None:
+    shown = OfMainCase(table(LARGE), LARGE, {SMALL: lambda: table(SMALL), "a<b": lambda: table("a<b")})
+    cells, of_case = others_apart({"one": f"<p>a</p>{shown.html}<p>b</p>", "two": "<p>c</p>"}, "{}.js".format)
+    assert cells["two"] == "<p>c</p>" and "<template" not in cells["one"] and cells["one"].endswith("<p>b</p>")
+    assert list(of_case) == [SMALL, "a<b"] and [list(each) for each in of_case.values()] == [list(of_case[SMALL])] * 2
+    assert f"The ladder on {SMALL}" in next(iter(of_case[SMALL].values()))
+    assert (
+        without_others(f"<p>a</p>{shown.html}<p>b</p>") == f"<p>a</p>{OfCase(table(LARGE), LARGE, True).html}<p>b</p>"
+    )
+
+
+def test_a_method_of_each_case_has_the_others_at_hand_and_draws_them_for_the_site_alone() -> None:
+    drawn = []
+
+    def draw(page: Any, case: str | None = None) -> Table:
+        drawn.append(case)
+        return table(case or LARGE)
+
+    small, large = SimpleNamespace(name=SMALL), SimpleNamespace(name=LARGE)
+    data = SimpleNamespace(case=lambda: large, cases=[small, large])
+    shown = of_each_case(draw)(SimpleNamespace(data=data))
+    assert repr(shown) == repr(table(LARGE)) and drawn == [None]
+    assert f"The ladder on {SMALL}" in shown.html and drawn == [None, SMALL]
+    assert type(of_each_case(draw)(SimpleNamespace(data=data), SMALL)) is OfCase
+    data.cases = [large]
+    assert isinstance(of_each_case(draw)(SimpleNamespace(data=data)), Table), "of one case nothing is to be chosen"

@@ -1,16 +1,21 @@
 """The devices that a reader of a lab's pages may choose, and what each page shows on each: files in _build/recorded.
 
 Of a lab that is a folder with `index.json`, which lists the recorded devices, and a folder for each of its pages. In that is a
-script for each device, which a browser loads when a reader chooses it, and one for the machine that executed the notebook.
+script for each device, which a browser loads when a reader chooses it, and one for the machine that executed the notebook. What
+is of one case each and comes with no page has a script for each device and case.
 """
 
 import json
+import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from .lab_pages import STORY
+from ..paths import write_whole
+from .lab_pages import STORY, pages_of
+from .notebook_cells import key_of
+from .of_case import others_apart
 
 FOLDER = Path("_build", "recorded")
 
@@ -26,6 +31,10 @@ class DeviceChoice(NamedTuple):
     def script(self) -> str:
         """Its file."""
         return f"{self.stem}.js"
+
+    def script_of(self, case: str) -> str:
+        """The file of what a page shows of another case than the main one, where that is too much to come with the rest."""
+        return f"{self.stem}.{re.sub(r'[^a-zA-Z0-9-]+', '_', case)}.js"
 
     @property
     def stem(self) -> str:
@@ -56,6 +65,29 @@ def shown(root: Path, lab: str, choice: DeviceChoice, page: str = STORY) -> dict
 def script(lab: str, name: str, cells: Mapping[str, str]) -> str:
     """What a browser runs to have the cells of a page as they are on a device. A page of a folder may load it, unlike data."""
     return f"roofbookShow({json.dumps(lab)}, {json.dumps(name)}, {json.dumps(dict(cells))});\n"
+
+
+def write_scripts(
+    root: Path, lab: str, choice: DeviceChoice, notebook: Mapping[str, Any], shown: Mapping[str, str]
+) -> list[Path]:
+    """Write what each page of a lab's notebook shows on a device, by the keys of its cells: a script a page, and one for each
+    case that is not the main one. Returns where.
+    """
+    by_page: dict[str, dict[str, str]] = {STORY: {}}
+    for page, cell in pages_of(notebook["cells"]):
+        if (key := key_of(cell)) in shown:
+            by_page.setdefault(page, {})[key] = shown[key]
+    written = {}
+    for page, whole in by_page.items():
+        folder = root / FOLDER / lab / page
+        cells, of_case = others_apart(whole, choice.script_of)
+        written[folder / choice.script] = script(lab, choice.name, cells)
+        for case, places in of_case.items():
+            told = ", ".join(map(json.dumps, (lab, choice.name, case, places)))
+            written[folder / choice.script_of(case)] = f"roofbookShowCase({told});\n"
+    for path, text in written.items():
+        write_whole(path, text)
+    return list(written)
 
 
 def on_this_machine(root: Path, lab: str, page: str = STORY) -> DeviceChoice | None:

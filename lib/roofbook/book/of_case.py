@@ -1,8 +1,10 @@
 """Marks what is shown of one case, so that the site can show of a page the case that its reader has chosen."""
 
-from collections.abc import Callable
-from functools import wraps
-from html import escape
+import json
+import re
+from collections.abc import Callable, Mapping
+from functools import partial, wraps
+from html import escape, unescape
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +34,64 @@ class OfCase:
 
     def __repr__(self) -> str:
         return repr(self.shown)
+
+
+class OfMainCase(OfCase):
+    """Of the main case, with the same of the others at hand: in a notebook nobody sees them, the site shows the one chosen."""
+
+    def __init__(self, shown: Any, case: str, others: Mapping[str, Callable[[], Any]]) -> None:
+        super().__init__(shown, case, main=True)
+        self.others = others
+
+    @property
+    def html(self) -> str:
+        others = (
+            f'<template data-of-case="{escape(case)}">{draw().html}</template>\n' for case, draw in self.others.items()
+        )
+        return super().html + "".join(others)
+
+
+_OTHERS = re.compile(r'(?:<template data-of-case="[^"]*">.*?</template>\n?)+', re.S)
+_OTHER = re.compile(r'<template data-of-case="([^"]*)">(.*?)</template>', re.S)
+
+
+def without_others(html: str) -> str:
+    """HTML of main cases alone."""
+    return _OTHERS.sub("", html)
+
+
+def others_apart(
+    cells: Mapping[str, str], script: Callable[[str], str]
+) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
+    """The cells of a page with a place for what is of other cases than the main one; and by case what belongs in each place.
+
+    script: the address of what brings a case there, by its name.
+    """
+    of_case: dict[str, dict[str, str]] = {}
+
+    def place(key: str, found: re.Match[str]) -> str:
+        name = f"{key}-{found.start()}"
+        parts = {unescape(case): html for case, html in _OTHER.findall(found[0])}
+        for case, html in parts.items():
+            of_case.setdefault(case, {})[name] = html
+        scripts = escape(json.dumps({case: script(case) for case in parts}))
+        return f'<div data-place="{name}" data-scripts="{scripts}"></div>\n'
+
+    return {key: _OTHERS.sub(partial(place, key), html) for key, html in cells.items()}, of_case
+
+
+def of_each_case(draw: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of a page with the one parameter `case`: without a case it shows the main one, and has the others at hand."""
+
+    @wraps(draw)
+    def shown(page: "Page", case: str | None = None) -> Any:
+        main = page.data.case().name
+        if case:
+            return OfCase(draw(page, case), case, case == main)
+        others = {each.name: partial(draw, page, each.name) for each in page.data.cases if each.name != main}
+        return OfMainCase(draw(page), main, others) if others else draw(page)
+
+    return shown
 
 
 def marked(draw: Callable[..., Any]) -> Callable[..., Any]:

@@ -15,12 +15,11 @@ from ..analysis.recorded import RecordedData, recorded
 from ..paths import write_whole
 from ..spec import registry
 from ..store.parquet import Store
-from . import card_links, execute, lab_pages, measurements, story, table_files
+from . import card_links, execute, measurements, story, table_files
 from .dependencies import Dependencies
-from .device_choices import FOLDER, HERE, DeviceChoice, choices, script
+from .device_choices import FOLDER, HERE, DeviceChoice, choices, write_scripts
 from .device_switch import finished
 from .manifest import Manifest
-from .notebook_cells import key_of
 
 SCALES = ("published", "large")
 
@@ -58,7 +57,7 @@ def draw(root: Path) -> None:
         }
         for lab, parts in drawing.items():
             done, folder = [part.result() for part in parts], root / FOLDER / lab
-            kept = {path for _, paths in done for path in paths} | {*folder.glob(f"*/{HERE.script}")}
+            kept = {path for _, paths in done for path in paths} | {*folder.glob(f"*/{HERE.stem}.*js")}
             for old in set(folder.rglob("*.js")) - kept:
                 old.unlink()
             for page in folder.glob("*/"):
@@ -99,12 +98,4 @@ def _draw(root: Path, lab: str, scale: str, place: str) -> tuple[DeviceChoice, l
     shown, files = table_files.of_cells(finished(story.told(notebook, data, store)), lab, choice.stem)
     table_files.write(root / table_files.DRAWN / lab / choice.stem, files)
     shown = card_links.known(shown, measurements.draw_recorded(root, data, choice.stem, choice.label, store))
-    by_page: dict[str, dict[str, str]] = {lab_pages.STORY: {}}
-    for page, cell in lab_pages.pages_of(notebook["cells"]):
-        if (key := key_of(cell)) in shown:
-            by_page.setdefault(page, {})[key] = shown[key]
-    written = []
-    for page, cells in by_page.items():
-        written.append(root / FOLDER / lab / page / choice.script)
-        write_whole(written[-1], script(lab, choice.name, cells))
-    return choice, written
+    return choice, write_scripts(root, lab, choice, notebook, shown)

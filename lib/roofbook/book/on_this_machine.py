@@ -7,11 +7,9 @@ import hashlib
 import json
 from pathlib import Path
 
-from ..paths import write_whole
 from . import card_links, lab_pages, table_files
-from .device_choices import FOLDER, HERE, choices, script
+from .device_choices import FOLDER, HERE, choices, write_scripts
 from .manifest import Manifest
-from .notebook_cells import key_of
 
 
 def draw(root: Path) -> None:
@@ -43,16 +41,11 @@ def _write(root: Path, lab: str, executed: Path) -> None:
     shown, files = table_files.of_cells(finished(shown), lab, HERE.name)
     table_files.write(root / table_files.DRAWN / lab / HERE.name, files)
     shown = card_links.known(shown, card_links.ids(root, lab, HERE.name))
-    by_page: dict[str, dict[str, str]] = {lab_pages.STORY: {}}
-    for page, cell in lab_pages.pages_of(notebook["cells"]):
-        if (key := key_of(cell)) in shown:
-            by_page.setdefault(page, {})[key] = shown[key]
-    for page, cells in by_page.items():
-        write_whole(root / FOLDER / lab / page / HERE.script, script(lab, HERE.name, cells))
+    write_scripts(root, lab, HERE, notebook, shown)
 
 
 def _remove(root: Path, lab: str) -> None:
-    for path in (root / FOLDER / lab).glob(f"*/{HERE.script}"):
+    for path in (root / FOLDER / lab).glob(f"*/{HERE.stem}.*js"):
         path.unlink()
     table_files.write(root / table_files.DRAWN / lab / HERE.name, {})
 

@@ -25,7 +25,7 @@ from ..spec import registry
 from ..spec.lab import Series, Sweep
 from ..store.parquet import Store
 from ..store.published import figures
-from .of_case import marked
+from .of_case import marked, of_each_case
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,7 +78,7 @@ def of_case(draw: "Callable[[CaseData], Shown]") -> Callable[..., Shown | Note]:
         return page.keep(draw.__name__, data.case, data, partial(noted(draw), data))
 
     shown.__doc__ = draw.__doc__
-    return marked(shown)
+    return of_each_case(shown)
 
 
 class Page(ABC):
@@ -122,7 +122,7 @@ class Page(ABC):
     roofline = of_case(report.roofline_chart)
     bandwidth_chart = of_case(report.bandwidth_chart)
 
-    @marked
+    @of_each_case
     @noted
     def parts(self, case: str | None = None) -> Table | Note:
         """The parts of each variant's run on a case, such as copies, and what else the lab shows of it."""
@@ -130,7 +130,7 @@ class Page(ABC):
         told = (data, lab.parts, lab.facts_shown)
         return self.keep("parts", data.case, told, partial(noted(report.parts), *told))
 
-    @marked
+    @of_each_case
     @noted
     def counters(self, case: str | None = None) -> Table:
         """What hardware counters counted of each variant on a case, beside the bytes modelled and the measured time."""

@@ -23,6 +23,7 @@ from sphinx.util.docutils import SphinxDirective
 from . import card_links, device_switch, extension_code, lab_pages, table_files
 from .lean import mathml, pages
 from .notebook_cells import has_parameters, outputs_of
+from .of_case import without_others
 
 GENERATED = "_generated"
 FOUND = "fragments"
@@ -176,7 +177,9 @@ def polish(app: Sphinx, pagename: str, template: str, context: dict[str, Any], d
     body = context.get("body")
     if body and doctree is not None:
         body = body.replace('role="list" class="citation-list"', 'class="citation-list"')  # of no list items
-        body, files = table_files.apart(one_legend(scroll_tables(unique_svg_ids(on_site(body)))), *pagename.split("/"))
+        body, files = table_files.apart(
+            one_legend(scroll_tables(unique_svg_ids(without_others(on_site(body))))), *pagename.split("/")
+        )
         table_files.write(Path(app.outdir, table_files.FOLDER, *pagename.split("/")), files)
         to_root = "../" * pagename.count("/")
         context["body"] = card_links.linked(table_files.at(body, to_root), to_root, Path(app.srcdir).parent, pagename)
