@@ -69,8 +69,8 @@
 
   // Hide what is of another case than the chosen one. A case that this page or this device does not have is its main one.
   function showCase() {
-    let each = [...document.querySelectorAll(".on-device [data-case]")];
-    const names = [...new Set(each.map((one) => one.dataset.case))];
+    let each = [...document.querySelectorAll(".on-device :is([data-case], [data-place])")];  // small cases come first
+    const names = [...new Set(each.flatMap((one) => one.dataset.case ?? Object.keys(JSON.parse(one.dataset.scripts))))];
     const main = each.find((one) => one.hasAttribute("data-main"))?.dataset.case ?? names[0];
     const chosen = names.length < 2 || wantedCase === ALL ? ALL : names.includes(wantedCase) ? wantedCase : main;
     const there = (chosen === ALL ? names : [chosen]).map(bring).every(Boolean);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -289,6 +290,17 @@ def test_other_cases_are_taken_out_of_cells_and_of_pages() -> None:
     assert (
         without_others(f"<p>a</p>{shown.html}<p>b</p>") == f"<p>a</p>{OfCase(table(LARGE), LARGE, True).html}<p>b</p>"
     )
+
+
+def test_of_a_page_that_one_looks_up_the_main_case_stays() -> None:
+    shown = "".join(OfCase(table(case), case, case == LARGE).html for case in (SMALL, LARGE, HUGE))
+    cells, of_case = others_apart({"one": f"{shown}{table('any').html}"}, "{}.js".format, whole=True)
+    assert f"The ladder on {LARGE}" in cells["one"] and "The ladder on any" in cells["one"]
+    assert f"<caption>The ladder on {SMALL}" not in cells["one"] and list(of_case) == [SMALL, HUGE]
+    assert f"The ladder on {HUGE}" in "".join(of_case[HUGE].values())
+    files = re.findall(r"<noscript>.*?</noscript>", cells["one"])
+    assert [case for case in (SMALL, HUGE) for each in files if f">a table on {case}</a>" in each] == [SMALL, HUGE]
+    assert others_apart({"one": shown}, "{}.js".format) == ({"one": shown}, {}), "a story has all of it"
 
 
 def test_a_method_of_each_case_has_the_others_at_hand_and_draws_them_for_the_site_alone() -> None:

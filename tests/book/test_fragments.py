@@ -16,7 +16,7 @@ from ..analysis.test_comparison import small
 from ..store.test_parquet import row
 
 MADE = {
-    *("devices-pick.html", "devices-data.js", "devices-overview.html", "devices-cells.html"),
+    *("devices-pick.html", "devices-data.js", "devices-overview.html", "devices-labs.html"),
     *("glance-ladders.html", "glance-ends.html"),
 }
 
@@ -34,7 +34,11 @@ def test_the_fragments_come_with_the_first_record_and_go_with_the_last(unmeasure
     small(root / "results")
     fragments.renew(root)
     first = made()
-    assert set(first) == MADE and (folder / "devices-cells.html").read_text().count("<details>") == 3
+    assert set(first) == MADE and (folder / "devices-labs.html").read_text().count("<a href=") == 2
+    pages = sorted((root / "book" / "labs").glob("*/devices.md"))
+    assert sum(page.read_text().count("<details>") for page in pages) == 3
+    for page in pages:
+        assert f"labs/{page.parent.name}/devices.html" in (folder / "devices-labs.html").read_text()
     fragments.renew(root)
     assert made() == first, "nothing has changed"
     text = (folder / "glance-ends.html").read_text()
@@ -47,7 +51,7 @@ def test_the_fragments_come_with_the_first_record_and_go_with_the_last(unmeasure
     for path in (root / "results" / "recorded").rglob("*.parquet"):
         path.unlink()
     fragments.renew(root)
-    assert not made()
+    assert not made() and not any(page.exists() for page in pages)
 
 
 def test_only_those_are_made_of_which_the_store_holds_something_new(
@@ -63,7 +67,7 @@ def test_only_those_are_made_of_which_the_store_holds_something_new(
 
         return make
 
-    monkeypatch.setattr(fragments, "_devices_compared", noted("compared", ("", "", "", "")))
+    monkeypatch.setattr(fragments, "_devices_compared", noted("compared", [""] * (4 + len(registry.names()))))
     monkeypatch.setattr(fragments, "_verdicts", lambda lab, store: noted(lab.name, ("", ""))())
     monkeypatch.setattr(front_page, "ladders", noted("ladders"))
     monkeypatch.setattr(front_page, "ends", noted("ends"))

@@ -80,7 +80,8 @@ def write_scripts(
     written = {}
     for page, whole in by_page.items():
         folder = root / FOLDER / lab / page
-        cells, of_case = others_apart(whole, choice.script_of)
+        main = any(" data-main" in html for html in whole.values())  # which stays, so that there is something to see
+        cells, of_case = others_apart(whole, choice.script_of, whole=main and page != STORY)
         written[folder / choice.script] = script(lab, choice.name, cells)
         for case, places in of_case.items():
             told = ", ".join(map(json.dumps, (lab, choice.name, case, places)))

@@ -52,8 +52,9 @@ def renew(root: Path) -> None:
     manifest, now = Manifest(root), Dependencies(root)
     folder.mkdir(exist_ok=True)
 
-    names = ("devices-pick.html", "devices-data.js", "devices-overview.html", "devices-cells.html")
+    names = ("devices-pick.html", "devices-data.js", "devices-overview.html", "devices-labs.html")
     devices, made_from = [folder / name for name in names], now.comparison()
+    devices += [root / "book" / "labs" / lab / "devices.md" for lab in registry.names()]
     if any(manifest.stale(path, made_from) for path in devices):
         for path, text in zip(devices, _devices_compared(store), strict=True):
             manifest.write(path, text, made_from)
@@ -193,14 +194,35 @@ def _verdicts(lab: Lab, store: Store) -> tuple[str, str]:
 
 
 def _devices_compared(store: Store) -> Sequence[str]:
-    """Of the page that compares devices: form, what it draws, overview, all cases; '' each where nothing is recorded."""
+    """Of the page that compares devices: form, what it draws, overview, links to the labs; then the page of each lab. '' each
+    where nothing is recorded."""
     from ..analysis.comparison import compared, scales
     from ..report.comparison_table import PICKER, cases, overview, picked_from
 
     at = scales(store)
-    made = [
-        each for lab in map(registry.get, registry.names()) for scale in at(lab) for each in compared(lab, store, scale)
-    ]
+    labs = [registry.get(name) for name in registry.names()]
+    by_lab = {lab: [each for scale in at(lab) for each in compared(lab, store, scale)] for lab in labs}
+    made = [each for of_lab in by_lab.values() for each in of_lab]
     if not made:
-        return "", "", "", ""
-    return PICKER, picked_from(made), "".join(table.html for table in overview(made)), cases(made)
+        return [""] * (4 + len(labs))
+    pages = [
+        f"""# {lab.title}: devices
+
+Each case with all of its variants, on every recorded device. The page on [devices side by side](../../devices.md) says what
+stands in the tables, and shows what you pick.
+
+```{{raw}} html
+{cases(of_lab).html}
+```
+"""
+        if of_lab
+        else ""
+        for lab, of_lab in by_lab.items()
+    ]
+    links = "".join(
+        f'<li><a href="labs/{lab.name}/devices.html">{escape(lab.title)}</a></li>'
+        for lab, of_lab in by_lab.items()
+        if of_lab
+    )
+    overviews = "".join(table.html for table in overview(made))
+    return [PICKER, picked_from(made), overviews, f"<ul>{links}</ul>\n", *pages]

@@ -24,6 +24,7 @@ PAGES = {
     "results": "Results",
     "sweeps": "Sweeps",
     "published": "Published figures",
+    "devices": "Devices",
     "kernels": "Kernels",
     "measurements": "Measurements",
 }

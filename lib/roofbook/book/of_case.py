@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from .page import Page
 
 
+_END = "<!-- of a case -->"
+
+
 class OfCase:
     """A table, figure or note of one case: as it is, but that its HTML says of which case.
 
@@ -27,7 +30,7 @@ class OfCase:
     @property
     def html(self) -> str:
         main = " data-main" * self.main
-        return f'<div data-case="{escape(self.case)}"{main}>\n{self.shown.html}\n</div>\n'
+        return f'<div data-case="{escape(self.case)}"{main}>\n{self.shown.html}\n</div>{_END}\n'
 
     def _repr_html_(self) -> str:
         return self.html
@@ -53,6 +56,8 @@ class OfMainCase(OfCase):
 
 _OTHERS = re.compile(r'(?:<template data-of-case="[^"]*">.*?</template>\n?)+', re.S)
 _OTHER = re.compile(r'<template data-of-case="([^"]*)">(.*?)</template>', re.S)
+_MARKED = re.compile(rf'<div data-case="([^"]*)">\n(.*?)\n</div>{_END}', re.S)
+_FILE = re.compile(r"<a\b[^>]*\bdownload\b[^>]*>")
 
 
 def without_others(html: str) -> str:
@@ -61,23 +66,34 @@ def without_others(html: str) -> str:
 
 
 def others_apart(
-    cells: Mapping[str, str], script: Callable[[str], str]
+    cells: Mapping[str, str], script: Callable[[str], str], *, whole: bool = False
 ) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
-    """The cells of a page with a place for what is of other cases than the main one; and by case what belongs in each place.
+    """The cells of a page with places for what is of other cases than the main one; and by case what belongs in each place.
 
-    script: the address of what brings a case there, by its name.
+    script: the address of what brings a case there, by its name. whole: what the page shows of each case beside the others
+    goes too. In its place stand, for a browser without JavaScript, the links to the files of its tables.
     """
     of_case: dict[str, dict[str, str]] = {}
 
     def place(key: str, found: re.Match[str]) -> str:
-        name = f"{key}-{found.start()}"
+        name = f"{key}-{len(places)}"
+        places.append(name)
         parts = {unescape(case): html for case, html in _OTHER.findall(found[0])}
         for case, html in parts.items():
             of_case.setdefault(case, {})[name] = html
         scripts = escape(json.dumps({case: script(case) for case in parts}))
-        return f'<div data-place="{name}" data-scripts="{scripts}"></div>\n'
+        files = [(case, link) for case, html in parts.items() for link in _FILE.findall(html)]
+        said = ", ".join(f"{link}a table on {escape(case)}</a>" for case, link in files)
+        without = f"<noscript><p>As files: {said}.</p></noscript>" * bool(files)
+        return f'<div data-place="{name}" data-scripts="{scripts}">{without}</div>\n'
 
-    return {key: _OTHERS.sub(partial(place, key), html) for key, html in cells.items()}, of_case
+    shown = {}
+    for key, html in cells.items():
+        places: list[str] = []
+        if whole:
+            html = _MARKED.sub(r'<template data-of-case="\1">\2</template>', html)
+        shown[key] = _OTHERS.sub(partial(place, key), html)
+    return shown, of_case
 
 
 def of_each_case(draw: Callable[..., Any]) -> Callable[..., Any]:

@@ -84,12 +84,9 @@ def _overview(pair: PlacePair, lines: Sequence[PairSummary]) -> Table:
 
 
 def cases(made: Sequence[Comparison]) -> Html:
-    """The table of every case, a heading a lab, each case to open."""
-    parts, before = [], ""
+    """The table of every case, each to open."""
+    parts = []
     for case in made:
-        if case.lab.name != before:
-            parts.append(f'<h3 id="devices-{escape(case.lab.name)}">{escape(case.lab.title)}</h3>')
-            before = case.lab.name
         summary = f"{case.case}, {case.scale} size: {len(case.times)} variants"
         parts.append(f"<details><summary>{escape(summary)}</summary>\n{comparison(case).html}</details>")
     return Html("\n".join(parts) + "\n")
@@ -101,7 +98,7 @@ def picked_from(made: Sequence[Comparison]) -> str:
 
 
 PICKER = """\
-<p class="table-note">This form needs JavaScript; the tables below hold the same numbers without it.</p>
+<p class="table-note">This form needs JavaScript; the labs' pages below have the same numbers without it.</p>
 <form id="devices-pick" class="pick" aria-label="What to compare" hidden>
 <div class="pick-line">
 <label>Lab <select name="lab"></select></label>
