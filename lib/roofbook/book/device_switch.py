@@ -43,7 +43,9 @@ def put(app: Sphinx, docname: str, notebook: dict[str, Any]) -> None:
     listed = choices(root, lab)
     if not listed or not cells_of(notebook):
         return
-    app.env.dependencies[docname].add(str(root / FOLDER / lab / "index.json"))
+    told = listed if page == lab_pages.STORY else listed[:1]
+    made_of = [root / FOLDER / lab / "index.json", *(root / FOLDER / lab / page / each.script for each in told)]
+    app.env.dependencies[docname].update(map(str, made_of))
     to_root = "../" * docname.count("/")
     first, here = shown(root, lab, listed[0], page), on_this_machine(root, lab, page)
     if page == lab_pages.STORY:

@@ -79,6 +79,12 @@ class Cell:
         return f"<{tag}{attributes}{css}{of}{span}>{text}{small}</{tag}>"
 
 
+def _css_string(text: str) -> str:
+    """As CSS has it in quotes, with a colon behind it."""
+    quoted = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{quoted}: "'
+
+
 _INTERVAL = re.compile(r"\[([^],]*), ([^],]*)\]")
 """One that a narrow column keeps on a line of its own."""
 
@@ -107,6 +113,12 @@ class Fold:
     name: str
     summary: str
     rows: Sequence[int]
+
+
+STACKED_FROM = 3
+"""Columns beyond which a line of a table is a list on a phone: its name, then each cell beside the head of its column. The
+ladder and the first page's table have a way of their own.
+"""
 
 
 @dataclass(frozen=True, repr=False)
@@ -148,9 +160,14 @@ class Table:
     def _region(self, name: str, caption: str, columns: Sequence[Cell], rows: Sequence[Row]) -> str:
         head = "".join(column.html("th", ' scope="col"') for column in columns)
         body = "\n".join(self._line(row) for row in rows)
+        heads = [column.text for column in columns for _ in range(column.span)]
+        stacks = len(heads) > STACKED_FROM and not {"ladder", "glance"} & {*self.css.split()}
+        css = " ".join(filter(None, ["roofbook", self.css, "stack" * stacks]))
+        named = "".join(f"--head-{at}:{_css_string(text)};" for at, text in enumerate(heads[1:], 2) if text)
+        style = f' style="{escape(named)}"' * stacks
         return (
             f'<div class="table-scroll" tabindex="0" role="region" aria-label="{escape(name)}">\n'
-            f'<table class="{escape(f"roofbook {self.css}".strip())}">\n<caption>{caption}</caption>\n'
+            f'<table class="{escape(css)}"{style}>\n<caption>{caption}</caption>\n'
             f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>\n</div>\n"
         )
 
