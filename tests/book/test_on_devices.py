@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections import defaultdict
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -122,6 +124,24 @@ def test_a_script_that_is_gone_or_a_list_that_is_torn_is_made_again(root: Path) 
     assert device_choices.shown(root, LAB, only)
     (root / device_choices.FOLDER / LAB / "index.json").write_text('[["nvidia')
     assert device_choices.choices(root, LAB) == [] and on_devices.stale(root) == [LAB]
+
+
+def test_sphinx_reads_a_page_again_where_what_it_shows_was_drawn_again(root: Path) -> None:
+    """The list of devices stays as it is then, and so do the pages of a notebook that nobody has executed."""
+    add(root, "20260101T000000Z-000000")
+    add(root, "20260101T000000Z-000001", scale="large")
+    write(root, *CELLS, "lab.failed()", tags={"lab.ladder()": "page-results"})
+    on_devices.draw(root)
+    notebook = json.loads((root / "experiments" / f"{LAB}.ipynb").read_text())
+    notebook["cells"].insert(0, {"cell_type": "markdown", "metadata": {}, "source": "# A lab"})
+    first, large = device_choices.choices(root, LAB)
+    for name, page, shown in ((f"labs/{LAB}", STORY, [first, large]), (f"labs/{LAB}/results", "results", [first])):
+        env = SimpleNamespace(dependencies=defaultdict(set), metadata=defaultdict(dict))
+        device_switch.put(
+            cast(Any, SimpleNamespace(srcdir=root / "book", env=env)), name, json.loads(json.dumps(notebook))
+        )
+        scripts = {path for path in env.dependencies[name] if path.endswith(".js")}
+        assert scripts == {str(root / device_choices.FOLDER / LAB / page / each.script) for each in shown}
 
 
 def test_each_page_of_a_lab_has_a_script_of_what_it_shows_itself(root: Path) -> None:

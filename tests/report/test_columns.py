@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from roofbook import report
@@ -12,7 +13,7 @@ from roofbook.analysis.case_data import CaseData
 from roofbook.analysis.roofline import Bound
 from roofbook.report.descent import Glance
 from roofbook.report.descent import line as ends
-from roofbook.report.html import MORE
+from roofbook.report.html import MORE, Cell, Row
 
 from ..axe import violations
 from .rows import ORDER, frame, lab_rows, row
@@ -150,3 +151,34 @@ def test_the_fastest_kernels_with_their_ratios_and_shares_need_no_scrolling_side
     assert tab.evaluate(SCROLLS) == 0
     for said in ("fused", "sequential (on the host)", "peer", "256x256", "%"):
         assert tab.locator(f"td:visible:has-text('{said}')").count() == 2, said
+
+
+@pytest.mark.parametrize("width", [320, 390])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_on_a_phone_a_line_of_a_wide_table_is_a_list(page: Callable[..., Any], width: int, scheme: str) -> None:
+    heads = [Cell("Name"), Cell('A "head"', "num"), Cell("Of two", span=2), Cell("Why", "wrap"), Cell("Rest", MORE)]
+    cells = [[f"step-{at}", "1 234 [1 200, 1 260]", "two", "three", "for a reason " * 9, "more"] for at in range(3)]
+    rows = [
+        Row([Cell(text, head) for text, head in zip(each, ("", "num", "", "", "wrap", MORE), strict=True)])
+        for each in cells
+    ]
+    rows.append(Row([Cell("absent"), Cell("not measured", "reason", span=5)], "absent"))
+    tab = page(report.Table("A table", heads, rows, pd.DataFrame()), width, scheme)
+    before = "e => getComputedStyle(e, '::before').content"
+    first = tab.locator("tbody tr").first
+    assert tab.evaluate(SCROLLS) == 0 and not tab.locator("thead").is_visible()
+    said = [each.evaluate(before) for each in first.locator("> :visible").all()]
+    assert said == ["none", '"A \\"head\\": "', '"Of two: "', '"Of two: "', '"Why: "']
+    assert first.locator("th").bounding_box()["width"] > 0.8 * first.bounding_box()["width"]
+    assert tab.locator("tr.absent td").evaluate(before) == "none"
+    assert violations(tab, {}) == []
+    tab.set_viewport_size({"width": 1400, "height": 900})
+    assert tab.locator("thead").is_visible() and first.locator("td").first.evaluate(before) == "none"
+
+
+def test_a_table_of_few_columns_stays_a_table_on_a_phone() -> None:
+    table = report.Table(
+        "A table", [Cell("a"), Cell("b"), Cell("c")], [Row([Cell("1"), Cell("2"), Cell("3")])], pd.DataFrame()
+    )
+    assert 'class="roofbook"' in table.html and "--head" not in table.html
+    assert "stack" not in report.ladder(CASE).html.partition(">\n<caption>")[0]
