@@ -114,7 +114,14 @@ window.roofbookDevices = ({ places, labs }) => {
     const held = Object.keys(pairs).filter((pair) => pair.split("/").every((at) => columns.includes(+at)));
     const ours = columns.filter((at) => !published(at)), theirs = columns.filter(published);
     const names = (of) => of.map((at) => places[at][1]);
-    const cell = (name, at) => make("td", { class: "num" }, cells[name][at]?.[0] ?? "–");
+    const [scale, of] = picked.case.id.split("/");
+    const card = (name, at) => `labs/${picked.lab.name}/measurements/${places[at][0].replaceAll("/", ".")}` +
+      `${scale === "large" ? ".large" : ""}.html#${`${name}~${of}`.replaceAll(" ", "_")}`;
+    const time = (name, at) => {  // of a recorded measurement, whose card it leads to
+      const [text, ...timed] = cells[name][at] ?? ["–"];
+      return timed.length && scale !== "quick" && !published(at) ? make("a", { class: "of", href: card(name, at) }, text) : text;
+    };
+    const cell = (name, at) => make("td", { class: "num" }, time(name, at));
     const ratio = (found) => found
       ? make("td", { class: `num verdict ${found[0]}` }, `${found[0]} `, make("small", {}, found[1]))
       : make("td", { class: "num" }, "–");

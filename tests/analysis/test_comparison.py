@@ -408,6 +408,10 @@ def test_picking_changes_the_chart_the_table_and_the_address_and_the_address_bri
     assert cuda == pytest.approx(2 * opencl, rel=0.01) and logarithmic[0] < 2 * logarithmic[1]
     (line,) = tab.locator("#devices-pick tbody tr").all_inner_texts()
     assert re.search(r"^fused\t20\.0 \[.*\]\t10\.0 \[.*\]\tfaster 2\.00 \[", line)
+    cards = tab.eval_on_selector_all("#devices-pick tbody a.of", "all => all.map(each => each.getAttribute('href'))")
+    assert cards == [
+        f"labs/lbm/measurements/nvidia-h200.{backend}.html#fused~128x128" for backend in ("cuda", "opencl")
+    ]
     address, shown = tab.url, tab.locator("figcaption").inner_text()
     assert "#lab=lbm&case=published/128x128&variants=fused&devices=nvidia-h200/cuda,nvidia-h200/opencl" in address
     tab.goto("about:blank")

@@ -1,7 +1,7 @@
 """A lab on a device at a scale, as its rows have it: peaks, bounds and, case by case, what reports and sentences need."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -181,8 +181,9 @@ class LabData(ABC):
 class Measured:
     """What sentences are written from: times and facts of verified rows, as text or as numbers."""
 
-    def __init__(self, data: LabData) -> None:
-        self._data = data
+    def __init__(self, data: LabData, mark: Callable[[str, str], str] = lambda text, of: text) -> None:
+        """mark: what becomes of the text of a time or a ratio, by `Reading.id` of the measurement that it is of."""
+        self._data, self._mark = data, mark
 
     @property
     def cases(self) -> Sequence[Case]:
@@ -191,11 +192,13 @@ class Measured:
 
     def value(self, variant: str, case: str | None = None) -> str:
         """Median time per unit with its interval, as text for prose."""
-        return time_text(self._data.rows, variant, self._data.case(case).name)
+        name = self._data.case(case).name
+        return self._marked(time_text(self._data.rows, variant, name), variant, name)
 
     def times(self, variant: str, reference: str, case: str | None = None) -> str:
         """How fast `variant` is compared with `reference`, as text for prose: '3.14 times as fast as'."""
-        return ratio_text(self._data.rows, variant, reference, self._data.case(case).name)
+        name = self._data.case(case).name
+        return self._marked(ratio_text(self._data.rows, variant, reference, name), variant, name)
 
     def where(self, variant: str, case: str) -> str:
         """Where a variant's time holds, as a sentence says it: 'here', or of few runs 'in this run' and the like."""
@@ -248,6 +251,10 @@ class Measured:
     def _fastest(self, case: str, role: str) -> str | None:
         found = fastest(newest(self._data.rows, case, roles=(role,)).values())
         return found.variant if found else None
+
+    def _marked(self, text: str, variant: str, case: str) -> str:
+        reading = self._reading(variant, case)
+        return self._mark(text, reading.id) if reading and reading.ok else text
 
     def _reading(self, variant: str, case: str) -> Reading | None:
         rows = self._data.rows

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 from .. import report
 from ..analysis import predictions
 from ..analysis.answers import answer
-from ..analysis.lab_data import LabData
+from ..analysis.lab_data import LabData, Measured
 from ..analysis.publication import publication
 from ..analysis.published_figures import PublishedFigures
 from ..analysis.readings import newest
 from ..devices.backends import BACKENDS, C, has, label
 from ..errors import UsageError, one_of
 from ..paths import project_root
-from ..report.html import Html, Table
+from ..report.html import Html, Table, number_of
 from ..spec import registry
 from ..spec.lab import Series, Sweep
 from ..store.parquet import Store
@@ -311,10 +311,12 @@ class Page(ABC):
         return report.bandwidths(self.data.peak_rows, self.data.device.name)
 
     def summary(self) -> "Markdown":
-        """The lab's conclusions in sentences, and what came of its predictions; each number is read from the store."""
+        """The lab's conclusions in sentences, and what came of its predictions; each number is read from the store, and a time
+        or a ratio is marked with the measurement that it is of.
+        """
         from IPython.display import Markdown
 
-        said = publication(self.data.lab).summary(self.data.measured)
+        said = publication(self.data.lab).summary(Measured(self.data, number_of))
         return Markdown("\n\n".join(filter(None, [said, predictions.sentence(predictions.counted(self.data))])))
 
     def published(self) -> Table:

@@ -196,6 +196,8 @@ class Device(ABC):
     """Of an NVIDIA GPU, by which NVML finds it: `domain:bus:device.function` in hexadecimal. None where no driver tells."""
     multiprocessor: "Multiprocessor | None" = None
     """What groups share on one compute unit, where the backend tells."""
+    vector_floats: int = 1
+    """How many fp32 numbers a register holds, as the driver reports it: of a CPU 16 with AVX-512 and 8 with AVX2."""
     alike: int = 1
     """How many devices `several` can give: those of its model, or the cores of a CPU that can be divided."""
 

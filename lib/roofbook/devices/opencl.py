@@ -161,6 +161,7 @@ class OpenCLDevice(contract.Device):
         self.local_bytes = device.local_mem_size
         self.max_work_group = device.max_work_group_size
         self.max_clock_mhz = device.max_clock_frequency
+        self.vector_floats = device.native_vector_width_float
         self.cores = self.compute_units if self.kind == "cpu" else None
         if "nvidia" in device.vendor.lower():
             self.pci_bus_id = _pci_bus_id(device)

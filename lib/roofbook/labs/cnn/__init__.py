@@ -181,8 +181,8 @@ LADDER = (
     ),
     Variant(
         "four-rows", "vectors", Source.of(HERE / "four_rows.k", **LAYER), four_rows.FourRows,
-        "4 filters by 4 rows by one vector of columns; a work-item takes all filters in turn, and weights as they lie.",
-        "A third fewer loads of inputs, no columns done twice where sixteen divides the width, no launch to pack weights.",
+        "4 filters (2 with AVX2) by 4 rows by one vector of columns; a work-item takes all filters, and weights as they lie.",
+        "A third fewer loads of inputs, no columns done twice where a vector divides the width, no launch to pack weights.",
         frozenset({"cpu"}), differs=("source", "plan"), predicts={"cpu": FASTER},
     ),
     Variant(

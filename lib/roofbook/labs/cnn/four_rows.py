@@ -12,7 +12,7 @@ from .plans import Convolution
 
 
 class FourRows(Convolution):
-    """A work-item four rows by sixteen columns of all filters."""
+    """A work-item four rows by a vector of columns of all filters."""
 
     kernel_name = "four_rows"
 
@@ -20,8 +20,13 @@ class FourRows(Convolution):
         if device.kind != "cpu":
             raise Unsupported("a step for CPUs: few work-items, and long ones")
         x = inputs["x"]
+        self.lanes = 16 if device.vector_floats >= 16 else 8
         beyond = np.zeros(4 * x.shape[2] + 16, np.float32)  # what the last work-items read behind the last row
         super().__init__(device, variant, case, {**inputs, "x": np.concatenate([x.ravel(), beyond])})
 
     def lay_out(self) -> tuple[int, ...]:
-        return (ceil_div(self.layer.width // 2 * 2, 16), ceil_div(self.layer.height // 2 * 2, 4), 1)
+        return (ceil_div(self.layer.width // 2 * 2, self.lanes), ceil_div(self.layer.height // 2 * 2, 4), 1)
+
+    def turned(self) -> dict[str, Any]:
+        """As many sums as registers hold beside what they are made of."""
+        return {"LANES": self.lanes, "FILTERS_AT_ONCE": self.lanes // 4}

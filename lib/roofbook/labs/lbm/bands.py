@@ -17,7 +17,7 @@ from ...spec.source import Source
 from .plans import UNWRITTEN, Grid, Simulation
 
 LANES = 16
-"""Cells of a vector; a row has so many more on either side."""
+"""Cells of the longest vector; a row has so many more on either side."""
 AWAY = 16384
 """Cells that a core computes, roughly, in the time of a launch."""
 
@@ -41,6 +41,11 @@ def steps_of_a_launch(nx: int) -> int:
 def steps_at(variant: Variant, nx: int) -> int:
     """The steps of a launch of a variant of Bands."""
     return int(variant.options.get("steps") or steps_of_a_launch(nx))
+
+
+def vector_of(device: Device) -> dict[str, int]:
+    """The knob for the vectors of a CPU: their lanes are a register's."""
+    return {"LANES": LANES if device.vector_floats >= LANES else LANES // 2}
 
 
 class Rows(Grid):
@@ -95,7 +100,7 @@ class Bands(Simulation):
         self.size = (self.groups,)
 
     def knobs(self) -> dict[str, Any]:
-        return {"NX": self.params.nx, "NY": self.params.ny, "STEPS": self.most}
+        return {"NX": self.params.nx, "NY": self.params.ny, "STEPS": self.most, **vector_of(self.device)}
 
     def main_kernel(self) -> str:
         return "bands"

@@ -1,4 +1,4 @@
-// How rows of a grid lie for a CPU's kernels, sixteen cells at a time, and what is beyond their ends.
+// How rows of a grid lie for a CPU's kernels, a vector of cells at a time, and what is beyond their ends.
 //
 // A row lies as its nine directions one after the other. Each of them has a line of sixteen cells more on either side, and in
 // the cell next to the row its periodic copy. The lanes behind the last cell of a row are taken for obstacles.
@@ -6,12 +6,27 @@
 // Knob NX:         cells of a row
 // Knob NY:         rows of the grid
 // Knob STEPS:      steps of a walk, at most
+// Knob LANES:      cells of a vector, which are a register: 16 with AVX-512, 8 with AVX2
 // Knob ARITHMETIC: SELECT_BOTH  as in the kernels for one cell
 //                  PAIRS        opposite directions share what differs in its sign alone; one division
 #pragma once
 #define WIDTH 16
+#ifndef LANES
+#define LANES 16
+#endif
+#if LANES == 16
 #define REAL float16
 #define MASK int16
+#define WALLS char16
+#define TO_MASK convert_int16
+#define IN_EIGHT(v) ((v).lo + (v).hi)
+#else
+#define REAL float8
+#define MASK int8
+#define WALLS char8
+#define TO_MASK convert_int8
+#define IN_EIGHT(v) (v)
+#endif
 #include "d2q9.h"
 #ifndef ARITHMETIC
 #define ARITHMETIC SELECT_BOTH
@@ -31,10 +46,10 @@
 #define KEPT_ROW(t, y) (mine + (1 + 3 * ((t) - 1) + ((y) + 3 * STEPS) % 3) * ROW + WIDTH)
 #define BEFORE(t, y) \
   ((t) > 1 ? KEPT_ROW((t) - 1, y) : ROW_OF(y) == NY - 2 ? driven : from + (long)ROW_OF(y) * ROW + WIDTH)
-#define ALIGNED_AT(row, k) *(GLOBAL float16 *)((row) + (k) * STRIDE + x)
+#define ALIGNED_AT(row, k) *(GLOBAL REAL *)((row) + (k) * STRIDE + x)
 #define LOAD(row, k, shift) *(GLOBAL const unaligned *)((row) + (k) * STRIDE + x + (shift))
 
-typedef float16 unaligned __attribute__((aligned(4))); /* any row of cells: a float16's own is 64 */
+typedef REAL unaligned __attribute__((aligned(4))); /* any row of cells: a vector's own is its size */
 
 // The cells beyond both ends of a row.
 DEVICE void wrap(GLOBAL float *row) {

@@ -11,7 +11,7 @@ from ...spec.kernel_run import ceil_div
 from ...spec.lab import Case, Variant
 from ...spec.prediction import FASTER
 from ...spec.source import Source
-from .bands import KEPT, LANES, Rows, steps_of_a_launch
+from .bands import KEPT, LANES, Rows, steps_of_a_launch, vector_of
 from .plans import UNWRITTEN, Simulation
 
 LINE = 16
@@ -57,7 +57,7 @@ class Team(Simulation):
         self.size = (self.groups,)
 
     def knobs(self) -> dict[str, Any]:
-        return {"NX": self.params.nx, "NY": self.params.ny, "STEPS": self.most}
+        return {"NX": self.params.nx, "NY": self.params.ny, "STEPS": self.most, **vector_of(self.device)}
 
     def main_kernel(self) -> str:
         return "team"
