@@ -45,7 +45,7 @@
   function walk(table) {
     table.dataset.walked = "";
     const all = () => [...table.querySelectorAll("a.of")], seen = (each) => each?.checkVisibility();
-    const first = all().find(seen) ?? all()[0];
+    const first = all().find((each) => !each.closest(".more, [hidden]")) ?? all()[0];  // asked of the page, not of its layout
     for (const each of all()) each.tabIndex = each === first ? 0 : -1;
     table.addEventListener("focusin", ({ target }) => {
       if (target.matches("a.of")) all().forEach((each) => { each.tabIndex = each === target ? 0 : -1; });

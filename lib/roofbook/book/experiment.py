@@ -268,13 +268,15 @@ class Experiment(Page):
         if self.scale == "published":
             return super().published()
 
-        def beside_recorded() -> Table:
+        def beside_recorded() -> Table | Html:
             found = recorded(self.lab, self.store)
-            return published_of(found[0], self.store) if found else super(Experiment, self).published()
+            return published_of(found[0], self.store) if found else Html()
 
-        if not (self.store.root / "recorded").is_dir():
-            return beside_recorded()
-        return self.keep("published", "", self._made_from.recorded(self.lab.name, self.store), beside_recorded)
+        if self.store.storage.is_remote:  # whose files are not all here
+            shown = beside_recorded()
+        else:
+            shown = self.keep("published", "", self._made_from.recorded(self.lab.name, self.store), beside_recorded)
+        return cast(Table, shown) if shown.html else super().published()
 
     def keep(self, name: str, of: str, made_from: object, draw: Callable[[], Shown]) -> Shown:
         """What `draw` draws, from _build/shown where it was drawn before of the same."""

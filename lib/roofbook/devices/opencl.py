@@ -161,7 +161,6 @@ class OpenCLDevice(contract.Device):
         self.local_bytes = device.local_mem_size
         self.max_work_group = device.max_work_group_size
         self.max_clock_mhz = device.max_clock_frequency
-        self.vector_floats = device.native_vector_width_float
         self.cores = self.compute_units if self.kind == "cpu" else None
         if "nvidia" in device.vendor.lower():
             self.pci_bus_id = _pci_bus_id(device)
@@ -259,6 +258,10 @@ class OpenCLDevice(contract.Device):
             cpu = self.kind == "cpu"
             self._sets[asked] = self._in_one_context(self._parts(*asked) if cpu else self._alike(count))
         return self._sets[asked]
+
+    @property
+    def vector_floats(self) -> int:  # type: ignore[override]
+        return int(self.device.native_vector_width_float)
 
     @property
     def alike(self) -> int:  # type: ignore[override]

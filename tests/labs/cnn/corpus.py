@@ -112,7 +112,7 @@ MISTAKES: tuple[Mutant | Emulated, ...] = (
     Mutant("vectors", "plans.py", "one.height // 2, ceil_div", "one.height // 2 - 1, ceil_div", "the last rows of the range"),
     Mutant("four-rows", "four_rows.k", "in1 = in2;", "in1 = in3;", "which row comes next"),
     Mutant("four-rows", "four_rows.k", "for (int k = 0; w0 / 2 + k < WIDTH / 2; k++)",
-           "for (int k = 0; w0 / 2 + k < WIDTH / 2 - 1; k++)", "the last column"),
+           "for (int k = 0; w0 / 2 + k < WIDTH / 2 - 1; k++)", "columns that no vector divides", case="3to5ch-7x34-k3"),
     Mutant("four-rows", "four_rows.py", "ceil_div(self.layer.height // 2 * 2, 4)", "self.layer.height // 4",
            "rows that four does not divide", case="3to5ch-7x34-k3"),
     Mutant("fissioned", "plans.py", "return self.x, self.weight, self.bias, self.out\n",

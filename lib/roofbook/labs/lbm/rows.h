@@ -14,6 +14,9 @@
 #ifndef LANES
 #define LANES 16
 #endif
+#ifndef ARITHMETIC
+#define ARITHMETIC SELECT_BOTH
+#endif
 #if LANES == 16
 #define REAL float16
 #define MASK int16
@@ -28,9 +31,6 @@
 #define IN_EIGHT(v) (v)
 #endif
 #include "d2q9.h"
-#ifndef ARITHMETIC
-#define ARITHMETIC SELECT_BOTH
-#endif
 #define SELECT_BOTH 1
 #define PAIRS 2
 #if ARITHMETIC == PAIRS
