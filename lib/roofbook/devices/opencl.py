@@ -476,9 +476,8 @@ def teach_pocl_this_cpu(device: Any) -> None:
     has no setting for it, so the name in its device structure is replaced by that of a CPU that LLVM knows and whose vectors
     this one has. Nothing is touched where the name fits, or on another platform.
 
-    LLVM inlines no function that was compiled for features that its caller lacks. AMD's CPUs lack some of those that Intel's of
-    the same vectors have, so on a Zen 3 by its own name each root, each vload16 is a call, and a call empties all vector
-    registers. The same holds for the bare x86-64 level.
+    LLVM inlines no function that was compiled for features that its caller lacks. In code for a Zen 3 by its own name, as in
+    that for the bare x86-64 level, each root, each vload16 is a call, and a call empties all vector registers.
     """
     name = device.version.rpartition("-")[2]
     if "pocl" not in device.version.lower() or not (name == "generic" or name.startswith("znver")):

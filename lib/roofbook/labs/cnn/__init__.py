@@ -181,8 +181,9 @@ LADDER = (
     ),
     Variant(
         "four-rows", "vectors", Source.of(HERE / "four_rows.k", **LAYER), four_rows.FourRows,
-        "4 filters (2 with AVX2) by 4 rows by one vector of columns; a work-item takes all filters, and weights as they lie.",
-        "A third fewer loads of inputs, no columns done twice where a vector divides the width, no launch to pack weights.",
+        "4 filters (2 with AVX2) by 4 rows by a register of columns; a work-item takes all filters, and weights as they lie.",
+        "A third fewer loads of inputs, no columns done twice where a vector divides the width, no launch to pack weights. "
+        "With AVX2 its parent's vectors of sixteen are two registers each, and its sums do not all fit.",
         frozenset({"cpu"}), differs=("source", "plan"), predicts={"cpu": FASTER},
     ),
     Variant(

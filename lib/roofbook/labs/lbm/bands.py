@@ -132,7 +132,8 @@ BANDS = Source.of(Path(__file__).parent / "bands.k", CONSTANTS="HOISTED", NX=128
 STEPS = (
     Variant(
         "bands", "vectors", BANDS, Bands,
-        "A work-item per core, which walks down a band of rows; the periodic copies lie at both ends of each row.",
+        "A work-item per core walks down a band of rows, a register of cells at a time (its parent: sixteen); periodic copies "
+        "lie at both ends of each row.",
         "Hundreds of work-items become as many as there are cores: what a launch costs besides its arithmetic falls by half.",
         needs=frozenset({"cpu"}), options={"steps": 1}, differs=("source", "plan", "options"), predicts={"small": FASTER},
     ),
