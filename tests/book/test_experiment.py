@@ -275,7 +275,7 @@ def test_several_gpus_have_the_bound_of_all_of_them_and_parts_of_a_cpu_that_of_t
     assert bounds["halo-direct"].seconds < bounds["float32"].seconds / 2, (
         "half of the grid each, which a faster memory holds"
     )
-    assert "slab" not in bounds and "halo-direct@devices=8" in bounds
+    assert "slab" not in bounds and "halo-stored-overlapped@devices=8" in bounds
 
 
 # -- what fails --------------------------------------------------------------------------------------------------------

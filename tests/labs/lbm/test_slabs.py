@@ -5,6 +5,7 @@ On a CPU the devices are its parts. Where it has too few cores for as many as ar
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -58,7 +59,7 @@ def test_each_cell_has_the_bits_that_it_has_on_one_device(
         np.testing.assert_array_equal(one["f"], on_one(device, LAB.best, size)["f"])
 
 
-@pytest.mark.parametrize("variant", named("halo-direct", "halo-overlapped", "halo-stored"))
+@pytest.mark.parametrize("variant", named("halo-direct", "halo-overlapped", "halo-stored", "halo-stored-overlapped"))
 def test_no_device_runs_ahead_of_its_neighbours(device: Device, variant: Variant) -> None:
     """Many short steps on slabs of unlike height: what is overwritten too early, or read too early, shows in some cell."""
     one = outputs_of(device, LAB.variant("slab"), "16x4", 400)
@@ -122,3 +123,26 @@ def test_rows_are_shared_out_evenly_and_one_has_the_drive(ny: int, count: int, d
     assert max(map(len, found)) - min(map(len, found)) <= 1
     made = [slabs.Slab(device, slabs.SLAB, params, share, 64, 1) for share in found]
     assert [slab.driven + slab.rows.start for slab in made if slab.driven >= 0] == [ny - 2]
+
+
+class Again:
+    """A graph that submits anew what was recorded, for a backend that has none."""
+
+    def __init__(self, submit: Callable[[], None]) -> None:
+        self.launch = submit
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3, 4, 10, 13])
+def test_recorded_steps_and_those_after_them_are_the_steps_of_the_plain_loop(
+    device: Device, steps: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With graphs of four steps: none, one, several, and a rest that is submitted step by step."""
+    graph = LAB.variant("halo-stored-graph")
+    if device.kind == "cpu":
+        monkeypatch.setattr(type(device.queue()), "record", lambda self, submit: Again(submit))
+        graph = replace(graph, needs=slabs.SEVERAL)
+    monkeypatch.setattr(slabs.StoredGraph, "recorded", 4)
+    plain = outputs_of(device, on(LAB.variant("halo-stored-overlapped"), 3), "33x130", steps, times=2)
+    graphed = outputs_of(device, on(graph, 3), "33x130", steps, times=2)
+    np.testing.assert_array_equal(graphed["f"], plain["f"])
+    np.testing.assert_array_equal(graphed["av_vels"], plain["av_vels"])

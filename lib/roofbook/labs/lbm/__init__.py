@@ -28,6 +28,7 @@ from .problem import (
     Params,
     bound,
     box,
+    disturb,
     error,
     error_av_vels,
     error_of_last,
@@ -164,8 +165,9 @@ class Lattice(Lab):
     def inputs(self, case: Case, seed: int) -> Mapping[str, Any]:
         """`params`, `obstacles` (ny, nx) and a state off equilibrium: f (9, ny, nx), each population 10 % around rest."""
         params, obstacles = _problem(case.name)
-        noise = np.random.default_rng(seed).uniform(-0.1, 0.1, (9, params.ny, params.nx)).astype(np.float32)
-        return {"params": params, "obstacles": obstacles, "f": initial(params, np.float32) * (1 + noise)}
+        f = initial(params, np.float32)
+        disturb(f, seed, 0.1)
+        return {"params": params, "obstacles": obstacles, "f": f}
 
     def verification_case(self, case: Case, variant: Variant) -> Case:
         steps = int(case.params["check_steps"])
@@ -223,7 +225,7 @@ class Lattice(Lab):
         reference = right(small)
         if variant.role == "probe" or "arguments" in outputs:
             return self.check(small, variant, outputs, reference)
-        f, half = np.asarray(outputs["f"], np.float64), _stores_half(variant)
+        f, half = outputs["f"], _stores_half(variant)
         told = {"change of the mass": mass_error(f, reference["start"]) / tolerance_of_mass(case.units)}
         if "av_vels" in outputs:
             obstacles, speeds = _problem(case.name)[1], outputs["av_vels"]

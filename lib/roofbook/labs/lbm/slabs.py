@@ -129,7 +129,7 @@ class Slabs(Runnable):
         ny, count = self.params.ny, int(variant.options["devices"])
         if count > ny:
             raise Unsupported(f"{count} devices: the grid has {ny} rows")
-        self.chunk = min(int(variant.options.get("chunk", self.units)), self.units)
+        self.chunk = min(int(variant.options.get("chunk", self.units)), self.units, self.steps_kept(self.units))
         group = int(variant.source.settings["GROUP_SIZE"])
         self.devices: Sequence[Device] = device.several(
             count, variant.options.get("cores"), overlapping=bool(variant.options.get("overlapping"))
@@ -143,6 +143,11 @@ class Slabs(Runnable):
         self.fluid_cells = int((~inputs["obstacles"]).sum())
         self.av_vels = np.full(self.units, UNWRITTEN)
         self.now = 0
+
+    @staticmethod
+    def steps_kept(units: int) -> int:
+        """Of how many steps at most partial sums are kept."""
+        return units
 
     def around(self, at: int) -> tuple[int, int]:
         """The places of a slab's neighbours: south, north."""
@@ -171,16 +176,24 @@ class Slabs(Runnable):
         for slab in self.slabs:
             slab.drive(self.now)
         self.exchange()
-        for step in range(self.units):
+        self.submit()
+        for slab in self.slabs:
+            slab.queue.flush()
+        sums = [slab.queue.read(slab.totals, np.empty(self.units, np.float32)) for slab in self.slabs]
+        self.av_vels[:] = np.sum(sums, axis=0, dtype=np.float64) / self.fluid_cells
+
+    def submit(self) -> None:
+        """Queue all steps, and the sums of their mean speeds."""
+        self.steps(range(self.units))
+
+    def steps(self, steps: range) -> None:
+        """Queue these steps, the first of which begins a chunk."""
+        for step in steps:
             slot, last = step % self.chunk, step == self.units - 1
             self.advance(slot, last)
             if last or slot == self.chunk - 1:
                 for slab in self.slabs:
                     slab.add_up(step - slot, slot + 1)
-        for slab in self.slabs:
-            slab.queue.flush()
-        sums = [slab.queue.read(slab.totals, np.empty(self.units, np.float32)) for slab in self.slabs]
-        self.av_vels[:] = np.sum(sums, axis=0, dtype=np.float64) / self.fluid_cells
 
     def outputs(self) -> dict[str, np.ndarray]:
         f = np.empty((9, self.params.ny, self.params.nx))
@@ -329,6 +342,75 @@ class Stored(Direct):
         self.stored, self.now = stored, 1 - self.now
 
 
+class StoredFirst(Stored):
+    """The rows that neighbours wait for come first, and are stored there while the others are computed."""
+
+    def advance(self, slot: int, last: bool) -> None:
+        stored = []
+        for at, slab in enumerate(self.slabs):
+            south, north = (self.slabs[each].halos[1 - self.now] for each in self.around(at))
+            pushed, rows = (south.north, north.south), len(slab.rows)
+            slab.queue.use()
+            if self.stored:
+                slab.queue.wait_for(*(self.stored[each] for each in {*self.around(at)}))
+            slab.launch(self.now, slot, range(0, rows, max(1, rows - 1)), last, pushed)
+            if len(self.slabs) > 1:
+                stored.append(slab.queue.mark())
+            if rows > 2:
+                slab.launch(self.now, slot, range(1, rows - 1), last, pushed)
+        self.stored, self.now = stored, 1 - self.now
+
+
+class StoredGraph(StoredFirst):
+    """The launches and events of many steps, on all devices, recorded once and submitted as one graph of the first queue."""
+
+    recorded = 256
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        super().__init__(device, variant, case, inputs)
+        self.graphs = []
+        """From either state on; none where no step would be left."""
+        for state in (0, 1) if self.units > self.chunk else ():
+            self.now = state
+            self.graphs.append(self.slabs[0].queue.record(self._recorded_steps))
+
+    @staticmethod
+    def steps_kept(units: int) -> int:
+        """An even number, after which the states have their places again; one step at least is left: it drives no more."""
+        return max(2, min(StoredGraph.recorded, (units - 1) // 2 * 2))
+
+    def _recorded_steps(self) -> None:
+        self.stored = []
+        self._others_follow()
+        for slot in range(self.chunk):
+            self.advance(slot, last=False)
+        self._first_follows()
+
+    def _others_follow(self) -> None:
+        """What other queues are given from now on waits for the first queue."""
+        first, *others = (slab.queue for slab in self.slabs)
+        reached = first.mark()
+        for queue in others:
+            queue.wait_for(reached)
+
+    def _first_follows(self) -> None:
+        """What the first queue is given from now on waits for all others."""
+        first, *others = (slab.queue for slab in self.slabs)
+        first.wait_for(*(queue.mark() for queue in others))
+
+    def submit(self) -> None:
+        replays = (self.units - 1) // self.chunk if self.graphs else 0
+        for replay in range(replays):
+            self._first_follows()
+            self.slabs[0].queue.use()
+            self.graphs[self.now].launch()
+            self._others_follow()
+            for slab in self.slabs:
+                slab.add_up(replay * self.chunk, self.chunk)
+        self.stored = []
+        self.steps(range(replays * self.chunk, self.units))
+
+
 SLAB = Source.of(HERE / "slab.k", PUSH=0)
 TWO = {"devices": 2}
 COUNTS = (1, 2, 4, 8)
@@ -378,7 +460,19 @@ STEPS = (
         "No copy is left, only the events: faster where launches and copies take the time.",
         needs=SEVERAL, options=TWO, differs=("source", "plan"), predicts={"small": FASTER},
     ),
+    Variant(
+        "halo-stored-overlapped", "halo-stored", SLAB.with_knobs(PUSH=1), StoredFirst,
+        "The outermost rows come first in a launch of their own: neighbours have them long before they need them.",
+        "No device waits for the other any more. A second launch a step is what a small grid pays for it.",
+        needs=SEVERAL, options=TWO, differs=("plan",), predicts={"small": SLOWER},
+    ),
+    Variant(
+        "halo-stored-graph", "halo-stored-overlapped", SLAB.with_knobs(PUSH=1), StoredGraph,
+        "The launches and events of 256 steps on both devices are recorded once and submitted as one CUDA graph.",
+        "The host leaves the loop: four launches, and the events between them, took longer than a small grid's arithmetic.",
+        needs=SEVERAL | {"graphs"}, options=TWO, differs=("plan",), predicts={"small": FASTER},
+    ),
 )  # fmt: skip
 
-COUNTED = tuple(STEPS[2].at("devices", count, devices=count, cores=1) for count in COUNTS)
-"""halo-direct on so many devices; of a CPU each is one core."""
+COUNTED = tuple(STEPS[6].at("devices", count, devices=count, cores=1) for count in COUNTS)
+"""halo-stored-overlapped on so many devices; of a CPU each is one core."""
