@@ -300,6 +300,8 @@ class Lattice(Lab):
             return max(case.units, 2 * on_chip.STEPS_OF_A_PASS)
         if variant.plan is walk_down.WalkDown:  # two walks, and whole ones
             return max(2, ceil_div(case.units, walk_down.STEPS_OF_A_WALK)) * walk_down.STEPS_OF_A_WALK
+        if variant.options.get("devices") and device.kind == "gpu":
+            return max(case.units, slabs.STEADY)
         openacc_on_host = variant.plan is openacc.OpenAcc and device.kind == "cpu"
         if variant.name in ONE_CORE or openacc_on_host:  # a second or two a sample is enough
             cells = case.params["nx"] * case.params["ny"]

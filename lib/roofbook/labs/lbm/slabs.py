@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...devices.contract import Buffer, Device, Kernel, Message, Unsupported
+from ...spec.bands import by_bands
 from ...spec.kernel_run import ceil_div
 from ...spec.lab import Case, Runnable, Variant
 from ...spec.prediction import FASTER, SLOWER
@@ -25,6 +26,8 @@ ORDER = (0, 1, 3, 2, 5, 6, 4, 7, 8)
 NORTHWARDS, SOUTHWARDS = 3, 6
 """Where the latter two begin."""
 LEAVING = 3
+STEADY = 400
+"""Steps of a sample on GPUs, at least: a loop on two of them begins and ends with half a millisecond of the host."""
 
 
 class Halos(NamedTuple):
@@ -75,15 +78,30 @@ class Slab:
 
     def write(self, f: np.ndarray) -> None:
         """The first state from f (9, ny, nx) of the whole grid; all else as if it was never written."""
-        laid = f[list(ORDER), self._own].transpose(1, 0, 2)
-        self.queue.write(self.grids[0], np.ascontiguousarray(laid, np.float32))
+        laid, own = np.empty((len(self.rows), 9, self.nx), np.float32), f[:, self._own]
+
+        def lay(rows: slice) -> None:
+            for slot, direction in enumerate(ORDER):
+                laid[rows, slot] = own[direction, rows]
+
+        by_bands(len(self.rows), self.nx, lay)
+        self.queue.write(self.grids[0], laid)
+        nothing = np.full(1 << 20, UNWRITTEN, np.float32)
         for buffer in (self.grids[1], self.sums, self.totals, *self.halos[0], *self.halos[1]):
-            self.queue.write(buffer, np.full(buffer.nbytes // 4, UNWRITTEN, np.float32))
+            for offset in range(0, buffer.nbytes, nothing.nbytes):
+                self.queue.send(buffer, nothing[: (buffer.nbytes - offset) // 4], offset)
+        self.queue.finish()
 
     def read(self, state: int, f: np.ndarray) -> None:
         """Its rows of a state into f (9, ny, nx)."""
         laid = self.queue.read(self.grids[state], np.empty((len(self.rows), 9, self.nx), np.float32))
-        f[list(ORDER), self._own] = laid.transpose(1, 0, 2)
+        own = f[:, self._own]
+
+        def put(rows: slice) -> None:
+            for slot, direction in enumerate(ORDER):
+                own[direction, rows] = laid[rows, slot]
+
+        by_bands(len(self.rows), self.nx, put)
 
     def leaving(self, northwards: bool) -> int:
         """From which byte of a state on lies what leaves it northwards, or southwards."""
