@@ -169,12 +169,12 @@ def test_a_labs_story_is_apart_from_its_results_sweeps_and_published_figures(nam
     for page, cell in lab_pages.pages_of(cells):
         if cell["cell_type"] == "code":
             asked[page] = asked.get(page, "") + "".join(cell["source"])
-    assert set(asked) == {"story", "results", "sweeps", "published"}
+    assert set(asked) == {"story", "results", "roofline", "sweeps", "published"}
     assert asked["story"].count("lab.descent(case.name)") == 1, "of the ladder one small figure, of the chosen case"
     for shown, there in (
         ("lab.ladder(", "results"), ("ladder_chart", "results"),
-        ("peers(", "results"), ("peak_table", "results"), ("roofline", "results"),
-        ("counters", "results"), ("lab.failed", "results"), ("timeline", "results"),
+        ("peers(", "results"), ("lab.failed", "results"), ("peak_table", "roofline"), ("roofline", "roofline"),
+        ("counters", "roofline"), ("timeline", "roofline"), ("resources", "roofline"), ("lab.parts", "roofline"),
         ("sweep_table", "sweeps"), ("lab.published(", "published"),
         ("steps(", "story"), ("summary", "story"),
     ):  # fmt: skip

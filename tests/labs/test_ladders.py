@@ -228,3 +228,13 @@ def test_published_names_are_published_and_ours_are_ours(lab: Lab, kind: str) ->
     known = {(row["variant"], row["case"], row["metric"]) for row in figures}
     assert set(publication(lab).counted(cast(Measured, Timed(0.5)))) <= known
     publication(lab).counted(cast(Measured, Timed(None)))
+
+
+def test_what_splits_its_operands_counts_as_fp32_and_nothing_else_does() -> None:
+    found = {
+        name: {each.name for each in lab.all_variants() if lab.exact_as(each) != each.dtype}
+        for name, lab in ((name, registry.get(name)) for name in registry.names())
+    }
+    assert found.pop("cnn") == {"tensor-split", "tensor-split-window", "cudnn-split"}
+    assert found.pop("lenet") == {"split-pool", "split", "whole-split"}
+    assert not any(found.values()), "integers are exact in each type of convpool"

@@ -72,6 +72,22 @@ def test_a_line_is_compared_with_the_fastest_library_of_its_precision() -> None:
     )
 
 
+def test_a_step_that_splits_its_operands_is_compared_with_what_is_as_exact() -> None:
+    rows = frame(
+        row("a", 8e-4), row("half", 2e-4, "a", dtype="float16"), row("split", 3e-4, "a", dtype="float16"),
+        row("quick", 6e-4, role="peer"), row("tensor", 1e-4, role="peer", dtype="float16"),
+        row("cut", 4.5e-4, role="peer", dtype="float16"),
+    )  # fmt: skip
+    order, exact = ["a", "half", "split", "quick", "tensor", "cut"], {"split": "float32", "cut": "float32"}
+    data = CaseData(rows, order, "256x256", bases=("a",), peers=["quick", "tensor", "cut"], exact_as=exact)
+    table = report.ladder(data)
+    ratio = table.frame.set_index("variant").vs_library
+    assert ratio[["a", "half", "split"]].tolist() == pytest.approx([4.5 / 8, 0.5, 1.5], rel=0.01)
+    assert any(note.endswith("As exact as float32, and so compared with it: split, cut.") for note in table.notes)
+    beside = report.peers(data).frame.set_index("variant")
+    assert beside.step.to_dict() == {"quick": "split", "tensor": "half", "cut": "split"}
+
+
 def test_a_step_says_what_it_is_over_where_that_is_not_the_line_before() -> None:
     rows = frame(row("a", 8e-4), row("b", 4e-4, "a"), row("c", 2e-4, "a"), row("c", 2e-4, "c", role="again"))
     table = report.ladder(CaseData(rows, ["a", "b", "c"], "256x256", bases=("a",)))

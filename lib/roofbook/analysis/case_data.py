@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from .readings import Reading, fastest, newest
+from .readings import Reading, fastest, newest, said
 from .roofline import Bound, Peaks
 
 if TYPE_CHECKING:
@@ -49,6 +49,8 @@ class CaseData:
     """That of the device, by its name in `Variant.same_code`; '' for another."""
     counted_bytes: Mapping[str, float] = field(default_factory=dict)
     """Variant -> bytes per unit that hardware counters saw at the device's memory."""
+    exact_as: Mapping[str, str] = field(default_factory=dict)
+    """Variant -> the type whose plain steps are as exact, where that is not its own: as `Lab.exact_as`."""
     lab_order: Sequence[str] = ()
     """`order` of the whole lab, however few are asked for: by it figures know a variant's colour."""
 
@@ -61,6 +63,10 @@ class CaseData:
     def base(self) -> str:
         """The variant that every speedup is over; where none of `bases` has a verified time, the first of them."""
         return next((each.variant for each in self.verified(self.bases)), self.bases[0])
+
+    def precision(self, reading: Reading) -> str:
+        """By which a reading is compared with libraries: the type whose plain steps are as exact."""
+        return self.exact_as.get(str(reading.row["variant"])) or said(reading.row, "dtype") or "float32"
 
     @property
     def stands_in(self) -> list[str]:

@@ -126,6 +126,7 @@ class LabData(ABC):
             },
             compiler=compiler,
             counted_bytes=self._counted_bytes(case.name),
+            exact_as={each.name: lab.exact_as(each) for each in lab.all_variants() if lab.exact_as(each) != each.dtype},
             lab_order=order,
         )
 

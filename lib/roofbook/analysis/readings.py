@@ -211,16 +211,23 @@ def _known_of(rows: "pd.DataFrame") -> dict[tuple[str | None, bool], list[_Found
 
 def _found(rows: "pd.DataFrame", profiled: bool) -> list[_Found]:
     those: dict[tuple[str, bool], list[Mapping[str, Any]]] = {}
-    for row in rows.to_dict("records"):
+    for row in records(rows):
         if (row["role"] == PROFILE) == profiled:
-            named = {str(name): field for name, field in row.items()}
-            those.setdefault((str(row["variant"]), row["role"] == "again"), []).append(named)
+            those.setdefault((str(row["variant"]), row["role"] == "again"), []).append(row)
     found = []
     for (name, again), mine in those.items():
         ordered = sorted(reversed(mine), key=lambda row: age(row["started"]), reverse=True)
         control = again and (name, False) in those
         found.append(_Found(f"{name} (A/A control)" if control else name, ordered, name if control else None))
     return found
+
+
+def records(rows: "pd.DataFrame") -> list[dict[str, Any]]:
+    """Each row by its fields' names. As `to_dict("records")`, which takes four times as long over columns of text."""
+    columns = (rows[name] for name in rows.columns)
+    fields = [each.tolist() if each.dtype.kind in "if" else each.to_numpy(object) for each in columns]
+    names = [str(name) for name in rows.columns]
+    return [dict(zip(names, row, strict=True)) for row in zip(*fields, strict=True)]
 
 
 def read_runs(rows: Sequence[Mapping[str, Any]]) -> Reading:

@@ -12,6 +12,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..analysis.neighbours import beside
 from ..analysis.publication import publication
 from ..analysis.recorded import recorded
 from ..analysis.sweep_time import Cost, cost_of
@@ -19,6 +20,7 @@ from ..analysis.verdicts import Judged, command, judged, only
 from ..paths import cache_key, cached_text
 from ..report.descent import Ends
 from ..report.html import Cell
+from ..report.neighbours_table import neighbours_table
 from ..report.sweep_table import sweep_table
 from ..spec import registry
 from ..spec.exercise import exercises
@@ -95,6 +97,9 @@ def renew(root: Path) -> None:
     path, made_from = folder / "sweep-time.html", now.downloads()
     if manifest.stale(path, made_from):
         manifest.write(path, sweep_time(root / "results"), made_from)
+    path = folder / "neighbours.html"
+    if manifest.stale(path, made_from):
+        manifest.write(path, neighbours(root / "results"), made_from)
     kernels_page.renew(root, manifest, now)
 
 
@@ -126,6 +131,12 @@ def sweep_time(results: Path) -> str:
             if cost.seconds:
                 costs.setdefault(row["device_name"], []).append((row["lab"], cost, runs))
     return sweep_table(costs).html if costs else ""
+
+
+def neighbours(results: Path) -> str:
+    """What a busy card beside the one that is measured matters, by the recorded runs; '' where none are of both kinds."""
+    found = beside(Store(results, ["recorded"]))
+    return neighbours_table(found).html if found else ""
 
 
 def _renew_downloads(root: Path, manifest: Manifest, now: Dependencies) -> None:

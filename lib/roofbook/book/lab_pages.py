@@ -22,6 +22,7 @@ STORY = "story"
 PAGES = {
     STORY: "Story",
     "results": "Results",
+    "roofline": "Roofline and resources",
     "sweeps": "Sweeps",
     "published": "Published figures",
     "devices": "Devices",
@@ -29,7 +30,7 @@ PAGES = {
     "measurements": "Measurements",
 }
 """The pages of a lab in their order, as the lab's list names them."""
-SPREAD = ("results", "sweeps", "published")
+SPREAD = ("results", "roofline", "sweeps", "published")
 """Those that a notebook's cells may go to."""
 
 _TAG = "page-"

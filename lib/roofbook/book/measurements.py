@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..analysis.history import Row, by_measurement, key_of, versions
 from ..analysis.lab_data import LabData
-from ..analysis.readings import Reading, newest
+from ..analysis.readings import Reading, newest, records
 from ..analysis.recorded import RecordedData
 from ..devices.find import spec_of
 from ..paths import write_whole
@@ -22,8 +22,6 @@ from .card_links import CALL, FOLDER
 from .device_choices import HERE
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from .experiment import Experiment
 
 
@@ -63,14 +61,10 @@ def readings(data: LabData) -> list[Reading]:
 def draw_recorded(root: Path, data: RecordedData, name: str, on: str, store: Store) -> set[str]:
     """The same of a lab on a recorded device."""
     rows = store.rows(data.lab.name, where=("recorded",), scale=data.scale)
-    return draw(root, data, name, on, _plain(rows), spec_of(data.device))
+    return draw(root, data, name, on, records(rows), spec_of(data.device))
 
 
 def draw_here(root: Path, experiment: "Experiment", on: str) -> set[str]:
     """The same of a lab on this machine, as its page was executed."""
     rows = experiment.store.rows(experiment.lab.name, scale=experiment.scale)
-    return draw(root, experiment.data, HERE.name, on, _plain(rows), None)
-
-
-def _plain(rows: "pd.DataFrame") -> "list[Row]":
-    return [{str(name): field for name, field in row.items()} for row in rows.to_dict("records")]
+    return draw(root, experiment.data, HERE.name, on, records(rows), None)

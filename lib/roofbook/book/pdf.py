@@ -64,7 +64,7 @@ def write(root: Path, lab: str, choice: DeviceChoice, out: Path) -> None:
 
 
 def whole(root: Path, lab: str, choice: DeviceChoice) -> str:
-    """One HTML page with the articles of the lab's story, results, sweeps and published figures, all of this device."""
+    """One HTML page with the articles of all pages that the notebook of the lab is spread over, of this device."""
     folder = root / "_build" / "html" / "labs"
     files = {STORY: folder / f"{lab}.html"} | {name: folder / lab / f"{name}.html" for name in SPREAD}
     if not files[STORY].exists():

@@ -8,7 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from statistics import NormalDist
+from statistics import NormalDist, median
 from typing import Literal
 
 import numpy as np
@@ -204,7 +204,10 @@ def by_round(
         values, numbers = np.asarray(samples, float), np.asarray(rounds)
         if values.shape != numbers.shape:
             raise ValueError(f"each sample has its round, not {values.size} samples and {numbers.size} rounds")
-        rows.append({int(r): float(np.median(values[numbers == r])) for r in np.unique(numbers)})
+        groups: dict[int, list[float]] = {}
+        for number, sample in zip(numbers.tolist(), values.tolist(), strict=True):
+            groups.setdefault(int(number), []).append(sample)
+        rows.append({number: median(those) for number, those in groups.items()})
     shared = sorted(rows[0].keys() & rows[1].keys())
     return np.array([rows[0][r] for r in shared], float), np.array([rows[1][r] for r in shared], float)
 

@@ -59,8 +59,8 @@ def ladder(data: CaseData, caption: str = "") -> Table:
     scale = show.time_unit(reading.median for reading in good if reading.role != "probe")
     to_base = {name: faster(found.get(base), found[name]) for name in names if name in found and name != base}
     to_parent = {name: faster(found.get(found[name].parent or ""), found[name]) for name in names if name in found}
-    libraries = _libraries(good)
-    to_library = {each.variant: faster(_library(each, libraries), each) for each in good}
+    libraries = _libraries(data, good)
+    to_library = {each.variant: faster(_library(data, each, libraries), each) for each in good}
     base_how, parent_how, library_how = map(usual_how, (to_base.values(), to_parent.values(), to_library.values()))
     home = home_device(good)
 
@@ -70,7 +70,7 @@ def ladder(data: CaseData, caption: str = "") -> Table:
         return ratio_cell(to_base[reading.variant], known=base_how)
 
     def over_library(reading: Reading) -> Cell:
-        if reading is _library(reading, libraries):
+        if reading is _library(data, reading, libraries):
             return Cell("library", "num base")
         return ratio_cell(to_library[reading.variant], known=library_how)
 
@@ -127,7 +127,13 @@ def ladder(data: CaseData, caption: str = "") -> Table:
         marks = " ".join(filter(None, [role, "best" if reading and reading is first else ""]))
         head = Cell(name, small=where(reading, home))
         lines.append(Line(head, name, reading, absence(name, data.skip_reasons), marks))
-    notes = [*notes_of(good), *_which(libraries, good, home), *data.stands_in, *_cache(data), *_same_code(data, names)]
+    notes = [
+        *notes_of(good),
+        *_which(data, libraries, good, home),
+        *data.stands_in,
+        *_cache(data),
+        *_same_code(data, names),
+    ]
     if data.bounds is not None:
         notes += _bound_notes(data.bounds, [each for each in good if each.role != "probe"], unit)
     notes += [*native_notes(good), *hosts(good, home)]
@@ -169,32 +175,31 @@ def _rate(amount: float, name: str) -> Column:
     )
 
 
-def _libraries(readings: Sequence[Reading]) -> dict[str, Reading]:
+def _libraries(data: CaseData, readings: Sequence[Reading]) -> dict[str, Reading]:
     """By precision the fastest library."""
     peers = [each for each in readings if each.role == "peer"]
-    by_dtype = {dtype: fastest(each for each in peers if _dtype(each) == dtype) for dtype in map(_dtype, peers)}
-    return {dtype: found for dtype, found in by_dtype.items() if found}
+    kinds = dict.fromkeys(map(data.precision, peers))
+    fastest_of = {kind: fastest(each for each in peers if data.precision(each) == kind) for kind in kinds}
+    return {kind: found for kind, found in fastest_of.items() if found}
 
 
-def _library(reading: Reading, libraries: Mapping[str, Reading]) -> Reading | None:
+def _library(data: CaseData, reading: Reading, libraries: Mapping[str, Reading]) -> Reading | None:
     """The one that a line is compared with: like with like, so of its own precision; a probe computes nothing to compare."""
-    return None if reading.role == "probe" else libraries.get(_dtype(reading))
+    return None if reading.role == "probe" else libraries.get(data.precision(reading))
 
 
-def _dtype(reading: Reading) -> str:
-    return said(reading.row, "dtype") or "float32"
-
-
-def _which(libraries: Mapping[str, Reading], readings: Sequence[Reading], home: str) -> list[str]:
+def _which(data: CaseData, libraries: Mapping[str, Reading], readings: Sequence[Reading], home: str) -> list[str]:
     """A note that says which library each precision is compared with, and which precisions have none."""
     if not libraries:
         return []
     named = [
         f"{dtype} {' '.join(filter(None, (each.variant, where(each, home))))}" for dtype, each in libraries.items()
     ]
-    lacking = sorted({_dtype(each) for each in readings if each.role != "probe"} - libraries.keys())
+    lacking = sorted({data.precision(each) for each in readings if each.role != "probe"} - libraries.keys())
     none = f" None has a time in {', '.join(lacking)}." * bool(lacking)
-    return [f"Library: the fastest of the same precision, {'; '.join(named)}.{none}"]
+    split = [each.variant for each in readings if data.exact_as.get(str(each.row["variant"]))]
+    exact = f" As exact as float32, and so compared with it: {', '.join(split)}." * bool(split)
+    return [f"Library: the fastest of the same precision, {'; '.join(named)}.{none}{exact}"]
 
 
 def _share(bounds: Mapping[str, Bound]) -> Column:

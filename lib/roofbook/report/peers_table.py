@@ -23,14 +23,15 @@ def peers(data: CaseData, caption: str = "") -> Table:
     """
     mine = data.verified(data.peers)
     steps = [each for each in data.found.values() if each.ok and each.role == "step"]
-    alike = {dtype: fastest(each for each in steps if _dtype(each) == dtype) for dtype in map(_dtype, mine)}
+    kinds = dict.fromkeys(map(data.precision, mine))
+    alike = {kind: fastest(each for each in steps if data.precision(each) == kind) for kind in kinds}
     scale = show.time_unit(reading.median for reading in mine)
     columns = [
         time_column(data.unit([each.variant for each in mine]), scale),
         Column.of("dtype", Cell("Precision"), lambda peer: Cell(_dtype(peer)), _dtype),
-        *_beside(mine, alike, "step", "ratio", "Best step in it", "no step in this precision has a time here"),
+        *_beside(data, mine, alike, "step", "ratio", "Best step in it", "no step in this precision has a time here"),
         *_beside(
-            mine, dict.fromkeys(alike, fastest(steps)), "fastest", "ratio_of_fastest", "Fastest step",
+            data, mine, dict.fromkeys(alike, fastest(steps)), "fastest", "ratio_of_fastest", "Fastest step",
             "no step has a time here", more=True,
         ),
     ]  # fmt: skip
@@ -42,6 +43,7 @@ def peers(data: CaseData, caption: str = "") -> Table:
 
 
 def _beside(
+    data: CaseData,
     peers: Sequence[Reading],
     of: Mapping[str, Reading | None],
     name: str,
@@ -53,11 +55,11 @@ def _beside(
     """Two columns: the step that stands beside the libraries of a dtype, and how much faster it is."""
 
     def named(peer: Reading) -> Cell:
-        chosen = of[_dtype(peer)]
+        chosen = of[data.precision(peer)]
         return Cell(chosen.variant) if chosen else Cell(show.DASH, small=f"({lack})")
 
     def times(peer: Reading) -> Speedup | None:
-        chosen = of[_dtype(peer)]
+        chosen = of[data.precision(peer)]
         return faster(peer, chosen) if chosen else None
 
     def field(what: Callable[[Reading], object], attribute: str) -> Callable[[Reading], object]:
@@ -65,7 +67,7 @@ def _beside(
 
     how = usual_how(map(times, peers))
     return [
-        Column.of(name, Cell(head), named, field(lambda peer: of[_dtype(peer)], "variant"), more),
+        Column.of(name, Cell(head), named, field(lambda peer: of[data.precision(peer)], "variant"), more),
         Column.of(
             ratio,
             ratio_head("vs peer", how),

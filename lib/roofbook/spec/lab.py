@@ -333,6 +333,16 @@ class Lab(ABC):
         """
         return ()
 
+    def exact_as(self, variant: Variant) -> str:
+        """The type whose plain steps are as exact: the variant's own, but float32 where others of the lab round operands to
+        that type and this one, which splits them, loses nothing."""
+
+        def rounds(each: Variant) -> bool:
+            return any(said.startswith(ROUNDS_OPERANDS) for said in self.conditions(each))
+
+        lossy = any(rounds(each) for each in self.all_variants() if each.dtype == variant.dtype)
+        return "float32" if lossy and not rounds(variant) else variant.dtype
+
     def rate(self, case: Case) -> tuple[float, str]:
         """(amount of one unit, name of the rate), such as cells and `MLUPS`; a rate is amount / seconds."""
         return self.work(case).flops / 1e9, "GFLOP/s"

@@ -102,10 +102,10 @@ def test_the_bar_stays_in_sight_and_hides_no_heading(opened: Open, width: int) -
 def test_the_choice_goes_along_to_the_labs_other_pages(opened: Open) -> None:
     tab = opened()
     choose(tab, "nvidia-h200/opencl")
-    tab.click(".lab-pages >> text=Results")
+    tab.click(".lab-pages >> text=Roofline and resources")
     settled(tab, "nvidia-h200/opencl")
     tables = [cell for cell in shown(tab) if "Measured peaks of" in cell]
-    assert tab.url.endswith("/labs/stencil/results.html") and tables
+    assert tab.url.endswith("/labs/stencil/roofline.html") and tables
     tab.click(".lab-pages >> text=Story")
     settled(tab, "nvidia-h200/opencl")
     assert not [cell for cell in shown(tab) if "Measured peaks of" in cell], "each page has its own cells"
@@ -152,7 +152,7 @@ def test_a_lab_of_which_nothing_is_recorded_shows_this_machine(opened: Open) -> 
 
 @pytest.mark.parametrize("device", ["nvidia-h200/cuda", "nvidia-h200/opencl"])
 def test_a_tables_csv_is_of_the_device_that_is_chosen(opened: Open, device: str) -> None:
-    tab = opened("/labs/stencil/results.html")
+    tab = opened("/labs/stencil/roofline.html")
     choose(tab, device)
     with tab.expect_download() as found:
         tab.locator("table.peaks a.csv").first.click()

@@ -208,7 +208,11 @@ def test_on_a_phone_no_table_of_the_book_scrolls_and_the_column_that_stays_leave
     browser: Any, served_site: str, width: int
 ) -> None:
     tab = browser.new_page(viewport={"width": width, "height": 900})
-    names = [f"labs/{lab}/{page}" for lab in ("cnn", "lbm") for page in ("results", "sweeps", "published", "devices")]
+    names = [
+        f"labs/{lab}/{page}"
+        for lab in ("cnn", "lbm")
+        for page in ("results", "roofline", "sweeps", "published", "devices")
+    ]
     scrolling = {}
     for name in ("labs/strain", "peaks", "claims", "history", *names):
         tab.goto(f"{served_site}/{name}.html")

@@ -39,7 +39,15 @@ def weights(site: Path, served: str, asked: list[str]) -> dict[str, tuple[float,
 @pytest.mark.site
 @pytest.mark.parametrize(
     "name",
-    ["index.html", "method.html", "claims.html", "labs/lbm.html", "labs/lbm/results.html", "labs/strain.html"],
+    [
+        "index.html",
+        "method.html",
+        "claims.html",
+        "labs/lbm.html",
+        "labs/lbm/results.html",
+        "labs/lenet/roofline.html",
+        "labs/strain.html",
+    ],
 )
 def test_a_first_view_is_light(browser: Any, served_site: str, built_site: Path, name: str) -> None:
     found = weights(built_site, served_site, loaded(browser, f"{served_site}/{name}"))
