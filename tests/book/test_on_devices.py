@@ -114,6 +114,44 @@ def test_a_lab_is_drawn_once_for_each_device_and_scale_and_again_when_something_
     assert len(device_choices.shown(root, LAB, first)) == 3 and on_devices.stale(root) == []
 
 
+def test_the_best_device_can_come_first_and_is_drawn_once(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    add(root, "20260101T000000Z-000000")
+    add(root, "20260101T000000Z-000001", scale="large")
+    asked, draw = list[str](), on_devices._draw
+
+    def counted(root: Path, lab: str, scale: str, place: str) -> Any:
+        asked.append(scale)
+        return draw(root, lab, scale, place)
+
+    monkeypatch.setattr(on_devices, "_draw", counted)
+    on_devices.draw(root, best_only=True)
+    (best,) = device_choices.choices(root, LAB)
+    assert asked == ["published"] and set(drawn(root)) == {best.script} and on_devices.stale(root) == [LAB]
+    on_devices.draw(root, best_only=True)
+    assert asked == ["published"], "there is nothing to do"
+    on_devices.draw(root)
+    assert asked == ["published", "large"] and on_devices.stale(root) == []
+    assert [each.name for each in device_choices.choices(root, LAB)] == [best.name, f"{best.name}/large"]
+    assert len(drawn(root)) == 2
+
+    for change in (
+        lambda: add(root, "20260101T000000Z-000002"),
+        lambda: (root / device_choices.FOLDER / LAB / STORY / best.script).unlink(),
+    ):
+        shutil.rmtree(root / "_build")
+        on_devices.draw(root, best_only=True)
+        change()
+        asked.clear()
+        on_devices.draw(root)
+        assert asked == ["published", "large"] and on_devices.stale(root) == [], "the best one is of today too"
+
+
+def test_where_one_device_is_recorded_the_best_is_all(root: Path) -> None:
+    add(root, "20260101T000000Z-000000")
+    on_devices.draw(root, best_only=True)
+    assert len(device_choices.choices(root, LAB)) == 1 and on_devices.stale(root) == []
+
+
 def test_a_script_that_is_gone_or_a_list_that_is_torn_is_made_again(root: Path) -> None:
     add(root, "20260101T000000Z-000000")
     on_devices.draw(root)

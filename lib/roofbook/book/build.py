@@ -1,6 +1,6 @@
 """Makes the book: the pages that are not up to date, lab by lab, and the site. What `roofbook build` stands on."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,11 +35,15 @@ def build(root: Path, wanted: Mapping[str, Any], *, fresh: bool = False) -> None
     due = _due(root, wanted, fresh, now)
     if any(page.parameters.get("device", "auto") == "auto" for page in due.values()) and (taken := why_auto()):
         say(taken)
-    if on_devices.stale(root, now):
-        say("Drawing the labs on recorded devices")
-        on_devices.draw(root)
+    missing = [notebook for notebook in due if not execute.page_of(root, notebook).exists()]
+    if on_devices.stale(root, now):  # with pages that are missing a site is wanted soon
+        say(f"Drawing the labs on {'the best recorded device' if missing else 'recorded devices'}")
+        on_devices.draw(root, best_only=bool(missing))
     if due:
-        _execute(root, due)
+        _execute(root, due, missing)
+    if missing and on_devices.stale(root):
+        say("Drawing the labs on the other recorded devices")
+        on_devices.draw(root)
     fragments.renew(root)
     say(f"The book is built: {site.build(root, progress=say)}")
     if due:  # rows came meanwhile: whether they leave something to do
@@ -64,12 +68,11 @@ def _due(root: Path, wanted: Mapping[str, Any], fresh: bool, now: Dependencies) 
     return due
 
 
-def _execute(root: Path, due: Mapping[Path, Due]) -> None:
-    """Execute notebooks. Where a page is missing, a site comes first that shows recorded devices alone; each page joins it."""
+def _execute(root: Path, due: Mapping[Path, Due], missing: Sequence[Path]) -> None:
+    """Execute notebooks. Where pages are `missing`, a site of recorded devices alone comes first, and each page joins it."""
     from . import fragments, on_devices
     from .meanwhile import Meanwhile
 
-    missing = [notebook for notebook in due if not execute.page_of(root, notebook).exists()]
     if missing:
         on_devices.unexecuted(root, missing)
     with Meanwhile(root, {notebook.stem: page.parameters for notebook, page in due.items()}) as meanwhile:

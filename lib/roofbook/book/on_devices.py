@@ -7,7 +7,7 @@ In that is a script for each device, which a browser loads when a reader chooses
 import json
 import multiprocessing
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
@@ -19,9 +19,12 @@ from . import card_links, execute, measurements, story, table_files
 from .dependencies import Dependencies
 from .device_choices import FOLDER, HERE, DeviceChoice, choices, write_scripts
 from .device_switch import finished
+from .lab_pages import STORY
 from .manifest import Manifest
 
 SCALES = ("published", "large")
+_BEST = {"devices": "the best one alone"}
+"""What a lab was made from of which only the best device is drawn: it is stale until the others are."""
 
 
 def stale(root: Path, now: Dependencies | None = None) -> list[str]:
@@ -43,20 +46,26 @@ def stale(root: Path, now: Dependencies | None = None) -> list[str]:
     ]
 
 
-def draw(root: Path) -> None:
-    """Draw what is stale, on all cores."""
+def draw(root: Path, *, best_only: bool = False) -> None:
+    """Draw what is stale, on all cores. best_only: of each lab the device that its pages show first, and no other yet."""
     if not (due := stale(root)):
         return
-    store, now = Store(root / "results"), Dependencies(root)
+    store, now, manifest = Store(root / "results"), Dependencies(root), Manifest(root)
     notebooks = {path.stem: path for path in execute.notebooks(root)}
     made_from = {lab: now.story(notebooks[lab], store) for lab in due}
+    found = {lab: _recorded(lab, store) for lab in due}
+    begun = {lab: _best_drawn(root, lab, manifest, made_from[lab]) for lab in due}
     with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn")) as pool:
         drawing = {
-            lab: [pool.submit(_draw, root, lab, scale, data.place.id) for scale, data in _recorded(lab, store)]
+            lab: [
+                pool.submit(_draw, root, lab, scale, data.place.id)
+                for scale, data in found[lab][len(begun[lab]) : 1 if best_only else None]
+            ]
             for lab in due
         }
         for lab, parts in drawing.items():
-            done, folder = [part.result() for part in parts], root / FOLDER / lab
+            done, folder = [*begun[lab], *(part.result() for part in parts)], root / FOLDER / lab
+            made = made_from[lab] | (_BEST if len(done) < len(found[lab]) else {})
             kept = {path for _, paths in done for path in paths} | {*folder.glob(f"*/{HERE.stem}.*js")}
             for old in set(folder.rglob("*.js")) - kept:
                 old.unlink()
@@ -66,7 +75,20 @@ def draw(root: Path) -> None:
             listed = [choice for choice, _ in done]
             card_links.keep_only(root, lab, [each.stem for each in listed])
             table_files.only(root, lab, {HERE.name, *(each.stem for each in listed)})
-            Manifest(root).write(folder / "index.json", json.dumps(listed, indent=1) + "\n", made_from[lab])
+            manifest.write(folder / "index.json", json.dumps(listed, indent=1) + "\n", made)
+
+
+def _best_drawn(
+    root: Path, lab: str, manifest: Manifest, made_from: Mapping[str, str]
+) -> list[tuple[DeviceChoice, list[Path]]]:
+    """The best device and its scripts, where it alone is drawn, and as it would be now."""
+    folder, listed = root / FOLDER / lab, choices(root, lab)
+    if len(listed) != 1 or manifest.stale(folder / "index.json", {**made_from, **_BEST}):
+        return []
+    scripts = [path for path in folder.glob("*/*.js") if not path.name.startswith(f"{HERE.stem}.")]
+    if (folder / STORY / listed[0].script) not in scripts or not card_links.drawn(root, lab, listed[0].stem):
+        return []
+    return [(listed[0], scripts)]
 
 
 def unexecuted(root: Path, notebooks: Iterable[Path]) -> None:
