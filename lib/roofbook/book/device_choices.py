@@ -20,6 +20,10 @@ from .of_case import others_apart
 FOLDER = Path("_build", "recorded")
 
 
+LARGE = "/large"
+"""How the name ends of a device at the large sizes."""
+
+
 class DeviceChoice(NamedTuple):
     """A device by a backend at a scale, as the reader of a lab's page may choose it."""
 

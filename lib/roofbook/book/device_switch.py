@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import lab_pages, table_files
-from .device_choices import FOLDER, choices, copy_scripts, on_this_machine, shown
+from .device_choices import FOLDER, LARGE, choices, copy_scripts, on_this_machine, shown
 from .notebook_cells import cells_of, key_of
 from .without_script import with_other_devices
 
@@ -49,7 +49,9 @@ def put(app: Sphinx, docname: str, notebook: dict[str, Any]) -> None:
     to_root = "../" * docname.count("/")
     first, here = shown(root, lab, listed[0], page), on_this_machine(root, lab, page)
     if page == lab_pages.STORY:
-        first = with_other_devices(first, {each.label: shown(root, lab, each) for each in listed[1:]})
+        names = {each.name for each in listed}
+        others = [each for each in listed[1:] if each.name.removesuffix(LARGE) not in names - {each.name}]
+        first = with_other_devices(first, {each.label: shown(root, lab, each) for each in others})
     app.env.metadata[docname][RAN_HERE] = bool(here)
     for cell in cells_of(notebook):
         key = key_of(cell)

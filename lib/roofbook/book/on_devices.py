@@ -17,7 +17,7 @@ from ..spec import registry
 from ..store.parquet import Store
 from . import card_links, execute, measurements, story, table_files
 from .dependencies import Dependencies
-from .device_choices import FOLDER, HERE, DeviceChoice, choices, write_scripts
+from .device_choices import FOLDER, HERE, LARGE, DeviceChoice, choices, write_scripts
 from .device_switch import finished
 from .lab_pages import STORY
 from .manifest import Manifest
@@ -115,7 +115,7 @@ def _draw(root: Path, lab: str, scale: str, place: str) -> tuple[DeviceChoice, l
     notebook = json.loads((root / "experiments" / f"{lab}.ipynb").read_text(encoding="utf-8"))
     apart = scale != SCALES[0]
     choice = DeviceChoice(
-        f"{place}/{scale}" if apart else place, f"{data.place}, {scale} sizes" if apart else str(data.place)
+        f"{place}{LARGE}" if apart else place, f"{data.place}, {scale} sizes" if apart else str(data.place)
     )
     shown, files = table_files.of_cells(finished(story.told(notebook, data, store)), lab, choice.stem)
     table_files.write(root / table_files.DRAWN / lab / choice.stem, files)

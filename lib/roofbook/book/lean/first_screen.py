@@ -103,7 +103,8 @@ def _kept(sheet: str, can_match: Callable[[str], bool]) -> Iterator[str]:
                 yield f"{head}{{{inside}}}"
         elif not head.startswith("@"):
             alternatives = style_sheet.alternatives(head)
-            if selectors := [each for each in alternatives if can_match(each)]:
+            later = "content-visibility" in body  # what a browser need not lay out yet, it must know before it does
+            if selectors := [each for each in alternatives if later or can_match(each)]:
                 yield f"{','.join(selectors)}{{{body}}}"
 
 
