@@ -85,7 +85,7 @@ def write_scripts(
     for page, whole in by_page.items():
         folder = root / FOLDER / lab / page
         main = any(" data-main" in html for html in whole.values())  # which stays, so that there is something to see
-        cells, of_case = others_apart(whole, choice.script_of, whole=main and page != STORY)
+        cells, of_case = others_apart(whole, choice.script_of, whole=main)
         written[folder / choice.script] = script(lab, choice.name, cells)
         for case, places in of_case.items():
             told = ", ".join(map(json.dumps, (lab, choice.name, case, places)))
