@@ -90,12 +90,16 @@ def test_the_choice_stands_in_the_address_and_is_remembered(opened: Open) -> Non
 def test_the_bar_stays_in_sight_and_hides_no_heading(opened: Open, width: int) -> None:
     tab = opened()
     tab.set_viewport_size({"width": width, "height": 844})
-    for link in tab.eval_on_selector_all("main h2 a.headerlink", "all => all.map(each => each.hash)")[-3:-1]:
+    heads = [f"main {each} a.headerlink" for each in ("h2", ".step h3")]
+    found = [tab.eval_on_selector_all(each, "all => all.map(each => each.hash)") for each in heads]
+    for link in [*found[0][-3:-1], *found[1][-2:]]:
         tab.goto(tab.url.partition("#")[0] + link)
         places = "[...document.querySelectorAll('.bd-header-article, .device-bar')].map(e => e.getBoundingClientRect())"
         (_, top), (above, below) = tab.evaluate(f"{places}.map(box => [box.top, box.bottom])")
         assert top - 1 <= above < top + 12, "below the theme's own bar"
-        heading = tab.evaluate("hash => document.querySelector(hash + ' h2').getBoundingClientRect().top", link)
+        heading = tab.evaluate(
+            "hash => document.querySelector(hash + ' :is(h2, h3)').getBoundingClientRect().top", link
+        )
         assert below - 1 <= heading < below + 100
 
 
