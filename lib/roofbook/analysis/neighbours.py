@@ -19,7 +19,7 @@ _SAME = ("device_name", "lab", "case", "variant", "role", "backend", "units", "c
 
 
 @dataclass(frozen=True)
-class Beside:
+class IdleAgainstBusy:
     """A measurement on one card, in runs beside idle cards and in runs beside busy ones."""
 
     idle: Reading
@@ -31,7 +31,7 @@ class Beside:
         return faster(self.busy, self.idle)
 
 
-def beside(store: Store) -> list[Beside]:
+def beside(store: Store) -> list[IdleAgainstBusy]:
     """All that the store has in verified runs of both kinds on the same card, by the same code."""
     rows = store.arrow(
         "select * from cells where device_kind = 'gpu' and role <> ? and contains(provenance, '\"neighbours\"') "
@@ -44,7 +44,9 @@ def beside(store: Store) -> list[Beside]:
         if (kind := _busy(told["neighbours"])) is not None:
             card = told.get("gpu", {}).get("uuid"), told.get("git", {}).get("commit")
             kinds[*(row[name] for name in _SAME), *card].setdefault(kind, []).append(row)
-    found = [Beside(read_runs(both[False]), read_runs(both[True])) for both in kinds.values() if len(both) == 2]
+    found = [
+        IdleAgainstBusy(read_runs(both[False]), read_runs(both[True])) for both in kinds.values() if len(both) == 2
+    ]
     return sorted((each for each in found if each.idle.ok and each.busy.ok), key=lambda each: each.idle.id)
 
 

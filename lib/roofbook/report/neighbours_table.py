@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..analysis import format as show
-from ..analysis.neighbours import BUSY, IDLE, Beside
+from ..analysis.neighbours import BUSY, IDLE, IdleAgainstBusy
 from ..store.schema import CONTROL
 from .cells import ratio_cell, time_cell
 from .html import Cell, Row, Table
 
 
-def neighbours_table(found: Sequence[Beside]) -> Table:
+def neighbours_table(found: Sequence[IdleAgainstBusy]) -> Table:
     """A line for each measurement that the store has beside idle cards and beside busy ones."""
     import pandas as pd
 
