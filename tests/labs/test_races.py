@@ -52,7 +52,7 @@ KNOWN = {
     # Oclgrind has one core, which divides into no parts. `slab` is the same kernel on one device.
     **{
         ("lbm", f"halo-{name}"): Known(reason="2 parts of 1")
-        for name in ("by-host", "direct", "direct@devices=2", "overlapped", "stored")
+        for name in ("by-host", "direct", "overlapped", "stored", "stored-overlapped", "stored-overlapped@devices=2")
     },
     # Its kernel runs in processes of its own, which ask for a device of the machine.
     ("convpool", "initialisation"): Known(reason="no device"),

@@ -192,7 +192,9 @@ def test_a_variant_is_kept_from_a_backend_for_a_reason(variant: Variant) -> None
     else:
         cuda_only = variant.source.path.suffix == ".cu"
         reason_against_opencl = (
-            cuda_only or variant.role == "base" or issubclass(variant.plan, (plans.GraphedSteps, slabs.ByNccl))
+            cuda_only
+            or variant.role == "base"
+            or issubclass(variant.plan, (plans.GraphedSteps, slabs.ByNccl, slabs.StoredGraph))
         )
         for_cpus = variant.options.get("device") == "host" or variant.plan in (bands.Bands, team.Team)
         reason_against_cuda = for_cpus or "vload16" in variant.source.resolve()
