@@ -114,8 +114,6 @@ def test_how_to_cite_the_licence_and_whose_the_reports_are(opened: Open) -> None
     assert bibtex.startswith("@software{") and "title" in bibtex and "author" in bibtex
     assert "MIT License" in tab.locator("#licence").inner_text()
     credits = tab.locator("#credits tbody tr")
-    tab.evaluate("document.querySelector('#credits').scrollIntoView()")  # what is far from the screen has no text yet
-    tab.wait_for_function("document.querySelector('#credits tbody tr').innerText")
     assert [row.split()[0] for row in credits.all_inner_texts()] == list(registry.names())
     for at in range(credits.count()):
         credits.nth(at).locator("a").first.click()
