@@ -15,7 +15,7 @@ from ..spec.lab import Case, Lab, Series, Sweep, Variant
 from ..store.schema import PROFILE
 from .answers import Rival, answer
 from .case_data import CaseData
-from .readings import FEW_RUNS, Reading, fastest, newest
+from .readings import FEW_RUNS, Reading, cases_of, fastest, newest
 from .roofline import Bound, Peaks, bound, read_peaks
 from .sentences import ratio_text, time_text
 
@@ -259,4 +259,4 @@ class Measured:
 
     def _reading(self, variant: str, case: str) -> Reading | None:
         rows = self._data.rows
-        return newest(rows, case).get(variant) if case in set(rows["case"]) else None
+        return newest(rows, case).get(variant) if case in cases_of(rows) else None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from ..measure import stats
 from ..spec.prediction import Prediction, predicted
-from .readings import TOO_FEW, Speedup, faster
+from .readings import TOO_FEW, Speedup, cases_of, faster
 from .verdicts import NEAR
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def of_step(data: "LabData", variant: "Variant") -> dict[str, Prediction]:
     """By case what is predicted of a step on a device; without the cases of which nothing is."""
     found = {}
     for case in data.cases:
-        own = data.on(case.name).found.get(variant.name) if case.name in set(data.rows["case"]) else None
+        own = data.on(case.name).found.get(variant.name) if case.name in cases_of(data.rows) else None
         if own:  # a program of the host runs on another device than the lab
             where = {str(own.row["device_kind"]), str(own.row["backend"]), data.lab.case_class(case)}
             if said := predicted(variant.predicts, where):

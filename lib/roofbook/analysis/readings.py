@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..devices.occupancy import recounted
 from ..errors import UsageError, one_of
@@ -168,15 +168,35 @@ def newest(rows: "pd.DataFrame", case: str | None = None, roles: Iterable[str] |
     What counters counted (role PROFILE) is read where `roles` is that role alone: its times are under a profiler.
     Errors: UsageError for a case without rows, or a sample that is not a positive finite number.
     """
-    if case is not None and not rows.empty:
-        cases = list(dict.fromkeys(rows["case"]))
-        if case not in cases:
-            raise one_of("case", case, cases)
+    if case is not None and (known := cases_of(rows)) and case not in known:
+        raise one_of("case", case, list(known))
     wanted = set(roles) if roles is not None else None
-    profiled, known = wanted == {PROFILE}, _known_of(rows)
-    if (case, profiled) not in known:
-        known[case, profiled] = _found(rows if case is None or rows.empty else rows[rows["case"] == case], profiled)
-    return {each.name: each.reading for each in known[case, profiled] if wanted is None or each.role in wanted}
+    profiled = wanted == {PROFILE}
+    found = _once(rows, ("readings", case, profiled), lambda: _found(_part(rows, case=case), profiled))
+    return {each.name: each.reading for each in found if wanted is None or each.role in wanted}
+
+
+def cases_of(rows: "pd.DataFrame") -> tuple[str, ...]:
+    """The cases that there are rows of, in the order of the rows."""
+    return _once(rows, ("cases",), lambda: () if rows.empty else tuple(rows["case"].unique()))
+
+
+def of_each_scale(rows: "pd.DataFrame", case: str) -> list["pd.DataFrame"]:
+    """The rows of a case, those of each scale by themselves, the scale of the last row first."""
+
+    def parts() -> list["pd.DataFrame"]:
+        here = _part(rows, case=case)
+        return [_part(here, scale=scale) for scale in here["scale"].iloc[::-1].unique()]
+
+    return _once(rows, ("scales", case), parts)
+
+
+def _part(rows: "pd.DataFrame", **wanted: str | None) -> "pd.DataFrame":
+    """The rows whose fields have these values; None for any."""
+    for field, value in wanted.items():
+        if value is not None and not rows.empty:
+            rows = rows[rows[field] == value]
+    return rows
 
 
 @dataclass
@@ -198,15 +218,20 @@ class _Found:
         return replace(reading, variant=self.name, parent=self.control_of) if self.control_of else reading
 
 
-_KNOWN: dict[int, dict[tuple[str | None, bool], list[_Found]]] = {}
+Known = TypeVar("Known")
+_KNOWN: dict[int, dict[tuple[Any, ...], Any]] = {}
 
 
-def _known_of(rows: "pd.DataFrame") -> dict[tuple[str | None, bool], list[_Found]]:
-    """What was read of a data frame, by case, while it lives. A page asks a hundred times, and nobody changes one in place."""
+def _once(rows: "pd.DataFrame", what: tuple[Any, ...], read: Callable[[], Known]) -> Known:
+    """What `read` finds in a data frame, once while that lives: a page asks a hundred times, and nobody changes one in place."""
     if id(rows) not in _KNOWN:
         _KNOWN[id(rows)] = {}
         weakref.finalize(rows, _KNOWN.pop, id(rows), None)
-    return _KNOWN[id(rows)]
+    known = _KNOWN[id(rows)]
+    if what not in known:
+        known[what] = read()
+    found: Known = known[what]
+    return found
 
 
 def _found(rows: "pd.DataFrame", profiled: bool) -> list[_Found]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from . import format as show
-from .readings import FEW_RUNS, TOO_FEW, Reading, Speedup, faster, newest
+from .readings import FEW_RUNS, TOO_FEW, Reading, Speedup, cases_of, faster, newest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,7 +66,7 @@ def known(parts: Iterable[str], joined: str = ", ") -> str:
 
 def _read(rows: "pd.DataFrame", case: str, *variants: str) -> dict[str, Reading]:
     """What a case has of these variants; nothing of one that has no rows."""
-    found = newest(rows, case) if case in set(rows["case"]) else {}
+    found = newest(rows, case) if case in cases_of(rows) else {}
     return {name: found[name] for name in variants if name in found}
 
 

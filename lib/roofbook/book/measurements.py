@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..analysis.history import Row, by_measurement, key_of, versions
 from ..analysis.lab_data import LabData
-from ..analysis.readings import Reading, newest, records
+from ..analysis.readings import Reading, cases_of, newest, records
 from ..analysis.recorded import RecordedData
 from ..devices.find import spec_of
 from ..paths import write_whole
@@ -54,8 +54,7 @@ def draw(root: Path, data: LabData, name: str, on: str, history: Iterable[Row], 
 
 def readings(data: LabData) -> list[Reading]:
     """All measurements that a lab's page may show, case by case."""
-    cases = dict.fromkeys(data.rows["case"]) if len(data.rows) else {}
-    return [each for case in cases for each in newest(data.rows, case).values()]
+    return [each for case in cases_of(data.rows) for each in newest(data.rows, case).values()]
 
 
 def draw_recorded(root: Path, data: RecordedData, name: str, on: str, store: Store) -> set[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..analysis import format as show
 from ..analysis.case_data import CaseData
-from ..analysis.readings import Reading, newest, value
+from ..analysis.readings import Reading, newest, of_each_scale, value
 from ..devices.backends import label
 from ..errors import UsageError
 from ..measure.counters import BUSY, LIMITS
@@ -146,9 +146,8 @@ def moved_by_step(profiles: "pd.DataFrame | None", own: Reading, parent: Reading
     """
     if profiles is None or profiles.empty:
         return ""
-    here = profiles[profiles["case"] == own.row["case"]]
-    for scale in dict.fromkeys(here["scale"].iloc[::-1]):
-        found = newest(here[here["scale"] == scale], roles=(PROFILE,))
+    for rows in of_each_scale(profiles, own.row["case"]):
+        found = newest(rows, roles=(PROFILE,))
         mine, other = found.get(own.variant), found.get(parent.variant)
         if mine and other and mine.ok and other.ok and mine.units == other.units:
             told = moved(_counters(mine), _counters(other), word)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..analysis.readings import faster, newest
+from ..analysis.readings import cases_of, faster, newest
 from ..errors import UsageError
 from .cells import ratio_cell, ratio_head, run_notes, usual_how
 from .html import Cell, Row, Table
@@ -23,7 +23,7 @@ def pairs(rows: "pd.DataFrame", told: "Pairs", *, cases: Sequence[str], caption:
     """
     import pandas as pd
 
-    known = set(rows["case"]) if len(rows) else set()
+    known = cases_of(rows)
     found = {case: newest(rows, case) if case in known else {} for case in cases}
     compared = {
         (one, other): {case: faster(of.get(other), of[one]) if one in of else None for case, of in found.items()}

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ..analysis import format as show
-from ..analysis.readings import Reading, newest, value
+from ..analysis.readings import Reading, cases_of, newest, value
 from ..errors import UsageError
 from ..measure.stats import CONFIDENCE
 from .cells import run_notes
@@ -28,9 +28,7 @@ def peaks(rows: "pd.DataFrame", device: str, changes: Mapping[str, str], *, capt
 
     sizes = len(set(rows[rows["bytes"] > 0]["bytes"])) > 1 if len(rows) else False
     lines, records = [], []
-    readings = (
-        [each for case in dict.fromkeys(rows["case"]) for each in newest(rows, case).values()] if len(rows) else []
-    )
+    readings = [each for case in cases_of(rows) for each in newest(rows, case).values()]
     for reading in readings:
         row = reading.row
         what = changes.get(row["variant"], row["variant"]).rstrip(".")
@@ -82,7 +80,7 @@ def bandwidths(rows: "pd.DataFrame", device: str, actions: Sequence[str] = ("rea
     from matplotlib.ticker import FuncFormatter, NullLocator
 
     lines: dict[str, list[tuple[float, Reading]]] = {}
-    for case in dict.fromkeys(rows["case"]):
+    for case in cases_of(rows):
         for name, reading in newest(rows, case).items():
             if name in actions and reading.ok:
                 lines.setdefault(name, []).append((value(reading.row, "bytes"), reading))

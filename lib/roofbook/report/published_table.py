@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..analysis import format as show
 from ..analysis.published_figures import PublishedFigures
-from ..analysis.readings import Reading, faster, newest, said
+from ..analysis.readings import Reading, cases_of, faster, newest, said
 from .html import ASIDE, Cell, Fold, Row, Table
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def published(figures: PublishedFigures, rows: "pd.DataFrame", caption: str = ""
     """
     import pandas as pd
 
-    ours = {case: newest(rows, case) for case in dict.fromkeys(rows["case"])} if len(rows) else {}
+    ours = {case: newest(rows, case) for case in cases_of(rows)}
     lines, records = list[Row](), list[dict[str, Any]]()
     tables: dict[str, list[tuple[int, Mapping[str, Any]]]] = {}
     for trials in _trials(figures.table):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..analysis import format as show
 from ..analysis.predictions import outcome
-from ..analysis.readings import Reading, faster, newest
+from ..analysis.readings import Reading, cases_of, faster, newest
 from ..analysis.sentences import effect_text
 from .counters_table import moved_by_step
 from .html import Html, html_diff, number_of
@@ -83,8 +83,7 @@ def effect(
     there is no time. Where all cases lack one for the same reason, one line says so. Below a line stands what hardware counters
     say, where both were counted.
     """
-    known = set(rows["case"]) if len(rows) else set()
-    read = {case: newest(rows, case) if case in known else {} for case in cases}
+    read = {case: newest(rows, case) if case in cases_of(rows) else {} for case in cases}
     lacks = {case: _lack(read[case].get(name), lack) for case, lack in cases.items()}
     if len(set(lacks.values())) == 1 and any(lacks.values()):
         return Html(f'<ul class="effect"><li class="absent">{escape(_sentence(next(iter(lacks.values()))))}</li></ul>')

@@ -180,7 +180,7 @@ def first_paint(browser: Any, address: str) -> float:
     tab.goto(address)
     paint = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
     tab.wait_for_function(paint)
-    took = tab.evaluate(paint) / 1e3
+    took = float(tab.evaluate(paint)) / 1e3
     tab.wait_for_load_state()
     waited = "performance.getEntriesByType('resource').filter(each => each.renderBlockingStatus === 'blocking')"
     assert tab.evaluate(f"{waited}.map(each => each.name)") == []
