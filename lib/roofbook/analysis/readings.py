@@ -223,7 +223,7 @@ _KNOWN: dict[int, dict[tuple[Any, ...], Any]] = {}
 
 
 def _once(rows: "pd.DataFrame", what: tuple[Any, ...], read: Callable[[], Known]) -> Known:
-    """What `read` finds in a data frame, once while that lives: a page asks a hundred times, and nobody changes one in place."""
+    """What `read` finds in a data frame, once while that lives: a page asks a hundred times of one that nobody changes."""
     if id(rows) not in _KNOWN:
         _KNOWN[id(rows)] = {}
         weakref.finalize(rows, _KNOWN.pop, id(rows), None)
