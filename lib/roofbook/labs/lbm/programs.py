@@ -1,7 +1,7 @@
-"""Programs beside the ladder, as rows of its tables: C with OpenMP and with OpenACC, the course's own, and lbmpy."""
+"""Programs beside the ladder, as rows of its tables: C with OpenMP and with OpenACC, the course's own, lbmpy and JAX."""
 
 from ...spec.lab import Variant
-from . import openacc, peers, plans
+from . import openacc, peers, plans, sharded
 
 PEERS = (
     Variant(
@@ -34,5 +34,21 @@ PEERS = (
         "lbmpy, one grid (AA pattern), a CUDA graph: stream and collide only, no obstacles, no drive, no mean speeds.",
         "Less than the problem, but what such libraries are usually timed on.",
         needs=frozenset({"cupy"}), role="peer", options={"pattern": "aa", "block": (512, 1), "bare": True},
+    ),
+    Variant(
+        "jax-cpu", None, None, sharded.Jax, "JAX on the CPU: array operations, compiled by XLA as one program.",
+        "The same time step as a physicist writes it down.",
+        needs=frozenset({"host"}), role="peer",
+    ),
+    Variant(
+        "jax", None, None, sharded.Jax, "JAX: array operations, all time steps as one program, compiled by XLA.",
+        "The same time step as a physicist writes it down.",
+        needs=frozenset({"cupy"}), role="peer", options={"devices": 1},
+    ),
+    Variant(
+        "jax-sharded", None, None, sharded.Jax,
+        "JAX on two devices, half of the rows each: XLA exchanges their outermost rows in each step.",
+        "What a library for several devices makes of it.",
+        needs=frozenset({"cupy", "several"}), role="peer", options={"devices": 2},
     ),
 )  # fmt: skip
