@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from roofbook.devices.contract import Device
-from roofbook.labs.lbm import LAB, bands, haskell, peers, plans, slabs, team
+from roofbook.labs.lbm import LAB, bands, haskell, peers, plans, sharded, slabs, team
 from roofbook.labs.lbm.problem import (
     UNIT_ROUNDOFF,
     Array,
@@ -109,8 +109,8 @@ def named(*names: str) -> list[Any]:
 
 
 def simulating() -> list[Variant]:
-    """All that compute a flow: neither the probe nor the queue's empty kernels. lbmpy's peers are in test_peers.py."""
-    others = (plans.QueueOnly, peers.OnCpu, peers.OnGpu)
+    """All that compute a flow: neither the probe nor the queue's empty kernels. Peers have tests of their own."""
+    others = (plans.QueueOnly, peers.OnCpu, peers.OnGpu, sharded.Jax)
     return [each for each in LAB.all_variants() if each.role != "probe" and each.plan not in others]
 
 
