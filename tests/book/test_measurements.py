@@ -42,7 +42,9 @@ def drawn(
 ) -> tuple[RecordedData, dict[str, Any], Path]:
     """A lab on its best recorded device, what its cards tell, and the root that they lie in."""
     root = tmp_path_factory.mktemp("root")
-    data = on_devices._recorded(request.param, store())[0][1]
+    best = on_devices.extents(project_root(), request.param)[0]
+    found = recorded(registry.get(request.param), store(), best.scale)
+    data = next(each for each in found if each.place.id == best.place)
     measurements.draw_recorded(root, data, "device", "Device", store())
     return data, card_links.told(root, request.param, "device"), root
 

@@ -7,13 +7,14 @@ import os
 import shutil
 from collections import defaultdict
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Executor, Future
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from roofbook.analysis.recorded import recorded
 from roofbook.book import device_choices, device_switch, on_devices
 from roofbook.book.lab_pages import STORY
 from roofbook.paths import project_root
@@ -36,19 +37,14 @@ def add(root: Path, run: str, lab: str = LAB, where: Where = "recorded", scale: 
     Store(root / "results").append([made | {"source_sha256": source.sha256}], where)
 
 
-class InThisProcess:
+class InThisProcess(Executor):
     """A pool that draws here, at once."""
 
     def __init__(self, *_: Any) -> None: ...
 
-    def __enter__(self) -> InThisProcess:
-        return self
-
-    def __exit__(self, *_: Any) -> None: ...
-
-    def submit(self, act: Callable[..., Any], *given: Any) -> Future[Any]:
+    def submit(self, act: Callable[..., Any], /, *given: Any, **named: Any) -> Future[Any]:
         done: Future[Any] = Future()
-        done.set_result(act(*given))
+        done.set_result(act(*given, **named))
         return done
 
 
@@ -201,6 +197,7 @@ def test_several_processes_draw_and_one_that_is_recorded_no_more_loses_its_scrip
     add(root, "20260101T000000Z-000000")
     add(root, "20260101T000000Z-000001", scale="large")
     on_devices.draw(root)
+    assert [each.name.endswith(device_choices.LARGE) for each in device_choices.choices(root, LAB)] == [False, True]
     shutil.rmtree(root / "results" / "recorded")
     add(root, "20260101T000000Z-000002")
     on_devices.draw(root)
@@ -215,9 +212,14 @@ def test_nothing_recorded_is_no_choice_and_not_drawn_for_ever(root: Path) -> Non
 
 def test_a_gpu_with_most_measurements_comes_first_and_large_sizes_last() -> None:
     """On the runs that this book has."""
-    listed = on_devices._recorded(LAB, Store(project_root() / "results"))
-    assert next(data.place.id for scale, data in listed) == "nvidia-h200/cuda"
-    kinds = [(scale, data.place.kind) for scale, data in listed]
+    listed, store = on_devices.extents(project_root(), LAB), Store(project_root() / "results")
+    assert listed[0].place == "nvidia-h200/cuda"
+    kind = {
+        data.place.id: data.place.kind
+        for each in on_devices.SCALES
+        for data in recorded(registry.get(LAB), store, each)
+    }
+    kinds = [(each.scale, kind[each.place]) for each in listed]
     assert kinds == sorted(kinds, key=lambda each: (each[0] != "published", each[1] != "gpu"))
 
 

@@ -10,8 +10,9 @@ import os
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
-from ..analysis.recorded import RecordedData, recorded
+from ..analysis.recorded import recorded
 from ..paths import write_whole
 from ..spec import registry
 from ..store.parquet import Store
@@ -53,18 +54,14 @@ def draw(root: Path, *, best_only: bool = False) -> None:
     store, now, manifest = Store(root / "results"), Dependencies(root), Manifest(root)
     notebooks = {path.stem: path for path in execute.notebooks(root)}
     made_from = {lab: now.story(notebooks[lab], store) for lab in due}
-    found = {lab: _recorded(lab, store) for lab in due}
     begun = {lab: _best_drawn(root, lab, manifest, made_from[lab]) for lab in due}
     with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn")) as pool:
-        drawing = {
-            lab: [
-                pool.submit(_draw, root, lab, scale, data.place.id)
-                for scale, data in found[lab][len(begun[lab]) : 1 if best_only else None]
-            ]
-            for lab in due
-        }
-        for lab, parts in drawing.items():
-            done, folder = [*begun[lab], *(part.result() for part in parts)], root / FOLDER / lab
+        found = dict(zip(due, pool.map(extents, [root] * len(due), due), strict=True))
+        wanted = {lab: each[len(begun[lab]) : 1 if best_only else None] for lab, each in found.items()}
+        longest = sorted(((lab, each) for lab in due for each in wanted[lab]), key=lambda one: -one[1].rows)
+        drawn = {one: pool.submit(_draw, root, one[0], one[1].scale, one[1].place) for one in longest}
+        for lab in due:
+            done, folder = [*begun[lab], *(drawn[lab, each].result() for each in wanted[lab])], root / FOLDER / lab
             made = made_from[lab] | (_BEST if len(done) < len(found[lab]) else {})
             kept = {path for _, paths in done for path in paths} | {*folder.glob(f"*/{HERE.stem}.*js")}
             for old in set(folder.rglob("*.js")) - kept:
@@ -102,10 +99,20 @@ def _of_lab(name: str) -> bool:
     return name in (*registry.names(), registry.PEAKS)
 
 
-def _recorded(lab: str, store: Store) -> list[tuple[str, RecordedData]]:
+class Extent(NamedTuple):
+    """A recorded device at a scale, and how many rows a lab has of it: so long it takes to draw."""
+
+    scale: str
+    place: str
+    rows: int
+
+
+def extents(root: Path, lab: str) -> list[Extent]:
     """Of a lab at each scale, a GPU before a CPU, and of such the one with most measurements, as it has the libraries."""
+    store = Store(root / "results")
     found = [(scale, data) for scale in SCALES for data in recorded(registry.get(lab), store, scale)]
-    return sorted(found, key=lambda each: (SCALES.index(each[0]), each[1].place.kind != "gpu", -len(each[1].rows)))
+    found.sort(key=lambda each: (SCALES.index(each[0]), each[1].place.kind != "gpu", -len(each[1].rows)))
+    return [Extent(scale, data.place.id, len(data.rows)) for scale, data in found]
 
 
 def _draw(root: Path, lab: str, scale: str, place: str) -> tuple[DeviceChoice, list[Path]]:
