@@ -125,8 +125,8 @@ def opened(browser: Any, site: Path) -> Iterator[Open]:
 
 def shown(tab: Any) -> list[str]:
     """The cases whose line and table are in sight, once each where both are, and what is of no case."""
-    lines = [each.inner_text().split()[-1] for each in tab.query_selector_all("li") if each.is_visible()]
-    tables = [each.inner_text().split()[3] for each in tab.query_selector_all("caption") if each.is_visible()]
+    lines = [each.text_content().split()[-1] for each in tab.query_selector_all("li") if each.is_visible()]
+    tables = [each.text_content().split()[3] for each in tab.query_selector_all("caption") if each.is_visible()]
     assert tables == [*lines, "any"]
     return lines
 
@@ -257,18 +257,18 @@ ROOFLINES = "table.roofbook caption:has-text('The roofline on'):visible"
 
 def test_what_comes_with_no_page_comes_with_the_case(opened: Open) -> None:
     tab = opened("places.html")
-    assert [each.split(" on ")[1][: len(LARGE)] for each in tab.locator(ROOFLINES).all_inner_texts()] == [LARGE] * 2
+    assert [each.split(" on ")[1][: len(LARGE)] for each in tab.locator(ROOFLINES).all_text_contents()] == [LARGE] * 2
     for case in (SMALL, LARGE, SMALL):
         tab.select_option(CASE, case)
         tab.wait_for_function(f"!document.querySelector('{SAID}').textContent.includes('Loading')")
-        assert [each.split(" on ")[1][: len(case)] for each in tab.locator(ROOFLINES).all_inner_texts()] == [case] * 2
+        assert [each.split(" on ")[1][: len(case)] for each in tab.locator(ROOFLINES).all_text_contents()] == [case] * 2
     tab.select_option(CASE, "all")
     assert tab.locator(ROOFLINES).count() == 4
     assert len(tab.query_selector_all(f"script[src='gpu.{SMALL}.js']")) == 1, "asked for once"
     tab.select_option(DEVICE, "gpu/large")
-    tab.wait_for_selector(f"[data-place] [data-case='{HUGE}']")
+    tab.wait_for_function(f"!document.querySelector('{SAID}').textContent.includes('Loading')")
     assert tab.locator(ROOFLINES).count() == 4, "the other device's, since all cases are shown"
-    assert all(name in "".join(tab.locator(ROOFLINES).all_inner_texts()) for name in (HUGE, "8192x8192"))
+    assert all(name in "".join(tab.locator(ROOFLINES).all_text_contents()) for name in (HUGE, "8192x8192"))
 
 
 def test_a_case_whose_script_is_gone_is_said(opened: Open, site: Path) -> None:
