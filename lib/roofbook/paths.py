@@ -65,15 +65,26 @@ def cached(kind: str, key: str, make: Callable[[], bytes]) -> bytes:
 
     key: letters and digits, the name of the file. Where the folder cannot be written or read, nothing is kept.
     """
-    path = cache_dir() / kind / key
+    if (kept := read_cached(kind, key)) is not None:
+        return kept
+    made = make()
+    write_cached(kind, key, made)
+    return made
+
+
+def read_cached(kind: str, key: str) -> bytes | None:
+    """What was kept last under this name; None where there is nothing, or nothing whole."""
     with contextlib.suppress(OSError):
-        found, _, kept = path.read_bytes().partition(b"\n")
+        found, _, kept = (cache_dir() / kind / key).read_bytes().partition(b"\n")
         if found == _digest(kept):
             return kept
-    made = make()
+    return None
+
+
+def write_cached(kind: str, key: str, content: bytes) -> None:
+    """Keep `content` under this name in the place of what was there; nothing where the folder cannot be written."""
     with contextlib.suppress(OSError):
-        write_whole(path, _digest(made) + b"\n" + made)
-    return made
+        write_whole(cache_dir() / kind / key, _digest(content) + b"\n" + content)
 
 
 def cache_key(*parts: str) -> str:

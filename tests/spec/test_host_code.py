@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from itertools import count
@@ -12,6 +14,7 @@ from typing import Any
 import pytest
 
 from roofbook.errors import UsageError
+from roofbook.paths import LIBRARY
 from roofbook.spec import registry
 from roofbook.spec.host_code import hash_of_code, hash_of_plan, hash_of_text
 
@@ -167,6 +170,43 @@ def test_a_plan_is_the_same_wherever_its_parts_stand(identity: Callable[..., str
     by_module = PLANS.replace("from .parts import STEPS, helper, unused", "from . import parts")
     by_module = by_module.replace("STEPS", "parts.STEPS").replace("helper(self)", "parts.helper(self)")
     assert identity(by_module) == identity()
+
+
+ASKED = """
+import outside.plans as plans
+from roofbook.spec import host_code
+print(host_code.hash_of_plan(plans.Plan), host_code._module.cache_info().misses)
+"""
+
+
+def test_between_processes_a_hash_is_kept_until_one_of_its_texts_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(LIBRARY.parent)]))
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    package = tmp_path / "outside"
+    package.mkdir()
+    listing = PLANS.replace("sources = ()", "sources = (Path(__file__).with_name('steps.c'),)")
+    texts = {"__init__.py": "", "plans.py": f"from pathlib import Path\n{listing}", "parts.py": PARTS, "steps.c": "int a;"}
+
+    def asked(**changed: str) -> tuple[str, bool]:
+        """The hash, and whether it was read from code."""
+        for name, text in {**texts, **{name.replace("_", "."): text for name, text in changed.items()}}.items():
+            (package / name).write_text(text)
+        ran = subprocess.run([sys.executable, "-c", ASKED], capture_output=True, text=True, check=True)
+        found, modules = ran.stdout.split()
+        return found, modules != "0"
+
+    first, read = asked()
+    assert read and asked() == (first, False)
+    for changed in ({"parts_py": PARTS.replace("4", "5")}, {"steps_c": "int b;"}, {"plans_py": PLANS}):
+        found, read = asked(**changed)
+        assert read and found != first, changed
+    assert asked(steps_c="int a; // one") == (first, True)
+    (kept,) = (tmp_path / "cache" / "roofbook" / "plan").iterdir()
+    kept.write_text("torn")
+    assert asked(steps_c="int a; // one") == (first, True)
 
 
 def test_the_text_of_another_language_counts_but_for_its_comments(identity: Callable[..., str], tmp_path: Path) -> None:

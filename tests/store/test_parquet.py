@@ -233,17 +233,15 @@ def test_ctrl_c_within_a_query_is_ctrl_c(kept: Store) -> None:
 
 
 def test_an_answer_is_kept_until_a_file_comes_goes_or_changes(kept: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    import duckdb
-
     asked = 0
-    connect = duckdb.connect
+    ask = Store._ask
 
-    def counted() -> Any:
+    def counted(*given: Any) -> Any:
         nonlocal asked
         asked += 1
-        return connect()
+        return ask(*given)
 
-    monkeypatch.setattr(duckdb, "connect", counted)
+    monkeypatch.setattr(Store, "_ask", counted)
 
     def known() -> tuple[int, int]:
         found = kept.rows("lbm", case="128x128")

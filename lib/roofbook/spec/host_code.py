@@ -5,6 +5,7 @@ and C the tokens. Serves the identity of a measurement, and what pages are made 
 """
 
 import ast
+import contextlib
 import hashlib
 import importlib.util
 import inspect
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError
-from ..paths import cached_text
+from ..paths import cache_key, cached_text, read_cached, write_cached
 
 INSIDE = ("roofbook.labs.", "roofbook.peers", "roofbook.spec.kernel_run")
 """Modules whose code drives launches: what a plan uses of these, or of its own package where a lab lies outside of this
@@ -28,6 +29,8 @@ PACKAGE = "roofbook"
 TELLING = ("facts", "theory")
 """Methods of a plan that tell of a run after it was timed: no part of what was timed."""
 
+_KIND = "plan"
+"""Under which hashes of plans are kept between processes: to read their modules takes longer than all else of a plan."""
 _TOKEN = re.compile(
     r"""//[^\n]*|/\*.*?\*/|(?P<line>^[ \t]*\#(?:\\\n|[^\n])*)|(?P<token>"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[A-Za-z_]\w*"""
     r"""|\.?\d(?:[eEpP][+-]|[\w.])*|<<=|>>=|<<|>>|->|\+\+|--|&&|\|\||[-+*/%&|^=!<>]=|\S)""",
@@ -72,14 +75,44 @@ def hash_of_plan(plan: Callable[..., Any]) -> str:
     Errors: UsageError where the plan does not stand in a file that can be imported.
     """
     own = inspect.unwrap(plan)
+    place = own.__module__, own.__qualname__.partition(".")[0]
+    others = [path for path in getattr(plan, "sources", ()) if path.suffix != ".py"]
+    texts = {str(path): _of(path.read_bytes()) for path in others}
+    key = cache_key(__file__, *place)
+    known = json.loads(read_cached(_KIND, key) or "{}")
+    if known.get("texts") == texts and known["modules"] == _modules(known["modules"]):
+        return str(known["hash"])
     reader = _Reader(own.__module__)
-    reader.read(own.__module__, own.__qualname__.partition(".")[0])
+    reader.read(*place)
     if not reader.found:
         raise UsageError(
             f"{own.__module__}.{own.__qualname__}: a plan must stand at the top level of a module in a file"
         )
-    others = [hash_of_text(path.read_text()) for path in getattr(plan, "sources", ()) if path.suffix != ".py"]
-    return _of(json.dumps([sorted(reader.found.values()), others]).encode())
+    hashes = [hash_of_text(path.read_text()) for path in others]
+    made = _of(json.dumps([sorted(reader.found.values()), hashes]).encode())
+    kept = {"modules": _modules(reader.modules), "texts": texts, "hash": made}
+    write_cached(_KIND, key, json.dumps(kept).encode())
+    return made
+
+
+def _modules(names: Iterable[str]) -> dict[str, str | None]:
+    """The modules that a plan's hash is made from, this one among them, with hashes of their texts."""
+    return {name: _hash_of_module(name) for name in sorted({__name__, *names})}
+
+
+@cache
+def _hash_of_module(name: str) -> str | None:
+    """Of its text; None where there is no such module, or none in Python."""
+    path = _file_of_module(name)
+    return _of(path.read_bytes()) if path else None
+
+
+def _file_of_module(name: str) -> Path | None:
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ModuleNotFoundError, ValueError):  # as of a notebook's names, which have no file
+        return None
+    return Path(spec.origin) if spec and spec.origin and spec.origin.endswith(".py") else None
 
 
 @dataclass
@@ -94,14 +127,10 @@ class _Module:
 @cache
 def _module(name: str) -> _Module | None:
     """None where there is no such module, or none in Python."""
-    try:
-        spec = importlib.util.find_spec(name)
-    except (ModuleNotFoundError, ValueError):  # as of a notebook's names, which have no file
+    if (path := _file_of_module(name)) is None:
         return None
-    if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
-        return None
-    package = name if spec.submodule_search_locations is not None else name.rpartition(".")[0]
-    tree = ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    tree = ast.parse(path.read_text(encoding="utf-8"))
     definitions: dict[str, ast.stmt] = {}
     for node in tree.body:
         for bound in _bound(node):
@@ -137,13 +166,19 @@ class _Reader:
 
     home: str
     found: dict[tuple[str, str], str] = field(default_factory=dict)
+    modules: set[str] = field(default_factory=set)
+    """All that were looked at."""
 
     def read(self, module: str, name: str) -> None:
         """A definition of a module, or of the one that it imports it from."""
-        if (module, name) in self.found or not self._is_inside(module) or (known := _module(module)) is None:
+        if (module, name) in self.found or not self._is_inside(module):
+            return
+        self.modules.add(module)
+        if (known := _module(module)) is None:
             return
         if name in known.definitions:
-            self.found[module, name], uses = _definition(module, name)
+            self.found[module, name], uses, looked_at = _definition(module, name)
+            self.modules |= looked_at
             for place in uses:
                 self.read(*place)
         elif name in known.imports:
@@ -159,13 +194,13 @@ def _top(module: str) -> str:
 
 
 @cache
-def _definition(module: str, name: str) -> tuple[str, list[tuple[str, str]]]:
-    """A definition as text, and what it uses, as modules and names in them."""
+def _definition(module: str, name: str) -> tuple[str, list[tuple[str, str]], set[str]]:
+    """A definition as text, what it uses, as modules and names in them, and which modules that was asked of."""
     known = _module(module)
     assert known
     plain = _Plain(known)
     node = plain.visit(pickle.loads(pickle.dumps(known.definitions[name])))  # its own copy
-    return _written(node), [*((module, used) for used in plain.used), *plain.places]
+    return _written(node), [*((module, used) for used in plain.used), *plain.places], plain.looked_at
 
 
 class _Plain(ast.NodeTransformer):
@@ -175,6 +210,7 @@ class _Plain(ast.NodeTransformer):
         self.module = module
         self.used: list[str] = []
         self.places: list[tuple[str, str]] = []
+        self.looked_at: set[str] = set()
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
         if isinstance(body := getattr(node, "body", None), list):
@@ -221,7 +257,10 @@ class _Plain(ast.NodeTransformer):
             return None
         base, of = self.module.imports[name]
         full = f"{base}.{of}" if of else base
-        return full if _top(full) in (PACKAGE, _top(self.module.name)) and _module(full) else None
+        if _top(full) not in (PACKAGE, _top(self.module.name)):
+            return None
+        self.looked_at.add(full)
+        return full if _module(full) else None
 
 
 def _is_idle(node: ast.AST) -> bool:

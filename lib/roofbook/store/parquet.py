@@ -5,8 +5,10 @@ DuckDB and pandas are imported on first use.
 """
 
 import json
+import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -21,6 +23,7 @@ from .states import PLACE, State, place_of, state_of
 from .storage import digest, keep, lease, storage_of
 
 if TYPE_CHECKING:
+    import duckdb
     import pandas as pd
     import pyarrow as pa
 
@@ -28,9 +31,10 @@ _KEPT = 32  # answers
 _GATHERED = "_gathered"
 _IN_ORDER = f"{OLDEST_FIRST}, {', '.join(AT)}"
 """Oldest first, and rows of one moment as they stand in their file."""
-_ALONE = """set TimeZone = 'UTC'; set parquet_metadata_cache = true;
-set python_enable_replacements = false; set autoinstall_known_extensions = false;
-set autoload_known_extensions = false; set enable_external_access = false; set lock_configuration = true"""
+_ALONE = """set global TimeZone = 'UTC'; set global parquet_metadata_cache = true;
+set global python_enable_replacements = false; set global autoinstall_known_extensions = false;
+set global autoload_known_extensions = false; set global enable_external_access = false;
+set global lock_configuration = true"""
 """What SQL is given beside the files that it may read."""
 _VIEWS_OF_CSV = {"published": published.view_of_figures, "claims": published.view_of_claims}
 
@@ -237,18 +241,15 @@ class Store:
         while True:
             found = self._files_of(lab, device, where, columns)
             try:
-                with duckdb.connect() as database:
-                    known = Gathered(None, {}) if every else gathered(found)
-                    apart = [path for path in found if path not in known.newest]
-                    allowed = [name for path in apart for name in (str(path.absolute()), _as_pattern(path))]
-                    database.execute("set allowed_paths = ?", [allowed])
-                    database.execute(_ALONE)
+                known = Gathered(None, {}) if every else gathered(found)
+                apart = [path for path in found if path not in known.newest]
+                with _database(apart) if apart else _without_files(os.getpid()).cursor() as database:
                     # Making a view opens its files, so only those that the query names are made.
                     if named & {"_rows", "_once", "cells"}:
                         if known.rows is not None:
                             database.register(_GATHERED, known.rows)
                         for name, selected in _views(found, apart, every, columns).items():
-                            database.execute(f"create view {name} as {selected}")
+                            database.execute(f"create temp view {name} as {selected}")
                     for name, view in _VIEWS_OF_CSV.items():
                         if name in named:
                             database.register(name, view(self.root))
@@ -267,6 +268,26 @@ class Store:
                 if found == self._files_of(lab, device, where, columns) and not files.blame(found):
                     said = " ".join(str(error).split())[:300]
                     raise UsageError(f"the store cannot answer: {said}") from error
+
+
+def _database(paths: Iterable[Path]) -> "duckdb.DuckDBPyConnection":
+    """A database whose SQL may read these files and no other, and changes no setting."""
+    import duckdb
+
+    database = duckdb.connect()
+    allowed = [name for path in paths for name in (str(path.absolute()), _as_pattern(path))]
+    database.execute("set allowed_paths = ?", [allowed])
+    database.execute(_ALONE)
+    return database
+
+
+@cache
+def _without_files(process: int) -> "duckdb.DuckDBPyConnection":
+    """One that reads no file, for all questions of a process whose rows are gathered: to open it takes as long as an answer.
+
+    Each question has a cursor of its own, and what it registers and names is gone with that.
+    """
+    return _database([])
 
 
 def _untraced(row: Mapping[str, Any]) -> bool:
@@ -328,19 +349,19 @@ def _views(
     Rows are compared only where a merge or a copy can have left some twice, and by what identifies them alone: to carry their
     samples along takes ten times as long.
     """
-    sql = f"select * from {_nothing(COLUMNS | dict(zip(AT, ('VARCHAR', 'BIGINT'), strict=True)))}"
-    if len(apart) < len(found):
-        sql += f" union all by name select * from {_GATHERED}"
-    unfit = {path: rows for path in apart if not every and (rows := files.unfit_rows(path))}
+    rows = [f"select * from {_GATHERED}"] if len(apart) < len(found) else []
+    if apart or not rows:  # files may lack columns, or have them as other types
+        rows.insert(0, f"select * from {_nothing(COLUMNS | dict(zip(AT, ('VARCHAR', 'BIGINT'), strict=True)))}")
+    unfit = {path: numbers for path in apart if not every and (numbers := files.unfit_rows(path))}
     if whole := [path for path in apart if path not in unfit]:
-        sql += f" union all by name select * from {_read(whole)}"
-    for path, rows in unfit.items():
-        sql += f" union all by name select * from {_read([path])} where file_row_number not in ({_listed(rows)})"
+        rows.append(f"select * from {_read(whole)}")
+    for path, numbers in unfit.items():
+        rows.append(f"select * from {_read([path])} where file_row_number not in ({_listed(numbers)})")
     twice = len({path.parts[-3:] for path in found}) < len(found)
     once, shown = "select * from _rows", _named(columns) if columns else f"* exclude ({_listed(AT)})"
     if twice or any(path.name.startswith(files.MERGED) for path in found):
         once += f" semi join (select distinct on ({_named(IDENTITY)}) {_listed(AT)} from _rows) using ({_listed(AT)})"
-    return {"_rows": sql, "_once": once, "cells": f"select {shown} from _once"}
+    return {"_rows": " union all by name ".join(rows), "_once": once, "cells": f"select {shown} from _once"}
 
 
 def _listed(items: Iterable[object]) -> str:
