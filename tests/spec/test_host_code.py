@@ -188,7 +188,12 @@ def test_between_processes_a_hash_is_kept_until_one_of_its_texts_changes(
     package = tmp_path / "outside"
     package.mkdir()
     listing = PLANS.replace("sources = ()", "sources = (Path(__file__).with_name('steps.c'),)")
-    texts = {"__init__.py": "", "plans.py": f"from pathlib import Path\n{listing}", "parts.py": PARTS, "steps.c": "int a;"}
+    texts = {
+        "__init__.py": "",
+        "plans.py": f"from pathlib import Path\n{listing}",
+        "parts.py": PARTS,
+        "steps.c": "int a;",
+    }
 
     def asked(**changed: str) -> tuple[str, bool]:
         """The hash, and whether it was read from code."""

@@ -5,7 +5,6 @@ and C the tokens. Serves the identity of a measurement, and what pages are made 
 """
 
 import ast
-import contextlib
 import hashlib
 import importlib.util
 import inspect
