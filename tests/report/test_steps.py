@@ -9,7 +9,7 @@ import pytest
 from roofbook.analysis.answers import answer as answered
 from roofbook.analysis.case_data import CaseData
 from roofbook.analysis.roofline import Bound
-from roofbook.book.sphinx_ext import on_site
+from roofbook.book.page_html import on_site
 from roofbook.report import answer
 from roofbook.report.steps import effect, step
 from roofbook.spec import registry

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from . import lab_pages, table_files
 from .device_choices import FOLDER, LARGE, choices, copy_scripts, on_this_machine, shown
 from .notebook_cells import cells_of, key_of
+from .page_html import on_site, scroll_tables, unique_svg_ids
 from .without_script import with_other_devices
 
 if TYPE_CHECKING:
@@ -114,8 +115,6 @@ def compact(code: str) -> str:
 def finished(cells: dict[str, str]) -> dict[str, str]:
     """Cells' HTML as the extension leaves that of a page: links of the site, tables that scroll, ids of figures that no other
     cell has, and the summary's sentences with the case that they are of."""
-    from .sphinx_ext import on_site, scroll_tables, unique_svg_ids
-
     between = "<!-- a cell -->"
     whole = scroll_tables(unique_svg_ids(on_site(between.join(cells.values())), "d"))
     cases = set(re.findall(r'data-case="([^"]+)"', whole))

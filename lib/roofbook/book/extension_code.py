@@ -6,7 +6,7 @@ from ..spec.host_code import hash_of_code
 
 NAMES = (
     "card_links.py", "device_choices.py", "device_switch.py", "lab_pages.py", "notebook_cells.py", "of_case.py",
-    "sphinx_ext.py", "table_files.py", "terms.py", "without_script.py", "lean/*.py",
+    "page_html.py", "sphinx_ext.py", "table_files.py", "terms.py", "without_script.py", "lean/*.py",
 )  # fmt: skip
 
 

@@ -24,6 +24,7 @@ from . import card_links, device_switch, extension_code, lab_pages, table_files
 from .lean import mathml, pages
 from .notebook_cells import has_parameters, outputs_of
 from .of_case import without_others
+from .page_html import on_site, one_legend, scroll_tables, unique_svg_ids
 
 GENERATED = "_generated"
 FOUND = "fragments"
@@ -183,79 +184,6 @@ def polish(app: Sphinx, pagename: str, template: str, context: dict[str, Any], d
         table_files.write(Path(app.outdir, table_files.FOLDER, *pagename.split("/")), files)
         to_root = "../" * pagename.count("/")
         context["body"] = card_links.linked(table_files.at(body, to_root), to_root, Path(app.srcdir).parent, pagename)
-
-
-STANDING = re.compile(r'<p class="(?:table|figure)-note standing">(.*?)</p>\n?', re.S)
-LEGEND = "how-to-read-the-tables"
-
-
-def one_legend(body: str) -> str:
-    """Each standing note once, at the end of the page. The first table or figure that has one links there instead, and so
-    does the first of each part that opens."""
-    notes = dict.fromkeys(STANDING.findall(body))
-    if not notes:
-        return body
-    parts = re.split(r'(?=<details class="recorded")', body)
-    link = f'<p class="table-note"><a href="#{LEGEND}">How to read the tables and figures</a></p>\n'
-    body = "".join(STANDING.sub("", STANDING.sub(link, part, count=1)) for part in parts)
-    items = "".join(f"<li>{text}</li>\n" for text in notes)
-    head = (
-        f'How to read the tables and figures<a class="headerlink" href="#{LEGEND}" title="Link to this heading">#</a>'
-    )
-    return f'{body}\n<section class="legend" id="{LEGEND}"><h2>{head}</h2>\n<ul>\n{items}</ul>\n</section>\n'
-
-
-IN_NOTEBOOK = re.compile(r'<details class="in-notebook">.*?</details>', re.S)
-
-
-def on_site(body: str) -> str:
-    """Without what a notebook alone unfolds, since the site has it on a page of its own, and with the links to there."""
-    return re.sub(r'(<a class="[\w -]*\bon-site"[^>]*) hidden>', r"\1>", IN_NOTEBOOK.sub("", body))
-
-
-def scroll_tables(body: str) -> str:
-    """Put each table into a region that scrolls by itself and that the keyboard can reach."""
-
-    def wrap(match: re.Match[str]) -> str:
-        container, table = match.groups()
-        if container and "tabindex" in container:
-            return match.group(0)  # a table of roofbook.report: it has its region
-        caption = re.search(r"<caption.*?>(.*?)</caption>", table, re.S)
-        heads = re.findall(r"<th\b[^>]*>(.*?)</th>", table, re.S)
-        label = " ".join(re.sub(r"<[^>]+>", " ", caption.group(1) if caption else ", ".join(heads[:4])).split())
-        label = html.escape(html.unescape(label).strip(" ,¶#") or "table", quote=True)
-        region = f'<div class="table-scroll" role="group" tabindex="0" aria-label="Table: {label}">'
-        return region + table + ("" if container else "</div>")
-
-    pattern = r'(<div class="(?:pst-scrollable-table-container|table-scroll)"[^>]*>)?\s*(<table\b.*?</table>)'
-    return re.sub(pattern, wrap, body, flags=re.S)
-
-
-def unique_svg_ids(body: str, lead: str = "f") -> str:
-    """Number the ids inside each inline SVG, so that two figures on a page never share one. Long ones would be a tenth of it.
-
-    lead: another for what a script puts on the page.
-    """
-    count = 0
-
-    def numbered(match: re.Match[str]) -> str:
-        nonlocal count
-        svg = match.group(0)
-        found = re.findall(r'\bid="([^"]+)"', svg)
-        if not found:
-            return svg
-        count += 1
-        ids = {name: f"{lead}{count}-{number}" for number, name in enumerate(dict.fromkeys(found), 1)}
-        svg = re.sub(r'\bid="([^"]+)"', lambda m: f'id="{ids[m[1]]}"', svg)
-        svg = re.sub(r"url\(#([^)]+)\)", lambda m: f"url(#{ids.get(m[1], m[1])})", svg)
-        svg = re.sub(r'href="#([^"]+)"', lambda m: f'href="#{ids.get(m[1], m[1])}"', svg)
-
-        def references(m: re.Match[str]) -> str:
-            return m[1] + " ".join(ids.get(name, name) for name in m[2].split()) + '"'
-
-        return re.sub(r'(\baria-(?:labelledby|describedby)=")([^"]*)"', references, svg)
-
-    return re.sub(r"<svg\b.*?</svg>", numbered, body, flags=re.S)
 
 
 def settings(app: Sphinx, config: Any) -> None:

@@ -16,7 +16,7 @@ import html5lib
 import pandas as pd
 import pytest
 
-from roofbook.book import execute, site, sphinx_ext
+from roofbook.book import execute, page_html, site
 from roofbook.errors import UsageError
 from roofbook.report.html import Cell, Row, Standing, Table
 
@@ -304,16 +304,16 @@ def test_serving_what_is_not_there_says_how_to_make_it(tmp_path: Path) -> None:
 
 def test_ids_of_inline_figures_are_made_unique_with_their_references() -> None:
     figure = '<svg aria-labelledby="t"><title id="t">x</title><g id="a" clip-path="url(#a)"/><use href="#a"/></svg>'
-    out = sphinx_ext.unique_svg_ids(figure + figure)
+    out = page_html.unique_svg_ids(figure + figure)
     ids = re.findall(r'id="([^"]+)"', out)
     assert len(ids) == len(set(ids)) == 4
     assert set(re.findall(r"url\(#([^)]+)\)", out)) | set(re.findall(r'labelledby="([^"]+)"', out)) == set(ids)
 
 
 def test_a_table_gets_its_region_once() -> None:
-    once = sphinx_ext.scroll_tables("<p/><table><tr><th>a &lt; b</th></tr></table>")
+    once = page_html.scroll_tables("<p/><table><tr><th>a &lt; b</th></tr></table>")
     assert once.count("table-scroll") == 1 and 'aria-label="Table: a &lt; b"' in once
-    assert sphinx_ext.scroll_tables(once) == once
+    assert page_html.scroll_tables(once) == once
 
 
 def test_a_standing_note_is_told_once_on_a_page_however_many_tables_have_it() -> None:
@@ -322,12 +322,12 @@ def test_a_standing_note_is_told_once_on_a_page_however_many_tables_have_it() ->
     page = (
         f'<section>{tables[0]}{tables[1]}<details class="recorded"><summary>D</summary>{tables[2]}</details></section>'
     )
-    out = sphinx_ext.one_legend(page)
+    out = page_html.one_legend(page)
     assert out.count(same) == 1 and out.count(own) == 3, "what a table says of itself stays with it"
-    assert out.index(f'id="{sphinx_ext.LEGEND}"') < out.index(same)
-    links = [at.start() for at in re.finditer(f'<a href="#{sphinx_ext.LEGEND}">', out)]
+    assert out.index(f'id="{page_html.LEGEND}"') < out.index(same)
+    links = [at.start() for at in re.finditer(f'<a href="#{page_html.LEGEND}">', out)]
     assert len(links) == 2 and links[0] < out.index("<details") < links[1], "at the first table, and in each part"
-    assert sphinx_ext.one_legend("<p>no table</p>") == "<p>no table</p>"
+    assert page_html.one_legend("<p>no table</p>") == "<p>no table</p>"
 
 
 @pytest.mark.site
@@ -359,7 +359,7 @@ def test_the_pages_of_the_labs_tell_a_standing_note_once(built_site: Path) -> No
     for name in ("lbm", "cnn"):
         text = (built_site / "labs" / name / "results.html").read_text(encoding="utf-8")
         assert text.count("Times are medians with the 95 % interval of the median.") == 1
-        assert "note standing" not in text and text.count(f'id="{sphinx_ext.LEGEND}"') == 1
+        assert "note standing" not in text and text.count(f'id="{page_html.LEGEND}"') == 1
 
 
 def notebook(path: Path, *cells: str, parameters: str = "scale: str = 'quick'  # quick, published") -> Path:
