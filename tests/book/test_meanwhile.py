@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from roofbook.book import meanwhile
+from roofbook.book import meanwhile, on_devices
 from roofbook.measure import precompile, schedule
 from roofbook.paths import project_root
 
@@ -85,3 +85,28 @@ def test_a_notebooks_kernels_are_compiled_while_its_peaks_are_measured(
     with meanwhile.Meanwhile(here.root, {}):
         module.Experiment("stencil", given | {"results": str(tmp_path / "other")}).measure()
     assert len(began) == 1, "somebody compiles for all labs"
+
+
+def test_who_wants_the_devices_waits_for_whoever_draws_them(tmp_path: Path) -> None:
+    (tmp_path / "experiments").mkdir()
+    said: list[str] = []
+    with meanwhile.Meanwhile(tmp_path, {}, draw=True) as beside:
+        assert beside.is_leader_alive()
+        beside.wait_for_drawing(said.append)
+        assert not beside.is_leader_alive() and said == ["Drawing the labs on the other recorded devices"]
+        beside.wait_for_drawing(said.append)
+    assert len(said) == 1, "nothing is left to wait for"
+
+
+def test_drawing_meanwhile_draws_all_and_says_nothing_of_what_goes_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[tuple[Any, ...]] = []
+
+    def draw(*given: Any, **named: Any) -> None:
+        drawn.append((given, named))
+        raise RuntimeError
+
+    monkeypatch.setattr(on_devices, "draw", draw)
+    meanwhile.draw_devices(tmp_path)
+    assert drawn == [((tmp_path,), {})]

@@ -41,8 +41,7 @@ def build(root: Path, wanted: Mapping[str, Any], *, fresh: bool = False) -> None
         on_devices.draw(root, best_only=bool(missing))
     if due:
         _execute(root, due, missing)
-    if missing and on_devices.stale(root):
-        say("Drawing the labs on the other recorded devices")
+    if missing:  # most are drawn by now
         on_devices.draw(root)
     fragments.renew(root)
     say(f"The book is built: {site.build(root, progress=say)}")
@@ -75,7 +74,8 @@ def _execute(root: Path, due: Mapping[Path, Due], missing: Sequence[Path]) -> No
 
     if missing:
         on_devices.unexecuted(root, missing)
-    with Meanwhile(root, {notebook.stem: page.parameters for notebook, page in due.items()}) as meanwhile:
+    labs = {notebook.stem: page.parameters for notebook, page in due.items()}
+    with Meanwhile(root, labs, draw=bool(missing)) as meanwhile:
         if missing:
             fragments.renew(root)
             index = site.build(root, progress=say)
@@ -88,3 +88,5 @@ def _execute(root: Path, due: Mapping[Path, Due], missing: Sequence[Path]) -> No
             if missing and left:
                 meanwhile.renew_site()
         meanwhile.wait()
+        if missing:
+            meanwhile.wait_for_drawing(say)

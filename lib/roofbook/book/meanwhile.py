@@ -1,7 +1,8 @@
-"""What is done for a book while its labs are measured: the kernels of those that wait are compiled, and the site renewed.
+"""What is done for a book while its labs are measured: the kernels of those that wait are compiled, the recorded devices that
+are not drawn yet are drawn, and the site is renewed.
 
-The processes rest while samples are taken (`measure.beside`). This one leads them and compiles, lab by lab:
-`python -m roofbook.book.meanwhile ROOT LABS FOLDER`.
+The processes rest while samples are taken (`measure.beside`). This one leads them; it compiles, lab by lab, and then draws:
+`python -m roofbook.book.meanwhile ROOT LABS DRAW FOLDER`.
 """
 
 import contextlib
@@ -10,21 +11,24 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..measure.beside import Beside, give_way
+from ..measure.beside import LOOK_EVERY_S, Beside, give_way
 
 
 class Meanwhile(Beside):
     """Kernels are compiled ahead, and the site is renewed, while the block measures labs with these parameters, in order."""
 
-    def __init__(self, root: Path, labs: Mapping[str, Mapping[str, Any]], done: Sequence[str] = ()) -> None:
-        """done: labs that are measured first, and not waited for."""
+    def __init__(
+        self, root: Path, labs: Mapping[str, Mapping[str, Any]], done: Sequence[str] = (), *, draw: bool = False
+    ) -> None:
+        """done: labs that are measured first, and not waited for. draw: recorded devices, when all is compiled."""
         self._root = root
         self._renewing: subprocess.Popen[bytes] | None = None
-        super().__init__([sys.executable, "-m", __name__, str(root), json.dumps(labs)], done)
+        super().__init__([sys.executable, "-m", __name__, str(root), json.dumps(labs), "draw" * draw], done)
 
     def renew_site(self) -> None:
         """Begin to build the site with the pages as they are. What goes wrong does so again at the end, and is told then."""
@@ -35,6 +39,13 @@ class Meanwhile(Beside):
         """Wait for the site that is being renewed, if one is."""
         if self._renewing:
             self._renewing.wait()
+
+    def wait_for_drawing(self, tell: Callable[[str], object]) -> None:
+        """Wait for what is half drawn, rather than to draw it anew; `tell` where there is something to wait for."""
+        if self.is_leader_alive():
+            tell("Drawing the labs on the other recorded devices")
+        while self.is_leader_alive():
+            time.sleep(LOOK_EVERY_S)
 
 
 def compile_ahead(root: Path, labs: Mapping[str, Mapping[str, Any]], folder: Path) -> None:
@@ -62,7 +73,18 @@ def _end_with_the_other() -> None:
     os._exit(0)
 
 
+def draw_devices(root: Path) -> None:
+    """Draw the recorded devices that are not drawn yet; what goes wrong does so again at the end, and is told then."""
+    from . import on_devices
+
+    with contextlib.suppress(Exception):
+        on_devices.draw(root)
+
+
 if __name__ == "__main__":
     give_way()
     threading.Thread(target=_end_with_the_other, daemon=True).start()
-    compile_ahead(Path(sys.argv[1]), json.loads(sys.argv[2]), Path(sys.argv[3]))
+    checkout = Path(sys.argv[1])
+    compile_ahead(checkout, json.loads(sys.argv[2]), Path(sys.argv[4]))
+    if sys.argv[3]:
+        draw_devices(checkout)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..analysis.recorded import recorded
+from ..measure.beside import end_with_parent
 from ..paths import write_whole
 from ..spec import registry
 from ..store.parquet import Store
@@ -55,7 +56,8 @@ def draw(root: Path, *, best_only: bool = False) -> None:
     notebooks = {path.stem: path for path in execute.notebooks(root)}
     made_from = {lab: now.story(notebooks[lab], store) for lab in due}
     begun = {lab: _best_drawn(root, lab, manifest, made_from[lab]) for lab in due}
-    with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn")) as pool:
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(os.cpu_count(), spawn, initializer=end_with_parent) as pool:
         found = dict(zip(due, pool.map(extents, [root] * len(due), due), strict=True))
         wanted = {lab: each[len(begun[lab]) : 1 if best_only else None] for lab, each in found.items()}
         longest = sorted(((lab, each) for lab in due for each in wanted[lab]), key=lambda one: -one[1].rows)

@@ -60,10 +60,14 @@ class Beside:
 
     def run(self, command: Sequence[str]) -> "subprocess.Popen[bytes]":
         """Start a process in the group, in silence. Killed with it at the end of the block, unless waited for."""
-        # A leader that has died is not waited for before the end: until then its group is there.
         process = self._start(command, self._leader.pid, stdin=subprocess.DEVNULL)
         self._others.append(process)
         return process
+
+    def is_leader_alive(self) -> bool:
+        """Whether the leader still works. One that has ended is not waited for before the end of the block: until then its
+        group is there."""
+        return _is_alive(self._leader.pid)
 
     @staticmethod
     def _start(command: Sequence[str], group: int, **options: Any) -> "subprocess.Popen[bytes]":
