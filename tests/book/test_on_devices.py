@@ -40,7 +40,7 @@ def add(root: Path, run: str, lab: str = LAB, where: Where = "recorded", scale: 
 class InThisProcess(Executor):
     """A pool that draws here, at once."""
 
-    def __init__(self, *_: Any) -> None: ...
+    def __init__(self, *_: Any, **__: Any) -> None: ...
 
     def submit(self, act: Callable[..., Any], /, *given: Any, **named: Any) -> Future[Any]:
         done: Future[Any] = Future()
