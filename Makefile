@@ -7,9 +7,11 @@ GPU ?=
 WITH ?=
 BIN := .venv/bin
 
-# uv installs in seconds, compiled as pip would: each process starts faster. Where it cannot (a mirror that only pip is
-# configured for), pip does the same, slowly.
-INSTALL = $(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python $(1) || $(BIN)/python -m pip install --quiet $(1)
+# uv installs in seconds. Where it cannot (a mirror that only pip is configured for), pip does the same, slowly. Python compiles
+# what is imported when it is first imported, once, also where the environment keeps it from that: of all that is installed
+# this is a quarter.
+export PYTHONDONTWRITEBYTECODE =
+INSTALL = $(BIN)/uv pip install --quiet --python $(BIN)/python $(1) || $(BIN)/python -m pip install --quiet $(1)
 COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes --no-annotate --no-emit-index-url \
 	--no-emit-find-links --custom-compile-command "make lock" --python-version 3.11
 
@@ -18,9 +20,7 @@ COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes 
 book: .venv/.$(or $(GPU),book) $(WITH:%=.venv/.%)
 	@$(BIN)/roofbook build
 
-# Three processes for two cores: some tests wait, for a kernel that hangs or a worker that was killed. All that Python starts
-# is compiled once, also where the environment keeps Python from it.
-test: export PYTHONDONTWRITEBYTECODE =
+# Three processes for two cores: some tests wait, for a kernel that hangs or a worker that was killed.
 test: .venv/.test lint
 	@$(BIN)/python -m compileall -q lib
 	@$(BIN)/python -m pytest -n 3 --max-worker-restart 0 --durations 20

@@ -11,7 +11,7 @@ from ..measure.placement import target_of
 from ..peers import missing
 from ..spec import registry
 from ..spec.lab import Case, Lab
-from ..store.current import matching_source, of_newest
+from ..store.current import matching_source, of_newest, sources
 from ..store.files import Where
 from ..store.parquet import Store
 from ..store.schema import PROFILE
@@ -85,10 +85,31 @@ class RecordedData(LabData):
         return {name: why for name, why in super().skip_reasons(case).items() if name not in measured | lacked}
 
 
+_KNOWN: dict[tuple[Any, ...], list[RecordedData]] = {}
+_MOST = 32
+"""Labs at a scale that are kept: as many as a book has, twice."""
+
+
 def recorded(
     lab: Lab, store: Store, scale: str = "published", parts: Sequence[Where] = ("recorded",)
 ) -> list[RecordedData]:
-    """A lab on each device by each backend of which these parts of the store have measurements, GPUs first."""
+    """A lab on each device by each backend of which these parts of the store have measurements, GPUs first.
+
+    What was found last is kept while the files and the kernels are the same: a dozen pages ask, and share what they read of it.
+    """
+    if store.storage.is_remote:  # whose files are not all here
+        return _found(lab, store, scale, parts)
+    kernels = (*sources(lab).items(), *sources(registry.get(registry.PEAKS)).items())
+    asked = (lab, store.address, scale, *parts, *kernels, *store.stamps(parts))
+    if asked not in _KNOWN:
+        found = _found(lab, store, scale, parts)
+        while len(_KNOWN) >= _MOST:
+            del _KNOWN[next(iter(_KNOWN))]
+        _KNOWN[asked] = found
+    return list(_KNOWN[asked])
+
+
+def _found(lab: Lab, store: Store, scale: str, parts: Sequence[Where]) -> list[RecordedData]:
     rows = matching_source(lab, store.rows(lab.name, scale=scale, where=parts))
 
     def order(each: RecordedData) -> tuple[bool, bool, str]:

@@ -13,9 +13,13 @@ if TYPE_CHECKING:
 
 def matching_source(lab: Lab, rows: "pd.DataFrame") -> "pd.DataFrame":
     """Those rows of a lab whose kernel is, letter for letter, that of today's code, by `with_current_traffic`."""
-    today = {variant.name: variant.source.sha256 if variant.source else "" for variant in lab.all_variants()}
-    same = rows["variant"].map(today) == rows["source_sha256"].fillna("")
+    same = rows["variant"].map(sources(lab)) == rows["source_sha256"].fillna("")
     return with_current_traffic(lab, rows[same]) if len(rows) else rows
+
+
+def sources(lab: Lab) -> dict[str, str]:
+    """The kernel of each variant, as a row names it: as its file is now, should it have been edited since; '' of none."""
+    return {variant.name: variant.source.sha256 if variant.source else "" for variant in lab.all_variants()}
 
 
 def of_newest(rows: "pd.DataFrame") -> "pd.DataFrame":
@@ -38,9 +42,11 @@ def with_current_traffic(lab: Lab, rows: "pd.DataFrame") -> "pd.DataFrame":
         except UsageError:
             return None
 
-    def bytes_of(variant: str, name: str, scale: str, own: float) -> float:
+    @cache
+    def bytes_of(variant: str, name: str, scale: str) -> float | None:
         case = case_of(name, scale)
-        return lab.traffic(case, known[variant]) if case and variant in known else own
+        return lab.traffic(case, known[variant]) if case and variant in known else None
 
-    columns = (rows[name] for name in ("variant", "case", "scale", "bytes"))
-    return rows.assign(bytes=[bytes_of(*row) for row in zip(*columns, strict=True)])
+    columns = [rows[name].tolist() for name in ("variant", "case", "scale", "bytes")]
+    modelled = [(bytes_of(*row[:3]), row[3]) for row in zip(*columns, strict=True)]
+    return rows.assign(bytes=[own if today is None else today for today, own in modelled])

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ..devices.checkout import fault
 from ..errors import UsageError, one_of
 from . import files, published
-from .files import EVERYWHERE, Where
+from .files import EVERYWHERE, Stamp, Where
 from .gathered import AT, Gathered, gathered
 from .identity import new_run_id
 from .schema import COLUMNS, IDENTITY, NEWEST_FIRST, OLDEST_FIRST, PROFILE, REQUIRED, SLUG, TEXT, check, table
@@ -90,6 +90,10 @@ class Store:
     def names(self, lab: str = "*", where: Sequence[Where] | None = None) -> list[str]:
         """The names of the Parquet files, without reading them."""
         return [entry.name for each in where or self.parts for entry in self.storage.entries(files.pattern(each, lab))]
+
+    def stamps(self, where: Sequence[Where] | None = None) -> list[tuple[Path, Stamp]]:
+        """The Parquet files, each with what changes where another takes its name."""
+        return [(path, files.stamp(path)) for path in self.files(where=where)]
 
     def query(self, sql: str, params: Sequence[Any] = ()) -> "pd.DataFrame":
         """The result of DuckDB SQL over the views `cells`, `published` and `claims`; `?` takes the params in order.

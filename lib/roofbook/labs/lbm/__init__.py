@@ -336,7 +336,7 @@ class Lattice(Lab):
 
 
 def _case(name: str, scale: str, steps: int, check: int) -> Case:
-    return Case(name, scale, {**asdict(_problem(name)[0]), "check_steps": check}, steps)
+    return Case(name, scale, {**asdict(_params(name)), "check_steps": check}, steps)
 
 
 def steps_of_size(cells: int, scale: str) -> tuple[int, int]:
@@ -366,6 +366,12 @@ def _problem(name: str) -> tuple[Params, np.ndarray]:
     """The published case of that name, else a closed box."""
     nx, ny = shape(name)
     return _published().get(name) or box(nx, ny)
+
+
+@lru_cache(maxsize=256)
+def _params(name: str) -> Params:
+    """Of `_problem`, whose map of a large grid is large, and takes its time."""
+    return _problem(name)[0]
 
 
 def _open_and_undriven(case: Case, start: np.ndarray) -> np.ndarray:

@@ -1,0 +1,75 @@
+"""What is found of a lab on recorded devices is found once, and again where a file or a kernel is another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from roofbook.analysis import recorded as module
+from roofbook.analysis.recorded import recorded
+from roofbook.spec import registry
+from roofbook.store.parquet import Store
+
+from ..report.rows import row
+
+LAB = registry.get("lbm")
+
+
+@pytest.fixture
+def add(tmp_path: Path) -> Callable[..., Any]:
+    """One more run of a step as it is today."""
+    store = Store(tmp_path)
+    source = LAB.variant("fused").source
+    assert source is not None
+
+    def add(run: str, lab: str = LAB.name, variant: str = "fused") -> None:
+        kernel = source if lab == LAB.name else registry.get(lab).variant(variant).source
+        assert kernel is not None
+        case = "128x128" if lab == LAB.name else "256 MiB"
+        made = row(
+            variant, 1e-5, lab=lab, run=run, case=case, scale="published", cell_key="cell", env_key="environment"
+        )
+        units = registry.get(lab).case(case, "published").units
+        store.append([made | {"source_sha256": kernel.sha256, "units": units}], "recorded")
+
+    return add
+
+
+def test_it_is_shared_while_nothing_changes(tmp_path: Path, add: Callable[..., Any]) -> None:
+    assert recorded(LAB, Store(tmp_path)) == []
+    add("20260101T000000Z-000001")
+    first = recorded(LAB, Store(tmp_path))
+    again = recorded(LAB, Store(tmp_path))
+    assert len(first) == 1 and again[0] is first[0] and again is not first, "a caller may change its list"
+    assert recorded(LAB, Store(tmp_path), "large") == []
+
+
+@pytest.mark.parametrize(("lab", "variant"), [("lbm", "fused"), ("peaks", "copy")])
+def test_a_file_more_shows_also_one_of_the_peaks(
+    tmp_path: Path, add: Callable[..., Any], lab: str, variant: str
+) -> None:
+    add("20260101T000000Z-000001")
+    (first,) = recorded(LAB, Store(tmp_path))
+    rows, peaks = len(first.rows), len(first.peak_rows)
+    add("20260101T000000Z-000002", lab, variant)
+    (now,) = recorded(LAB, Store(tmp_path))
+    assert (len(now.rows) - rows, len(now.peak_rows) - peaks) in ((1, 0), (0, 1)) and now is not first
+
+
+def test_a_kernel_that_is_edited_has_no_row_any_more(
+    tmp_path: Path, add: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add("20260101T000000Z-000001")
+    assert len(recorded(LAB, Store(tmp_path))) == 1
+    monkeypatch.setattr("roofbook.store.current.sources", lambda lab: {"fused": "edited"})
+    monkeypatch.setattr(module, "sources", lambda lab: {"fused": "edited"})
+    assert recorded(LAB, Store(tmp_path)) == []
+
+
+def test_what_is_kept_is_bounded(tmp_path: Path, add: Callable[..., Any]) -> None:
+    for number in range(module._MOST + 3):
+        recorded(LAB, Store(tmp_path / str(number)))
+    assert len(module._KNOWN) <= module._MOST
