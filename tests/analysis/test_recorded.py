@@ -28,7 +28,7 @@ def add(tmp_path: Path) -> Callable[..., Any]:
     def add(run: str, lab: str = LAB.name, variant: str = "fused") -> None:
         kernel = source if lab == LAB.name else registry.get(lab).variant(variant).source
         assert kernel is not None
-        case = "128x128" if lab == LAB.name else "256 MiB"
+        case = "128x128" if lab == LAB.name else "64 MiB"
         made = row(
             variant, 1e-5, lab=lab, run=run, case=case, scale="published", cell_key="cell", env_key="environment"
         )

@@ -12,6 +12,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
+from .. import collection
 from ..analysis.recorded import recorded
 from ..measure.beside import end_with_parent
 from ..paths import write_whole
@@ -57,7 +58,7 @@ def draw(root: Path, *, best_only: bool = False) -> None:
     made_from = {lab: now.story(notebooks[lab], store) for lab in due}
     begun = {lab: _best_drawn(root, lab, manifest, made_from[lab]) for lab in due}
     spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(os.cpu_count(), spawn, initializer=end_with_parent) as pool:
+    with ProcessPoolExecutor(os.cpu_count(), spawn, initializer=_draws) as pool:
         found = dict(zip(due, pool.map(extents, [root] * len(due), due), strict=True))
         wanted = {lab: each[len(begun[lab]) : 1 if best_only else None] for lab, each in found.items()}
         longest = sorted(((lab, each) for lab in due for each in wanted[lab]), key=lambda one: -one[1].rows)
@@ -115,6 +116,12 @@ def extents(root: Path, lab: str) -> list[Extent]:
     found = [(scale, data) for scale in SCALES for data in recorded(registry.get(lab), store, scale)]
     found.sort(key=lambda each: (SCALES.index(each[0]), each[1].place.kind != "gpu", -len(each[1].rows)))
     return [Extent(scale, data.place.id, len(data.rows)) for scale, data in found]
+
+
+def _draws() -> None:
+    """For a process that draws."""
+    end_with_parent()
+    collection.seldom()
 
 
 def _draw(root: Path, lab: str, scale: str, place: str) -> tuple[DeviceChoice, list[Path]]:

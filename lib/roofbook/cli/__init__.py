@@ -7,6 +7,7 @@ import sys
 
 import click
 
+from .. import collection
 from ..errors import UsageError, program
 from . import comparing, measuring, publishing, reading, sharing
 from .app import app
@@ -27,6 +28,7 @@ def run() -> None:
                 stream.flush()
         os._exit(code)
 
+    collection.seldom()
     atexit.register(end)  # what is registered first runs last
     try:
         main()
