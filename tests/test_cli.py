@@ -399,7 +399,8 @@ def test_build_executes_what_is_stale_and_nothing_else(
         return true_execute(root, notebook, parameters, **how)
 
     monkeypatch.setattr(execute, "execute", recorded)
-    monkeypatch.setattr(site, "build", lambda root, progress=None: root / "index.html")
+    monkeypatch.setattr(site, "build", lambda root, **_: root / "index.html")
+    monkeypatch.setattr(site, "start", lambda root: None)
     first, again = roofbook("build"), roofbook("build")
     assert max(map(width, first[1].replace(f"{measured}/index.html", "").splitlines())) <= 80
     assert first[0] == again[0] == 0
@@ -437,12 +438,13 @@ def test_a_book_is_read_while_its_first_labs_run(
         happened.append(notebook.stem)
         execute.page_of(root, notebook).write_text(notebook.read_text())
 
-    def built(root: Path, progress: Any = None) -> Path:
+    def built(root: Path, **_: Any) -> Path:
         happened.append("site")
         return root / "index.html"
 
     monkeypatch.setattr(execute, "execute", executed)
     monkeypatch.setattr(site, "build", built)
+    monkeypatch.setattr(site, "start", lambda root: None)
     monkeypatch.setattr(Meanwhile, "renew_site", lambda self: happened.append("site, meanwhile"))
     monkeypatch.setattr(
         on_devices, "unexecuted", lambda root, due: happened.append(" ".join(each.stem for each in due))
@@ -461,7 +463,8 @@ def test_build_takes_its_own_parameters_before_those_of_the_page(
 ) -> None:
     executed: list[Any] = []
     monkeypatch.setattr(execute, "execute", lambda root, notebook, parameters, **how: executed.append(parameters))
-    monkeypatch.setattr(site, "build", lambda root, progress=None: root / "index.html")
+    monkeypatch.setattr(site, "build", lambda root, **_: root / "index.html")
+    monkeypatch.setattr(site, "start", lambda root: None)
     assert roofbook("build", "--scale", "test")[0] == 0
     assert roofbook("build", "--execute")[0] == 0
     monkeypatch.setattr(execute, "parameters_of", lambda root, notebook: {})

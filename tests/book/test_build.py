@@ -20,6 +20,7 @@ def root(unmeasured: Callable[[], Path], monkeypatch: pytest.MonkeyPatch) -> Pat
     monkeypatch.setattr(on_devices, "stale", lambda *_: False)
     monkeypatch.setattr(fragments, "renew", lambda _: None)
     monkeypatch.setattr(site, "build", lambda *_, **__: None)
+    monkeypatch.setattr(site, "start", lambda _: None)
     return unmeasured()
 
 

@@ -131,3 +131,34 @@ def test_ctrl_c_ends_the_processes_too(cpu: Any, tmp_path: Path, monkeypatch: py
         precompile.prebuild(LAB, cells()[:4], cpu, 20, lambda _: None)
     for pid in (tmp_path / "pids").read_text().split():
         assert not Path("/proc", pid).exists()
+
+
+def test_a_variant_is_launched_once_where_its_kernels_are_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of `same` the text is one for both cases, of `sized` it has the size in it."""
+    device, launched = SimpleNamespace(programs_built=0), list[str]()
+    texts = set[str]()
+
+    def planned(variant: str, case: str) -> Any:
+        texts.add(variant if variant == "same" else f"{variant} {case}")
+        device.programs_built = len(texts)
+        ran = lambda: launched.append(f"{variant} {case}")  # noqa: E731
+        return SimpleNamespace(reset=lambda: None, run=ran, close=lambda: None)
+
+    lab = SimpleNamespace(
+        preferred_backend="opencl",
+        prepare=lambda: None,
+        inputs=lambda case, seed: {},
+        case=lambda name, scale: name,
+        variant=lambda name: SimpleNamespace(plan=lambda at, variant, case, inputs: planned(name, case)),
+        verification_case=lambda case, variant: case,
+    )
+    monkeypatch.setattr("roofbook.spec.registry.get", lambda name: lab)
+    monkeypatch.setattr("roofbook.devices.find.open_device", lambda *_: device)
+    monkeypatch.setattr(precompile, "end_with_parent", lambda: None)
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    those = [(case, name, str(tmp_path / name / case)) for name in ("same", "sized") for case in ("one", "two")]
+    precompile.main("lab", "test", "opencl:0", "20", json.dumps(those))
+    assert launched == ["same one", "sized one", "sized two"]
+    assert all(Path(mark).exists() for *_, mark in those)

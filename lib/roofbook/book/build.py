@@ -41,10 +41,16 @@ def build(root: Path, wanted: Mapping[str, Any], *, fresh: bool = False) -> None
         on_devices.draw(root, best_only=bool(missing))
     if due:
         _execute(root, due, missing)
-    if missing:  # most are drawn by now
-        on_devices.draw(root)
-    fragments.renew(root)
-    say(f"The book is built: {site.build(root, progress=say)}")
+    builder = site.start(root) if due else None  # it gets ready meanwhile
+    try:
+        if missing:  # most are drawn by now
+            on_devices.draw(root)
+        fragments.renew(root)
+        say(f"The book is built: {site.build(root, progress=say, builder=builder)}")
+    finally:
+        if builder:
+            builder.kill()
+            builder.wait()
     if due:  # rows came meanwhile: whether they leave something to do
         before, now = FileTimes(root, wanted), Dependencies(root)
         if _due(root, wanted, False, now) or on_devices.stale(root, now):

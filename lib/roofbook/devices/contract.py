@@ -202,6 +202,11 @@ class Device(ABC):
     """How many devices `several` can give: those of its model, or the cores of a CPU that can be divided."""
 
     @property
+    def programs_built(self) -> int:
+        """How many programs it has compiled. One that is asked for again counts once."""
+        return 0
+
+    @property
     def slug(self) -> str:
         """The model as a folder name: `NVIDIA H200` -> `nvidia-h200`."""
         return re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-")

@@ -291,6 +291,10 @@ class CudaDevice(contract.Device):
             "driver": str(cupy.cuda.runtime.driverGetVersion()),
         }
 
+    @property
+    def programs_built(self) -> int:
+        return len(self._programs)
+
     def build(self, text: str, options: Sequence[str] = ()) -> Program:
         import cupy
 

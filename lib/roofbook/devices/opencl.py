@@ -196,6 +196,10 @@ class OpenCLDevice(contract.Device):
             **({"threads": "each bound to a processor"} if bound else {}),
         }
 
+    @property
+    def programs_built(self) -> int:
+        return len(self._programs)
+
     def build(self, text: str, options: Sequence[str] = ()) -> Program:
         import pyopencl as cl
 

@@ -50,10 +50,12 @@ def prebuild(
         return 0
     tell(f"compiling {len(due)} kernels")
     (scale,) = {case.scale for case, _ in due.values()}
-    named = [(case.name, variant.name, str(mark)) for mark, (case, variant) in due.items()]
-    if meet:
-        named.reverse()
-    shares = [named[at::workers] for at in range(workers)]
+    by_variant: dict[str, list[tuple[str, str, str]]] = {}
+    for mark, (case, variant) in reversed(due.items()) if meet else due.items():
+        by_variant.setdefault(variant.name, []).append((case.name, variant.name, str(mark)))
+    groups = list(by_variant.values())
+    workers = min(workers, len(groups))
+    shares = [[cell for group in groups[at::workers] for cell in group] for at in range(workers)]
     command = [sys.executable, "-m", __name__, lab.name, scale, device.spec, str(seed)]
     null = subprocess.DEVNULL
     # PoCL compiles in one of its threads: bound, those of two processes may share a processor while another idles.
@@ -81,7 +83,8 @@ def _mark(lab: Lab, case: Case, variant: Variant, device: Device) -> Path:
 
 
 def main(lab_name: str, scale: str, spec: str, seed: str, cells: str) -> None:
-    """Launch each cell's kernels once, on the case that measuring them begins with."""
+    """Launch each cell's kernels once, on the case that measuring them begins with; of a variant whose kernels are the same on
+    another case, on one of them."""
     from ..devices.find import open_device
     from ..spec import registry
 
@@ -95,12 +98,15 @@ def main(lab_name: str, scale: str, spec: str, seed: str, cells: str) -> None:
     def inputs(case: str) -> Any:
         return lab.inputs(lab.case(case, scale), int(seed))
 
+    launched = set[str]()
     for name, variant_name, mark in json.loads(cells):
         with contextlib.suppress(Exception):
-            variant = lab.variant(variant_name)
+            variant, before = lab.variant(variant_name), device.programs_built
             trial = variant.plan(device, variant, lab.verification_case(lab.case(name, scale), variant), inputs(name))
-            trial.reset()
-            trial.run()
+            if device.programs_built > before or variant_name not in launched:
+                trial.reset()
+                trial.run()
+                launched.add(variant_name)
             trial.close()
             write_whole(Path(mark), "")
 

@@ -107,8 +107,8 @@ class Stream(Peak):
         data = stream_data(inputs["data"], action)
         passes = case.units // outputs["launches"]
         if action == "read":
-            wanted = float(passes * data.sum(dtype=np.float64))
-            return float(abs(moved.sum(dtype=np.float64) - wanted)), 0.0, "difference of the sum"
+            ones = sum(by_bands(len(data), 1, lambda band: data[band].sum(dtype=np.float64)))
+            return float(abs(moved.sum(dtype=np.float64) - passes * ones)), 0.0, "difference of the sum"
         if action == "write":
             return largest_difference(moved, np.float32(passes)), 0.0, "difference to the number of passes"
         return largest_difference(moved, data), 0.0, "difference to the source"
@@ -119,7 +119,7 @@ def stream_data(data: NDArray[np.float32], action: str) -> NDArray[np.float32]:
     up, for their sums are exact."""
     if action == "copy":
         return data[: data.size // 2]
-    return np.rint(data) if action == "read" else data
+    return np.concatenate(by_bands(len(data), 1, lambda band: np.rint(data[band]))) if action == "read" else data
 
 
 def largest_difference(found: NDArray[np.float32], wanted: NDArray[np.float32] | np.float32) -> float:
