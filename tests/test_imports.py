@@ -17,7 +17,7 @@ LIBRARY = Path(__file__).parents[1] / "lib" / "roofbook"
 ROOMS = (
     *(
         "errors",
-        "collection",
+        "memory",
         "paths",
         "terminal",
         "devices",

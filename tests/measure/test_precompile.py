@@ -158,6 +158,8 @@ def test_a_variant_is_launched_once_where_its_kernels_are_the_same(
     monkeypatch.setattr("roofbook.devices.find.open_device", lambda *_: device)
     monkeypatch.setattr(precompile, "end_with_parent", lambda: None)
     monkeypatch.setattr("signal.signal", lambda *_: None)
+    for name in ("keep_freed", "collect_seldom"):
+        monkeypatch.setattr(f"roofbook.memory.{name}", lambda: None)
     those = [(case, name, str(tmp_path / name / case)) for name in ("same", "sized") for case in ("one", "two")]
     precompile.main("lab", "test", "opencl:0", "20", json.dumps(those))
     assert launched == ["same one", "sized one", "sized two"]

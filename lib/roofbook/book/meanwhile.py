@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .. import collection
+from .. import memory
 from ..measure.beside import LOOK_EVERY_S, Beside, give_way
 
 
@@ -84,7 +84,7 @@ def draw_devices(root: Path) -> None:
 
 if __name__ == "__main__":
     give_way()
-    collection.seldom()
+    memory.collect_seldom()
     threading.Thread(target=_end_with_the_other, daemon=True).start()
     checkout = Path(sys.argv[1])
     compile_ahead(checkout, json.loads(sys.argv[2]), Path(sys.argv[4]))

@@ -12,7 +12,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-from .. import collection
+from .. import memory
 from ..analysis.recorded import recorded
 from ..measure.beside import end_with_parent
 from ..paths import write_whole
@@ -121,7 +121,7 @@ def extents(root: Path, lab: str) -> list[Extent]:
 def _draws() -> None:
     """For a process that draws."""
     end_with_parent()
-    collection.seldom()
+    memory.collect_seldom()
 
 
 def _draw(root: Path, lab: str, scale: str, place: str) -> tuple[DeviceChoice, list[Path]]:

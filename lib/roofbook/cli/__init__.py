@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from .. import collection
+from .. import memory
 from ..errors import UsageError, program
 from . import comparing, measuring, publishing, reading, sharing
 from .app import app
@@ -28,7 +28,7 @@ def run() -> None:
                 stream.flush()
         os._exit(code)
 
-    collection.seldom()
+    memory.collect_seldom()
     atexit.register(end)  # what is registered first runs last
     try:
         main()

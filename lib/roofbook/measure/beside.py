@@ -105,8 +105,11 @@ def wait_for(what: str, tell: Callable[[], Any] = lambda: None) -> bool:
 
 
 def give_way() -> None:
-    """For a process of the group: it leaves a core to whoever measures, and ends where its parent dies."""
-    os.nice(10)
+    """For a process of the group: it leaves the processors to whoever measures, and ends where its parent dies.
+
+    All of them: a kernel whose parts run on two cores waits for the later one.
+    """
+    os.nice(19)
     end_with_parent()
 
 

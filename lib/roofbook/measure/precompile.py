@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from .. import memory
 from ..devices.backends import has
 from ..devices.contract import Device
 from ..devices.opencl import AFFINITY
@@ -90,6 +91,8 @@ def main(lab_name: str, scale: str, spec: str, seed: str, cells: str) -> None:
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever waits, who ends this process
     end_with_parent()
+    memory.keep_freed()
+    memory.collect_seldom()
     lab = registry.get(lab_name)
     device = open_device(spec, lab.preferred_backend)
     lab.prepare()

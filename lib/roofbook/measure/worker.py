@@ -1,7 +1,5 @@
 """The process that measures one case: `python -m roofbook.measure.worker LAB DEVICE`. `measure.apart` starts and follows it."""
 
-import contextlib
-import ctypes
 import importlib
 import json
 import os
@@ -12,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from .. import memory
 from ..devices.find import open_device
 from ..errors import UsageError, of_system
 from ..spec import registry
@@ -24,8 +23,6 @@ from .policy import Policy
 
 POISONED = 70
 """Exit code of a process whose device answers no more."""
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
-"""Of glibc's mallopt."""
 
 
 class _WithoutPandas(Store):
@@ -46,7 +43,8 @@ class _WithoutPandas(Store):
 
 def main(lab_name: str, spec: str) -> int:
     """Get ready for a lab on a device, measure what the line on standard input says, and tell of it on standard output."""
-    _keep_memory()
+    memory.keep_freed()
+    memory.collect_seldom()
     end_with_parent()  # as long as there is nothing to keep
     told = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what a driver prints is no message
@@ -87,14 +85,6 @@ def main(lab_name: str, spec: str) -> int:
         usage = isinstance(error, UsageError)
         tell(error=str(error) if usage else verify.told(error), usage=usage)
     return 0
-
-
-def _keep_memory() -> None:
-    """Let memory that is freed stay with the process: to be given pages anew takes longer than to check an array. By glibc."""
-    with contextlib.suppress(OSError, AttributeError):
-        allocator = ctypes.CDLL(None)
-        allocator.mallopt(M_MMAP_THRESHOLD, 1 << 30)
-        allocator.mallopt(M_TRIM_THRESHOLD, (1 << 31) - 1)
 
 
 def _end_with_the_other() -> None:
