@@ -133,25 +133,28 @@ def test_ctrl_c_ends_the_processes_too(cpu: Any, tmp_path: Path, monkeypatch: py
         assert not Path("/proc", pid).exists()
 
 
-def test_a_variant_is_launched_once_where_its_kernels_are_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of `same` the text is one for both cases, of `sized` it has the size in it."""
+def test_of_kernels_that_are_the_same_one_is_launched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of `same` and `chunks` the text is one for both cases, of `sized` it has the size in it, `grouped` has other groups."""
     device, launched = SimpleNamespace(programs_built=0), list[str]()
     texts = set[str]()
 
-    def planned(variant: str, case: str) -> Any:
-        texts.add(variant if variant == "same" else f"{variant} {case}")
+    def plan(at: Any, variant: Any, case: str, inputs: Any) -> Any:
+        texts.add(f"{variant.source.sha256} {case}" if variant.name == "sized" else variant.source.sha256)
         device.programs_built = len(texts)
-        ran = lambda: launched.append(f"{variant} {case}")  # noqa: E731
+        ran = lambda: launched.append(f"{variant.name} {case}")  # noqa: E731
         return SimpleNamespace(reset=lambda: None, run=ran, close=lambda: None)
+
+    def variant(name: str) -> Any:
+        options = {"grouped": {"group": (8, 8)}, "chunks": {"chunk": 4}}.get(name, {})
+        text = "b" if name == "sized" else "a"
+        return SimpleNamespace(name=name, plan=plan, source=SimpleNamespace(sha256=text), options=options)
 
     lab = SimpleNamespace(
         preferred_backend="opencl",
         prepare=lambda: None,
         inputs=lambda case, seed: {},
         case=lambda name, scale: name,
-        variant=lambda name: SimpleNamespace(plan=lambda at, variant, case, inputs: planned(name, case)),
+        variant=variant,
         verification_case=lambda case, variant: case,
     )
     monkeypatch.setattr("roofbook.spec.registry.get", lambda name: lab)
@@ -160,7 +163,8 @@ def test_a_variant_is_launched_once_where_its_kernels_are_the_same(
     monkeypatch.setattr("signal.signal", lambda *_: None)
     for name in ("keep_freed", "collect_seldom"):
         monkeypatch.setattr(f"roofbook.memory.{name}", lambda: None)
-    those = [(case, name, str(tmp_path / name / case)) for name in ("same", "sized") for case in ("one", "two")]
+    names = ("same", "chunks", "grouped", "sized")
+    those = [(case, name, str(tmp_path / name / case)) for name in names for case in ("one", "two")]
     precompile.main("lab", "test", "opencl:0", "20", json.dumps(those))
-    assert launched == ["same one", "sized one", "sized two"]
+    assert launched == ["same one", "grouped one", "sized one", "sized two"]
     assert all(Path(mark).exists() for *_, mark in those)

@@ -51,10 +51,11 @@ def prebuild(
         return 0
     tell(f"compiling {len(due)} kernels")
     (scale,) = {case.scale for case, _ in due.values()}
-    by_variant: dict[str, list[tuple[str, str, str]]] = {}
+    by_kernel: dict[str, list[tuple[str, str, str]]] = {}  # what is the same may be left out by who has compiled it
     for mark, (case, variant) in reversed(due.items()) if meet else due.items():
-        by_variant.setdefault(variant.name, []).append((case.name, variant.name, str(mark)))
-    groups = list(by_variant.values())
+        assert variant.source
+        by_kernel.setdefault(variant.source.sha256, []).append((case.name, variant.name, str(mark)))
+    groups = list(by_kernel.values())
     workers = min(workers, len(groups))
     shares = [[cell for group in groups[at::workers] for cell in group] for at in range(workers)]
     command = [sys.executable, "-m", __name__, lab.name, scale, device.spec, str(seed)]
@@ -84,8 +85,8 @@ def _mark(lab: Lab, case: Case, variant: Variant, device: Device) -> Path:
 
 
 def main(lab_name: str, scale: str, spec: str, seed: str, cells: str) -> None:
-    """Launch each cell's kernels once, on the case that measuring them begins with; of a variant whose kernels are the same on
-    another case, on one of them."""
+    """Launch each cell's kernels once, on the case that measuring them begins with. Of cells whose programs are the same, and
+    launched the same way, one is enough."""
     from ..devices.find import open_device
     from ..spec import registry
 
@@ -101,15 +102,17 @@ def main(lab_name: str, scale: str, spec: str, seed: str, cells: str) -> None:
     def inputs(case: str) -> Any:
         return lab.inputs(lab.case(case, scale), int(seed))
 
-    launched = set[str]()
+    launched = set[Any]()
     for name, variant_name, mark in json.loads(cells):
         with contextlib.suppress(Exception):
             variant, before = lab.variant(variant_name), device.programs_built
             trial = variant.plan(device, variant, lab.verification_case(lab.case(name, scale), variant), inputs(name))
-            if device.programs_built > before or variant_name not in launched:
+            shapes = [(option, value) for option, value in variant.options.items() if isinstance(value, tuple)]
+            way = variant.plan, variant.source and variant.source.sha256, tuple(sorted(shapes))
+            if device.programs_built > before or way not in launched:
                 trial.reset()
                 trial.run()
-                launched.add(variant_name)
+                launched.add(way)
             trial.close()
             write_whole(Path(mark), "")
 

@@ -47,6 +47,7 @@ def style() -> Iterator[None]:
 
     settings: dict[Any, Any] = {
         "svg.fonttype": "none",
+        "text.hinting": "none",  # of letters that are measured here and drawn by a browser
         "svg.hashsalt": "roofbook",
         "font.family": "sans-serif",
         "font.size": FONT,
