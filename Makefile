@@ -9,7 +9,7 @@ BIN := .venv/bin
 
 # uv installs in seconds. Where it cannot (a mirror that only pip is configured for), pip does the same, slowly. Python compiles
 # what is imported when it is first imported, once, also where the environment keeps it from that: of all that is installed
-# this is a quarter.
+# this is less than a third.
 export PYTHONDONTWRITEBYTECODE =
 INSTALL = $(BIN)/uv pip install --quiet --python $(BIN)/python $(1) || $(BIN)/python -m pip install --quiet $(1)
 COMPILE = $(BIN)/uv pip compile --quiet --upgrade --universal --generate-hashes --no-annotate --no-emit-index-url \

@@ -87,7 +87,7 @@ class RecordedData(LabData):
 
 _KNOWN: dict[tuple[Any, ...], list[RecordedData]] = {}
 _MOST = 32
-"""Labs at a scale that are kept: as many as a book has, twice."""
+"""Labs at a scale, of some parts of the store, that are kept: more than a book asks for."""
 
 
 def recorded(

@@ -1,0 +1,38 @@
+"""What the site changes in a page's HTML: regions for tables, ids of figures, one legend."""
+
+from __future__ import annotations
+
+import re
+
+import pandas as pd
+
+from roofbook.book import page_html
+from roofbook.report.html import Cell, Row, Standing, Table
+
+
+def test_ids_of_inline_figures_are_made_unique_with_their_references() -> None:
+    figure = '<svg aria-labelledby="t"><title id="t">x</title><g id="a" clip-path="url(#a)"/><use href="#a"/></svg>'
+    out = page_html.unique_svg_ids(figure + figure)
+    ids = re.findall(r'id="([^"]+)"', out)
+    assert len(ids) == len(set(ids)) == 4
+    assert set(re.findall(r"url\(#([^)]+)\)", out)) | set(re.findall(r'labelledby="([^"]+)"', out)) == set(ids)
+
+
+def test_a_table_gets_its_region_once() -> None:
+    once = page_html.scroll_tables("<p/><table><tr><th>a &lt; b</th></tr></table>")
+    assert once.count("table-scroll") == 1 and 'aria-label="Table: a &lt; b"' in once
+    assert page_html.scroll_tables(once) == once
+
+
+def test_a_standing_note_is_told_once_on_a_page_however_many_tables_have_it() -> None:
+    same, own = Standing("Times are medians."), "bands: not measured."
+    tables = [Table("T", [Cell("Variant")], [Row([Cell("a")])], pd.DataFrame(), [same, own]).html for _ in range(3)]
+    page = (
+        f'<section>{tables[0]}{tables[1]}<details class="recorded"><summary>D</summary>{tables[2]}</details></section>'
+    )
+    out = page_html.one_legend(page)
+    assert out.count(same) == 1 and out.count(own) == 3, "what a table says of itself stays with it"
+    assert out.index(f'id="{page_html.LEGEND}"') < out.index(same)
+    links = [at.start() for at in re.finditer(f'<a href="#{page_html.LEGEND}">', out)]
+    assert len(links) == 2 and links[0] < out.index("<details") < links[1], "at the first table, and in each part"
+    assert page_html.one_legend("<p>no table</p>") == "<p>no table</p>"
