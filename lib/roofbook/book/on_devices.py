@@ -66,9 +66,10 @@ def draw(root: Path, *, best_only: bool = False) -> None:
         for lab in due:
             done, folder = [*begun[lab], *(drawn[lab, each].result() for each in wanted[lab])], root / FOLDER / lab
             made = made_from[lab] | (_BEST if len(done) < len(found[lab]) else {})
-            kept = {path for _, paths in done for path in paths} | {*folder.glob(f"*/{HERE.stem}.*js")}
+            kept = {path for _, paths in done for path in paths}
             for old in set(folder.rglob("*.js")) - kept:
-                old.unlink()
+                if not old.name.startswith(f"{HERE.stem}."):  # whoever renews the site beside this may be writing one
+                    old.unlink()
             for page in folder.glob("*/"):
                 if not any(page.iterdir()):
                     page.rmdir()
