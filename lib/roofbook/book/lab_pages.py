@@ -7,6 +7,7 @@ the page labs/LAB/NAME; the tag `page-story` leads back. Other pages of the fold
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
@@ -18,6 +19,8 @@ from ..paths import write_whole
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
+PREPARED = "ROOFBOOK_PREPARED"
+"""Of a builder's environment: whoever started it writes the pages itself, before it tells it to build."""
 STORY = "story"
 PAGES = {
     STORY: "Story",
@@ -158,9 +161,11 @@ def below_title(text: str, more: str) -> str:
 
 
 def write_before_reading(app: Sphinx) -> None:
-    """For a builder that nobody has prepared the pages for, as plain Sphinx."""
+    """For a builder that nobody prepares the pages for, as plain Sphinx. Two at once would take away each other's files."""
     from . import on_this_machine
 
+    if os.environ.get(PREPARED):
+        return
     write(Path(app.srcdir))
     on_this_machine.draw(Path(app.srcdir).parent)
 

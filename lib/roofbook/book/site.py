@@ -44,6 +44,7 @@ def start(root: Path) -> Builder:
     command = [sys.executable, "-c", _JUPYTER_BOOK, "build", str(root / "book"), "--path-output", str(root)]
     command += ["-W", "--keep-going", "-q"]
     environment = os.environ | {"PYTHONWARNINGS": "ignore", "NO_COLOR": "1", "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
+    environment[lab_pages.PREPARED] = "1"
     pipe = subprocess.PIPE
     builder = Builder(command, cwd=root, env=environment, stdin=pipe, stdout=pipe, stderr=subprocess.STDOUT, text=True)
     builder.known = {name: made_from[name] for name in READ_AHEAD}

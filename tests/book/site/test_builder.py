@@ -1,11 +1,12 @@
 """A builder that was started ahead: used where what it has read is still so, and ended where it is not."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from roofbook.book import site
+from roofbook.book import lab_pages, on_this_machine, site
 from roofbook.book.dependencies import Dependencies
 
 
@@ -55,3 +56,25 @@ def test_a_builder_that_has_read_what_changed_since_is_not_used(
     site.build(tmp_path, builder=ahead)
     assert (ahead.used, ahead.killed, len(made)) == ((1, 0, 0) if used else (0, 1, 1))
     assert not site.stale(tmp_path)
+
+
+def test_a_builder_that_waits_leaves_the_pages_to_whoever_started_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who tells it to build has written them by then, and may be writing them while it gets ready."""
+    program = tmp_path / "python"
+    program.write_text(f'#!/bin/sh\necho "${lab_pages.PREPARED}" > {tmp_path}/told\n')
+    program.chmod(0o755)
+    (tmp_path / "book").mkdir()
+    monkeypatch.setattr("sys.executable", str(program))
+    with site.start(tmp_path) as builder:
+        builder.communicate()
+    wrote: list[Path] = []
+    monkeypatch.setattr(lab_pages, "write", wrote.append)
+    monkeypatch.setattr(on_this_machine, "draw", wrote.append)
+    sphinx: Any = SimpleNamespace(srcdir=str(tmp_path / "book"))
+    lab_pages.write_before_reading(sphinx)
+    assert wrote == [tmp_path / "book", tmp_path], "by plain Sphinx"
+    monkeypatch.setenv(lab_pages.PREPARED, (tmp_path / "told").read_text().strip())
+    lab_pages.write_before_reading(sphinx)
+    assert len(wrote) == 2
