@@ -66,6 +66,8 @@ def test_a_builder_that_waits_leaves_the_pages_to_whoever_started_it(
     program.write_text(f'#!/bin/sh\necho "${lab_pages.PREPARED}" > {tmp_path}/told\n')
     program.chmod(0o755)
     (tmp_path / "book").mkdir()
+    for name in ("_config.yml", "book/_toc.yml"):
+        (tmp_path / name).write_text("title: a\n")
     monkeypatch.setattr("sys.executable", str(program))
     with site.start(tmp_path) as builder:
         builder.communicate()
