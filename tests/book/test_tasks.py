@@ -46,7 +46,7 @@ def opened(browser: Any, site: Path) -> Iterator[Open]:
 
 def in_sight(tab: Any, selector: str) -> bool:
     """Whether the top of an element comes onto the screen: a page scrolls once it has its style sheet."""
-    return bool(tab.wait_for_function("s => { const { top } = document.querySelector(s).getBoundingClientRect(); "
+    return bool(tab.wait_for_function("s => { const { top } = document.querySelector(s)?.getBoundingClientRect() ?? {}; "
                                       "return top > -40 && top < innerHeight; }", arg=selector, timeout=3000))  # fmt: skip
 
 
