@@ -446,6 +446,7 @@ def test_variants_are_found_by_name_and_an_empty_choice_says_what_to_do(tab: Any
 @pytest.mark.site
 def test_the_keyboard_reaches_the_form(tab: Any, page: str) -> None:
     tab.goto(f"{page}#lab=lbm&variants=fused")
+    assert "NVIDIA H200, OpenCL" in bars(tab)["fused"], "the form is there: what is hidden takes no focus"
     tab.get_by_label("Logarithmic axis").focus()
     for _ in range(2):
         tab.keyboard.press("Tab")
