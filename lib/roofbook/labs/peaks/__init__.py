@@ -67,6 +67,15 @@ def _wgmma(element: str) -> Variant:
     )  # fmt: skip
 
 
+def _meeting(name: str, over: str, change: str, **options: Any) -> Variant:
+    source = Source.of(HERE / "barrier.cu", OVER=over)
+    needs, first = ("cooperative", 80) if over == "GRID" else ("clusters", 90)
+    return _peak(
+        name, COSTS, source, plans.Barriers, change, needs=frozenset({needs}), architectures=range(first, 1000),
+        kernel="barrier", **options,
+    )  # fmt: skip
+
+
 def _normal(peak: Variant) -> Variant:
     """The same on normally distributed numbers: how far the clock falls may depend on what is multiplied."""
     change = f"{peak.change.removesuffix('.')}, on normally distributed numbers."
@@ -92,14 +101,13 @@ LADDER = (
         "graph-node", COSTS, COUNT, plans.Launches, "An empty kernel, as a node of a graph.",
         needs=frozenset({"graphs"}), how="graph",
     ),
+    _meeting("grid-barrier", "GRID", "One block on every multiprocessor; all wait for all."),
+    _meeting("cluster-barrier", "CLUSTER", "The eight blocks of a cluster wait for each other.", blocks=8),
+    _meeting("cluster-barrier-relaxed", "RELAXED", "The same, and no access to memory is ordered by it.", blocks=8),
     _peak(
-        "grid-barrier", COSTS, Source.of(HERE / "barrier.cu", OVER="GRID"), plans.Barriers,
-        "One block on every multiprocessor; all wait for all.", needs=frozenset({"cooperative"}),
-    ),
-    _peak(
-        "cluster-barrier", COSTS, Source.of(HERE / "barrier.cu", OVER="CLUSTER"), plans.Barriers,
-        "The eight blocks of a cluster wait for each other.", needs=frozenset({"clusters"}), architectures=range(90, 1000),
-        blocks=8,
+        "fence", COSTS, Source.of(HERE / "fence.cu"), plans.Barriers,
+        "Eight blocks have their accesses to memory ordered for all of the device.", kernel="fence", blocks=8,
+        needs=frozenset({"cooperative"}),
     ),
     *(
         _peak(

@@ -3,16 +3,23 @@
 //
 // Knob OVER: GRID     all blocks of the device, by a counter in global memory
 //            CLUSTER  the 8 blocks of a cluster, by Hopper's own barrier
+//            RELAXED  the same, which orders no memory: the rounds that are watched have a fence of their own
 #ifndef OVER
 #define OVER GRID
 #endif
 #define GRID 1
 #define CLUSTER 2
+#define RELAXED 3
 #define WATCHED 64
 #if OVER == CLUSTER
 #define SHAPE __cluster_dims__(8, 1, 1)
 #define MEET(arrivals, target) \
   asm volatile("barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;" ::: "memory");
+#elif OVER == RELAXED
+#define SHAPE __cluster_dims__(8, 1, 1)
+#define MEET(arrivals, target) \
+  if (round < WATCHED) __threadfence(); \
+  asm volatile("barrier.cluster.arrive.relaxed.aligned; barrier.cluster.wait.aligned;" ::: "memory");
 #else
 #define SHAPE
 #define MEET(arrivals, target) meet(arrivals, target);

@@ -389,16 +389,19 @@ class Launches(Peak):
 
 
 class Barriers(Peak):
-    """Blocks of 256 that wait for each other. A unit is one barrier. Option `blocks`: how many, all multiprocessors without."""
+    """Blocks of 256 that wait for each other, or order their accesses. A unit is one barrier or fence.
+
+    Options: `kernel`, its name; `blocks`: how many, all multiprocessors without.
+    """
 
     WATCHED = 64
-    """As in barrier.cu."""
+    """As in barrier.cu and fence.cu."""
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(device, variant, case, inputs)
         assert variant.source is not None
         self.blocks = variant.options.get("blocks") or device.compute_units
-        self.kernel = device.build(variant.source.render(device.backend)).kernel("barrier")
+        self.kernel = device.build(variant.source.render(device.backend)).kernel(variant.options["kernel"])
         self.kernel.configure(cooperative="blocks" not in variant.options)
         self.arrivals, self.words, self.right = (device.empty(4 * n) for n in (1, 2 * self.blocks, self.blocks))
         self.buffers = [self.arrivals, self.words, self.right]
