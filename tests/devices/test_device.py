@@ -397,7 +397,12 @@ ALL = [CUDA_GPU, CL_GPU, CL_CPU, CL_OTHER]
 
 @pytest.fixture
 def present(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    return lambda *found: monkeypatch.setattr(all_devices, "devices", lambda: list(found))
+    def here(*found: Device) -> None:
+        monkeypatch.setattr(
+            all_devices, "devices", lambda of=None: [each for each in found if of in (None, each.backend)]
+        )
+
+    return here
 
 
 @pytest.mark.parametrize(
@@ -425,6 +430,15 @@ def test_auto_falls_back_to_the_other_backends_gpu_then_to_the_cpu(present: Call
     assert open_device("auto", "opencl") is CUDA_GPU
     present(CL_CPU)
     assert open_device("auto", "cuda") is CL_CPU
+
+
+@pytest.mark.parametrize(("spec", "preferred_backend"), [("cuda:0", "opencl"), ("auto", "cuda")])
+def test_a_driver_that_is_not_asked_for_is_not_started(
+    monkeypatch: pytest.MonkeyPatch, spec: str, preferred_backend: str
+) -> None:
+    monkeypatch.setattr(cuda, "devices", lambda: [CUDA_GPU])
+    monkeypatch.setattr(opencl, "devices", lambda: pytest.fail("it takes a quarter of a second"))
+    assert open_device(spec, preferred_backend) is CUDA_GPU
 
 
 @pytest.mark.parametrize(

@@ -139,7 +139,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[opencl.OpenCL
         monkeypatch.setattr(cl, "get_platforms", lambda: list(platforms))
         found = opencl._listed(simulated=False)
         monkeypatch.setattr(opencl, "devices", lambda: found)
-        monkeypatch.setattr(find, "devices", lambda: found)
+        monkeypatch.setattr(find, "devices", lambda of=None: [each for each in found if of in (None, each.backend)])
         return found
 
     return make

@@ -1,9 +1,13 @@
 """The CuPy backend: NVIDIA devices by RawModule, RawKernel, events, streams and graphs. Present only where CuPy is."""
 
 import ctypes
+import importlib.util
 import re
+import sys
 import tempfile
+import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from itertools import pairwise, permutations
 from typing import Any
@@ -450,9 +454,17 @@ def _first_error(log: str) -> str:
     return next((line for line in lines if "error" in line), lines[0] if lines else "no message")
 
 
+def _start_driver() -> None:
+    """It takes as long as importing CuPy does, and needs no Python meanwhile. Whoever asks the driver then waits for this."""
+    with suppress(OSError):
+        ctypes.CDLL("libcuda.so.1").cuInit(0)
+
+
 @lru_cache
 def devices() -> list[CudaDevice]:
     """All NVIDIA devices, or none where CuPy or a driver is missing."""
+    if "cupy" not in sys.modules and importlib.util.find_spec("cupy"):
+        threading.Thread(target=_start_driver, daemon=True).start()
     try:
         import cupy
 

@@ -8,9 +8,12 @@ from .backends import BACKENDS, OPENCL
 from .contract import Device, Unsupported
 
 
-def devices() -> list[Device]:
-    """Every device that is present, in the order of BACKENDS: GPUs by CUDA, then OpenCL's in the order of their platforms."""
-    return [device for backend in BACKENDS.values() for device in backend.devices()]
+def devices(of: str | None = None) -> list[Device]:
+    """Every device that is present, in the order of BACKENDS: GPUs by CUDA, then OpenCL's in the order of their platforms.
+
+    Or those of one backend, by its name: the others need not start their drivers.
+    """
+    return [device for backend in BACKENDS.values() if of in (None, backend.name) for device in backend.devices()]
 
 
 def no_device() -> UsageError:
@@ -27,13 +30,13 @@ def open_device(spec: str = "auto", preferred_backend: str = OPENCL.name) -> Dev
     `auto` is a GPU by `preferred_backend`, else a GPU by another, else the CPU device. `opencl:0` and `cuda:0` count a
     backend's devices; `opencl:NVIDIA` takes the first whose platform contains the word, else the first that it describes.
     """
-    found = devices()
-    if not found:
-        raise no_device()
+    backend, _, which = (preferred_backend if spec == "auto" else spec).partition(":")
+    of_backend = devices(backend)
     if spec == "auto":
-        return _auto(found, preferred_backend)
-    backend, _, which = spec.partition(":")
-    of_backend = [device for device in found if device.backend == backend]
+        gpu = next((device for device in of_backend if device.kind == "gpu"), None)
+        if gpu or (found := devices()):
+            return gpu or _auto(found, preferred_backend)
+        raise no_device()
     named = [device for device in of_backend if device.spec == spec]
     if which and not which.isdigit():
         told = [(device, device.identity()) for device in of_backend]
@@ -41,7 +44,9 @@ def open_device(spec: str = "auto", preferred_backend: str = OPENCL.name) -> Dev
         named += [device for device, identity in told if which.lower() in " ".join(identity.values()).lower()]
     if named:
         return named[0]
-    raise one_of("device", spec, ["auto", *(device.spec for device in found)])
+    if found := devices():
+        raise one_of("device", spec, ["auto", *(device.spec for device in found)])
+    raise no_device()
 
 
 def _auto(found: Sequence[Device], preferred_backend: str) -> Device:

@@ -131,7 +131,13 @@ def write_obstacles(path: PathLike, obstacles: Mask) -> None:
 
 def write_av_vels(path: PathLike, av_vels: Array) -> None:
     """av_vels.dat: a line 't:<tab>value' for each step."""
-    _write(path, (f"{t}:\t{value:.12E}\n" for t, value in enumerate(np.asarray(av_vels, float).tolist())))
+    values = np.asarray(av_vels, np.float64)
+    steps = np.array([b"%d:\t" % step for step in range(len(values))], "S")
+    wide = steps.itemsize
+    text = np.full((len(values), wide + WIDTH + 1), ord("\n"), np.uint8)
+    text[:, :wide] = steps.view(np.uint8).reshape(len(values), wide)
+    text[:, wide:-1] = scientific(values)
+    _write_bytes(path, [bytes(text).translate(None, b"\0")])
 
 
 def write_final_state(path: PathLike, f: Array, params: Params, obstacles: Mask) -> None:
