@@ -210,3 +210,12 @@ def test_cuda_counts_what_is_visible(machine: Machine) -> None:
         open_device("cuda:1")
     machine([], [OfOpenCL(L4)])
     assert open_device("auto", "cuda").spec == "opencl:0", "no CUDA device is visible"
+
+
+def test_the_driver_of_what_is_named_is_started_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[int | None] = []
+    monkeypatch.setattr(cuda, "start_driver", started.append)
+    for spec in ("auto", "cuda:1", "cuda:H200", "cuda:", "opencl:0", "nonsense"):
+        find.start_driver(spec, "cuda")
+    find.start_driver("auto", "opencl")
+    assert started == [0, 1, 0, 0]

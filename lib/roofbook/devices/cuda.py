@@ -454,17 +454,27 @@ def _first_error(log: str) -> str:
     return next((line for line in lines if "error" in line), lines[0] if lines else "no message")
 
 
-def _start_driver() -> None:
-    """It takes as long as importing CuPy does, and needs no Python meanwhile. Whoever asks the driver then waits for this."""
-    with suppress(OSError):
-        ctypes.CDLL("libcuda.so.1").cuInit(0)
+def start_driver(index: int | None = None) -> None:
+    """Let the driver start in a thread of its own, and open the device of that number: it takes as long as importing CuPy does.
+
+    Whoever asks the driver then waits for this. Without a driver nothing happens.
+    """
+
+    def start() -> None:
+        with suppress(OSError):
+            driver = ctypes.CDLL("libcuda.so.1")
+            device, context = ctypes.c_int(), ctypes.c_void_p()
+            if not driver.cuInit(0) and index is not None and not driver.cuDeviceGet(ctypes.byref(device), index):
+                driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device)
+
+    if "cupy" not in sys.modules and importlib.util.find_spec("cupy"):
+        threading.Thread(target=start, daemon=True).start()
 
 
 @lru_cache
 def devices() -> list[CudaDevice]:
     """All NVIDIA devices, or none where CuPy or a driver is missing."""
-    if "cupy" not in sys.modules and importlib.util.find_spec("cupy"):
-        threading.Thread(target=_start_driver, daemon=True).start()
+    start_driver()
     try:
         import cupy
 

@@ -217,6 +217,18 @@ def test_opencl_loop_runs_even_and_odd_kernels_in_order() -> None:
         native.opencl_loop(queue.queue, kernels, (64,), (16,), steps=1, step_arg=9)
 
 
+def test_the_driver_is_not_the_runtime_whose_name_begins_like_its_own() -> None:
+    """A runtime that JAX brings is loaded first, and has no cuLaunchKernel."""
+    for path, right in {
+        "libcuda.so.1": True,
+        "libcuda.so.580.159.04": True,
+        "libcudart.so.13": False,
+        "libcudadebugger.so.1": False,
+    }.items():
+        assert native._is("libcuda", f"7f2a r-xp 0 fe:01 42    /usr/lib/{path}") == right, path
+    assert native._is("libOpenCL", "/site-packages/pyopencl.libs/libOpenCL-83fd16a5.so.1.0.0")
+
+
 class Array:
     """What a device array of CuPy shows: `data.ptr`."""
 

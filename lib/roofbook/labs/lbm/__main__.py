@@ -11,8 +11,9 @@ from typing import NoReturn
 
 import numpy as np
 
+from ...devices.find import start_driver
 from ...errors import UsageError, program
-from . import course
+from . import PREFERRED, course
 from .problem import Params, reynolds
 
 
@@ -73,6 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(given: argparse.Namespace) -> None:
+    start_driver(given.device, PREFERRED)
     params = course.read_params(given.params)
     _check_size(given.params, params)
     obstacles = course.read_obstacles(given.obstacles, params.nx, params.ny)

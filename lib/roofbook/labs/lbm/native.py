@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import ctypes.util
 import functools
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -131,6 +132,11 @@ class Given:
 # -- the C host --------------------------------------------------------------------------------------------------------
 
 
+def _is(stem: str, path: str) -> bool:
+    """Whether a file is the library: wheels put letters of their own behind a name, as in libOpenCL-83fd16a5.so.1.0.0."""
+    return re.search(rf"/{stem}(-[^/]*)?\.so[^/]*$", path) is not None
+
+
 @functools.cache
 def _loaded(stem: str) -> ctypes.CDLL:
     """The library `stem` that this process has already loaded (pyopencl may bring its own), else the system's."""
@@ -138,7 +144,7 @@ def _loaded(stem: str) -> ctypes.CDLL:
         maps = Path("/proc/self/maps").read_text().splitlines()
     except OSError:
         maps = []
-    paths = [line.split(maxsplit=5)[5] for line in maps if f"/{stem}" in line]
+    paths = [line.split(maxsplit=5)[5] for line in maps if _is(stem, line)]
     path = paths[0] if paths else ctypes.util.find_library(stem.removeprefix("lib"))
     if not path:
         raise Unsupported(f"{stem} is neither loaded nor installed")
