@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofbook.analysis.sweep_time import Cost, cost_of, forecast, makespan
+from roofbook.analysis.sweep_time import Cost, cost_of, forecast, makespan, swept
 from roofbook.store.parquet import Store
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
@@ -85,3 +85,55 @@ def test_a_store_without_a_gpu_has_no_table(tmp_path: Path) -> None:
 
     assert sweep_time(tmp_path) == ""
     assert "H200" in sweep_time(Path(__file__).parents[2] / "results")
+
+
+def sweep_of(began: float, cards: dict[str, str], took: dict[str, tuple[float, float]]) -> list[dict[str, Any]]:
+    """The rows of a sweep: case -> card, and case -> when it began and ended, in seconds from when the command did."""
+    run = f"{BEGAN + timedelta(seconds=began):%Y%m%dT%H%M%SZ}-{began:06.0f}"
+    rows = []
+    for case, card in cards.items():
+        first, last = took[case]
+        for variant in ("one", "two"):
+            made = row(case, variant, run, began + first, began + last, device_kind="gpu", device_name="A card")
+            told = json.loads(made["provenance"])
+            made["provenance"] = json.dumps({**told, "gpu": {"uuid": card}, "git": {"commit": "c0ffee"}})
+            rows.append(made)
+    return rows
+
+
+ONE, TWO = {"a": "x", "b": "x"}, {"a": "x", "b": "y"}
+IN_TURN, AT_ONCE = {"a": (4.0, 14.0), "b": (15.0, 34.0)}, {"a": (4.0, 15.0), "b": (4.0, 25.0)}
+
+
+def test_a_sweep_on_one_card_and_on_two_is_found_and_its_first_run_left_out(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    for began, cards, took in (
+        (0, TWO, {"a": (4.0, 90.0), "b": (4.0, 99.0)}),
+        (100, ONE, IN_TURN), (200, TWO, AT_ONCE), (300, ONE, {"a": (4.0, 16.0), "b": (17.0, 40.0)}),
+        (400, {"a": "z", "b": "z"}, IN_TURN),  # another host's card
+        (500, {"a": "x"}, {"a": (4.0, 14.0)}),  # another sweep
+    ):  # fmt: skip
+        store.append(sweep_of(began, cards, took))
+    (found,) = swept(store)
+    assert (found.lab, found.cases, found.measurements) == ("made", 2, 4)
+    assert found.seconds == {1: [34.0, 40.0], 2: [25.0]}
+    cases = (14 + 16) / 2 - 4 + 0.5, (34 - 15 + 40 - 17) / 2 + 0.5
+    assert found.modelled == {1: pytest.approx(sum(cases) + 2 * 3.5), 2: pytest.approx(max(cases) + 3.5)}
+
+
+@pytest.mark.parametrize("kinds", [[ONE], [TWO], [ONE, ONE], [TWO, TWO], [ONE, TWO]])
+def test_one_kind_of_sweep_is_no_comparison(tmp_path: Path, kinds: list[dict[str, str]]) -> None:
+    store = Store(tmp_path)
+    for at, cards in enumerate(kinds):
+        store.append(sweep_of(100 * at, cards, IN_TURN))
+    assert swept(store) == [], "of two runs of both kinds the first does not count"
+
+
+def test_the_table_of_sweeps_has_a_line_for_each_number_of_cards(tmp_path: Path) -> None:
+    from roofbook.report.sweep_table import swept_table
+
+    store = Store(tmp_path)
+    for at, cards in enumerate((TWO, ONE, TWO)):
+        store.append(sweep_of(100 * at, cards, IN_TURN if cards is ONE else AT_ONCE))
+    table = swept_table(swept(store))
+    assert table.frame[["cards", "seconds", "speedup"]].values.tolist() == [[1, 34, 1], [2, 25, pytest.approx(34 / 25)]]

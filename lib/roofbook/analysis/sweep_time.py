@@ -1,6 +1,7 @@
 """How long a sweep takes on so many devices: by the seconds that each of its cases took, as the rows of the store tell.
 
-Serves the planning of sweeps and the page on clusters. The unit is a case of a run: it cannot be divided, so the longest one
+And how long sweeps took that were done on one card of a host and on several. Serves the planning of sweeps and the page on
+clusters. The unit is a case of a run: it cannot be divided, so the longest one
 bounds every sweep, on however many devices.
 """
 
@@ -11,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from ..store.parquet import Store
 from ..store.schema import PROFILE
@@ -95,3 +97,77 @@ def forecast(costs: Sequence[tuple[Cost, int]], devices: Sequence[int]) -> list[
         seconds = makespan(pieces, number)
         found.append(Forecast(number, seconds, alone / seconds, alone / seconds / number))
     return found
+
+
+_PIECES = """
+with measured as (
+    select run, lab, device_name, backend, "case", started, variant || ' ' || role as what,
+           regexp_extract(provenance, '"uuid": "([^"]+)"', 1) as card,
+           regexp_extract(provenance, '"commit": "([^"]+)"', 1) as commit,
+           cast(regexp_extract(provenance, '"time": "([^"]+)"', 1) as timestamptz) as ended
+    from cells
+    where device_kind = 'gpu' and role <> ? and regexp_matches(provenance, '"time": "[^"]+"')
+)
+select run, lab, device_name, backend, "case", card, commit, string_agg(what, ', ' order by what) as what, count(*) as n,
+       epoch(min(started)) as began, epoch(max(ended)) as ended
+from measured where card <> ''
+group by run, lab, device_name, backend, "case", card, commit order by run, began
+"""
+
+
+@dataclass(frozen=True)
+class Swept:
+    """One sweep, done again and again on one host, on one of its cards and on several."""
+
+    lab: str
+    device_name: str
+    backend: str
+    cases: int
+    measurements: int
+    seconds: dict[int, list[float]]
+    """By the number of cards: of each run, from when the command began to the end of its last case."""
+    modelled: dict[int, float]
+    """By the number of cards, what `forecast` makes of the runs on one."""
+
+
+def swept(store: Store) -> list[Swept]:
+    """All sweeps of two cases or more that the store has on one card and on several, that card among them, by the same code.
+
+    The first run of a sweep compiles its kernels, and does not count.
+    """
+    runs: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+    for piece in store.arrow(_PIECES, [PROFILE]).to_pylist():
+        if RUN.match(piece["run"]):
+            runs[piece["run"]].append(piece)
+    alike: defaultdict[tuple[Any, ...], list[list[dict[str, Any]]]] = defaultdict(list)
+    for pieces in runs.values():
+        work = frozenset((each["case"], each["what"]) for each in pieces)
+        alike[*(pieces[0][name] for name in ("lab", "device_name", "backend", "commit")), work].append(pieces)
+    return [found for each in alike.values() if (found := _swept(each[1:]))]
+
+
+def _swept(runs: Sequence[list[dict[str, Any]]]) -> Swept | None:
+    cards = [{each["card"] for each in pieces} for pieces in runs]
+    several = set().union(*(each for each in cards if len(each) > 1))
+    alone = [pieces for pieces, own in zip(runs, cards, strict=True) if len(own) == 1 and own <= several]
+    if not alone or len(alone[0]) < 2:
+        return None
+    seconds: defaultdict[int, list[float]] = defaultdict(list)
+    for pieces, own in zip(runs, cards, strict=True):
+        if own <= several:
+            seconds[len(own)].append(max(each["ended"] for each in pieces) - _named(pieces[0]["run"]))
+    took: defaultdict[str, list[float]] = defaultdict(list)
+    for each in (each for pieces in alone for each in pieces):
+        took[each["case"]].append(each["ended"] + HALF - each["began"])
+    starts = [min(each["began"] for each in pieces) - HALF - _named(pieces[0]["run"]) for pieces in alone]
+    cost = Cost({case: statistics.median(those) for case, those in took.items()}, max([0.0, *starts]))
+    modelled = {each.devices: each.seconds for each in forecast([(cost, 1)], sorted(seconds))}
+    first = alone[0]
+    told = {name: first[0][name] for name in ("lab", "device_name", "backend")}
+    return Swept(
+        **told,
+        cases=len(first),
+        measurements=sum(each["n"] for each in first),
+        seconds=dict(seconds),
+        modelled=modelled,
+    )

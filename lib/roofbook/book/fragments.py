@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 from ..analysis.neighbours import beside
 from ..analysis.publication import publication
 from ..analysis.recorded import recorded
-from ..analysis.sweep_time import Cost, cost_of
+from ..analysis.sweep_time import Cost, cost_of, swept
 from ..analysis.verdicts import Judged, command, judged, only
 from ..paths import cache_key, cached_text
 from ..report.descent import Ends
 from ..report.html import Cell
 from ..report.neighbours_table import neighbours_table
-from ..report.sweep_table import sweep_table
+from ..report.sweep_table import sweep_table, swept_table
 from ..spec import registry
 from ..spec.exercise import exercises
 from ..spec.lab import Lab
@@ -97,6 +97,9 @@ def renew(root: Path) -> None:
     path, made_from = folder / "sweep-time.html", now.downloads()
     if manifest.stale(path, made_from):
         manifest.write(path, sweep_time(root / "results"), made_from)
+    path = folder / "swept.html"
+    if manifest.stale(path, made_from):
+        manifest.write(path, sweeps_done(root / "results"), made_from)
     path = folder / "neighbours.html"
     if manifest.stale(path, made_from):
         manifest.write(path, neighbours(root / "results"), made_from)
@@ -131,6 +134,12 @@ def sweep_time(results: Path) -> str:
             if cost.seconds:
                 costs.setdefault(row["device_name"], []).append((row["lab"], cost, runs))
     return sweep_table(costs).html if costs else ""
+
+
+def sweeps_done(results: Path) -> str:
+    """How long recorded sweeps took on one card and on several; '' where none was done on both."""
+    found = swept(Store(results, ["recorded"]))
+    return swept_table(found).html if found else ""
 
 
 def neighbours(results: Path) -> str:

@@ -1,10 +1,13 @@
-"""How long all that is recorded of a device would take on so many of them, as a table of the page on clusters."""
+"""How long all that is recorded of a device would take on so many of them, and how long sweeps took, as tables of the page on
+clusters.
+"""
 
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from ..analysis import format as show
-from ..analysis.sweep_time import Cost, forecast
+from ..analysis.sweep_time import Cost, Swept, forecast
 from .html import Cell, Row, Table
 
 DEVICES = (1, 2, 64, 1024)
@@ -33,3 +36,38 @@ def sweep_table(costs: Mapping[str, Sequence[tuple[str, Cost, int]]]) -> Table:
     return Table(
         "How long a sweep takes, by the costs of recorded runs", heads, lines, pd.DataFrame(records), notes, "", units
     )
+
+
+def swept_table(found: Sequence[Swept]) -> Table:
+    """A line for each sweep and number of cards that it was done on: what it took, the gain, and what the model says."""
+    import pandas as pd
+
+    heads = [
+        Cell("Sweep"),
+        Cell("Device"),
+        Cell("Cards", "num"),
+        Cell("Time", "num"),
+        Cell("Times as fast as one", "num"),
+    ]
+    heads.append(Cell("The model says", "num"))
+    lines, records = list[Row](), list[dict[str, object]]()
+    for sweep in found:
+        alone = statistics.median(sweep.seconds[1])
+        for cards, seconds in sorted(sweep.seconds.items()):
+            median, modelled = statistics.median(seconds), sweep.modelled[cards]
+            spread = f" ({', '.join(map(show.duration, sorted(seconds)))})" * (len(seconds) > 1)
+            what = f"{sweep.lab}: {sweep.cases} cases, {sweep.measurements} measurements"
+            cells = [Cell(what, "wrap"), Cell(f"{sweep.device_name}, {sweep.backend}", "wrap"), Cell(str(cards), "num")]
+            cells += [Cell(show.duration(median) + spread, "num"), Cell(f"{alone / median:.3g}", "num")]
+            lines.append(Row([*cells, Cell(show.duration(modelled), "num")]))
+            records.append({
+                "lab": sweep.lab, "device": sweep.device_name, "cards": cards, "seconds": median, "runs": len(seconds),
+                "speedup": alone / median, "modelled_seconds": modelled,
+            })  # fmt: skip
+    notes = (
+        "One worker for each card, on one host, from the start of the command to the end of the last case. Of several runs it "
+        "is the median, with each in brackets. The first run of a sweep compiles its kernels, and does not count.",
+        "The model takes what each case took on one card, and gives the longest case that is left to the card that is free.",
+    )
+    units = {"seconds": "s", "modelled_seconds": "s"}
+    return Table("Sweeps on one card and on several", heads, lines, pd.DataFrame(records), notes, "", units)
