@@ -90,3 +90,27 @@ def test_only_those_are_made_of_which_the_store_holds_something_new(
     assert renewed() == ["compared", "lbm", "ladders", "ends"] and renewed() == []
     store.compact()
     assert renewed() == ["ends"], "the same runs in other files"
+
+
+def test_what_a_launch_and_a_fence_cost_has_a_column_for_each_device_that_was_measured(tmp_path: Path) -> None:
+    assert fragments.costs(tmp_path) == ""
+    peaks, store = registry.get(registry.PEAKS), Store(tmp_path)
+
+    def measured(name: str, device: str, seconds: float, case: str = "costs") -> dict[str, object]:
+        kernel = peaks.variant(name).source
+        return row(
+            lab="peaks", variant=name, case=case, device=device.lower(), device_name=device, device_kind="gpu",
+            backend="cuda", scale="published", role="peak", source_sha256=kernel.sha256 if kernel else "",
+            samples_s=[seconds * 7] * 9, wall_s=[seconds * 7] * 9, units=7, extra="{}", provenance="{}", error=0.0, bound=0.0,
+        )  # fmt: skip
+
+    store.append(
+        [measured("fence", "One", 5e-7), measured("launch", "One", 8e-6), measured("copy", "Two", 1.0, "1 MiB")]
+    )
+    store.append([measured("launch", "Three", 4e-6)])
+    (tmp_path / "local").rename(tmp_path / "recorded")
+    html = fragments.costs(tmp_path)
+    assert [each in html for each in ("One, CUDA", "Two, CUDA", "Three, CUDA")] == [True, False, True]
+
+    assert html.count("<tr") == 3 and "500 [" in html and "4 000 [" in html.replace("\u202f", " ")
+    assert html.index("launch") < html.index("fence"), "in the order of the lab"

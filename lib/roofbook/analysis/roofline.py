@@ -128,8 +128,8 @@ def intensity(work: HasWork) -> float:
     return work.flops / work.bytes if work.bytes else math.inf
 
 
-MEMORY, ARITHMETIC = "memory", "registers"
-"""The groups of the lab `peaks` that give bandwidths and operations a second."""
+MEMORY, ARITHMETIC, COSTS = "memory", "registers", "costs"
+"""Groups of the lab `peaks`: bandwidths, operations a second, and what a launch or a barrier costs."""
 
 
 def needed_peaks(lab: "Lab") -> tuple["Variant", ...]:

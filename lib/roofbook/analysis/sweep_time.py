@@ -116,7 +116,7 @@ group by run, lab, device_name, backend, "case", card, commit order by run, bega
 
 
 @dataclass(frozen=True)
-class Swept:
+class SweepTimes:
     """One sweep, done again and again on one host, on one of its cards and on several."""
 
     lab: str
@@ -130,7 +130,7 @@ class Swept:
     """By the number of cards, what `forecast` makes of the runs on one."""
 
 
-def swept(store: Store) -> list[Swept]:
+def swept(store: Store) -> list[SweepTimes]:
     """All sweeps of two cases or more that the store has on one card and on several, that card among them, by the same code.
 
     The first run of a sweep compiles its kernels, and does not count.
@@ -146,7 +146,7 @@ def swept(store: Store) -> list[Swept]:
     return [found for each in alike.values() if (found := _swept(each[1:]))]
 
 
-def _swept(runs: Sequence[list[dict[str, Any]]]) -> Swept | None:
+def _swept(runs: Sequence[list[dict[str, Any]]]) -> SweepTimes | None:
     cards = [{each["card"] for each in pieces} for pieces in runs]
     several = set().union(*(each for each in cards if len(each) > 1))
     alone = [pieces for pieces, own in zip(runs, cards, strict=True) if len(own) == 1 and own <= several]
@@ -164,7 +164,7 @@ def _swept(runs: Sequence[list[dict[str, Any]]]) -> Swept | None:
     modelled = {each.devices: each.seconds for each in forecast([(cost, 1)], sorted(seconds))}
     first = alone[0]
     told = {name: first[0][name] for name in ("lab", "device_name", "backend")}
-    return Swept(
+    return SweepTimes(
         **told,
         cases=len(first),
         measurements=sum(each["n"] for each in first),

@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Any
 from ..analysis.neighbours import beside
 from ..analysis.publication import publication
 from ..analysis.recorded import recorded
+from ..analysis.roofline import COSTS
 from ..analysis.sweep_time import Cost, cost_of, swept
 from ..analysis.verdicts import Judged, command, judged, only
 from ..paths import cache_key, cached_text
 from ..report.descent import Ends
 from ..report.html import Cell
 from ..report.neighbours_table import neighbours_table
+from ..report.peaks_table import between_devices
 from ..report.sweep_table import sweep_table, swept_table
 from ..spec import registry
 from ..spec.exercise import exercises
@@ -97,6 +99,9 @@ def renew(root: Path) -> None:
     path, made_from = folder / "sweep-time.html", now.downloads()
     if manifest.stale(path, made_from):
         manifest.write(path, sweep_time(root / "results"), made_from)
+    path = folder / "devices-costs.html"
+    if manifest.stale(path, made_from):
+        manifest.write(path, costs(root / "results"), made_from)
     path = folder / "swept.html"
     if manifest.stale(path, made_from):
         manifest.write(path, sweeps_done(root / "results"), made_from)
@@ -134,6 +139,17 @@ def sweep_time(results: Path) -> str:
             if cost.seconds:
                 costs.setdefault(row["device_name"], []).append((row["lab"], cost, runs))
     return sweep_table(costs).html if costs else ""
+
+
+def costs(results: Path) -> str:
+    """What a launch, a barrier and a fence cost on each recorded device; '' where that is recorded of none."""
+    peaks = registry.get(registry.PEAKS)
+    costs = {each.name: each.change for each in peaks.ladder if each.options["group"] == COSTS}
+    found = {str(each.place): each.rows for each in recorded(peaks, Store(results))}
+    rows = {place: rows[rows["variant"].isin(list(costs))] for place, rows in found.items()}
+    measured = {place: those for place, those in rows.items() if len(those)}
+    caption = "What a launch, a barrier and a fence cost"
+    return between_devices(measured, COSTS, costs, caption=caption).html if measured else ""
 
 
 def sweeps_done(results: Path) -> str:

@@ -1,13 +1,14 @@
 """A device's measured peaks: a table with the figures on paper beside them, and bandwidth over the working set."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..analysis import format as show
 from ..analysis.readings import Reading, cases_of, newest, value
 from ..errors import UsageError
 from ..measure.stats import CONFIDENCE
-from .cells import run_notes
+from .cells import run_notes, time_cell
 from .figure import FONT, INK, SERIES, WIDTH, Figure, describe, finish, style, tell
 from .html import MORE, Cell, Row, Table
 from .roofs import binary
@@ -69,6 +70,33 @@ def peaks(rows: "pd.DataFrame", device: str, changes: Mapping[str, str], *, capt
             "Theoretical: from the clock, unit count and width that the driver reports. The last column has each calculation."
         ]
     return Table(caption or f"Measured peaks of {device}", columns, lines, pd.DataFrame(records), notes, "peaks")
+
+
+def between_devices(
+    measured: Mapping[str, "pd.DataFrame"], case: str, changes: Mapping[str, str], *, caption: str
+) -> Table:
+    """A line for each peak of one case whose units are times, a column for each device.
+
+    measured: by a device as a reader knows it, its rows of lab `peaks`, all runs of each variant. changes: variant -> what it
+    does.
+    """
+    import pandas as pd
+
+    found = {device: newest(rows, case) if case in cases_of(rows) else {} for device, rows in measured.items()}
+    found = {device: {name: each for name, each in those.items() if each.ok} for device, those in found.items()}
+    names = [name for name in changes if any(name in those for those in found.values())]
+    letter, unit = show.time_unit(each.median for those in found.values() for each in those.values())
+    lines, records = [], []
+    for name in names:
+        cells = [Cell(changes[name].rstrip("."), "wrap"), Cell(name)]
+        for device, those in found.items():
+            cells.append(replace(time_cell(those[name], unit), of="") if name in those else Cell(show.DASH, "num"))
+            if name in those:
+                records.append({"peak": name, "device": device, "seconds": those[name].median})
+        lines.append(Row(cells))
+    heads = [Cell("What"), Cell("Name"), *(Cell(f"{device} ({letter})", "num") for device in found)]
+    notes = [f"Median and its {CONFIDENCE} interval, of the newest measurement on each device."]
+    return Table(caption, heads, lines, pd.DataFrame(records), notes, "", {"seconds": "s"})
 
 
 def bandwidths(rows: "pd.DataFrame", device: str, actions: Sequence[str] = ("read", "copy", "write")) -> Figure:

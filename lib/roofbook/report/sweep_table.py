@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from ..analysis import format as show
-from ..analysis.sweep_time import Cost, Swept, forecast
+from ..analysis.sweep_time import Cost, SweepTimes, forecast
 from .html import Cell, Row, Table
 
 DEVICES = (1, 2, 64, 1024)
@@ -38,7 +38,7 @@ def sweep_table(costs: Mapping[str, Sequence[tuple[str, Cost, int]]]) -> Table:
     )
 
 
-def swept_table(found: Sequence[Swept]) -> Table:
+def swept_table(found: Sequence[SweepTimes]) -> Table:
     """A line for each sweep and number of cards that it was done on: what it took, the gain, and what the model says."""
     import pandas as pd
 

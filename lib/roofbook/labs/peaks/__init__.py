@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ...analysis.roofline import ARITHMETIC, MEMORY
+from ...analysis.roofline import ARITHMETIC, COSTS, MEMORY
 from ...devices.backends import CUDA
 from ...spec.lab import Case, Lab, Runnable, Variant, Work
 from ...spec.source import Source
@@ -19,8 +19,8 @@ from . import plans
 HERE = Path(__file__).parent
 HOPPER = range(90, 91)
 KIB = plans.KIB
-COSTS, TRANSFER = "costs", "transfer"
-"""Groups of peaks beside MEMORY and ARITHMETIC: each has cases of its own."""
+TRANSFER = "transfer"
+"""A group of peaks beside those of the roofline: as theirs, its cases are its own."""
 
 TENSOR_PLANS = (plans.Tensor, plans.TensorOfNormals)
 TENSOR_TYPES = {"f16": "float16", "bf16": "bfloat16", "tf32": "tfloat32", "s8": "int8", "e4m3": "float8"}
