@@ -165,11 +165,12 @@ class PeaksLab(Lab):
 
     def inputs(self, case: Case, seed: int) -> Mapping[str, Any]:
         draw = np.random.default_rng(seed)
-        block = draw.random(
-            min(case.params["kib"] * KIB // 4, 15_485_863), np.float32
-        )  # a prime: no size is its multiple
+        data = np.empty(case.params["kib"] * KIB // 4, np.float32)
+        block = draw.random(min(data.size, 1_299_709), np.float32)  # a prime: no size is its multiple
+        for start in range(0, data.size, max(1, block.size)):
+            data[start : start + block.size] = block[: data.size - start]
         return {
-            "data": np.resize(block, case.params["kib"] * KIB // 4),
+            "data": data,
             # About 0 or 1, the same for all rows: products of what does not belong together have another sum.
             "numbers": draw.integers(0, 2, 128) + 0.5 * draw.standard_normal((320, 128)),
             "normal": draw.standard_normal((320, 128)),

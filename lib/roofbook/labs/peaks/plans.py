@@ -119,7 +119,11 @@ def stream_data(data: NDArray[np.float32], action: str) -> NDArray[np.float32]:
     up, for their sums are exact."""
     if action == "copy":
         return data[: data.size // 2]
-    return np.concatenate(by_bands(len(data), 1, lambda band: np.rint(data[band]))) if action == "read" else data
+    if action != "read":
+        return data
+    rounded = np.empty_like(data)
+    by_bands(len(data), 1, lambda band: np.rint(data[band], out=rounded[band]))
+    return rounded
 
 
 def largest_difference(found: NDArray[np.float32], wanted: NDArray[np.float32] | np.float32) -> float:
