@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import threading
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -102,13 +105,13 @@ def test_beside_whoever_measures_it_begins_with_the_last_and_leaves_a_core(
     cpu: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = tmp_path / "tell"
-    program.write_text(f'#!/bin/sh\nfor last; do :; done\necho "$last" >> {tmp_path}/told\n')
+    program.write_text(f'#!/bin/sh\nread -r order\necho "$order" >> {tmp_path}/told\n')
     program.chmod(0o755)
     monkeypatch.setattr("sys.executable", str(program))
     given = cells()[:3]
     assert precompile.prebuild(LAB, given, cpu, 20, lambda _: None, meet=True) == 3
-    (share,) = map(json.loads, (tmp_path / "told").read_text().splitlines())
-    assert [name for _, name, _ in share] == [variant.name for _, variant in reversed(given)]
+    (order,) = map(json.loads, (tmp_path / "told").read_text().splitlines())
+    assert [name for _, name, _ in order["cells"]] == [variant.name for _, variant in reversed(given)]
 
 
 @pytest.mark.usefixtures("pays")
@@ -118,15 +121,12 @@ def test_ctrl_c_ends_the_processes_too(cpu: Any, tmp_path: Path, monkeypatch: py
     program.chmod(0o755)
     monkeypatch.setattr("sys.executable", str(program))
 
-    def interrupted(self: Any, timeout: float | None = None) -> int:
-        if self.returncode is None and not getattr(self, "killed", False):
-            while not (tmp_path / "pids").exists() or len((tmp_path / "pids").read_text().split()) < 2:
-                time.sleep(0.01)
-            monkeypatch.undo()
-            raise KeyboardInterrupt
-        return 0
+    def interrupt() -> None:
+        while not (tmp_path / "pids").exists() or len((tmp_path / "pids").read_text().split()) < 2:
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr("subprocess.Popen.wait", interrupted)
+    threading.Thread(target=interrupt).start()
     with pytest.raises(KeyboardInterrupt):
         precompile.prebuild(LAB, cells()[:4], cpu, 20, lambda _: None)
     for pid in (tmp_path / "pids").read_text().split():
@@ -159,12 +159,27 @@ def test_of_kernels_that_are_the_same_one_is_launched(tmp_path: Path, monkeypatc
     )
     monkeypatch.setattr("roofbook.spec.registry.get", lambda name: lab)
     monkeypatch.setattr("roofbook.devices.find.open_device", lambda *_: device)
-    monkeypatch.setattr(precompile, "end_with_parent", lambda: None)
-    monkeypatch.setattr("signal.signal", lambda *_: None)
-    for name in ("keep_freed", "collect_seldom"):
-        monkeypatch.setattr(f"roofbook.memory.{name}", lambda: None)
     names = ("same", "chunks", "grouped", "sized")
     those = [(case, name, str(tmp_path / name / case)) for name in names for case in ("one", "two")]
-    precompile.main("lab", "test", "opencl:0", "20", json.dumps(those))
+    precompile.launch("lab", "test", "opencl:0", 20, those)
     assert launched == ["same one", "grouped one", "sized one", "sized two"]
     assert all(Path(mark).exists() for *_, mark in those)
+
+
+@pytest.mark.usefixtures("pays")
+def test_several_labs_have_the_same_processes_and_one_that_died_is_replaced(
+    cpu: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "serve"
+    died = "case $order in *local-memory*) [ -e died ] || { touch died; exit 1; };; esac"
+    program.write_text(f"#!/bin/sh\ncd {tmp_path}\necho $$ >> pids\nwhile read -r order; do {died}; echo done; done\n")
+    program.chmod(0o755)
+    monkeypatch.setattr("sys.executable", str(program))
+    with precompile.Compilers() as compilers:
+        for first, started in ((0, 2), (3, 2), (0, 3), (3, 3)):
+            given = [each for each in cells() if each[1].name != "local-memory"][first : first + 2]
+            given += [each for each in cells() if each[1].name == "local-memory"] if first else []
+            assert precompile.prebuild(LAB, given, cpu, 20, lambda _: None, compilers=compilers) == len(given)
+            assert len((tmp_path / "pids").read_text().split()) == started
+    for pid in (tmp_path / "pids").read_text().split():
+        assert not Path("/proc", pid).exists()

@@ -52,21 +52,19 @@ class Meanwhile(Beside):
 def compile_ahead(root: Path, labs: Mapping[str, Mapping[str, Any]], folder: Path) -> None:
     """Compile what measuring these labs would compile; of each that is done there is a file of its name in `folder`."""
     from ..measure.policy import UNTIMED
-    from ..measure.precompile import prebuild
+    from ..measure.precompile import Compilers, prebuild
     from .experiment import Experiment
 
-    for lab, parameters in labs.items():
-        with contextlib.suppress(Exception):  # the notebook will tell
-            experiment = Experiment(lab, parameters, root)
-            device = experiment.device
-            here = [
-                (cell.case, cell.variant)
-                for cell in experiment.plan()
-                if cell.device is device and cell.state != "fresh"
-            ]
-            meet = experiment.scale == UNTIMED
-            prebuild(experiment.lab, here, device, experiment.policy.seed, lambda _: None, meet=meet)
-            (folder / lab).touch()
+    with Compilers() as compilers:
+        for lab, parameters in labs.items():
+            with contextlib.suppress(Exception):  # the notebook will tell
+                experiment = Experiment(lab, parameters, root)
+                device, seed = experiment.device, experiment.policy.seed
+                due = [cell for cell in experiment.plan() if cell.device is device and cell.state != "fresh"]
+                here = [(cell.case, cell.variant) for cell in due]
+                meet = experiment.scale == UNTIMED
+                prebuild(experiment.lab, here, device, seed, lambda _: None, meet=meet, compilers=compilers)
+                (folder / lab).touch()
 
 
 def _end_with_the_other() -> None:

@@ -11,7 +11,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -32,14 +32,58 @@ SCALES = ("quick", "test")
 Cell = tuple[Case, Variant]
 
 
+class Compilers:
+    """Processes that compile, each a share of a lab's kernels at a time. As a context it ends them.
+
+    They start when they are first needed. One that has died does its share no more, and the next share is another one's.
+    """
+
+    def __init__(self) -> None:
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    def __enter__(self) -> "Compilers":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self._processes:
+            process.kill()
+            process.wait()
+            for pipe in (process.stdin, process.stdout):
+                assert pipe
+                with contextlib.suppress(BrokenPipeError):  # of what it was not there to read
+                    pipe.close()
+
+    def compile(self, orders: Sequence[Mapping[str, Any]]) -> None:
+        """Each order by a process of its own, and wait for all. An order is the arguments of `launch`."""
+        # PoCL compiles in one of its threads: bound, those of two processes may share a processor while another idles.
+        free = {**os.environ, AFFINITY: "0"}
+        pipe, null = subprocess.PIPE, subprocess.DEVNULL
+        alive = [process for process in self._processes if process.poll() is None]
+        for _ in range(len(orders) - len(alive)):
+            process = subprocess.Popen([sys.executable, "-m", __name__], env=free, stdin=pipe, stdout=pipe, stderr=null)
+            self._processes.append(process)
+            alive.append(process)
+        at_work = alive[: len(orders)]
+        for process, order in zip(at_work, orders, strict=True):
+            assert process.stdin
+            with contextlib.suppress(BrokenPipeError):
+                process.stdin.write(json.dumps(order).encode() + b"\n")
+                process.stdin.flush()
+        for process in at_work:
+            assert process.stdout
+            process.stdout.readline()  # it is done, or it has died and says nothing
+
+
 def prebuild(
-    lab: Lab, cells: Sequence[Cell], device: Device, seed: int, tell: Callable[[str], Any], *, meet: bool = False
-) -> int:
+    lab: Lab, cells: Sequence[Cell], device: Device, seed: int, tell: Callable[[str], Any],
+    *, meet: bool = False, compilers: Compilers | None = None,
+) -> int:  # fmt: skip
     """Have the kernels of these cells compiled by as many processes as there are cores; return how many there were.
 
     0 where that would not pay: on a GPU, with few kernels that are not compiled yet, or few cores, at other scales than SCALES.
 
     meet: whoever measures them does not wait, but compiles from the first on. So these begin with the last, on the other cores.
+    compilers: those of several labs; else they start for this one, and end with it.
     """
     if not has(device.backend, "compiles-at-launch") or device.kind != "cpu":
         return 0
@@ -58,21 +102,9 @@ def prebuild(
     groups = list(by_kernel.values())
     workers = min(workers, len(groups))
     shares = [[cell for group in groups[at::workers] for cell in group] for at in range(workers)]
-    command = [sys.executable, "-m", __name__, lab.name, scale, device.spec, str(seed)]
-    null = subprocess.DEVNULL
-    # PoCL compiles in one of its threads: bound, those of two processes may share a processor while another idles.
-    free = {**os.environ, AFFINITY: "0"}
-    started = [
-        subprocess.Popen([*command, json.dumps(each)], env=free, stdin=null, stdout=null, stderr=null)
-        for each in shares
-    ]
-    try:
-        for process in started:
-            process.wait()
-    finally:
-        for process in started:
-            process.kill()
-            process.wait()
+    order = {"lab_name": lab.name, "scale": scale, "spec": device.spec, "seed": seed}
+    with contextlib.nullcontext(compilers) if compilers else Compilers() as processes:
+        processes.compile([{**order, "cells": share} for share in shares])
     return len(due)
 
 
@@ -84,26 +116,23 @@ def _mark(lab: Lab, case: Case, variant: Variant, device: Device) -> Path:
     return Path(pocl, "roofbook", cache_key(json.dumps(what, sort_keys=True, default=str)))
 
 
-def main(lab_name: str, scale: str, spec: str, seed: str, cells: str) -> None:
+def launch(lab_name: str, scale: str, spec: str, seed: int, cells: Sequence[tuple[str, str, str]]) -> None:
     """Launch each cell's kernels once, on the case that measuring them begins with. Of cells whose programs are the same, and
-    launched the same way, one is enough."""
+    launched the same way, one is enough. cells: case, variant, and the file that says afterwards that it was done.
+    """
     from ..devices.find import open_device
     from ..spec import registry
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever waits, who ends this process
-    end_with_parent()
-    memory.keep_freed()
-    memory.collect_seldom()
     lab = registry.get(lab_name)
     device = open_device(spec, lab.preferred_backend)
     lab.prepare()
 
     @cache
     def inputs(case: str) -> Any:
-        return lab.inputs(lab.case(case, scale), int(seed))
+        return lab.inputs(lab.case(case, scale), seed)
 
     launched = set[Any]()
-    for name, variant_name, mark in json.loads(cells):
+    for name, variant_name, mark in cells:
         with contextlib.suppress(Exception):
             variant, before = lab.variant(variant_name), device.programs_built
             trial = variant.plan(device, variant, lab.verification_case(lab.case(name, scale), variant), inputs(name))
@@ -117,5 +146,19 @@ def main(lab_name: str, scale: str, spec: str, seed: str, cells: str) -> None:
             write_whole(Path(mark), "")
 
 
+def main() -> None:
+    """Do what each line of standard input says, and tell of each that it is done."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever waits, who ends this process
+    end_with_parent()
+    memory.keep_freed()
+    memory.collect_seldom()
+    told = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # what a driver prints is no message
+    for line in sys.stdin:
+        with contextlib.suppress(Exception):
+            launch(**json.loads(line))
+        print("done", file=told)
+
+
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()
