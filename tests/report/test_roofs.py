@@ -59,11 +59,16 @@ def legend(figure: report.Figure) -> dict[str, Any]:
     return {str(line.get_label()): line for each in figure.drawing.legends for line in each.get_lines()}
 
 
+def points(figure: report.Figure) -> list[Any]:
+    """The markers that a reader can point at, of bytes modelled."""
+    told = [line for line in axes(figure).lines if (line.get_gid() or "").startswith("tips:")]
+    return [line for line in told if line.get_markerfacecolor() != "none"]
+
+
 def marker(figure: report.Figure, colour: str = "") -> list[Any]:
     """Markers of that colour, or of all: those of the points first, then hollow ones."""
     ax = axes(figure)
-    points = [each[0] for each in ax.containers]
-    drawn = [*points, *(line for line in ax.lines if line.get_markerfacecolor() == "none")]
+    drawn = [*points(figure), *(line for line in ax.lines if line.get_markerfacecolor() == "none")]
     return [line for line in drawn if line.get_color() == (colour or line.get_color())]
 
 
@@ -86,8 +91,8 @@ def test_each_dtype_drawn_has_its_roof_its_ridge_and_its_own_style() -> None:
     assert {label: line.get_marker() for label, line in legend(figure).items()} == {
         dtype: shape for dtype, (shape, _) in STYLES.items() if dtype in FLOPS
     }
-    points = [each[0].get_marker() for each in axes(figure).containers]
-    assert points == [STYLES[dtype][0] for _, _, dtype in MIXED.values()]
+    shapes = [each.get_marker() for each in points(figure)]
+    assert shapes == [STYLES[dtype][0] for _, _, dtype in MIXED.values()]
     for styles in zip(*STYLES.values(), strict=True):
         assert len(set(map(str, styles))) == len(STYLES), "no two dtypes look alike without colour"
     assert axes(figure).get_ylabel() == "TFLOP/s or TOP/s" and "FLOP/B or OP/B" in axes(figure).get_xlabel()
@@ -194,8 +199,8 @@ def test_a_count_that_is_none_is_refused(count: float) -> None:
 
 def test_a_variant_that_moves_more_lies_further_left() -> None:
     figure = chart(rows(lean=(2.0, 1e12, "float32"), heavy=(1.0, 1e12, "float32")))
-    points = [each[0].get_xydata()[0].tolist() for each in axes(figure).containers]
-    assert points[0] == pytest.approx([2 * points[1][0], points[1][1]])
+    places = [each.get_xydata()[0].tolist() for each in points(figure)]
+    assert places[0] == pytest.approx([2 * places[1][0], places[1][1]])
     assert "More modelled traffic moves a point left" in figure.notes[0]
 
 
@@ -209,7 +214,7 @@ def test_rows_from_another_device_are_named_not_drawn() -> None:
     table = rows(a=(1.0, 1e12, "float32"), b=(1.0, 2e12, "float32"), c=(1.0, 3e12, "float32"))
     table.loc[0, "device"] = "cpu"
     figure = chart(table)
-    assert len(axes(figure).containers) == 2 and figure.notes[-1] == "Measured on another device, so not drawn: a."
+    assert len(points(figure)) == 2 and figure.notes[-1] == "Measured on another device, so not drawn: a."
 
 
 def test_names_on_the_roofline_keep_their_distance() -> None:
