@@ -41,7 +41,7 @@ PARAMETERS: dict[str, Any] = {
     "scale": "quick",
     "variants": None,
     "cases": None,
-    "budget_s": 0.1,
+    "budget_s": 0.05,
     "runs": 1,
     "remeasure": False,
     "results": "results",
