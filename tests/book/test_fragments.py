@@ -92,7 +92,7 @@ def test_only_those_are_made_of_which_the_store_holds_something_new(
     assert renewed() == ["ends"], "the same runs in other files"
 
 
-def test_what_a_launch_and_a_fence_cost_has_a_column_for_each_device_that_was_measured(tmp_path: Path) -> None:
+def test_what_a_launch_and_a_fence_cost_has_a_line_for_each_device_that_was_measured(tmp_path: Path) -> None:
     assert fragments.costs(tmp_path) == ""
     peaks, store = registry.get(registry.PEAKS), Store(tmp_path)
 
@@ -112,5 +112,5 @@ def test_what_a_launch_and_a_fence_cost_has_a_column_for_each_device_that_was_me
     html = fragments.costs(tmp_path)
     assert [each in html for each in ("One, CUDA", "Two, CUDA", "Three, CUDA")] == [True, False, True]
 
-    assert html.count("<tr") == 3 and "500 [" in html and "4 000 [" in html.replace("\u202f", " ")
+    assert html.count("<tr") == 4 and "500 [" in html and "4 000 [" in html.replace("\u202f", " ")
     assert html.index("launch") < html.index("fence"), "in the order of the lab"

@@ -75,7 +75,7 @@ def peaks(rows: "pd.DataFrame", device: str, changes: Mapping[str, str], *, capt
 def between_devices(
     measured: Mapping[str, "pd.DataFrame"], case: str, changes: Mapping[str, str], *, caption: str
 ) -> Table:
-    """A line for each peak of one case whose units are times, a column for each device.
+    """A line for each peak of one case whose units are times, on each device.
 
     measured: by a device as a reader knows it, its rows of lab `peaks`, all runs of each variant. changes: variant -> what it
     does.
@@ -83,18 +83,15 @@ def between_devices(
     import pandas as pd
 
     found = {device: newest(rows, case) if case in cases_of(rows) else {} for device, rows in measured.items()}
-    found = {device: {name: each for name, each in those.items() if each.ok} for device, those in found.items()}
-    names = [name for name in changes if any(name in those for those in found.values())]
-    letter, unit = show.time_unit(each.median for those in found.values() for each in those.values())
+    told = [(name, device, those[name]) for name in changes for device, those in found.items() if name in those]
+    told = [each for each in told if each[2].ok]
+    letter, unit = show.time_unit(reading.median for _, _, reading in told)
+    heads = [Cell("Name"), Cell("What", "wrap"), Cell("Device", "wrap"), Cell(f"Time ({letter})", "num")]
     lines, records = [], []
-    for name in names:
-        cells = [Cell(changes[name].rstrip("."), "wrap"), Cell(name)]
-        for device, those in found.items():
-            cells.append(replace(time_cell(those[name], unit), of="") if name in those else Cell(show.DASH, "num"))
-            if name in those:
-                records.append({"peak": name, "device": device, "seconds": those[name].median})
-        lines.append(Row(cells))
-    heads = [Cell("What"), Cell("Name"), *(Cell(f"{device} ({letter})", "num") for device in found)]
+    for name, device, reading in told:
+        cells = [Cell(name), Cell(changes[name].rstrip("."), "wrap"), Cell(device, "wrap")]
+        lines.append(Row([*cells, replace(time_cell(reading, unit), of="")]))
+        records.append({"peak": name, "device": device, "seconds": reading.median})
     notes = [f"Median and its {CONFIDENCE} interval, of the newest measurement on each device."]
     return Table(caption, heads, lines, pd.DataFrame(records), notes, "", {"seconds": "s"})
 

@@ -8,6 +8,7 @@ from dataclasses import asdict
 
 from ..analysis import format as show
 from ..analysis.sweep_time import Cost, SweepTimes, forecast
+from ..devices.backends import label
 from .html import Cell, Row, Table
 
 DEVICES = (1, 2, 64, 1024)
@@ -57,7 +58,8 @@ def swept_table(found: Sequence[SweepTimes]) -> Table:
             median, modelled = statistics.median(seconds), sweep.modelled[cards]
             spread = f" ({', '.join(map(show.duration, sorted(seconds)))})" * (len(seconds) > 1)
             what = f"{sweep.lab}: {sweep.cases} cases, {sweep.measurements} measurements"
-            cells = [Cell(what, "wrap"), Cell(f"{sweep.device_name}, {sweep.backend}", "wrap"), Cell(str(cards), "num")]
+            device = f"{sweep.device_name}, {label(sweep.backend)}"
+            cells = [Cell(what, "wrap"), Cell(device, "wrap"), Cell(str(cards), "num")]
             cells += [Cell(show.duration(median) + spread, "num"), Cell(f"{alone / median:.3g}", "num")]
             lines.append(Row([*cells, Cell(show.duration(modelled), "num")]))
             records.append({
