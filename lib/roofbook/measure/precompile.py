@@ -71,7 +71,9 @@ class Compilers:
                 process.stdin.flush()
         for process in at_work:
             assert process.stdout
-            process.stdout.readline()  # it is done, or it has died and says nothing
+            if not process.stdout.readline():  # it has died, or is about to: nothing more is to be had of it
+                process.kill()
+                process.wait()
 
 
 def prebuild(
