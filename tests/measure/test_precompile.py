@@ -124,6 +124,7 @@ def test_ctrl_c_ends_the_processes_too(cpu: Any, tmp_path: Path, monkeypatch: py
     def interrupt() -> None:
         while not (tmp_path / "pids").exists() or len((tmp_path / "pids").read_text().split()) < 2:
             time.sleep(0.01)
+        time.sleep(0.5)  # whoever started them waits for them now
         os.kill(os.getpid(), signal.SIGINT)
 
     threading.Thread(target=interrupt).start()
