@@ -1,8 +1,7 @@
 """How long a sweep takes on so many devices: by the seconds that each of its cases took, as the rows of the store tell.
 
 And how long sweeps took that were done on one card of a host and on several. Serves the planning of sweeps and the page on
-clusters. The unit is a case of a run: it cannot be divided, so the longest one
-bounds every sweep, on however many devices.
+clusters. The unit is a case of a run: it cannot be divided, so the longest one bounds every sweep, on however many devices.
 """
 
 import heapq
