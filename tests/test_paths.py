@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import importlib.metadata
 import sys
+from functools import lru_cache
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -61,10 +63,23 @@ def test_bytes_with_one_wrong_bit_are_made_again(
 
 
 def test_a_binary_for_an_architecture_is_compiled_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """CuPy and its NVRTC played by stand-ins: the key has the text, the options and the compiler's version."""
+    """CuPy and its NVRTC played by stand-ins: the key has the text, the options and the version of the compiler's package.
+
+    Only where no package tells the version is NVRTC loaded to say it.
+    """
     loaded: list[bytes] = []
     compiled: list[tuple[str, ...]] = []
-    version = [12, 9]
+    version: dict[str, str] = {"nvidia-cuda-nvrtc": "13.0.88"}
+    asked: list[bool] = []
+
+    def version_of(name: str) -> str:
+        if name not in version:
+            raise importlib.metadata.PackageNotFoundError
+        return version[name]
+
+    def told() -> tuple[int, int]:
+        asked.append(True)
+        return 12, 9
 
     class Module:
         def __init__(self, path: str) -> None:
@@ -74,11 +89,13 @@ def test_a_binary_for_an_architecture_is_compiled_once(folder: Path, monkeypatch
 
     nvrtc = SimpleNamespace(
         NVRTCError=RuntimeError,
-        getVersion=lambda: tuple(version),
+        getVersion=told,
         createProgram=lambda text, *_: text,
         compileProgram=lambda text, options: compiled.append((text, *options)),
         getCUBIN=lambda text: f"cubin {len(compiled)} of {text}".encode(),
     )
+    monkeypatch.setattr(importlib.metadata, "version", version_of)
+    monkeypatch.setattr(cuda, "_compiler", lru_cache(cuda._compiler.__wrapped__))
     for name, module in (
         ("cupy", SimpleNamespace(RawModule=Module)),
         ("cupy_backends", SimpleNamespace()),
@@ -92,15 +109,19 @@ def test_a_binary_for_an_architecture_is_compiled_once(folder: Path, monkeypatch
         ("a", ["-arch=sm_100a"]),
         ("b", ["-arch=sm_90a"]),
     ):
-        cuda._module_for_architecture(text, options)
+        cuda._module(text, options)
     assert [text for text, *_ in compiled] == ["a", "a", "b"] and loaded[0] == loaded[1] == b"cubin 1 of a"
-    version[1] = 10
-    cuda._module_for_architecture("a", ["-arch=sm_90a"])
-    assert len(compiled) == 4
+    assert not asked
+    for other in ({"nvidia-cuda-nvrtc": "13.1.2"}, {}):
+        version.clear()
+        version.update(other)
+        cuda._compiler.cache_clear()
+        cuda._module("a", ["-arch=sm_90a"])
+    assert len(compiled) == 5 and asked
     for path in (folder / "cubin").iterdir():
         path.write_bytes(path.read_bytes()[:-1])
-    cuda._module_for_architecture("b", ["-arch=sm_90a"])
-    assert len(compiled) == 5 and loaded[-1] == b"cubin 5 of b"
+    cuda._module("a", ["-arch=sm_90a"])
+    assert len(compiled) == 6 and loaded[-1] == b"cubin 6 of a"
 
 
 def test_without_a_folder_nothing_is_kept_and_nothing_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

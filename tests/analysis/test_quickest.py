@@ -12,7 +12,7 @@ import pytest
 
 from roofbook.analysis import quickest
 from roofbook.errors import UsageError
-from roofbook.labs.lbm import _quickest
+from roofbook.labs.lbm.lattice import _quickest
 from roofbook.spec import registry
 from roofbook.store.parquet import Store
 

@@ -21,7 +21,7 @@ from roofbook.book.page import Note
 from roofbook.devices import provenance
 from roofbook.errors import UsageError
 from roofbook.labs import peaks
-from roofbook.labs.lbm import HERE, Lattice
+from roofbook.labs.lbm.lattice import HERE, Lattice
 from roofbook.measure import case_run
 from roofbook.measure import row as to_row
 from roofbook.report.html import Table

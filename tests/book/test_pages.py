@@ -211,15 +211,14 @@ def test_every_link_and_path_leads_somewhere(page: Path) -> None:
 
 def test_the_example_of_a_variant_is_the_ladders_own() -> None:
     """The row that the page shows, evaluated where the ladder is, is the ladder's, but for what was published of it."""
-    from roofbook.labs import lbm
-    from roofbook.labs.lbm import ladder
+    from roofbook.labs.lbm import ladder, lattice
 
     (block,) = [text for page, text in fenced("python") if page == "add-a-variant.md"]
     shown = eval(block, vars(ladder))
-    own = lbm.LAB.variant(shown.name)
+    own = lattice.LAB.variant(shown.name)
     assert {**vars(shown), "published": None} == {**vars(own), "published": None}
     (block,) = [text for page, text in fenced("c") if page == "add-a-variant.md"]
-    kernel = iter((lbm.HERE / "fused.k").read_text().splitlines())
+    kernel = iter((lattice.HERE / "fused.k").read_text().splitlines())
     assert [line for line in block.splitlines() if line not in kernel] == [], "lines of the kernel, in its order"
 
 

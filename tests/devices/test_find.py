@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from roofbook.devices import cuda, find, opencl, provenance
+from roofbook.devices import cuda, driver, find, opencl, provenance
 from roofbook.devices.contract import Device
 from roofbook.devices.find import open_device
 from roofbook.errors import UsageError
@@ -214,8 +214,8 @@ def test_cuda_counts_what_is_visible(machine: Machine) -> None:
 
 def test_the_driver_of_what_is_named_is_started_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[int | None] = []
-    monkeypatch.setattr(cuda, "start_driver", started.append)
+    monkeypatch.setattr(driver, "start_driver", started.append)
     for spec in ("auto", "cuda:1", "cuda:H200", "cuda:", "opencl:0", "nonsense"):
-        find.start_driver(spec, "cuda")
-    find.start_driver("auto", "opencl")
+        driver.start_driver_of(spec, "cuda")
+    driver.start_driver_of("auto", "opencl")
     assert started == [0, 1, 0, 0]

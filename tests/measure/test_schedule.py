@@ -13,7 +13,7 @@ from roofbook import paths
 from roofbook.devices.contract import Device
 from roofbook.devices.find import open_device
 from roofbook.errors import UsageError
-from roofbook.labs.lbm import Lattice
+from roofbook.labs.lbm.lattice import Lattice
 from roofbook.measure import sampling, schedule
 from roofbook.measure.case_run import Kept
 from roofbook.measure.placement import Setting

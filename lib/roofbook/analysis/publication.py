@@ -93,5 +93,5 @@ def publication(lab: "Lab") -> Publication:
     """That of a lab."""
     if not Path(inspect.getfile(type(lab))).with_name("publication.py").is_file():
         return Publication(lab)
-    found: Publication = importlib.import_module(f"{type(lab).__module__}.publication").PUBLICATION
+    found: Publication = importlib.import_module(f"{lab.package}.publication").PUBLICATION
     return found

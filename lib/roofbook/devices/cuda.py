@@ -1,11 +1,9 @@
 """The CuPy backend: NVIDIA devices by RawModule, RawKernel, events, streams and graphs. Present only where CuPy is."""
 
 import ctypes
-import importlib.util
+import importlib.metadata
 import re
-import sys
 import tempfile
-import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import lru_cache
@@ -18,6 +16,7 @@ from .. import paths
 from . import contract, occupancy
 from .backends import CUDA
 from .contract import BuildFailed, DriverFailed, OutOfMemory, Span, Unsupported
+from .driver import start_driver
 from .nvml import card
 from .occupancy import CORES, Multiprocessor
 
@@ -240,7 +239,7 @@ def _wait(index: int) -> Any:
       asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
       do asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now)); while (now - start < ns);
     }"""
-    return cupy.RawModule(code=text, backend="nvrtc").get_function("wait_ns").kernel
+    return _module(text, _native(int(cupy.cuda.Device(index).compute_capability))).get_function("wait_ns").kernel
 
 
 @lru_cache
@@ -305,14 +304,8 @@ class CudaDevice(contract.Device):
         cupy.cuda.Device(self.index).use()  # a module is loaded on one device, a kernel's attributes are read there
         if (text, *options) in self._programs:
             return self._programs[text, *options]
-        try:
-            if any(option.startswith("-arch=") for option in options):
-                module = _module_for_architecture(text, options)
-            else:
-                module = cupy.RawModule(code=text, options=(*CUDA.flags, *options), backend="nvrtc")
-                module.compile()
-        except cupy.cuda.compiler.CompileException as error:
-            raise BuildFailed(_first_error(str(error))) from error
+        named = any(option.startswith("-arch=") for option in options)  # such as sm_90a
+        module = _module(text, (*CUDA.flags, *options) if named else (*options, *_native(self.architecture)))
         return self._programs.setdefault((text, *options), Program(module))
 
     def empty(self, nbytes: int) -> Buffer:
@@ -422,10 +415,15 @@ class CudaDevice(contract.Device):
         return [Span(number, what, _seconds(first, begin), _seconds(first, end)) for number, what, begin, end in noted]
 
 
-def _module_for_architecture(text: str, options: Sequence[str]) -> Any:
-    """A module for an architecture that the options name. CuPy names its own, and knows no `sm_90a`.
+def _native(architecture: int) -> tuple[str, ...]:
+    """The options of code that names no architecture, as CuPy gives them to NVRTC for a RawModule."""
+    return *CUDA.flags, "-ftz=true", "--device-as-default-execution-space", f"-arch=sm_{architecture}"
 
-    What was compiled is kept on disk, as CuPy keeps what it compiles itself (in ~/.cupy/kernel_cache).
+
+def _module(text: str, options: Sequence[str]) -> Any:
+    """A module from NVRTC, which is loaded only for what was not compiled before.
+
+    CuPy keeps what it compiles as well, but asks NVRTC in each process first, and knows no `sm_90a`.
     """
     import cupy
     from cupy_backends.cuda.libs import nvrtc
@@ -433,42 +431,35 @@ def _module_for_architecture(text: str, options: Sequence[str]) -> Any:
     def compiled() -> bytes:
         program = nvrtc.createProgram(text, "kernel.cu", (), ())
         try:
-            nvrtc.compileProgram(program, all_options)
+            nvrtc.compileProgram(program, options)
         except nvrtc.NVRTCError as error:
             raise BuildFailed(_first_error(nvrtc.getProgramLog(program))) from error
         return bytes(nvrtc.getCUBIN(program))
 
-    all_options = (*CUDA.flags, *options)
-    key = paths.cache_key(text, *all_options, *map(str, nvrtc.getVersion()))
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
-        file.write(paths.cached("cubin", key, compiled))
+        file.write(paths.cached("cubin", paths.cache_key(text, *options, *_compiler()), compiled))
         file.flush()
         module = cupy.RawModule(path=file.name)
         module.compile()
     return module
 
 
+@lru_cache
+def _compiler() -> tuple[str, ...]:
+    """What tells one NVRTC from another: the versions of its packages, which CuPy takes it from, else its own word."""
+    from cupy_backends.cuda.libs import nvrtc
+
+    found = []
+    for name in CUDA.libraries:
+        with suppress(importlib.metadata.PackageNotFoundError):
+            found += [name, importlib.metadata.version(name)] if "nvrtc" in name else []
+    return tuple(found or map(str, nvrtc.getVersion()))
+
+
 def _first_error(log: str) -> str:
     """The compiler's first error, with the temporary file that it names taken out."""
     lines = [re.sub(r"\S*\.cu\((\d+)\)", r"line \1", line).strip() for line in log.splitlines() if line.strip()]
     return next((line for line in lines if "error" in line), lines[0] if lines else "no message")
-
-
-def start_driver(index: int | None = None) -> None:
-    """Let the driver start in a thread of its own, and open the device of that number: it takes as long as importing CuPy does.
-
-    Whoever asks the driver then waits for this. Without a driver nothing happens.
-    """
-
-    def start() -> None:
-        with suppress(OSError):
-            driver = ctypes.CDLL("libcuda.so.1")
-            device, context = ctypes.c_int(), ctypes.c_void_p()
-            if not driver.cuInit(0) and index is not None and not driver.cuDeviceGet(ctypes.byref(device), index):
-                driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), device)
-
-    if "cupy" not in sys.modules and importlib.util.find_spec("cupy"):
-        threading.Thread(target=start, daemon=True).start()
 
 
 @lru_cache

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 from ..errors import UsageError, one_of
-from .backends import BACKENDS, CUDA, OPENCL
+from .backends import BACKENDS, OPENCL
 from .contract import Device, Unsupported
 
 
@@ -47,15 +47,6 @@ def open_device(spec: str = "auto", preferred_backend: str = OPENCL.name) -> Dev
     if found := devices():
         raise one_of("device", spec, ["auto", *(device.spec for device in found)])
     raise no_device()
-
-
-def start_driver(spec: str, preferred_backend: str) -> None:
-    """Let the driver of the device that `open_device` will be asked for start, while the caller does something else."""
-    backend, _, which = (preferred_backend if spec == "auto" else spec).partition(":")
-    if backend == CUDA.name:
-        from . import cuda
-
-        cuda.start_driver(int(which) if which.isdecimal() else 0)
 
 
 def _auto(found: Sequence[Device], preferred_backend: str) -> Device:

@@ -91,7 +91,7 @@ def exercises(lab: "Lab") -> Exercises:
     """Those of a lab."""
     if not Path(inspect.getfile(type(lab))).with_name("exercises.py").is_file():
         return Exercises()
-    found: Exercises = importlib.import_module(f"{type(lab).__module__}.exercises").EXERCISES
+    found: Exercises = importlib.import_module(f"{lab.package}.exercises").EXERCISES
     return found
 
 

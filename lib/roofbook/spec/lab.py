@@ -251,6 +251,11 @@ class Lab(ABC):
         """What it computes and where it comes from: the first line of its module."""
         return (sys.modules[type(self).__module__].__doc__ or self.title).partition("\n")[0]
 
+    @property
+    def package(self) -> str:
+        """The name of the package that it is, such as `roofbook.labs.cnn`."""
+        return str(sys.modules[type(self).__module__].__package__)
+
     def prepare(self) -> None:
         """Fetch what the lab needs from elsewhere, such as data, before its cells are planned."""
 

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-import roofbook.labs.lbm
+import roofbook.labs.lbm.lattice
 from roofbook.analysis.quickest import Choice
 from roofbook.devices.contract import OutOfMemory
 from roofbook.devices.find import devices
@@ -256,7 +256,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
         f, av_vels = problem.reference(params, obstacles, params.iterations)
         return f.astype(np.float32), av_vels.astype(np.float32)
 
-    monkeypatch.setattr(roofbook.labs.lbm, "simulate", simulate, raising=False)
+    monkeypatch.setattr(roofbook.labs.lbm.lattice, "simulate", simulate, raising=False)
     params, obstacles = problem.box(12, 10, 5)
     course.write_params(tmp_path / "input.params", params)
     course.write_obstacles(tmp_path / "obstacles.dat", obstacles)
@@ -330,7 +330,7 @@ def test_command_says_that_memory_has_run_out(
     def simulate(*_: object) -> None:
         raise MemoryError("Unable to allocate 8.05 GiB")
 
-    monkeypatch.setattr(roofbook.labs.lbm, "simulate", simulate)
+    monkeypatch.setattr(roofbook.labs.lbm.lattice, "simulate", simulate)
     assert command.main([*map(str, files)]) == 2
     assert capsys.readouterr() == ("", "error: not enough memory: Unable to allocate 8.05 GiB\n")
 
@@ -341,9 +341,9 @@ def test_a_grid_smaller_than_a_work_group_is_simulated(nx: int, ny: int) -> None
     params, obstacles = Params(nx, ny, 3, 10, 0.1, 0.005, 1.85), np.zeros((ny, nx), bool)
     f, av_vels = problem.reference(params, obstacles, 3)
     ran = 0
-    for variant in [None, *(each.name for each in roofbook.labs.lbm.LAB.ladder if each.role == "step")]:
+    for variant in [None, *(each.name for each in roofbook.labs.lbm.lattice.LAB.ladder if each.role == "step")]:
         with contextlib.suppress(UsageError):
-            found = roofbook.labs.lbm.simulate("auto", variant, params, obstacles)
+            found = roofbook.labs.lbm.lattice.simulate("auto", variant, params, obstacles)
             ran += 1
             assert np.abs(found[0] - f).max() < 1e-6 and np.abs(found[1] - av_vels).max() < 1e-6, variant
     assert ran > 10
@@ -356,13 +356,13 @@ def test_the_program_takes_the_fastest_that_can_run_and_says_which_and_why(
     if not any(device.kind == "cpu" for device in devices()):
         pytest.skip("no OpenCL device for the CPU")
     (cpu,) = [device.spec for device in devices() if device.kind == "cpu"][:1]
-    lab = roofbook.labs.lbm.LAB
+    lab = roofbook.labs.lbm.lattice.LAB
 
     def broken(*_: object) -> None:
         raise OutOfMemory("9 bytes asked for")
 
     ranking = [Choice(replace(lab.variant("soa"), plan=broken), "first"), Choice(lab.variant("fused"), "the second")]  # type: ignore[arg-type]
-    monkeypatch.setattr(roofbook.labs.lbm, "_quickest", lambda *_: ranking)
+    monkeypatch.setattr(roofbook.labs.lbm.lattice, "_quickest", lambda *_: ranking)
     words = [*map(str, files), "--out", str(tmp_path / "out"), "--device", cpu]
     assert command.main(words) == 0
     said = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Variant:")]
@@ -386,7 +386,7 @@ def test_command_stops_at_ctrl_c_and_leaves_no_file(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)  # put back what a process would end with
-    monkeypatch.setattr(roofbook.labs.lbm, "simulate", simulate)
+    monkeypatch.setattr(roofbook.labs.lbm.lattice, "simulate", simulate)
     assert command.main([*map(str, files), "--out", str(tmp_path / "out")]) == 130
     assert capsys.readouterr() == ("", "stopped; nothing was written\n")
     assert not list((tmp_path / "out").iterdir())

@@ -14,8 +14,9 @@ from roofbook.analysis.lab_data import Measured
 from roofbook.analysis.publication import publication
 from roofbook.devices.contract import Device
 from roofbook.errors import UsageError
-from roofbook.labs.lbm import LAB, SHAPES, plans, shape
+from roofbook.labs.lbm import LAB, plans
 from roofbook.labs.lbm.ladder import LADDER
+from roofbook.labs.lbm.lattice import SHAPES, shape
 from roofbook.spec.lab import SCALES, Variant
 
 from .. import banded

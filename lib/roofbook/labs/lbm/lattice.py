@@ -1,0 +1,479 @@
+"""D2Q9 lattice Boltzmann (University of Bristol, Advanced HPC): a driven flow around obstacles, step by step to the floor.
+
+The ladder follows the published report; past its end stand the fields' own next steps: bytes, one grid, half precision.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, fields, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...devices.backends import OPENCL
+from ...devices.contract import BuildFailed, Device, DriverFailed, OutOfMemory, Unsupported
+from ...devices.find import open_device
+from ...errors import UsageError
+from ...peers import missing
+from ...spec.kernel_run import ceil_div
+from ...spec.lab import Case, Lab, Series, Sweep, Variant, Work
+from ...spec.prediction import LARGE, SMALL
+from ...spec.rounding import mean_square_over, worst
+from ...spec.source import Source
+from . import PREFERRED, bands, on_chip, openacc, partly_ported, plans, programs, slabs, team, walk_down
+from .ladder import LADDER
+from .problem import (
+    Params,
+    bound,
+    box,
+    disturb,
+    error,
+    error_av_vels,
+    error_of_last,
+    followed,
+    initial,
+    mass_error,
+    mean_square_error,
+    published,
+    reference,
+    tolerance,
+    tolerance_of_last,
+    tolerance_of_mass,
+    with_thin_cells,
+)
+
+if TYPE_CHECKING:
+    from ...analysis.quickest import Choice
+
+HERE = Path(__file__).parent
+
+SHAPES = (
+    "1x16", "1x64", "4x1", "4x4", "4x16", "16x1", "16x4", "16x16", "32x1", "64x1", "64x4", "128x1", "256x1", "256x4", "1024x1",
+)  # fmt: skip
+"""Columns x rows. Those with one row, and 1x16, were published."""
+QUICK_SHAPES = ("1x16", "4x4", "16x16", "64x1", "1024x1")
+
+
+def shape(text: str) -> tuple[int, int]:
+    """`16x4` -> (16, 4)."""
+    x, _, y = text.partition("x")
+    return int(x), int(y)
+
+
+def _queued(kind: str, count: int) -> Variant:
+    source = Source.of(HERE / "arguments.k", ARGUMENTS=f"{kind.upper()}_{count}", COUNT=count)
+    parent = None if count == COUNTS[0] else f"queue@{kind}s={COUNTS[0]}"
+    return Variant(
+        f"queue@{kind}s={count}", parent, source, plans.QueueOnly, f"{count} {kind} arguments", "", role="sweep",
+        options={"kind": kind, "count": count}, differs=("source", "options"), axis=f"{kind}s", point=str(count),
+    )  # fmt: skip
+
+
+def _without(best: Variant) -> tuple[Variant, ...]:
+    """The best step with one of its optimisations taken back."""
+    assert best.source is not None
+    undone: dict[str, dict[str, int | str]] = {
+        "structure of arrays": {"LAYOUT": "AOS"},
+        "one buffer": {"GRID": "STRUCT"},
+        "tree reduction": {"REDUCE": "SERIAL"},
+        "select": {"OBSTACLE": "BRANCH"},
+        "fused acceleration": {"ACCELERATE": "SEPARATE"},
+        "hoisted constants": {"CONSTANTS": "DIVIDED"},
+        "byte obstacles": {"SOLID": "int"},
+    }
+    return tuple(best.at("without", name, best.source.with_knobs(**knobs)) for name, knobs in undone.items())
+
+
+COUNTS = (1, 2, 4, 8, 16, 24)
+QUICK_COUNTS = ("1", "8", "24")
+LAUNCHES = {"quick": 2000, "test": 50}
+"""Launches of one sample of the queue time; elsewhere as many as were published."""
+ONE_CORE = ("sequential", "sequential-c", "partly-ported", "given-c")
+"""Variants whose time is that of one core of the host."""
+
+# FLOPs of a cell in fused.k with constants hoisted: density 8, velocity 12, u^2 3, equilibrium 9 x 8, relaxation 9 x 3,
+# |u| 1 and its sum 1. Counted by hand from the source, an operation each for +, -, *, / and sqrt.
+FLOPS_PER_CELL = 8 + 12 + 3 + 9 * 8 + 9 * 3 + 1 + 1
+
+
+def _stores_half(variant: Variant) -> bool:
+    """Whether populations are stored in fp16."""
+    return bool(variant.source and variant.source.settings.get("GRID") == "SIXTEEN")
+
+
+class Lattice(Lab):
+    """The lab. A case's params are those of the course's parameter file, the obstacles go by the case's name."""
+
+    name = "lbm"
+    title = "Lattice Boltzmann"
+    preferred_backend = OPENCL.name
+    unit = "step"
+    timed = "loop: launches, kernels and reads"
+    recorded_runs = 5
+    bases = ("sequential-c", "sequential")
+    best = "flat-grid"
+    ladder = LADDER
+    peers = programs.PEERS
+
+    def __init__(self) -> None:
+        best = next(variant for variant in LADDER if variant.name == self.best)
+        self.sweeps = (
+            Sweep("without", "What is each optimisation worth in the best kernel?", _without(best)),
+            Sweep(
+                "wg",
+                "Which shape of work-group?",
+                tuple(best.at("wg", text, group=shape(text)) for text in SHAPES),
+                quick=QUICK_SHAPES,
+            ),
+            Sweep(
+                "buffers",
+                "What does a buffer argument cost?",
+                tuple(_queued("buffer", count) for count in COUNTS),
+                quick=QUICK_COUNTS,
+            ),
+            Sweep(
+                "integers",
+                "What does an integer argument cost?",
+                tuple(_queued("integer", count) for count in COUNTS),
+                quick=QUICK_COUNTS,
+            ),
+            Sweep("devices", "How much do more devices bring?", slabs.COUNTED, quick=("1", "2")),
+        )
+
+    def cases(self, scale: str) -> Sequence[Case]:
+        return [_case(name, scale, *steps) for name, steps in CASES[scale].items()]
+
+    def sized(self, name: str, scale: str) -> Case | None:
+        """A grid of the series, as a closed box where it is no published one."""
+        columns, rows = slabs.GROWN[scale]
+        known = {f"{columns}x{many}": columns * many for many in rows}
+        return _case(name, scale, *steps_of_size(known[name], scale)) if name in known else None
+
+    def series(self, scale: str) -> Sequence[Series]:
+        columns, rows = slabs.GROWN[scale]
+        points = tuple((float(many), f"{columns}x{many}") for many in rows)
+        grown = tuple(
+            point.name for point in slabs.COUNTED if scale not in ("quick", "test") or point.point in ("1", "2")
+        )
+        return (
+            Series("rows", "From how many rows on do several devices pay?", f"rows of {columns} cells", points, grown,
+                   tuple((name, grown[0]) for name in grown[1:])),
+        )  # fmt: skip
+
+    def inputs(self, case: Case, seed: int) -> Mapping[str, Any]:
+        """`params`, `obstacles` (ny, nx) and a state off equilibrium: f (9, ny, nx), each population 10 % around rest."""
+        params, obstacles = _problem(case.name)
+        f = initial(params, np.float32)
+        disturb(f, seed, 0.1)
+        return {"params": params, "obstacles": obstacles, "f": f}
+
+    def verification_case(self, case: Case, variant: Variant) -> Case:
+        steps = int(case.params["check_steps"])
+        if variant.role == "probe":  # an even number: the grids have changed places twice, and the first is untouched
+            steps -= steps % 2
+        return Case(case.name, case.scale, case.params, steps)
+
+    def verified_on(self, variant: Variant) -> str:
+        return "thin"
+
+    def verification_inputs(self, case: Case, name: str, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The same with cells that are too `thin` to be driven."""
+        return {**inputs, "f": with_thin_cells(inputs["params"], inputs["obstacles"], inputs["f"])}
+
+    def reference(self, case: Case, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+        params, obstacles = inputs["params"], inputs["obstacles"]
+        run, cells = followed(params, obstacles, case.units, inputs["f"].astype(np.float64)), int((~obstacles).sum())
+        allowed = {half: tolerance(run, params, cells, half) for half in (False, True)}
+        return {"f": run.f, "av_vels": run.av_vels, "start": inputs["f"], "allowed": allowed}
+
+    def check(
+        self, case: Case, variant: Variant, outputs: Mapping[str, np.ndarray], reference: Mapping[str, Any]
+    ) -> tuple[float, float, str]:
+        if "arguments" in outputs:
+            return float(abs(outputs["arguments"] - variant.options["count"]).max()), 0.0, "arguments counted"
+        if variant.role == "probe":
+            changed = float(np.abs(outputs["f"] - reference["start"]).max())
+            return changed, 0.0, "change of a population, where none should change"
+        if variant.options.get("bare"):
+            f = _open_and_undriven(case, reference["start"])
+            said = "largest error of a population without obstacles or drive, over its tolerance"
+            return error(outputs["f"], f) / bound(case.units), 1.0, said
+        f, right = outputs["f"], reference["f"]
+        allowed = reference["allowed"][_stores_half(variant)]
+        over, what = worst({
+            "largest error of a population": error(f, right) / allowed.largest,
+            "root mean square error of the populations": mean_square_over(
+                mean_square_error(f, right), allowed.mean_square**2, right.size
+            ),
+            "largest error of a mean speed": error_av_vels(outputs["av_vels"], reference["av_vels"]) / allowed.speeds,
+        })  # fmt: skip
+        return over, 1.0, f"{what}, over its tolerance"
+
+    def check_timed(
+        self,
+        case: Case,
+        variant: Variant,
+        outputs: Mapping[str, np.ndarray],
+        right: Callable[[Case], Mapping[str, Any]],
+    ) -> tuple[float, float, str]:
+        """Of more steps than a reference takes: the first as it has them, and of the last state its mass and its mean speed."""
+        small = self.verification_case(case, variant)
+        if case.units <= small.units and variant.role != "probe":
+            return self.check(case, variant, outputs, right(case))
+        reference = right(small)
+        if variant.role == "probe" or "arguments" in outputs:
+            return self.check(small, variant, outputs, reference)
+        f, half = outputs["f"], _stores_half(variant)
+        told = {"change of the mass": mass_error(f, reference["start"]) / tolerance_of_mass(case.units)}
+        if "av_vels" in outputs:
+            obstacles, speeds = _problem(case.name)[1], outputs["av_vels"]
+            first = error_av_vels(speeds[: small.units], reference["av_vels"])
+            told["error of a mean speed of the first steps"] = first / reference["allowed"][half].speeds
+            last = error_of_last(f, obstacles, speeds)
+            told["error of the last mean speed"] = last / tolerance_of_last(f, obstacles, float(speeds[-1]), half)
+            told["mean speeds that are no positive number"] = 2.0 * (not (np.isfinite(speeds) & (speeds > 0)).all())
+        over, what = worst(told)
+        return over, 1.0, f"{what}, over its tolerance"
+
+    def work(self, case: Case) -> Work:
+        """Per step. Bytes: nine populations read and written and a byte of obstacle map, a cell. FLOPs as in fused.k."""
+        cells = case.params["nx"] * case.params["ny"]
+        return Work(flops=FLOPS_PER_CELL * cells, bytes=BYTES_PER_CELL * cells, footprint=BYTES_PER_CELL * cells)
+
+    def case_class(self, case: Case) -> str:
+        """The small and the large grid are the smallest and the largest of the report, and what is beyond these."""
+        cells = case.params["nx"] * case.params["ny"]
+        return SMALL if cells <= 128 * 128 else LARGE if cells >= 1024 * 1024 else ""
+
+    def conditions(self, variant: Variant) -> tuple[str, ...]:
+        said = {
+            "unit_roundoff": "stores populations in fp16",
+            "fast_math": "approximates divisions and roots",
+            "bare": "leaves out obstacles, drive and mean speeds",
+        }
+        several = (f"runs on {variant.options['devices']} devices",) if variant.options.get("devices", 1) > 1 else ()
+        return (*several, *(words for option, words in said.items() if variant.options.get(option)))
+
+    def traffic(self, case: Case, variant: Variant) -> float:
+        """What a step moves between kernels: populations in the format that keeps them, each time a kernel has all of them, and
+        the obstacle map each time it is asked. In one launch for all steps only what neighbouring blocks exchange, in one for
+        several steps, or a walk of several, a share."""
+        nx, ny = case.params["nx"], case.params["ny"]
+        knobs = variant.source.settings if variant.source else {}
+        if variant.plan is bands.Bands:
+            return float(BYTES_PER_CELL * nx * ny / bands.steps_at(variant, nx))
+        if variant.plan is team.Team:
+            return float(BYTES_PER_CELL * nx * ny / team.steps_of_a_walk(nx, ny))
+        if variant.plan is on_chip.Strips:
+            return float(BYTES_PER_CELL * nx * ny / on_chip.STEPS_OF_A_PASS)
+        if variant.plan is walk_down.WalkDown:
+            return float((9 * 2 * (2 if _stores_half(variant) else 4) + 1) * nx * ny / walk_down.STEPS_OF_A_WALK)
+        if variant.plan in (on_chip.DeepHalo, on_chip.Resident):
+            return on_chip.told(variant, nx, ny) or self.work(case).bytes
+        if variant.plan is plans.Persistent:
+            rows = plans.rows_of_a_block(nx, ny, plans.Persistent.blocks_at_most)
+            word = 8 if knobs["EXCHANGE"] == "TAGS" else 4
+            return float(2 * CROSSING * word * nx * ny // rows) if rows else self.work(case).bytes
+        separate = variant.plan in (
+            plans.Sequential,
+            plans.SequentialC,
+            partly_ported.PartlyPorted,
+            plans.SeparateKernels,
+        )
+        populations, asked = (5, 3) if separate else (2, 1)  # propagate and collision write too, av_velocity only reads
+        if variant.plan is partly_ported.PartlyPorted:  # each of its two copies reads them all and writes them
+            populations += 4
+        value = 2 if knobs.get("GRID") == "SIXTEEN" else 4
+        solid = 4 if separate or knobs.get("SOLID") == "int" else 0 if variant.options.get("bare") else 1
+        return float(nx * ny * (9 * value * populations + solid * asked))
+
+    def units(self, case: Case, variant: Variant, device: Device) -> int:
+        if variant.plan is plans.QueueOnly:
+            return LAUNCHES.get(case.scale, 50000)
+        if variant.plan is bands.Bands:  # two launches at least
+            return max(case.units, 2 * bands.steps_at(variant, case.params["nx"]))
+        if variant.plan is team.Team:  # two walks
+            return max(case.units, 2 * team.steps_of_a_walk(case.params["nx"], case.params["ny"]))
+        if variant.plan is on_chip.Strips:  # two passes
+            return max(case.units, 2 * on_chip.STEPS_OF_A_PASS)
+        if variant.plan is walk_down.WalkDown:  # two walks, and whole ones
+            return max(2, ceil_div(case.units, walk_down.STEPS_OF_A_WALK)) * walk_down.STEPS_OF_A_WALK
+        if variant.options.get("devices") and device.kind == "gpu":
+            return max(case.units, slabs.STEADY)
+        openacc_on_host = variant.plan is openacc.OpenAcc and device.kind == "cpu"
+        if variant.name in ONE_CORE or openacc_on_host:  # a second or two a sample is enough
+            cells = case.params["nx"] * case.params["ny"]
+            return min(case.units, max(4, 30_000_000 // int(cells)))
+        if "chunk" in variant.options:
+            return case.units + int(variant.options["chunk"])
+        return case.units
+
+    def rate(self, case: Case) -> tuple[float, str]:
+        return case.params["nx"] * case.params["ny"] / 1e6, "MLUPS"
+
+    def skip_reason(self, variant: Variant, case: Case) -> str | None:
+        params = case.params
+        cells = params["nx"] * params["ny"]
+        if variant.options.get("powers_of_two") and any(side & (side - 1) for side in (params["nx"], params["ny"])):
+            return "not on this case: a side is not a power of two"
+        if variant.plan is plans.Persistent and not plans.rows_of_a_block(params["nx"], params["ny"], 128):
+            return "not on this case: the grid does not fit the registers of one block per multiprocessor"
+        if variant in on_chip.STEPS and (why := on_chip.refusal(variant, params["nx"], params["ny"])):
+            return why
+        if variant.plan is walk_down.WalkDown and (why := walk_down.WalkDown.refusal(params["nx"], params["ny"])):
+            return why
+        if variant.options.get("devices", 1) > params["ny"]:
+            return "not on this case: fewer rows than devices"
+        if variant.options.get("narrowest", 0) > params["nx"]:
+            return f"not on this case: narrower than {variant.options['narrowest']} cells"
+        if variant.options.get("chunk", 0) > case.units and cells > 1 << 17 and case.scale in ("quick", "test"):
+            return "not on this case at this scale: a sample has fewer time steps than a chunk"
+        if variant.plan is plans.QueueOnly and case.name != self.cases(case.scale)[0].name:
+            return "not on this case: queue time does not depend on the grid"
+        return missing(variant)
+
+
+def _case(name: str, scale: str, steps: int, check: int) -> Case:
+    return Case(name, scale, {**asdict(_params(name)), "check_steps": check}, steps)
+
+
+def steps_of_size(cells: int, scale: str) -> tuple[int, int]:
+    """(steps of a timed sample, steps of the check) of a grid of the series: about as much work as of the listed cases."""
+    most, work = (4000, 1 << 30) if scale in ("published", "large") else (50, 1 << 21)
+    return max(2, min(most, work // cells) // 2 * 2), max(2, min(21, (1 << 22) // cells))
+
+
+BYTES_PER_CELL = 9 * 4 * 2 + 1
+CROSSING = 6
+"""Populations of a column that cross the sides of its block, upwards and downwards."""
+
+CASES: dict[str, dict[str, tuple[int, int]]] = {
+    "quick": {"128x128": (50, 21), "1024x1024": (2, 4)},
+    "published": {"128x128": (4000, 51), "128x256": (4000, 51), "256x256": (4000, 51), "1024x1024": (1000, 10)},
+    "large": {"4096x4096": (50, 2)},
+    "test": {"40x24": (8, 5)},
+}
+"""Scale -> case -> (steps of a timed sample, steps of the check). An in-place variant needs an even number when timed."""
+
+
+_published = lru_cache(published)
+
+
+@lru_cache(maxsize=4)
+def _problem(name: str) -> tuple[Params, np.ndarray]:
+    """The published case of that name, else a closed box."""
+    nx, ny = shape(name)
+    return _published().get(name) or box(nx, ny)
+
+
+@lru_cache(maxsize=256)
+def _params(name: str) -> Params:
+    """Of `_problem`, whose map of a large grid is large, and takes its time."""
+    return _problem(name)[0]
+
+
+def _open_and_undriven(case: Case, start: np.ndarray) -> np.ndarray:
+    """The reference's f after a case's steps from `start`, were no cell blocked and nothing driven."""
+    params = Params(**{**{field.name: case.params[field.name] for field in fields(Params)}, "accel": 0.0})
+    return reference(params, np.zeros((params.ny, params.nx), bool), case.units, start)[0]
+
+
+def simulate(
+    device_spec: str,
+    variant: str | None,
+    params: Params,
+    obstacles: np.ndarray,
+    tell: Callable[[str], None] = lambda line: None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Run a whole case as the course's program does, from fluid at rest. `tell` gets a line: which variant runs, and why.
+
+    Returns f (9, ny, nx) and av_vels (iterations,), float32. Raises UsageError for an unknown device or variant, or one
+    that is not for this device or case.
+    """
+    device = open_device(device_spec, PREFERRED)
+    case = Case(f"{params.nx}x{params.ny}", "course", asdict(params), params.iterations)
+    candidates = [_named(variant, device, case)] if variant else _quickest(device, case)
+    for choice in candidates:
+        try:
+            done = _simulated(choice.variant, device, case, params, obstacles)
+        except (BuildFailed, DriverFailed, OutOfMemory, Unsupported) as error:
+            why = str(error).splitlines()[0]
+            if choice is candidates[-1]:
+                raise UsageError(f"variant {choice.variant.name!r} cannot run this: {why}") from error
+            tell(f"{choice.variant.name} cannot run this: {why}")
+        else:
+            tell(f"{choice}")
+            return done
+    raise AssertionError("there is one candidate at least")
+
+
+def _simulated(
+    chosen: Variant, device: Device, case: Case, params: Params, obstacles: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    if chosen.plan in _IN_CHUNKS:
+        # A whole run's partial sums may not fit the device: add them up as often as 64 MiB of them fill.
+        slots = math.ceil(params.nx * params.ny / 16)
+        chosen = replace(chosen, options={"chunk": max(2, (16 << 20) // slots), **chosen.options})
+    run = chosen.plan(
+        device, chosen, case, {"params": params, "obstacles": obstacles, "f": initial(params, np.float32)}
+    )
+    try:
+        if isinstance(
+            run, plans.Simulation
+        ):  # the state alone: whether a partial sum is left unwritten is for `measure`
+            plans.Simulation.reset(run)
+        else:
+            run.reset()
+        run.run()
+        outputs = run.outputs()
+    finally:
+        run.close()
+    return outputs["f"].astype(np.float32), outputs["av_vels"].astype(np.float32)
+
+
+_IN_CHUNKS = (plans.KeptPartials, plans.Vectors, plans.InPlace, *(step.plan for step in slabs.STEPS))
+
+
+def _named(name: str, device: Device, case: Case) -> "Choice":
+    """The variant that a user names. UsageError where it cannot run."""
+    from ...analysis.quickest import Choice
+
+    chosen = LAB.variant(name)
+    why = LAB.skip_reason(chosen, case) or (None if device.backend in chosen.backends else f"not on {device.spec}")
+    if why or chosen not in LAB.ladder or chosen.role == "probe":
+        raise UsageError(f"variant {name!r} cannot run this: {why or 'it simulates nothing'}")
+    return Choice(chosen, "as asked for")
+
+
+def _quickest(device: Device, case: Case) -> "list[Choice]":
+    """The steps for a user who names none, the fastest first, of those that keep the course's single precision.
+
+    A user who names one device has none of those for several.
+    """
+    from ...analysis.quickest import choices, here
+
+    def cells(name: str) -> float:
+        return math.prod(shape(name))
+
+    def fits(variant: Variant) -> bool:
+        """Whether all blocks of a persistent kernel can run at once, and 32 bits number the partial sums that a plan keeps."""
+        if variant.plan is plans.Persistent:
+            rows = plans.rows_of_a_block(case.params["nx"], case.params["ny"], plans.Persistent.blocks_at_most)
+            if case.params["ny"] // rows > device.compute_units:
+                return False
+        if variant.plan in (on_chip.DeepHalo, on_chip.Resident):
+            return on_chip.blocks_at_once(variant, case.params["nx"], case.params["ny"]) <= device.compute_units
+        return variant.plan in (*_IN_CHUNKS, bands.Bands, team.Team) or cells(case.name) / 16 * case.units < 2**31
+
+    runnable = [
+        variant
+        for variant in LAB.ladder
+        if variant.role == "step" and device.backend in variant.backends and "unit_roundoff" not in variant.options
+        and "devices" not in variant.options and not LAB.skip_reason(variant, case) and fits(variant)
+    ]  # fmt: skip
+    return choices(LAB, device, case.name, cells, runnable, here())
+
+
+LAB = Lattice()
