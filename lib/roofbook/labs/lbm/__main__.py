@@ -77,6 +77,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(given: argparse.Namespace) -> None:
     start_driver_of(given.device, PREFERRED)
 
+    from concurrent.futures import ThreadPoolExecutor
+
     from . import course  # all else is imported while the driver starts
     from .problem import reynolds
 
@@ -96,10 +98,14 @@ def _run(given: argparse.Namespace) -> None:
         print(f"Variant:\t\t\t{line}")
     print(f"Reynolds number:\t\t{reynolds(av_vels[-1], params):.12E}")
     print(f"Elapsed time:\t\t\t{elapsed:.6f} (s)")
-    course.write_final_state(folder / "final_state.dat", f, params, obstacles)
-    course.write_av_vels(folder / "av_vels.dat", av_vels)
+    with ThreadPoolExecutor() as pool:  # one becomes text while the other goes to the disk
+        state = pool.submit(course.write_final_state, folder / "final_state.dat", f, params, obstacles)
+        speeds = pool.submit(course.write_av_vels, folder / "av_vels.dat", av_vels)
+        state.result()
+        speeds.result()
     print(f"Written:\t\t\t{folder / 'final_state.dat'}, {folder / 'av_vels.dat'}")
 
 
 if __name__ == "__main__":
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy's threads would wait for work that never comes, awake
     os._exit(main())  # the operating system takes all back sooner than CuPy and Python do
