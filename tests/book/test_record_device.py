@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import statistics
+import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
@@ -13,6 +14,7 @@ from statistics import median
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner, Result
 
@@ -302,6 +304,19 @@ def test_the_runs_that_the_book_keeps_are_whole_and_small() -> None:
         assert len(good) and all(len(samples) >= 3 for samples in good["samples_s"])
         assert (good["error"] <= good["bound"]).all() | (good["role"] == "probe").any()
         assert rows[rows["status"] == "failed"]["reason"].notna().all()
+
+
+def test_each_row_that_the_book_keeps_names_a_commit_of_this_repository() -> None:
+    def git(*words: str) -> list[str]:
+        return subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True).stdout.split()
+
+    if git("rev-parse", "--is-shallow-repository") != ["false"]:
+        pytest.skip("needs the whole history, as `git clone` fetches it")
+    history = set(git("rev-list", "HEAD"))
+    kept = (ROOT / "results" / "recorded").rglob("*.parquet")
+    provenance = [text for path in kept for text in set(pq.ParquetFile(path).read(["provenance"])[0].to_pylist())]
+    commits = {(json.loads(text).get("git") or {}).get("commit") for text in provenance}
+    assert commits and commits <= history, commits - history
 
 
 @pytest.mark.parametrize(("turn", "name"), list(enumerate([registry.PEAKS, *registry.names()])))
