@@ -13,7 +13,8 @@ import pytest
 
 from roofbook.analysis.publication import publication
 from roofbook.devices.contract import Device
-from roofbook.labs.cnn import GROUPS, LAB, LADDER, SUBS, plans
+from roofbook.labs.cnn import GROUPS, LAB, SUBS, plans
+from roofbook.labs.cnn.ladder import LADDER
 from roofbook.labs.cnn.problem import Layer
 from roofbook.spec.lab import Variant
 

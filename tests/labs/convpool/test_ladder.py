@@ -17,7 +17,8 @@ from roofbook.analysis.lab_data import Measured
 from roofbook.analysis.publication import publication
 from roofbook.analysis.published_figures import PublishedFigures
 from roofbook.devices.contract import Device
-from roofbook.labs.convpool import DENSE, LAB, LADDER, ZEROS, plans
+from roofbook.labs.convpool import DENSE, LAB, ZEROS, plans
+from roofbook.labs.convpool.ladder import LADDER
 from roofbook.labs.convpool.peers import TorchConvolution
 from roofbook.labs.convpool.problem import NEURON_DENSITY, PUBLISHED, PUBLISHED_CASES
 from roofbook.spec.lab import SCALES, Variant

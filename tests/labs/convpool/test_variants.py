@@ -22,7 +22,8 @@ from hypothesis import strategies as st
 from roofbook.devices.contract import Device, DriverFailed, Unsupported
 from roofbook.devices.find import host_cpu
 from roofbook.errors import UsageError
-from roofbook.labs.convpool import HERE, LAB, initialise, peers, plans, vectors
+from roofbook.labs.convpool import LAB, initialise, peers, plans, vectors
+from roofbook.labs.convpool.ladder import HERE
 from roofbook.labs.convpool.problem import Layer, named
 from roofbook.measure.placement import target_of
 from roofbook.peers import cc, pytorch

@@ -16,7 +16,8 @@ from roofbook import report
 from roofbook.analysis.publication import publication
 from roofbook.analysis.published_figures import PublishedFigures
 from roofbook.devices.contract import Device, Unsupported
-from roofbook.labs.lenet import LAB, LADDER, forward, peers, problem, reported, streams, tuned
+from roofbook.labs.lenet import LAB, forward, peers, problem, reported, streams, tuned
+from roofbook.labs.lenet.ladder import LADDER
 from roofbook.peers import cc, pytorch
 from roofbook.spec.lab import Case, Variant
 from roofbook.store import published

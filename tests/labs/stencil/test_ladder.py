@@ -11,7 +11,8 @@ import pytest
 
 from roofbook.analysis.publication import publication
 from roofbook.devices.contract import Device
-from roofbook.labs.stencil import LAB, PUBLISHED_PASSES, SHAPES
+from roofbook.labs.stencil import LAB, SHAPES
+from roofbook.labs.stencil.ladder import PUBLISHED_PASSES
 from roofbook.peers import missing
 from roofbook.spec.lab import SCALES, Case
 

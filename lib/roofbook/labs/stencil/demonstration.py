@@ -10,7 +10,8 @@ from ...analysis.publication import Demonstration
 from ...devices.contract import Device
 from ...spec.lab import Case
 from ...spec.source import Source
-from . import HERE, LAB, PUBLISHED_PASSES
+from . import LAB
+from .ladder import HERE, PUBLISHED_PASSES
 from .problem import inputs
 
 Floats = NDArray[np.float32]

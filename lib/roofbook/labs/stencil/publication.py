@@ -9,7 +9,8 @@ from typing import Any
 from ...analysis.evidence import AboveMost, Best, Evidence, Pair
 from ...analysis.publication import Demonstration, Publication
 from ...devices.contract import Device
-from . import CASES, LAB, PUBLISHED_PASSES
+from . import CASES, LAB
+from .ladder import PUBLISHED_PASSES
 
 (CASE,) = CASES["published"]
 STEPS = (

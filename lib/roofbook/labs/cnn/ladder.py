@@ -1,0 +1,358 @@
+"""The ladder of this lab and its peers: each step, what it changes, what is expected of it, and the knobs that make it."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ...devices import hopper
+from ...peers import one_thread
+from ...spec.lab import (
+    ONE_WORK_ITEM,
+    Variant,
+)
+from ...spec.prediction import FASTER, FEW_PERCENT, NO_GAIN, SAME, SEVERAL, about, at_most, up_to
+from ...spec.source import Source
+from . import boxes, four_rows, peers, plans, tensor, tuned
+
+HERE = Path(__file__).parent
+WGMMA = frozenset({"wgmma"})
+CLUSTERS = WGMMA | {"clusters"}
+LAYER = {"CHANNELS": 256, "FILTERS": 256, "HEIGHT": 224, "WIDTH": 224, "TAPS": 5}
+"""The published layer: what a kernel's text shows; a plan sets the case's own."""
+SUB = dict(zip(("SUB_I", "SUB_H", "SUB_W"), plans.PUBLISHED_SUB, strict=True))
+GROUP = dict(zip(("LOCAL_0", "LOCAL_1", "LOCAL_2"), plans.PUBLISHED_GROUP, strict=True))
+
+TILED = Source.of(HERE / "tiled.k", **SUB, **LAYER)
+"""Tile and sub-tile, and none of the five knobs turned."""
+GLOBAL_NUMBER = TILED.with_knobs(START="GLOBAL_NUMBER")
+PERMUTED = GLOBAL_NUMBER.with_knobs(ORDER="OUTERMOST")
+UNROLLED = PERMUTED.with_knobs(UNROLL="UNROLLED")
+ALIGNED = UNROLLED.with_knobs(ALIGN="LINE")
+SEPARATE = ALIGNED.with_knobs(STAGES="SEPARATE")
+DECLARED = UNROLLED.with_knobs(ZEROS="DECLARED")
+GEMM = Source.of(HERE / "gemm.k", **LAYER)
+
+NO_ADDRESS = {"NVRTC": "every index is a constant, so the sub-tile is in registers, which have no address to align"}
+ZEROS = {"NVRTC": "the sub-tile is in registers, and whether a loop or a declaration set them to zero leaves no trace"}
+"""Why compilers make one code of two texts."""
+
+TENSOR = Source.of(HERE / "tensor.cu", **LAYER)
+TENSOR_COLUMNS = Source.of(HERE / "tensor_columns.cu", **LAYER)
+TENSOR_WINDOW = Source.of(HERE / "tensor_window.cu", **LAYER)
+TENSOR_TURNS = TENSOR_WINDOW.with_knobs(BARRIERS="RELAXED", WAITS="ALL")
+TENSOR_SPLIT = Source.of(HERE / "tensor_split.cu", **LAYER)
+
+SEQUENTIAL = Source.of(HERE / "sequential.k", **LAYER)
+
+LARGEST: Mapping[Any, int] = {tensor.Window: 11, boxes.Tf32: 11, boxes.Split: 7}
+"""Side of the largest filter of plans whose boxes of pixels serve all taps."""
+
+LADDER = (
+    Variant(
+        "sequential", None, SEQUENTIAL, plans.Sequential,
+        "One work-item computes the whole layer, one stage after another.",
+        "The baseline: one core, one multiply-add at a time.",
+        frozenset({"cpu"}), options={"device": "host"}, published="sequential", said=ONE_WORK_ITEM,
+    ),
+    Variant(
+        "sequential-c", "sequential", SEQUENTIAL, plans.SequentialC,
+        "The same loops in C, by the host's compiler with -O3; it may not re-order a sum either.",
+        "The compiler unrolls the taps and turns the loop over columns into vectors: several times faster.",
+        frozenset({"host"}), options={"device": "host"}, differs=("plan",), role="base", said=one_thread.WORDS,
+        predicts=SEVERAL,
+    ),
+    Variant(
+        "tiled", "sequential", TILED, plans.Tiled,
+        "Each work-item takes a sub-tile of 4 filters by 2 rows by 14 columns through all stages.",
+        "All cores work. But the taps are the innermost loops, so every product loads both of its operands.",
+        differs=("source", "plan", "options"), predicts=FASTER,
+    ),
+    Variant(
+        "global-id", "tiled", GLOBAL_NUMBER, plans.Tiled,
+        "The sub-tile's origin is computed from get_global_id(), not from get_group_id() and get_local_id().",
+        "Saves one addition and one multiplication: nothing to gain.", predicts=NO_GAIN,
+    ),
+    Variant(
+        "permuted", "global-id", PERMUTED, plans.Tiled,
+        "The loops over channel and taps are outermost: one tap at a time for the whole sub-tile.",
+        "A weight serves 28 outputs, an input 4. But the loop over filters indexes the sub-tile at run time, which keeps it "
+        "out of registers.",
+    ),
+    Variant(
+        "unrolled", "permuted", UNROLLED, plans.Tiled,
+        "The loop over filters is unrolled.",
+        "All indices are now constants, so the sub-tile moves into registers: the largest step.", predicts={"gpu": FASTER},
+    ),
+    Variant(
+        "aligned", "unrolled", ALIGNED, plans.Tiled,
+        "The sub-tile is aligned to 128 bytes.",
+        "No effect: registers have no address.",
+        same_code=NO_ADDRESS, predicts=SAME,
+    ),
+    Variant(
+        "fissioned", "aligned", SEPARATE, plans.Tiled,
+        "The bias is the initial value; ReLU and pooling are separate loops.",
+        "These stages are a few operations per output beside thousands: no effect, though 1.22x was published.",
+        published="best (global 64x112x16, local 4x8x2)", predicts=SAME,
+    ),
+    Variant(
+        "zeroed", "fissioned", SEPARATE.with_knobs(STAGES="ZEROED"), plans.Tiled,
+        "Separate loops, but the sub-tile starts as zeros and the bias is added afterwards.",
+        "One more operation per output. The report blames the zeros for the loss of its fused version.", predicts=SAME,
+    ),
+    Variant(
+        "zeroed-declared", "zeroed", SEPARATE.with_knobs(STAGES="ZEROED", ZEROS="DECLARED"), plans.Tiled,
+        "The zeros stand in the declaration of the sub-tile, = {{{0}}}, as in the report, not in a loop.",
+        "In registers the time is the same. Of a sub-tile in memory, a compiler may clear all of it in one go.",
+        same_code=ZEROS, predicts={"gpu": SAME},
+    ),
+    Variant(
+        "fused-declared", "unrolled", DECLARED, plans.Tiled,
+        "The fused loop as the report had it: its zeros, too, stand in the declaration.",
+        "In registers the time is the same.",
+        same_code=ZEROS, predicts={"gpu": SAME},
+    ),
+    Variant(
+        "fused-declared-aligned", "fused-declared", DECLARED.with_knobs(ALIGN="LINE"), plans.Tiled,
+        "The same sub-tile, aligned to 128 bytes: the report's fused version.",
+        "The report gained a little here, and nothing without these zeros. Registers have no address.",
+        same_code=NO_ADDRESS, predicts={"gpu": SAME},
+    ),
+    Variant(
+        "constant", "fissioned", SEPARATE.with_knobs(SPACE="READ_ONLY"), plans.Tiled,
+        "Input and weights are declared in constant memory.",
+        "Constant memory holds 64 KiB on a GPU, and they take millions of bytes: refused, or the same loads as before.",
+        frozenset({"constant-pointers"}),
+        same_code={"PoCL": "a CPU has no constant memory apart from its memory"}, predicts=SAME,
+    ),
+    Variant(
+        "local-tile", "fissioned", Source.of(HERE / "local_tile.k", **SUB, **LAYER, **GROUP), plans.LocalTile,
+        "A group copies its part of each channel to local memory and reads it from there.",
+        "Neighbours already share inputs through the cache. Local memory is nearer, but two barriers per channel are new.",
+        differs=("source", "plan"), shows={"local_tile": r"bar\.sync|barrier\.sync"},
+    ),
+    Variant(
+        "implicit-gemm", "local-tile", GEMM, plans.Gemm,
+        "128 filters by 8 x 16 pixels per group, 8 x 8 of them per work-item; weights packed, operands by 16-byte loads.",
+        "Per channel a work-item does 62 loads of 16 bytes for 1600 multiply-adds: now arithmetic bounds it.",
+        differs=("source", "plan"), shows={"gemm": r"ld\.shared\.v4\.(f32|b32|u32)"}, predicts=FASTER,
+    ),
+    Variant(
+        "double-buffered", "implicit-gemm", GEMM.with_knobs(BUFFERS="TWO"), plans.Gemm,
+        "The next channel is loaded into registers while this one is multiplied; one barrier per channel.",
+        "Two groups per multiprocessor already hide each other's waits: a few per cent.", predicts=FEW_PERCENT,
+    ),
+    Variant(
+        "vectors", "fissioned", Source.of(HERE / "vectors.k", **LAYER), plans.Vectors,
+        "Explicit vectors of sixteen columns: 4 filters by 2 rows by 32 columns per work-item.",
+        "For a CPU whose compiler does not vectorise the loops: outputs fill its vector registers.",
+        frozenset({"vector-types"}), differs=("source", "plan"), predicts={"cpu": FASTER},
+    ),
+    Variant(
+        "four-rows", "vectors", Source.of(HERE / "four_rows.k", **LAYER), four_rows.FourRows,
+        "4 filters (2 with AVX2) by 4 rows by a register of columns; a work-item takes all filters, and weights as they lie.",
+        "A third fewer loads of inputs, no columns done twice where a vector divides the width, no launch to pack weights. "
+        "With AVX2 its parent's vectors of sixteen are two registers each, and its sums do not all fit.",
+        frozenset({"cpu"}), differs=("source", "plan"), predicts={"cpu": FASTER},
+    ),
+    Variant(
+        "tensor-fp16", "double-buffered", TENSOR, tensor.Tensor,
+        "Tensor cores: operands rounded to fp16, sums in fp32; TMA fetches shifted boxes of the input.",
+        "Fifteen times the arithmetic rate of plain multiply-adds, and an error a thousand times larger.",
+        WGMMA, options={"operand_roundoff": 2.0**-11}, differs=("source", "plan", "options"),
+        dtype="float16", architectures=hopper.ARCHITECTURES, shows={"tensor": "wgmma.mma_async"}, predicts=up_to(15),
+    ),
+    Variant(
+        "tensor-cluster", "tensor-fp16", TENSOR.with_knobs(BLOCKS=2), tensor.Tensor,
+        "Two blocks form a cluster: each loads half of the pixels for both.",
+        "A third less to read from the cache, which feeds the tensor cores.",
+        CLUSTERS, options={"operand_roundoff": 2.0**-11}, dtype="float16", architectures=hopper.ARCHITECTURES,
+        shows={"tensor": "multicast::cluster"}, predicts=FASTER,
+    ),
+    Variant(
+        "tensor-cluster-4", "tensor-cluster", TENSOR.with_knobs(BLOCKS=4), tensor.Tensor,
+        "Clusters of two by two: blocks of the same filters share their weights too.",
+        "A quarter less again from the cache. But clusters of four do not fill the chip, and their blocks wait for each other.",
+        CLUSTERS, options={"operand_roundoff": 2.0**-11}, dtype="float16", architectures=hopper.ARCHITECTURES,
+    ),
+    Variant(
+        "tensor-bf16", "tensor-cluster", TENSOR.with_knobs(BLOCKS=2, ELEMENT="bf16"), tensor.Tensor,
+        "bf16 instead of fp16.",
+        "The same time; eight times the error, and the range of fp32.",
+        CLUSTERS, options={"operand_roundoff": 2.0**-8}, differs=("source", "options"),
+        dtype="bfloat16", architectures=hopper.ARCHITECTURES, shows={"tensor": r"\.bf16\.bf16"}, predicts=SAME,
+    ),
+    Variant(
+        "tensor-prepared", "tensor-cluster", TENSOR.with_knobs(BLOCKS=2), tensor.Tensor,
+        "Input and weights are converted beforehand, as a library's user would keep them.",
+        "Shows the cost of the conversion: one pass over the input.",
+        CLUSTERS, options={"operand_roundoff": 2.0**-11, "prepared": True}, differs=("options",),
+        dtype="float16", architectures=hopper.ARCHITECTURES, predicts=FASTER,
+    ),
+    Variant(
+        "tensor-columns", "tensor-prepared", TENSOR_COLUMNS, tensor.Columns,
+        "A box of pixels serves a column of taps, each one row further down; a cluster shares weights instead of pixels.",
+        "A little more than half as much to read from the cache.",
+        CLUSTERS, options={"operand_roundoff": 2.0**-11, "prepared": True}, differs=("source", "plan"),
+        dtype="float16", architectures=hopper.ARCHITECTURES, shows={"tensor": "%nctaid"}, predicts=FASTER,
+    ),
+    Variant(
+        "tensor-persistent", "tensor-columns", TENSOR_COLUMNS, tensor.Columns,
+        "As many clusters as the chip holds; each computes three tiles, one after another.",
+        "Loads for the next tile begin while the last one is written.",
+        CLUSTERS, options={"operand_roundoff": 2.0**-11, "prepared": True, "persistent": True},
+        differs=("options",), dtype="float16", architectures=hopper.ARCHITECTURES, predicts=FASTER,
+    ),
+    Variant(
+        "tensor-wide-stores", "tensor-persistent", TENSOR_COLUMNS.with_knobs(STORES="FOUR"), tensor.Columns,
+        "Neighbouring threads exchange results in registers, so that each writes four outputs at once.",
+        "A quarter of the stores, for which the tensor cores wait.",
+        CLUSTERS, options={"operand_roundoff": 2.0**-11, "prepared": True, "persistent": True},
+        dtype="float16", architectures=hopper.ARCHITECTURES, shows={"tensor": "shfl"}, predicts=FASTER,
+    ),
+    Variant(
+        "tensor-window", "tensor-wide-stores", TENSOR_WINDOW, tensor.Window,
+        "A box of pixels serves all taps of its channels; pixels and sums are stored column by column.",
+        "Two fifths less to read from the cache.",
+        CLUSTERS, options={"operand_roundoff": 2.0**-11, "prepared": True, "persistent": True},
+        differs=("source", "plan"), dtype="float16", architectures=hopper.ARCHITECTURES, predicts=FASTER,
+    ),
+    Variant(
+        "tensor-relaxed", "tensor-window", TENSOR_WINDOW.with_knobs(BARRIERS="RELAXED"), tensor.Window,
+        "Barriers use relaxed ordering: threads neither write nor read the data that goes through shared memory.",
+        "Saves a fence of the whole chip per iteration, while the tensor cores idle: at most a tenth of the loop's time.",
+        CLUSTERS, options={"operand_roundoff": 2.0**-11, "prepared": True, "persistent": True},
+        dtype="float16", architectures=hopper.ARCHITECTURES, shows={"tensor": r"mbarrier\.arrive\.relaxed"},
+        predicts=at_most(1 / 0.9),
+    ),
+    Variant(
+        "tensor-turns", "tensor-relaxed", TENSOR_TURNS, tensor.Window,
+        "Each warpgroup waits for all its products of a tap; meanwhile the other's are computed, so that they take turns.",
+        "The peak's own kernel waits so and keeps the tensor cores busy. If interleaving costs time, 3 % is to be gained.",
+        CLUSTERS, options={"operand_roundoff": 2.0**-11, "prepared": True, "persistent": True},
+        dtype="float16", architectures=hopper.ARCHITECTURES, predicts=about(1.03),
+    ),
+    Variant(
+        "tensor-tf32", "tensor-turns", TENSOR_TURNS.with_knobs(OPERANDS="TF32"), boxes.Tf32,
+        "TF32 instead of fp16: operands of 4 bytes, rounded to as many digits as fp16 has.",
+        "Twice the time: the matrix units take half as many numbers at once. The same error, and the range of fp32.",
+        CLUSTERS, options={"operand_roundoff": 2.0**-11, "prepared": True}, differs=("source", "plan", "options"),
+        dtype="tfloat32", architectures=hopper.ARCHITECTURES, shows={"tensor": r"\.tf32\.tf32"}, predicts=about(1 / 2),
+    ),
+    Variant(
+        "tensor-split", "tensor-cluster", TENSOR.with_knobs(BLOCKS=2, PRODUCTS=3), tensor.Tensor,
+        "Each operand is split into two fp16 parts; three products, the small ones first.",
+        "Three times the work of fp16 for the error of fp32: still several times as fast as fp32 multiply-adds.",
+        CLUSTERS, options={}, differs=("source", "options"), dtype="float16", architectures=hopper.ARCHITECTURES,
+        predicts=about(1 / 3),
+    ),
+    Variant(
+        "tensor-split-window", "tensor-split", TENSOR_SPLIT.with_knobs(BARRIERS="RELAXED"), boxes.Split,
+        "As tensor-relaxed; both parts arrive together, for three products. Threads add up what the matrix units sum per tap.",
+        "Fewer bytes from the cache, and both operands packed in one launch. The units cut off sums: fewer terms, less error.",
+        CLUSTERS, options={}, differs=("source", "plan"), dtype="float16", architectures=hopper.ARCHITECTURES,
+        predicts=FASTER,
+    ),
+)  # fmt: skip
+
+PEERS = (
+    Variant(
+        "torch-cpu", None, None, peers.TorchConvolution, "PyTorch on the CPU, fp32, channels last.", "oneDNN, at its best.",
+        needs=frozenset({"host"}), role="peer", options={"precision": "fp32", "channels_last": True},
+    ),
+    Variant(
+        "openmp", None, None, peers.OpenMP, "A page of C + OpenMP: 4 filters by 2 rows by 2 vectors in registers, all cores.",
+        "What a CPU can do without a library.", needs=frozenset({"host"}), role="peer",
+    ),
+    Variant(
+        "torch-fp32", None, None, peers.TorchConvolution, "PyTorch and cuDNN, fp32, TF32 off.", "What a user of fp32 gets.",
+        needs=frozenset({"pytorch"}), role="peer", options={"precision": "fp32"},
+    ),
+    Variant(
+        "torch-tf32", None, None, peers.TorchConvolution,
+        "PyTorch and cuDNN, TF32, channels last.", "Its default, at its best.",
+        needs=frozenset({"pytorch"}), role="peer", dtype="tfloat32",
+        options={"precision": "tf32", "channels_last": True, "operand_roundoff": 2.0**-11},
+    ),
+    Variant(
+        "torch-fp16", None, None, peers.TorchConvolution,
+        "PyTorch and cuDNN, fp16, channels last.", "Half precision, at its best.",
+        needs=frozenset({"pytorch"}), role="peer", dtype="float16",
+        options={"precision": "fp16", "channels_last": True, "operand_roundoff": 2.0**-11},
+    ),
+    Variant(
+        "torch-bf16", None, None, peers.TorchConvolution,
+        "PyTorch and cuDNN, bf16, channels last.", "The same bytes, fewer digits.",
+        needs=frozenset({"pytorch"}), role="peer", dtype="bfloat16",
+        options={"precision": "bf16", "channels_last": True, "operand_roundoff": 2.0**-8},
+    ),
+    Variant(
+        "torch-compiled", None, None, peers.TorchConvolution, "PyTorch and cuDNN, fp16, channels last, by torch.compile.",
+        "Bias, ReLU and pool become one kernel; the convolution stays the library's.",
+        needs=frozenset({"pytorch"}), role="peer", dtype="float16",
+        options={"precision": "fp16", "channels_last": True, "operand_roundoff": 2.0**-11, "compile": True},
+    ),
+    Variant(
+        "cublas", None, None, peers.Product, "The input unfolded to a matrix, 25 times as large, and cuBLAS; fp32, TF32 off.",
+        "The product runs near the peak, but the matrix is written and read first.",
+        needs=frozenset({"pytorch"}), role="peer", options={"precision": "fp32"},
+    ),
+    Variant(
+        "cublas-prepared", None, None, peers.Product, "The same, with the matrix ready in memory: unfolding is not timed.",
+        "Only the product with bias, ReLU and pool: its gain over `cublas` is the cost of unfolding.",
+        needs=frozenset({"pytorch"}), role="peer", options={"precision": "fp32", "prepared": True},
+    ),
+    Variant(
+        "cudnn-fused-fp32", None, None, tuned.FusedConvolution,
+        "cuDNN with bias and ReLU in the convolution's kernel, fp32, TF32 off; the pool by torch.compile.",
+        "Writes and reads of the convolution's output are a few per cent of its time.",
+        needs=frozenset({"pytorch"}), role="peer", options={"precision": "fp32", "compile": True},
+    ),
+    Variant(
+        "cudnn-fused-tf32", None, None, tuned.FusedConvolution,
+        "cuDNN with bias and ReLU in the convolution's kernel, TF32; turning operands channels-last is timed.",
+        "Half of what eager TF32 takes beside its convolution.",
+        needs=frozenset({"pytorch"}), role="peer", dtype="tfloat32",
+        options={"precision": "tf32", "channels_last": True, "operand_roundoff": 2.0**-11, "compile": True},
+    ),
+    Variant(
+        "cudnn-fused-tf32-prepared", None, None, tuned.FusedConvolution,
+        "cuDNN with bias and ReLU in the convolution's kernel, TF32, operands channels-last beforehand.",
+        "Shows the cost of the layout.",
+        needs=frozenset({"pytorch"}), role="peer", dtype="tfloat32",
+        options={
+            "precision": "tf32", "channels_last": True, "operand_roundoff": 2.0**-11, "compile": True, "prepared": True,
+        },
+    ),
+    Variant(
+        "cudnn-fused", None, None, tuned.FusedConvolution,
+        "cuDNN with bias and ReLU in the convolution's kernel, fp16; converting operands is timed.",
+        "What a user has whose data is fp32 in NumPy's order, before and after.",
+        needs=frozenset({"pytorch"}), role="peer", dtype="float16",
+        options={"precision": "fp16", "channels_last": True, "operand_roundoff": 2.0**-11, "compile": True},
+    ),
+    Variant(
+        "cudnn-fused-prepared", None, None, tuned.FusedConvolution,
+        "cuDNN with bias and ReLU in the convolution's kernel, fp16, operands converted beforehand.",
+        "No pass for the bias and ReLU: a little faster than what torch.compile makes of the layer.",
+        needs=frozenset({"pytorch"}), role="peer", dtype="float16",
+        options={
+            "precision": "fp16", "channels_last": True, "operand_roundoff": 2.0**-11, "compile": True, "prepared": True,
+        },
+    ),
+    Variant(
+        "cudnn-split", None, None, tuned.SplitConvolution,
+        "cuDNN's own graph, operands split into two fp16 parts: three products in one kernel, the rest by torch.compile.",
+        "What `tensor-split` does, by a library: fp32's error bound at a third of fp16's rate.",
+        needs=frozenset({"pytorch"}), role="peer", dtype="float16", options={"compile": True},
+    ),
+    Variant(
+        "torch-autotuned", None, None, tuned.Autotuned,
+        "All of the layer by torch.compile in its mode max-autotune, fp16, operands converted beforehand.",
+        "It times convolutions of Triton beside cuDNN's, which are made for this chip: cuDNN's will win.",
+        needs=frozenset({"pytorch"}), role="peer", dtype="float16",
+        options={
+            "precision": "fp16", "channels_last": True, "operand_roundoff": 2.0**-11, "compile": True, "prepared": True,
+        },
+    ),
+)  # fmt: skip

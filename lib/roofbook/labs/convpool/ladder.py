@@ -1,0 +1,252 @@
+"""The ladder of this lab and its peers: each step, what it changes, what is expected of it, and the knobs that make it."""
+
+from pathlib import Path
+
+from ...devices import hopper
+from ...peers import one_thread
+from ...spec.lab import ONE_WORK_ITEM, Variant
+from ...spec.prediction import FASTER, NO_GAIN, SAME, SEVERAL, SLOWER, about
+from ...spec.source import Source
+from . import peers, plans, tensor, tuned, vectors
+from .initialise import Initialisation
+
+HERE = Path(__file__).parent
+CLUSTERS = frozenset({"wgmma", "clusters"})
+CACHE_OPERATORS = frozenset({"cache-operators"})
+LAYER = {"DEPTH": 512, "FILTERS": 512, "SIZE": 32, "TAPS": 3}
+"""The published layer: what a kernel's text shows; a plan sets the case's own."""
+ROWS = Source.of(HERE / "dense.k", **LAYER)
+PIXELS = ROWS.with_knobs(GRID="FILTER_GROUPS")
+UNROLLED = PIXELS.with_knobs(UNROLL="UNROLLED")
+SHARED = UNROLLED.with_knobs(INDEX="SHARED")
+STRIPS = Source.of(HERE / "strips.k", **LAYER)
+BOTH = Source.of(HERE / "both.k", **LAYER)
+TENSOR = Source.of(HERE / "tensor.cu", **LAYER)
+WINDOW = Source.of(HERE / "tensor_window.cu", **LAYER)
+SPLIT_K = Source.of(HERE / "tensor_split_k.cu", **LAYER)
+POOL = Source.of(HERE / "pool.k", FILTERS=512, SIZE=32)
+LISTS = Source.of(HERE / "lists.k", **LAYER)
+VECTORS = Source.of(HERE / "vectors.k", **LAYER)
+ON_CPU = frozenset({"cpu", "vector-types"})
+
+SEQUENTIAL = Source.of(HERE / "sequential.k", **LAYER)
+
+LADDER = (
+    Variant(
+        "sequential", None, SEQUENTIAL, plans.Sequential,
+        "One work-item computes the whole layer, zeros included.",
+        "The baseline: one core, and eight of nine products are by zero.",
+        frozenset({"cpu"}), options={"device": "host"}, dtype="int32", said=ONE_WORK_ITEM,
+    ),
+    Variant(
+        "sequential-c", "sequential", SEQUENTIAL, plans.SequentialC,
+        "The same loops in C, by the host's compiler with -O3; it may not re-order a sum either.",
+        "Sums of integers may be taken in any order, so the compiler adds up vectors: several times faster.",
+        frozenset({"host"}), options={"device": "host"}, differs=("plan",), role="base", said=one_thread.WORDS, dtype="int32",
+        predicts=SEVERAL,
+    ),
+    Variant(
+        "row-groups", "sequential", ROWS, plans.Pooled,
+        "One group per row of a filter's map, one work-item per column; pooling is a second kernel.",
+        "Groups of 32 give a quarter of the full occupancy: too few work-items to hide memory latency.",
+        differs=("source", "plan", "options"), dtype="int32",
+    ),
+    Variant(
+        "filter-groups", "row-groups", PIXELS, plans.Pooled,
+        "One group per filter, one work-item per pixel.",
+        "Groups of 1024 give full occupancy, and each input that a group loads serves a whole map.",
+        dtype="int32", predicts={"gpu": FASTER},
+    ),
+    Variant(
+        "atomic-pool", "filter-groups", PIXELS.with_knobs(POOL="ATOMIC"), plans.Pooled,
+        "Pooling inside the kernel by atomic maximum: a failed attempt of the report.",
+        "Saves writing and reading a map, costs four atomic operations per output: one or two milliseconds more, it says.",
+        shows={"dense": r"red\.(global\.)?max|atom\.(global\.)?max"}, dtype="int32", predicts=SLOWER,
+    ),
+    Variant(
+        "cached", "filter-groups", PIXELS.with_knobs(LOADS="CACHED"), plans.Pooled,
+        "Global loads name the L1 cache (ld.global.ca), in place of the path for read-only data.",
+        "Nothing to gain: on today's GPUs both are the same cache. It is here to be compared with the next step.",
+        CACHE_OPERATORS, dtype="int32", shows={"dense": r"ld\.global\.ca\.[su]16"}, omits={"dense": r"ld\.global\.nc"},
+        predicts=NO_GAIN,
+    ),
+    Variant(
+        "uncached", "cached", PIXELS.with_knobs(LOADS="UNCACHED"), plans.Pooled,
+        "The same loads bypass the L1 cache, as on the report's GPU before it set the architecture flag (ld.global.cg).",
+        "Every work-item of a group reads the same weight and its neighbours' inputs: the L1 cache serves most of them.",
+        CACHE_OPERATORS, dtype="int32", shows={"dense": r"ld\.global\.cg\.[su]16"}, omits={"dense": r"ld\.global\.ca"},
+        predicts=SLOWER,
+    ),
+    Variant(
+        "fast-math", "filter-groups", PIXELS, plans.Pooled,
+        "Compiled for fast arithmetic.",
+        "No effect: the kernel has no floating point.",
+        options={"fast_math": True}, differs=("options",), dtype="int32",
+        same_code=dict.fromkeys(("NVRTC", "PoCL"), "the flag is about floating point, and the kernel has none"), predicts=SAME,
+    ),
+    Variant(
+        "unrolled", "filter-groups", UNROLLED, plans.Pooled,
+        "The loops over the taps are unrolled.",
+        "Fewer comparisons and indices for the same products.",
+        dtype="int32", predicts=FASTER,
+    ),
+    Variant(
+        "shared-index", "unrolled", SHARED, plans.Pooled,
+        "The first work-item computes where the filter begins, for the whole group.",
+        "Compilers already compute group-uniform values once. The barrier is new.",
+        shows={"dense": r"bar\.sync|barrier\.sync"}, dtype="int32", predicts=NO_GAIN,
+    ),
+    Variant(
+        "lists", "filter-groups", LISTS, plans.Lists,
+        "The group turns 128 channels of its filter into sparse lists in local memory, then walks the lists.",
+        "One product in nine is left: several times as fast.",
+        differs=("source", "plan"), dtype="int32", predicts=SEVERAL,
+    ),
+    Variant(
+        "input-in-local", "lists", LISTS.with_knobs(STAGING="LOCAL_COPY"), plans.Lists,
+        "The input is copied to local memory too, one channel at a time: a failed attempt of the report.",
+        "With one product per pixel and channel there is nothing to share. Two barriers per channel make it slower.",
+        dtype="int32", predicts=SLOWER,
+    ),
+    Variant(
+        "images", "lists", LISTS.with_knobs(STAGING="IMAGE_READS"), plans.Lists,
+        "The input is an image, read through the texture units: a failed attempt of the report.",
+        "Texture units have a cache of their own for neighbours, but a cache already holds the input.",
+        needs=frozenset({"images"}), shows={"lists": r"tex\.2d"}, dtype="int32", predicts=NO_GAIN,
+    ),
+    Variant(
+        "built-lists", "lists", Source.of(HERE / "built.k", **LAYER), plans.Built,
+        "A separate kernel builds the lists once; each work-item owns a pooling window.",
+        "Each entry serves four products, pooling needs no memory, and no group searches for zeros again.",
+        differs=("source", "plan"), dtype="int32", predicts=FASTER,
+    ),
+    Variant(
+        "vectors", "built-lists", VECTORS, vectors.Vectors,
+        "For a CPU: one launch in which a work-item writes a filter's list and walks it, with 8 x 32 outputs in vectors.",
+        "An entry is read once for 256 products. The input of all channels passes through the nearest cache once a filter.",
+        ON_CPU, differs=("source", "plan"), dtype="int32", predicts={"cpu": FASTER},
+    ),
+    Variant(
+        "cached-channels", "vectors", VECTORS.with_knobs(TOGETHER=8, CHUNK=32), vectors.Cached,
+        "Some channels at a time, for eight filters in turn, whose sums are put by meanwhile.",
+        "Eight filters find their inputs in the nearest cache. A layer with few channels was there already.",
+        ON_CPU, differs=("source", "plan"), dtype="int32",
+    ),
+    Variant(
+        "strips", "built-lists", STRIPS, plans.Strips,
+        "Sixteen outputs per work-item in registers; the input is in local memory as bytes, shared by eight filters.",
+        "An entry is read once for sixteen products, and one word loads four inputs: now arithmetic bounds it.",
+        differs=("source", "plan"), shows={"strips": r"dp4a"}, dtype="int32", predicts=FASTER,
+    ),
+    Variant(
+        "both-sparse", "built-lists", BOTH, plans.Both,
+        "Inputs as lists too: only pairs of non-zeros are multiplied, and added to a map in local memory.",
+        "A fifth of the products is left. Each reads and writes memory at scattered addresses.",
+        differs=("source", "plan"), dtype="int32",
+    ),
+    Variant(
+        "tiles", "shared-index", Source.of(HERE / "tiles.k", **LAYER), plans.Tiles,
+        "Dense again, in fp32 and from registers: 32 filters by 8 x 16 outputs per group, 4 by 2 x 4 per work-item.",
+        "Nine times the products of the lists, but nothing to look up: each load serves four to eight products.",
+        differs=("source", "plan"), predicts=FASTER,
+    ),
+    Variant(
+        "tensor-int8", "tiles", TENSOR, plans.Tensor,
+        "Tensor cores: values as bytes, exact sums in int32; a tile of input in shared memory serves all taps.",
+        "About twenty times the rate of multiply-adds: even nine times the products then cost less than lists.",
+        frozenset({"mma"}), differs=("source", "plan"), dtype="int8", shows={"tensor": r"mma\.sync.*s8"}, predicts=FASTER,
+    ),
+    Variant(
+        "tensor-prepared", "tensor-int8", TENSOR, plans.Tensor,
+        "Input and weights are laid out beforehand, as a library's user would keep them.",
+        "Shows the cost of the layout: two launches, one pass over input and weights.",
+        frozenset({"mma"}), options={"prepared": True}, differs=("options",), dtype="int8", predicts=FASTER,
+    ),
+    Variant(
+        "tensor-window", "tensor-prepared", WINDOW, tensor.Window,
+        "Warpgroup products from shared memory; clusters of eight blocks load each weight once for all of them.",
+        "Twice as fast: latency bounds it, and asynchronous products and copies hide latency.",
+        CLUSTERS, options={"prepared": True, "build": ("-arch=sm_90a",)}, differs=("source", "plan", "options"),
+        dtype="int8", architectures=hopper.ARCHITECTURES, shows={"tensor": r"wgmma\.mma_async.*s8"}, predicts=about(2),
+    ),
+    Variant(
+        "tensor-split-k", "tensor-window", SPLIT_K, tensor.SplitK,
+        "Two blocks split the products of a tile, so each one's weights fit its shared memory; at the end they exchange sums.",
+        "No copy waits for a product, and clusters of two fit on every multiprocessor.",
+        CLUSTERS, options={"prepared": True, "build": ("-arch=sm_90a",)}, differs=("source", "plan"),
+        dtype="int8", architectures=hopper.ARCHITECTURES, shows={"tensor": r"wgmma\.mma_async.*m64n128k32.*s8"},
+        predicts=FASTER,
+    ),
+    Variant(
+        "initialisation", "sequential", POOL, Initialisation,
+        "No layer at all: a new process opens the device and runs one small kernel.",
+        "The time before a program's first result, however fast its kernels are.",
+        role="probe", differs=("source", "plan", "options"), dtype="int32",
+    ),
+)  # fmt: skip
+
+PEERS = (
+    Variant(
+        "torch-cpu", None, None, peers.TorchConvolution, "PyTorch on the CPU, fp32, channels last.", "oneDNN, at its best.",
+        needs=frozenset({"host"}), role="peer", options={"precision": "fp32", "channels_last": True},
+    ),
+    Variant(
+        "openmp", None, None, peers.OpenMP, "A page of C + OpenMP: lists of non-zeros, sums in registers, all cores.",
+        "What a CPU can do when it skips the zeros.", needs=frozenset({"host"}), role="peer",
+    ),
+    Variant(
+        "torch-fp32", None, None, peers.TorchConvolution, "PyTorch and cuDNN, fp32, TF32 off.", "All products, in fp32.",
+        needs=frozenset({"pytorch"}), role="peer", options={"precision": "fp32"},
+    ),
+    Variant(
+        "torch-tf32", None, None, peers.TorchConvolution, "PyTorch and cuDNN, TF32, channels last.",
+        "These integers fit TF32: exact, on tensor cores.",
+        needs=frozenset({"pytorch"}), role="peer", dtype="tfloat32", options={"precision": "tf32", "channels_last": True},
+    ),
+    Variant(
+        "torch-fp16", None, None, peers.TorchConvolution, "PyTorch and cuDNN, fp16, channels last.",
+        "Operands are exact, results are rounded to fp16.",
+        needs=frozenset({"pytorch"}), role="peer", dtype="float16",
+        options={"precision": "fp16", "channels_last": True, "result_roundoff": 2.0**-11},
+    ),
+    Variant(
+        "torch-bf16", None, None, peers.TorchConvolution, "PyTorch and cuDNN, bf16, channels last.",
+        "Operands are exact, results are rounded to bf16, which has the range for any sum.",
+        needs=frozenset({"pytorch"}), role="peer", dtype="bfloat16",
+        options={"precision": "bf16", "channels_last": True, "result_roundoff": 2.0**-8},
+    ),
+    Variant(
+        "torch-compiled", None, None, peers.TorchConvolution, "PyTorch and cuDNN, fp16, channels last, by torch.compile.",
+        "ReLU and pool become one kernel; the convolution stays the library's.",
+        needs=frozenset({"pytorch"}), role="peer", dtype="float16",
+        options={"precision": "fp16", "channels_last": True, "result_roundoff": 2.0**-11, "compile": True},
+    ),
+    Variant(
+        "cublas", None, None, peers.Product, "The input unfolded to a matrix, 9 times as large, and cuBLAS; fp32, TF32 off.",
+        "All products, and the matrix is written and read first.",
+        needs=frozenset({"pytorch"}), role="peer", options={"precision": "fp32"},
+    ),
+    Variant(
+        "cudnn-int8", None, None, tuned.CudnnInt8,
+        "cuDNN's own graph in int8, exact sums in int32, ReLU and pool by torch.compile; making bytes of int16 is timed.",
+        "What `tensor-int8` does, by a library.",
+        needs=frozenset({"pytorch"}), role="peer", dtype="int8", options={"compile": True},
+    ),
+    Variant(
+        "cudnn-int8-prepared", None, None, tuned.CudnnInt8,
+        "cuDNN's own graph in int8, exact sums in int32, ReLU and pool by torch.compile; operands are bytes beforehand.",
+        "Two kernels, and between them sums of four bytes, where `tensor-prepared` has one.",
+        needs=frozenset({"pytorch"}), role="peer", dtype="int8", options={"compile": True, "prepared": True},
+    ),
+    Variant(
+        "cublas-int8", None, None, tuned.CublasInt8, "The input unfolded as bytes and cuBLAS in int8; unfolding is timed.",
+        "A quarter of the bytes of `cublas`; small tiles leave most of the chip idle.",
+        needs=frozenset({"pytorch"}), role="peer", dtype="int8", options={"compile": True},
+    ),
+    Variant(
+        "cublas-int8-prepared", None, None, tuned.CublasInt8,
+        "The input unfolded as bytes and cuBLAS in int8, with the matrix ready in memory: unfolding is not timed.",
+        "Only the product with ReLU and pool.",
+        needs=frozenset({"pytorch"}), role="peer", dtype="int8", options={"compile": True, "prepared": True},
+    ),
+)  # fmt: skip

@@ -1,0 +1,360 @@
+"""The ladder of this lab and its peers: each step, what it changes, what is expected of it, and the knobs that make it."""
+
+from pathlib import Path
+
+from ...devices import hopper
+from ...peers import one_thread
+from ...spec.lab import Variant
+from ...spec.prediction import FASTER, NO_GAIN, NO_LOSS, SLOWER, about, at_least, up_to
+from ...spec.source import Source
+from . import forward, peers, registers, reported, sequential, streams, tuned, vectors, warpgroup, whole
+from .problem import CONV2
+
+HERE = Path(__file__).parent
+LAYER = {"CHANNELS": CONV2.channels, "FILTERS": CONV2.filters, "SIZE": CONV2.size}
+"""The second convolution: what a kernel's text shows; a plan sets each layer's own."""
+LINEAR = Source.of(HERE / "linear.k", **LAYER)
+LINEAR_CONSTANT = LINEAR.with_knobs(WEIGHTS="CONSTANT_MEMORY")
+TILED_HALO = Source.of(HERE / "tiled_halo.k", **LAYER)
+TILED_HALO_CONSTANT = TILED_HALO.with_knobs(WEIGHTS="CONSTANT_MEMORY")
+TILED_HALO_ATOMIC = TILED_HALO_CONSTANT.with_knobs(CHANNELS_BY="ATOMIC")
+DIRECT = Source.of(HERE / "direct.k", **LAYER)
+DIRECT_CONSTANT = DIRECT.with_knobs(WEIGHTS="CONSTANT_MEMORY")
+TILED = Source.of(HERE / "tiled.k", **LAYER)
+TILED_CONSTANT = TILED.with_knobs(WEIGHTS="CONSTANT_MEMORY")
+MULTIPLY = Source.of(HERE / "multiply.k", **LAYER)
+MULTIPLY_CONSTANT = MULTIPLY.with_knobs(WEIGHTS="CONSTANT_MEMORY")
+JOINT = Source.of(HERE / "joint.k", WEIGHTS="CONSTANT_MEMORY", **LAYER)
+REGISTERS = Source.of(HERE / "registers.k", POOL=CONV2.pool, **LAYER)
+FUSED_POOL = REGISTERS.with_knobs(ENDING="POOLED")
+VECTORS = Source.of(HERE / "vectors.k", POOL=CONV2.pool, **LAYER)
+FILTER_LANES = VECTORS.with_knobs(LANES="FILTERS_OF_PIXEL")
+TENSOR = Source.of(HERE / "tensor.cu", **LAYER)
+WARPGROUP = Source.of(HERE / "warpgroup.cu", **LAYER)
+WARPGROUP_WHOLE = Source.of(HERE / "warpgroup_whole.cu")
+WGMMA = frozenset({"wgmma"})
+ON_CPU = frozenset({"cpu", "vector-types"})
+NO_CONSTANT_MEMORY = {"PoCL": "a CPU has no constant memory apart from its memory"}
+
+SEQUENTIAL = Source.of(HERE / "sequential.k", **LAYER)
+
+LADDER = (
+    Variant(
+        "sequential-c", None, SEQUENTIAL, sequential.SequentialC,
+        "Loops over images, filters and pixels in C, by the host's compiler with -O3, one thread.",
+        "What one would write first: a sum may not be re-ordered, so vectors are formed across pixels, or not at all.",
+        frozenset({"host"}), options={"device": "host"}, role="base", said=one_thread.WORDS,
+    ),
+    Variant(
+        "linear", None, LINEAR, reported.Linear,
+        "One work-item per output; those of all images stand in a line, in groups of 1024.",
+        "The report's base: two loads per multiply-add, most of them from the L1 cache.",
+        published="baseline (milestone 2)",
+    ),
+    Variant(
+        "linear-constant", "linear", LINEAR_CONSTANT, reported.Linear,
+        "The weights are in constant memory (#4).",
+        "Neighbours in a line read the same weight at the same time, and a constant cache serves all by one broadcast.",
+        published="#4 constant memory", shows={"linear": r"ld\.const"},
+        same_code=NO_CONSTANT_MEMORY, predicts={"gpu": FASTER},
+    ),
+    Variant(
+        "tiled-halo", "linear", TILED_HALO, reported.TiledHalo,
+        "All channels of the input are copied to local memory at once; 17 x 17 of 23 x 23 work-items have 2 x 2 outputs (#1).",
+        "A weight serves four outputs. But nearly half of the work-items only load, and fewer groups fit at once.",
+        differs=("source", "plan"), published="#1 tiled shared memory", shows={"tiled_halo": r"bar\.sync|barrier\.sync"},
+    ),
+    Variant(
+        "tiled-halo-constant", "tiled-halo", TILED_HALO_CONSTANT, reported.TiledHalo,
+        "Tiled, with the weights in constant memory (#1 and #4).",
+        "As much as constant memory gave the base: about ten per cent.",
+        published="#1+#4", shows={"tiled_halo": r"ld\.const"},
+        same_code=NO_CONSTANT_MEMORY, predicts=about(1.1),
+    ),
+    Variant(
+        "unrolled", "linear", MULTIPLY, forward.Unrolled,
+        "The input is unrolled into a matrix in memory, 1000 images at a time, and multiplied by the weights in tiles (#2).",
+        "The matrix is 49 times the input, and is written and read once: slower, whatever the product gains.",
+        differs=("source", "plan"), shows={"multiply": r"bar\.sync|barrier\.sync"}, predicts=SLOWER,
+    ),
+    Variant(
+        "unrolled-constant", "unrolled", MULTIPLY_CONSTANT, forward.Unrolled,
+        "Unrolled, with the weights in constant memory (#2 and #4).",
+        "No gain: the product reads each weight once per tile, and neighbours read different ones: one broadcast for each.",
+        published="#2+#4 unroll + tiled matrix multiply", shows={"multiply": r"ld\.const"},
+        same_code=NO_CONSTANT_MEMORY, predicts=NO_GAIN,
+    ),
+    Variant(
+        "fused-constant", "unrolled-constant",
+        Source.of(HERE / "fused.k", WEIGHTS="CONSTANT_MEMORY", **LAYER), forward.Fused,
+        "One kernel unrolls while it loads its tile: no matrix in memory (#2, #3 and #4).",
+        "No matrix to wait for. But a multiply-add takes two loads from local memory, and layer 1 fills only 4 of 16 rows.",
+        differs=("source", "plan"), published="#2+#3+#4 fused unroll and multiply", predicts=FASTER,
+    ),
+    Variant(
+        "linear-atomic", "linear-constant", LINEAR_CONSTANT.with_knobs(CHANNELS_BY="ATOMIC"), reported.LinearAtomic,
+        "A group of 96 has all input channels of its outputs, and adds by atomic operations to zeros (#9 and #4).",
+        "Layer 1 has one channel, so only the smaller groups differ. Layer 2 pays for four atomic additions per output.",
+        differs=("source", "plan"), published="#9+#4 channel-parallel atomics",
+        shows={"linear": r"(red|atom)\.(relaxed\.\w+\.)?global\.add\.f32"}, predicts=SLOWER,
+    ),
+    Variant(
+        "tiled-halo-atomic", "tiled-halo-constant", TILED_HALO_ATOMIC, reported.TiledHaloAtomic,
+        "Tiled, with one input channel per group and atomic additions to zeros (#1, #4 and #9).",
+        "As without tiles: in layer 2 the additions cost more than parallel channels can save.",
+        differs=("source", "plan"), published="#1+#4+#9",
+        shows={"tiled_halo": r"(red|atom)\.(relaxed\.\w+\.)?global\.add\.f32"}, predicts=SLOWER,
+    ),
+    Variant(
+        "joint", "fused-constant", JOINT, forward.Joint,
+        "A work-item keeps 16 filters of one pixel in registers; weights go through local memory (#2, #3, #4 and #12).",
+        "An input serves 16 filters from a register, a weight 128 pixels: twice as fast where there are 16 filters.",
+        differs=("source", "plan"), published="#2+#3+#4+#12 joint register and shared tiling", predicts=FASTER,
+    ),
+    Variant(
+        "rotating-linear", "linear-constant", LINEAR_CONSTANT, reported.RotatingLinear,
+        "Segments of 60 images on three queues in rotating roles: copy in, compute in groups of 96, copy out (#0 and #4).",
+        "The op time grows, because kernels wait for copies. The layer time falls as far as copies can be hidden.",
+        needs=frozenset({"streams"}), differs=("plan",), published="#0 streams (with #4; op time does not cover the work)",
+        predicts=SLOWER,
+    ),
+    Variant(
+        "rotating-halo", "tiled-halo-atomic", TILED_HALO_ATOMIC, reported.RotatingHalo,
+        "The tiled and atomic kernels in segments of 125 images (#0, #1, #4 and #9).",
+        "As before: a layer waits for the copies, whichever kernel runs beside them.",
+        needs=frozenset({"streams"}), differs=("plan",), published="#0+#1+#4+#9", predicts=SLOWER,
+    ),
+    Variant(
+        "rotating-joint", "joint", JOINT, reported.RotatingJoint,
+        "The joint product in segments of 100 images (#0, #2, #3, #4 and #12).",
+        "The fastest of the published kernels, but hardly a faster layer.",
+        needs=frozenset({"streams"}), differs=("plan",), published="#0+#2+#3+#4+#12",
+    ),
+    Variant(
+        "baseline", "linear", DIRECT, forward.Direct,
+        "Groups of 16 x 16 pixels of one map, in place of a line of 1024 outputs.",
+        "Neighbours in two directions share inputs. But 34 is two tiles and two pixels: in layer 2 half of the lanes idle.",
+        differs=("source", "plan"),
+    ),
+    Variant(
+        "constant", "baseline", DIRECT_CONSTANT, forward.Direct,
+        "The same with the weights in constant memory.",
+        "A group reads the same weight at the same time, and a constant cache serves that by one broadcast: half the loads.",
+        shows={"direct": r"ld\.const"},
+        same_code=NO_CONSTANT_MEMORY, predicts={"gpu": FASTER},
+    ),
+    Variant(
+        "tiled", "baseline", TILED, forward.Tiled,
+        "Groups of 17 x 17 work-items copy the input to local memory, channel by channel, and all of them have 2 x 2 outputs.",
+        "A weight serves four outputs. Local memory replaces a cache that already held the input: a gain in layer 2 only.",
+        differs=("source", "plan"), shows={"tiled": r"bar\.sync|barrier\.sync"}, predicts=FASTER,
+    ),
+    Variant(
+        "tiled-constant", "tiled", TILED_CONSTANT, forward.Tiled,
+        "The same with the weights in constant memory.",
+        "As much as constant memory gave the baseline: about ten per cent.",
+        shows={"tiled": r"ld\.const"},
+        same_code=NO_CONSTANT_MEMORY, predicts=about(1.1),
+    ),
+    Variant(
+        "atomic-channels", "constant", DIRECT_CONSTANT.with_knobs(CHANNELS_BY="ATOMIC"), forward.Direct,
+        "A group has one input channel and adds to the output by atomic operations.",
+        "There are more than enough groups already, and layer 2 pays for four atomic additions per output.",
+        shows={"direct": r"(red|atom)\.(relaxed\.\w+\.)?global\.add\.f32"}, predicts=SLOWER,
+    ),
+    Variant(
+        "tiled-atomic", "tiled-constant", TILED_CONSTANT.with_knobs(CHANNELS_BY="ATOMIC"), forward.Tiled,
+        "Tiled, with one input channel per group and atomic additions.",
+        "As without tiles: in layer 2 the additions cost more than parallel channels can save.",
+        shows={"tiled": r"(red|atom)\.(relaxed\.\w+\.)?global\.add\.f32"}, predicts=SLOWER,
+    ),
+    Variant(
+        "streams", "constant", DIRECT_CONSTANT, streams.StreamsDirect,
+        "Segments of at most 100 images on three queues: copies of one overlap kernels of another.",
+        "The op time grows, because kernels wait for copies. The layer time falls as far as copies can be hidden.",
+        needs=frozenset({"streams"}), differs=("plan",), predicts=SLOWER,
+    ),
+    Variant(
+        "streams-tiled", "tiled-atomic", TILED_CONSTANT.with_knobs(CHANNELS_BY="ATOMIC"), streams.StreamsTiled,
+        "The tiled and atomic kernels in segments.",
+        "As before: a layer waits for the copies, whichever kernel runs beside them.",
+        needs=frozenset({"streams"}), differs=("plan",), predicts=SLOWER,
+    ),
+    Variant(
+        "streams-joint", "joint", JOINT, streams.StreamsJoint,
+        "The joint product in segments.",
+        "The fastest of the published kernels, but hardly a faster layer.",
+        needs=frozenset({"streams"}), differs=("plan",),
+    ),
+    Variant(
+        "pinned", "streams", DIRECT_CONSTANT, streams.StreamsDirect,
+        "Page-locked memory on the host: the device copies by itself, in both directions at once.",
+        "From pageable memory a copy passes through a driver buffer while the host waits, so nothing overlapped.",
+        needs=frozenset({"streams", "pinned"}), options={"pinned": True}, differs=("options",),
+    ),
+    Variant(
+        "registers", "joint", REGISTERS, registers.Registers,
+        "A work-item keeps 32 to 40 outputs in registers, in a shape for each layer; inputs are copied to local memory once.",
+        "From registers an input serves 4 filters and a weight 8 pixels, with one barrier: arithmetic bounds it.",
+        differs=("source", "plan"), predicts=FASTER,
+    ),
+    Variant(
+        "fused-pool", "registers", FUSED_POOL, registers.Pooled,
+        "ReLU and pooling in registers: each work-item owns whole pooling windows.",
+        "Writes a quarter of layer 1's output and a fourteenth of layer 2's. ReLU and pooling then cost nothing.",
+        differs=("source", "plan"), predicts=NO_LOSS,
+    ),
+    Variant(
+        "vectors", "registers", VECTORS, vectors.Vectors,
+        "For a CPU: explicit vectors of sixteen columns, 4 filters by a row in registers; a work-item takes whole images.",
+        "No barrier, no copy of the input: each vector that is loaded is multiplied four times. Layer 2's rows do not fill "
+        "theirs.",
+        ON_CPU, differs=("source", "plan"), predicts=FASTER,
+    ),
+    Variant(
+        "filter-lanes", "vectors", FILTER_LANES, vectors.Vectors,
+        "Layer 2's vectors are the 16 filters of a pixel, 17 pixels in registers; a row's outputs are transposed at its end.",
+        "No lane is idle, and an input is read once for the seven taps of a row: arithmetic bounds it.",
+        ON_CPU, predicts=FASTER,
+    ),
+    Variant(
+        "pooled-vectors", "filter-lanes", FILTER_LANES.with_knobs(ENDING="POOLED"), vectors.PooledVectors,
+        "ReLU and pool as well: a row of windows is kept in the nearest cache until its last row of outputs.",
+        "Nothing is transposed, and a quarter of layer 1's output is written: less work than without, though it does more.",
+        ON_CPU, differs=("source", "plan"), predicts=FASTER,
+    ),
+    Variant(
+        "halves", "fused-pool", FUSED_POOL.with_knobs(ARITHMETIC="HALVES"), registers.Pooled,
+        "Operands in fp16, two filters per product; a row of seven products is summed in fp16, all else in fp32.",
+        "Twice the products per instruction, but every seventh pays for adding to the fp32 sums: less than twice as fast.",
+        frozenset({"half2"}), options={"operand_roundoff": 2.0**-11, "rounded_sums": 7, "conv1": "4x2x4/2x1"},
+        differs=("source", "options"), dtype="float16", shows={"registers": r"fma\.rn\.f16x2"}, predicts=up_to(2),
+    ),
+    Variant(
+        "tensor", "fused-pool", TENSOR, registers.Tensor,
+        "Tensor cores, fp16 operands and sums in fp32: weights stay in registers, a block computes image after image.",
+        "Memory hides the arithmetic: the time left is that of reading the input once.",
+        frozenset({"mma"}), options={"operand_roundoff": 2.0**-11}, differs=("source", "plan", "options"), dtype="float16",
+        shows={"tensor": r"mma\.sync"}, predicts=FASTER,
+    ),
+    Variant(
+        "whole", "fused-pool", FUSED_POOL, whole.WholePooled,
+        "The whole forward pass on the device, dense layers included; maps never return to the host.",
+        "A few per cent more work, and only the input and the scores are copied.",
+        differs=("plan",), predicts=at_least(1 / 1.1),
+    ),
+    Variant(
+        "whole-tensor", "tensor", TENSOR, whole.WholeTensor,
+        "The whole forward pass, convolutions on tensor cores.",
+        "The same, with the faster convolutions.",
+        frozenset({"mma"}), options={"operand_roundoff": 2.0**-11}, differs=("plan",), dtype="float16",
+        predicts=at_least(1 / 1.1),
+    ),
+    Variant(
+        "graph", "whole-tensor", TENSOR, whole.WholeTensor,
+        "The three launches recorded as a CUDA graph.",
+        "Gaps between kernels close. This shows where kernels are short, with few images.",
+        frozenset({"mma", "graphs"}), options={"operand_roundoff": 2.0**-11, "graph": True}, differs=("options",),
+        dtype="float16", predicts={"small": FASTER},
+    ),
+    Variant(
+        "warpgroup", "tensor", WARPGROUP, warpgroup.WarpgroupPooled,
+        "Hopper's warpgroup products, of operands in shared memory that overlap: neighbouring pixels are neighbouring columns.",
+        "Threads load no operands, so that memory and products overlap: up to three times as fast.",
+        WGMMA, options={"operand_roundoff": 2.0**-11}, differs=("source", "plan"), dtype="float16",
+        architectures=hopper.ARCHITECTURES, shows={"warpgroup": r"wgmma\.mma_async"}, predicts=up_to(3),
+    ),
+    Variant(
+        "split-pool", "warpgroup", WARPGROUP.with_knobs(PARTS=2), warpgroup.WarpgroupPooled,
+        "Each operand is split into two fp16 parts; three products, the small ones first, in several sums.",
+        "Three times the products for the error of fp32: two to three times as slow, and a third of what fp32 products take.",
+        WGMMA, differs=("source", "options"), dtype="float16", architectures=hopper.ARCHITECTURES, predicts=about(1 / 2.5),
+    ),
+    Variant(
+        "split", "split-pool", WARPGROUP.with_knobs(PARTS=2, ENDING="MAPS"), warpgroup.Warpgroup,
+        "The same without ReLU and pool: what `registers` writes.",
+        "Writes four and fourteen times as much: memory bounds layer 1, and short stores slow layer 2.",
+        WGMMA, differs=("source", "plan"), dtype="float16", architectures=hopper.ARCHITECTURES, predicts=SLOWER,
+    ),
+    Variant(
+        "whole-fused", "whole-tensor", WARPGROUP_WHOLE, warpgroup.WholeWarpgroup,
+        "The whole forward pass: one kernel takes an image through both convolutions on the chip, then dense layers in TF32.",
+        "A fifth of the bytes, and warpgroup products: two to three times as fast.",
+        WGMMA, options={"operand_roundoff": 2.0**-11}, differs=("source", "plan"), dtype="float16",
+        architectures=hopper.ARCHITECTURES, shows={"warpgroup_whole": r"wgmma\.mma_async"}, predicts=about(2.5),
+    ),
+    Variant(
+        "whole-split", "whole-fused", WARPGROUP_WHOLE.with_knobs(PARTS=2), warpgroup.WholeWarpgroup,
+        "The same with operands split into two parts, and the dense layers in fp32.",
+        "Three times the products, and inputs of two warpgroups a block at most, which wait more: three times as slow.",
+        WGMMA, differs=("source", "options"), dtype="float16", architectures=hopper.ARCHITECTURES, predicts=about(1 / 3),
+    ),
+)  # fmt: skip
+
+PEERS = (
+    Variant(
+        "torch-cpu", None, None, peers.Convolutions, "PyTorch on the CPU, fp32, channels last.", "oneDNN, at its best.",
+        needs=frozenset({"host"}), role="peer", options={"precision": "fp32", "channels_last": True},
+    ),
+    Variant(
+        "openmp", None, None, peers.OpenMP, "A page of C + OpenMP: 4 filters by 4 vectors of pixels in registers, all cores.",
+        "What a CPU can do without a library.", needs=frozenset({"host"}), role="peer",
+    ),
+    Variant(
+        "torch-fp32", None, None, peers.Convolutions, "PyTorch and cuDNN, fp32, TF32 off.", "What a user of fp32 gets.",
+        needs=frozenset({"pytorch"}), role="peer", options={"precision": "fp32"},
+    ),
+    Variant(
+        "torch-tf32", None, None, peers.Convolutions, "PyTorch and cuDNN, TF32, channels last.", "Its default, at its best.",
+        needs=frozenset({"pytorch"}), role="peer", dtype="tfloat32",
+        options={"precision": "tf32", "channels_last": True, "operand_roundoff": 2.0**-11},
+    ),
+    Variant(
+        "torch-fp16", None, None, peers.Convolutions, "PyTorch and cuDNN, fp16, channels last.", "Half of the bytes.",
+        needs=frozenset({"pytorch"}), role="peer", dtype="float16",
+        options={"precision": "fp16", "channels_last": True, "operand_roundoff": 2.0**-11},
+    ),
+    Variant(
+        "torch-bf16", None, None, peers.Convolutions, "PyTorch and cuDNN, bf16, channels last.", "As many bytes, fewer digits.",
+        needs=frozenset({"pytorch"}), role="peer", dtype="bfloat16",
+        options={"precision": "bf16", "channels_last": True, "operand_roundoff": 2.0**-8},
+    ),
+    Variant(
+        "cublas", None, None, peers.Products, "1000 images at a time unfolded to matrices, and cuBLAS; fp32, TF32 off.",
+        "As the step `unrolled`, by a library: the matrix is 49 times the input, whoever multiplies it.",
+        needs=frozenset({"pytorch"}), role="peer", options={"precision": "fp32"},
+    ),
+    Variant(
+        "torch-whole", None, None, peers.TorchWhole, "PyTorch and cuDNN, the whole forward pass, convolutions in fp16.",
+        "Each layer, ReLU and pooling included, writes what the next one reads.",
+        needs=frozenset({"pytorch"}), role="peer", dtype="float16",
+        options={"precision": "fp16", "channels_last": True, "operand_roundoff": 2.0**-11},
+    ),
+    Variant(
+        "torch-whole-compiled", None, None, peers.TorchWhole, "The same by torch.compile.",
+        "ReLU and pool become one kernel; the convolutions stay the library's.",
+        needs=frozenset({"pytorch"}), role="peer", dtype="float16",
+        options={"precision": "fp16", "channels_last": True, "operand_roundoff": 2.0**-11, "compile": True},
+    ),
+    Variant(
+        "torch-folded", None, None, tuned.Folded,
+        "PyTorch and cuDNN, fp16: blocks of pixels folded into channels, ReLU and pool compiled, one CUDA graph a layer.",
+        "cuDNN's tensor cores need several channels. From float32 images to pooled float32 maps, as `tensor`.",
+        needs=frozenset({"pytorch"}), role="peer", dtype="float16",
+        options={"precision": "fp16", "operand_roundoff": 2.0**-11, "compile": True},
+    ),
+    Variant(
+        "torch-folded-fp32", None, None, tuned.Folded,
+        "PyTorch and cuDNN, fp32, TF32 off: blocks of pixels folded into channels, ReLU and pool compiled.",
+        "More products, all with zeros, in kernels that are made for more channels.",
+        needs=frozenset({"pytorch"}), role="peer",
+        options={"precision": "fp32", "compile": True, "conv1": "1x4", "conv2": "1x2"},
+    ),
+    Variant(
+        "torch-whole-folded", None, None, tuned.FoldedWhole,
+        "The whole forward pass by folded convolutions in fp16, as one CUDA graph.",
+        "What lies between two convolutions is one kernel that reads and writes once.",
+        needs=frozenset({"pytorch"}), role="peer", dtype="float16",
+        options={"precision": "fp16", "operand_roundoff": 2.0**-11, "compile": True},
+    ),
+)  # fmt: skip
