@@ -22,8 +22,8 @@ from ...spec.lab import Case, Lab, Series, Sweep, Variant, Work
 from ...spec.prediction import LARGE, SMALL
 from ...spec.rounding import mean_square_over, worst
 from ...spec.source import Source
-from . import PREFERRED, bands, on_chip, openacc, partly_ported, plans, programs, slabs, team, walk_down
-from .ladder import LADDER
+from . import PREFERRED, bands, on_chip, openacc, partly_ported, plans, slabs, team, walk_down
+from .ladder import LADDER, PEERS
 from .problem import (
     Params,
     bound,
@@ -115,7 +115,7 @@ class Lattice(Lab):
     bases = ("sequential-c", "sequential")
     best = "flat-grid"
     ladder = LADDER
-    peers = programs.PEERS
+    peers = PEERS
 
     def __init__(self) -> None:
         best = next(variant for variant in LADDER if variant.name == self.best)
