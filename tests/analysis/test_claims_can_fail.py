@@ -13,7 +13,8 @@ import pytest
 
 from roofbook.analysis import evidence, verdicts
 from roofbook.analysis.between_devices import ConsumerCard
-from roofbook.analysis.evidence import Cells, Evidence, Parts
+from roofbook.analysis.evidence import Evidence, Parts
+from roofbook.analysis.measured_cells import Cells
 from roofbook.analysis.places import of_host
 from roofbook.analysis.publication import publication
 from roofbook.paths import project_root

@@ -15,20 +15,18 @@ from roofbook.analysis.evidence import (
     AboveMost,
     Bandwidth,
     Best,
-    Cells,
     Counterexample,
     Even,
     Evidence,
     Fact,
     Finding,
     Intensity,
-    MissingData,
-    NotApplicable,
     NotTestable,
     Pair,
     Parts,
     Share,
 )
+from roofbook.analysis.measured_cells import Cells, MissingData, NotApplicable
 from roofbook.analysis.publication import publication
 from roofbook.spec.lab import Case, Lab, Sweep, Variant, Work
 

@@ -9,7 +9,8 @@ from ..measure import stats
 from ..store.current import matching_source
 from ..store.published import claims
 from ..store.schema import PROFILE
-from .evidence import Cells, Counted, Evidence, Finding, MissingData, NotApplicable, NotTestable
+from .evidence import Counted, Evidence, Finding, NotTestable
+from .measured_cells import Cells, MissingData, NotApplicable
 from .places import Place, by_place
 from .publication import publication
 
