@@ -128,10 +128,15 @@ window.roofbookDevices = ({ places, labs }) => {
     const line = (name) => make("tr", {}, make("th", { scope: "row" }, name),
       ...ours.map((at) => cell(name, at)), ...held.map((pair) => ratio(ratios[name]?.[pair])),
       ...theirs.map((at) => cell(name, at)));
-    const head = ["Variant", ...names(ours), ...held.map((pair) => pairs[pair]), ...names(theirs)]
-      .map((text, at) => make("th", { scope: "col", class: at ? "num" : "" }, text));
-    table.replaceChildren(make("table", { class: "roofbook comparison" }, make("caption", {}, `Time in ${unit}`),
-      make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows.map(line))));
+    const heads = ["Variant", ...names(ours), ...held.map((pair) => pairs[pair]), ...names(theirs)];
+    const head = heads.map((text, at) => make("th", { scope: "col", class: at ? "num" : "" }, text));
+    const lines = rows.map(line);
+    for (const each of lines) [...each.children].forEach((td, at) => {  // on a phone a line is a list of what there is
+      if (at) td.setAttribute("data-head", `${heads[at]}: `);
+      td.classList.toggle("empty", td.textContent === "–");
+    });
+    table.replaceChildren(make("table", { class: "roofbook comparison stack" }, make("caption", {}, `Time in ${unit}`),
+      make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...lines)));
   }
 
   form.addEventListener("submit", (event) => event.preventDefault());

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -464,7 +464,7 @@ def test_a_series_is_measured_and_shown_and_leaves_the_ladder_as_it_is(opened: O
     chart = experiment.series_chart("width").html
     assert ">fused<" in chart and ">soa<" in chart and ">width, cells<" in chart and WIDTHS.question in chart
     assert "bit-neighbours – not on this case: a side is not a power of two." in chart
-    table = experiment.crossings("width")
+    table = cast(Table, experiment.crossings("width"))
     assert table.frame["first"].tolist() == ["soa", "bit-neighbours"] and table.frame.at_start.notna().tolist() == [
         True,
         False,
@@ -497,7 +497,7 @@ def test_a_cell_of_a_series_that_is_measured_by_itself_is_found_on_the_page(open
 def test_a_series_stands_with_nothing_measured(opened: Open, widened: Lab) -> None:
     experiment = opened()
     assert isinstance(itself(experiment.series_chart("width")), Note)
-    assert [row.cells[2].text for row in experiment.crossings("width").rows] == ["\u2013", "\u2013"]
+    assert [row.cells[2].text for row in cast(Table, experiment.crossings("width")).rows] == ["\u2013", "\u2013"]
 
 
 def test_a_sweep_s_figure_has_the_cases_of_the_ladder_alone(

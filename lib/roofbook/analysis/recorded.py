@@ -10,7 +10,7 @@ from ..devices.contract import Buffer, Device, Program, Queue, Unsupported
 from ..measure.placement import target_of
 from ..peers import missing
 from ..spec import registry
-from ..spec.lab import Case, Lab
+from ..spec.lab import Case, Lab, Variant
 from ..store.current import matching_source, of_newest, sources
 from ..store.files import Where
 from ..store.parquet import Store
@@ -78,11 +78,14 @@ class RecordedData(LabData):
         return matching_source(self.lab, rows)
 
     def skip_reasons(self, case: Case) -> dict[str, str]:
-        """Why a variant was not measured there. What this machine lacks, a library or a compiler, says nothing of that one."""
+        """Why a variant was not measured there."""
         measured = set(self.rows[self.rows["case"] == case.name]["variant"])
-        may_lack = (*self.lab.peers, *(step for step in self.lab.ladder if missing(step)))
-        lacked = {each.name for each in may_lack if target_of(each, self.device)}
-        return {name: why for name, why in super().skip_reasons(case).items() if name not in measured | lacked}
+        return {name: why for name, why in super().skip_reasons(case).items() if name not in measured}
+
+    def skip_reason(self, variant: Variant, case: Case) -> str:
+        """The same of one. What this machine lacks, a library or a compiler, says nothing of that one."""
+        may_lack = variant in self.lab.peers or missing(variant)
+        return "" if may_lack and target_of(variant, self.device) else super().skip_reason(variant, case)
 
 
 _KNOWN: dict[tuple[Any, ...], list[RecordedData]] = {}
@@ -93,7 +96,9 @@ _MOST = 32
 def recorded(
     lab: Lab, store: Store, scale: str = "published", parts: Sequence[Where] = ("recorded",)
 ) -> list[RecordedData]:
-    """A lab on each device by each backend of which these parts of the store have measurements, GPUs first.
+    """A lab on each device by each backend of which these parts of the store have measurements.
+
+    GPUs first, then those by the backend that the lab prefers, then those of which most variants were measured.
 
     What was found last is kept while the files and the kernels are the same: a dozen pages ask, and share what they read of it.
     """
@@ -112,8 +117,9 @@ def recorded(
 def _found(lab: Lab, store: Store, scale: str, parts: Sequence[Where]) -> list[RecordedData]:
     rows = matching_source(lab, store.rows(lab.name, scale=scale, where=parts))
 
-    def order(each: RecordedData) -> tuple[bool, bool, str]:
-        return each.place.kind != "gpu", each.place.backend != lab.preferred_backend, str(each.place)
+    def order(each: RecordedData) -> tuple[bool, bool, int, str]:
+        preferred, measured = each.place.backend == lab.preferred_backend, each.rows["variant"].nunique()
+        return each.place.kind != "gpu", not preferred, -measured, str(each.place)
 
     made = [RecordedData(lab, place, store, scale, mine, parts) for place, mine in by_place(lab, rows)]
     return sorted(made, key=order)

@@ -233,9 +233,9 @@ class Page(ABC):
         if case not in set(data.rows[data.rows["axis"] == sweep.axis]["case"]):
             if case not in {each.name for each in data.lab.swept(data.cases)}:
                 raise UsageError(self._swept_alone()[0].removesuffix("."))
-            why = (data.skip_reason(point, data.case(case)) for point in sweep.at_scale(data.scale))
-            reasons = dict.fromkeys(reason or "it was not measured" for reason in why)
-            raise UsageError(f"no point of the sweep over {axis} on {case}: {'; '.join(reasons)}")
+            why = [data.skip_reason(point, data.case(case)) for point in sweep.at_scale(data.scale)]
+            reasons = "; ".join(dict.fromkeys(why)) if all(why) else "it was not measured"
+            raise UsageError(f"no point of the sweep over {axis} on {case}: {reasons}")
         return sweep
 
     def _left_out(self, sweep: Sweep) -> list[str]:
@@ -251,26 +251,36 @@ class Page(ABC):
         return [said] * (len(swept) < len(data.cases))
 
     @marked
+    @noted
     def leave_one_out(self, case: str | None = None) -> Table:
         """What each optimisation is worth in the best step, by leaving it out."""
-        without = {variant.point or "": variant.name for variant in self.data.sweep("without").variants}
+        sweep = self._swept_on("without", self.data.case(case).name)
+        without = {variant.point or "": variant.name for variant in sweep.variants}
         return report.leave_one_out(self.data.on(case), without, self.data.lab.best)
 
     @noted
     def series_chart(self, axis: str) -> "Figure | Note":
         """Time of some variants over something of the case, such as its sparsity."""
         data, series = self.data, self.data.series(axis)
-        mine = {name for _, name in series.points}
-        rows = data.rows[data.rows["case"].isin(mine) & data.rows["variant"].isin(series.variants)]
+        rows = self._rows_of(series)
         told = {"skipped": self._skipped(series), "lab_order": data.order}
         return self.keep(
             "series_chart", axis, (rows, series, told), partial(noted(report.series), rows, series, **told)
         )
 
+    @noted
     def crossings(self, axis: str) -> Table:
         """From which point of a series on one variant is faster than another."""
         series = self.data.series(axis)
-        return report.crossings(self.data.rows, series, skipped=self._skipped(series))
+        return report.crossings(self._rows_of(series), series, skipped=self._skipped(series))
+
+    def _rows_of(self, series: Series) -> "pd.DataFrame":
+        """The rows of a series. Errors: UsageError where the host alone was measured, which says nothing of the device."""
+        data, cases = self.data, {name for _, name in series.points}
+        rows = data.rows[data.rows["case"].isin(cases) & data.rows["variant"].isin(series.variants)]
+        if len(rows) and not (rows["backend"] == data.device.backend).any():
+            raise UsageError(f"no point of the series over {series.axis}: it was not measured")
+        return rows
 
     @noted
     def scaling(self, axis: str, devices: str) -> Table:

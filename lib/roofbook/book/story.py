@@ -13,6 +13,7 @@ from ..analysis.recorded import RecordedData
 from ..analysis.traced import counts, machines
 from ..errors import UserFacingError
 from ..spec.lab import Case
+from ..store.current import of_newest
 from ..store.parquet import Store
 from .device_choices import HERE
 from .notebook_cells import cells_of, has_parameters, key_of, outputs_of
@@ -75,7 +76,7 @@ class RecordedPage(Page):
         said = f"{len(measured)} measurements, the newest of {run['started']:%Y-%m-%d}, at scale {data.scale}"
         faults = counts(measured.to_dict("records"))
         said += "".join(f", {number} of them: {why}" for why, number in faults.items())
-        several = len(machines(measured))
+        several = len(machines(of_newest(data.rows)))  # of all runs that a figure is of
         apart = f" Of {several} machines: the card of each measurement names its own." * bool(several)
         return f'<p class="recorded-run"><strong>{escape(str(data.place))}</strong>: {escape(said + "." + apart)}</p>'
 
@@ -100,7 +101,9 @@ def _run(code: str, lab: RecordedPage, names: dict[str, Any]) -> list[dict[str, 
         shown.append(Note(str(why)))
     except Exception:  # a cell of the reader's own, of what only a measured lab has
         return []
-    return [{"data": _bundle(each)} for each in shown if each is not None]
+    bundles = [_bundle(each) for each in shown if each is not None]
+    notes = [_bundle(each) for each in shown if isinstance(each, Note)]
+    return [{"data": each} for at, each in enumerate(bundles) if each not in notes or each not in bundles[:at]]
 
 
 def _opens(line: ast.stmt) -> bool:

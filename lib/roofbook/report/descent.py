@@ -77,7 +77,7 @@ COLUMNS = (
     Cell("Fastest peer", f"num {MORE}"), Cell("vs peer", "num"), Cell("Of the bound", "num"), Cell("Case"),
 )  # fmt: skip
 NOTES = (
-    "The largest case that was measured. vs baseline, vs peer: how many times as fast the fastest kernel is. The pages of the "
+    "The largest case of the lab's page. vs baseline, vs peer: how many times as fast the fastest kernel is. The pages of the "
     f"labs have the {CONFIDENCE} interval: {SAME}.",
     "Of the bound: the least time that the device's measured peaks allow in the precision of the fastest kernel, over its "
     f"time. 'above': it is faster than that allows: {ABOVE}.",

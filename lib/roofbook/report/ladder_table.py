@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 TIME_NOTE = Standing(f"Times are medians with the {CONFIDENCE} interval of the median.")
 RATIO_NOTE = Standing(f"Ratios: how many times as fast, with the {CONFIDENCE} interval; {SAME}.")
 FEW_NOTE = Standing(
-    f"'range': fewer than 6 samples give no {CONFIDENCE} interval, so the brackets hold the shortest and the longest"
-    " sample."
+    f"'range': fewer than 6 samples in each run give no {CONFIDENCE} interval, so the brackets hold the shortest and the"
+    " longest sample."
 )
 ROUND_NOTE = Standing("Ratios pair samples of the same round of a run; unpaired ratios are marked.")
 CONTROL = "A/A control: the same step, measured again"

@@ -67,7 +67,7 @@ def peaks(rows: "pd.DataFrame", device: str, changes: Mapping[str, str], *, capt
     notes = [f"Median and its {CONFIDENCE} interval; bounds use the fastest sample.", *run_notes(readings)]
     if any(record["on_paper"] for record in records):
         notes += [
-            "Theoretical: from the clock, unit count and width that the driver reports. The last column has each calculation."
+            "Theoretical: from the clock, unit count and width that the driver reports. Among all columns is each calculation."
         ]
     return Table(caption or f"Measured peaks of {device}", columns, lines, pd.DataFrame(records), notes, "peaks")
 

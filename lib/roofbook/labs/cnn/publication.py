@@ -73,9 +73,9 @@ PAIRS = (
      [("tensor-split", "double-buffered"), ("tensor-split-window", "tensor-split"), ("tensor-split-window", "tensor-turns")]),
     ("Compared with PyTorch on the GPU in fp32", [("double-buffered", "torch-fp32"), ("tensor-split-window", "torch-fp32")]),
     ("Compared with cuDNN's graph of split operands", [("tensor-split-window", "cudnn-split")]),
-    ("Compared with PyTorch in TF32, both laid out beforehand",
+    ("Compared with PyTorch and cuDNN in TF32, laid out beforehand",
      [("tensor-tf32", "torch-tf32"), ("tensor-tf32", "cudnn-fused-tf32-prepared")]),
-    ("Compared with PyTorch in fp16, both converted beforehand",
+    ("Compared with PyTorch and cuDNN in fp16, converted beforehand",
      [("tensor-turns", each) for each in ("torch-fp16", "torch-compiled", "cudnn-fused-prepared")]),
     ("Compared with PyTorch on the host's CPU", [("vectors", "torch-cpu"), ("four-rows", "torch-cpu")]),
 )  # fmt: skip
