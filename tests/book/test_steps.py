@@ -60,4 +60,4 @@ def test_a_sweep_without_a_point_says_so_in_words_of_its_own(lab: str, tmp_path:
     page = Experiment(lab, {"scale": "test", "results": str(tmp_path)})
     for sweep in registry.get(lab).sweeps:
         for shown in (page.sweep_table(sweep.axis), page.line_sweep(sweep.axis), page.heat_map(sweep.axis)):
-            assert re.match(rf"No point of the sweep over {sweep.axis} on [\w-]+: \w.*\.$", repr(shown)), shown
+            assert re.match(rf"{re.escape(sweep.question)} On [\w-]+: \w.*\.$", repr(shown)), shown

@@ -235,7 +235,7 @@ class Page(ABC):
                 raise UsageError(self._swept_alone()[0].removesuffix("."))
             why = [data.skip_reason(point, data.case(case)) for point in sweep.at_scale(data.scale)]
             reasons = "; ".join(dict.fromkeys(why)) if all(why) else "it was not measured"
-            raise UsageError(f"no point of the sweep over {axis} on {case}: {reasons}")
+            raise UsageError(f"{sweep.question} On {case}: {reasons}")
         return sweep
 
     def _left_out(self, sweep: Sweep) -> list[str]:
@@ -279,7 +279,7 @@ class Page(ABC):
         data, cases = self.data, {name for _, name in series.points}
         rows = data.rows[data.rows["case"].isin(cases) & data.rows["variant"].isin(series.variants)]
         if len(rows) and not (rows["backend"] == data.device.backend).any():
-            raise UsageError(f"no point of the series over {series.axis}: it was not measured")
+            raise UsageError(f"{series.question} It was not measured on this device")
         return rows
 
     @noted

@@ -186,6 +186,6 @@ def test_plain_papermill_leaves_no_trace_of_the_progress(unmeasured: Callable[[]
     assert not re.search(r"sample \d+|check, \d", json.dumps([cell.outputs for cell in cells(out)]))
     (measuring,) = [cell for cell in cells(out) if "measure()" in cell.source]
     assert measuring.outputs[0].data["text/html"].startswith("<p>1 measurement taken; run ")
-    assert "No point of the sweep over buffers on 40x24: it was not measured." in json.dumps(
+    assert "What does a buffer argument cost? On 40x24: it was not measured." in json.dumps(
         [cell.outputs for cell in cells(out)]
     )
