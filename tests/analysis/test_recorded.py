@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from roofbook.analysis import recorded as module
+from roofbook.analysis.places import Place
 from roofbook.analysis.recorded import recorded
 from roofbook.spec import registry
 from roofbook.store.parquet import Store
 
 from ..report.rows import row
+from .test_comparison import row as made
 
 LAB = registry.get("lbm")
 
@@ -73,3 +75,10 @@ def test_what_is_kept_is_bounded(tmp_path: Path, add: Callable[..., Any]) -> Non
     for number in range(module._MOST + 3):
         recorded(LAB, Store(tmp_path / str(number)))
     assert len(module._KNOWN) <= module._MOST
+
+
+def test_of_alike_devices_the_one_with_most_measurements_comes_first(tmp_path: Path) -> None:
+    few, most = (Place(name, "opencl", name.upper(), "gpu") for name in ("a", "b"))
+    store = Store(tmp_path)
+    store.append([made("fused", 1e-4, few), made("fused", 1e-4, most), made("soa", 1e-4, most)], "recorded")
+    assert [each.place.name for each in recorded(LAB, store)] == ["B", "A"]

@@ -109,3 +109,33 @@ def test_each_cell_of_a_real_notebook_shows_something_of_what_is_recorded(name: 
     assert len(found) == len(cells_of(given))
     silent = [cell["source"] for cell in cells_of(given) if not found[key_of(cell)]]
     assert silent in ([], [["lab.measure()"]])
+
+
+def test_what_a_device_has_nothing_of_is_said_once_whatever_the_host_has(tmp_path: Path) -> None:
+    """A series that only a library on the host was measured in, and a sweep of which no point was."""
+    (tmp_path / "results").mkdir()
+    sparse = registry.get("convpool").series("published")[0].points[0][1]
+    lenet = [row("tensor", 1e-4, lab="lenet", case="batch-100")]
+    store(
+        tmp_path / "results", row("lists", 1e-3, lab="convpool", case="512x512x32x32-k3"),
+        row("torch-cpu", 2e-3, lab="convpool", case=sparse), *lenet,
+    )  # fmt: skip
+    own = Store(tmp_path / "results")
+    page = (records(registry.get("convpool"), own)[0], own)
+    (shown, *_) = told(page, "display(lab.series_chart('weight zeros'), lab.crossings('weight zeros'))")[1:]
+    question = registry.get("convpool").series("published")[0].question
+    assert shown.count("<p") == 1 and f"{question} It was not measured on this device." in shown and "svg" not in shown
+    page = (records(registry.get("lenet"), own)[0], own)
+    (twice,) = told(page, "display(lab.sweep_table('segment'), lab.line_sweep('segment'))")[1:]
+    assert twice.count("it was not measured") == 1
+
+
+def test_what_this_machine_lacks_is_no_reason_of_a_recorded_device(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = registry.get("convpool")
+    data = records(lab, store(tmp_path, row("lists", 1e-3, lab="convpool", case="512x512x32x32-k3")))[0]
+    monkeypatch.setattr(type(lab), "skip_reason", lambda *_: "PyTorch is not installed")
+    case = data.case()
+    assert data.skip_reason(lab.variant("torch-fp32"), case) == "" and "torch-fp32" not in data.skip_reasons(case)
+    assert data.skip_reason(lab.variant("lists"), case) == "PyTorch is not installed", "a step that lacks no library"
