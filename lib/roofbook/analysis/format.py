@@ -3,6 +3,8 @@
 import math
 from collections.abc import Iterable
 
+from ..measure.stats import LEAST
+
 THIN = "\u202f"  # narrow space that breaks no line: between thousands, and between a number and its unit
 MINUS = "\u2212"
 DASH = "\u2013"  # what stands where there is no number
@@ -78,16 +80,25 @@ def undecided(estimate: float, low: float, high: float) -> str:
 
 
 def factor(estimate: float, low: float = math.nan, high: float = math.nan) -> str:
-    """A ratio with its interval; more places where three digits would hide which side of 1 it lies on."""
+    """A ratio with its interval; more places where three digits would hide which side of 1 it lies on, or of a difference
+    that counts.
+    """
     ends = [end for end in (low, high) if not math.isnan(end)] or [estimate]
     places = decimals(estimate)
-    while places < 5 and any(end != 1 and float(f"{end:.{places}f}") == 1 for end in ends):
+    while places < 5 and any(_hides(end, places) for end in ends):
         places += 1
     if places == decimals(estimate):
         return interval(estimate, low, high)
     if math.isnan(low) or math.isnan(high):
         return number(estimate, places=places)
     return f"{number(estimate, places=places)} [{number(low, places=places)}, {number(high, places=places)}]"
+
+
+def _hides(value: float, places: int) -> bool:
+    """Whether rounding moves a value to or across 1, or a limit of what counts as a difference."""
+    rounded = float(f"{value:.{places}f}")
+    limits = (1.0, LEAST, 1 / LEAST)
+    return any(value != limit and (rounded == limit or (rounded > limit) != (value > limit)) for limit in limits)
 
 
 def tick(value: float) -> str:
