@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import importlib.metadata
 import sys
-from functools import lru_cache
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,6 +14,8 @@ from hypothesis import strategies as st
 
 from roofbook import paths
 from roofbook.devices import cuda
+from roofbook.devices.backends import CUDA
+from roofbook.devices.contract import BuildFailed
 from roofbook.spec import source
 from roofbook.spec.registry import get
 from roofbook.spec.source import Source
@@ -62,66 +63,83 @@ def test_bytes_with_one_wrong_bit_are_made_again(
         assert paths.cached("kind", "key", lambda: b"again") == b"again"
 
 
-def test_a_binary_for_an_architecture_is_compiled_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """CuPy and its NVRTC played by stand-ins: the key has the text, the options and the version of the compiler's package.
-
-    Only where no package tells the version is NVRTC loaded to say it.
-    """
-    loaded: list[bytes] = []
-    compiled: list[tuple[str, ...]] = []
-    version: dict[str, str] = {"nvidia-cuda-nvrtc": "13.0.88"}
-    asked: list[bool] = []
-
-    def version_of(name: str) -> str:
-        if name not in version:
-            raise importlib.metadata.PackageNotFoundError
-        return version[name]
-
-    def told() -> tuple[int, int]:
-        asked.append(True)
-        return 12, 9
+@pytest.fixture
+def nvrtc(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """CuPy and its NVRTC played by stand-ins, which note what they compile and load."""
+    made = SimpleNamespace(
+        loaded=[], compiled=[], version=[13, 0], package={"nvidia-cuda-nvrtc": "13.0.88"}, knows="sm_"
+    )
 
     class Module:
-        def __init__(self, path: str) -> None:
-            loaded.append(Path(path).read_bytes())
+        def __init__(self, path: str = "", code: str = "", options: tuple[str, ...] = (), backend: str = "") -> None:
+            made.loaded.append(Path(path).read_bytes() if path else (code, *options))
 
         def compile(self) -> None: ...
 
-    nvrtc = SimpleNamespace(
+    def version_of(name: str) -> str:
+        if name not in made.package:
+            raise importlib.metadata.PackageNotFoundError
+        return str(made.package[name])
+
+    def compile_program(text: str, options: tuple[str, ...]) -> None:
+        if not any(made.knows in option for option in options):
+            raise RuntimeError
+        made.compiled.append((text, *options))
+
+    library = SimpleNamespace(
         NVRTCError=RuntimeError,
-        getVersion=told,
+        getVersion=lambda: tuple(made.version),
+        getProgramLog=lambda _: "nvrtc: error: invalid value for --gpu-architecture (-arch)",
         createProgram=lambda text, *_: text,
-        compileProgram=lambda text, options: compiled.append((text, *options)),
-        getCUBIN=lambda text: f"cubin {len(compiled)} of {text}".encode(),
+        compileProgram=compile_program,
+        getCUBIN=lambda text: f"cubin {len(made.compiled)} of {text}".encode(),
     )
     monkeypatch.setattr(importlib.metadata, "version", version_of)
-    monkeypatch.setattr(cuda, "_compiler", lru_cache(cuda._compiler.__wrapped__))
+    monkeypatch.setattr(cuda, "_compiler", cuda._compiler.__wrapped__)
+    device = SimpleNamespace(Device=lambda _: SimpleNamespace(use=lambda: None))
     for name, module in (
-        ("cupy", SimpleNamespace(RawModule=Module)),
+        ("cupy", SimpleNamespace(RawModule=Module, cuda=device)),
         ("cupy_backends", SimpleNamespace()),
         ("cupy_backends.cuda", SimpleNamespace()),
-        ("cupy_backends.cuda.libs", SimpleNamespace(nvrtc=nvrtc)),
+        ("cupy_backends.cuda.libs", SimpleNamespace(nvrtc=library)),
     ):
         monkeypatch.setitem(sys.modules, name, module)
-    for text, options in (
-        ("a", ["-arch=sm_90a"]),
-        ("a", ["-arch=sm_90a"]),
-        ("a", ["-arch=sm_100a"]),
-        ("b", ["-arch=sm_90a"]),
-    ):
-        cuda._module(text, options)
-    assert [text for text, *_ in compiled] == ["a", "a", "b"] and loaded[0] == loaded[1] == b"cubin 1 of a"
-    assert not asked
-    for other in ({"nvidia-cuda-nvrtc": "13.1.2"}, {}):
-        version.clear()
-        version.update(other)
-        cuda._compiler.cache_clear()
-        cuda._module("a", ["-arch=sm_90a"])
-    assert len(compiled) == 5 and asked
+    return made
+
+
+def test_a_binary_is_compiled_once(folder: Path, nvrtc: SimpleNamespace) -> None:
+    """The key has the text, the options, and the versions of the compiler that is loaded and of its package."""
+    for text, arch in (("a", "90a"), ("a", "90a"), ("a", "100a"), ("b", "90a")):
+        cuda._module(text, [f"-arch=sm_{arch}"])
+    assert [text for text, *_ in nvrtc.compiled] == ["a", "a", "b"]
+    assert nvrtc.loaded[0] == nvrtc.loaded[1] == b"cubin 1 of a"
+    nvrtc.version[1] = 1
+    cuda._module("a", ["-arch=sm_90a"])
+    nvrtc.package.clear()
+    cuda._module("a", ["-arch=sm_90a"])
+    assert len(nvrtc.compiled) == 5
     for path in (folder / "cubin").iterdir():
         path.write_bytes(path.read_bytes()[:-1])
     cuda._module("a", ["-arch=sm_90a"])
-    assert len(compiled) == 6 and loaded[-1] == b"cubin 6 of a"
+    assert len(nvrtc.compiled) == 6 and nvrtc.loaded[-1] == b"cubin 6 of a"
+
+
+def test_a_text_that_names_no_architecture_is_compiled_as_by_cupy(folder: Path, nvrtc: SimpleNamespace) -> None:
+    """For one that NVRTC does not know CuPy chooses."""
+    device = cuda.CudaDevice.__new__(cuda.CudaDevice)
+    device.index, device.architecture, device._programs = 0, 90, {}
+    device.build("a", ("-DN=1",))
+    device.build("a", ("-arch=sm_90a",))
+    native = ("-ftz=true", "--device-as-default-execution-space", "-arch=sm_90")
+    assert nvrtc.compiled == [("a", "-DN=1", *CUDA.flags, *native), ("a", *CUDA.flags, "-arch=sm_90a")]
+    device.build("a", ("-DN=1",))
+    assert len(nvrtc.compiled) == 2 and device.programs_built == 2
+    nvrtc.knows = "sm_120"
+    device.architecture = 121
+    device.build("b")
+    assert nvrtc.loaded[-1] == ("b", *CUDA.flags) and len(nvrtc.compiled) == 2
+    with pytest.raises(BuildFailed):
+        device.build("b", ("-arch=sm_90a",))
 
 
 def test_without_a_folder_nothing_is_kept_and_nothing_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

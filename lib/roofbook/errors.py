@@ -64,7 +64,7 @@ def program(work: Callable[[], object], stopped: str) -> int:
         _have_streams()
         with plain_ctrl_c():
             work()
-            sys.stdout.flush()
+            _print_what_is_left()
         return 0
     except BrokenPipeError:
         return 1
@@ -111,6 +111,16 @@ def _is_open(number: int) -> bool:
     except OSError:
         return False
     return True
+
+
+def _print_what_is_left() -> None:
+    """Errors: UsageError that names standard output, where its device is full."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise UsageError(f"standard output: {of_system(error)}") from None
 
 
 def _let_go(stream: IO[str]) -> None:

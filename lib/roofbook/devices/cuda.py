@@ -304,9 +304,24 @@ class CudaDevice(contract.Device):
         cupy.cuda.Device(self.index).use()  # a module is loaded on one device, a kernel's attributes are read there
         if (text, *options) in self._programs:
             return self._programs[text, *options]
-        named = any(option.startswith("-arch=") for option in options)  # such as sm_90a
-        module = _module(text, (*CUDA.flags, *options) if named else (*options, *_native(self.architecture)))
+        if any(option.startswith("-arch=") for option in options):  # such as sm_90a
+            module = _module(text, (*CUDA.flags, *options))
+        else:
+            module = self._native_module(text, options)
         return self._programs.setdefault((text, *options), Program(module))
+
+    def _native_module(self, text: str, options: Sequence[str]) -> Any:
+        """Of a text that names no architecture. For a device that NVRTC does not know CuPy chooses one that it knows."""
+        import cupy
+
+        try:
+            return _module(text, (*options, *_native(self.architecture)))
+        except BuildFailed as error:
+            if "gpu-architecture" not in str(error):
+                raise
+            module = cupy.RawModule(code=text, options=(*CUDA.flags, *options), backend="nvrtc")
+            module.compile()
+            return module
 
     def empty(self, nbytes: int) -> Buffer:
         import cupy
@@ -421,9 +436,9 @@ def _native(architecture: int) -> tuple[str, ...]:
 
 
 def _module(text: str, options: Sequence[str]) -> Any:
-    """A module from NVRTC, which is loaded only for what was not compiled before.
+    """A module from NVRTC, which compiles only what it did not before.
 
-    CuPy keeps what it compiles as well, but asks NVRTC in each process first, and knows no `sm_90a`.
+    CuPy keeps what it compiles as well, but compiles an empty text in each process first, and knows no `sm_90a`.
     """
     import cupy
     from cupy_backends.cuda.libs import nvrtc
@@ -446,14 +461,14 @@ def _module(text: str, options: Sequence[str]) -> Any:
 
 @lru_cache
 def _compiler() -> tuple[str, ...]:
-    """What tells one NVRTC from another: the versions of its packages, which CuPy takes it from, else its own word."""
+    """What tells one NVRTC from another: what the one that is loaded says, and the versions of its packages, which say more."""
     from cupy_backends.cuda.libs import nvrtc
 
     found = []
     for name in CUDA.libraries:
         with suppress(importlib.metadata.PackageNotFoundError):
             found += [name, importlib.metadata.version(name)] if "nvrtc" in name else []
-    return tuple(found or map(str, nvrtc.getVersion()))
+    return *map(str, nvrtc.getVersion()), *found
 
 
 def _first_error(log: str) -> str:

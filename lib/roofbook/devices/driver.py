@@ -16,7 +16,7 @@ def start_driver(index: int | None = None) -> None:
     """
 
     def start() -> None:
-        with suppress(OSError):
+        with suppress(Exception):  # whoever asks the driver next learns what is wrong with it
             driver = ctypes.CDLL("libcuda.so.1")
             device, context = ctypes.c_int(), ctypes.c_void_p()
             if not driver.cuInit(0) and index is not None and not driver.cuDeviceGet(ctypes.byref(device), index):
@@ -30,4 +30,4 @@ def start_driver_of(spec: str, preferred_backend: str) -> None:
     """That of the device that `find.open_device` will be asked for, while the caller does something else."""
     backend, _, which = (preferred_backend if spec == "auto" else spec).partition(":")
     if backend == CUDA.name:
-        start_driver(int(which) if which.isdecimal() else 0)
+        start_driver(int(which) if which.isdecimal() and len(which) < 4 else 0)

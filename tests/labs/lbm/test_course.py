@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -397,3 +398,26 @@ def test_command_runs_as_a_module() -> None:
     assert done.returncode == 0 and "PARAMS" in done.stdout
     done = subprocess.run([sys.executable, "-m", "roofbook.labs.lbm"], capture_output=True, text=True)
     assert done.returncode == 2 and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_run_is_kept_whatever_becomes_of_what_it_prints(
+    files: tuple[Path, Path], tmp_path: Path, unbuffered: str
+) -> None:
+    """Into a full device, where Python prints as it goes and where it prints at the end."""
+    program = [sys.executable, "-m", "roofbook.labs.lbm", *map(str, files), "--out", str(tmp_path / "out")]
+    with open("/dev/full", "w") as full:
+        environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+        done = subprocess.run(program, stdout=full, stderr=subprocess.PIPE, text=True, env=environment)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1 and "No space left on device" in done.stderr
+    assert unbuffered or "standard output" in done.stderr
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"av_vels.dat", "final_state.dat"}
+
+
+def test_a_device_number_of_any_length_is_an_unknown_device(
+    files: tuple[Path, Path], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for number in ("9" * 23, "9" * 5000):
+        assert command.main([*map(str, files), "--out", str(tmp_path), "--device", f"cuda:{number}"]) == 2
+        said = capfd.readouterr().err
+        assert said.startswith("error: unknown device") and said.count("\n") == 1

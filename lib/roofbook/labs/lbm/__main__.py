@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import datetime  # noqa: F401 - NumPy imports it from C, where Ctrl-C would read as a broken installation of NumPy
 import os
 import time
 from collections.abc import Sequence
@@ -77,8 +78,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(given: argparse.Namespace) -> None:
     start_driver_of(given.device, PREFERRED)
 
-    from concurrent.futures import ThreadPoolExecutor
-
     from . import course  # all else is imported while the driver starts
     from .problem import reynolds
 
@@ -93,16 +92,13 @@ def _run(given: argparse.Namespace) -> None:
     told: list[str] = []
     f, av_vels = simulate(given.device, given.variant, params, obstacles, told.append)
     elapsed = time.perf_counter() - start
+    course.write_final_state(folder / "final_state.dat", f, params, obstacles)
+    course.write_av_vels(folder / "av_vels.dat", av_vels)
     print("==done==")
     for line in told:
         print(f"Variant:\t\t\t{line}")
     print(f"Reynolds number:\t\t{reynolds(av_vels[-1], params):.12E}")
     print(f"Elapsed time:\t\t\t{elapsed:.6f} (s)")
-    with ThreadPoolExecutor() as pool:  # one becomes text while the other goes to the disk
-        state = pool.submit(course.write_final_state, folder / "final_state.dat", f, params, obstacles)
-        speeds = pool.submit(course.write_av_vels, folder / "av_vels.dat", av_vels)
-        state.result()
-        speeds.result()
     print(f"Written:\t\t\t{folder / 'final_state.dat'}, {folder / 'av_vels.dat'}")
 
 
