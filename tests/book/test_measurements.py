@@ -21,6 +21,7 @@ from roofbook.book.device_switch import finished
 from roofbook.devices.find import spec_of
 from roofbook.paths import project_root
 from roofbook.report import ladder, peaks
+from roofbook.report.cards_page import HEADS
 from roofbook.report.measured_card import axis
 from roofbook.spec import registry
 from roofbook.store.parquet import Store
@@ -271,3 +272,12 @@ def test_a_failed_measurement_has_a_card_without_a_drawing(tmp_path: Path) -> No
     (card,) = card_links.told(tmp_path, "lbm", "d")["cards"]
     assert card["why"] == "out of memory" and "axis" not in card and not card["time"]
     assert "<svg" not in (tmp_path / card_links.FOLDER / "lbm" / "d.html").read_text()
+
+
+def test_the_heads_of_a_cards_runs_are_the_same_by_a_script_without_one_and_on_a_phone() -> None:
+    assets = project_root() / "book" / "_assets"
+    (script,) = re.findall(r"const HEADS = (\[.*\]);", (assets / "card.js").read_text(encoding="utf-8"))
+    phone = re.findall(
+        r'\.card-runs td:nth-child\(\d\)::before \{ content: "(.*): "', (assets / "card.css").read_text()
+    )
+    assert tuple(json.loads(script)) == tuple(phone) == HEADS
