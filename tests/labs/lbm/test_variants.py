@@ -15,16 +15,19 @@ import numpy as np
 import pytest
 
 from roofbook.devices.contract import Device
-from roofbook.labs.lbm import LAB, bands, haskell, peers, plans, sharded, slabs, team
+from roofbook.labs.lbm import LAB, bands, haskell, on_chip, peers, plans, sharded, slabs, team
 from roofbook.labs.lbm.problem import (
     UNIT_ROUNDOFF,
     Array,
     Mask,
     Params,
     bound,
+    bound_av_vels,
     box,
+    disturb,
     driven_channel,
     error,
+    error_av_vels,
     initial,
     macroscopic,
     mass,
@@ -180,6 +183,25 @@ def test_variant_lies_within_the_bound(device: Device, variant: Variant, size: s
         assert measured <= allowed, f"{steps} steps, {times} times: {what} is {measured:.3g}"
         if "unit_roundoff" not in variant.options:
             assert error(outputs["f"], wanted["f"]) <= bound(whole.units)
+
+
+@pytest.mark.parametrize("cut", [(16, 16, 4), (16, 16, 2), (8, 16, 4), (16, 32, 4), (8, 8, 4), (4, 4, 2)], ids=str)
+def test_steps_between_two_exchanges_are_right_however_few_blocks_hold_the_grid(
+    device: Device, cut: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One column of blocks, whose halos to the left and right are their own cells, one block, and a few."""
+    variant = LAB.variant("deep-halo")
+    if device.backend not in variant.backends:
+        pytest.skip("CUDA only")
+    monkeypatch.setattr(on_chip, "tiling_of", lambda nx, ny: on_chip.Tiling(*cut))
+    params, obstacles = box(16, 32, 50)
+    f = initial(params, np.float32)
+    disturb(f, 1, 0.1)
+    case = Case("16x32", "test", {**asdict(params), "check_steps": 50}, 50)
+    outputs = run(device, variant, case, {"params": params, "obstacles": obstacles, "f": f})
+    wanted, av_vels = reference(params, obstacles, 50, f.astype(np.float64))
+    assert error(outputs["f"], wanted) <= bound(50)
+    assert error_av_vels(outputs["av_vels"], av_vels) <= bound_av_vels(av_vels, int((~obstacles).sum()))
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
