@@ -82,3 +82,13 @@ def test_of_alike_devices_the_one_with_most_measurements_comes_first(tmp_path: P
     store = Store(tmp_path)
     store.append([made("fused", 1e-4, few), made("fused", 1e-4, most), made("soa", 1e-4, most)], "recorded")
     assert [each.place.name for each in recorded(LAB, store)] == ["B", "A"]
+
+
+def test_a_step_for_cpus_is_not_on_a_gpu_by_the_same_backend(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    store.append([made("fused", 1e-4, Place("a", "opencl", "A", "gpu"))], "recorded")
+    store.append([made("fused", 1e-4, Place("b", "opencl", "B", "cpu"))], "recorded")
+    gpu, cpu = recorded(LAB, store)
+    for name in ("bands", "team"):
+        step = LAB.variant(name)
+        assert gpu.skip_reason(step, gpu.case()) == "not on this device" and not cpu.skip_reason(step, cpu.case())

@@ -118,6 +118,8 @@ class Variant:
     """What a sentence says that it is, where speedups are over it."""
     dtype: str = "float32"
     """What is multiplied: it says which roof of the device is the variant's own."""
+    kind: str | None = None
+    """`cpu` or `gpu` where it is for devices of that kind alone, whichever backend has them."""
     architectures: range = range(80, 1000)
     """Compute capabilities of NVIDIA GPUs (10 x major + minor) that the code is for."""
 

@@ -153,7 +153,7 @@ LADDER = (
         "4 filters (2 with AVX2) by 4 rows by a register of columns; a work-item takes all filters, and weights as they lie.",
         "A third fewer loads of inputs, no columns done twice where a vector divides the width, no launch to pack weights. "
         "With AVX2 its parent's vectors of sixteen are two registers each, and its sums do not all fit.",
-        frozenset({"cpu"}), differs=("source", "plan"), predicts={"cpu": FASTER},
+        frozenset({"cpu"}), kind="cpu", differs=("source", "plan"), predicts={"cpu": FASTER},
     ),
     Variant(
         "tensor-fp16", "double-buffered", TENSOR, tensor.Tensor,

@@ -135,18 +135,19 @@ STEPS = (
         "A work-item per core walks down a band of rows, a register of cells at a time (its parent: sixteen); periodic copies "
         "lie at both ends of each row.",
         "Hundreds of work-items become as many as there are cores: what a launch costs besides its arithmetic falls by half.",
-        needs=frozenset({"cpu"}), options={"steps": 1}, differs=("source", "plan", "options"), predicts={"small": FASTER},
+        needs=frozenset({"cpu"}), kind="cpu", options={"steps": 1},
+        differs=("source", "plan", "options"), predicts={"small": FASTER},
     ),
     Variant(
         "several-steps", "bands", BANDS, Bands,
         "Several steps in one launch, each a row behind the step before; what neighbours need of each other is computed twice.",
         "A small grid saves launches. A large one is read and written once in so many steps, and its rows stay in the cache.",
-        needs=frozenset({"cpu"}), differs=("options",), predicts=FASTER,
+        needs=frozenset({"cpu"}), kind="cpu", differs=("options",), predicts=FASTER,
     ),
     Variant(
         "paired", "several-steps", BANDS.with_knobs(ARITHMETIC="PAIRS"), Bands,
         "Opposite directions share what differs in its sign alone; one division instead of two.",
         "Three fifths of the operations. They are what is left to save, now that neither launches nor memory take the time.",
-        needs=frozenset({"cpu"}), predicts=FASTER,
+        needs=frozenset({"cpu"}), kind="cpu", predicts=FASTER,
     ),
 )  # fmt: skip

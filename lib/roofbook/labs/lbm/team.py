@@ -91,5 +91,5 @@ STEP = Variant(
     "team", "paired", TEAM, Team,
     "One launch for all steps: work-items wait for each other, as threads of OpenMP do, and keep their bands.",
     "No launch is waited for, hardly a row is computed twice, and a small grid never leaves the cores' caches.",
-    needs=frozenset({"cpu"}), differs=("source", "plan"), predicts=FASTER,
+    needs=frozenset({"cpu"}), kind="cpu", differs=("source", "plan"), predicts=FASTER,
 )  # fmt: skip

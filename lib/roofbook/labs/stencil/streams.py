@@ -42,6 +42,6 @@ STEPS = (
         "streams", "fused-float16", STREAMS, Streams,
         "Four work-items per core, each with one long stretch of the grid, and eight vectors at a time.",
         "The 23 additions of a vector wait for each other. Those of eight vectors fill the adders, and the memory is left.",
-        needs=frozenset({"cpu"}), differs=("source", "plan"), predicts=FASTER,
+        needs=frozenset({"cpu"}), kind="cpu", differs=("source", "plan"), predicts=FASTER,
     ),
 )  # fmt: skip
