@@ -32,13 +32,14 @@ def test_a_reader_reads_where_a_number_is_from(browser: Any, served_site: str) -
     said = tab.inner_text("dialog.measurement")
     for text in (
         "NVIDIA H200, CUDA",
-        "Clock, MHz",
         "Between runs",
         "Verified",
         "roofbook rerun stencil ",
         "--device cuda:0",
     ):
         assert text in said
+    heads = "all => all.map(each => getComputedStyle(each, '::before').content)"
+    assert '"Clock, MHz: "' in tab.eval_on_selector_all("dialog.measurement .card-runs td", heads), "a list, on a phone"
     assert re.search(r"\d{8}T\d{6}Z-[0-9a-f]{6}", said) and re.search(r"\b[0-9a-f]{10}\b", said)
     assert tab.evaluate("document.querySelector('dialog.measurement').scrollWidth") <= 390
     tab.close()
