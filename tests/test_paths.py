@@ -74,7 +74,9 @@ def nvrtc(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         def __init__(self, path: str = "", code: str = "", options: tuple[str, ...] = (), backend: str = "") -> None:
             made.loaded.append(Path(path).read_bytes() if path else (code, *options))
 
-        def compile(self) -> None: ...
+        def compile(self) -> None:
+            if made.loaded[-1][0] == "wrong":
+                raise ValueError("kernel.cu(1): error: it is wrong")
 
     def version_of(name: str) -> str:
         if name not in made.package:
@@ -96,7 +98,9 @@ def nvrtc(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     )
     monkeypatch.setattr(importlib.metadata, "version", version_of)
     monkeypatch.setattr(cuda, "_compiler", cuda._compiler.__wrapped__)
-    device = SimpleNamespace(Device=lambda _: SimpleNamespace(use=lambda: None))
+    device = SimpleNamespace(
+        Device=lambda _: SimpleNamespace(use=lambda: None), compiler=SimpleNamespace(CompileException=ValueError)
+    )
     for name, module in (
         ("cupy", SimpleNamespace(RawModule=Module, cuda=device)),
         ("cupy_backends", SimpleNamespace()),
@@ -125,7 +129,7 @@ def test_a_binary_is_compiled_once(folder: Path, nvrtc: SimpleNamespace) -> None
 
 
 def test_a_text_that_names_no_architecture_is_compiled_as_by_cupy(folder: Path, nvrtc: SimpleNamespace) -> None:
-    """For one that NVRTC does not know CuPy chooses."""
+    """What NVRTC refuses is CuPy's to compile: a text with headers of CUDA's, or for an architecture that is too new."""
     device = cuda.CudaDevice.__new__(cuda.CudaDevice)
     device.index, device.architecture, device._programs = 0, 90, {}
     device.build("a", ("-DN=1",))
@@ -138,8 +142,10 @@ def test_a_text_that_names_no_architecture_is_compiled_as_by_cupy(folder: Path, 
     device.architecture = 121
     device.build("b")
     assert nvrtc.loaded[-1] == ("b", *CUDA.flags) and len(nvrtc.compiled) == 2
-    with pytest.raises(BuildFailed):
+    with pytest.raises(BuildFailed, match="gpu-architecture"):
         device.build("b", ("-arch=sm_90a",))
+    with pytest.raises(BuildFailed, match="it is wrong"):
+        device.build("wrong")
 
 
 def test_without_a_folder_nothing_is_kept_and_nothing_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

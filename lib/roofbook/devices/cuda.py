@@ -311,16 +311,19 @@ class CudaDevice(contract.Device):
         return self._programs.setdefault((text, *options), Program(module))
 
     def _native_module(self, text: str, options: Sequence[str]) -> Any:
-        """Of a text that names no architecture. For a device that NVRTC does not know CuPy chooses one that it knows."""
+        """Of a text that names no architecture. What NVRTC refuses CuPy may compile: it says where CUDA's headers lie, and
+        chooses an architecture that NVRTC knows.
+        """
         import cupy
 
         try:
             return _module(text, (*options, *_native(self.architecture)))
-        except BuildFailed as error:
-            if "gpu-architecture" not in str(error):
-                raise
+        except BuildFailed:
             module = cupy.RawModule(code=text, options=(*CUDA.flags, *options), backend="nvrtc")
-            module.compile()
+            try:
+                module.compile()
+            except cupy.cuda.compiler.CompileException as error:
+                raise BuildFailed(_first_error(str(error))) from error
             return module
 
     def empty(self, nbytes: int) -> Buffer:
