@@ -177,7 +177,7 @@ def test_auto_says_what_it_takes_and_why(machine: Callable[..., list[opencl.Open
 
 
 def test_each_labs_backend_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    from .test_device import ALL, CUDA_GPU
+    from .test_device_names import ALL, CUDA_GPU
 
     monkeypatch.setattr(find, "devices", lambda: ALL)
     assert why_auto() == "auto takes cuda:0 or opencl:0: a GPU, by the backend that the lab was written for"

@@ -1,11 +1,8 @@
-"""The store loses nothing: killed writers, writers side by side, interrupted merges; and it tells each cell's state."""
+"""Rows go in and come out whole, what is bad is left out and named, and the store tells each cell's state."""
 
-import contextlib
 import hashlib
-import itertools
 import json
 import os
-import random
 import shutil
 import signal
 import subprocess
@@ -19,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
@@ -28,9 +24,8 @@ from hypothesis import strategies as st
 from roofbook.analysis import quickest, readings
 from roofbook.errors import UsageError
 from roofbook.spec import registry
-from roofbook.store import files, identity, parquet, schema
+from roofbook.store import identity, parquet, schema
 from roofbook.store.parquet import Store
-from roofbook.store.schema import REQUIRED
 
 LIB = str(Path(parquet.__file__).parents[2])
 PUBLISHED = Path(__file__).parents[2] / "results" / "published"
@@ -330,7 +325,6 @@ def test_odd_folder_names(tmp_path: Path) -> None:
 
 def test_columns_of_other_versions(kept: Store) -> None:
     """A file with a column less and one more is read beside the others."""
-    import pyarrow.parquet as pq
 
     (path,) = kept.append([row()])
     old = pq.ParquetFile(path).read().drop_columns(["throttle"])
@@ -391,71 +385,6 @@ def test_a_row_from_the_future_is_older_than_all_others(kept: Store, capsys: pyt
     assert kept.rows("lbm")["run"].tolist() == ["wrong", "last", row()["run"]], "those of the future among themselves"
 
 
-def put(kept: Store, name: str, rows: list[dict[str, Any]], **columns: pa.Array) -> Path:
-    """A file of the store that `append` would not write: these columns in place of those of the rows."""
-    (path,) = kept.append(rows)
-    whole = pq.ParquetFile(path).read()
-    for column, values in columns.items():
-        whole = whole.set_column(whole.schema.get_field_index(column), column, values)
-    pq.write_table(whole, path.with_name(f"{name}.parquet"))
-    path.unlink()
-    return path.with_name(f"{name}.parquet")
-
-
-@pytest.mark.parametrize(
-    ("at", "why"),
-    [
-        (None, "has a row without a value"),
-        (4 * 10**17, "holds what is no date"),
-        (-(10**17), "holds what is no date"),
-        (2**63 - 1, "holds what is no date"),
-    ],
-)
-def test_a_file_with_a_row_of_no_date_is_left_out(
-    kept: Store, capsys: pytest.CaptureFixture[str], at: int | None, why: str
-) -> None:
-    path = put(kept, "odd", [row("odd")], started=pa.array([at], pa.timestamp("us", tz="UTC")))
-    kept.append([row()])
-    assert kept.latest("lbm")["variant"].tolist() == ["fused"]
-    assert f"{path} is left out: its column 'started' {why}" in capsys.readouterr().err
-
-
-NO_JSON = [
-    "",
-    "nope",
-    "{",
-    '{"a": 1,}',
-    "[1]",
-    "null",
-    "[" * 5000,
-    '{"environment": 3}',
-    '{"git": "x"}',
-    '{"environment": {"device": []}}',
-]
-
-
-@settings(max_examples=15, deadline=None)
-@given(st.lists(text.filter(lambda some: not some.startswith("{")) | st.sampled_from(NO_JSON), min_size=1, max_size=5))
-def test_a_row_without_its_json_is_left_out_and_stays_in_its_file(texts: list[str]) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        kept = Store(folder)
-        rows = [row(f"v{number}") for number in range(len(texts))]
-        put(kept, "odd", [*rows, row("sound")], provenance=pa.array([*texts, '{"environment": {"device": {}}}']))
-        kept.append([row("good", run="good", extra='{"a": NaN}')])
-        assert variants(kept) == ["good", "sound"]
-        assert {state.state for state in kept.states([cell(variant=each["variant"]) for each in rows])} == {"missing"}
-        (merged,) = kept.compact()
-        assert pq.ParquetFile(merged).metadata.num_rows == len(texts) + 2
-        assert variants(kept) == ["good", "sound"]
-
-
-def test_rows_without_json_are_counted_in_one_warning(kept: Store, capsys: pytest.CaptureFixture[str]) -> None:
-    path = put(kept, "odd", [row("a"), row("b"), row("c")], extra=pa.array(["nope", "{}", "[]"]))
-    assert variants(kept) == variants(kept) == ["b"] and not kept.rows("lbm", variant=["a", "c"]).size
-    said = "2 of its rows are left out: `extra` or `provenance` is not the JSON of a row"
-    assert capsys.readouterr().err == f"warning: {path}: {said}\n"
-
-
 def test_append_changes_no_file(kept: Store) -> None:
     def facts() -> dict[Path, tuple[int, int, str]]:
         return {
@@ -471,60 +400,6 @@ def test_append_changes_no_file(kept: Store) -> None:
         assert before.items() <= facts().items()
         before = facts()
     assert len(before) == 10
-
-
-def test_a_bad_file_among_good_ones_is_left_out_and_named_once(
-    kept: Store, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    kept.append([row()])
-    (good,) = kept.files()
-    whole = good.read_bytes()
-    middle = bytearray(whole)
-    middle[4:200] = b"\xff" * 196
-    cut = "it is not a whole Parquet file"
-
-    def holding(content: bytes) -> Callable[[Path], object]:
-        return lambda path: path.write_bytes(content)
-
-    broken = (b"", b"PAR1", whole[:-20], b"not parquet at all" * 50, bytes(middle))
-    bad = {f"broken{number}": (holding(content), cut) for number, content in enumerate(broken)}
-    text = pa.table({**{name: ["x"] for name in REQUIRED}})
-    bomb = pa.table({name: pa.array(np.zeros(files.MOST_ROWS + 1, np.int8)) for name in ("units",)})
-    bad |= {
-        "folder": (Path.mkdir, "it is no file"),
-        "fifo": (os.mkfifo, "it is no file"),
-        "gone": (lambda path: path.symlink_to("nowhere"), "it cannot be reached"),
-        "loop": (lambda path: path.symlink_to(path.name), "it cannot be reached"),
-        "text": (lambda path: pq.write_table(text, path), "its column 'started' is string, not timestamp[us, tz=UTC]"),
-        "other": (lambda path: pq.write_table(pa.table({"a": [1]}), path), "it has no column 'run'"),
-        "bomb": (
-            lambda path: pq.write_table(bomb, path),
-            f"it claims {files.MOST_ROWS + 1} rows, {files.MOST_ROWS} at most",
-        ),
-    }
-    for name, (make, why) in bad.items():
-        path = good.with_name(f"{name}.parquet")
-        make(path)
-        assert len(kept.latest("lbm")) == len(kept.query("select * from cells")) == 1, name
-        assert kept.compact() == [] and good.exists() and os.path.lexists(path)
-        said = capsys.readouterr().err
-        assert said == f"warning: {path} is left out: {why}; restore it, or move it out of the store\n"
-    assert len(kept.rows("lbm")) == 1 and capsys.readouterr().err == ""
-    good.with_name("folder.parquet").rmdir()
-    good.with_name("folder.parquet").write_bytes(whole)
-    assert len(kept.query("select run from cells")) == 2, "a file that is mended counts again"
-
-
-def test_dot_files_are_ignored_and_removed_when_stale(kept: Store) -> None:
-    (path,) = kept.append([row()])
-    young, stale, other = (path.with_name(name) for name in (".a.tmp", ".b.tmp", ".c.parquet"))
-    for each in (young, stale, other):
-        each.write_bytes(b"half")
-    os.utime(stale, (time.time() - 90_000,) * 2)
-    assert variants(kept) == ["fused"]
-    kept.append([row("next")])
-    assert (young.exists(), stale.exists()) == (True, False)
-    assert variants(kept) == ["fused", "next"]
 
 
 ENVIRONMENT = {"device": {"driver": "570.1"}, "python": "3.11.1"}
@@ -616,116 +491,6 @@ def test_compact_that_dies(kept: Store, monkeypatch: pytest.MonkeyPatch, removed
     kept.compact()
     assert len(kept.files()) == 1
     assert variants(kept) == ["v0", "v1", "v2", "v3"]
-
-
-FORKING = """
-import json, os, signal, sys
-from datetime import UTC, datetime
-import pandas, pyarrow.parquet
-sys.path.insert(0, sys.argv[1])
-from roofbook.store.parquet import Store
-plain = json.loads(sys.argv[2])
-def append(root, variant):
-    Store(root).append([{**plain, "variant": variant, "started": datetime.now(UTC), "samples_s": [1.0] * 500}])
-def ended():
-    return os.waitstatus_to_exitcode(os.wait()[1])
-"""
-"""How a process begins that forks others: what they all import takes a hundred times as long as an append."""
-
-WRITERS = """
-root, count, *names = sys.argv[3:]
-for name in names:
-    if os.fork() == 0:
-        for number in range(int(count)):
-            append(root, f"{name}-{number}")
-            os.write(1, f"{name}-{number} {os.getpid()}\\n".encode())  # at once, unlike print: others write too
-        os._exit(0)
-sys.exit(any([ended() for _ in names]))
-"""
-
-Forking = Callable[..., "subprocess.Popen[str]"]
-
-
-@pytest.fixture
-def forking() -> Iterator[Forking]:
-    """Starts a process that forks as `code` says; none of the family outlives the test."""
-    started = []
-
-    def start(code: str, *arguments: str) -> "subprocess.Popen[str]":
-        command = [sys.executable, "-c", FORKING + code, LIB, json.dumps({**row(), "started": None}), *arguments]
-        started.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True))
-        return started[-1]
-
-    yield start
-    for family in started:
-        with family, contextlib.suppress(ProcessLookupError):
-            os.killpg(family.pid, signal.SIGKILL)
-
-
-def test_killed_writers_lose_nothing(kept: Store, forking: Forking) -> None:
-    """kill -9 at random moments: every append that had returned is there whole, and nothing else is in the way."""
-    chance = random.Random(1)
-    names = [f"w{number}" for number in range(18)]
-    family = forking(WRITERS, str(kept.root), "10000", *names)
-    assert family.stdout
-    promised: list[str] = []
-    alive: dict[str, int] = {}
-    while len(alive) < len(names):
-        variant, who = family.stdout.readline().split()
-        promised.append(variant)
-        alive[variant.split("-")[0]] = int(who)
-    for process in chance.sample(sorted(alive.values()), len(alive)):
-        time.sleep(chance.uniform(0, 0.05))
-        os.kill(process, signal.SIGKILL)
-    promised += [line.split()[0] for line in family.stdout]
-    family.wait()
-    assert len(promised) > 2 * len(names)
-    read = kept.rows("lbm")
-    assert set(promised) <= set(read["variant"])
-    assert len(read) <= len(promised) + len(names)  # at most the one append of each that was cut before it could say so
-    assert set(read["samples_s"].map(len)) == {500}
-
-
-STEPS = ("fsync", "link", "unlink")
-MOMENTS = ("before", "after")
-
-DEADLY = """
-for step in sys.argv[4].split():
-    for when in sys.argv[5].split():
-        if os.fork() == 0:
-            root, real = os.path.join(sys.argv[3], f"{when}-{step}"), getattr(os, step)
-            append(root, "first")
-            def deadly(*a, **k):
-                if when == "after":
-                    real(*a, **k)
-                os.kill(os.getpid(), signal.SIGKILL)
-            setattr(os, step, deadly)
-            append(root, "second")
-        print(step, when, ended(), flush=True)
-"""
-
-
-def test_killed_inside_an_append(tmp_path: Path, forking: Forking) -> None:
-    """Killed at each step of one append: before the link nothing is seen, after it the row is whole."""
-    said, _ = forking(DEADLY, str(tmp_path), " ".join(STEPS), " ".join(MOMENTS)).communicate()
-    assert said.splitlines() == [f"{step} {when} {-signal.SIGKILL:d}" for step in STEPS for when in MOMENTS]
-    for step, when in itertools.product(STEPS, MOMENTS):
-        linked = (step, when) in (("link", "after"), ("unlink", "before"), ("unlink", "after"))
-        assert variants(Store(tmp_path / f"{when}-{step}")) == ["first", *["second"] * linked], (step, when)
-
-
-def test_four_writers_and_a_merger_lose_nothing(kept: Store, forking: Forking) -> None:
-    """All five at once, the writers under one run's name, while this process reads and merges."""
-    family = forking(WRITERS, str(kept.root), "25", *"abcd")
-    seen = 0
-    while family.poll() is None:
-        kept.compact()
-        found = len(kept.rows("lbm"))
-        assert found >= seen
-        seen = found
-    assert family.returncode == 0
-    assert variants(kept) == sorted(f"{name}-{number}" for name in "abcd" for number in range(25))
-    assert not list(kept.root.rglob("*.tmp"))
 
 
 @pytest.fixture(scope="module")

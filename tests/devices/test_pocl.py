@@ -1,0 +1,162 @@
+"""PoCL on a CPU that its LLVM does not know, what it leaves of a call, and where its threads run."""
+
+from __future__ import annotations
+
+import ctypes
+import io
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from roofbook.devices import find as all_devices
+from roofbook.devices import opencl
+
+V4 = "avx512f avx512bw avx512cd avx512dq avx512vl"
+
+
+@pytest.mark.parametrize(
+    ("flags", "known"),
+    [
+        (f"fpu sse2 avx avx2 bmi2 fma {V4}", b"skylake-avx512"),
+        (f"fpu avx2 bmi2 fma {V4.replace(' avx512vl', '')}", b"haswell"),
+        ("fpu avx2 fma bmi2", b"haswell"),
+        ("fpu avx avx2 fma", b"x86-64"),
+        ("fpu sse2 xavx2 bmi2x fma", b"x86-64"),
+    ],
+)
+def test_the_known_cpu_follows_from_the_flags(monkeypatch: pytest.MonkeyPatch, flags: str, known: bytes) -> None:
+    info = f"processor\t: 0\nmodel name\t: Some CPU\nflags\t\t: {flags}\n\nprocessor\t: 1\nflags\t\t: {V4}\n"
+    monkeypatch.setattr(opencl, "open", lambda path: io.StringIO(info), raising=False)
+    assert opencl._known_cpu() == known
+    assert opencl._cpu_name(16) == "Some CPU, 16 cores" and opencl._cpu_name(1) == "Some CPU, 1 core"
+
+
+def test_a_cpu_without_a_model_name_still_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opencl, "open", lambda path: io.StringIO("CPU part\t: 0xd0c\n"), raising=False)
+    assert opencl._cpu_name(2)[: -len(", 2 cores")]
+
+
+class Structure:
+    """A device structure in memory as PoCL has it: pointers and numbers, one of the pointers to the CPU's name."""
+
+    def __init__(self, name: bytes, version: str = "OpenCL 3.0 pocl HSTR: pthread-x86_64-pc-linux-gnu-generic") -> None:
+        self.version = version
+        self.memory = (ctypes.c_uint64 * 600)()
+        self.name = ctypes.create_string_buffer(name, 16)
+        self.long_name = ctypes.create_string_buffer(b"pthread-generic")
+        self.memory[3], self.memory[5] = 3, ctypes.addressof(self.long_name)
+        self.memory[40] = ctypes.addressof(self.name)
+        self.int_ptr = ctypes.addressof(self.memory)
+        self.before = list(self.memory)
+
+    def changed(self) -> dict[int, bytes]:
+        return {i: ctypes.string_at(now) for i, now in enumerate(self.memory) if now != self.before[i]}
+
+
+ZEN = "OpenCL 3.0 pocl HSTR: pthread-x86_64-pc-linux-gnu-znver3"
+
+
+@pytest.mark.parametrize(
+    ("structure", "known"),
+    [
+        (Structure(b"generic"), b"skylake-avx512"),
+        (Structure(b"generic"), b"haswell"),
+        (Structure(b"generic"), b"x86-64"),
+        (Structure(b"znver3", ZEN), b"skylake-avx512"),
+        (Structure(b"znver3", ZEN), b"haswell"),
+    ],
+    ids=["new", "new, without AVX-512", "without AVX2", "Zen 4", "Zen 3"],
+)
+def test_the_wrong_name_is_replaced_and_nothing_else(
+    monkeypatch: pytest.MonkeyPatch, structure: Structure, known: bytes
+) -> None:
+    monkeypatch.setattr(opencl, "_known_cpu", lambda: known)
+    opencl.teach_pocl_this_cpu(structure)
+    assert structure.changed() == {40: known}
+    opencl.teach_pocl_this_cpu(structure)
+    assert structure.changed() == {40: known}, "a second time finds nothing to do"
+
+
+@pytest.mark.parametrize(
+    ("structure", "known"),
+    [
+        (
+            Structure(b"skylake-avx512", "OpenCL 3.0 pocl HSTR: pthread-x86_64-pc-linux-gnu-skylake-avx512"),
+            b"skylake-avx512",
+        ),
+        (Structure(b"generic-arm"), b"skylake-avx512"),
+        (Structure(b"generic", ZEN), b"skylake-avx512"),
+        (Structure(b"generic", "OpenCL 3.0 CUDA-generic"), b"skylake-avx512"),
+    ],
+    ids=["known CPU", "another name", "two names", "another platform"],
+)
+def test_nothing_is_touched_where_all_is_well(
+    monkeypatch: pytest.MonkeyPatch, structure: Structure, known: bytes
+) -> None:
+    monkeypatch.setattr(opencl, "_known_cpu", lambda: known)
+    opencl.teach_pocl_this_cpu(structure)
+    assert structure.changed() == {}
+
+
+def test_the_search_ends_at_memory_that_is_not_to_be_read() -> None:
+    structure = Structure(b"generic")
+    structure.int_ptr = 8
+    opencl.teach_pocl_this_cpu(structure)
+    assert structure.changed() == {}
+
+
+BUILT_IN = """
+__kernel void roots(__global float *x) {
+  const size_t i = get_global_id(0);
+  vstore16(fma(sqrt(vload16(i, x)), native_rsqrt(vload16(i, x)), fmax(vload16(i, x), 0.5f)), i, x);
+}
+"""
+
+
+def test_pocl_inlines_its_built_in_functions(tmp_path: Path) -> None:
+    """In a kernel for this CPU no function is left to call: the library that PoCL has loaded names none of them."""
+    script = (
+        "import numpy as np; from roofbook.devices.find import host_cpu; device = host_cpu(); queue = device.queue(); "
+        f"kernel = device.build({BUILT_IN!r}).kernel('roots'); "
+        "queue.launch(kernel, (1,), (1,), device.upload(np.ones(16, np.float32))); queue.finish()"
+    )
+    if "pocl" not in all_devices.host_cpu().identity()["platform"].lower():
+        pytest.skip("the CPU's OpenCL is not PoCL")
+    subprocess.run([sys.executable, "-c", script], env={**os.environ, "POCL_CACHE_DIR": str(tmp_path)}, check=True)
+    (library,) = tmp_path.rglob("roots.so")
+    assert not re.findall(rb"_Z\d+\w*(?:sqrt|vload16|vstore16|fma|fmax)\w*", library.read_bytes())
+
+
+BOUND = """
+import os, sys
+from pathlib import Path
+os.sched_setaffinity(0, eval(sys.argv[1]) or os.sched_getaffinity(0))
+from roofbook.devices.find import host_cpu
+queue = (device := host_cpu()).queue()
+queue.finish()
+tasks = Path("/proc/self/task").iterdir()
+print("threads" in device.identity(), *(len(os.sched_getaffinity(int(task.name))) for task in tasks))
+"""
+
+
+def test_pocl_binds_its_threads_where_all_processors_are_ours_and_the_user_says_nothing() -> None:
+    cpu, everyone = all_devices.host_cpu(), os.sched_getaffinity(0)
+    if "pocl" not in cpu.identity()["platform"].lower() or everyone != set(range(os.cpu_count() or 1)):
+        pytest.skip("the CPU's OpenCL is not PoCL, or not all processors are ours")
+    if len(everyone) < 2:
+        pytest.skip("with one processor all threads are on it")
+    plain = {name: value for name, value in os.environ.items() if name != opencl.AFFINITY}
+
+    def started(of: set[int], **more: str) -> tuple[bool, int]:
+        """Whether the device says that its threads are bound, and how many are, if all processors of `of` are allowed."""
+        command = [sys.executable, "-c", BOUND, repr(of)]
+        said = subprocess.run(command, env={**plain, **more}, check=True, capture_output=True, text=True).stdout.split()
+        return said[0] == "True", sum(int(allowed) < len(of or everyone) for allowed in said[1:])
+
+    assert started(set()) == (True, len(everyone))
+    assert started(set(), **{opencl.AFFINITY: "0"}) == (False, 0)
+    assert started({max(everyone)}) == (False, 0)
