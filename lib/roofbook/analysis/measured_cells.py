@@ -53,7 +53,7 @@ class Cells:
     def reading(self, variant: str, case: str) -> Reading:
         """A verified reading. Raises MissingData where there is none, NotApplicable where it is not for this backend."""
         known = self.lab.variant(variant)
-        if self.backend not in known.backends and not of_host(known):
+        if not known.is_for(self.backend, self.kind) and not of_host(known):
             raise NotApplicable(f"{variant} is not for {self.backend}")
         if case not in self._found:
             self._found[case] = newest(self._rows[self._rows["case"] == case])

@@ -42,7 +42,7 @@ def target_of(variant: Variant, device: Device) -> Target | None:
             return Target(cpu, cpu.backend)
     except Unsupported:
         return None
-    if device.backend not in variant.backends or variant.kind not in (None, device.kind):
+    if not variant.is_for(device.backend, device.kind):
         return None
     if getattr(device, "architecture", variant.architectures.start) not in variant.architectures:
         return None

@@ -133,6 +133,10 @@ class Variant:
             return frozenset({backends.HOST})
         return backends.with_features(self.needs | (self.source.needs if self.source else frozenset()))
 
+    def is_for(self, backend: str, kind: str) -> bool:
+        """Whether it is for devices of that kind by that backend."""
+        return backend in self.backends and self.kind in (None, kind)
+
     @property
     def languages(self) -> frozenset[str]:
         """The names of the languages that its kernel is compiled in; of a program of the host that has one, C."""

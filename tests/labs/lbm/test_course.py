@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import psutil
@@ -421,3 +422,15 @@ def test_a_device_number_of_any_length_is_an_unknown_device(
         assert command.main([*map(str, files), "--out", str(tmp_path), "--device", f"cuda:{number}"]) == 2
         said = capfd.readouterr().err
         assert said.startswith("error: unknown device") and said.count("\n") == 1
+
+
+def test_a_step_for_cpus_is_no_choice_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever backend has the GPU, asked for or not."""
+    params, obstacles = problem.box(12, 10, 5)
+    gpu = SimpleNamespace(backend="opencl", kind="gpu", spec="opencl:0", name="A GPU", slug="a-gpu", compute_units=4)
+    monkeypatch.setattr(roofbook.labs.lbm.lattice, "open_device", lambda *_: gpu)
+    with pytest.raises(UsageError, match="variant 'bands' cannot run this: not on opencl:0"):
+        roofbook.labs.lbm.lattice.simulate("auto", "bands", params, obstacles)
+    case = roofbook.labs.lbm.lattice.LAB.case("128x128", "published")
+    chosen = {each.variant.plan.__name__ for each in roofbook.labs.lbm.lattice._quickest(cast(Any, gpu), case)}
+    assert chosen and not chosen & {"Bands", "Team"}

@@ -230,7 +230,9 @@ def forward(
     device = open_device(device_spec, LAB.preferred_backend)
     case = Case(layer.name, "course", {"layer": asdict(layer)}, 1)
     chosen = LAB.variant(variant) if variant else _quickest(device, case)
-    why = LAB.skip_reason(chosen, case) or (None if device.backend in chosen.backends else f"not on {device.spec}")
+    why = LAB.skip_reason(chosen, case) or (
+        None if chosen.is_for(device.backend, device.kind) else f"not on {device.spec}"
+    )
     if why or chosen not in LAB.ladder:
         raise UsageError(f"variant {chosen.name!r} cannot run this: {why or 'it is not a step of the ladder'}")
     run = chosen.plan(device, chosen, case, {"x": x, "weight": weight, "bias": bias})

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ...devices.contract import Device, Unsupported
+from ...devices.contract import Device
 from ...spec.lab import Case, Variant
 from ...spec.prediction import FASTER
 from ...spec.source import Source
@@ -77,8 +77,6 @@ class Bands(Simulation):
     grids_needed = 0
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
-        if device.kind != "cpu":
-            raise Unsupported("a step for CPUs: few work-items, and long ones")
         super().__init__(device, variant, case, inputs)
         self.kernel = self.program.kernel("bands")
         nx, ny = self.params.nx, self.params.ny

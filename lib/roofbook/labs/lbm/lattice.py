@@ -441,7 +441,9 @@ def _named(name: str, device: Device, case: Case) -> "Choice":
     from ...analysis.quickest import Choice
 
     chosen = LAB.variant(name)
-    why = LAB.skip_reason(chosen, case) or (None if device.backend in chosen.backends else f"not on {device.spec}")
+    why = LAB.skip_reason(chosen, case) or (
+        None if chosen.is_for(device.backend, device.kind) else f"not on {device.spec}"
+    )
     if why or chosen not in LAB.ladder or chosen.role == "probe":
         raise UsageError(f"variant {name!r} cannot run this: {why or 'it simulates nothing'}")
     return Choice(chosen, "as asked for")
@@ -470,7 +472,7 @@ def _quickest(device: Device, case: Case) -> "list[Choice]":
     runnable = [
         variant
         for variant in LAB.ladder
-        if variant.role == "step" and device.backend in variant.backends and "unit_roundoff" not in variant.options
+        if variant.role == "step" and variant.is_for(device.backend, device.kind) and "unit_roundoff" not in variant.options
         and "devices" not in variant.options and not LAB.skip_reason(variant, case) and fits(variant)
     ]  # fmt: skip
     return choices(LAB, device, case.name, cells, runnable, here())

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...devices.contract import Device, Unsupported
+from ...devices.contract import Device
 from ...spec.kernel_run import ceil_div
 from ...spec.lab import Case, Variant
 from ...spec.prediction import FASTER
@@ -33,8 +33,6 @@ class Team(Simulation):
     grids_needed = 0
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
-        if device.kind != "cpu":
-            raise Unsupported("a step for CPUs: few work-items, and long ones")
         super().__init__(device, variant, case, inputs)
         self.kernel = self.program.kernel("team")
         nx, ny = self.params.nx, self.params.ny

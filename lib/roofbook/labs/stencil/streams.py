@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from ...devices.contract import Device, Unsupported
+from ...devices.contract import Device
 from ...spec.lab import Case, Variant
 from ...spec.prediction import FASTER
 from ...spec.source import Source
@@ -18,8 +18,6 @@ class Streams(Stencil):
     """Work-items per core: a core that is late leaves some of its own to the others."""
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Any) -> None:
-        if device.kind != "cpu":
-            raise Unsupported("a step for CPUs: few work-items, and long ones")
         self.items = device.compute_units * self.stretches
         super().__init__(device, variant, case, inputs)
 
