@@ -23,6 +23,8 @@ def test_intervals_and_factors() -> None:
     assert format.interval(12345, 12251, 12449) == "12\u202f300 [12\u202f300, 12\u202f400]"
     assert format.factor(1.0042, 1.0013, 1.0071) == "1.004 [1.001, 1.007]"
     assert format.factor(1.31, 1.28, 1.34) == "1.31 [1.28, 1.34]"
+    assert format.factor(1.0123, 1.0104, 1.0161) == "1.0123 [1.0104, 1.0161]", "a difference counts from 1.01 on"
+    assert format.factor(1.0099, 1.0061, 1.0142) == "1.010 [1.006, 1.014]"
     assert (format.factor(1.0023), format.factor(0.99996), format.factor(1.314)) == ("1.002", "0.99996", "1.31")
 
 
