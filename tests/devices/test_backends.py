@@ -183,8 +183,10 @@ def test_a_variant_runs_where_all_that_it_needs_is(tmp_path: Path) -> None:
     assert replace(plain, needs=frozenset({HOST}), source=None).backends == {HOST}
     (tmp_path / "only.cu").write_text('extern "C" __global__ void only() {}\n')
     assert replace(plain, source=Source.of(tmp_path / "only.cu")).backends == {CUDA.name}, "by its source alone"
-    device: Any = type("Device", (), {"backend": OPENCL.name})()
+    device: Any = type("Device", (), {"backend": OPENCL.name, "kind": "gpu"})()
     assert target_of(replace(plain, needs=frozenset({"wgmma"})), device) is None
+    assert target_of(plain, device) and target_of(replace(plain, kind="gpu"), device)
+    assert target_of(replace(plain, kind="cpu"), device) is None, "whichever backend has it"
     with pytest.raises(ValueError, match="no feature wgma; there are"):
         replace(plain, needs=frozenset({"wgma"}))
     with pytest.raises(ValueError, match="no feature imagse"):
