@@ -227,6 +227,25 @@ def test_on_a_phone_no_table_of_the_book_scrolls_and_the_column_that_stays_leave
 
 
 @pytest.mark.site
+def test_on_a_desk_what_was_published_and_what_changed_need_no_scrolling(browser: Any, served_site: str) -> None:
+    """A page of one section has no contents beside it, and its table their room; a page of several keeps them in sight."""
+    tab = browser.new_page(viewport={"width": 1280, "height": 900})
+    names = [f"labs/{lab}/published" for lab in ("cnn", "convpool", "lbm", "lenet", "stencil")]
+    contents, scrolling = {}, {}
+    for name in (*names, "history", "cluster"):
+        tab.goto(f"{served_site}/{name}.html")
+        tab.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
+        contents[name] = tab.is_visible(".bd-sidebar-secondary")
+        scrolling[name] = tab.evaluate(
+            "[...document.querySelectorAll('.table-scroll')].filter(each => each.scrollWidth > each.clientWidth)"
+            ".map(each => each.ariaLabel)"
+        )
+    tab.close()
+    assert not {name: found for name, found in scrolling.items() if found}
+    assert [name for name, there in contents.items() if there] == ["history", "cluster"]
+
+
+@pytest.mark.site
 def test_a_run_card_in_place_of_the_parameters(built_site: Path) -> None:
     text = (built_site / "labs" / "lbm.html").read_text(encoding="utf-8")
     assert text.count('class="run-parameters of-this-machine"') == 1
