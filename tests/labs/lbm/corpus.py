@@ -95,6 +95,8 @@ MISTAKES: tuple[Mutant | Emulated, ...] = (
     Mutant("walk-down", "walk_down.k", "(turn + 1) % 4 * LINE", "(turn + 2) % 4 * LINE", "how long a row waits"),
     Mutant("walk-down", "walk_down.k", "own && row >= top && row < bottom", "own", "that rows computed twice count once"),
     Mutant("walk-paired", "cell_walled.inc", "(rest5 - (to5 * 9.0f) * xy)", "(rest5 + (to5 * 9.0f) * xy)", "a sign"),
+    Mutant("walk-momentum", "cell_momentum.inc", "FMA(-9.0f * to5, xy, around)", "FMA(9.0f * to5, xy, around)", "a sign"),
+    Mutant("walk-momentum", "cell_momentum.inc", "FMA(volume, -1.5f * to0 * jj, share0)", "share0", "what rests"),
     Mutant("walk-half", "walk_down.k", "t == STEPS - 1 ? last1 : w1", "w1", "that the last step drives nothing"),
     Mutant("flat-grid", "plans.py", "(none, none) if last else (self.w1, self.w2)", "(self.w1, self.w2)",
            "that the last step drives nothing"),

@@ -68,7 +68,10 @@ EXPECTED_KNOBS = {
     "paired": {"ARITHMETIC"},
     "graph": {"PARTIALS"},
     "half-storage": {"GRID", "REST"},
+    "deep-halo-momentum": {"ARITHMETIC"},
+    "on-chip-momentum": {"ARITHMETIC"},
     "walk-paired": {"ARITHMETIC"},
+    "walk-momentum": {"ARITHMETIC"},
     "walk-half": {"GRID", "REST"},
     "flat-grid@without=structure of arrays": {"LAYOUT"},
     "flat-grid@without=one buffer": {"GRID"},
@@ -177,7 +180,8 @@ def test_a_start_is_noisy_and_seeded() -> None:
 def test_these_steps_move_less_than_the_problem_needs() -> None:
     assert sizes_of.moving_less(LAB) == {
         "several-steps", "paired", "team", "fast-math", "half-storage", "half-storage-graph", "persistent", "tagged-halo",
-        "strips", "deep-halo", "on-chip", "walk-down", "walk-paired", "walk-half",
+        "strips", "deep-halo", "deep-halo-momentum", "on-chip", "on-chip-momentum", "walk-down", "walk-paired", "walk-momentum",
+        "walk-half",
     }  # fmt: skip
 
 

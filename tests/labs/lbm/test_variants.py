@@ -45,8 +45,8 @@ from ... import mutants
 SIZES = ["1x2", "5x4", "16x3", "17x9", "16x4", "40x24", "63x31", "64x64", "33x130", "64x32", "32x130"]
 WALLS = {"5x4": "box", "40x24": "box", "63x31": "open", "64x64": "open"}
 """The rest has obstacles at random, a third of row ny-2 among them."""
-WALKS = ("walk-down", "walk-paired", "walk-half")
-FEWER = {"walk-paired": ("17x9",), "walk-half": ("33x130",)}
+WALKS = ("walk-down", "walk-paired", "walk-momentum", "walk-half")
+FEWER = {"walk-paired": ("17x9",), "walk-momentum": ("17x9", "33x130"), "walk-half": ("33x130",)}
 """Grids of those that walk as `walk-down` does, which tries all of SIZES: each grid is a kernel of its own, to be compiled."""
 
 
@@ -146,9 +146,9 @@ def why_not(variant: Variant, size: str) -> str | None:
         return "not on this case: a side is shorter than a pass has steps"
     if variant.name in WALKS and min(nx, ny) < 6:
         return "not on this case: a side is shorter than a walk has steps"
-    if variant.name == "deep-halo" and not held_in_tiles(nx, ny):
+    if variant.plan is on_chip.DeepHalo and not held_in_tiles(nx, ny):
         return "not on this case: the blocks that run at once do not hold the grid"
-    if variant.name == "on-chip":
+    if variant.plan is on_chip.Resident:
         rows = [
             rows for rows in range(4, ny + 1) if ny % rows == 0 and ny <= 128 * rows and nx * (24 * rows - 16) <= 232448
         ]
@@ -191,11 +191,11 @@ def test_variant_lies_within_the_bound(device: Device, variant: Variant, size: s
 
 
 @pytest.mark.parametrize("cut", [(16, 16, 4), (16, 16, 2), (8, 16, 4), (16, 32, 4), (8, 8, 4), (4, 4, 2)], ids=str)
+@pytest.mark.parametrize("variant", named("deep-halo", "deep-halo-momentum"))
 def test_steps_between_two_exchanges_are_right_however_few_blocks_hold_the_grid(
-    device: Device, cut: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
+    device: Device, variant: Variant, cut: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One column of blocks, whose halos to the left and right are their own cells, one block, and a few."""
-    variant = LAB.variant("deep-halo")
     if device.backend not in variant.backends:
         pytest.skip("CUDA only")
     monkeypatch.setattr(on_chip, "tiling_of", lambda nx, ny: on_chip.Tiling(*cut))
@@ -234,7 +234,16 @@ def test_the_grids_reach_every_variant_and_every_reason() -> None:
     reasons = {variant.name: [why_not(variant, size) for size in SIZES] for variant in simulating()}
     for name, all_of in reasons.items():
         assert None in all_of or missing(LAB.variant(name)), f"{name} runs on no grid of this file"
-    for name in ("bit-neighbours", "vectors", "persistent", "strips", "deep-halo", "on-chip", *WALKS):
+    for name in (
+        "bit-neighbours",
+        "vectors",
+        "persistent",
+        "strips",
+        "deep-halo",
+        "on-chip",
+        "on-chip-momentum",
+        *WALKS,
+    ):
         assert any(reasons[name]), f"{name} is excused from no grid of this file"
 
 
@@ -374,7 +383,8 @@ def test_momentum_is_conserved_where_nothing_stands_or_pushes(device: Device, va
 
 FILES = named(
     "sequential", "ported", "fused", LAB.best, "vectors", "several-steps", "paired", "team", "in-place", "half-storage",
-    "graph", "persistent", "strips", "deep-halo", "on-chip", "walk-down", "slab", "halo-overlapped",
+    "graph", "persistent", "strips", "deep-halo", "deep-halo-momentum", "on-chip", "on-chip-momentum",
+    "walk-down", "walk-momentum", "slab", "halo-overlapped",
 )  # fmt: skip
 """One variant a kernel file, and those with data flows of their own."""
 

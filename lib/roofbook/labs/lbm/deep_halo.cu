@@ -11,8 +11,10 @@
 // Knob NX, NY:         sides of the grid
 // Knob TILE_X, TILE_Y: sides of a block's tile
 // Knob DEPTH:          steps of a round, two or more; at most the sides of a tile
+// Knob ARITHMETIC: as in arithmetic.h
 // Knob LAYOUT, GRID, SOLID: as in grid.h, here SOA, ONE and char
 #include "d2q9.h"
+#include "arithmetic.h"
 constexpr int WIDE = TILE_X + 2 * DEPTH, CELLS = WIDE * (TILE_Y + 2 * DEPTH);
 constexpr int THREADS = (CELLS + 31) / 32 * 32;           // that have a cell
 constexpr int RING = WIDE + 1;                            // from a cell to its north-eastern neighbour
@@ -128,7 +130,7 @@ extern "C" __global__ void __launch_bounds__(THREADS + 32, 1)
           const float f0 = h0, f1 = get<1, -1>(place), f2 = get<2, -WIDE>(place), f3 = get<3, 1>(place), f4 = get<4, WIDE>(place);
           const float f5 = get<5, -WIDE - 1>(place), f6 = get<6, -WIDE + 1>(place), f7 = get<7, WIDE + 1>(place), f8 = get<8, WIDE - 1>(place);
           float speed;
-#include "cell_reciprocal.inc"
+#include CELL
           if (some_driven) {
             if (driven && round * DEPTH + j + 1 < steps && g3 - a1 > 0.0f && g6 - a2 > 0.0f && g7 - a2 > 0.0f) {
               g1 += a1;

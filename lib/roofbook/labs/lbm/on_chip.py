@@ -13,6 +13,7 @@ import numpy as np
 from ...devices.contract import Device, Kernel, Unsupported
 from ...spec.kernel_run import ceil_div
 from ...spec.lab import Case, Variant
+from ...spec.prediction import up_to
 from ...spec.source import Source
 from .plans import KeptPartials
 
@@ -328,6 +329,8 @@ def _source(file: str, **sizes: int) -> Source:
     return Source.of(HERE / file, CONSTANTS="HOISTED", LAYOUT="SOA", GRID="ONE", SOLID="char", **sizes)
 
 
+DEEP_HALO = _source("deep_halo.cu", NX=128, NY=128, TILE_X=16, TILE_Y=8, DEPTH=4)
+ON_CHIP = _source("resident.cu", NX=1024, NY=1024, ROWS=8, THREADS=512)
 STEPS = (
     Variant(
         "strips", "flat-grid", _source("strips.cu", NX=128, NY=128, STEPS=4, THREADS=160, OWN=128), Strips,
@@ -336,16 +339,28 @@ STEPS = (
         differs=("source", "plan"),
     ),
     Variant(
-        "deep-halo", "tagged-halo", _source("deep_halo.cu", NX=128, NY=128, TILE_X=16, TILE_Y=8, DEPTH=4), DeepHalo,
+        "deep-halo", "tagged-halo", DEEP_HALO, DeepHalo,
         "A halo as wide as the steps between two exchanges; tiles, and a word of 16 bytes for three populations and a number.",
         "An exchange takes longer than a step's arithmetic. Several steps share one, and compute cells of the halo for it.",
         needs=frozenset({"cooperative"}), differs=("source", "plan"),
     ),
     Variant(
-        "on-chip", "tagged-halo", _source("resident.cu", NX=1024, NY=1024, ROWS=8, THREADS=512), Resident,
+        "on-chip", "tagged-halo", ON_CHIP, Resident,
         "A grid that fills the chip: a block keeps its rows in shared memory and registers, one copy of each cell.",
         "No population goes to memory and back. What is left is arithmetic: a third of the time that the L2 allows.",
         needs=frozenset({"cooperative"}), differs=("source", "plan"),
+    ),
+    Variant(
+        "deep-halo-momentum", "deep-halo", DEEP_HALO.with_knobs(ARITHMETIC="MOMENTUM"), DeepHalo,
+        "The equilibrium in the momentum: two thirds of the operations, and few of them wait for the reciprocal.",
+        "Half of a step is arithmetic, and half of that waits for other arithmetic: a scheduler has four warps.",
+        needs=frozenset({"cooperative"}), predicts=up_to(1.25),
+    ),
+    Variant(
+        "on-chip-momentum", "on-chip", ON_CHIP.with_knobs(ARITHMETIC="MOMENTUM"), Resident,
+        "The same where the grid fills the chip.",
+        "Here instructions bound a step: a fifth fewer are left.",
+        needs=frozenset({"cooperative"}), predicts=up_to(1.25),
     ),
 )  # fmt: skip
 

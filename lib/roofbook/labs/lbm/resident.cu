@@ -10,8 +10,10 @@
 // Knob NX, NY:  sides of the grid; NX a multiple of THREADS, NY of ROWS
 // Knob ROWS:    rows of a block, four or more
 // Knob THREADS: threads of a block
+// Knob ARITHMETIC: as in arithmetic.h
 // Knob LAYOUT, GRID, SOLID: as in grid.h, here SOA, ONE and char
 #include "d2q9.h"
+#include "arithmetic.h"
 constexpr int COLUMNS = NX / THREADS, BLOCKS = NY / ROWS, CELLS = NX * NY;
 typedef unsigned long long word;
 
@@ -144,7 +146,7 @@ static __device__ __forceinline__ float cell(const places<TURNED> &at, column &k
   const auto [f0, f1, f2, f3, f4, f5, f6, f7, f8] = load(at, kept, r, south, north);
   const bool solid = walls.own >> r & 1, walled = walls.of_warp >> r & 1;
   float speed;
-#include "cell_reciprocal.inc"
+#include CELL
   if (r == (NY - 2) % ROWS && driven && !solid && g3 - w1 > 0.0f && g6 - w2 > 0.0f && g7 - w2 > 0.0f) {
     g1 += w1;
     g5 += w2;

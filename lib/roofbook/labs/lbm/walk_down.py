@@ -9,7 +9,7 @@ from typing import Any
 from ...devices.contract import Device, Kernel
 from ...spec.kernel_run import ceil_div
 from ...spec.lab import Variant
-from ...spec.prediction import FASTER, NO_GAIN
+from ...spec.prediction import FASTER, FEW_PERCENT, NO_GAIN
 from ...spec.source import Source
 from .on_chip import WARP, Strips
 from .plans import knob
@@ -85,6 +85,12 @@ STEPS = (
         "Opposite directions share what differs in its sign alone; one reciprocal and a root of the hardware.",
         "Memory bounds the walk no more. Three fifths of the operations are left, and no division.",
         predicts={"gpu": FASTER},
+    ),
+    Variant(
+        "walk-momentum", "walk-paired", WALK.with_knobs(ARITHMETIC="MOMENTUM"), WalkDown,
+        "The equilibrium in the momentum: next to nothing waits for the reciprocal.",
+        "As many operations, of which fewer wait for each other. With twelve warps a multiprocessor some gain is left.",
+        predicts={"gpu": FEW_PERCENT},
     ),
     Variant(
         "walk-half", "walk-paired", PAIRED.with_knobs(GRID="SIXTEEN", REST="0.1f"), WalkDown,
