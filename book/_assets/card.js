@@ -189,7 +189,7 @@
     if (run.fault) commit.append(` (${run.fault})`);
     const ends = (found) => [...new Set((found ?? []).map((each) => each.toFixed(0)))].join("–") || "not known";
     const count = `${run.samples?.length ?? 0}${run.left_out ? ` (${run.left_out} left out)` : ""}`;
-    const where = run.machine < 0 ? "" : [run.named || String(run.machine + 1), ...(run.changes ?? []).map(([, what]) => what)];
+    const where = run.machine < 0 ? "" : [String(run.machine + 1), ...(run.changes ?? []).map(([, what]) => what)];
     const texts = [run.time ? `${run.time} ${card.unit}` : "failed", count, ends(run.clock), ends(run.temperature),
       (run.throttle ?? ["no"]).join(", "), where && where.join("; ")];
     return make("tr", {}, make("td", {}, make("code", {}, run.run)), make("td", {}, run.started), commit,

@@ -60,6 +60,7 @@ window.roofbookDevices = ({ places, labs }) => {
     for (const label of list("variants").children) label.hidden = !label.textContent.includes(find.value.trim().toLowerCase());
   }
 
+  const together = (text) => text.replace(/\[([^\],]*), ([^\],]*)\]/g, "[$1,\u00a0$2]");  // an interval stays in one line
   const percent = (share) => `${(100 * Math.min(1, Math.max(0, share))).toFixed(2)}%`;
 
   /* The axis: from 0, or from the power of ten below the shortest time; where a time lies on it, from 0 to 1; its ticks. */
@@ -118,12 +119,12 @@ window.roofbookDevices = ({ places, labs }) => {
     const card = (name, at) => `labs/${picked.lab.name}/measurements/${places[at][0].replaceAll("/", ".")}` +
       `${scale === "large" ? ".large" : ""}.html#${`${name}~${of}`.replaceAll(" ", "_")}`;
     const time = (name, at) => {  // of a recorded measurement, whose card it leads to
-      const [text, ...timed] = cells[name][at] ?? ["–"];
+      const [said, ...timed] = cells[name][at] ?? ["–"], text = together(said);
       return timed.length && scale !== "quick" && !published(at) ? make("a", { class: "of", href: card(name, at) }, text) : text;
     };
     const cell = (name, at) => make("td", { class: "num" }, time(name, at));
     const ratio = (found) => found
-      ? make("td", { class: `num verdict ${found[0]}` }, `${found[0]} `, make("small", {}, found[1]))
+      ? make("td", { class: `num verdict ${found[0]}` }, `${found[0]} `, make("small", {}, together(found[1])))
       : make("td", { class: "num" }, "–");
     const line = (name) => make("tr", {}, make("th", { scope: "row" }, name),
       ...ours.map((at) => cell(name, at)), ...held.map((pair) => ratio(ratios[name]?.[pair])),

@@ -92,3 +92,11 @@ def test_a_step_for_cpus_is_not_on_a_gpu_by_the_same_backend(tmp_path: Path) -> 
     for name in ("bands", "team"):
         step = LAB.variant(name)
         assert gpu.skip_reason(step, gpu.case()) == "not on this device" and not cpu.skip_reason(step, cpu.case())
+
+
+def test_a_step_of_several_gpus_was_not_measured_where_it_has_no_row(tmp_path: Path) -> None:
+    """No row says how many GPUs a machine had."""
+    store = Store(tmp_path)
+    store.append([made("fused", 1e-4, Place("a", "cuda", "A", "gpu"))], "recorded")
+    (gpu,) = recorded(LAB, store)
+    assert gpu.skip_reason(LAB.variant("halo-direct"), gpu.case()) == ""

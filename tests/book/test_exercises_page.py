@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from roofbook.analysis.readings import Speedup
 from roofbook.book import exercises_page
 from roofbook.paths import project_root
 from roofbook.spec import registry
@@ -149,3 +150,10 @@ def test_axe_finds_nothing_and_the_console_is_empty(browser: Any, page: Any) -> 
         seen += [f"{lab}: {each}" for each in eyes.violations(tab)]
     tab.close()
     assert seen == []
+
+
+def test_an_answer_says_of_how_many_runs_it_is() -> None:
+    said = [exercises_page._runs(Speedup(2.0, 1.9, 2.1, how, runs)) for how, runs in (
+        ("", 3), ("other policy", 3), ("in both runs", 2), ("across these runs, other policy", 0),
+    )]  # fmt: skip
+    assert said == ["in 3 runs", "in 3 runs, other policy", "in both runs", "across these runs, other policy"]

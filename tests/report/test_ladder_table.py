@@ -161,7 +161,9 @@ def test_each_row_is_held_against_the_bound_of_its_own_dtype() -> None:
     assert " above " in fused and "%" not in fused and "above" not in table.html, "no share of what is no bound"
     share = plain.frame.set_index("variant").share["fused"]
     (note,) = [note for note in plain.notes if note.startswith("'above'")]
-    assert note.endswith(f"do less work than is counted. fused {share:.2f}\u00d7.") and share > 1.3
+    assert (
+        note.endswith(f"do less work than is counted. How many times as fast: fused {share:.2f}\u00d7.") and share > 1.3
+    )
 
 
 @pytest.mark.parametrize(("share", "shown"), [(0.994, "99.4"), (1.004, "100"), (1.02, "above")])
@@ -196,3 +198,13 @@ def test_what_is_its_parents_machine_code_says_so_where_it_was_measured() -> Non
     )
     other = report.ladder(CaseData(rows, ["a", "b", "c"], "256x256", bases=("a",), same_code={"elsewhere": "it is"}))
     assert not any("machine code" in each for each in other.notes)
+
+
+def test_a_control_is_held_against_the_bound_of_its_step() -> None:
+    """That of a step on two GPUs is half as long as on one; the control is the same step."""
+    rows = frame(row("a", 1e-3), row("b", 5e-4, "a"), row("b", 5e-4, "a", role="again"))
+    floors = {"float32": Bound(8e-4, "float32", 1e12, 6e13), "b": Bound(4e-4, "float32", 2e12, 1.2e14)}
+    table = report.ladder(CaseData(rows, ["a", "b"], "256x256", bases=("a",), bounds=floors))
+    share = table.frame.set_index("variant").share
+    assert share["b (A/A control)"] == pytest.approx(share["b"]) and share["b"] == pytest.approx(0.8, rel=0.06)
+    assert not any(note.startswith("'above'") for note in table.notes)

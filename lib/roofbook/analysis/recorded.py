@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 class RecordedDevice(Device):
     """A device that is known from its rows alone: it runs nothing."""
+
+    alike = sys.maxsize
+    """How many of it a machine had no row says."""
 
     def __init__(self, place: Place, row: "pd.Series[Any]") -> None:
         self.backend, self.kind, self.name, self.spec = place.backend, place.kind, place.name, f"{place}, recorded"

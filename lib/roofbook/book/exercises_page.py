@@ -153,8 +153,12 @@ def _times(ratio: Speedup) -> str:
 
 
 def _runs(ratio: Speedup) -> str:
-    """'in 3 runs', or as the ratio says it of few."""
-    return ratio.how or f"in {ratio.runs} runs"
+    """'in 3 runs', or as the ratio says it of few, and by which other policy."""
+    return (
+        ratio.how
+        if "run" in ratio.how or not ratio.runs
+        else ", ".join(filter(None, [f"in {ratio.runs} runs", ratio.how]))
+    )
 
 
 # -- turn a knob -------------------------------------------------------------------------------------------------------

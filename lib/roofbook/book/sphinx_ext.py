@@ -157,8 +157,8 @@ def _card(values: dict[str, Any], papermill: dict[str, Any]) -> str:
     when = f" on {papermill['start_time'][:10]}" if papermill.get("start_time") else ""
     took = f" in {papermill['duration']:.0f} s" if papermill.get("duration") else ""
     pairs = ((html.escape(name), html.escape(_plain(value))) for name, value in values.items())
-    rows = "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in pairs)
-    said = f"<p>Run{when}{took} with</p><dl>{rows}</dl>"
+    rows = "\n".join(f"<div><dt>{name}</dt> <dd>{value}</dd></div>" for name, value in pairs)  # as words for a search
+    said = f"<p>Run{when}{took} with</p>\n<dl>{rows}</dl>"
     card = f'<aside class="run-parameters of-this-machine" aria-label="Parameters">{said}</aside>'
     return f"```{{raw}} html\n{card}\n```\n"
 

@@ -75,9 +75,9 @@ class RecordedPage(Page):
         run, measured = data.rows.iloc[-1], data.rows.drop_duplicates(["variant", "case", "role"], keep="last")
         said = f"{len(measured)} measurements, the newest of {run['started']:%Y-%m-%d}, at scale {data.scale}"
         faults = counts(measured.to_dict("records"))
-        said += "".join(f", {number} of them: {why}" for why, number in faults.items())
+        said += "".join(f", {number} of them not traced to their code ({why})" for why, number in faults.items())
         several = len(machines(of_newest(data.rows)))  # of all runs that a figure is of
-        apart = f" Of {several} machines: the card of each measurement names its own." * bool(several)
+        apart = f" Of {several} machines or GPUs: behind each number stands which." * bool(several)
         return f'<p class="recorded-run"><strong>{escape(str(data.place))}</strong>: {escape(said + "." + apart)}</p>'
 
 

@@ -103,7 +103,7 @@ def _run(run: Mapping[str, Any], unit: str) -> str:
     link += f" ({escape(run['fault'])})" if run["fault"] else ""
     number = run["machine"] + 1
     other = f"; {escape('; '.join(what for _, what in run['changes']))}" if "changes" in run else ""
-    where = f'<a href="#machine-{number}">{escape(run["named"] or str(number))}</a>{other}' if number else ""
+    where = f'<a href="#machine-{number}">{number}</a>{other}' if number else ""
     gone = f" ({run['left_out']} left out)" if "left_out" in run else ""
     cells = (
         f"<code>{escape(run['run'])}</code>", run["started"], link,

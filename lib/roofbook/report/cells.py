@@ -126,9 +126,9 @@ def ratio_head(text: str, how: str) -> Cell:
 
 
 def floor_of(bounds: Mapping[str, Bound] | None, reading: Reading) -> Bound | None:
-    """The bound of a reading's variant where it has one of its own, else of what it multiplies; None where neither is known."""
+    """The bound of a reading's variant, which its A/A control shares, else of what it multiplies; None without either."""
     held = bounds or {}
-    return held.get(reading.variant) or held.get(str(said(reading.row, "dtype")))
+    return held.get(str(reading.row["variant"])) or held.get(str(said(reading.row, "dtype")))
 
 
 def above(floor: Bound | None, reading: Reading) -> bool:

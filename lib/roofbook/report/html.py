@@ -75,6 +75,8 @@ class Cell:
         text, small = escape(self.text), f" <small>{escape(self.small)}</small>" if self.small else ""
         if "num" in self.css:
             text, small = (_INTERVAL.sub("[\\1,\u00a0\\2]", each) for each in (text, small))
+        if "wrap" in self.css or "reason" in self.css:
+            text, small = (_JOINT.sub(r"\1<wbr/>", each) for each in (text, small))
         of = f' data-of="{escape(self.of)}"' if self.of else ""
         return f"<{tag}{attributes}{css}{of}{span}>{text}{small}</{tag}>"
 
@@ -85,6 +87,8 @@ def _css_string(text: str) -> str:
     return f'"{quoted}: "'
 
 
+_JOINT = re.compile(r"([@=/,+])(?=\w)")
+"""Where the name of a point may break: `fissioned@split=1792x64`."""
 _INTERVAL = re.compile(r"\[([^],]*), ([^],]*)\]")
 """One that a narrow column keeps on a line of its own."""
 

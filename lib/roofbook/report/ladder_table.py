@@ -355,6 +355,7 @@ def _bound_notes(bounds: Mapping[str, Bound], readings: Sequence[Reading], unit:
     return [
         *[f"Bound per {unit}: {'; '.join(known)}."] * bool(known),
         *[f"Bound of variants that move fewer bytes{more}: {'; '.join(fewer)}."] * bool(fewer),
-        *[f"'above': as many times as fast as its bound, so that is none: {ABOVE}. {beyond}."] * bool(over),
+        *[f"'above': faster than its bound, so the bound is wrong: {ABOVE}. How many times as fast: {beyond}."]
+        * bool(over),
         *[f"No bound, because the peak was not measured: {', '.join(lacking)}."] * bool(lacking),
     ]

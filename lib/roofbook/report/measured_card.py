@@ -23,7 +23,7 @@ from .status import card as facts_of_run
 
 DIGITS = 4
 """Of samples in a card; the rows have all."""
-_OF_A_MOMENT = ("time", "load_1min", "memory_available_bytes", "git")
+_OF_A_MOMENT = ("time", "load_1min", "memory_available_bytes", "git", "neighbours")
 """Of what a row tells of its machine: what is another in each run."""
 
 
@@ -44,8 +44,9 @@ class Machines:
         if text not in self.known:
             self.known[text] = len(self.listed)
             frame = facts_of_run(told, {}).frame
+            named = [["machine", name]] if (name := machine(provenance)[1]) else []
             self.listed.append(
-                [[str(fact).replace("_", " "), str(what)] for fact, what in frame.itertuples(index=False)]
+                [*named, *([str(fact).replace("_", " "), str(what)] for fact, what in frame.itertuples(index=False))]
             )
         return self.known[text]
 
@@ -250,7 +251,6 @@ def _run(reading: Reading, found: Sequence[Change], size: float, machines: Machi
         "commit": commit_of(row) or "",
         "fault": untraced(row),
         "machine": machines.number(said(row, "provenance")),
-        "named": machine(said(row, "provenance"))[1] or "",
     }
     if reading.ok:
         made |= {

@@ -28,7 +28,7 @@ def peers(data: CaseData, caption: str = "") -> Table:
     scale = show.time_unit(reading.median for reading in mine)
     columns = [
         time_column(data.unit([each.variant for each in mine]), scale),
-        Column.of("dtype", Cell("Precision"), lambda peer: Cell(_dtype(peer)), _dtype),
+        Column.of("dtype", Cell("Precision"), lambda peer: _precision(data, peer), _dtype),
         *_beside(data, mine, alike, "step", "ratio", "Best step in it", "no step in this precision has a time here"),
         *_beside(
             data, mine, dict.fromkeys(alike, fastest(steps)), "fastest", "ratio_of_fastest", "Fastest step",
@@ -76,6 +76,12 @@ def _beside(
             more,
         ),
     ]
+
+
+def _precision(data: CaseData, peer: Reading) -> Cell:
+    """What it multiplies, and as exact as which precision it is where that is another: as split operands are."""
+    dtype, exact_as = _dtype(peer), data.precision(peer)
+    return Cell(dtype, small=f"(as exact as {exact_as})" if exact_as != dtype else "")
 
 
 def _dtype(reading: Reading) -> str:

@@ -249,7 +249,7 @@ def test_on_a_desk_what_was_published_and_what_changed_need_no_scrolling(browser
 def test_a_run_card_in_place_of_the_parameters(built_site: Path) -> None:
     text = (built_site / "labs" / "lbm.html").read_text(encoding="utf-8")
     assert text.count('class="run-parameters of-this-machine"') == 1
-    assert "<dt>scale</dt><dd>test</dd>" in text
+    assert "<dt>scale</dt> <dd>test</dd>" in text
     assert "Parameters</span>" not in text and "# Parameters" not in text
 
 

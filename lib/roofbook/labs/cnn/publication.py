@@ -31,7 +31,7 @@ EVIDENCE: Mapping[str, tuple[Evidence, ...]] = {
             "fissioned@split=896x32",
             "fissioned@split=1792x64",
             CASE,
-            remark="the slowest and the fastest point of the report's table, whichever are so here",
+            remark="the slowest and the fastest point of the report's table, even where others are so here",
         ),
     ),
     "more-than-cores": (Crowded("space", CASE),),

@@ -5,6 +5,7 @@ The report: sparse convolution and pooling in CUDA: NCTU computer architecture, 
 
 from collections.abc import Mapping
 
+from ...analysis import format as show
 from ...analysis.evidence import HALF, LITTLE, Best, Counterexample, Evidence, Fact, NotTestable, Pair, Share
 from ...analysis.lab_data import Measured
 from ...analysis.publication import Demonstration, Publication
@@ -124,7 +125,7 @@ class FinalProject(Publication):
         if with_atomics and without:
             for end in ("low", "high"):
                 name = f"one kernel with atomic max pooling: extra time ({end} end)"
-                found[name, theirs, "time"] = f"{(with_atomics - without) * 1e3:.3g} ms"
+                found[name, theirs, "time"] = f"{show.number((with_atomics - without) * 1e3)}{show.THIN}ms"
         return found
 
     def demonstration(self, device: Device) -> Demonstration:

@@ -11,7 +11,7 @@ EXERCISES = Exercises(
     ),
     turn=(
         Turn(
-            "wg", "Which shape of work-group suits a grid that lies in memory row by row?",
+            "wg", "Which shape of work-group suits a grid that is stored row by row?",
             "Neighbouring work-items should read neighbouring cells: a narrow group fetches lines of which it uses a part.",
         ),
     ),
