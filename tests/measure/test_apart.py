@@ -248,25 +248,37 @@ def test_ctrl_c_ends_it_even_in_a_kernel_that_does_not_end(
     assert [each.poll() is not None for each in started] == [True]
 
 
-def test_a_process_whose_reader_died_ends(measure: Measure, faulty: Lab, tmp_path: Path) -> None:
+WORKER = """
+import os, signal, sys
+from roofbook.measure import worker
+signal.signal(signal.SIGINT, signal.default_int_handler)
+worker.GRACE_S = 1.0
+os._exit(worker.main(*sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize(("name", "code"), [("slow", 130), ("hang", -signal.SIGKILL)])
+def test_a_process_whose_reader_died_ends(measure: Measure, faulty: Lab, tmp_path: Path, name: str, code: int) -> None:
+    """Also one whose kernel does not end."""
     import json
     from dataclasses import asdict
 
     order = {
         "case": "small", "scale": "test", "run": "20260101T000000Z-abcdef",
-        "policy": asdict(POLICY), "variants": ["one", "slow"], "root": str(tmp_path), "where": "local", "go_on": True,
+        "policy": asdict(POLICY), "variants": [name], "root": str(tmp_path), "where": "local", "go_on": True,
     }  # fmt: skip
     process = subprocess.Popen(
-        [sys.executable, "-m", "roofbook.measure.worker", "faulty", host_cpu().spec],
+        [sys.executable, "-c", WORKER, "faulty", host_cpu().spec],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         env={**os.environ, **registry.environment()},
     )  # fmt: skip
     assert process.stdin and process.stdout
     process.stdin.write(json.dumps(order).encode() + b"\n")
     process.stdin.flush()
-    assert b"what" in process.stdout.readline()
+    while b"first run" not in process.stdout.readline():
+        pass
     process.stdin.close()
-    assert process.wait(10) == 130
+    assert process.wait(10) == code
     process.stdout.close()
 
 

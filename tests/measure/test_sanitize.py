@@ -39,7 +39,7 @@ TREE = RIGHT.variant("tree")
 class Flawed(type(RIGHT)):
     name, sweeps, peers = "flawed", (), ()
     ladder = tuple(
-        replace(TREE, name=folder.name, source=Source.of(folder / "fused.k", **dict(TREE.source.knobs)))
+        replace(TREE, name=folder.name, parent=None, source=Source.of(folder / "fused.k", **dict(TREE.source.knobs)))
         for folder in sorted(Path(__file__).parent.glob("*/"))
         if (folder / "fused.k").exists()
     )

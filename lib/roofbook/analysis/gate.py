@@ -6,7 +6,7 @@ time, so that comparison is the weaker one: it knows only medians of runs, and a
 
 import inspect
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -98,6 +98,7 @@ def against_commit(ref: str, asked: Asked, rule: Rule, progress: Progress = sile
     repository = Project.of(Path.cwd())
     commit = repository.commit(ref)
     labs = _labs(asked)
+    _check(labs, asked)
     with tempfile.TemporaryDirectory(prefix="roofbook-gate-") as folder:
         trees = repository.extract(commit, Path(folder)), repository.checkout()
         progress(ref, "comparing the code of both")
@@ -125,6 +126,18 @@ def _labs(asked: Asked) -> list[Lab]:
         for name in asked.variants:
             labs[0].variant(name)  # which says what would be right
     return labs
+
+
+def _check(labs: Sequence[Lab], asked: Asked) -> None:
+    """UsageError for a case or a device that was typed wrong, also where nothing has changed."""
+    open_device(asked.device, labs[0].preferred_backend)
+    for at, lab in enumerate(labs, 1):
+        try:
+            _cases(lab, asked)
+            return
+        except UsageError:
+            if at == len(labs):
+                raise
 
 
 def _cases(lab: Lab, asked: Asked) -> list[Case]:

@@ -8,7 +8,7 @@ from ..devices.find import why_auto
 from ..terminal import say
 from . import execute, site
 from .dependencies import Dependencies
-from .manifest import because
+from .manifest import because, making
 from .untouched import FileTimes
 
 
@@ -29,6 +29,11 @@ def build(root: Path, wanted: Mapping[str, Any], *, fresh: bool = False) -> None
         return
     for notebook in execute.notebooks(root):
         execute.check_notebook(notebook)
+    with making(root, say):
+        _make(root, wanted, fresh)
+
+
+def _make(root: Path, wanted: Mapping[str, Any], fresh: bool) -> None:
     from . import fragments, on_devices  # which bring pandas and Sphinx: half of the time of a build with nothing to do
 
     before, now = FileTimes(root, wanted), Dependencies(root)

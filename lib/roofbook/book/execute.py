@@ -54,15 +54,18 @@ def execute(
         raise UsageError(f"there is no notebook {notebook}; a lab has one of its own name in experiments/")
     check_notebook(notebook)
     parameters = dict(parameters or {})
-    partial = root / "_build" / "partial" / notebook.name
-    partial.parent.mkdir(parents=True, exist_ok=True)
+    stopped_at = root / "_build" / "partial" / notebook.name
+    stopped_at.parent.mkdir(parents=True, exist_ok=True)
     # What the page depends on, read before: an edit made meanwhile leaves the page stale.
     now = Dependencies(root)
     made_from = now.page(notebook, parameters)
     # Short: the path of a socket has at most 107 characters.
     short = None if len(os.fsencode(tempfile.gettempdir())) <= 70 else "/tmp"
-    with tempfile.TemporaryDirectory(prefix="roofbook-", dir=short, ignore_cleanup_errors=True) as scratch:
-        told, log = Path(scratch, "progress"), Path(scratch, "log")
+    with (
+        tempfile.TemporaryDirectory(prefix="roofbook-", dir=short, ignore_cleanup_errors=True) as scratch,
+        tempfile.TemporaryDirectory(dir=stopped_at.parent) as own,  # another process may execute the notebook too
+    ):
+        told, log, partial = Path(scratch, "progress"), Path(scratch, "log"), Path(own, notebook.name)
         try:
             with log.open("wb") as complaints, progress.follow(told, progress.ProgressLine(notebook.stem)):
                 environment = {**os.environ, **registry.environment(), progress.VARIABLE: str(told)}
@@ -89,19 +92,19 @@ def execute(
             if error.ename == UsageError.__name__:
                 raise UsageError(error.evalue) from None
             line = " ".join(str(error.evalue).split())[:200]
+            os.replace(partial, stopped_at)
             raise NotebookFailed(
                 f"{notebook.name}, cell {error.cell_index + 1}: {error.ename}: {line}"
-                f" (executed so far: {partial.relative_to(root)})"
+                f" (executed so far: {stopped_at.relative_to(root)})"
             ) from None
-    if page:
-        page.parent.mkdir(parents=True, exist_ok=True)
-        os.replace(partial, page)
+        if page:
+            page.parent.mkdir(parents=True, exist_ok=True)
+            os.replace(partial, page)
+            return page
+        made_from["store"] = now.runs_of_page(notebook.stem, parameters)  # with what was just measured
+        page, text = page_of(root, notebook), partial.read_text(encoding="utf-8")
+        Manifest(root).write(page, text, made_from, lasting(parameters))
         return page
-    made_from["store"] = now.runs_of_page(notebook.stem, parameters)  # with what was just measured
-    page, text = page_of(root, notebook), partial.read_text(encoding="utf-8")
-    Manifest(root).write(page, text, made_from, lasting(parameters))
-    partial.unlink()
-    return page
 
 
 def check_notebook(path: Path) -> None:

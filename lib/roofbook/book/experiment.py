@@ -78,7 +78,9 @@ def check(parameters: Mapping[str, Any]) -> dict[str, Any]:
             raise UsageError(f"parameter {name} must be {right}, not {value!r}")
     for name in ("variants", "cases"):
         value = full[name] = _listed(full[name])
-        if value is not None and not (isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)):
+        if value is not None and not (
+            isinstance(value, list | tuple) and value and all(isinstance(each, str) for each in value)
+        ):
             raise UsageError(f"parameter {name} must be a list such as ['name'], or None for all, not {value!r}")
     return full
 

@@ -8,7 +8,7 @@ import contextlib
 import fcntl
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +110,22 @@ class Manifest:
             with contextlib.suppress(OSError):  # a file system without locks: what is lost is made again
                 fcntl.flock(lock, fcntl.LOCK_EX)
             yield
+
+
+@contextlib.contextmanager
+def making(root: Path, say: Callable[[str], None]) -> Iterator[None]:
+    """For pages and their site: one process of a checkout at a time. One that must wait says so."""
+    path = root / "_build" / "making.lock"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("Another process makes pages of this book; this one goes on when that is done")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        except OSError:  # a file system without locks: what two processes make at once is made again
+            pass
+        yield
 
 
 def _is_whole(known: Any) -> bool:

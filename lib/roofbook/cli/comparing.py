@@ -117,7 +117,7 @@ def gate(
 
     \b
       roofbook gate --against main
-      roofbook gate --against v1.0 --lab lbm --case 128x128 --json gate.json
+      roofbook gate --against HEAD~1 --lab lbm --case 128x128 --json gate.json
     """
     from ..analysis.gate import Asked, against_commit, against_rows
     from ..measure.progress import Reporter

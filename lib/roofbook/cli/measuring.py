@@ -35,12 +35,19 @@ def labs() -> None:
     from ..spec import registry as all_labs
     from ..spec.lab import SCALES
 
+    unread = []
     for name in all_labs.names():
-        lab = all_labs.get(name)
+        try:
+            lab = all_labs.get(name)
+        except UsageError as why:  # the others can be listed all the same
+            unread.append(str(why))
+            continue
         say(f"{name:10} {lab.title}: {len(lab.ladder)} variants, {len(lab.peers)} peers", hang=11)
         say(f"           {lab.about}", hang=11)
         for scale in SCALES:
             say(f"           {scale:10} {', '.join(case.name for case in lab.cases(scale))}", hang=22)
+    if unread:
+        raise UsageError("; ".join(unread))
 
 
 @app.command()
@@ -143,7 +150,7 @@ def rerun(
     from contextlib import ExitStack, nullcontext
 
     from ..analysis.sentences import time_text
-    from ..book import execute, fragments, site
+    from ..book import execute, fragments, manifest, site
     from ..book.ahead import Ahead
     from ..book.experiment import Experiment
     from ..measure.apart import Workers
@@ -192,7 +199,8 @@ def rerun(
         say(str(done))
         now = experiment.plan()[0]
         if now.state == "failed":
-            raise Failed(f"{variant} on {case}: {now.why}")
+            lines = f" (lines of what `roofbook show {lab} {variant}` prints)" * now.why.startswith("does not build")
+            raise Failed(f"{variant} on {case}: {now.why}{lines}")
         said = time_text(experiment.data.rows_of([now]), variant, case)
         say(f"{variant} on {case}: {said} per {experiment.lab.unit}")
         if not page:
@@ -210,9 +218,10 @@ def rerun(
         if due:
             beside.close()
             builders.clear()
-        execute.execute(root, notebook, shown, here=not due)
-        fragments.renew(root)
-        say(str(site.build(root, builder=builders[0] if builders else None)))
+        with manifest.making(root, say):
+            execute.execute(root, notebook, shown, here=not due)
+            fragments.renew(root)
+            say(str(site.build(root, builder=builders[0] if builders else None)))
 
 
 @app.command()

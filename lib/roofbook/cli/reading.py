@@ -198,8 +198,8 @@ def claims(names: tuple[str, ...], on: str | None, results: str) -> None:
 def compare(lab: str, case: str, on: tuple[str, ...], results: str) -> None:
     """Print a case of LAB on several devices.
 
-    Shows the times of each device and backend in the store, and how many times as fast one is as another. --on chooses the
-    devices; ratios then compare the first with each of the others:
+    Shows the times of each device and backend in the store, at published and large sizes, and how many times as fast one is
+    as another. --on chooses the devices; ratios then compare the first with each of the others:
 
     \b
       roofbook compare lbm 128x128 --on nvidia-h200/opencl --on nvidia-h200/cuda
@@ -248,6 +248,9 @@ def export(sql: str, out: Path | None, results: str) -> None:
 
     from ..paths import write_whole
 
+    if out.suffix == ".parquet" and not frame.columns.is_unique:
+        twice = ", ".join(frame.columns[frame.columns.duplicated()].unique())
+        raise UsageError(f"two columns are named {twice}; a Parquet file needs other names: SELECT ... AS NAME")
     made = BytesIO()
     _plain(frame).to_csv(made, index=False) if out.suffix == ".csv" else frame.to_parquet(made, index=False)
     try:

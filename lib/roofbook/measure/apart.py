@@ -31,10 +31,8 @@ from .placement import Setting, target_of
 from .policy import Policy
 from .progress import Progress, silent
 from .row import row
-from .worker import POISONED
+from .worker import GRACE_S, POISONED
 
-GRACE_S = 10.0
-"""Seconds that a process has to put its samples aside after Ctrl-C."""
 COMPILING_S = 60.0
 """Seconds that a driver may compile in a run, over twice the limit of a run."""
 

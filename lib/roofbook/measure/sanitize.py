@@ -19,7 +19,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from ..devices.backends import OPENCL, has
+from ..devices.backends import HOST, OPENCL, has
 from ..devices.contract import Device
 from ..errors import Failed, UsageError
 from ..spec import registry
@@ -128,6 +128,8 @@ def why_not(variant: Variant, device: Device) -> str | None:
     """Why no tool can check a variant for `device`; None where one can."""
     if variant.source is None:
         return "it has no kernel of ours"
+    if HOST in variant.backends:
+        return "it is C for the host, which no tool of ours checks"
     if device.backend == OPENCL.name:
         return None if OPENCL.name in variant.backends else "it has no OpenCL form; name a CUDA device"
     target = target_of(variant, device)

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ from .beside import end_with_parent
 from .placement import Setting
 from .policy import Policy
 
+GRACE_S = 10.0
+"""Seconds that a process has to put its samples aside after Ctrl-C."""
 POISONED = 70
 """Exit code of a process whose device answers no more."""
 
@@ -88,9 +91,14 @@ def main(lab_name: str, spec: str) -> int:
 
 
 def _end_with_the_other() -> None:
-    """Standard input ends where whoever reads the messages has died: as by Ctrl-C, samples are put aside."""
+    """Standard input ends where whoever reads the messages has died: as by Ctrl-C, samples are put aside.
+
+    A kernel that does not end keeps Python from that.
+    """
     sys.stdin.read()
     os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(GRACE_S)
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 if __name__ == "__main__":

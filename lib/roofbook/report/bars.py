@@ -27,7 +27,8 @@ def ladder_chart(data: CaseData, title: str = "", published: tuple[float, str] |
     names = [name for name in order if name in found]
     good = [name for name in names if found[name].ok]
     if not good:
-        raise UsageError(f"no variant of {', '.join(order)} has a verified time on {case}; measure the ladder first")
+        failed = "; ".join(f"{name} failed: {found[name].why}" for name in names) or "measure the ladder first"
+        raise UsageError(f"no variant of {', '.join(order)} has a verified time on {case}; {failed}")
     base = next((name for name in data.bases if name in good), good[0])
     home = home_device([found[name] for name in good])
     speed = {name: _speedup(found[base], found[name]) for name in good}

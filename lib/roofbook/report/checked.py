@@ -14,6 +14,8 @@ def findings(it: Checked, root: Path) -> list[str]:
 def summary(it: Checked) -> str:
     """What was run, how much was found, and whether the result is right."""
     many = len(it.found)
+    if not many and str(it.reason).startswith("does not build"):
+        return f"{it.variant.name} on {it.case.name} by {it.tool}: {it.reason}"
     found = f"{many} finding{'s' * (many != 1)}" if many else "nothing found"
     said = f"{it.variant.name} on {it.case.name} by {it.tool}: {found}"
     if it.stopped:

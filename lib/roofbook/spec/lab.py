@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..devices import backends
 from ..errors import one_of
 from .host_code import hash_of_plan
-from .prediction import Predicted
+from .prediction import Predicted, check_words
 from .source import Source
 
 if TYPE_CHECKING:
@@ -124,7 +124,15 @@ class Variant:
     """Compute capabilities of NVIDIA GPUs (10 x major + minor) that the code is for."""
 
     def __post_init__(self) -> None:
+        """ValueError for a word that means nothing: it would only make nothing of what was meant."""
         backends.check(self.needs)
+        if self.kind not in (None, "cpu", "gpu"):
+            raise ValueError(f"variant {self.name}: kind is {self.kind!r}; cpu, gpu or None is meant")
+        if unknown := set(self.differs) - {"source", "plan", "options"}:
+            raise ValueError(
+                f"variant {self.name}: differs in {', '.join(sorted(unknown))}; source, plan and options can"
+            )
+        check_words(self.name, self.predicts)
 
     @property
     def backends(self) -> frozenset[str]:

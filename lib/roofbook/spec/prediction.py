@@ -87,6 +87,17 @@ Predicted = Prediction | Mapping[str, Prediction]
 """One prediction for all, or by where it holds: `gpu`, `large`, `cpu small`. Words of WHERE; of several that fit the first."""
 
 
+def check_words(variant: str, predicts: Predicted | None) -> None:
+    """ValueError for what is no prediction, or one for a place that there is not."""
+    if predicts is None or isinstance(predicts, Prediction):
+        return
+    if not isinstance(predicts, Mapping):
+        raise ValueError(f"variant {variant}: predicts {predicts!r}, which is no Prediction")
+    if unknown := {word for words in predicts for word in words.split()} - WHERE:
+        known = ", ".join(sorted(WHERE))
+        raise ValueError(f"variant {variant}: predicts for {', '.join(sorted(unknown))}; there are {known}")
+
+
 def predicted(predicts: Predicted | None, where: Set[str]) -> Prediction | None:
     """What holds on a case of a device. where: those words of WHERE that are true of it. None where nothing is predicted."""
     if predicts is None or isinstance(predicts, Prediction):

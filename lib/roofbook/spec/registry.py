@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .. import labs
-from ..errors import one_of
+from ..errors import UsageError, UserFacingError, one_of
 
 if TYPE_CHECKING:
     from .lab import Lab
@@ -37,8 +37,48 @@ def environment() -> dict[str, str]:
 
 @lru_cache
 def get(name: str) -> "Lab":
-    """The lab of that name, PEAKS included. Errors: UsageError for a name that no lab has."""
-    if name not in (*names(), PEAKS):
+    """The lab of that name, PEAKS included. Errors: UsageError for a name that no lab has, and for one that cannot be read."""
+    known = folders()
+    if name not in known:
+        if missing := [place for place in labs.__path__[1:] if not Path(place).is_dir()]:
+            raise UsageError(f"ROOFBOOK_LABS names no folder: {', '.join(missing)}")
         raise one_of("lab", name, [*names(), PEAKS])
-    lab: Lab = importlib.import_module(f"{labs.__name__}.{name}").LAB
+    try:
+        lab: Lab = importlib.import_module(f"{labs.__name__}.{name}").LAB
+        _check(lab)
+    except UserFacingError as error:
+        raise UsageError(f"lab {name}: {_where(error, known[name])}{error}") from error
+    except Exception as error:
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            raise
+        raise UsageError(f"lab {name} in {known[name]}: {_where(error, known[name])}{_said(error)}") from error
     return lab
+
+
+def _check(lab: "Lab") -> None:
+    """ValueError for names that stand for nothing, or for two things."""
+    from collections import Counter
+
+    variants = lab.all_variants()
+    names = Counter(each.name for each in variants)
+    if twice := [name for name, times in names.items() if times > 1]:
+        raise ValueError(f"two variants are named {', '.join(twice)}")
+    if lost := [f"{each.parent!r} of {each.name}" for each in lab.ladder if each.parent and each.parent not in names]:
+        raise ValueError(f"no variant is the parent {', '.join(lost)}")
+
+
+def _where(error: BaseException, folder: Path) -> str:
+    """The lab's own line where it came to that: `ladder.py, line 40: `."""
+    import traceback
+
+    if isinstance(error, SyntaxError):
+        return f"{Path(error.filename or '?').name}, line {error.lineno}: "
+    lines = [
+        frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).is_relative_to(folder)
+    ]
+    return f"{Path(lines[-1].filename).name}, line {lines[-1].lineno}: " if lines else ""
+
+
+def _said(error: Exception) -> str:
+    words = " ".join(str(error.msg if isinstance(error, SyntaxError) else error).split())
+    return words if isinstance(error, ValueError) else f"{type(error).__name__}: {words}"

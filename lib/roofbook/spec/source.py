@@ -26,12 +26,17 @@ from typing import Any
 
 from .. import paths
 from ..devices import backends
+from ..errors import UsageError
 from .host_code import hash_of_text
 
 _DIALECT_FOLDER = paths.LIBRARY / "spec" / "dialect"
 Knob = int | float | str
 
 _LINED = ContextVar("lined", default=False)
+
+
+class TextError(UsageError, ValueError):
+    """A text and its knobs do not go together."""
 
 
 @contextmanager
@@ -62,9 +67,9 @@ class Source:
         """A source with knobs by name. ValueError for a knob or an arm that the text never names: a typo picks no arm."""
         for name, value in knobs.items():
             if not _names(path, name):
-                raise ValueError(f"{path.name} has no knob {name}")
+                raise TextError(f"{path.name} has no knob {name}")
             if str(value).isupper() and not _names(path, str(value)):
-                raise ValueError(f"{path.name}: knob {name} has no choice {value}")
+                raise TextError(f"{path.name}: knob {name} has no choice {value}")
         return cls(path, tuple(sorted(knobs.items())))
 
     def with_knobs(self, **knobs: Knob) -> "Source":
@@ -313,7 +318,7 @@ def _expanded(path: Path, knobs: tuple[tuple[str, Knob], ...], headers: Headers,
         expander.write(out)
         text = out.getvalue()
     if problems:
-        raise ValueError("; ".join(problems))
+        raise TextError("; ".join(problems))
     text = text.split(marker, 1)[1]
     if not lines:
         text = re.sub(r"[ \t]+$", "", text, flags=re.M)
@@ -361,9 +366,9 @@ def _need_all(path: Path, unknown: list[str], expanded: str) -> None:
     left = knobs & set(re.findall(r"\w+", _NO_CODE.sub(" ", expanded)))
     missing = sorted(left | (knobs & set(unknown)))
     if missing:
-        raise ValueError(f"{path.name}: neither a value nor a default for knob {', '.join(missing)}")
+        raise TextError(f"{path.name}: neither a value nor a default for knob {', '.join(missing)}")
     if unknown:
-        raise ValueError(f"{path.name}: a condition asks for {', '.join(sorted({*unknown}))}, which nothing defines")
+        raise TextError(f"{path.name}: a condition asks for {', '.join(sorted({*unknown}))}, which nothing defines")
 
 
 def _preprocess(path: Path, knobs: tuple[tuple[str, Knob], ...], dialect: str | None) -> str:

@@ -11,7 +11,6 @@
 // Knob NX, NY:         sides of the grid
 // Knob TILE_X, TILE_Y: sides of a block's tile
 // Knob DEPTH:          steps of a round, two or more; at most the sides of a tile
-// Knob ARITHMETIC: as in arithmetic.h
 // Knob LAYOUT, GRID, SOLID: as in grid.h, here SOA, ONE and char
 #include "d2q9.h"
 #include "arithmetic.h"

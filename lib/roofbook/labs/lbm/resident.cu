@@ -10,7 +10,6 @@
 // Knob NX, NY:  sides of the grid; NX a multiple of THREADS, NY of ROWS
 // Knob ROWS:    rows of a block, four or more
 // Knob THREADS: threads of a block
-// Knob ARITHMETIC: as in arithmetic.h
 // Knob LAYOUT, GRID, SOLID: as in grid.h, here SOA, ONE and char
 #include "d2q9.h"
 #include "arithmetic.h"

@@ -1,0 +1,75 @@
+"""Labs by name: a slip in one of the user's own is one line that says where, and the others are there all the same."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from roofbook import labs
+from roofbook.errors import UsageError
+from roofbook.spec import registry
+
+from ..conftest import Command
+
+WHOLE = """
+from pathlib import Path
+from roofbook.labs.stencil import LAB as OTHER
+from roofbook.labs.stencil.ladder import LADDER
+from dataclasses import replace
+from copy import copy
+
+LAB = copy(OTHER)
+"""
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Writes a lab `mine`, in a folder of its own."""
+
+    def write(text: str) -> None:
+        folder = tmp_path / "mine"
+        folder.mkdir()
+        (folder / "__init__.py").write_text(text)
+        monkeypatch.setattr(labs, "__path__", [*labs.__path__, str(tmp_path)])
+        monkeypatch.delitem(sys.modules, "roofbook.labs.mine", raising=False)
+        registry.get.cache_clear()
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("import nosuch", r"__init__\.py, line 1: ModuleNotFoundError: No module named 'nosuch'"),
+        ("\nx = (", r"__init__\.py, line 2: SyntaxError: '\(' was never closed"),
+        ("", "AttributeError: module 'roofbook.labs.mine' has no attribute 'LAB'"),
+        (WHOLE + "LADDER[0].source.with_knobs(PASES=3)", r"__init__\.py, line 9: \w+\.k has no knob PASES"),
+        (WHOLE + "replace(LADDER[0], kind='cpuu')", "line 9: variant sequential: kind is 'cpuu'; cpu, gpu or None is meant"),
+        (WHOLE + "replace(LADDER[0], differs=('sauce',))", "differs in sauce; source, plan and options can"),
+        (WHOLE + "replace(LADDER[0], predicts={'gpuu': None})", "variant sequential: predicts for gpuu; there are cpu, cuda"),
+        (WHOLE + "replace(LADDER[0], predicts='NO_GAIN')", "predicts 'NO_GAIN', which is no Prediction"),
+        (WHOLE + "LAB.ladder = (*LADDER, LADDER[0])", "two variants are named sequential"),
+        (WHOLE + "LAB.ladder = (*LADDER, replace(LADDER[0], name='n', parent='fuzed'))", "no variant is the parent 'fuzed'"),
+    ],
+)  # fmt: skip
+def test_a_slip_is_one_line(lab: Callable[[str], None], text: str, said: str) -> None:
+    lab(text)
+    with pytest.raises(UsageError) as found:
+        registry.get("mine")
+    assert re.match("lab mine", str(found.value)) and re.search(said, str(found.value)) and "\n" not in str(found.value)
+
+
+def test_the_other_labs_are_listed_all_the_same(lab: Callable[[str], None], command: Command) -> None:
+    lab("import nosuch")
+    code, out, err = command("labs")
+    assert code == 2 and all(name in out for name in ("cnn", "stencil")) and err.startswith("error: lab mine in ")
+
+
+def test_a_folder_of_labs_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(labs, "__path__", [*labs.__path__, "/nowhere"])
+    with pytest.raises(UsageError, match=r"^ROOFBOOK_LABS names no folder: /nowhere$"):
+        registry.get("mine")
