@@ -87,3 +87,15 @@ def test_code_blocks() -> None:
     assert 'class="kt"' in report.html_source("float a;", "opencl") and "plain" in report.html_source(
         "plain", "nonsense"
     )
+
+
+def test_a_long_name_may_break_at_its_joints_and_nowhere_else() -> None:
+    cell = Cell("not measured", "wrap", small="(fused@split=16x8, a </small> tag)")
+    assert cell.html("td") == (
+        '<td class="wrap">not measured <small>(fused@<wbr/>split=<wbr/>16x8, a &lt;/<wbr/>small&gt; tag)</small></td>'
+    )
+    assert Cell("fused@split=16x8").html("td") == "<td>fused@split=16x8</td>"
+    assert (
+        Cell("2 [1, 3]", "num", small="(n = 3)").html("td")
+        == '<td class="num">2 [1,\u00a03] <small>(n = 3)</small></td>'
+    )

@@ -72,11 +72,12 @@ class Cell:
         """The cell as <td> or <th>, everything escaped."""
         css = f' class="{escape(self.css)}"' if self.css else ""
         span = f' colspan="{self.span}"' if self.span > 1 else ""
-        text, small = escape(self.text), f" <small>{escape(self.small)}</small>" if self.small else ""
+        text, small = escape(self.text), escape(self.small)
         if "num" in self.css:
             text, small = (_INTERVAL.sub("[\\1,\u00a0\\2]", each) for each in (text, small))
         if "wrap" in self.css or "reason" in self.css:
             text, small = (_JOINT.sub(r"\1<wbr/>", each) for each in (text, small))
+        small = f" <small>{small}</small>" if small else ""
         of = f' data-of="{escape(self.of)}"' if self.of else ""
         return f"<{tag}{attributes}{css}{of}{span}>{text}{small}</{tag}>"
 

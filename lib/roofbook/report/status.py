@@ -83,7 +83,7 @@ def failed(rows: "pd.DataFrame", caption: str = "", of: str = "") -> Table:
     lines = [
         Row(
             [
-                Cell(str(each["variant"])),
+                Cell(str(each["variant"]), "wrap"),
                 Cell(str(each["case"])),
                 Cell(f"{each['device']}, {each['backend']}"),
                 Cell(str(each["reason"]), "reason"),
