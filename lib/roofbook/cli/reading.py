@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def show(lab: str, variant: str, dialect: str | None) -> None:
     """Print a kernel as plain OpenCL C, CUDA C++ or C.
 
-    Exactly what the compiler gets, ready to paste elsewhere:
+    What the compiler gets, ready to paste elsewhere. Its sizes are those of the row; a plan sets those of the case:
 
     \b
       roofbook show lbm fused --as cuda
