@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import pytest
 
+from roofbook.analysis.places import Place
 from roofbook.analysis.recorded import recorded
 from roofbook.book import device_choices, device_switch, on_devices
 from roofbook.book.lab_pages import STORY
@@ -22,6 +23,7 @@ from roofbook.spec import registry
 from roofbook.store.files import Where
 from roofbook.store.parquet import Store
 
+from ..analysis.test_comparison import row as made
 from ..report.rows import row
 
 LAB = "lbm"
@@ -244,3 +246,13 @@ def test_ids_of_figures_are_unique_over_all_cells_and_tables_scroll() -> None:
     made = device_switch.finished({"one": svg, "two": f"{svg}<table><tr><th>x</th></tr></table>", "none": ""})
     assert 'id="d1-1"' in made["one"] and 'href="#d2-1"' in made["two"] and made["none"] == ""
     assert 'class="table-scroll"' in made["two"]
+
+
+def test_of_gpus_with_as_much_of_a_lab_the_one_with_most_of_all_labs_comes_first(tmp_path: Path) -> None:
+    few, most, least = (Place(name, "cuda", name.upper(), "gpu") for name in ("a", "b", "c"))
+    rows = [made(name, 1e-4, place) for place in (few, most) for name in ("fused", "soa")]
+    store = Store(tmp_path / "results")
+    store.append([*rows, made("fused", 1e-4, least)], "recorded")
+    store.append([made("fused", 1e-4, place, "stencil") for place in (most, least)], "recorded")
+    store.append([made("float4", 1e-4, least, "stencil"), made("float2", 1e-4, least, "stencil")], "recorded")
+    assert [each.place for each in on_devices.extents(tmp_path, LAB)] == ["b/cuda", "a/cuda", "c/cuda"]

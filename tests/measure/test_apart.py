@@ -248,6 +248,14 @@ def test_ctrl_c_ends_it_even_in_a_kernel_that_does_not_end(
     assert [each.poll() is not None for each in started] == [True]
 
 
+def _blocks(process: int, number: signal.Signals) -> bool:
+    """Whether the main thread of a process takes no such signal."""
+    (mask,) = [
+        line.split()[1] for line in Path(f"/proc/{process}/status").read_text().splitlines() if line[:6] == "SigBlk"
+    ]
+    return bool(int(mask, 16) >> number - 1 & 1)
+
+
 WORKER = """
 import os, signal, sys
 from roofbook.measure import worker
@@ -277,6 +285,8 @@ def test_a_process_whose_reader_died_ends(measure: Measure, faulty: Lab, tmp_pat
     process.stdin.flush()
     while b"first run" not in process.stdout.readline():
         pass
+    if name == "hang":
+        until(lambda: _blocks(process.pid, signal.SIGINT))
     process.stdin.close()
     assert process.wait(10) == code
     process.stdout.close()

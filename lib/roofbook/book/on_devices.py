@@ -112,11 +112,33 @@ class Extent(NamedTuple):
 
 
 def extents(root: Path, lab: str) -> list[Extent]:
-    """Of a lab at each scale, a GPU before a CPU, and of such the one with most measurements, as it has the libraries."""
-    store = Store(root / "results")
-    found = [(scale, data) for scale in SCALES for data in recorded(registry.get(lab), store, scale)]
-    found.sort(key=lambda each: (SCALES.index(each[0]), each[1].place.kind != "gpu", -len(each[1].rows)))
-    return [Extent(scale, data.place.id, len(data.rows)) for scale, data in found]
+    """Of a lab at each scale, a GPU before a CPU, and of such the one with most measurements, as it has the libraries.
+
+    Where several have nearly as many, that comes first of which most is recorded in all labs: most pages open with one device.
+    """
+    store = Store(root / "results", ("recorded",))
+    found = []
+    for scale in SCALES:
+        there = recorded(registry.get(lab), store, scale)
+        number = {data.place.id: len(data.rows.drop_duplicates(["variant", "case"])) for data in there}
+        gpus = [data.place.id for data in there if data.place.kind == "gpu"]
+        near = [place for place in gpus if number[place] >= NEARLY * max(map(number.__getitem__, gpus))]
+        ranks = _in_all_labs(store) if len(near) > 1 else {}
+        there.sort(key=lambda data: -number[data.place.id])
+        there.sort(key=lambda data: -ranks.get(data.place.id, 0) if data.place.id in near else 1)
+        there.sort(key=lambda data: data.place.kind != "gpu")
+        found += [Extent(scale, data.place.id, len(data.rows)) for data in there]
+    return found
+
+
+NEARLY = 0.9
+"""Of the most measurements, from which on a device has as good as all of them."""
+
+
+def _in_all_labs(store: Store) -> dict[str, int]:
+    """By `Place.id`, the variants on cases of which a place has a measurement, in all labs together."""
+    sql = "SELECT device || '/' || backend, count(DISTINCT (lab, variant, \"case\")) FROM cells GROUP BY ALL"
+    return dict(store.query(sql).to_numpy().tolist())
 
 
 def _draws() -> None:

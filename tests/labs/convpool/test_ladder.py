@@ -196,9 +196,9 @@ def test_every_published_figure_is_mapped_or_counted() -> None:
 
 def test_what_is_counted_comes_from_the_store_and_nowhere_else() -> None:
     (best, low, high) = counted("64", atomic_pool=3.5e-3, filter_groups=2e-3).values()
-    assert best == "64 layers" and low == high == "1.5 ms"
+    assert best == "64 layers" and low == high == "1.50\u202fms"
     assert list(counted("64", atomic_pool=1e-3).values()) == ["64 layers"]
-    assert list(counted(None, atomic_pool=1e-3, filter_groups=2e-3).values()) == ["-1 ms"] * 2, (
+    assert list(counted(None, atomic_pool=1e-3, filter_groups=2e-3).values()) == ["−1.00\u202fms"] * 2, (
         "they may be faster here"
     )
     assert not counted(None)
@@ -249,8 +249,8 @@ def test_a_store_that_has_it_all_stands_beside_every_published_figure() -> None:
         "both kernels, profiler": 0.02,
         "host-device copies, profiler": 0.003,
         "2x2 max pool kernel": 0.001,
-        "one kernel with atomic max pooling: extra time (low end)": "50 ms",
-        "one kernel with atomic max pooling: extra time (high end)": "50 ms",
+        "one kernel with atomic max pooling: extra time (low end)": "50.0\u202fms",
+        "one kernel with atomic max pooling: extra time (high end)": "50.0\u202fms",
         "sparse filter lists in shared memory vs dense (at least)": pytest.approx(10),
         f"{rows_}: occupancy": pytest.approx(50),
         f"{groups}: occupancy": pytest.approx(100),
