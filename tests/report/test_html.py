@@ -99,3 +99,7 @@ def test_a_long_name_may_break_at_its_joints_and_nowhere_else() -> None:
         Cell("2 [1, 3]", "num", small="(n = 3)").html("td")
         == '<td class="num">2 [1,\u00a03] <small>(n = 3)</small></td>'
     )
+
+
+def test_the_name_of_a_step_in_backquotes_is_code() -> None:
+    assert Cell("what `tensor` writes, a < b").html("td") == "<td>what <code>tensor</code> writes, a &lt; b</td>"

@@ -48,11 +48,11 @@ def test_a_line_a_case_says_how_many_times_as_fast_and_both_times() -> None:
     [
         ([], {"256x256": "", "big": ""}, ["Not measured."]),
         ([], {"256x256": "not on this device", "big": "not on this device"}, ["Not on this device."]),
-        ([row("soa", 1e-4, "fused")], {"256x256": "", "big": ""}, ["100 µs on 256x256", "Not measured. on big"]),
+        ([row("soa", 1e-4, "fused")], {"256x256": "", "big": ""}, ["100 µs on 256x256", "Not measured on big"]),
         (
             [row("soa", 1e-4, "fused", status="failed", reason="out of time: 80 s")],
             {"256x256": "", "big": "too big"},
-            ["Failed: out of time: 80 s. on 256x256", "Too big. on big"],
+            ["Failed: out of time: 80 s on 256x256", "Too big on big"],
         ),
     ],
 )

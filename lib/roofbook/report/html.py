@@ -72,7 +72,7 @@ class Cell:
         """The cell as <td> or <th>, everything escaped."""
         css = f' class="{escape(self.css)}"' if self.css else ""
         span = f' colspan="{self.span}"' if self.span > 1 else ""
-        text, small = escape(self.text), escape(self.small)
+        text, small = with_code(self.text), with_code(self.small)
         if "num" in self.css:
             text, small = (_INTERVAL.sub("[\\1,\u00a0\\2]", each) for each in (text, small))
         if "wrap" in self.css or "reason" in self.css:
@@ -88,6 +88,12 @@ def _css_string(text: str) -> str:
     return f'"{quoted}: "'
 
 
+def with_code(text: str) -> str:
+    """Escaped, with what stands in backquotes, such as the name of a step, as code."""
+    return _QUOTED.sub(r"<code>\1</code>", escape(text))
+
+
+_QUOTED = re.compile(r"`([^`]+)`")
 _JOINT = re.compile(r"([@=/,+])(?=\w)")
 """Where the name of a point may break: `fissioned@split=1792x64`."""
 _INTERVAL = re.compile(r"\[([^],]*), ([^],]*)\]")

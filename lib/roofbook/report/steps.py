@@ -10,7 +10,7 @@ from ..analysis.predictions import outcome
 from ..analysis.readings import Reading, cases_of, faster, newest
 from ..analysis.sentences import effect_text
 from .counters_table import moved_by_step
-from .html import Html, html_diff, number_of
+from .html import Html, html_diff, number_of, with_code
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,8 +47,8 @@ def step(
     parts = [
         f'<div class="step" id="step-{name}">',
         f"<h3><code>{name}</code>{link}</h3>{code}",
-        f"<p>{over}{escape(variant.change)}</p>",
-        f'<p class="expected"><em>Expected:</em> {escape(variant.expect)}{_judged(predictions, cases)}</p>'
+        f"<p>{over}{with_code(variant.change)}</p>",
+        f'<p class="expected"><em>Expected:</em> {with_code(variant.expect)}{_judged(predictions, cases)}</p>'
         if variant.expect
         else "",
         effect(variant.name, variant.parent, rows, cases, predictions, profiles),
@@ -89,7 +89,7 @@ def effect(
         return Html(f'<ul class="effect"><li class="absent">{escape(_sentence(next(iter(lacks.values()))))}</li></ul>')
     lines = []
     for case in cases:
-        css, text, cause = "absent", escape(_sentence(lacks[case])), ""
+        css, text, cause = "absent", escape(_sentence(lacks[case]).removesuffix(".")), ""
         if not lacks[case]:
             own, other = read[case][name], read[case].get(parent or "")
             css, text = _brought(own, other, predictions.get(case))
