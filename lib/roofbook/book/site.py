@@ -87,10 +87,7 @@ def build(root: Path, *, progress: Callable[[str], None] | None = None, builder:
 
 
 def _check_sources(root: Path) -> None:
-    """UsageError for settings, a table of contents or a page that the builder could not read: it says so over many lines.
-
-    A page whose notebook is gone goes too.
-    """
+    """UsageError for settings, a table of contents or a page that the builder could not read: it says so over many lines."""
     import yaml
 
     for path in (root / "_config.yml", root / "book" / "_toc.yml"):
@@ -102,13 +99,15 @@ def _check_sources(root: Path) -> None:
             raise UsageError(f"{path} holds a {type(found).__name__}; expected names, each with its value")
     for path in (root / "book").rglob("*.ipynb"):
         check_notebook(path)
-    manifest = Manifest(root)
-    for page in (root / "book").glob("*.ipynb"):  # those of labs are in labs/, that of the peaks is here
-        if page.stem == registry.PEAKS or manifest.parameters(page) is None:  # no page that was made
+    toc = (root / "book" / "_toc.yml").read_text(encoding="utf-8")
+    for page in (root / "book").glob("*.ipynb"):  # those of labs are in labs/
+        if page.stem == registry.PEAKS or page.stem in toc:
             continue
         if (notebook := root / "experiments" / page.name).exists():
             raise UsageError(f"{notebook} is of no lab; ROOFBOOK_LABS names the folder of a lab that lies elsewhere")
-        page.unlink()
+        raise UsageError(
+            f"{page} is no page of the book, and {notebook} is gone: remove it, or name it in book/_toc.yml"
+        )
 
 
 # `python -m jupyter_book` does not exist; this is what the command `jupyter-book` does, by this very interpreter. Once Sphinx

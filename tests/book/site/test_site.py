@@ -314,6 +314,23 @@ def test_sources_that_cannot_be_read_are_named_in_one_line(tmp_path: Path, name:
     assert str(refused.value).startswith(f"{tmp_path / name} {said}") and "\n" not in str(refused.value)
 
 
+def test_a_page_of_a_lab_that_is_no_longer_there_is_named_in_one_line(tmp_path: Path) -> None:
+    """Its notebook lies in the checkout, the lab where ROOFBOOK_LABS says. A page of the user's own is in the contents."""
+    import nbformat
+
+    for name, text in (("_config.yml", "a: b"), ("book/_toc.yml", "a: own")):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    for name in ("experiments/mine", "book/mine", "book/own"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        nbformat.write(nbformat.v4.new_notebook(), tmp_path / f"{name}.ipynb")
+    with pytest.raises(UsageError, match=r"/experiments/mine\.ipynb is of no lab; ROOFBOOK_LABS names the folder"):
+        site.build(tmp_path)
+    (tmp_path / "experiments" / "mine.ipynb").unlink()
+    with pytest.raises(UsageError, match=r"/book/mine\.ipynb is no page of the book, and .* is gone: remove it"):
+        site.build(tmp_path)
+
+
 def test_serving_what_is_not_there_says_how_to_make_it(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="roofbook build"):
         site.serve(tmp_path)
