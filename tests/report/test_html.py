@@ -103,3 +103,4 @@ def test_a_long_name_may_break_at_its_joints_and_nowhere_else() -> None:
 
 def test_the_name_of_a_step_in_backquotes_is_code() -> None:
     assert Cell("what `tensor` writes, a < b").html("td") == "<td>what <code>tensor</code> writes, a &lt; b</td>"
+    assert Cell("of `a@b=1`", "wrap").html("td") == '<td class="wrap">of <code>a@<wbr/>b=<wbr/>1</code></td>'

@@ -72,11 +72,12 @@ class Cell:
         """The cell as <td> or <th>, everything escaped."""
         css = f' class="{escape(self.css)}"' if self.css else ""
         span = f' colspan="{self.span}"' if self.span > 1 else ""
-        text, small = with_code(self.text), with_code(self.small)
+        text, small = escape(self.text), escape(self.small)
         if "num" in self.css:
             text, small = (_INTERVAL.sub("[\\1,\u00a0\\2]", each) for each in (text, small))
         if "wrap" in self.css or "reason" in self.css:
             text, small = (_JOINT.sub(r"\1<wbr/>", each) for each in (text, small))
+        text, small = _code(text), _code(small)  # tags come last: no other rule may see them
         small = f" <small>{small}</small>" if small else ""
         of = f' data-of="{escape(self.of)}"' if self.of else ""
         return f"<{tag}{attributes}{css}{of}{span}>{text}{small}</{tag}>"
@@ -90,7 +91,11 @@ def _css_string(text: str) -> str:
 
 def with_code(text: str) -> str:
     """Escaped, with what stands in backquotes, such as the name of a step, as code."""
-    return _QUOTED.sub(r"<code>\1</code>", escape(text))
+    return _code(escape(text))
+
+
+def _code(escaped: str) -> str:
+    return _QUOTED.sub(r"<code>\1</code>", escaped)
 
 
 _QUOTED = re.compile(r"`([^`]+)`")

@@ -89,7 +89,7 @@ STEPS = (
     Variant(
         "walk-momentum", "walk-paired", WALK.with_knobs(ARITHMETIC="MOMENTUM"), WalkDown,
         "The equilibrium in the momentum: next to nothing waits for the reciprocal.",
-        "As many operations, of which fewer wait for each other. With twelve warps a multiprocessor some gain is left.",
+        "As many operations, of which fewer wait for each other. A multiprocessor has few warps here, so some gain is left.",
         predicts={"gpu": FEW_PERCENT},
     ),
     Variant(
