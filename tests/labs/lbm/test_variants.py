@@ -146,7 +146,7 @@ def why_not(variant: Variant, size: str) -> str | None:
         return "not on this case: a side is shorter than a pass has steps"
     if variant.name in WALKS and min(nx, ny) < 6:
         return "not on this case: a side is shorter than a walk has steps"
-    if variant.plan is on_chip.DeepHalo and not held_in_tiles(nx, ny):
+    if variant.plan in (on_chip.DeepHalo, on_chip.DeepHaloBranchless) and not held_in_tiles(nx, ny):
         return "not on this case: the blocks that run at once do not hold the grid"
     if variant.plan is on_chip.Resident:
         rows = [
@@ -191,14 +191,14 @@ def test_variant_lies_within_the_bound(device: Device, variant: Variant, size: s
 
 
 @pytest.mark.parametrize("cut", [(16, 16, 4), (16, 16, 2), (8, 16, 4), (16, 32, 4), (8, 8, 4), (4, 4, 2)], ids=str)
-@pytest.mark.parametrize("variant", named("deep-halo", "deep-halo-momentum"))
+@pytest.mark.parametrize("variant", named("deep-halo", "deep-halo-momentum", "deep-halo-branchless"))
 def test_steps_between_two_exchanges_are_right_however_few_blocks_hold_the_grid(
     device: Device, variant: Variant, cut: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One column of blocks, whose halos to the left and right are their own cells, one block, and a few."""
     if device.backend not in variant.backends:
         pytest.skip("CUDA only")
-    monkeypatch.setattr(on_chip, "tiling_of", lambda nx, ny: on_chip.Tiling(*cut))
+    monkeypatch.setattr(on_chip, "tiling_of", lambda nx, ny, every: on_chip.Tiling(*cut))
     params, obstacles = box(16, 32, 50)
     f = initial(params, np.float32)
     disturb(f, 1, 0.1)
@@ -383,7 +383,7 @@ def test_momentum_is_conserved_where_nothing_stands_or_pushes(device: Device, va
 
 FILES = named(
     "sequential", "ported", "fused", LAB.best, "vectors", "several-steps", "paired", "team", "in-place", "half-storage",
-    "graph", "persistent", "strips", "deep-halo", "deep-halo-momentum", "on-chip", "on-chip-momentum",
+    "graph", "persistent", "strips", "deep-halo", "deep-halo-momentum", "deep-halo-branchless", "on-chip", "on-chip-momentum",
     "walk-down", "walk-momentum", "slab", "halo-overlapped",
 )  # fmt: skip
 """One variant a kernel file, and those with data flows of their own."""

@@ -270,7 +270,7 @@ class Lattice(Lab):
             return float(BYTES_PER_CELL * nx * ny / on_chip.STEPS_OF_A_PASS)
         if variant.plan is walk_down.WalkDown:
             return float((9 * 2 * (2 if _stores_half(variant) else 4) + 1) * nx * ny / walk_down.STEPS_OF_A_WALK)
-        if variant.plan in (on_chip.DeepHalo, on_chip.Resident):
+        if on_chip.is_one_launch(variant):
             return on_chip.told(variant, nx, ny) or self.work(case).bytes
         if variant.plan is plans.Persistent:
             rows = plans.rows_of_a_block(nx, ny, plans.Persistent.blocks_at_most)
@@ -465,7 +465,7 @@ def _quickest(device: Device, case: Case) -> "list[Choice]":
             rows = plans.rows_of_a_block(case.params["nx"], case.params["ny"], plans.Persistent.blocks_at_most)
             if case.params["ny"] // rows > device.compute_units:
                 return False
-        if variant.plan in (on_chip.DeepHalo, on_chip.Resident):
+        if on_chip.is_one_launch(variant):
             return on_chip.blocks_at_once(variant, case.params["nx"], case.params["ny"]) <= device.compute_units
         return variant.plan in (*_IN_CHUNKS, bands.Bands, team.Team) or cells(case.name) / 16 * case.units < 2**31
 

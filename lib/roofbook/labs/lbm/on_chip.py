@@ -53,8 +53,8 @@ class Tiling(NamedTuple):
 
     @property
     def cost(self) -> float:
-        """Of a step, in the time in which a multiprocessor computes a warp's cells: 24 ns on an H200, where a step takes three
-        such times besides and an exchange forty.
+        """Of a step, in the time in which a multiprocessor computes a warp's cells: 24 ns on an H200, on an H100 19 ns without
+        branches. A step takes three such times besides and an exchange forty.
         """
         rows = [self.tile_y + 2 * ring for ring in range(self.depth)]
         return (40 + 3 * self.depth + self.wide * sum(rows) / WARP) / self.depth
@@ -66,20 +66,23 @@ class Tiling(NamedTuple):
         return self.tile_x * self.tile_y - inner + self.cells - self.tile_x * self.tile_y
 
 
-def _tilings(nx: int, ny: int) -> Iterator[Tiling]:
+def _tilings(nx: int, ny: int, every: int) -> Iterator[Tiling]:
     for tile_x in (side for side in range(1, nx + 1) if nx % side == 0):
         for tile_y in (side for side in range(1, ny + 1) if ny % side == 0):
             if nx // tile_x * (ny // tile_y) <= BLOCKS_AT_MOST:
-                for depth in range(2, min(8, tile_x, tile_y) + 1):
+                for depth in range(2, min(8, tile_x, tile_y) + 1, every):
                     tiling = Tiling(tile_x, tile_y, depth)
                     if tiling.threads + WARP <= 1024:
                         yield tiling
 
 
 @lru_cache
-def tiling_of(nx: int, ny: int) -> Tiling | None:
-    """The tiling that costs least; None where BLOCKS_AT_MOST blocks do not hold the grid with their halos."""
-    return min(_tilings(nx, ny), key=lambda each: each.cost, default=None)
+def tiling_of(nx: int, ny: int, every: int = 1) -> Tiling | None:
+    """The tiling that costs least, of every second depth if `every` is 2.
+
+    None where BLOCKS_AT_MOST blocks do not hold the grid with their halos.
+    """
+    return min(_tilings(nx, ny, every), key=lambda each: each.cost, default=None)
 
 
 class RowCut(NamedTuple):
@@ -176,9 +179,11 @@ class DeepHalo(OneLaunch):
     """Each block takes several steps between two exchanges with its neighbours, and computes part of their cells for it."""
 
     kernel_name = "deep_halo"
+    every = 1
+    """Depths that will do: two, and from there each one, or every second."""
 
     def lay_out(self) -> None:
-        tiling = tiling_of(self.params.nx, self.params.ny)
+        tiling = tiling_of(self.params.nx, self.params.ny, self.every)
         assert tiling
         self.tiling, self.groups = tiling, self.blocks_for(self.params.nx, self.params.ny)
         self.group_size = tiling.threads + WARP
@@ -186,13 +191,13 @@ class DeepHalo(OneLaunch):
 
     @classmethod
     def blocks_for(cls, nx: int, ny: int) -> int:
-        tiling = tiling_of(nx, ny)
+        tiling = tiling_of(nx, ny, cls.every)
         return nx * ny // (tiling.tile_x * tiling.tile_y) if tiling else 0
 
     @classmethod
     def moved(cls, nx: int, ny: int) -> float:
         """Bytes that blocks tell each other in a step, on average: three words of 16 bytes a cell."""
-        tiling = tiling_of(nx, ny)
+        tiling = tiling_of(nx, ny, cls.every)
         return 48 * tiling.exchanged * cls.blocks_for(nx, ny) / tiling.depth if tiling else 0.0
 
     def knobs(self) -> dict[str, Any]:
@@ -215,6 +220,18 @@ class DeepHalo(OneLaunch):
                           np.int32(self.tag), np.int32(self.units), self.omega, self.w1, self.w2)  # fmt: skip
         self.tag += ceil_div(self.units, self.tiling.depth)  # tags only ever rise, so nothing is cleared between runs
         self.add_up(0, self.units)
+
+
+class DeepHaloBranchless(DeepHalo):
+    """The same where no branch divides a warp. Depths are even, so that the compiler knows a step's planes of shared memory."""
+
+    kernel_name = "deep_halo_branchless"
+    every = 2
+
+    def local_bytes(self) -> int:
+        """And speeds of halo cells, one for each step of a round."""
+        tile_x, tile_y, depth = self.tiling
+        return super().local_bytes() + 4 * ((depth - 1) * tile_x * tile_y + 1)
 
 
 class Resident(OneLaunch):
@@ -329,7 +346,8 @@ def _source(file: str, **sizes: int) -> Source:
     return Source.of(HERE / file, CONSTANTS="HOISTED", LAYOUT="SOA", GRID="ONE", SOLID="char", **sizes)
 
 
-DEEP_HALO = _source("deep_halo.cu", NX=128, NY=128, TILE_X=16, TILE_Y=8, DEPTH=4)
+TILED = {"NX": 128, "NY": 128, "TILE_X": 16, "TILE_Y": 8, "DEPTH": 4}
+DEEP_HALO = _source("deep_halo.cu", **TILED)
 ON_CHIP = _source("resident.cu", NX=1024, NY=1024, ROWS=8, THREADS=512)
 STEPS = (
     Variant(
@@ -357,6 +375,12 @@ STEPS = (
         needs=frozenset({"cooperative"}), predicts=up_to(1.25),
     ),
     Variant(
+        "deep-halo-branchless", "deep-halo-momentum", _source("deep_halo_branchless.cu", **TILED), DeepHaloBranchless,
+        "No branch divides a warp: a solid cell reads its populations turned round. All send before one asks.",
+        "A tenth of the instructions goes with the walls, and the blocks that have them keep the others waiting.",
+        needs=frozenset({"cooperative"}), differs=("source", "plan"),
+    ),
+    Variant(
         "on-chip-momentum", "on-chip", ON_CHIP.with_knobs(ARITHMETIC="MOMENTUM"), Resident,
         "The same where the grid fills the chip.",
         "Here instructions bound a step: a fifth fewer are left.",
@@ -369,6 +393,11 @@ def refusal(variant: Variant, nx: int, ny: int) -> str | None:
     """Why one of STEPS cannot take a grid."""
     assert isinstance(variant.plan, type) and issubclass(variant.plan, OneLaunch | Strips)
     return variant.plan.refusal(nx, ny)
+
+
+def is_one_launch(variant: Variant) -> bool:
+    """Whether it takes all steps in a launch with the grid on the chip."""
+    return isinstance(variant.plan, type) and issubclass(variant.plan, OneLaunch)
 
 
 def told(variant: Variant, nx: int, ny: int) -> float:
