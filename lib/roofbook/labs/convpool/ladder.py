@@ -124,13 +124,13 @@ LADDER = (
         "vectors", "built-lists", VECTORS, vectors.Vectors,
         "For a CPU: one launch in which a work-item writes a filter's list and walks it, with 8 x 32 outputs in vectors.",
         "An entry is read once for 256 products. The input of all channels passes through the nearest cache once a filter.",
-        ON_CPU, differs=("source", "plan"), dtype="int32", predicts={"cpu": FASTER},
+        ON_CPU, kind="cpu", differs=("source", "plan"), dtype="int32", predicts={"cpu": FASTER},
     ),
     Variant(
         "cached-channels", "vectors", VECTORS.with_knobs(TOGETHER=8, CHUNK=32), vectors.Cached,
         "Some channels at a time, for eight filters in turn, whose sums are put by meanwhile.",
         "Eight filters find their inputs in the nearest cache. A layer with few channels was there already.",
-        ON_CPU, differs=("source", "plan"), dtype="int32",
+        ON_CPU, kind="cpu", differs=("source", "plan"), dtype="int32",
     ),
     Variant(
         "strips", "built-lists", STRIPS, plans.Strips,

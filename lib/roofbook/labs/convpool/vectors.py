@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ...devices.contract import Buffer, Device, Unsupported
+from ...devices.contract import Buffer, Device
 from ...spec.kernel_run import ceil_div
 from ...spec.lab import Case, Variant
 from .plans import Convolution
@@ -26,8 +26,6 @@ class Vectors(Convolution):
     together = 1
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
-        if device.kind != "cpu":
-            raise Unsupported("for a CPU: work-items that share nothing, each with filters of its own")
         super().__init__(device, variant, case, inputs)
         self.entries = device.empty(8 * inputs["weight"].size)
         self.buffers.append(self.entries)

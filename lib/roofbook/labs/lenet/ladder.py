@@ -209,19 +209,19 @@ LADDER = (
         "For a CPU: explicit vectors of sixteen columns, 4 filters by a row in registers; a work-item takes whole images.",
         "No barrier, no copy of the input: each vector that is loaded is multiplied four times. Layer 2's rows do not fill "
         "theirs.",
-        ON_CPU, differs=("source", "plan"), predicts=FASTER,
+        ON_CPU, kind="cpu", differs=("source", "plan"), predicts=FASTER,
     ),
     Variant(
         "filter-lanes", "vectors", FILTER_LANES, vectors.Vectors,
         "Layer 2's vectors are the 16 filters of a pixel, 17 pixels in registers; a row's outputs are transposed at its end.",
         "No lane is idle, and an input is read once for the seven taps of a row: arithmetic bounds it.",
-        ON_CPU, predicts=FASTER,
+        ON_CPU, kind="cpu", predicts=FASTER,
     ),
     Variant(
         "pooled-vectors", "filter-lanes", FILTER_LANES.with_knobs(ENDING="POOLED"), vectors.PooledVectors,
         "ReLU and pool as well: a row of windows is kept in the nearest cache until its last row of outputs.",
         "Nothing is transposed, and a quarter of layer 1's output is written: less work than without, though it does more.",
-        ON_CPU, differs=("source", "plan"), predicts=FASTER,
+        ON_CPU, kind="cpu", differs=("source", "plan"), predicts=FASTER,
     ),
     Variant(
         "halves", "fused-pool", FUSED_POOL.with_knobs(ARITHMETIC="HALVES"), registers.Pooled,

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...devices.contract import Buffer, Queue, Unsupported
+from ...devices.contract import Buffer, Queue
 from .forward import Forward
 from .problem import Layer
 from .registers import Pooled
@@ -19,10 +19,6 @@ class Vectors(Forward):
     """A work-item takes one image after another."""
 
     group = (1,)
-
-    def set_up(self) -> None:
-        if self.device.kind != "cpu":
-            raise Unsupported("for a CPU: work-items that share nothing, each with an image")
 
     def group_of(self, layer: Layer) -> tuple[int, ...]:
         return self.group
