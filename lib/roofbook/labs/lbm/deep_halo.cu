@@ -14,7 +14,7 @@
 // Knob LAYOUT, GRID, SOLID: as in grid.h, here SOA, ONE and char
 #include "d2q9.h"
 #include "arithmetic.h"
-#include "deep_halo.h"
+#include "deep_halo.inc"
 
 extern "C" __global__ void __launch_bounds__(THREADS + 32, 1)
     deep_halo(const float *from, float *to, const char *obstacles, float *sums, ulonglong2 *halo, int first, int steps,

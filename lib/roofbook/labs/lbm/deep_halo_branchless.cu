@@ -10,7 +10,7 @@
 // Knob DEPTH:          steps of a round, an even number; at most the sides of a tile
 // Knob LAYOUT, GRID, SOLID: as in grid.h, here SOA, ONE and char
 #include "d2q9.h"
-#include "deep_halo.h"
+#include "deep_halo.inc"
 constexpr unsigned PAUSE = 250; // cycles before a thread asks
 
 // A step puts populations into one set of planes, the next step into the other.
