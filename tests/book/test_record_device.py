@@ -343,7 +343,7 @@ def test_what_the_book_keeps_can_be_drawn(turn: int, name: str) -> None:
 
 @pytest.mark.parametrize("role", ["step", "peer"])
 def test_the_fastest_of_a_role_has_the_shortest_median_of_its_newest_cells(role: str) -> None:
-    """Of what is recorded, over all runs of a cell; independently of the readings from which tables and sentences are written."""
+    """Over all runs of a cell that is recorded; independently of the readings from which tables and sentences are written."""
     kept = records(registry.get("convpool"), Store(ROOT / "results"))
     assert kept
     for each in kept:
