@@ -10,6 +10,8 @@
   const known = new Map([[initial, cellsOf(document)]]);
   const root = document.documentElement.dataset.content_root ?? "";  // of the site, which a script's links do not know
   let wanted = initial, wantedCase = asked("case");
+  // What a link leads to stands below the bar, in however many lines that is.
+  new ResizeObserver(() => document.documentElement.style.setProperty("--device-bar", `${bar.offsetHeight}px`)).observe(bar);
 
   function cellsOf(page) {
     return Object.fromEntries([...page.querySelectorAll(".on-device")].map((cell) => [cell.dataset.cell, cell.innerHTML]));

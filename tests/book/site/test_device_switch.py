@@ -86,10 +86,13 @@ def test_the_choice_stands_in_the_address_and_is_remembered(opened: Open) -> Non
     assert "NVIDIA H200, CUDA:" in shown(opened(f"{PAGE}?device=no-such-device"))[0]
 
 
+@pytest.mark.parametrize("device", ["nvidia-h200/cuda", "intel-r-xeon-r-processor-16-cores/opencl/large"])
 @pytest.mark.parametrize("width", [390, 1400])
-def test_the_bar_stays_in_sight_and_hides_no_heading(opened: Open, width: int) -> None:
+def test_the_bar_stays_in_sight_and_hides_no_heading(opened: Open, width: int, device: str) -> None:
+    """However many lines it has: of another device than the first it has more."""
     tab = opened()
     tab.set_viewport_size({"width": width, "height": 844})
+    choose(tab, device)
     heads = [f"main {each} a.headerlink" for each in ("h2", ".step h3")]
     found = [tab.eval_on_selector_all(each, "all => all.map(each => each.hash)") for each in heads]
     for link in [*found[0][-3:-1], *found[1][-2:]]:
