@@ -152,6 +152,11 @@ def test_show_prints_plain_source_that_compiles(roofbook: Cli, variant: str, dia
 
 # -- mistakes ----------------------------------------------------------------------------------------------------------
 
+READING = [
+    ["explain", "lbm"], ["history", "lbm"], ["claims"], ["compare", "lbm", "128x128"], ["export"], ["compact"],
+    ["chart", "lbm", "128x128", "--out", "x.svg"], ["push", "elsewhere"],
+]  # fmt: skip
+"""All commands that read a store."""
 MISTAKES = [
     (["nothing"], "No such command"),
     (["explain"], "Missing argument 'LAB'"),
@@ -182,6 +187,7 @@ MISTAKES = [
     (["record", "s3://team/x"], "OUT is a folder"),
     (["push", "results"], "both where the files come from and where they go to"),
     (["pull", "no/such/store"], "there is no store in no/such/store"),
+    *(([*each, "--results", "no/such/store"], "there is no store in no/such/store") for each in READING),
     (["compact", "--results", "ftp://x/y"], "results are in a folder, or at s3://BUCKET/NAME"),
     (["diff", "lbm", "fusd"], "did you mean 'fused'?"),
     (["diff", "lbm", "sequential"], "`roofbook show lbm sequential` prints its kernel"),
@@ -365,7 +371,7 @@ def test_chart_draws_the_ladder_of_a_device_in_the_store(measured: Path, roofboo
         (["--out", str(tmp_path / "no" / "a.svg")], "cannot be written"),
         (["--out", "a.svg", "--on", "moon"], f"unknown device in the store 'moon'; valid: {device}"),
         (["--out", "a.svg", "--only", "fusd"], "did you mean 'fused'?"),
-        (["--out", "a.svg", "--results", "nowhere"], "was not measured at scale test yet"),
+        (["--out", "a.svg", "--results", "nowhere"], "there is no store in nowhere"),
     ):
         code, out, err = roofbook(*wanted, *more)
         assert (code, out) == (2, "") and words in err and err.count("\n") == 1

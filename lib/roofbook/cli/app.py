@@ -3,8 +3,11 @@
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import click
+
+from ..errors import UsageError
 
 
 @click.group(
@@ -22,9 +25,26 @@ SCALES = "quick, published, large or test"
 DEVICES = "auto, or as `roofbook devices` lists them"
 SCALE = click.option("--scale", default="quick", show_default=True, help=f"{SCALES}.")
 DEVICE = click.option("--device", default="auto", show_default=True, help=f"{DEVICES}.")
-RESULTS = click.option(
-    "--results", default="results", show_default=True, help="The folder of the store, or s3://BUCKET/NAME."
+
+
+def _there(context: click.Context, _: click.Parameter, results: str) -> str:
+    """A store to read. One that a user names is there."""
+    from ..paths import project_root
+    from ..store.storage import located, storage_of
+
+    if context.get_parameter_source("results") is not click.core.ParameterSource.DEFAULT:
+        place = storage_of(located(project_root(), results))
+        if not place.is_remote and not place.root.exists():
+            raise UsageError(f"there is no store in {results}")
+    return results
+
+
+_of_store = partial(
+    click.option, "--results", default="results", show_default=True, help="The folder of the store, or s3://BUCKET/NAME."
 )
+RESULTS = _of_store()
+RECORDED = _of_store(callback=_there)
+"""Of what is there already: a folder that is mistyped is no empty store."""
 CLUSTER = click.option("--cluster", metavar="ADDRESS", help="Measure by the workers of the Dask scheduler at ADDRESS.")
 WORKERS = click.option(
     "--workers", type=click.IntRange(1, 1024), help="Measure by so many workers on this host, one for each card."

@@ -8,7 +8,7 @@ import click
 
 from ..errors import UsageError, complain, of_system, one_of
 from ..terminal import say
-from .app import DEVICE, LAB, RESULTS, SCALE, app
+from .app import DEVICE, LAB, RECORDED, SCALE, app
 
 
 @app.command()
@@ -17,7 +17,7 @@ from .app import DEVICE, LAB, RESULTS, SCALE, app
 @click.option("--case", help="A case.  [default: all]")
 @click.option("--on", help="A device's name in the store, such as nvidia-h200.  [default: all devices]")
 @click.option("--every/--changes", default=None, help="All versions, or changes alone.  [default: all of a VARIANT]")
-@RESULTS
+@RECORDED
 def history(lab: str, variant: str | None, case: str | None, on: str | None, every: bool | None, results: str) -> None:
     """List what changed over time, and why.
 

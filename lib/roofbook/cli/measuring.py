@@ -8,7 +8,20 @@ import click
 
 from ..errors import Failed, UsageError, complain
 from ..terminal import say
-from .app import CLUSTER, DEVICE, DEVICES, LAB, RESULTS, SCALE, SCALES, VARIANT, WORKERS, app, without_collection
+from .app import (
+    CLUSTER,
+    DEVICE,
+    DEVICES,
+    LAB,
+    RECORDED,
+    RESULTS,
+    SCALE,
+    SCALES,
+    VARIANT,
+    WORKERS,
+    app,
+    without_collection,
+)
 
 
 @app.command()
@@ -354,7 +367,7 @@ def check(lab: str, variant: str, case: str | None, scale: str, device: str, end
 @LAB
 @SCALE
 @DEVICE
-@RESULTS
+@RECORDED
 def explain(lab: str, scale: str, device: str, results: str) -> None:
     """Say whether each measurement of LAB is fresh, and if not, why."""
     from ..book.experiment import Experiment

@@ -9,7 +9,7 @@ import click
 from ..devices.backends import OPENCL, languages
 from ..errors import UsageError
 from ..terminal import say
-from .app import DEVICE, LAB, RESULTS, SCALE, VARIANT, app
+from .app import DEVICE, LAB, RECORDED, SCALE, VARIANT, app
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -116,7 +116,7 @@ def exercise(lab: str, name: str | None, answer: Path | None, solution: bool, ti
 @click.option("--on", help="A device's name in the store, such as nvidia-h200.  [default: that of the newest run]")
 @click.option("--only", multiple=True, help="A variant; may be repeated.  [default: the whole ladder]")
 @SCALE
-@RESULTS
+@RECORDED
 def chart(lab: str, case: str, out: Path, on: str | None, only: tuple[str, ...], scale: str, results: str) -> None:
     """Draw a ladder, for any device in the store.
 
@@ -155,7 +155,7 @@ def chart(lab: str, case: str, out: Path, on: str | None, only: tuple[str, ...],
 @app.command()
 @click.option("--lab", "names", multiple=True, help="A lab; may be repeated.  [default: all]")
 @click.option("--on", help="A device's name in the store, such as nvidia-h200.  [default: all devices]")
-@RESULTS
+@RECORDED
 def claims(names: tuple[str, ...], on: str | None, results: str) -> None:
     """Print what the reports claim, and our verdicts.
 
@@ -194,7 +194,7 @@ def claims(names: tuple[str, ...], on: str | None, results: str) -> None:
 @click.option(
     "--on", multiple=True, help="A device of the store, such as nvidia-h200 or nvidia-h200/cuda; may be repeated."
 )
-@RESULTS
+@RECORDED
 def compare(lab: str, case: str, on: tuple[str, ...], results: str) -> None:
     """Print a case of LAB on several devices.
 
@@ -217,7 +217,7 @@ def compare(lab: str, case: str, on: tuple[str, ...], results: str) -> None:
 @app.command()
 @click.argument("sql", default="select * from cells")
 @click.option("--out", type=click.Path(path_type=Path), help="A file, .csv or .parquet; standard output without it.")
-@RESULTS
+@RECORDED
 def export(sql: str, out: Path | None, results: str) -> None:
     """Write the rows of the store, or an SQL query.
 

@@ -6,12 +6,12 @@ import click
 
 from ..errors import Failed, UsageError
 from ..terminal import say
-from .app import RESULTS, app
+from .app import RECORDED, RESULTS, app
 
 
 @app.command()
 @click.argument("to")
-@RESULTS
+@RECORDED
 def push(to: str, results: str) -> None:
     """Add your measurements to another store.
 
@@ -65,7 +65,7 @@ def _copy(source: str | Path, target: str | Path) -> None:
 
 
 @app.command()
-@RESULTS
+@RECORDED
 def compact(results: str) -> None:
     """Merge the files of a store, so that reading is quick.
 
