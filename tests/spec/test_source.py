@@ -335,6 +335,11 @@ def test_a_knob_that_is_not_given_has_its_default(wide: Path) -> None:
     assert "out[4] = 7;" in deep.resolve() and deep.settings == {"LANES": 4, "KIND": "DEEP", "DEPTH": 7}
 
 
+def test_a_plan_that_asks_for_a_knob_of_another_text_is_told_so(wide: Path) -> None:
+    with pytest.raises(ValueError, match=r"^\w+\.k has no knob DEEP, which its plan asks for$"):
+        Source.of(wide, LANES=4).settings["DEEP"]
+
+
 def test_a_knob_that_is_neither_given_nor_defaulted_is_an_error_that_names_it(wide: Path) -> None:
     for render in (Source.resolve, lambda source: source.render("cuda"), lambda source: source.render("opencl")):
         with pytest.raises(ValueError, match=r"^wide\.k: neither a value nor a default for knob LANES$"):

@@ -40,7 +40,11 @@ def _there(context: click.Context, _: click.Parameter, results: str) -> str:
 
 
 _of_store = partial(
-    click.option, "--results", default="results", show_default=True, help="The folder of the store, or s3://BUCKET/NAME."
+    click.option,
+    "--results",
+    default="results",
+    show_default=True,
+    help="The folder of the store, or s3://BUCKET/NAME.",
 )
 RESULTS = _of_store()
 RECORDED = _of_store(callback=_there)

@@ -39,6 +39,17 @@ class TextError(UsageError, ValueError):
     """A text and its knobs do not go together."""
 
 
+class Settings(dict[str, Knob]):
+    """The knobs of a text with their values. Errors: TextError where a plan asks for one that the text has not."""
+
+    def __init__(self, text: str, values: Mapping[str, Knob]) -> None:
+        super().__init__(values)
+        self.text = text
+
+    def __missing__(self, name: str) -> Knob:
+        raise TextError(f"{self.text} has no knob {name}, which its plan asks for")
+
+
 @contextmanager
 def lined() -> Iterator[None]:
     """Within it, what `render` returns tells a compiler by #line from which file and line each of its lines comes.
@@ -86,9 +97,9 @@ class Source:
         return replace(self, knobs=tuple(item for item in self.knobs if item[0] not in names))
 
     @property
-    def settings(self) -> dict[str, Knob]:
+    def settings(self) -> "Settings":
         """Every knob that has a value here: those that are given, and for the others the default of the text."""
-        return {**_defaults(self.path), **dict(self.knobs)}
+        return Settings(self.path.name, {**_defaults(self.path), **dict(self.knobs)})
 
     def documented(self) -> dict[str, str]:
         """Knob -> what the head of its file says of it, in the first line there."""
