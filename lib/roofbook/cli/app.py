@@ -35,7 +35,8 @@ def _there(context: click.Context, _: click.Parameter, results: str) -> str:
     if context.get_parameter_source("results") is not click.core.ParameterSource.DEFAULT:
         place = storage_of(located(project_root(), results))
         if not place.is_remote and not place.root.exists():
-            raise UsageError(f"there is no store in {results}")
+            seen = "" if str(place.root) == results else f", which is {place.root}"
+            raise UsageError(f"there is no store in {results}{seen}")
     return results
 
 

@@ -2,16 +2,16 @@
 //   - A solid cell reads each population from where its opposite lies, and relaxes by nothing. That turns them round.
 //   - A warp computes its cells while any of them is still needed.
 //   - A cell of the halo stores its speed as well, to where nobody reads it.
-// Which planes a step writes to is known when it is compiled. All threads of a block have sent before any of them asks, and then
-// wait a little: words take their time, and questions that come too soon are in their way.
+// Which planes a step writes to is known when it is compiled. All threads of a block have sent before any of them asks: questions
+// that come too soon are in the way of the words.
 //
 // Knob NX, NY:         sides of the grid
 // Knob TILE_X, TILE_Y: sides of a block's tile
-// Knob DEPTH:          steps of a round, an even number; at most the sides of a tile
+// Knob DEPTH:          steps of a round, two or more; at most the sides of a tile
 // Knob LAYOUT, GRID, SOLID: as in grid.h, here SOA, ONE and char
 #include "d2q9.h"
 #include "deep_halo.inc"
-constexpr unsigned PAUSE = 250; // cycles before a thread asks
+constexpr unsigned PAUSE = 250;
 
 // A step puts populations into one set of planes, the next step into the other.
 #define PUT(K, VALUE) (j % 2 ? put<(K) + 8>(place, VALUE) : put<(K)>(place, VALUE))
@@ -132,6 +132,7 @@ extern "C" __global__ void __launch_bounds__(THREADS + 32, 1)
       }
       barrier<1, THREADS>();
       if (!own && p < CELLS) {
+        /* Ends at once, for clock() has 64 bits. Recorded times are of the kernel as it stands, without a pause. */
         for (unsigned since = clock(); clock() - since < PAUSE;) {
         }
         ulonglong2 one, two, three;

@@ -53,8 +53,8 @@ class Tiling(NamedTuple):
 
     @property
     def cost(self) -> float:
-        """Of a step, in the time in which a multiprocessor computes a warp's cells: 24 ns on an H200, on an H100 19 ns without
-        branches. A step takes three such times besides and an exchange forty.
+        """Of a step, in the time in which a multiprocessor computes a warp's cells: about 25 ns on an H200, 21 on an H100
+        without branches. A step takes three such times besides and an exchange forty.
         """
         rows = [self.tile_y + 2 * ring for ring in range(self.depth)]
         return (40 + 3 * self.depth + self.wide * sum(rows) / WARP) / self.depth
@@ -223,7 +223,7 @@ class DeepHalo(OneLaunch):
 
 
 class DeepHaloBranchless(DeepHalo):
-    """The same where no branch divides a warp. Depths are even, so that the compiler knows a step's planes of shared memory."""
+    """The same where no branch divides a warp. Of the depths even ones were measured."""
 
     kernel_name = "deep_halo_branchless"
     every = 2
@@ -377,7 +377,7 @@ STEPS = (
     Variant(
         "deep-halo-branchless", "deep-halo-momentum", _source("deep_halo_branchless.cu", **TILED), DeepHaloBranchless,
         "No branch divides a warp: a solid cell reads its populations turned round. All send before one asks.",
-        "A tenth of the instructions goes with the walls, and the blocks that have them keep the others waiting.",
+        "Blocks with walls keep others waiting: ten selects a cell. A question before its answer is there is in the way.",
         needs=frozenset({"cooperative"}), differs=("source", "plan"),
     ),
     Variant(
