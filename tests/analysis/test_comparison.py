@@ -543,5 +543,6 @@ def test_without_a_script_every_number_stands_in_the_tables(browser: Any, page: 
         and opened.get_by_text("This form needs JavaScript").is_visible()
     )
     opened.click("#all-measurements >> text=Lattice Boltzmann")
+    opened.wait_for_url("**/labs/lbm/devices.html")
     assert "faster 2.00" in opened.content().replace("</td>", "").replace(" <small>", " ")
     context.close()
