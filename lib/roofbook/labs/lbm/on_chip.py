@@ -376,7 +376,7 @@ STEPS = (
     ),
     Variant(
         "deep-halo-branchless", "deep-halo-momentum", _source("deep_halo_branchless.cu", **TILED), DeepHaloBranchless,
-        "No branch divides a warp: a solid cell reads its populations turned round. All send before one asks.",
+        "No branch divides a warp: a solid cell reads its populations turned round. All send before one asks. Depths are even.",
         "Blocks with walls keep others waiting: ten selects a cell. A question before its answer is there is in the way.",
         needs=frozenset({"cooperative"}), differs=("source", "plan"),
     ),
