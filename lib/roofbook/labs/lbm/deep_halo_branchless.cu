@@ -3,7 +3,8 @@
 //   - A warp computes its cells while any of them is still needed.
 //   - A cell of the halo stores its speed as well, to where nobody reads it.
 // Which planes a step writes to is known when it is compiled. All threads of a block have sent before any of them asks: questions
-// that come too soon are in the way of the words.
+// that come too soon are in the way of the words. It costs registers, for eight places and a cell's own rate of relaxation, and
+// shared memory for the speeds that nobody reads.
 //
 // Knob NX, NY:         sides of the grid
 // Knob TILE_X, TILE_Y: sides of a block's tile
