@@ -190,15 +190,17 @@ def test_variant_lies_within_the_bound(device: Device, variant: Variant, size: s
             assert error(outputs["f"], wanted["f"]) <= bound(whole.units)
 
 
-@pytest.mark.parametrize("cut", [(16, 16, 4), (16, 16, 2), (8, 16, 4), (16, 32, 4), (8, 8, 4), (4, 4, 2)], ids=str)
-@pytest.mark.parametrize("variant", named("deep-halo", "deep-halo-momentum", "deep-halo-branchless"))
+@pytest.mark.parametrize(
+    "cut", [(16, 16, 4), (16, 16, 5), (16, 16, 2), (8, 16, 3), (16, 32, 4), (8, 8, 4), (4, 4, 2)], ids=str
+)
+@pytest.mark.parametrize("variant", named("deep-halo", "deep-halo-momentum", "deep-halo-branchless", "deep-halo-pause"))
 def test_steps_between_two_exchanges_are_right_however_few_blocks_hold_the_grid(
     device: Device, variant: Variant, cut: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One column of blocks, whose halos to the left and right are their own cells, one block, and a few."""
     if device.backend not in variant.backends:
         pytest.skip("CUDA only")
-    monkeypatch.setattr(on_chip, "tiling_of", lambda nx, ny, every: on_chip.Tiling(*cut))
+    monkeypatch.setattr(on_chip, "tiling_of", lambda nx, ny: on_chip.Tiling(*cut))
     params, obstacles = box(16, 32, 50)
     f = initial(params, np.float32)
     disturb(f, 1, 0.1)

@@ -2,17 +2,16 @@
 //   - A solid cell reads each population from where its opposite lies, and relaxes by nothing. That turns them round.
 //   - A warp computes its cells while any of them is still needed.
 //   - A cell of the halo stores its speed as well, to where nobody reads it.
-// Which planes a step writes to is known when it is compiled. All threads of a block have sent before any of them asks: questions
-// that come too soon are in the way of the words. It costs registers, for eight places and a cell's own rate of relaxation, and
-// shared memory for the speeds that nobody reads.
+// Which planes a step writes to is known when it is compiled. It costs registers, for eight places and a cell's own rate of
+// relaxation, and shared memory for the speeds that nobody reads.
 //
 // Knob NX, NY:         sides of the grid
 // Knob TILE_X, TILE_Y: sides of a block's tile
 // Knob DEPTH:          steps of a round, two or more; at most the sides of a tile
+// Knob PAUSE:          clock cycles between a block's last word and its first question; 0: a warp asks as soon as it has sent
 // Knob LAYOUT, GRID, SOLID: as in grid.h, here SOA, ONE and char
 #include "d2q9.h"
 #include "deep_halo.inc"
-constexpr unsigned PAUSE = 250;
 
 // A step puts populations into one set of planes, the next step into the other.
 #define PUT(K, VALUE) (j % 2 ? put<(K) + 8>(place, VALUE) : put<(K)>(place, VALUE))
@@ -131,10 +130,16 @@ extern "C" __global__ void __launch_bounds__(THREADS + 32, 1)
         send(words + GRID_CELLS, h3, h4, h5, tag);
         send(words + 2 * GRID_CELLS, h6, h7, h8, tag);
       }
-      barrier<1, THREADS>();
+      if (PAUSE > 0 || DEPTH % 2 == 1) { /* after an odd round the next one begins with the planes of the last step */
+        barrier<1, THREADS>();
+      } else {
+        __syncwarp();
+      }
       if (!own && p < CELLS) {
-        /* Ends at once, for clock() has 64 bits. Recorded times are of the kernel as it stands, without a pause. */
-        for (unsigned since = clock(); clock() - since < PAUSE;) {
+        if (PAUSE > 0) {
+          const unsigned since = clock();
+          while ((unsigned)clock() - since < PAUSE) {
+          }
         }
         ulonglong2 one, two, three;
         do {

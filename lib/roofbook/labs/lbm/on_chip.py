@@ -13,7 +13,7 @@ import numpy as np
 from ...devices.contract import Device, Kernel, Unsupported
 from ...spec.kernel_run import ceil_div
 from ...spec.lab import Case, Variant
-from ...spec.prediction import up_to
+from ...spec.prediction import FEW_PERCENT, up_to
 from ...spec.source import Source
 from .plans import KeptPartials
 
@@ -66,23 +66,20 @@ class Tiling(NamedTuple):
         return self.tile_x * self.tile_y - inner + self.cells - self.tile_x * self.tile_y
 
 
-def _tilings(nx: int, ny: int, every: int) -> Iterator[Tiling]:
+def _tilings(nx: int, ny: int) -> Iterator[Tiling]:
     for tile_x in (side for side in range(1, nx + 1) if nx % side == 0):
         for tile_y in (side for side in range(1, ny + 1) if ny % side == 0):
             if nx // tile_x * (ny // tile_y) <= BLOCKS_AT_MOST:
-                for depth in range(2, min(8, tile_x, tile_y) + 1, every):
+                for depth in range(2, min(8, tile_x, tile_y) + 1):
                     tiling = Tiling(tile_x, tile_y, depth)
                     if tiling.threads + WARP <= 1024:
                         yield tiling
 
 
 @lru_cache
-def tiling_of(nx: int, ny: int, every: int = 1) -> Tiling | None:
-    """The tiling that costs least, of every second depth if `every` is 2.
-
-    None where BLOCKS_AT_MOST blocks do not hold the grid with their halos.
-    """
-    return min(_tilings(nx, ny, every), key=lambda each: each.cost, default=None)
+def tiling_of(nx: int, ny: int) -> Tiling | None:
+    """The tiling that costs least; None where BLOCKS_AT_MOST blocks do not hold the grid with their halos."""
+    return min(_tilings(nx, ny), key=lambda each: each.cost, default=None)
 
 
 class RowCut(NamedTuple):
@@ -179,11 +176,9 @@ class DeepHalo(OneLaunch):
     """Each block takes several steps between two exchanges with its neighbours, and computes part of their cells for it."""
 
     kernel_name = "deep_halo"
-    every = 1
-    """Depths that will do: two, and from there each one, or every second."""
 
     def lay_out(self) -> None:
-        tiling = tiling_of(self.params.nx, self.params.ny, self.every)
+        tiling = tiling_of(self.params.nx, self.params.ny)
         assert tiling
         self.tiling, self.groups = tiling, self.blocks_for(self.params.nx, self.params.ny)
         self.group_size = tiling.threads + WARP
@@ -191,13 +186,13 @@ class DeepHalo(OneLaunch):
 
     @classmethod
     def blocks_for(cls, nx: int, ny: int) -> int:
-        tiling = tiling_of(nx, ny, cls.every)
+        tiling = tiling_of(nx, ny)
         return nx * ny // (tiling.tile_x * tiling.tile_y) if tiling else 0
 
     @classmethod
     def moved(cls, nx: int, ny: int) -> float:
         """Bytes that blocks tell each other in a step, on average: three words of 16 bytes a cell."""
-        tiling = tiling_of(nx, ny, cls.every)
+        tiling = tiling_of(nx, ny)
         return 48 * tiling.exchanged * cls.blocks_for(nx, ny) / tiling.depth if tiling else 0.0
 
     def knobs(self) -> dict[str, Any]:
@@ -223,10 +218,9 @@ class DeepHalo(OneLaunch):
 
 
 class DeepHaloBranchless(DeepHalo):
-    """The same where no branch divides a warp. Of the depths even ones were measured."""
+    """The same where no branch divides a warp."""
 
     kernel_name = "deep_halo_branchless"
-    every = 2
 
     def local_bytes(self) -> int:
         """And speeds of halo cells, one for each step of a round."""
@@ -348,6 +342,7 @@ def _source(file: str, **sizes: int) -> Source:
 
 TILED = {"NX": 128, "NY": 128, "TILE_X": 16, "TILE_Y": 8, "DEPTH": 4}
 DEEP_HALO = _source("deep_halo.cu", **TILED)
+BRANCHLESS = _source("deep_halo_branchless.cu", **TILED, PAUSE=0)
 ON_CHIP = _source("resident.cu", NX=1024, NY=1024, ROWS=8, THREADS=512)
 STEPS = (
     Variant(
@@ -375,10 +370,16 @@ STEPS = (
         needs=frozenset({"cooperative"}), predicts=up_to(1.25),
     ),
     Variant(
-        "deep-halo-branchless", "deep-halo-momentum", _source("deep_halo_branchless.cu", **TILED), DeepHaloBranchless,
-        "No branch divides a warp: a solid cell reads its populations turned round. All send before one asks. Depths are even.",
-        "Blocks with walls keep others waiting: ten selects a cell. A question before its answer is there is in the way.",
+        "deep-halo-branchless", "deep-halo-momentum", BRANCHLESS, DeepHaloBranchless,
+        "No branch divides a warp: a solid cell reads its populations turned round.",
+        "The slowest block sets the pace, and that is one with walls: they cost ten selects a cell.",
         needs=frozenset({"cooperative"}), differs=("source", "plan"),
+    ),
+    Variant(
+        "deep-halo-pause", "deep-halo-branchless", BRANCHLESS.with_knobs(PAUSE=200), DeepHaloBranchless,
+        "A block asks its neighbours only after all its threads have sent, and 200 clock cycles later.",
+        "A question before its answer is there is in the way of the answers.",
+        needs=frozenset({"cooperative"}), predicts=FEW_PERCENT,
     ),
     Variant(
         "on-chip-momentum", "on-chip", ON_CHIP.with_knobs(ARITHMETIC="MOMENTUM"), Resident,

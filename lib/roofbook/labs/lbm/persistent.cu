@@ -6,7 +6,7 @@
 // Knob ROWS:     rows of a block, NX * ROWS threads, one a cell
 // Knob EXCHANGE: FLAGS  a block writes its rows, then raises a flag; neighbours wait for the flag, then read the rows
 //                TAGS   each value carries the number of its step in the same 8 bytes; neighbours read until it is there
-// Knob LAYOUT, GRID, SOLID: as in grid.k, here SOA, ONE and char
+// Knob LAYOUT, GRID, SOLID: as in grid.h, here SOA, ONE and char
 #ifndef EXCHANGE
 #define EXCHANGE FLAGS
 #endif
