@@ -383,7 +383,7 @@ STEPS = (
     ),
     Variant(
         "on-chip-momentum", "on-chip", ON_CHIP.with_knobs(ARITHMETIC="MOMENTUM"), Resident,
-        "The same where the grid fills the chip.",
+        "The equilibrium in the momentum, as in `deep-halo-momentum`, where the grid fills the chip.",
         "Here instructions bound a step: a fifth fewer are left.",
         needs=frozenset({"cooperative"}), predicts=up_to(1.25),
     ),
