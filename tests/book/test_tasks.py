@@ -68,7 +68,7 @@ def test_a_published_claim_that_did_not_hold_and_its_evidence(opened: Open) -> N
     tab.go_back()
     item.get_by_text("To measure it again").click()
     assert "roofbook run lbm --scale published -p variants '[fused, soa]'" in item.inner_text()
-    item.get_by_role("link", name="soa", exact=True).click()
+    item.get_by_role("link", name="soa", exact=True).first.click()
     tab.wait_for_selector("#soa .kernel-text pre")
     assert "labs/lbm/kernels.html#soa" in tab.url and tab.text_content("#soa .kernel-text pre").startswith(
         "--- fused\n+++ soa\n"

@@ -4,7 +4,6 @@ The page labs/LAB/kernels is written as Markdown, with a heading for each varian
 lie in _build/kernels: plain files, and a script for each variant, which book/_assets/kernels.js loads when a tab is opened.
 """
 
-import re
 import shutil
 from collections.abc import Iterator, Sequence
 from html import escape
@@ -12,6 +11,7 @@ from pathlib import Path
 
 from ..devices.backends import languages
 from ..paths import cache_key, write_whole
+from ..report.html import with_code
 from ..spec import registry
 from ..spec.lab import Lab, Variant
 from .dependencies import Dependencies
@@ -116,7 +116,7 @@ def _about(lab: Lab) -> str:
 
 def _index(shown: Sequence[Variant], known: dict[str, list[Text]]) -> str:
     items = "\n".join(
-        f'<li><a href="#{escape(each.name)}"><code>{escape(each.name)}</code></a> <span>{escape(each.change)}</span> '
+        f'<li><a href="#{escape(each.name)}"><code>{escape(each.name)}</code></a> <span>{with_code(each.change)}</span> '
         f"<small>{escape(_languages(known[each.name]))}</small></li>"
         for each in shown
     )
@@ -130,7 +130,9 @@ def _languages(found: Sequence[Text]) -> str:
 
 
 def _item(variant: Variant) -> str:
-    return f'<dt id="{escape(variant.name)}"><code>{escape(variant.name)}</code></dt><dd>{escape(variant.change)}</dd>'
+    return (
+        f'<dt id="{escape(variant.name)}"><code>{escape(variant.name)}</code></dt><dd>{with_code(variant.change)}</dd>'
+    )
 
 
 def _kernel(lab: Lab, variant: Variant, found: Sequence[Text], version: str) -> str:
@@ -177,7 +179,7 @@ def _notes(lab: Lab, variant: Variant, parent: Variant | None, found: Sequence[T
 
 def _differs(variant: Variant, parent: Variant | None, found: Sequence[Text]) -> Iterator[str]:
     """In sentences, how the host drives a kernel, and of a step in what else it differs from its parent."""
-    words = _code(driven(variant))
+    words = with_code(driven(variant))
     if parent is None:
         yield f"The host: {words}" if words else ""
         return
@@ -205,8 +207,3 @@ def _options(variant: Variant, parent: Variant) -> Iterator[str]:
             said = "x".join(map(str, value)) if isinstance(value, tuple) else str(value)
             yield name if value is True else f"{name} {said}"
     yield from (f"no {name}" for name in parent.options if name not in (*variant.options, "device"))
-
-
-def _code(words: str) -> str:
-    """Escaped, what is in backticks as code."""
-    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(words))
