@@ -36,13 +36,13 @@ def one_of(
     """The error for a name that is not in a list, with the closest one in `near` (the list itself unless given).
 
     >>> str(one_of("scale", "quik", ["quick", "published"]))
-    "unknown scale 'quik'; valid: quick, published (did you mean 'quick'?)"
+    "unknown scale 'quik' (did you mean 'quick'?); valid: quick, published"
     """
     import difflib
 
     close = difflib.get_close_matches(str(given), near or valid, n=1)
     hint = f" (did you mean {close[0]!r}?)" if close else ""
-    error = UsageError(f"unknown {what} {str(given)!r}; valid: {', '.join(valid)}{hint}")
+    error = UsageError(f"unknown {what} {str(given)!r}{hint}; valid: {', '.join(valid)}")
     error.is_unknown_name = True
     return error
 

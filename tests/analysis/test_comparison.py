@@ -331,8 +331,12 @@ def test_the_command_prints_all_places_or_those_asked_for(
     assert code == 0 and "NVIDIA H200, CUDA vs A CPU, OpenCL" in out and "NVIDIA H200, OpenCL" not in out
     code, out, _ = roofbook("lbm", GRID, "--on", "nvidia-h200")
     assert code == 0 and " vs " in out and "A CPU" not in out
-    assert roofbook("lbm", GRID, "--on", "nvidia-h20")[2].startswith("error: unknown recorded device 'nvidia-h20'; ")
-    assert roofbook("lbm", "12x128")[2].startswith("error: unknown recorded case '12x128'; valid: 128x128, 256x256")
+    assert roofbook("lbm", GRID, "--on", "nvidia-h20")[2].startswith(
+        "error: unknown recorded device 'nvidia-h20' (did you"
+    )
+    assert roofbook("lbm", "12x128")[2].startswith(
+        "error: unknown recorded case '12x128' (did you mean '128x128'?); valid: 128x128, 256x256"
+    )
 
 
 def test_a_case_that_is_not_on_record_is_an_error_of_the_library_too(tmp_path: Path) -> None:

@@ -490,9 +490,11 @@ def test_the_command_prints_all_labs_or_one_and_all_devices_or_one(roofbook: Any
     pasted = " ".join(out.replace("\\\n", "").split())
     assert "roofbook run convpool --scale published -p variants '[row-groups, filter-groups]'" in pasted
     assert roofbook("--on", "nvidia-h100")[2].startswith(
-        "error: unknown device with measurements behind a claim 'nvidia-h100'; "
+        "error: unknown device with measurements behind a claim 'nvidia-h100' (did you mean "
     )
-    assert roofbook("--lab", "convpol")[2].startswith("error: unknown lab 'convpol'; valid: ")
+    assert roofbook("--lab", "convpol")[2].startswith(
+        "error: unknown lab 'convpol' (did you mean 'convpool'?); valid: "
+    )
 
 
 def test_the_build_leaves_each_labs_verdicts_for_the_page_and_touches_none_that_are_as_they_were(

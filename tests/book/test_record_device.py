@@ -232,7 +232,7 @@ def test_one_device_of_each_kind_is_taken() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--lab", "stensil"], "unknown lab 'stensil'; valid: .*stencil.*"),
+        (["--lab", "stensil"], r"unknown lab 'stensil' \(did you mean 'stencil'\?\); valid: .*stencil.*"),
         (["--device", "cuda:77"], "unknown device 'cuda:77'; valid: auto, .*"),
         (
             ["--budgett", "1"],

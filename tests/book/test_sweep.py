@@ -270,7 +270,7 @@ def test_a_worker_says_what_keeps_it_from_taking_part(tmp_path: Path, monkeypatc
     for change, said in (
         ({"device": "auto"}, "other workers of this host have all cards"),
         ({"token": "unfinished/gone"}, f"it does not see the store {tmp_path}: "),
-        ({}, "unknown device 'opencl:nowhere'; valid: auto, "),
+        ({}, "unknown device 'opencl:nowhere' (did you mean 'opencl:0'?); valid: auto, "),
     ):
         line = json.dumps({**order, **change})
         command = [sys.executable, "-m", "roofbook.book.sweep_worker"]

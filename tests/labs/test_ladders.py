@@ -95,7 +95,7 @@ def test_a_rung_says_what_it_changes_and_what_is_expected(lab: Lab, variant: Var
 def test_lookup_by_name(lab: Lab) -> None:
     for variant in lab.all_variants():
         assert lab.variant(variant.name) is variant
-    with pytest.raises(UsageError, match=rf"^unknown variant '{lab.best}s'; valid: .*did you mean '{lab.best}'"):
+    with pytest.raises(UsageError, match=rf"^unknown variant '{lab.best}s' .did you mean '{lab.best}'"):
         lab.variant(f"{lab.best}s")
     with pytest.raises(UsageError, match=r"^unknown case 'none'; valid: "):
         lab.case("none")

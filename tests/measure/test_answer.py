@@ -84,7 +84,7 @@ def test_bad_input_is_one_line(command: Command, tmp_path: Path) -> None:
         (("stencil", "fused", "--check", str(tmp_path / "none.k")), "none.k: No such file or directory"),
         (("stencil", "fused", "--check", str(tmp_path)), "Is a directory"),
         (("stencil", "fused", "--check", str(tmp_path / "bytes.k")), "bytes.k is no text"),
-        (("stencil", "fusd"), "unknown exercise of stencil 'fusd'; valid: fused (did you mean 'fused'?)"),
+        (("stencil", "fusd"), "unknown exercise of stencil 'fusd' (did you mean 'fused'?); valid: fused"),
         (("peaks",), "peaks has no kernel to write"),
         (("stencl",), "unknown lab 'stencl'"),
     ):

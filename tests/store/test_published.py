@@ -47,7 +47,7 @@ def test_claims_have_effects() -> None:
 
 def test_unknown_lab_lists_the_valid_ones() -> None:
     for read in (published.figures, published.claims):
-        with pytest.raises(UsageError, match=rf"{', '.join(LABS)}.*did you mean 'lbm'"):
+        with pytest.raises(UsageError, match=rf"did you mean 'lbm'.*{', '.join(LABS)}"):
             read("lbn", RESULTS)
 
 
