@@ -8,7 +8,8 @@
 // Knob NX, NY:         sides of the grid
 // Knob TILE_X, TILE_Y: sides of a block's tile
 // Knob DEPTH:          steps of a round, two or more; at most the sides of a tile
-// Knob PAUSE:          clock cycles between a block's last word and its first question; 0: a warp asks as soon as it has sent
+// Knob PAUSE:          clock cycles between a block's last word and its first question; 0: none, and with an even
+//                      DEPTH a warp asks as soon as it has sent
 // Knob LAYOUT, GRID, SOLID: as in grid.h, here SOA, ONE and char
 #include "d2q9.h"
 #include "deep_halo.inc"
