@@ -16,7 +16,7 @@ from ..analysis import format as show
 from ..analysis.readings import Reading, Speedup, faster
 from ..analysis.recorded import RecordedData, recorded
 from ..measure.stats import EQUAL
-from ..report.html import Cell, Row, Table, html_source
+from ..report.html import Cell, Row, Table, html_source, with_code
 from ..spec.exercise import Predict, Turn, Write, exercises, holed, missing_lines
 from ..spec.lab import Lab, Variant
 from ..store.parquet import Store
@@ -121,7 +121,7 @@ def _steps(lab: Lab, *steps: Variant) -> str:
     """What the two are; their names lead to the lab's page."""
     page = f"../labs/{lab.name}.html"
     said = "".join(
-        f'<dt><a href="{page}"><code>{escape(each.name)}</code></a></dt><dd>{escape(each.change)}</dd>'
+        f'<dt><a href="{page}"><code>{escape(each.name)}</code></a></dt><dd>{with_code(each.change)}</dd>'
         for each in steps
     )
     return f'<dl class="exercise-steps">{said}</dl>\n'
@@ -217,7 +217,7 @@ def _turn(it: Turn, lab: Lab, found: Sequence[RecordedData], number: int) -> str
     base, ident = lab.variant(str(points[0].parent)), f"turn-{number}"
     return (
         f'<section class="exercise">\n<p>{escape(it.task)} The knob is turned in <code>{escape(base.name)}</code>: '
-        f"{escape(base.change)}</p>\n"
+        f"{with_code(base.change)}</p>\n"
         f'<script type="application/json" class="exercise-data">{data}</script>\n'
         f'<div class="exercise-knob" hidden><label for="{ident}">{escape(it.axis)}</label>\n'
         f'<input type="range" id="{ident}" min="0" max="{len(points) - 1}" value="0" step="1">\n'
@@ -262,7 +262,7 @@ def _write(it: Write, lab: Lab) -> str:
         f'<section class="exercise">\n<p>{escape(it.task)} The hole is in the kernel of <code>{escape(it.step)}</code>.</p>\n'
         f"{html_source(shell, 'console')}{html_source(holed(lab, it), 'opencl')}"
         f"<details><summary>The solution, which is <code>{escape(it.step)}</code> itself</summary>\n"
-        f"<p>{escape(step.change)} {escape(step.expect)}</p>\n{html_source(missing_lines(lab, it), 'opencl')}</details>\n"
+        f"<p>{with_code(step.change)} {with_code(step.expect)}</p>\n{html_source(missing_lines(lab, it), 'opencl')}</details>\n"
         "</section>\n"
     )
 

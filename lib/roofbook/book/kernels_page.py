@@ -148,7 +148,7 @@ def _kernel(lab: Lab, variant: Variant, found: Sequence[Text], version: str) -> 
     said = "\n".join(f'<p class="table-note">{line}</p>' for line in _notes(lab, variant, parent, found))
     address = f"../../{SCRIPTS}/{lab.name}/{name}.js?v={version}"
     return (
-        f"<p>{over}{escape(variant.change)}</p>\n{said}\n"
+        f"<p>{over}{with_code(variant.change)}</p>\n{said}\n"
         f'<div class="kernel" data-lab="{lab.name}" data-kernel="{name}" data-script="{address}">'
         f'<p class="kernel-files">As plain text: {links}</p></div>'
     )
@@ -173,7 +173,7 @@ def _notes(lab: Lab, variant: Variant, parent: Variant | None, found: Sequence[T
     for compiler, why in variant.same_code.items():
         yield (
             f"In the tests of this book {escape(compiler)} makes the same machine code of it as of "
-            f"<code>{escape(variant.parent or '')}</code>, since {escape(why)}."
+            f"<code>{escape(variant.parent or '')}</code>, since {with_code(why)}."
         )
 
 

@@ -7,7 +7,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial, wraps
-from html import escape
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from .. import report
@@ -20,7 +19,7 @@ from ..analysis.readings import newest
 from ..devices.backends import BACKENDS, C, has, label
 from ..errors import UsageError, one_of
 from ..paths import project_root
-from ..report.html import Html, Table, number_of
+from ..report.html import Html, Table, number_of, with_code
 from ..spec import registry
 from ..spec.lab import Series, Sweep
 from ..store.parquet import Store
@@ -49,7 +48,7 @@ class Note:
 
     @property
     def html(self) -> str:
-        return f'<p class="table-note">{escape(self.text)}</p>'
+        return f'<p class="table-note">{with_code(self.text)}</p>'
 
     def __repr__(self) -> str:
         return self.text

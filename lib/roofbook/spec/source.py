@@ -97,7 +97,7 @@ class Source:
         return replace(self, knobs=tuple(item for item in self.knobs if item[0] not in names))
 
     @property
-    def settings(self) -> "Settings":
+    def settings(self) -> Settings:
         """Every knob that has a value here: those that are given, and for the others the default of the text."""
         return Settings(self.path.name, {**_defaults(self.path), **dict(self.knobs)})
 

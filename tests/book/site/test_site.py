@@ -107,6 +107,16 @@ def table_with(tab: Any, odd: str, plain: str = "<td>{number}</td>") -> None:
 
 
 @pytest.mark.site
+def test_what_a_text_quotes_as_code_is_code_on_a_page(built_site: Path) -> None:
+    pages = list(built_site.rglob("*.html"))
+    assert len(pages) > 30
+    for page in pages:
+        article = page.read_text().partition("<article")[2].partition("</article>")[0]
+        prose = re.sub(r"<(pre|code|script)\b.*?</\1>|<[^>]*>", "", article, flags=re.DOTALL)
+        assert "`" not in prose, f"{page.name}: {prose[max(0, prose.index('`') - 40) :][:100]}"
+
+
+@pytest.mark.site
 @pytest.mark.parametrize(
     ("faint", "scheme"),
     [("style='color: #999'", "light"), ("style='opacity: 0.4'", "light"), ("class='half'", "dark")],

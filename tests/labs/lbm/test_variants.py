@@ -191,7 +191,7 @@ def test_variant_lies_within_the_bound(device: Device, variant: Variant, size: s
 
 
 @pytest.mark.parametrize(
-    "cut", [(16, 16, 4), (16, 16, 5), (16, 16, 2), (8, 16, 3), (16, 32, 4), (8, 8, 4), (4, 4, 2)], ids=str
+    "cut", [(16, 16, 4), (16, 16, 5), (16, 16, 2), (8, 16, 3), (8, 16, 4), (16, 32, 4), (8, 8, 4), (4, 4, 2)], ids=str
 )
 @pytest.mark.parametrize("variant", named("deep-halo", "deep-halo-momentum", "deep-halo-branchless", "deep-halo-pause"))
 def test_steps_between_two_exchanges_are_right_however_few_blocks_hold_the_grid(

@@ -5,6 +5,8 @@
 // Which planes a step writes to is known when it is compiled. It costs registers, for eight places and a cell's own rate of
 // relaxation, and shared memory for the speeds that nobody reads.
 //
+// A question that comes too soon is in the way of the words, so a block may pause before it asks. That costs a barrier a round.
+//
 // Knob NX, NY:         sides of the grid
 // Knob TILE_X, TILE_Y: sides of a block's tile
 // Knob DEPTH:          steps of a round, two or more; at most the sides of a tile

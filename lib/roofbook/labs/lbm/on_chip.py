@@ -53,8 +53,9 @@ class Tiling(NamedTuple):
 
     @property
     def cost(self) -> float:
-        """Of a step, in the time in which a multiprocessor computes a warp's cells: 25 ns on Hopper, 20 without branches.
-        A step takes three such times besides and an exchange forty.
+        """Of a step, in the time in which a multiprocessor computes a warp's cells.
+
+        That is about 25 ns on Hopper, and about 20 without branches. A step takes three such times besides, an exchange forty.
         """
         rows = [self.tile_y + 2 * ring for ring in range(self.depth)]
         return (40 + 3 * self.depth + self.wide * sum(rows) / WARP) / self.depth
