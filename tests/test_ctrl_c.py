@@ -20,15 +20,23 @@ from .test_cli import process, rows
 
 
 def interrupted(
-    command: list[str], place: Path, when: Callable[[int], bool], number: signal.Signals = signal.SIGINT
+    command: list[str],
+    place: Path,
+    when: Callable[[int, Path], bool],
+    number: signal.Signals = signal.SIGINT,
+    *,
+    after_s: float = 0.3,
 ) -> None:
-    """Press Ctrl-C in a real process a moment after `when`, told its number; nothing but one line may be left."""
+    """Press Ctrl-C in a real process `after_s` after `when`, told its number and its folder for temporary files.
+
+    Nothing but one line may be left.
+    """
     with tempfile.TemporaryDirectory() as scratch:
         run = process(*command, cwd=place, env={**os.environ, "TMPDIR": scratch})
         deadline = time.monotonic() + 60
-        while not when(run.pid) and time.monotonic() < deadline:
-            time.sleep(0.02)
-        time.sleep(0.3)
+        while not when(run.pid, Path(scratch)) and time.monotonic() < deadline:
+            time.sleep(0.002)
+        time.sleep(after_s)
         os.killpg(run.pid, number)
         out, err = run.communicate(timeout=60)
         assert (run.returncode, out) == (130, "")
@@ -91,7 +99,7 @@ def test_an_error_that_ctrl_c_has_caused_is_ctrl_c_and_any_other_is_none(
 def test_ctrl_c_while_a_notebook_measures(unmeasured: Callable[[], Path]) -> None:
     place = unmeasured()
     command = ["run", "lbm", "--scale", "test", "-p", "budget_s", "0.01"]
-    interrupted(command, place, lambda _: len(list(place.rglob("lab=peaks/**/*.parquet"))) == 2)
+    interrupted(command, place, lambda *_: len(list(place.rglob("lab=peaks/**/*.parquet"))) == 2)
     kept = rows(place)
     assert set(kept["lab"]) == {"peaks"} and set(kept["status"]) == {"ok"}
     again = process(*command, "-p", "variants", "[fused]", cwd=place)
@@ -102,12 +110,21 @@ def test_ctrl_c_while_a_notebook_measures(unmeasured: Callable[[], Path]) -> Non
     assert list(after["variant"])[len(kept) :] == ["fused"]
 
 
+@pytest.mark.parametrize("after_s", [0, 0.02])
+def test_ctrl_c_while_the_process_of_a_notebook_starts(unmeasured: Callable[[], Path], after_s: float) -> None:
+    """It is being started, or has started and not answered yet: it must end too, and not write where we have tidied up."""
+    place = unmeasured()
+    command = ["run", "lbm", "--scale", "test", "-p", "variants", "[fused]", "-p", "budget_s", "0.01"]
+    interrupted(command, place, lambda _, scratch: bool(list(scratch.rglob("kernel.json"))), after_s=after_s)
+    assert rows(place).empty
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_ctrl_c_while_a_cell_is_measured_again(unmeasured: Callable[[], Path], number: signal.Signals) -> None:
     place = unmeasured()
     # With the driver loaded, this takes longer than a second on any machine: the reference of a large grid comes first.
     command = ["rerun", "lbm", "sequential", "1024x1024", "--scale", "published"]
-    interrupted(command, place, lambda pid: "libpocl" in Path(f"/proc/{pid}/maps").read_text(), number)
+    interrupted(command, place, lambda pid, _: "libpocl" in Path(f"/proc/{pid}/maps").read_text(), number)
     assert rows(place).empty
 
 

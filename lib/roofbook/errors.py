@@ -154,3 +154,24 @@ def plain_ctrl_c() -> Iterator[None]:
         sys.unraisablehook = lambda _: None
         exec("")
         raise KeyboardInterrupt from error
+
+
+@contextmanager
+def ctrl_c_waits() -> Iterator[None]:
+    """Ctrl-C, SIGTERM and SIGHUP take effect at the end of the block: while a process starts, nobody could end it yet."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+    names = [name for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
+    before = {number: signal.getsignal(number) for number in (getattr(signal, name) for name in names)}
+    held = [number for number, handler in before.items() if callable(handler)]  # an ignored one stays ignored
+    for number in held:
+        signal.signal(number, lambda which, _: came.append(which))
+    try:
+        yield
+    finally:
+        for number in held:
+            signal.signal(number, before[number])
+        if came:
+            signal.raise_signal(came[0])

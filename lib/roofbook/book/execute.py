@@ -6,16 +6,17 @@ a page of which nothing has changed is not made again.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..errors import Failed, UsageError
+from ..errors import Failed, UsageError, ctrl_c_waits
 from ..measure import progress
 from ..spec import registry
 from .dependencies import Dependencies, lasting
@@ -67,9 +68,12 @@ def execute(
     ):
         told, log, partial = Path(scratch, "progress"), Path(scratch, "log"), Path(own, notebook.name)
         try:
-            with log.open("wb") as complaints, progress.follow(told, progress.ProgressLine(notebook.stem)):
-                environment = {**os.environ, **registry.environment(), progress.VARIABLE: str(told)}
-                kernel = _kernel_manager_class(Path(scratch), stderr=complaints, env=environment)
+            environment = {**os.environ, **registry.environment(), progress.VARIABLE: str(told)}
+            with (
+                log.open("wb") as complaints,
+                progress.follow(told, progress.ProgressLine(notebook.stem)),
+                _kernels(Path(scratch), stderr=complaints, env=environment) as kernel,
+            ):
                 papermill.execute_notebook(
                     notebook,
                     partial,
@@ -163,13 +167,17 @@ def _left_by_papermill(page: Path) -> dict[str, Any]:
         return {}
 
 
-def _kernel_manager_class(scratch: Path, **start: Any) -> Callable[..., Any]:
+@contextlib.contextmanager
+def _kernels(scratch: Path, **start: Any) -> Iterator[Callable[..., Any]]:
     """A kernel manager that talks over Unix sockets in `scratch` and starts this interpreter, with options for Popen.
 
     Whatever kernel of the name `python3` the user has installed elsewhere, the notebook runs in the book's environment.
+    No kernel outlives the block: nbclient forgets one that Ctrl-C meets before it has answered for the first time.
     """
     from jupyter_client.kernelspec import KernelSpec
     from jupyter_client.manager import AsyncKernelManager
+
+    started: list[AsyncKernelManager] = []
 
     class OwnKernelManager(AsyncKernelManager):
         def __init__(self, **options: Any) -> None:
@@ -179,7 +187,9 @@ def _kernel_manager_class(scratch: Path, **start: Any) -> Callable[..., Any]:
             self.ip = str(scratch / "kernel")
 
         async def start_kernel(self, **options: Any) -> None:  # type: ignore[override]
-            await super().start_kernel(**options, **start)
+            started.append(self)
+            with ctrl_c_waits():
+                await super().start_kernel(**options, **start)
 
         @property
         def kernel_spec(self) -> KernelSpec:
@@ -190,4 +200,11 @@ def _kernel_manager_class(scratch: Path, **start: Any) -> Callable[..., Any]:
                 interrupt_mode="signal",
             )
 
-    return OwnKernelManager
+    try:
+        yield OwnKernelManager
+    finally:
+        for manager in started:
+            process = getattr(manager.provisioner, "process", None)
+            if process is not None:
+                process.kill()
+                process.wait()
