@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -26,10 +27,11 @@ def interrupted(
     number: signal.Signals = signal.SIGINT,
     *,
     after_s: float = 0.3,
+    out: str = "",
 ) -> None:
     """Press Ctrl-C in a real process `after_s` after `when`, told its number and its folder for temporary files.
 
-    Nothing but one line may be left.
+    It has printed `out` by then. Nothing but one line may be left.
     """
     with tempfile.TemporaryDirectory() as scratch:
         run = process(*command, cwd=place, env={**os.environ, "TMPDIR": scratch})
@@ -38,8 +40,8 @@ def interrupted(
             time.sleep(0.002)
         time.sleep(after_s)
         os.killpg(run.pid, number)
-        out, err = run.communicate(timeout=60)
-        assert (run.returncode, out) == (130, "")
+        printed, err = run.communicate(timeout=60)
+        assert (run.returncode, printed) == (130, out)
         assert (
             err.strip() == "stopped; finished measurements are in the store, and the same command continues from there"
         )
@@ -116,6 +118,23 @@ def test_ctrl_c_while_the_process_of_a_notebook_starts(unmeasured: Callable[[], 
     place = unmeasured()
     command = ["run", "lbm", "--scale", "test", "-p", "variants", "[fused]", "-p", "budget_s", "0.01"]
     interrupted(command, place, lambda _, scratch: bool(list(scratch.rglob("kernel.json"))), after_s=after_s)
+    assert rows(place).empty
+
+
+@pytest.mark.parametrize("after_s", [0.02, 0.3])
+def test_ctrl_c_while_processes_draw_the_devices(unmeasured: Callable[[], Path], after_s: float) -> None:
+    """A terminal sends it to them too: they are starting, or at work."""
+
+    def draws(pid: int, _: Path) -> bool:
+        for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+            with contextlib.suppress(OSError):  # it has ended
+                if "spawn_main" in Path(f"/proc/{child}/cmdline").read_text():
+                    return True
+        return False
+
+    place = unmeasured()
+    said = "Drawing the labs on the best recorded device\n"
+    interrupted(["build", "--scale", "test"], place, draws, after_s=after_s, out=said)
     assert rows(place).empty
 
 

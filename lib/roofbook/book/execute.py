@@ -69,6 +69,8 @@ def execute(
         told, log, partial = Path(scratch, "progress"), Path(scratch, "log"), Path(own, notebook.name)
         try:
             environment = {**os.environ, **registry.environment(), progress.VARIABLE: str(told)}
+            if short is None:  # so that what a kernel leaves that does not end by itself goes too
+                environment["TMPDIR"] = scratch
             with (
                 log.open("wb") as complaints,
                 progress.follow(told, progress.ProgressLine(notebook.stem)),

@@ -4,13 +4,15 @@ It lies in _build/recorded: a folder a lab, with `index.json`, which lists the d
 In that is a script for each device, which a browser loads when a reader chooses it. The site's extension takes it from there.
 """
 
+import contextlib
 import json
 import multiprocessing
 import os
-from collections.abc import Iterable, Mapping
-from concurrent.futures import ProcessPoolExecutor
+import signal
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ProcessPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .. import memory
 from ..analysis.recorded import recorded
@@ -57,12 +59,12 @@ def draw(root: Path, *, best_only: bool = False) -> None:
     notebooks = {path.stem: path for path in execute.notebooks(root)}
     made_from = {lab: now.story(notebooks[lab], store) for lab in due}
     begun = {lab: _best_drawn(root, lab, manifest, made_from[lab]) for lab in due}
-    spawn = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(os.cpu_count(), spawn, initializer=_draws) as pool:
-        found = dict(zip(due, pool.map(extents, [root] * len(due), due), strict=True))
+    with _processes() as submit:
+        counted = {lab: submit(extents, root, lab) for lab in due}
+        found = {lab: each.result() for lab, each in counted.items()}
         wanted = {lab: each[len(begun[lab]) : 1 if best_only else None] for lab, each in found.items()}
         longest = sorted(((lab, each) for lab in due for each in wanted[lab]), key=lambda one: -one[1].rows)
-        drawn = {one: pool.submit(_draw, root, one[0], one[1].scale, one[1].place) for one in longest}
+        drawn = {one: submit(_draw, root, one[0], one[1].scale, one[1].place) for one in longest}
         for lab in due:
             done, folder = [*begun[lab], *(drawn[lab, each].result() for each in wanted[lab])], root / FOLDER / lab
             made = made_from[lab] | (_BEST if len(done) < len(found[lab]) else {})
@@ -139,6 +141,27 @@ def _in_all_labs(store: Store) -> dict[str, int]:
     """By `Place.id`, the variants on cases of which a place has a measurement, in all labs together."""
     sql = "SELECT device || '/' || backend, count(DISTINCT (lab, variant, \"case\")) FROM cells GROUP BY ALL"
     return dict(store.query(sql).to_numpy().tolist())
+
+
+@contextlib.contextmanager
+def _processes() -> Iterator[Callable[..., Future[Any]]]:
+    """Submits work to a process for each core. Ctrl-C is for whoever waits for them, who ends them: they never get it."""
+
+    def submit(work: Callable[..., Any], *of_what: Any) -> Future[Any]:
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # a process that starts inherits this
+        try:
+            return pool.submit(work, *of_what)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    with ProcessPoolExecutor(os.cpu_count(), multiprocessing.get_context("spawn"), initializer=_draws) as pool:
+        try:
+            yield submit
+        except BaseException:
+            pool.shutdown(wait=False)
+            for process in multiprocessing.active_children():
+                process.kill()
+            raise
 
 
 def _draws() -> None:
