@@ -48,6 +48,10 @@ def test_share_and_intensity() -> None:
 def test_levels_join_neighbours_of_like_bandwidth() -> None:
     peaks = Peaks([(1, 100.0), (2, 95.0), (4, 90.0), (8, 40.0), (16, 41.0)])
     assert peaks.levels() == [Level(4, 100.0), Level(16, 41.0)]
+    slope = Peaks([(1, 100.0), (2, 80.0), (4, 64.0), (8, 50.0)])
+    assert slope.levels() == [Level(2, 100.0), Level(8, 64.0)], (
+        "a level is not as fast at 8 as at 1, however even the way there"
+    )
 
 
 def test_a_small_working_set_is_held_against_no_less_than_a_larger_one() -> None:

@@ -149,7 +149,7 @@ def test_all_columns_come_by_keyboard_and_go_again(page: Callable[..., Any], wid
 def test_other_wide_tables_show_five_columns_at_once() -> None:
     rows = frame(row("a", 8e-4), row("library", 9e-4, role="peer"))
     peers = report.peers(CaseData(rows, ["a"], "256x256", peers=["library"], changes={"library": "It does less."}))
-    assert heads(peers)[1:] == ["Time per step (\u00b5s)", "Precision", "Best step in it", "vs peer", "What it is"]
+    assert heads(peers)[1:] == ["Time per step (\u00b5s)", "Precision", "Best step like it", "vs peer", "What it is"]
     assert heads(peers, more=True) == ["Fastest step", "vs peer"]
     parts = [f"part {number}" for number in range(7)]
     table = report.parts(CaseData(rows, ["a"], "256x256"), parts)

@@ -44,6 +44,28 @@ def test_each_peer_is_held_against_the_best_rung_of_its_dtype_and_of_all() -> No
     assert found.status.tolist() == ["ok"] * 5 + ["failed", "missing"]
 
 
+def test_the_step_beside_a_peer_is_as_like_it_as_there_is_and_what_differs_is_said() -> None:
+    rows = frame(
+        row("converts", 2e-4, dtype="float16"), row("prepared", 5e-5, dtype="float16"),
+        row("library", 1e-4, role="peer", dtype="float16"), row("laid out", 1e-4, role="peer", dtype="float16"),
+        row("plain", 1e-3),
+    )  # fmt: skip
+    found, last = "finds its operands laid out beforehand", "leaves results channels-last"
+    conditions = {"prepared": [found], "laid out": [found, last]}
+    data = CaseData(rows, [], "256x256", peers=["library", "laid out"], conditions=conditions)
+    table = report.peers(data)
+    frame_of = table.frame.set_index("variant")
+    assert frame_of.step.tolist() == ["converts", "prepared"], "the time of converting is in both, or in neither"
+    assert frame_of.ratio.tolist() == pytest.approx([0.5, 2], rel=0.02)
+    assert frame_of.fastest.tolist() == ["prepared"] * 2
+    cells = {line.cells[0].text: line.cells for line in table.rows}
+    assert cells["laid out"][3].small == f"(the peer {last})" and not cells["library"][3].small
+    assert f"(the step {found})" in line(table, "library"), "of the fastest step"
+    alone = CaseData(rows[rows["variant"] != "converts"], [], "256x256", peers=["library"], conditions=conditions)
+    only = report.peers(alone)
+    assert only.frame.step.tolist() == ["prepared"] and only.rows[0].cells[3].small == f"(the step {found})"
+
+
 def test_a_peer_of_the_host_is_marked_also_where_most_peers_are_its() -> None:
     rows = peer_rows()
     on_host = rows["variant"] == "c"

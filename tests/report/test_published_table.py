@@ -92,6 +92,13 @@ def test_a_published_device_may_have_run_something_else() -> None:
     assert table.frame.ours.tolist() == pytest.approx([200 * 1.1e-4, 200 * 4.2e-3], rel=0.06)
     assert table.frame.extrapolated.tolist() == [True, True]
     assert table.frame.our_device.tolist() == ["Some GPU", "Some CPU"]
+    unsized = PublishedFigures(
+        published, mapping, {"square": "256x256"}, {"256x256": 200}, unsized=frozenset(["square"])
+    )
+    of_any_size = report.published(unsized, lab_rows())
+    assert of_any_size.frame.ours.tolist() == table.frame.ours.tolist()
+    assert table.frame.published_over_ours.notna().all() and of_any_size.frame.published_over_ours.isna().all()
+    assert "states no size" in of_any_size.notes[-2] and not any("no size" in note for note in table.notes)
     elsewhere = report.published(PublishedFigures(published, {("best", "Other GPU"): "port"}), lab_rows())
     assert elsewhere.frame.status.tolist() == ["missing", "missing"]
 
@@ -164,11 +171,11 @@ def test_published_parts_and_facts_are_held_against_ours() -> None:
     assert one.ours_low == pytest.approx(2.0) and one.extrapolated and "extrapolated from 100 x step" in table.html
     assert whole.ours == pytest.approx(1.0, rel=0.06), "a time that is no part is the whole"
     assert (accuracy.ours, occupancy.ours, images.ours) == (0.88614, 75, 12000)
-    assert occupancy.published_over_ours == pytest.approx(1 / 3)
+    assert math.isnan(occupancy.published_over_ours), "twice the accuracy is not twice as fast"
     thin = format.THIN
     assert [line.cells[4].text for line in table.rows[2:5]] == ["0.8861", f"75.00{thin}%", f"12{thin}000"]
     assert "'free'" in table.rows[1].cells[4].small and "'data'" in table.rows[5].cells[4].small
-    assert table.rows[4].cells[5].text == "0.500" and table.rows[5].cells[5].text == "–"
+    assert table.rows[4].cells[5].text == table.rows[5].cells[5].text == "–"
 
 
 def test_each_table_of_a_report_unfolds_below_a_line_that_says_what_is_in_it() -> None:

@@ -1,7 +1,7 @@
 """One case of a lab on one device, as every table and figure of it takes it."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -51,6 +51,8 @@ class CaseData:
     """Variant -> bytes per unit that hardware counters saw at the device's memory."""
     exact_as: Mapping[str, str] = field(default_factory=dict)
     """Variant -> the type whose plain steps are as exact, where that is not its own: as `Lab.exact_as`."""
+    conditions: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Variant -> in what its result or time is unlike that of a plain step: as `Lab.conditions`, of those that have some."""
     lab_order: Sequence[str] = ()
     """`order` of the whole lab, however few are asked for: by it figures know a variant's colour."""
 
@@ -67,6 +69,20 @@ class CaseData:
     def precision(self, reading: Reading) -> str:
         """By which a reading is compared with libraries: the type whose plain steps are as exact."""
         return self.exact_as.get(str(reading.row["variant"])) or said(reading.row, "dtype") or "float32"
+
+    def unlike(self, one: str, other: str) -> tuple[list[str], list[str]]:
+        """The conditions of one variant alone, and those of the other alone; like for like is where there are none."""
+        mine, its = self.conditions.get(one, ()), self.conditions.get(other, ())
+        return [each for each in mine if each not in its], [each for each in its if each not in mine]
+
+    def nearest(self, reading: Reading, steps: Iterable[Reading]) -> Reading | None:
+        """Of verified readings in the same precision those least unlike this one, and of them the fastest; None: of none."""
+
+        def rank(each: Reading) -> tuple[int, float]:
+            return sum(map(len, self.unlike(each.variant, reading.variant))), each.median
+
+        alike = [each for each in steps if each.ok and self.precision(each) == self.precision(reading)]
+        return min(alike, key=rank, default=None)
 
     @property
     def stands_in(self) -> list[str]:

@@ -233,7 +233,7 @@ def _ratios(
 def _published(lab: "Lab", store: "Store", found: Sequence[RecordedData]) -> dict[str, dict[str, dict[str, Time]]]:
     """Our case -> our variant -> device -> the published time per unit: of trials the median, of several runs the shortest.
 
-    Only times that cover what the lab times as a whole, and of which ours is a variant by the lab's own mapping on any of
+    Only times of a size that the report states, that cover what the lab times as a whole, and of which ours is a variant by the lab's own mapping on any of
     the recorded devices. A lab without published figures has none.
     """
     results = store.root if (store.root / "published").is_dir() else project_root() / "results"
@@ -249,7 +249,7 @@ def _published(lab: "Lab", store: "Store", found: Sequence[RecordedData]) -> dic
         key = figure["variant"], figure["case"], figure["metric"]
         to = mapping.get((figure["variant"], figure["device"]), mapping.get(figure["variant"]))
         name = to[0] if isinstance(to, tuple) else to
-        if name is None or any(of(*key) for of in (said.part, said.fact, said.lack)):
+        if name is None or figure["case"] in said.unsized or any(of(*key) for of in (said.part, said.fact, said.lack)):
             continue
         case = said.cases.get(figure["case"], figure["case"])
         seconds = figure["seconds"] / units.get(case, 1)

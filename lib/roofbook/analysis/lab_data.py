@@ -127,6 +127,7 @@ class LabData(ABC):
             compiler=compiler,
             counted_bytes=self._counted_bytes(case.name),
             exact_as={each.name: lab.exact_as(each) for each in lab.all_variants() if lab.exact_as(each) != each.dtype},
+            conditions={each.name: found for each in lab.all_variants() if (found := lab.conditions(each))},
             lab_order=order,
         )
 

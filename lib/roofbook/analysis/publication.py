@@ -44,6 +44,8 @@ class Publication:
     """What tells of each claim, by its id in results/published/claims/NAME.csv."""
     cases: Mapping[str, str] = {}
     """Case name in results/published -> case name of the lab, where they differ."""
+    unsized: frozenset[str] = frozenset()
+    """Case names in results/published of which the report states no size: their times are in no ratio with ours."""
     pairs: Pairs = ()
     """Steps that the lab's page compares with each other, beside each step with its parent."""
 

@@ -41,6 +41,8 @@ class PublishedFigures:
     """The same -> the number among our run's facts; a share becomes per cent where the published unit is %."""
     lack: Word = _none
     """The same -> why there is no figure of ours where `measured` has none."""
+    unsized: frozenset[str] = frozenset()
+    """Published cases whose size is not known: ours may do more or less, so no ratio is taken."""
 
     def ours(self, variant: str, device: str) -> str | tuple[str, str] | None:
         """What stands beside a published variant on a device."""
@@ -52,4 +54,6 @@ class PublishedFigures:
         said = publication(data.lab)
         units = {case.name: int(case.params.get("iterations", 1)) for case in data.lab.cases("published")}
         counted = said.counted(data.measured)
-        return cls(table, said.mapping(data.device), said.cases, units, counted, said.part, said.fact, said.lack)
+        return cls(
+            table, said.mapping(data.device), said.cases, units, counted, said.part, said.fact, said.lack, said.unsized
+        )

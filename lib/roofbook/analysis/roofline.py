@@ -83,11 +83,11 @@ class Peaks:
         return next((rate for size, rate in pairs if size >= working_set), pairs[-1][1])
 
     def levels(self, tolerance: float = 0.25) -> list[Level]:
-        """Levels of the memory, smallest first: neighbouring working sets whose bandwidth differs by less than
-        `tolerance` (relative) are one level, and its bandwidth is the best of them."""
+        """Levels of the memory, smallest first: neighbouring working sets of which none has less than the first's bandwidth
+        by more than `tolerance` (relative) are one level, and its bandwidth is the best of them."""
         groups: list[list[tuple[float, float]]] = []
         for size, rate in self._held():
-            if groups and abs(rate / groups[-1][-1][1] - 1) <= tolerance:
+            if groups and rate >= (1 - tolerance) * groups[-1][0][1]:
                 groups[-1].append((size, rate))
             else:
                 groups.append([(size, rate)])

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from ..analysis import format as show
 from ..analysis.case_data import CaseData
 from ..analysis.readings import Reading, Speedup, faster, fastest, said
+from ..analysis.sentences import joined
 from ..measure.stats import CONFIDENCE
 from .cells import SAME, ratio_cell, ratio_head, usual_how
 from .columns import Column
@@ -12,26 +13,29 @@ from .html import Cell, Standing, Table
 from .ladder_table import notes_of, time_column
 from .parts import by_variant
 
-NOTE = Standing(f"vs peer: how many times as fast as the peer the step is, with its {CONFIDENCE} interval; {SAME}.")
+NOTE = Standing(
+    "Best step like it: of the steps in the peer's precision those that differ least from it in what is done and what is timed, "
+    "and of them the fastest; what differs all the same stands below its name. "
+    f"vs peer: how many times as fast as the peer the step is, with its {CONFIDENCE} interval; {SAME}."
+)
 
 
 def peers(data: CaseData, caption: str = "") -> Table:
-    """One line a library: its time, the fastest step of its precision, the fastest of all, and both ratios.
+    """One line a library: its time, the fastest step of those most like it, the fastest of all, and both ratios.
 
     Only a verified row has a time. `Table.frame` has the time in seconds and each ratio as library / step, above 1 where the
     step is faster. Errors: UsageError for an unknown case or a sample that is no time.
     """
     mine = data.verified(data.peers)
     steps = [each for each in data.found.values() if each.ok and each.role == "step"]
-    kinds = dict.fromkeys(map(data.precision, mine))
-    alike = {kind: fastest(each for each in steps if data.precision(each) == kind) for kind in kinds}
+    alike, quickest = {each.variant: data.nearest(each, steps) for each in mine}, fastest(steps)
     scale = show.time_unit(reading.median for reading in mine)
     columns = [
         time_column(data.unit([each.variant for each in mine]), scale),
         Column.of("dtype", Cell("Precision"), lambda peer: _precision(data, peer), _dtype),
-        *_beside(data, mine, alike, "step", "ratio", "Best step in it", "no step in this precision has a time here"),
+        *_beside(data, mine, alike, "step", "ratio", "Best step like it", "no step in this precision has a time here"),
         *_beside(
-            data, mine, dict.fromkeys(alike, fastest(steps)), "fastest", "ratio_of_fastest", "Fastest step",
+            data, mine, dict.fromkeys(alike, quickest), "fastest", "ratio_of_fastest", "Fastest step",
             "no step has a time here", more=True,
         ),
     ]  # fmt: skip
@@ -52,14 +56,18 @@ def _beside(
     lack: str,
     more: bool = False,
 ) -> list[Column]:
-    """Two columns: the step that stands beside the libraries of a dtype, and how much faster it is."""
+    """Two columns: by the names of the libraries the step that stands beside each, and how much faster it is."""
 
     def named(peer: Reading) -> Cell:
-        chosen = of[data.precision(peer)]
-        return Cell(chosen.variant) if chosen else Cell(show.DASH, small=f"({lack})")
+        chosen = of[peer.variant]
+        if not chosen:
+            return Cell(show.DASH, small=f"({lack})")
+        its, own = data.unlike(peer.variant, chosen.variant)
+        unlike = [f"the {who} {joined(what)}" for who, what in (("peer", its), ("step", own)) if what]
+        return Cell(chosen.variant, small=f"({'; '.join(unlike)})" if unlike else "")
 
     def times(peer: Reading) -> Speedup | None:
-        chosen = of[data.precision(peer)]
+        chosen = of[peer.variant]
         return faster(peer, chosen) if chosen else None
 
     def field(what: Callable[[Reading], object], attribute: str) -> Callable[[Reading], object]:
@@ -67,7 +75,7 @@ def _beside(
 
     how = usual_how(map(times, peers))
     return [
-        Column.of(name, Cell(head), named, field(lambda peer: of[data.precision(peer)], "variant"), more),
+        Column.of(name, Cell(head), named, field(lambda peer: of[peer.variant], "variant"), more),
         Column.of(
             ratio,
             ratio_head("vs peer", how),

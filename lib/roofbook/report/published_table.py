@@ -42,6 +42,8 @@ def published(figures: PublishedFigures, rows: "pd.DataFrame", caption: str = ""
             cell, record = Cell(lack, "absent"), {"status": "missing"}
         elif reading is not None and record["status"] == "ok":
             cell = replace(cell, of=reading.id)
+        if figure["case"] in figures.unsized:
+            record = {**record, "published_over_ours": math.nan}
         where = _device(reading.row) if reading is not None and reading.ok and cell.css != "absent" else show.DASH
         trial = f", {len(trials)} trials" if len(trials) > 1 else ""
         value = ", ".join(f"{each['value']:.10g}" for each in trials) + f"{show.THIN}{figure['unit']}".rstrip()
@@ -83,6 +85,10 @@ def published(figures: PublishedFigures, rows: "pd.DataFrame", caption: str = ""
         "Columns marked published were not measured here.",
         "The devices differ: published / measured compares whole systems, not the code alone.",
     ]
+    if any(trials["case"] in figures.unsized for trials in figures.table.to_dict("records")):
+        notes.append(
+            "Where the report states no size, there is no published / measured: ours may be a larger or a smaller one."
+        )
     if any(record.get("extrapolated") for record in records):
         notes.append(
             "'extrapolated': fewer units were run than were published; the measured time per unit is scaled up."
@@ -217,8 +223,7 @@ def _fact(figure: Mapping[str, Any], reading: Reading, fact: str) -> tuple[Cell,
         }
     ours = 100 * told if figure["unit"] == "%" else told
     text = show.number(ours, 4) if isinstance(ours, float) else show.number(ours, places=0)
-    record = {"status": "ok", "ours": ours, "published_over_ours": figure["value"] / ours if ours else math.nan}
-    return Cell(f"{text}{show.THIN}{figure['unit']}".rstrip(), "num"), record
+    return Cell(f"{text}{show.THIN}{figure['unit']}".rstrip(), "num"), {"status": "ok", "ours": ours}
 
 
 def _times(record: Mapping[str, Any]) -> Cell:

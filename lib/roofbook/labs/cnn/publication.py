@@ -77,6 +77,7 @@ PAIRS = (
      [("tensor-tf32", "torch-tf32"), ("tensor-tf32", "cudnn-fused-tf32-prepared")]),
     ("Compared with PyTorch and cuDNN in fp16, converted beforehand",
      [("tensor-turns", each) for each in ("torch-fp16", "torch-compiled", "cudnn-fused-prepared")]),
+    ("Compared with cuDNN in fp16, conversion included", [("tensor-cluster", "cudnn-fused")]),
     ("Compared with PyTorch on the host's CPU", [("vectors", "torch-cpu"), ("four-rows", "torch-cpu")]),
 )  # fmt: skip
 """What changes, and the pairs (step, compared with) that show it."""

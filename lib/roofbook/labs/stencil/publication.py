@@ -76,6 +76,7 @@ class Assignment(Publication):
     evidence = EVIDENCE
     pairs = PAIRS
     cases: Mapping[str, str] = {"size not stated, 23 iterations": "8192x8192"}
+    unsized = frozenset(cases)
 
     def mapping(self, device: Device) -> Mapping[Any, str | tuple[str, str]]:
         """The report prints the time of its sequential program, `host CPU`, beside each run of its kernel."""
