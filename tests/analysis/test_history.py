@@ -62,16 +62,29 @@ def test_each_run_has_its_own_median_and_the_version_that_over_all() -> None:
             DRIVER,
             "the driver changed: 550 -> 560",
         ),
+        ({"extra": '{"lbmpy": "2.1"}'}, DRIVER, "another version of a library, lbmpy: 2.0 -> 2.1"),
+        ({"extra": '{"lbmpy": "2.0", "source": "digits"}'}, DRIVER, "other images, source: clothes -> digits"),
     ],
 )
 def test_what_changed_between_two_versions_is_named(other: dict[str, Any], kind: str, said: str) -> None:
-    cold: dict[str, Any] = {"policy": '{"cache": "cold"}'}
+    cold: dict[str, Any] = {"policy": '{"cache": "cold"}', "extra": '{"lbmpy": "2.0", "source": "clothes"}'}
     before, after = history.versions([taken(1, 1e-3, **cold), taken(2, 2e-3, **cold | other)])
     assert not before.changes and [(each.kind, each.what) for each in after.changes] == [(kind, said)]
     assert after.changed and after.ratio is not None and after.ratio.word == "slower"
     assert after.ratio.estimate == pytest.approx(1 / (2 * 100 / after.reading.units), rel=0.02)
     said = "2 versions in 2 runs, by 1 commit: its time changed once in these runs; others may differ by more."
     assert history.answer([before, after]) == said
+
+
+def test_all_that_changed_between_two_versions_is_named_and_what_is_not_known_too() -> None:
+    was = {"environment": {"libraries": {"numpy": "2.0", "pocl": "5"}, "python": "3.11"}, "gpu": None, "machine": None}
+    now = {"environment": {"libraries": {"numpy": "2.1"}, "python": "3.12"}}
+    _, after = history.versions([taken(1, told=was), taken(2, told=now, env_key="new")])
+    assert [each.what for each in after.changes] == [
+        "the numpy changed: 2.0 -> 2.1",
+        "the python changed: 3.11 -> 3.12",
+        "perhaps another card: the earlier row does not say which it is of",
+    ], "PoCL drives no GPU"
 
 
 @pytest.mark.parametrize(

@@ -81,6 +81,38 @@ def test_runs_of_other_code_another_environment_or_not_verified_do_not_count(oth
     assert len(found.runs) == 1 and found.median == pytest.approx(9e-4, rel=0.01)
 
 
+@pytest.mark.parametrize("told", ['{"lbmpy": "2.0"}', '{"source": "digits"}', "{}"])
+def test_runs_with_another_version_of_a_library_or_other_images_are_another_measurement(told: str) -> None:
+    before, now = runs_of("fast", 5e-4, 9e-4, extra='{"lbmpy": "2.1", "source": "clothes", "group": "64x4"}')
+    assert len(newest(frame(before, now), "256x256")["fast"].runs) == 2
+    found = newest(frame(before | {"extra": told}, now), "256x256")["fast"]
+    assert len(found.runs) == 1 and found.median == pytest.approx(9e-4, rel=0.01)
+
+
+def test_a_ratio_says_of_what_else_its_times_are_but_not_how_many_samples_there_were() -> None:
+    def how(own: dict[str, str], other: dict[str, str]) -> str:
+        found = newest(
+            frame(*runs_of("a", 1e-3, 1e-3, 1e-3, **own), *runs_of("b", 1e-4, 1e-4, 1e-4, **other)), "256x256"
+        )
+        ratio = faster(found["a"], found["b"])
+        assert ratio is not None
+        return ratio.how
+
+    long, short = ({"policy": f'{{"budget_s": {each}, "cache": "cold", "limit_s": {each}}}'} for each in (0.5, 0.05))
+    assert how(long, short) == ""
+    assert how(long, {"policy": '{"cache": "warm"}'}) == "another state of the caches"
+    assert how({"extra": '{"source": "clothes"}'}, {"extra": '{"source": "digits"}'}) == "other images"
+    assert how({"extra": '{"source": "clothes"}'}, {"extra": '{"torch": "2.11"}'}) == "", "what only one tells"
+
+
+def test_a_control_is_shown_only_beside_its_variant_in_a_run() -> None:
+    own = runs_of("fused", 5e-4, 5e-4, 5e-4)
+    again = runs_of("fused", 5e-4, 5e-4, role="again")
+    assert list(newest(frame(*own, *again), "256x256")) == ["fused", "fused (A/A control)"]
+    elsewhere = [each | {"run": f"other-{at}"} for at, each in enumerate(again)]
+    assert list(newest(frame(*own, *elsewhere), "256x256")) == ["fused"]
+
+
 def test_two_runs_say_what_holds_in_both() -> None:
     rows = frame(*runs_of("slow", 1e-3, 1e-3), *runs_of("fast", 5e-4, 2e-3, parent="slow"))
     ratio = faster(*(newest(rows, "256x256")[name] for name in ("slow", "fast")))
@@ -104,9 +136,9 @@ def test_parts_are_summed_run_by_run() -> None:
 
 
 def test_a_ratio_of_rows_timed_otherwise_says_so() -> None:
-    rows = frame(row("a", 1e-3), row("b", 1e-4, "a", timed="kernel", policy='{"l2":"cold"}'))
+    rows = frame(row("a", 1e-3), row("b", 1e-4, "a", timed="kernel", policy='{"cache":"warm"}'))
     table = report.ladder(CaseData(rows, ["a", "b"], "256x256", bases=("a",)))
-    assert "vs a" in table.text and table.columns[3].small == "(in this run, other policy, other timed)"
+    assert "vs a" in table.text and table.columns[3].small == "(in this run, another state of the caches, another time)"
 
 
 def test_same_only_where_the_interval_includes_one() -> None:

@@ -94,6 +94,10 @@ def test_difference_names_the_first_change() -> None:
     assert provenance.difference(was, {**was, "python": "3.12"}) == "the python changed: 3.11 -> 3.12"
     now: dict[str, Any] = {"device": {"driver": "580.2", "model": "A"}, "python": "3.12"}
     assert provenance.difference(was, now) == "the driver changed: 570.1 -> 580.2 (and 1 more)"
+    assert provenance.differences(was, now) == [
+        "the driver changed: 570.1 -> 580.2",
+        "the python changed: 3.11 -> 3.12",
+    ]
     assert provenance.difference(was, {"device": was["device"]}) == "python is gone: was 3.11"
     assert provenance.difference(was, {**was, "pocl": "5"}) == "pocl is new: 5"
 

@@ -233,8 +233,8 @@ def _ratios(
 def _published(lab: "Lab", store: "Store", found: Sequence[RecordedData]) -> dict[str, dict[str, dict[str, Time]]]:
     """Our case -> our variant -> device -> the published time per unit: of trials the median, of several runs the shortest.
 
-    Only times of a size that the report states, that cover what the lab times as a whole, and of which ours is a variant by the lab's own mapping on any of
-    the recorded devices. A lab without published figures has none.
+    Only times of a size that the report states, that cover what the lab times as a whole, and of which ours is a variant by
+    the lab's own mapping on any of the recorded devices. A lab without published figures has none.
     """
     results = store.root if (store.root / "published").is_dir() else project_root() / "results"
     if not (results / "published" / f"{lab.name}.csv").is_file():

@@ -13,7 +13,7 @@ from typing import Any
 from ..devices import provenance
 from ..store.schema import CONTROL, MEASUREMENT, PROFILE, age
 from .places import machine
-from .readings import FEW_RUNS, Reading, Speedup, faster, read_runs, said, unfit
+from .readings import FEW_RUNS, GIVEN, Reading, Speedup, faster, given, read_runs, said, unfit
 
 Row = Mapping[str, Any]
 KEY = ("variant", "case", "device", "backend", "scale")
@@ -82,7 +82,8 @@ def versions(rows: Sequence[Row], shown: Reading | None = None) -> list[Version]
         before = found[-1].reading if found else None
         timed = next((each.reading for each in reversed(found) if each.reading.ok), None)
         ratio = faster(timed, reading) if timed and reading.ok else None
-        found.append(Version(reading, changes(before.row, oldest(reading).row) if before else (), ratio))
+        changed = (*changes(before.row, oldest(reading).row), *_unknown(before.row, reading.row)) if before else ()
+        found.append(Version(reading, changed, ratio))
     return found
 
 
@@ -124,8 +125,17 @@ def changes(was: Row, now: Row) -> tuple[Change, ...]:
     found = [Change(CODE, what) for what in _code(was, now)]
     before, after = _told(said(was, "provenance")), _told(said(now, "provenance"))
     old, new = before.get("environment"), after.get("environment")
-    if old and new and (named := provenance.difference(old, new)):
-        found.append(Change(DRIVER, named))
+    if old and new:
+        named = provenance.differences(old, new)
+        if said(now, "device_kind") == "gpu":  # older rows of GPUs name PoCL where it was merely installed
+            named = [each for each in named if not each.startswith("pocl")]
+        found += [Change(DRIVER, each) for each in named]
+    told = given(was), given(now)
+    found += [
+        Change(DRIVER, f"{what}, {name}: {told[0][name]} -> {told[1][name]}")
+        for name, what in GIVEN.items()
+        if _differ(*told, name)
+    ]
     cards = before.get("gpu") or {}, after.get("gpu") or {}
     if _differ(*cards, "driver"):
         found.append(Change(DRIVER, f"the GPU's driver changed: {cards[0]['driver']} -> {cards[1]['driver']}"))
@@ -136,6 +146,14 @@ def changes(was: Row, now: Row) -> tuple[Change, ...]:
         if _differ(*cards, name):
             found.append(Change(MACHINE, f"{what}: {cards[0][name]} -> {cards[1][name]}"))
     return tuple(found)
+
+
+def _unknown(was: Row, now: Row) -> list[Change]:
+    """That it may have been another card, where only the later row says which it is of."""
+    before, after = ((_told(said(row, "provenance")).get("gpu") or {}).get("uuid") for row in (was, now))
+    return [Change(MACHINE, "perhaps another card: the earlier row does not say which it is of")] * bool(
+        after and not before
+    )
 
 
 _OF_CARD = {
@@ -170,7 +188,8 @@ def _differ(was: Mapping[str, Any], now: Mapping[str, Any], name: str) -> bool:
 
 
 def _version_of(row: Row) -> tuple[str, ...]:
-    return *(str(row[name]) for name in MEASUREMENT), said(row, "timed") or ""
+    told = (f"{name} {value}" for name, value in sorted(given(row).items()))
+    return *(str(row[name]) for name in MEASUREMENT), said(row, "timed") or "", *told
 
 
 def _read(rows: Sequence[Row]) -> Reading:

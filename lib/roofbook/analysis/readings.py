@@ -6,7 +6,7 @@ import re
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..devices.occupancy import recounted
@@ -173,7 +173,7 @@ def newest(rows: "pd.DataFrame", case: str | None = None, roles: Iterable[str] |
     wanted = set(roles) if roles is not None else None
     profiled = wanted == {PROFILE}
     found = _once(rows, ("readings", case, profiled), lambda: _found(_part(rows, case=case), profiled))
-    return {each.name: each.reading for each in found if wanted is None or each.role in wanted}
+    return {each.name: each.reading for each in found if (wanted is None or each.role in wanted) and each.is_shown}
 
 
 def cases_of(rows: "pd.DataFrame") -> tuple[str, ...]:
@@ -205,7 +205,7 @@ class _Found:
 
     name: str
     rows: Sequence[Mapping[str, Any]]
-    control_of: str | None
+    control_of: "_Found | None"
     """The variant that an A/A control is compared with, whose name it keeps."""
 
     @property
@@ -215,7 +215,15 @@ class _Found:
     @cached_property
     def reading(self) -> Reading:
         reading = read_runs(self.rows)
-        return replace(reading, variant=self.name, parent=self.control_of) if self.control_of else reading
+        return replace(reading, variant=self.name, parent=self.control_of.name) if self.control_of else reading
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether it says anything: a control that shares no run with its variant says nothing of a run's noise."""
+        if not (self.control_of and self.reading.ok and self.control_of.reading.ok):
+            return True
+        runs = ({each.row["run"] for each in one.reading.runs} for one in (self, self.control_of))
+        return bool(set.intersection(*runs))
 
 
 Known = TypeVar("Known")
@@ -239,12 +247,14 @@ def _found(rows: "pd.DataFrame", profiled: bool) -> list[_Found]:
     for row in records(rows):
         if (row["role"] == PROFILE) == profiled:
             those.setdefault((str(row["variant"]), row["role"] == "again"), []).append(row)
-    found = []
-    for (name, again), mine in those.items():
-        ordered = sorted(reversed(mine), key=lambda row: age(row["started"]), reverse=True)
-        control = again and (name, False) in those
-        found.append(_Found(f"{name} (A/A control)" if control else name, ordered, name if control else None))
-    return found
+    ordered = {
+        key: sorted(reversed(mine), key=lambda row: age(row["started"]), reverse=True) for key, mine in those.items()
+    }
+    found = {(name, again): _Found(name, mine, None) for (name, again), mine in ordered.items()}
+    for (name, again), each in found.items():
+        if again and (own := found.get((name, False))):
+            each.name, each.control_of = f"{name} (A/A control)", own
+    return list(found.values())
 
 
 def records(rows: "pd.DataFrame") -> list[dict[str, Any]]:
@@ -265,10 +275,31 @@ def read_runs(rows: Sequence[Mapping[str, Any]]) -> Reading:
         if (
             row["run"] not in runs
             and all(row.get(name) == rows[0].get(name) for name in (*MEASUREMENT, "timed"))
+            and given(row) == given(rows[0])
             and not unfit(row)
         ):
             runs[row["run"]] = read(row)
     return _over_runs(list(runs.values()))
+
+
+GIVEN = {
+    "source": "other images",
+    **dict.fromkeys(("torch", "cudnn graphs", "jax", "lbmpy", "pystencils"), "another version of a library"),
+}
+"""What a run tells of its input and of the library that it calls, and what to say where that differs: only runs with the
+same are one measurement."""
+
+
+def given(row: Mapping[str, Any]) -> Mapping[str, str]:
+    """Of a row, what it tells of GIVEN."""
+    return _given(said(row, "extra") or "{}")
+
+
+@lru_cache(maxsize=1 << 15)
+def _given(told: str) -> Mapping[str, str]:
+    if not any(f'"{name}"' in told for name in GIVEN):  # most tell nothing, and much else
+        return {}
+    return {name: str(value) for name, value in json.loads(told).items() if name in GIVEN}
 
 
 def _over_runs(runs: Sequence[Reading]) -> Reading:
@@ -341,8 +372,22 @@ def faster(reference: Reading | None, own: Reading) -> Speedup | None:
         )
     elif few:
         notes.append(f"in {FEW_RUNS[len(pairs) - 1]}")
-    notes += [f"other {what}" for what in ("policy", "timed") if said(reference.row, what) != said(own.row, what)]
+    notes += unlike(reference.row, own.row)
     return Speedup(found.estimate, found.low, found.high, ", ".join(notes), len(pairs), own.id)
+
+
+def unlike(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    """In what two rows were measured differently, as far as it changes what a time is: not in how many samples there are."""
+    policies = [json.loads(said(row, "policy") or "{}") for row in (one, other)]
+    found = [what for name, what in _OF_POLICY.items() if policies[0].get(name) != policies[1].get(name)]
+    found += ["another time"] * (said(one, "timed") != said(other, "timed"))
+    both = given(one).keys() & given(other).keys()
+    found += [what for name, what in GIVEN.items() if name in both and given(one)[name] != given(other)[name]]
+    return list(dict.fromkeys(found))
+
+
+_OF_POLICY = {"cache": "another state of the caches", "seed": "other random inputs"}
+"""Fields of a policy that decide what a time is, and what to say where they differ."""
 
 
 def _side_by_side(one: Reading, other: Reading) -> "Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]":

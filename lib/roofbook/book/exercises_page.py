@@ -153,7 +153,7 @@ def _times(ratio: Speedup) -> str:
 
 
 def _runs(ratio: Speedup) -> str:
-    """'in 3 runs', or as the ratio says it of few, and by which other policy."""
+    """'in 3 runs', or as the ratio says it of few, and in what else the two differ."""
     return (
         ratio.how
         if "run" in ratio.how or not ratio.runs

@@ -45,9 +45,11 @@ def environment(device: Identified) -> dict[str, Any]:
     """
     identity = device.identity()
     backend = BACKENDS.get(identity.get("backend", ""))
-    names = ("numpy", *(backend.libraries if backend else ()))
-    libraries = {name: version for name in names if (version := _version(name))}
-    return {"device": identity, "libraries": libraries, "python": platform.python_version()}
+    names = ["numpy", *(backend.libraries if backend else ())]
+    for platform_of, libraries in backend.drivers.items() if backend else ():
+        names += libraries if platform_of in identity.get("platform", "") else ()
+    found = {name: version for name in names if (version := _version(name))}
+    return {"device": identity, "libraries": found, "python": platform.python_version()}
 
 
 def snapshot(device: Described) -> dict[str, Any]:
@@ -71,18 +73,21 @@ def snapshot(device: Described) -> dict[str, Any]:
 
 
 def difference(was: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
-    """The first thing that differs between two environments, such as `the driver changed: 1.2 -> 1.3`; else None."""
+    """The first of `differences`, and how many more there are; None for none."""
+    first, *more = [*differences(was, now), None]
+    return f"{first} (and {len(more) - 1} more)" if len(more) > 1 else first
+
+
+def differences(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """What differs between two environments, each such as `the driver changed: 1.2 -> 1.3`."""
     old, new = _flat(was), _flat(now)
-    changed = [name for name in {**old, **new} if old.get(name) != new.get(name)]
-    if not changed:
-        return None
-    first = changed[0]
-    more = f" (and {len(changed) - 1} more)" if len(changed) > 1 else ""
-    if first not in new:
-        return f"{first} is gone: was {old[first]}{more}"
-    if first not in old:
-        return f"{first} is new: {new[first]}{more}"
-    return f"the {first} changed: {old[first]} -> {new[first]}{more}"
+
+    def said(name: str) -> str:
+        if name not in new:
+            return f"{name} is gone: was {old[name]}"
+        return f"{name} is new: {new[name]}" if name not in old else f"the {name} changed: {old[name]} -> {new[name]}"
+
+    return [said(name) for name in {**old, **new} if old.get(name) != new.get(name)]
 
 
 class Clocks:

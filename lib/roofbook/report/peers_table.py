@@ -14,7 +14,7 @@ from .ladder_table import notes_of, time_column
 from .parts import by_variant
 
 NOTE = Standing(
-    "Best step like it: of the steps in the peer's precision those that differ least from it in what is done and what is timed, "
+    "Best step like it: of the steps in the peer's precision those that differ least from it in what is done and timed, "
     "and of them the fastest; what differs all the same stands below its name. "
     f"vs peer: how many times as fast as the peer the step is, with its {CONFIDENCE} interval; {SAME}."
 )
