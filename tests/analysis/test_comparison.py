@@ -209,6 +209,17 @@ def test_the_summary_is_the_geometric_mean_over_the_ladder_and_the_peers_of_all_
     assert re.search(r"Lattice Boltzmann +3 +1\.26 +0\.500 +4\.00 +1 +1 +0 +1$", table.fitted(200), re.M)
 
 
+def test_a_case_that_one_backend_has_not_is_no_part_of_a_summary_by_that_backend(tmp_path: Path) -> None:
+    rows = [row("fused", 1e-5, OPENCL), row("fused", 1e-3, POCL)]
+    rows += [row("fused", 1e-6, CUDA, case="256x256"), row("fused", 1e-3, POCL, case="256x256")]
+    made = comparison.compared(registry.get("lbm"), store(tmp_path, *rows), "published")
+    assert {pair for each in made for pair in each.ratios} == {PlacePair(OPENCL, POCL), PlacePair(CUDA, POCL)}
+    found = comparison.summaries(made)
+    assert list(found) == [PlacePair(OPENCL, POCL)] and found[PlacePair(OPENCL, POCL)][0].cells == 1
+    (other,) = comparison.summaries(made[1:])
+    assert other == PlacePair(CUDA, POCL), "where OpenCL has none, CUDA is what there is"
+
+
 # -- published times ---------------------------------------------------------------------------------------------------
 
 

@@ -137,6 +137,7 @@ def test_a_quantity_is_the_same_or_another(low: float, high: float, right: str) 
 )
 def test_a_statement_may_be_that_ours_is_below(low: float, high: float, right: str) -> None:
     assert verdict(None, low, high, 2.0, below=True) == right
+    assert verdict(1.0, low, high, 2.0, below=True) == right, "that a step gains nothing holds where it is slower"
 
 
 # Logarithms of effects on a grid and of the ends of intervals beside it, so that rounding never decides a tie.

@@ -262,7 +262,10 @@ def _published(lab: "Lab", store: "Store", found: Sequence[RecordedData]) -> dic
 
 
 def summaries(made: Sequence[Comparison]) -> dict[PlacePair, list[PairSummary]]:
-    """What the ratios come to, by pair and lab, in the order of the comparisons. Points of sweeps do not count."""
+    """What the ratios come to, by pair and lab, in the order of the comparisons. Points of sweeps do not count.
+
+    Of two devices that one backend has anywhere, a case that only different backends have does not count either.
+    """
     found: dict[PlacePair, dict[str, list[Speedup]]] = {}
     labs = {each.lab.name: each.lab for each in made}
     for each in made:
@@ -271,7 +274,15 @@ def summaries(made: Sequence[Comparison]) -> dict[PlacePair, list[PairSummary]]:
             mine = [ratio for name, ratio in ratios.items() if name in steps]
             if mine:
                 found.setdefault(pair, {}).setdefault(each.lab.name, []).extend(mine)
-    return {pair: [_summary(pair, labs[lab], own) for lab, own in by.items()] for pair, by in found.items()}
+    by_both = {(pair.own.device, pair.reference.device) for pair in found if pair.own.backend == pair.reference.backend}
+    shown = {
+        pair: by
+        for pair, by in found.items()
+        if pair.own.backend == pair.reference.backend
+        or pair.own.device == pair.reference.device
+        or (pair.own.device, pair.reference.device) not in by_both
+    }
+    return {pair: [_summary(pair, labs[lab], own) for lab, own in by.items()] for pair, by in shown.items()}
 
 
 def _summary(pair: PlacePair, lab: "Lab", ratios: Sequence[Speedup]) -> PairSummary:

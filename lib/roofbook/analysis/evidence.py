@@ -38,6 +38,8 @@ class Finding:
 
 HALF = 0.5
 """Where a share that is said to be small turns large, and the other way round."""
+NO_GAIN = 1.05
+"""Times as fast: what is said to gain nothing gains less than that, and may be slower."""
 LITTLE = 1.25
 """Times as fast: what is said to gain a little gains less than that."""
 FEWEST = 3

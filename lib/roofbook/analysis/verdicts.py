@@ -52,14 +52,15 @@ def verdict(effect: float | None, found: Finding) -> str:
     - holds weaker, holds stronger: the estimate lies between t and the same effect, or beyond it.
 
     A statement without a number says on which side of t ours is. It holds, is reversed, shows no difference, or is undecided.
-    One that ours is less than t has no band: it holds below t, is reversed above, and is undecided where the interval has both.
+    One that ours is less than t, such as that a step gains nothing, has no band, with a number or without: it holds below t, is
+    reversed above, and is undecided where the interval has both.
 
     Where t is 0 the statement is a quantity, which has no opposite. It holds where all of the interval lies within f/1.25 and
     1.25 f, shows a difference where none of it does, and is undecided else. Raises ValueError for one without a number.
     """
     if found.turn == 0:
         return _quantity(effect, found)
-    if effect is None and found.below:
+    if found.below:
         return "holds" if found.high < found.turn else "reversed" if found.low > found.turn else "undecided"
     estimate, low, high, turn = found.estimate, found.low, found.high, found.turn
     if effect is not None and effect < turn:

@@ -77,7 +77,7 @@ class RecordedPage(Page):
         faults = counts(measured.to_dict("records"))
         said += "".join(f", {number} of them not traced to their code ({why})" for why, number in faults.items())
         several = len(machines(of_newest(data.rows)))  # of all runs that a figure is of
-        apart = f" Of {several} machines or GPUs: behind each number stands which." * bool(several)
+        apart = f" The runs are of {several} machines or GPUs; the card of a number says which." * bool(several)
         return f'<p class="recorded-run"><strong>{escape(str(data.place))}</strong>: {escape(said + "." + apart)}</p>'
 
 

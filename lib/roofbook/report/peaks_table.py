@@ -49,11 +49,13 @@ def peaks(rows: "pd.DataFrame", device: str, changes: Mapping[str, str], *, capt
             letter, unit = show.time_unit([middle])
         words = letter + rate
         paper = reading.facts.get("theory")
+        cached = bool(paper and row["bytes"] and middle > paper)  # what the memory alone could not deliver
+        paper = None if cached else paper
         measured = f"{show.interval(middle / unit, low / unit, high / unit)}{show.THIN}{words}"
         cells = [
             Cell(name), code, Cell(measured, "num", of=reading.id),
             Cell(f"{show.number(paper / unit)}{show.THIN}{words}", "num")
-            if paper else Cell(show.DASH, "num"),
+            if paper else Cell(show.DASH, "num", small="(from a cache)" if cached else ""),
             Cell(show.percent(middle / paper), "num", of=reading.id) if paper else Cell(show.DASH, "num"),
             Cell(reading.facts["theory_is"] if paper else show.DASH, f"wrap {MORE}"),
         ]  # fmt: skip

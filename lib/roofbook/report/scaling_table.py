@@ -77,6 +77,11 @@ def _percent(share: float | None) -> Cell:
     return Cell(show.DASH if share is None else show.percent(share), "num")
 
 
+def _round(value: float) -> str:
+    """In two digits: a model of two times knows no more."""
+    return show.number(float(f"{value:.1e}"), places=0) if math.isfinite(value) else show.number(value, places=0)
+
+
 def _of_model(model: measured.Model, size: float, name: str) -> list[str]:
     """How the model was read, and where it says that several devices pay."""
     rows = f"{show.number(model.row / size)} {name} a row, shared by the devices"
@@ -87,7 +92,7 @@ def _of_model(model: measured.Model, size: float, name: str) -> list[str]:
     for devices in (each for each in model.fixed if each > 1):
         pays, weak = model.pays_from(devices), model.weak_from(devices, EFFICIENCY)
         said.append(
-            f"By it {devices} devices are faster than one from {show.number(pays, places=0)} rows on, and weak scaling reaches "
-            f"{show.percent(EFFICIENCY)} from {show.number(weak, places=0)} rows a device on."
+            f"By it {devices} devices are faster than one from about {_round(pays)} rows on, and weak scaling reaches "
+            f"{show.percent(EFFICIENCY)} from about {_round(weak)} rows a device on."
         )
     return said

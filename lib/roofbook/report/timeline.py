@@ -7,6 +7,7 @@ from typing import Any
 from ..analysis import format as show
 from ..analysis.case_data import CaseData
 from ..analysis.readings import Reading
+from ..analysis.sentences import joined
 from ..devices.contract import Span
 from ..errors import UsageError
 from .bars import absences
@@ -65,10 +66,9 @@ def timeline(data: CaseData, variants: Sequence[str], title: str = "") -> Figure
         )  # fmt: skip
         notes = ["One run of each, from the events of the device's queues; copies are half bars."]
         cut = [name for name in traced if ends[name] > until]
-        notes += [
-            f"Only the first {show.duration(until)} are drawn; {' and '.join(cut)} went on. The figures above the lanes cover "
-            "whole runs."
-        ] * bool(cut)
+        if cut:
+            whole = "The figures above the lanes cover whole runs."
+            notes.append(f"Only the first {show.duration(until)} are drawn; {joined(cut)} went on. {whole}")
         untold = [name for name in variants if name in found and found[name].ok and name not in traced]
         notes += [f"No timeline: {', '.join(untold)}."] * bool(untold)
         notes += [f"{name} failed: {found[name].why}." for name in variants if name in found and not found[name].ok]

@@ -50,6 +50,17 @@ def test_the_summary_tells_the_fastest_rung_beside_the_base_and_a_peer() -> None
     assert images.startswith("**Images.** Drawn, 5 images. On ") and images.count("Drawn") == 1
 
 
+def test_the_summary_tells_what_was_measured_on_other_images() -> None:
+    class Mixed(Told):
+        def fact(self, variant: str, case: str, name: str) -> Any:
+            others = {"source": "digits"} if variant in ("openmp", "torch-cpu") else {}
+            return {**self.facts, **others}[name] if variant in self.measured else None
+
+    said = publication(LAB).summary(cast(Measured, Mixed("baseline", "joint", "torch-cpu", "openmp"))).split("\n\n")[0]
+    assert said.count("There `torch-cpu` and `openmp` had others: digits.") == len(LAB.cases("test"))
+    assert "others" not in summary("joint", "baseline", "openmp")[0]
+
+
 def test_the_pairs_reach_every_rung_of_one_kernel() -> None:
     told = {name for _, pairs in publication(LAB).pairs for pair in pairs for name in pair}
     assert {variant.name for variant in LAB.ladder if variant.role == "step"} - told <= {

@@ -327,6 +327,23 @@ def test_runs_of_a_peak_are_one_line(device: Device) -> None:
     assert "over 3 runs" in table.text
 
 
+def test_a_stream_from_a_cache_has_no_share_of_what_the_memory_could_deliver(device: Device) -> None:
+    import pandas as pd
+
+    def told(share: float) -> tuple[Any, Any]:
+        row = next(row for row in measured(device) if row["variant"] == "copy")
+        facts = json.loads(row["extra"])
+        rate = facts["amount"] / (np.median(row["samples_s"]) / row["units"])
+        row["extra"] = json.dumps(facts | {"theory": rate / share, "theory_is": "wires"})
+        table = report.peaks(pd.DataFrame([row]), "this device", {})
+        return table.rows[0].cells[3], table.rows[0].cells[4]
+
+    paper, share = told(0.5)
+    assert "B/s" in paper.text and share.text.startswith("50.0")
+    paper, share = told(2.0)
+    assert paper.small == "(from a cache)" and paper.text == share.text == "\u2013"
+
+
 def test_sums_of_more_passes_than_floats_count_to_are_only_looked_for() -> None:
     case = LAB.working_set("test", 64)
     read, many, inputs = LAB.variant("read"), replace(case, units=101), LAB.inputs(case, 1)

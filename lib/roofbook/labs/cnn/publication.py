@@ -5,7 +5,7 @@ The report: a convolution layer in OpenCL: UCLA CS133 (Parallel and Distributed 
 
 from collections.abc import Mapping
 
-from ...analysis.evidence import Best, Crowded, Evidence, Pair
+from ...analysis.evidence import NO_GAIN, Best, Crowded, Evidence, Pair
 from ...analysis.publication import Demonstration, Publication
 from ...devices.contract import Device
 from . import CASES, LAB, SPLITS
@@ -16,9 +16,9 @@ from . import CASES, LAB, SPLITS
 APART = "zero-initialised beside not, both in separate loops; the published number is that of the whole fusion"
 
 
-def without(optimisation: str, remark: str = "") -> tuple[Pair]:
+def without(optimisation: str, remark: str = "", below: float | None = None) -> tuple[Pair]:
     """What it is worth in the best step of the report."""
-    return (Pair(f"fissioned@without={optimisation}", "fissioned", CASE, remark=remark),)
+    return (Pair(f"fissioned@without={optimisation}", "fissioned", CASE, below, remark=remark),)
 
 
 EVIDENCE: Mapping[str, tuple[Evidence, ...]] = {
@@ -35,7 +35,7 @@ EVIDENCE: Mapping[str, tuple[Evidence, ...]] = {
         ),
     ),
     "more-than-cores": (Crowded("space", CASE),),
-    "global-id": without("global number"),
+    "global-id": without("global number", below=NO_GAIN),
     "permutation": without("permutation"),
     "unrolling": without("unrolling"),
     "fission": (
@@ -52,7 +52,7 @@ EVIDENCE: Mapping[str, tuple[Evidence, ...]] = {
         Pair("fused-declared", "fused-declared-aligned", CASE, remark="zeros as the report declared them"),
         Pair("unrolled", "aligned", CASE, remark="zeros written by a loop"),
     ),
-    "alignment-fissioned": without("alignment"),
+    "alignment-fissioned": without("alignment", below=NO_GAIN),
 }
 
 PAIRS = (

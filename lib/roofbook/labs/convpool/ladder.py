@@ -48,7 +48,7 @@ LADDER = (
     Variant(
         "row-groups", "sequential", ROWS, plans.Pooled,
         "One group per row of a filter's map, one work-item per column; pooling is a second kernel.",
-        "Groups of 32 give a quarter of the full occupancy: too few work-items to hide memory latency.",
+        "Groups of 32 fill half of a multiprocessor or less: too few work-items to hide memory latency.",
         differs=("source", "plan", "options"), dtype="int32",
     ),
     Variant(

@@ -6,7 +6,18 @@ The report: sparse convolution and pooling in CUDA: NCTU computer architecture, 
 from collections.abc import Mapping
 
 from ...analysis import format as show
-from ...analysis.evidence import HALF, LITTLE, Best, Counterexample, Evidence, Fact, NotTestable, Pair, Share
+from ...analysis.evidence import (
+    HALF,
+    LITTLE,
+    NO_GAIN,
+    Best,
+    Counterexample,
+    Evidence,
+    Fact,
+    NotTestable,
+    Pair,
+    Share,
+)
 from ...analysis.lab_data import Measured
 from ...analysis.publication import Demonstration, Publication
 from ...devices.contract import Device
@@ -39,13 +50,13 @@ EVIDENCE: Mapping[str, tuple[Evidence, ...]] = {
         "uncached", "cached",
         "loads of the layer's kernel by ld.global.cg and by ld.global.ca; the report's flag was of all loads",
     ),
-    "fast-math": pair("filter-groups", "fast-math"),
+    "fast-math": (Pair("filter-groups", "fast-math", CASE, below=NO_GAIN),),
     "unroll": (*pair("filter-groups", "unrolled"), Pair("filter-groups", "unrolled", CASE, below=LITTLE)),
     "hoist": pair("unrolled", "shared-index"),
     "sparse": pair("filter-groups", "lists"),
     "input-shared": pair("input-in-local", "lists"),
     "tiling-128": (Best("layers", ("128",), CASE, remark="why larger ones are slower is not looked at"),),
-    "textures": pair("lists", "images"),
+    "textures": (Pair("lists", "images", CASE, below=NO_GAIN),),
     "init": pair(
         "initialisation", "lists",
         "a new process from its first call of the device, imports excluded, until a first small kernel has run, over the"

@@ -6,7 +6,7 @@ The report: D2Q9 lattice Boltzmann in OpenCL: University of Bristol, Advanced Hi
 from collections.abc import Mapping
 
 from ...analysis.between_devices import ConsumerCard
-from ...analysis.evidence import HALF, Bandwidth, Best, Evidence, Intensity, NotTestable, Pair
+from ...analysis.evidence import HALF, LITTLE, Bandwidth, Best, Evidence, Intensity, NotTestable, Pair
 from ...analysis.lab_data import Measured
 from ...analysis.publication import Demonstration, Publication
 from ...analysis.sentences import about_bases, beside_peer, known
@@ -48,7 +48,7 @@ EVIDENCE: Mapping[str, tuple[Evidence, ...]] = {
     "tree": pair("no-count", "tree"),
     "partials": pair("tree", "kept-partials"),
     "chunks": pair("kept-partials", "chunks-1792", remark="time of a step; a sample with chunks has more steps"),
-    "branch-free": pair("kept-partials", "select"),
+    "branch-free": tuple(Pair("kept-partials", "select", grid, below=LITTLE) for grid in GRIDS),
     "accelerate": pair("select", "accelerate-fused"),
     "bit-ops": pair("accelerate-fused", "bit-neighbours", remark=SMALL_GAIN),
     "hoisting": pair("accelerate-fused", "hoisted", remark=SMALL_GAIN),

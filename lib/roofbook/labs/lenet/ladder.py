@@ -74,7 +74,7 @@ LADDER = (
     Variant(
         "unrolled", "linear", MULTIPLY, forward.Unrolled,
         "The input is unrolled into a matrix in memory, 1000 images at a time, and multiplied by the weights in tiles (#2).",
-        "The matrix is 49 times the input, and is written and read once: slower, whatever the product gains.",
+        "The matrix is about forty times the input, and is written and read once: slower, whatever the product gains.",
         differs=("source", "plan"), shows={"multiply": r"bar\.sync|barrier\.sync"}, predicts=SLOWER,
     ),
     Variant(
@@ -233,7 +233,7 @@ LADDER = (
     Variant(
         "tensor", "fused-pool", TENSOR, registers.Tensor,
         "Tensor cores, fp16 operands and sums in fp32: weights stay in registers, a block computes image after image.",
-        "Memory hides the arithmetic: the time left is that of reading the input once.",
+        "Memory hides the arithmetic: faster, at best as fast as the input can be read.",
         frozenset({"mma"}), options={"operand_roundoff": 2.0**-11}, differs=("source", "plan", "options"), dtype="float16",
         shows={"tensor": r"mma\.sync"}, predicts=FASTER,
     ),
@@ -279,7 +279,7 @@ LADDER = (
     Variant(
         "whole-fused", "whole-tensor", WARPGROUP_WHOLE, warpgroup.WholeWarpgroup,
         "The whole forward pass: one kernel takes an image through both convolutions on the chip, then dense layers in TF32.",
-        "A fifth of the bytes, and warpgroup products: two to three times as fast.",
+        "Two fifths of the bytes, and warpgroup products: two to three times as fast.",
         WGMMA, options={"operand_roundoff": 2.0**-11}, differs=("source", "plan"), dtype="float16",
         architectures=hopper.ARCHITECTURES, shows={"warpgroup_whole": r"wgmma\.mma_async"}, predicts=about(2.5),
     ),
@@ -321,7 +321,7 @@ PEERS = (
     ),
     Variant(
         "cublas", None, None, peers.Products, "1000 images at a time unfolded to matrices, and cuBLAS; fp32, TF32 off.",
-        "As the step `unrolled`, by a library: the matrix is 49 times the input, whoever multiplies it.",
+        "As the step `unrolled`, by a library: the matrix is about forty times the input, whoever multiplies it.",
         needs=frozenset({"pytorch"}), role="peer", options={"precision": "fp32"},
     ),
     Variant(

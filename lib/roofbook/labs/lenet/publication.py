@@ -10,7 +10,7 @@ from ...analysis.evidence import Counted, Even, Evidence, Fact, Pair, Parts, Sha
 from ...analysis.lab_data import Measured
 from ...analysis.publication import Demonstration, Publication
 from ...analysis.readings import of_kernel
-from ...analysis.sentences import conclusions
+from ...analysis.sentences import conclusions, joined
 from ...devices.contract import Device
 from . import LAB, streams
 
@@ -85,7 +85,7 @@ EVIDENCE: Mapping[str, tuple[Evidence, ...]] = {
             remark=f"by the host's clock, without the wait for kernels; the report: a profiler's times of the calls; {CALLS}",
         ),
     ),
-    "tiled": pair("linear", "tiled-halo"),
+    "tiled": (Pair("linear", "tiled-halo", CASE, below=1.01),),
     "tiled-layers": op_times("linear", "tiled-halo"),
     "tiled-constant": pair("tiled-halo", "tiled-halo-constant"),
     "unroll-matmul": pair("linear", "unrolled-constant", UNROLLING),
@@ -199,16 +199,30 @@ class Milestone(Publication):
 
     def summary(self, measured: Measured) -> str:
         """One paragraph on the images and one a case. What was not measured is left out."""
-        said: list[str] = []
+        said, before = list[str](), ""
         for case in [each.name for each in measured.cases]:
             base = measured.base(case)
             source, images, accuracy = (measured.fact(base, case, name) for name in ("source", "images", "accuracy"))
             if source:
-                said += [f"**Images.** {source[:1].upper()}{source[1:]}."] * (not said)
+                said += ["**Images.**"] * (not said)
+                said += [f"{source[:1].upper()}{source[1:]}."] * (source != before)
                 said.append(
                     f"On {case}, with {images} different images, `{base}` classifies {show.percent(accuracy)} correctly."
                 )
+                before = source
+                for other, names in self._elsewhere(measured, case, source).items():
+                    said.append(f"There {joined(names)} had others: {other}.")
         return "\n\n".join(filter(None, [" ".join(said), conclusions(LAB, measured)]))
+
+    @staticmethod
+    def _elsewhere(measured: Measured, case: str, source: str) -> dict[str, list[str]]:
+        """By other images than these, what was measured on them."""
+        found: dict[str, list[str]] = {}
+        for each in (*LAB.ladder, *LAB.peers):
+            theirs = measured.fact(each.name, case, "source")
+            if theirs and theirs != source:
+                found.setdefault(theirs, []).append(f"`{each.name}`")
+        return found
 
     def demonstration(self, device: Device) -> Demonstration:
         from .demonstration import demonstration

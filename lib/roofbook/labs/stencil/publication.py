@@ -6,7 +6,7 @@ The report: an rsqrt stencil in OpenCL: course report, Parallel Architectures, a
 from collections.abc import Mapping
 from typing import Any
 
-from ...analysis.evidence import AboveMost, Best, Evidence, Pair
+from ...analysis.evidence import NO_GAIN, AboveMost, Best, Evidence, Pair
 from ...analysis.publication import Demonstration, Publication
 from ...devices.contract import Device
 from . import CASES, LAB
@@ -22,10 +22,6 @@ STEPS = (
     ("flat", "float4"),
 )
 """What the report advises beside the removal of the ifs: each step after the one it starts from."""
-
-
-NO_GAIN = 1.05
-"""Times as fast: less than that is no gain to speak of."""
 
 
 SIZE = "the report states no size"
