@@ -31,6 +31,10 @@ SHAPES = {
 """Shapes of work-items that are tried, by layer; behind the stroke groups an image and on a multiprocessor."""
 
 
+POOLS = "does ReLU and pooling as well"
+"""A condition, as `Lab.conditions` has them."""
+
+
 class LeNet(Lab):
     """The lab. A case goes by its number of images; which images these are is part of it."""
 
@@ -140,12 +144,12 @@ class LeNet(Lab):
             tuned.FoldedWhole,
         )
         if variant.plan in whole_passes:
-            return (*found, "does the whole forward pass")
+            return (*found, POOLS, "goes on to the scores")
         if variant.role == "peer" and variant.options.get("precision") in ("fp16", "bf16"):
             found.append(f"rounds results to {PRECISIONS[variant.dtype]}")
         found += [CHANNELS_LAST] * last
         pools = getattr(variant.plan, "pooled", False)
-        return (*found, *["does ReLU and pooling as well"] * pools)
+        return (*found, *[POOLS] * pools)
 
     def traffic(self, case: Case, variant: Variant) -> float:
         """Input, output and weights of each convolution, or of both as one; a matrix in memory is written and read as well."""

@@ -41,6 +41,8 @@ CASE = "batch-10000"
 """The largest published batch: effects are those of its times."""
 API = ("copy", "allocate", "free")
 CONVOLUTIONS = (1, 2)
+FEW = 4
+"""Variants that a sentence names."""
 
 
 def pair(slower: str, faster: str, remark: str = "") -> tuple[Pair]:
@@ -211,7 +213,8 @@ class Milestone(Publication):
                 )
                 before = source
                 for other, names in self._elsewhere(measured, case, source).items():
-                    said.append(f"There {joined(names)} had others: {other}.")
+                    who = joined(names) if len(names) <= FEW else f"{len(names)} steps and peers"
+                    said.append(f"There {who} had others: {other}.")
         return "\n\n".join(filter(None, [" ".join(said), conclusions(LAB, measured)]))
 
     @staticmethod
