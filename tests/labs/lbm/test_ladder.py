@@ -145,9 +145,9 @@ def test_what_is_counted_is_published_and_follows_from_the_work() -> None:
     counted = publication(LAB).counted(cast(Measured, None))
     assert {name for name, _, _ in counted} == COUNTED
     cells = 128 * 128
-    assert counted["bytes per iteration", "128x128", "bytes"] == f"{73 * cells} B"
-    assert counted["operations per iteration", "128x128", "flop"] == f"{124 * cells} FLOP"
-    assert counted["operational intensity", "128x128", "intensity"] == "1.70 FLOP/B"
+    assert counted["bytes per iteration", "128x128", "bytes"] == f"{73 * cells} B (modelled)"
+    assert counted["operations per iteration", "128x128", "flop"] == f"{124 * cells} FLOP (modelled)"
+    assert counted["operational intensity", "128x128", "intensity"] == "1.70 FLOP/B (modelled)"
 
 
 # -- cases -------------------------------------------------------------------------------------------------------------
