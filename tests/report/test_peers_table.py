@@ -59,11 +59,11 @@ def test_the_step_beside_a_peer_is_as_like_it_as_there_is_and_what_differs_is_sa
     assert frame_of.ratio.tolist() == pytest.approx([0.5, 2], rel=0.02)
     assert frame_of.fastest.tolist() == ["prepared"] * 2
     cells = {line.cells[0].text: line.cells for line in table.rows}
-    assert cells["laid out"][3].small == f"(the peer {last})" and not cells["library"][3].small
+    assert cells["laid out"][5].small == f"(the peer {last})" and not cells["library"][5].small
     assert f"(the step {found})" in line(table, "library"), "of the fastest step"
     alone = CaseData(rows[rows["variant"] != "converts"], [], "256x256", peers=["library"], conditions=conditions)
     only = report.peers(alone)
-    assert only.frame.step.tolist() == ["prepared"] and only.rows[0].cells[3].small == f"(the step {found})"
+    assert only.frame.step.tolist() == ["prepared"] and only.rows[0].cells[5].small == f"(the step {found})"
 
 
 def test_a_peer_of_the_host_is_marked_also_where_most_peers_are_its() -> None:

@@ -15,7 +15,7 @@ from .parts import by_variant
 
 NOTE = Standing(
     "Best step like it: of the steps in the peer's precision those that differ least from it in what is done and timed, "
-    "and of them the fastest; what differs all the same stands below its name. "
+    "and of them the fastest; what differs all the same stands beside what the peer is. "
     f"vs peer: how many times as fast as the peer the step is, with its {CONFIDENCE} interval; {SAME}."
 )
 
@@ -39,9 +39,12 @@ def peers(data: CaseData, caption: str = "") -> Table:
             "no step has a time here", more=True,
         ),
     ]  # fmt: skip
-    if data.changes:
-        said = Column(Cell("What it is", "below"), lambda peer: Cell(data.changes.get(peer.variant, ""), "change"))
-        columns.insert(-2, said)
+
+    def what(peer: Reading) -> Cell:
+        return Cell(data.changes.get(peer.variant, ""), "change", small=_unlike(data, peer, alike[peer.variant]))
+
+    if data.changes or any(what(peer).small for peer in mine):
+        columns.insert(-2, Column(Cell("What it is", "below"), what))
     notes = notes_of(mine, NOTE)
     return by_variant(data.with_order(data.peers), columns, caption or f"Peers on {data.case}", notes, "peers")
 
@@ -62,9 +65,7 @@ def _beside(
         chosen = of[peer.variant]
         if not chosen:
             return Cell(show.DASH, small=f"({lack})")
-        its, own = data.unlike(peer.variant, chosen.variant)
-        unlike = [f"the {who} {joined(what)}" for who, what in (("peer", its), ("step", own)) if what]
-        return Cell(chosen.variant, small=f"({'; '.join(unlike)})" if unlike else "")
+        return Cell(chosen.variant, small=_unlike(data, peer, chosen) if more else "")
 
     def times(peer: Reading) -> Speedup | None:
         chosen = of[peer.variant]
@@ -84,6 +85,13 @@ def _beside(
             more,
         ),
     ]
+
+
+def _unlike(data: CaseData, peer: Reading, step: Reading | None) -> str:
+    """'(the peer leaves results channels-last; the step ...)' of what differs; '' where nothing does."""
+    sides = data.unlike(peer.variant, step.variant) if step else ([], [])
+    told = [f"the {who} {joined(what)}" for who, what in zip(("peer", "step"), sides, strict=True) if what]
+    return f"({'; '.join(told)})" if told else ""
 
 
 def _precision(data: CaseData, peer: Reading) -> Cell:
