@@ -88,6 +88,21 @@ def test_snapshot_is_quick() -> None:
     assert all(min(each) < 0.03 for each in zip(*seconds, strict=True)), "the quietest of five, on a busy machine"
 
 
+def test_a_driver_is_in_the_environment_of_its_own_platform_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Made:
+        def __init__(self, platform: str) -> None:
+            self.platform = platform
+
+        def identity(self) -> dict[str, str]:
+            return {"backend": "opencl", "platform": self.platform}
+
+    monkeypatch.setattr(provenance, "_version", lambda name: "5" if name in ("pyopencl", "pocl") else None)
+    pocl, cuda = (
+        provenance.environment(Made(each))["libraries"] for each in ("Portable Computing Language", "NVIDIA CUDA")
+    )
+    assert pocl == {"pyopencl": "5", "pocl": "5"} and cuda == {"pyopencl": "5"}, "PoCL drives no GPU of NVIDIA's"
+
+
 def test_difference_names_the_first_change() -> None:
     was = {"device": {"driver": "570.1", "model": "A"}, "python": "3.11"}
     assert provenance.difference(was, was) is None

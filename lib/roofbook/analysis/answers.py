@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..spec.lab import ROUNDS_OPERANDS
+from ..spec.lab import ROUNDS_OPERANDS, unlike
 from .readings import Reading, Speedup, faster, fastest
 
 if TYPE_CHECKING:
@@ -125,10 +125,9 @@ def _kernel(lab: "Lab", reading: Reading, peers: Iterable[Reading]) -> Fastest:
 
 def _beside(lab: "Lab", reading: Reading, peer: Reading) -> Rival:
     mine, its = (lab.conditions(lab.variant(each.variant)) for each in (reading, peer))
-    only_its = [*(each for each in its if each not in mine)]
+    only_mine, only_its = unlike(mine, its)
     only_its += [ON_HOST] * (peer.row["device"] != reading.row["device"])
-    only_mine, both = ([each for each in mine if (each in its) is shared] for shared in (False, True))
-    return Rival(peer, faster(peer, reading), only_its, only_mine, both)
+    return Rival(peer, faster(peer, reading), only_its, only_mine, [each for each in mine if each in its])
 
 
 def _distance(beside: Rival) -> tuple[int, int]:

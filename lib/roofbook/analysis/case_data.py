@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from ..spec.lab import unlike
 from .readings import Reading, fastest, newest, said
 from .roofline import Bound, Peaks
 
@@ -71,9 +72,8 @@ class CaseData:
         return self.exact_as.get(str(reading.row["variant"])) or said(reading.row, "dtype") or "float32"
 
     def unlike(self, one: str, other: str) -> tuple[list[str], list[str]]:
-        """The conditions of one variant alone, and those of the other alone; like for like is where there are none."""
-        mine, its = self.conditions.get(one, ()), self.conditions.get(other, ())
-        return [each for each in mine if each not in its], [each for each in its if each not in mine]
+        """The conditions of one variant alone, and those of the other alone, as `spec.lab.unlike` has them."""
+        return unlike(self.conditions.get(one, ()), self.conditions.get(other, ()))
 
     def nearest(self, reading: Reading, steps: Iterable[Reading]) -> Reading | None:
         """Of verified readings in the same precision those least unlike this one, and of them the fastest; None: of none."""

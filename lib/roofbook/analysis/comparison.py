@@ -274,15 +274,12 @@ def summaries(made: Sequence[Comparison]) -> dict[PlacePair, list[PairSummary]]:
             mine = [ratio for name, ratio in ratios.items() if name in steps]
             if mine:
                 found.setdefault(pair, {}).setdefault(each.lab.name, []).extend(mine)
-    by_both = {(pair.own.device, pair.reference.device) for pair in found if pair.own.backend == pair.reference.backend}
-    shown = {
-        pair: by
+    by_one = {(pair.own.device, pair.reference.device) for pair in found if pair.own.backend == pair.reference.backend}
+    return {
+        pair: [_summary(pair, labs[lab], own) for lab, own in by.items()]
         for pair, by in found.items()
-        if pair.own.backend == pair.reference.backend
-        or pair.own.device == pair.reference.device
-        or (pair.own.device, pair.reference.device) not in by_both
+        if pair.own.backend == pair.reference.backend or (pair.own.device, pair.reference.device) not in by_one
     }
-    return {pair: [_summary(pair, labs[lab], own) for lab, own in by.items()] for pair, by in shown.items()}
 
 
 def _summary(pair: PlacePair, lab: "Lab", ratios: Sequence[Speedup]) -> PairSummary:

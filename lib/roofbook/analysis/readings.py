@@ -372,18 +372,24 @@ def faster(reference: Reading | None, own: Reading) -> Speedup | None:
         )
     elif few:
         notes.append(f"in {FEW_RUNS[len(pairs) - 1]}")
-    notes += unlike(reference.row, own.row)
+    notes += measured_otherwise(reference.row, own.row)
     return Speedup(found.estimate, found.low, found.high, ", ".join(notes), len(pairs), own.id)
 
 
-def unlike(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+def measured_otherwise(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
     """In what two rows were measured differently, as far as it changes what a time is: not in how many samples there are."""
-    policies = [json.loads(said(row, "policy") or "{}") for row in (one, other)]
+    policies = [_policy(said(row, "policy") or "{}") for row in (one, other)]
     found = [what for name, what in _OF_POLICY.items() if policies[0].get(name) != policies[1].get(name)]
     found += ["another time"] * (said(one, "timed") != said(other, "timed"))
     both = given(one).keys() & given(other).keys()
     found += [what for name, what in GIVEN.items() if name in both and given(one)[name] != given(other)[name]]
     return list(dict.fromkeys(found))
+
+
+@lru_cache(maxsize=256)
+def _policy(told: str) -> Mapping[str, Any]:
+    found: dict[str, Any] = json.loads(told)
+    return found
 
 
 _OF_POLICY = {"cache": "another state of the caches", "seed": "other random inputs"}

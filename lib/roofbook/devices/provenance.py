@@ -74,8 +74,9 @@ def snapshot(device: Described) -> dict[str, Any]:
 
 def difference(was: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
     """The first of `differences`, and how many more there are; None for none."""
-    first, *more = [*differences(was, now), None]
-    return f"{first} (and {len(more) - 1} more)" if len(more) > 1 else first
+    found = differences(was, now)
+    more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+    return f"{found[0]}{more}" if found else None
 
 
 def differences(was: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:

@@ -27,8 +27,18 @@ LAID_OUT = "finds its operands laid out beforehand"
 """Of `Lab.conditions`: what turns operands into the type and order that are multiplied is not timed."""
 CHANNELS_LAST = "leaves results channels-last"
 """The same of results that lie in memory as a library writes them: a step's lie as NumPy would have them."""
+
 ONE_WORK_ITEM = "one work-item on the host's CPU"
 """What a sentence says of a kernel for one work-item: `Variant.said`."""
+
+
+def unlike(mine: Sequence[str], its: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Of the conditions of two variants, as `Lab.conditions` has them, those of each alone; none where they are alike.
+
+    >>> unlike(["rounds operands to fp16", LAID_OUT], ["rounds operands to fp16"])
+    (['finds its operands laid out beforehand'], [])
+    """
+    return [each for each in mine if each not in its], [each for each in its if each not in mine]
 
 
 @dataclass(frozen=True)

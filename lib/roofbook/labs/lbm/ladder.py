@@ -202,7 +202,7 @@ LADDER = (
     Variant(
         "graph", "flat-grid", FLAT.with_knobs(PARTIALS="GRAPH"), plans.GraphedSteps,
         "256 time steps are recorded once and submitted as one CUDA graph.",
-        "The host leaves the loop: what the device itself needs for a launch remains.",
+        "The host leaves the loop: about half a microsecond per launch remains.",
         needs=frozenset({"graphs"}), differs=("source", "plan"), predicts={"small": FASTER},
     ),
     Variant(
@@ -243,7 +243,7 @@ LADDER = (
     Variant(
         "persistent", "in-place-graph", PERSISTENT, plans.Persistent,
         "One launch: each block keeps its rows in registers; neighbours exchange rows and flags through the L2.",
-        "Saves the time of a graph node, and reading and writing a small grid in each time step.",
+        "Saves the half microsecond of a graph node, and reading and writing a small grid in each time step.",
         needs=frozenset({"cooperative"}), differs=("source", "plan"), predicts={"small": FASTER},
     ),
     Variant(

@@ -233,7 +233,7 @@ LADDER = (
     Variant(
         "tensor", "fused-pool", TENSOR, registers.Tensor,
         "Tensor cores, fp16 operands and sums in fp32: weights stay in registers, a block computes image after image.",
-        "Memory hides the arithmetic: faster, at best as fast as the input can be read.",
+        "Memory hides the arithmetic: the time left is that of reading the input once.",
         frozenset({"mma"}), options={"operand_roundoff": 2.0**-11}, differs=("source", "plan", "options"), dtype="float16",
         shows={"tensor": r"mma\.sync"}, predicts=FASTER,
     ),
