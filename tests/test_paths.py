@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import importlib.metadata
+import os
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -227,3 +228,20 @@ def test_a_file_is_written_whole_or_not_at_all(
     with pytest.raises(KeyboardInterrupt):
         paths.write_whole(file, "new", durable=durable)
     assert file.read_bytes() == whole and [each.name for each in file.parent.iterdir()] == ["file"]
+
+
+def test_a_link_stays_one_and_a_device_takes_what_it_is_given(tmp_path: Path) -> None:
+    """A pipe stands for devices too: taken over as root, /dev/null would be gone for all programs of the machine."""
+    (tmp_path / "file").write_text("old")
+    for name, to in (("link", "file"), ("dangling", "folder/new")):
+        (tmp_path / name).symlink_to(to)
+        paths.write_whole(tmp_path / name, name)
+        assert (tmp_path / name).is_symlink() and (tmp_path / to).read_text() == name
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    paths.write_whole(tmp_path / "pipe", "told", durable=True)
+    assert (tmp_path / "pipe").is_fifo() and os.read(reader, 9) == b"told"
+    os.close(reader)
+    with pytest.raises(IsADirectoryError):
+        paths.write_whole(tmp_path, "told")
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["dangling", "file", "folder", "link", "pipe"]

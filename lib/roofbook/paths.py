@@ -28,26 +28,31 @@ def write_whole(path: Path, content: str | bytes | Iterable[bytes], *, durable: 
 
     Folders that are missing are made. The content is aside until it is complete, then takes the name in one step. Text is
     UTF-8, and what is large may come in pieces. durable: it is on the disk before it takes the name, so that this holds after
-    a crash of the machine too; it takes some milliseconds.
+    a crash of the machine too; it takes some milliseconds. What a link leads to is written, and the link stays; what is no
+    regular file, such as /dev/null, takes the content as it comes.
     """
+    final = Path(os.path.realpath(path))
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        final.parent.mkdir(parents=True, exist_ok=True)
     except FileExistsError:
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path.parent)) from None
-    part = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
+    aside = os.path.isfile(path) or not os.path.exists(path)
+    part = final.with_name(f".{final.name}.{os.getpid()}.{threading.get_ident()}.tmp") if aside else path
     try:
         with part.open("wb") as file:
             whole = content.encode() if isinstance(content, str) else content
             file.writelines([whole] if isinstance(whole, bytes) else whole)
-            if durable:
+            if durable and aside:
                 file.flush()
                 os.fsync(file.fileno())
-        os.replace(part, path)
+        if aside:
+            os.replace(part, final)
     except OSError as error:
         error.filename = str(path)  # a write does not say of which file it is
         raise
     finally:
-        part.unlink(missing_ok=True)
+        if aside:
+            part.unlink(missing_ok=True)
 
 
 def cache_dir() -> Path:
