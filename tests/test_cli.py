@@ -157,6 +157,10 @@ READING = [
     ["chart", "lbm", "128x128", "--out", "x.svg"], ["push", "elsewhere"],
 ]  # fmt: skip
 """All commands that read a store."""
+WRITING = [
+    ["chart", "lbm", "128x128", "--out"], ["export", "--out"], ["pdf", "lbm", "--out"], ["gate", "--against", "HEAD", "--json"],
+]  # fmt: skip
+"""All commands that write a file that a user names."""
 MISTAKES = [
     (["nothing"], "No such command"),
     (["explain"], "Missing argument 'LAB'"),
@@ -206,8 +210,15 @@ MISTAKES = [
     (["export", "selec 1"], "syntax error"),
     (["export", "select * from runs"], "the views are cells, published and claims"),
     (["export", "--out", "cells.xls"], "--out must end in .csv or .parquet, not 'cells.xls'"),
-    (["export", "--out", "no/such/folder/cells.csv"], "cannot be written"),
-    (["export", "--out", "no/such/folder/cells.parquet"], "cannot be written"),
+    *(
+        ([*each, wrong], f"{each[-1]} {wrong or repr(wrong)} cannot be written: {why}")
+        for each in WRITING
+        for wrong, why in (
+            ("no/such/a.svg", "there is no folder no/such"),
+            ("book", "it is a folder"),
+            ("", "a file has"),
+        )
+    ),
     (["serve"], "`roofbook build` makes one"),
     (["serve", "--port", "99999"], "0<=x<=65535"),
 ]

@@ -76,7 +76,7 @@ def test_a_folder_that_takes_no_file(tmp_path: Path) -> None:
     assert not (tmp_path / "results").exists(), "it is no failure of the kernel"
     assert ended("show", "lbm", "fused", env=nowhere).returncode == 0, "what needs no folder does without"
     refused(ended(*CELL, "--results", str(file / "results")), str(file), "Not a directory")
-    refused(ended("export", "--out", str(file / "cells.csv")), str(file), "Not a directory")
+    refused(ended("export", "--out", str(file / "cells.csv")), f"there is no folder {file}")
 
 
 def test_a_disk_that_takes_no_more(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 
 import click
 
@@ -54,6 +55,23 @@ CLUSTER = click.option("--cluster", metavar="ADDRESS", help="Measure by the work
 WORKERS = click.option(
     "--workers", type=click.IntRange(1, 1024), help="Measure by so many workers on this host, one for each card."
 )
+
+
+def _to_write(_: click.Context, option: click.Parameter, given: str | None) -> Path | None:
+    """A file to write: what is mistyped is refused before anything is measured or drawn."""
+    if given is None:
+        return None
+    out = Path(given)
+    why = "" if out.parent.is_dir() else f"there is no folder {out.parent}"
+    if out.is_dir():
+        why = "it is a folder, not a file" if given else "a file has a name"
+    if why:
+        raise UsageError(f"{option.opts[0]} {given or repr(given)} cannot be written: {why}")
+    return out
+
+
+to_write = partial(click.option, metavar="FILE", callback=_to_write)
+"""An option for a file to write."""
 LAB = click.argument("lab")
 VARIANT = click.argument("variant")
 

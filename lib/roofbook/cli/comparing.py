@@ -8,7 +8,7 @@ import click
 
 from ..errors import UsageError, complain, of_system, one_of
 from ..terminal import say
-from .app import DEVICE, LAB, RECORDED, SCALE, app
+from .app import DEVICE, LAB, RECORDED, SCALE, app, to_write
 
 
 @app.command()
@@ -89,7 +89,7 @@ def history(lab: str, variant: str | None, case: str | None, on: str | None, eve
     type=click.FloatRange(min=0, min_open=True),
     help="Seconds of samples a variant and side, in each run.",
 )
-@click.option("--json", "out", type=click.Path(path_type=Path, dir_okay=False), help="A file for all figures.")
+@to_write("--json", "out", help="A file for all figures.")
 @click.option(
     "--annotate/--no-annotate",
     default=None,
@@ -128,8 +128,6 @@ def gate(
 
     if scale not in SCALES:
         raise one_of("scale", scale, SCALES)
-    if out is not None and not out.parent.is_dir():
-        raise UsageError(f"--json {out} cannot be written: there is no folder {out.parent}")
     asked = Asked(labs, cases, variants, scale, device, budget, unchanged)
     rule = Rule(1 + tolerance / 100, runs)
     tell = Reporter()

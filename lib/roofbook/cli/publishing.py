@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from .app import DEVICES, LAB, SCALES, app
+from .app import DEVICES, LAB, SCALES, app, to_write
 
 
 @app.command()
@@ -42,7 +42,7 @@ def serve(port: int) -> None:
 @click.option(
     "--device", help="As the address of the lab's page names it: nvidia-h200/cuda.  [default: the page's first]"
 )
-@click.option("--out", type=click.Path(path_type=Path), help="The file.  [default: LAB-DEVICE.pdf]")
+@to_write("--out", help="The file.  [default: LAB-DEVICE.pdf]")
 def pdf(lab: str, device: str | None, out: Path | None) -> None:
     """Print a lab of the built site as one PDF, on a device.
 

@@ -9,7 +9,7 @@ import click
 from ..devices.backends import OPENCL, languages
 from ..errors import UsageError
 from ..terminal import say
-from .app import DEVICE, LAB, RECORDED, SCALE, VARIANT, app
+from .app import DEVICE, LAB, RECORDED, SCALE, VARIANT, app, to_write
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -112,7 +112,7 @@ def exercise(lab: str, name: str | None, answer: Path | None, solution: bool, ti
 @app.command()
 @LAB
 @click.argument("case")
-@click.option("--out", required=True, type=click.Path(path_type=Path), help="A file, .svg or .png.")
+@to_write("--out", required=True, help="A file, .svg or .png.")
 @click.option("--on", help="A device's name in the store, such as nvidia-h200.  [default: that of the newest run]")
 @click.option("--only", multiple=True, help="A variant; may be repeated.  [default: the whole ladder]")
 @SCALE
@@ -216,7 +216,7 @@ def compare(lab: str, case: str, on: tuple[str, ...], results: str) -> None:
 
 @app.command()
 @click.argument("sql", default="select * from cells")
-@click.option("--out", type=click.Path(path_type=Path), help="A file, .csv or .parquet; standard output without it.")
+@to_write("--out", help="A file, .csv or .parquet; standard output without it.")
 @RECORDED
 def export(sql: str, out: Path | None, results: str) -> None:
     """Write the rows of the store, or an SQL query.
@@ -254,7 +254,6 @@ def export(sql: str, out: Path | None, results: str) -> None:
     made = BytesIO()
     _plain(frame).to_csv(made, index=False) if out.suffix == ".csv" else frame.to_parquet(made, index=False)
     try:
-        out.parent.stat()  # a folder that is mistyped is not made
         write_whole(out, made.getvalue())
     except OSError as error:
         raise UsageError(f"--out {out} cannot be written: {error.strerror or error}") from None
