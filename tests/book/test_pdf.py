@@ -2,8 +2,10 @@
 
 import json
 import shutil
+import signal
 import subprocess
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -11,6 +13,8 @@ import pytest
 from roofbook.book import pdf
 from roofbook.book.device_choices import FOLDER, DeviceChoice, script
 from roofbook.errors import Failed, UsageError
+
+from ..measure.processes import state, until
 
 FIRST, NEXT = DeviceChoice("first-gpu/cuda", "First GPU, CUDA"), DeviceChoice("next-gpu/cuda", "Next GPU, CUDA")
 
@@ -48,6 +52,52 @@ def test_a_lab_is_printed_on_the_device_that_was_asked_for(root: Path, browser: 
         assert said in words, said
     assert "First GPU" not in words and "of the first" not in words and "Menu" not in words
     assert not [*(root / "_build" / "html" / "labs").glob(".*")], "nothing is left beside the story"
+
+
+def test_what_is_printed_is_a_whole_file_and_nothing_else_is_left(
+    root: Path, browser: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with TemporaryDirectory() as scratch:  # Chromium's socket has a name of a hundred letters at most
+        monkeypatch.setattr("tempfile.tempdir", scratch)
+        monkeypatch.setenv("TMPDIR", scratch)
+        pdf.write(root, "lbm", FIRST, root / "lab.pdf")
+        made = (root / "lab.pdf").read_bytes()
+        assert made.startswith(b"%PDF") and made.rstrip().endswith(b"%%EOF")
+        assert not [*Path(scratch).iterdir(), *(root / "_build" / "html" / "labs").glob(".*")]
+
+
+ENDS = {
+    "cut short": ('for each; do case $each in --print-to-pdf=*) echo %PDF > "${each#*=}"; esac; done', UsageError),
+    "stopped": ("sleep 60 & echo $! > CHILD; touch $TMPDIR/mine; kill -INT $PPID; wait", KeyboardInterrupt),
+    "too slow": ("sleep 60 & echo $! > CHILD; touch $TMPDIR/mine; wait", Failed),
+}
+"""What a browser does, and the error that ends in."""
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_a_print_that_does_not_end_well_leaves_the_older_file_and_no_other(
+    root: Path, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    what, error = ENDS[end]
+    browser, scratch, out = root / "browser", root / "scratch", root / "lab.pdf"
+    browser.write_text("#!/bin/sh\n" + what.replace("CHILD", f"{root}/pid"))
+    browser.chmod(0o755)
+    scratch.mkdir()
+    out.write_text("older")
+    monkeypatch.setattr("tempfile.tempdir", str(scratch))
+    monkeypatch.setattr(pdf, "BROWSERS", (str(browser),))
+    monkeypatch.setattr(pdf, "LONGEST", 1 if end == "too slow" else 30)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job would ignore it
+    try:
+        with pytest.raises(error):
+            pdf.write(root, "lbm", FIRST, out)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert out.read_text() == "older"
+    assert not [*scratch.iterdir(), *(root / "_build" / "html" / "labs").glob(".*")]
+    if (root / "pid").exists():
+        child = Path("/proc", (root / "pid").read_text().strip())
+        until(lambda: not child.exists() or state(int(child.name)) == "Z")
 
 
 def test_without_a_name_it_is_the_device_that_the_pages_show_first(root: Path) -> None:

@@ -3,15 +3,17 @@
 For a reader who wants a lab on paper or in an archive. One page alone can be printed by any browser.
 """
 
+import contextlib
 import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from ..errors import Failed, UsageError, one_of
+from ..errors import Failed, UsageError, ctrl_c_waits, one_of
 from ..paths import write_whole
 from ..spec import registry
 from .device_choices import DeviceChoice, choices, on_this_machine, shown
@@ -37,7 +39,10 @@ def chosen(root: Path, lab: str, device: str | None) -> DeviceChoice:
 
 
 def write(root: Path, lab: str, choice: DeviceChoice, out: Path) -> None:
-    """Print what the built site has of a lab on a device. Errors: UsageError where there is no site or browser, else Failed."""
+    """Print what the built site has of a lab on a device. What `out` was stays until the new one is whole.
+
+    Errors: UsageError where there is no site or browser, or no room for the file, else Failed.
+    """
     browser = next(filter(None, map(shutil.which, BROWSERS)), None)
     if browser is None:
         raise UsageError(
@@ -45,22 +50,46 @@ def write(root: Path, lab: str, choice: DeviceChoice, out: Path) -> None:
         )
     folder = root / "_build" / "html" / "labs"
     page = folder / f".{lab}-{os.getpid()}.html"  # beside the story, since addresses are as seen from there
-    write_whole(page, whole(root, lab, choice))
-    out = out.absolute()
-    out.unlink(missing_ok=True)
-    try:
-        with TemporaryDirectory() as profile:
-            given = ["--headless", "--disable-gpu", "--no-pdf-header-footer", f"--user-data-dir={profile}"]
-            given += ["--no-sandbox"] * (os.geteuid() == 0)  # without which Chromium does not run for root
-            given += [f"--print-to-pdf={out}", page.as_uri()]
-            done = subprocess.run([browser, *given], capture_output=True, text=True, timeout=LONGEST)
-    except subprocess.TimeoutExpired:
-        raise Failed(f"{browser} took more than {LONGEST} s to print {lab}") from None
-    finally:
-        page.unlink()
-    if done.returncode or not out.exists():
-        last = (done.stderr.strip().splitlines() or ["it says nothing"])[-1]
-        raise Failed(f"{browser} did not print {lab}: {last}")
+    with TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
+        made = Path(scratch) / "made.pdf"
+        try:
+            write_whole(page, whole(root, lab, choice))
+            said = _printed(browser, page, made)
+        except subprocess.TimeoutExpired:
+            raise Failed(f"{browser} took more than {LONGEST} s to print {lab}") from None
+        finally:
+            page.unlink(missing_ok=True)
+        if said:
+            raise Failed(f"{browser} did not print {lab}: {said}")
+        content = made.read_bytes()
+        if not content.rstrip().endswith(b"%%EOF"):
+            raise UsageError(f"{browser} could not write all of {lab} into {Path(scratch).parent}; is there room left?")
+    write_whole(out, content)
+
+
+def _printed(browser: str, page: Path, out: Path) -> str:
+    """Print a page: '', or what the browser said last where it did not. All its files are beside `out`."""
+    given = ["--headless", "--disable-gpu", "--no-pdf-header-footer", f"--user-data-dir={out.parent / 'profile'}"]
+    given += ["--no-sandbox"] * (os.geteuid() == 0)  # without which Chromium does not run for root
+    given += [f"--print-to-pdf={out}", page.as_uri()]
+    with contextlib.ExitStack() as at_the_end:
+        with ctrl_c_waits():
+            process = subprocess.Popen(
+                [browser, *given], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, errors="replace",
+                start_new_session=True, env={**os.environ, "TMPDIR": str(out.parent)},
+            )  # fmt: skip
+            at_the_end.callback(_end, process)
+        _, said = process.communicate(timeout=LONGEST)
+    return "" if out.exists() and not process.returncode else (said.strip().splitlines() or ["it says nothing"])[-1]
+
+
+def _end(leader: "subprocess.Popen[str]") -> None:
+    """End a process and all of its group: a browser is several, and they make files."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(leader.pid, signal.SIGKILL)
+    leader.wait()
+    assert leader.stderr
+    leader.stderr.close()
 
 
 def whole(root: Path, lab: str, choice: DeviceChoice) -> str:
