@@ -23,6 +23,7 @@ from roofbook.measure.schedule import bring_up_to_date, plan
 from roofbook.measure.side_by_side import Rule
 from roofbook.spec import registry
 from roofbook.store.parquet import Store
+from roofbook.store.schema import COLUMNS, REQUIRED
 
 from .chains import LABS, Project
 
@@ -183,6 +184,20 @@ def test_rows_may_be_a_file_and_what_is_fresh_there_is_not_measured(rows: list[d
     assert not found.outcomes and found.same == 2 and len(found.new) == 6
     with pytest.raises(UsageError, match="holds no rows of the store"):
         gate.stored_rows(__file__, tmp_path / "none")
+
+
+@pytest.mark.parametrize("name", ["../../../aside", "/tmp/aside", "a\0b", "", None])
+@pytest.mark.parametrize("column", ["lab", "device"])
+def test_rows_say_no_place_to_be_written_to(tmp_path: Path, column: str, name: str | None) -> None:
+    import pandas as pd
+
+    started = pd.Timestamp("2026-01-01", tz="UTC")
+    row = dict.fromkeys(COLUMNS) | dict.fromkeys(REQUIRED, "x") | {"started": started, column: name}
+    path = tmp_path / "all.parquet"
+    pd.DataFrame([row]).to_parquet(path, index=False)
+    with pytest.raises(UsageError, match=r"all.parquet holds no rows of the store: .* is no name of a lab or a device"):
+        gate.stored_rows(str(path), tmp_path / "a" / "b" / "c")
+    assert list(tmp_path.iterdir()) == [path]
 
 
 # -- the experiment ----------------------------------------------------------------------------------------------------

@@ -227,7 +227,7 @@ def stored_rows(ref: str, folder: Path) -> Store:
     import pyarrow.parquet as pq
 
     from ..store import files
-    from ..store.schema import REQUIRED, schema
+    from ..store.schema import REQUIRED, SLUG, schema
 
     if "://" in ref:
         return Store(ref)
@@ -248,7 +248,10 @@ def stored_rows(ref: str, folder: Path) -> Store:
             said = str(error).partition("\n")[0][:120]
             raise UsageError(f"{source} holds no rows of the store: {said}") from None
         frame = table.select(["lab", "device"]).to_pandas()
-        for (lab, device), rows in frame.groupby(["lab", "device"]).groups.items():
+        for (lab, device), rows in frame.groupby(["lab", "device"], dropna=False).groups.items():
+            for name in (lab, device):  # it becomes a folder
+                if not isinstance(name, str) or not SLUG.fullmatch(name):
+                    raise UsageError(f"{source} holds no rows of the store: {name!r} is no name of a lab or a device")
             place = folder / files.folder_of("local", lab, device) / f"rows-{number}.parquet"
             write_whole(place, files.encoded(table.take(list(rows))))
     return Store(folder)
