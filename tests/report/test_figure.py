@@ -1,6 +1,7 @@
 """Figures fit any page: valid XML, no id twice, steady bytes, legible on a phone, on light and on dark grounds."""
 
 import re
+import resource
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -102,6 +103,20 @@ def test_figures_save(tmp_path: Path) -> None:
     assert ElementTree.parse(figure.save(tmp_path / "a.svg")).getroot().tag == "{http://www.w3.org/2000/svg}svg"
     with pytest.raises(UsageError, match="png"):
         figure.save(tmp_path / "a.gif")
+
+
+@pytest.mark.parametrize("name", ["a.svg", "a.png"])
+def test_a_disk_that_is_full_leaves_the_picture_that_was_there(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("older")
+    figure = figures()["line"]
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, before[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            figure.save(tmp_path / name)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["older"]
 
 
 def test_a_dollar_in_a_name_is_a_dollar() -> None:

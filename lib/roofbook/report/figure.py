@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from html import escape
-from io import StringIO
+from io import BytesIO, StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import UsageError
+from ..paths import write_whole
 from .html import note
 
 if TYPE_CHECKING:
@@ -109,10 +110,14 @@ class Figure:
         path = Path(path)
         if path.suffix == ".svg":
             alone = self.svg.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
-            path.write_text(alone.replace("</title>\n", f"</title>\n{_ALONE}\n", 1), encoding="utf-8")
+            write_whole(path, alone.replace("</title>\n", f"</title>\n{_ALONE}\n", 1))
         elif path.suffix == ".png":
+            made = BytesIO()
             with style():
-                self.drawing.savefig(path, dpi=160, facecolor="white", bbox_inches="tight", metadata={"Software": None})
+                self.drawing.savefig(
+                    made, format="png", dpi=160, facecolor="white", bbox_inches="tight", metadata={"Software": None}
+                )
+            write_whole(path, made.getvalue())
         else:
             raise UsageError(f"cannot save a figure as {path.name!r}; use .svg or .png")
         return path
