@@ -161,6 +161,10 @@ WRITING = [
     ["chart", "lbm", "128x128", "--out"], ["export", "--out"], ["pdf", "lbm", "--out"], ["gate", "--against", "HEAD", "--json"],
 ]  # fmt: skip
 """All commands that write a file that a user names."""
+OF_SCALE = [
+    ["run", "lbm"], ["build"], ["check", "lbm", "fused"], ["chart", "lbm", "40x24", "--out", "x.svg"],
+    ["gate", "--against", "HEAD"], ["record", "OUT", "--scale", "test"],
+]  # fmt: skip
 MISTAKES = [
     (["nothing"], "No such command"),
     (["explain"], "Missing argument 'LAB'"),
@@ -170,8 +174,10 @@ MISTAKES = [
         ["explain", "lbm", "--scale", "quik"],
         "unknown scale 'quik' (did you mean 'quick'?); valid: quick, published, large, test",
     ),
-    (["run", "lbm", "--scale", "quik"], "valid: quick, published, large, test"),
-    (["build", "--scale", "quik"], "valid: quick, published, large, test"),
+    *(
+        ([*each, "--scale", "quik"], "(did you mean 'quick'?); valid: quick, published, large, test")
+        for each in OF_SCALE
+    ),
     (["run", "lbm", "--device", "opencl:99"], "unknown device 'opencl:99' (did you mean 'opencl:0'?); valid: auto, "),
     (["build", "--device", "opencl:99"], "unknown device 'opencl:99' (did you mean 'opencl:0'?); valid: auto, "),
     (["rerun", "lbm", "fusd", "40x24", "--scale", "test"], "partly-ported, ported, no-finish, fused"),

@@ -5,10 +5,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 
-from ..errors import UsageError
+from ..errors import UsageError, one_of
 
 
 @click.group(
@@ -24,7 +25,20 @@ def app(context: click.Context) -> None:
 
 SCALES = "quick, published, large or test"
 DEVICES = "auto, or as `roofbook devices` lists them"
-SCALE = click.option("--scale", default="quick", show_default=True, help=f"{SCALES}.")
+
+
+def _scales(_: click.Context, __: click.Parameter, given: Any) -> Any:
+    """One scale, several or none. Each is known."""
+    from ..spec.lab import SCALES as known
+
+    for scale in [given] if isinstance(given, str) else given or ():
+        if scale not in known:
+            raise one_of("scale", scale, known)
+    return given
+
+
+of_scale = partial(click.option, "--scale", callback=_scales)
+SCALE = of_scale(default="quick", show_default=True, help=f"{SCALES}.")
 DEVICE = click.option("--device", default="auto", show_default=True, help=f"{DEVICES}.")
 
 

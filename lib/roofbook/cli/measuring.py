@@ -20,6 +20,7 @@ from .app import (
     VARIANT,
     WORKERS,
     app,
+    of_scale,
     without_collection,
 )
 
@@ -145,7 +146,7 @@ def _literal(text: str) -> Any:
 @LAB
 @VARIANT
 @click.argument("case")
-@click.option("--scale", help=f"{SCALES}.  [default: that of the lab's page, else quick]")
+@of_scale(help=f"{SCALES}.  [default: that of the lab's page, else quick]")
 @click.option("--device", help=f"{DEVICES}.  [default: that of the lab's page, else auto]")
 @click.option("--results", help="The folder of the store.  [default: that of the lab's page, else results]")
 @click.option("--page/--no-page", default=True, show_default=True, help="Rebuild the lab's page.")
@@ -241,7 +242,7 @@ def rerun(
 @click.argument("out", type=click.Path(path_type=Path))
 @click.option("--lab", "labs", multiple=True, help="A lab, or peaks; may be repeated.  [default: peaks, then all]")
 @click.option("--device", "devices", multiple=True, help="A device; may be repeated.  [default: one of each kind]")
-@click.option("--scale", "scales", multiple=True, help=f"{SCALES}; may be repeated.  [default: published and large]")
+@of_scale("scales", multiple=True, help=f"{SCALES}; may be repeated.  [default: published and large]")
 @click.option("--case", "cases", multiple=True, help="A case; may be repeated. All without it.")
 @click.option("--variant", "variants", multiple=True, help="A variant; may be repeated. All without it.")
 @click.option("--sweeps/--no-sweeps", default=True, show_default=True, help="Measure also points of sweeps and series.")
@@ -325,7 +326,7 @@ def profile(lab: str, variant: str, case: str, scale: str, device: str, results:
 @LAB
 @VARIANT
 @click.argument("case", required=False)
-@click.option("--scale", default="test", show_default=True, help=f"{SCALES}.")
+@of_scale(default="test", show_default=True, help=f"{SCALES}.")
 @DEVICE
 @click.option("--ends", is_flag=True, help="Of each launch the first and the last group alone: seconds, but no result.")
 def check(lab: str, variant: str, case: str | None, scale: str, device: str, ends: bool) -> None:

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import click
 
-from .app import DEVICES, LAB, SCALES, app, to_write
+from .app import DEVICES, LAB, SCALES, app, of_scale, to_write
 
 
 @app.command()
 @click.option("--execute", "fresh", is_flag=True, help="Execute every notebook again, even if up to date.")
-@click.option("--scale", help=f"{SCALES}.  [default: as each page was made last, else quick]")
+@of_scale(help=f"{SCALES}.  [default: as each page was made last, else quick]")
 @click.option("--device", help=f"{DEVICES}.  [default: as each page was made last, else auto]")
 def build(fresh: bool, scale: str | None, device: str | None) -> None:
     """Make the pages that are not up to date, and the site.
