@@ -215,6 +215,15 @@ MISTAKES = [
     (["show", "lbm", "fused", "--as", "hip"], "'hip' is not one of 'c', 'cuda', 'opencl'"),
     (["export", "selec 1"], "syntax error"),
     (["export", "select * from runs"], "the views are cells, published and claims"),
+    *(
+        (["export", f"select {what} as a", *more], f"a {file} cannot hold this answer: ")
+        for what, file, more in (
+            ("interval 1 day", "Parquet file", ["--out", "a.parquet"]),
+            ("date '-4000-01-01'", "CSV", []),
+            ("[date '-4000-01-01']", "CSV", ["--out", "a.csv"]),
+            ("timestamptz '20000-01-01 00:00:00+00'", "CSV", ["--out", "a.csv"]),
+        )
+    ),
     (["export", "--out", "cells.xls"], "--out must end in .csv or .parquet, not 'cells.xls'"),
     *(
         ([*each, wrong], f"{each[-1]} {wrong or repr(wrong)} cannot be written: {why}")
@@ -383,6 +392,17 @@ def test_export_writes_what_it_is_asked_for(measured: Path, roofbook: Cli, tmp_p
     )
     code, out, _ = roofbook("export", "select count(*) as n from published where lab = 'lbm'")
     assert code == 0 and int(out.split()[1]) > 0
+
+
+def test_export_writes_what_sql_nests_as_json(roofbook: Cli) -> None:
+    nested = "[date '2026-01-01', null] as a, [[1.5], []] as b, {'x': timestamp '2026-01-01'} as c, map {'y': 2} as d"
+    code, out, _ = roofbook("export", f"select {nested}, null::int[] as e")
+    assert code == 0
+    (row,) = pd.read_csv(StringIO(out)).to_dict("records")
+    assert [json.loads(row[name]) for name in "abcd"] == [
+        ["2026-01-01", None], [[1.5], []], {"x": "2026-01-01 00:00:00"}, [["y", 2]],
+    ]  # fmt: skip
+    assert pd.isna(row["e"])
 
 
 def test_chart_draws_the_ladder_of_a_device_in_the_store(measured: Path, roofbook: Cli, tmp_path: Path) -> None:

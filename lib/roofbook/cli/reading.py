@@ -1,8 +1,9 @@
 """Commands that read: kernels and their differences, what was measured, what reports claim, an exercise."""
 
 import sys
+from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 import click
 
@@ -12,7 +13,7 @@ from ..terminal import say
 from .app import DEVICE, LAB, RECORDED, SCALE, VARIANT, app, to_write
 
 if TYPE_CHECKING:
-    import pandas as pd
+    import pyarrow as pa
 
 
 @app.command()
@@ -236,33 +237,63 @@ def export(sql: str, out: Path | None, results: str) -> None:
         raise UsageError(f"--out must end in .csv or .parquet, not {out.name!r}")
     store = Store(located(project_root(), results))
     try:
-        frame = store.query(sql)
+        table = store.arrow(sql)
     except UsageError as error:
         hint = 'the views are cells, published and claims; the columns "case" and "table" need their double quotes'
         of_sql = str(error).startswith(("the store cannot answer", "this SQL"))
         raise UsageError(f"{error} ({hint})" if of_sql else str(error)) from None
     if out is None:
-        _plain(frame).to_csv(sys.stdout, index=False)
+        _write_csv(table, sys.stdout)
         return
     from io import BytesIO
 
     from ..paths import write_whole
 
-    if out.suffix == ".parquet" and not frame.columns.is_unique:
-        twice = ", ".join(frame.columns[frame.columns.duplicated()].unique())
-        raise UsageError(f"two columns are named {twice}; a Parquet file needs other names: SELECT ... AS NAME")
     made = BytesIO()
-    _plain(frame).to_csv(made, index=False) if out.suffix == ".csv" else frame.to_parquet(made, index=False)
+    if out.suffix == ".parquet":
+        _write_parquet(table, made)
+    else:
+        _write_csv(table, made)
     try:
         write_whole(out, made.getvalue())
     except OSError as error:
         raise UsageError(f"--out {out} cannot be written: {error.strerror or error}") from None
 
 
-def _plain(frame: "pd.DataFrame") -> "pd.DataFrame":
-    """Lists as JSON: pandas writes them as NumPy prints them, cut short and over several lines."""
+def _write_csv(table: "pa.Table", to: IO[str] | IO[bytes]) -> None:
+    """Lists and what else is nested as JSON. Errors: UsageError for what no text is made of."""
     import json
+    from decimal import Decimal
 
-    import numpy as np
+    import pyarrow as pa
 
-    return frame.map(lambda value: json.dumps(value.tolist()) if isinstance(value, np.ndarray) else value)
+    def plain(value: object) -> float | str:
+        return float(value) if isinstance(value, Decimal) else str(value)
+
+    try:
+        for at, column in enumerate(table.columns):
+            if pa.types.is_nested(column.type):
+                texts = [None if value is None else json.dumps(value, default=plain) for value in column.to_pylist()]
+                table = table.set_column(at, table.field(at).name, pa.array(texts, pa.string()))
+        table.to_pandas().to_csv(to, index=False)
+    except (pa.ArrowException, ValueError, OverflowError, NotImplementedError) as error:
+        raise _no_such("CSV", error) from None
+
+
+def _write_parquet(table: "pa.Table", to: IO[bytes]) -> None:
+    """With the types of the answer. Errors: UsageError for those that such a file has not."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if twice := [name for name, count in Counter(table.column_names).items() if count > 1]:
+        names = ", ".join(twice)
+        raise UsageError(f"two columns are named {names}; a Parquet file needs other names: SELECT ... AS NAME")
+    try:
+        pq.write_table(table, to)
+    except pa.ArrowException as error:
+        raise _no_such("Parquet file", error) from None
+
+
+def _no_such(file: str, error: Exception) -> UsageError:
+    said = " ".join(str(error).split())[:200]
+    return UsageError(f"a {file} cannot hold this answer: {said}; make that column text: SELECT COLUMN::VARCHAR")
