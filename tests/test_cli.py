@@ -295,6 +295,14 @@ def test_run_measures_what_was_asked_for(measured: Path) -> None:
     assert set(found["status"]) == {"ok"}
 
 
+def test_run_of_the_peaks_prints_them_and_no_ladder(
+    measured: Path, roofbook: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(execute, "execute", lambda root, notebook, given: root / "page")
+    code, out, err = roofbook("run", "peaks", "--scale", "test")
+    assert (code, err) == (0, "") and "Measured peaks of" in out and "The ladder" not in out
+
+
 def test_explain_says_the_state_of_every_cell_and_why(
     measured: Path, roofbook: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -251,6 +251,13 @@ class Experiment(Page):
         )
         return replace(facts, rows=[row for row in facts.rows if row.cells[0].text in wanted])
 
+    def tables(self) -> list[Table]:
+        """What a terminal shows of it: the peaks, or the ladder on each case that was measured."""
+        if self.lab.name == registry.PEAKS:
+            return [self.peak_table()]
+        measured = set(self.data.rows["case"])
+        return [self.ladder(case.name) for case in self.cases if case.name in measured]
+
     def demonstration(self) -> Table:
         """What the lab shows beyond times, computed on this device by this code: conservation, analytic solutions.
 

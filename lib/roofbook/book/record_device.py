@@ -133,11 +133,8 @@ def _here(
         cells, device, store, policy, runs=experiment.parameters["runs"], remeasure=remeasure, where=where,
         progress=CasePrinter(), apart=True,
     )  # fmt: skip
-    if experiment.lab.name == registry.PEAKS:
-        print(experiment.peak_table().text, end="\n\n")
-        return summary
-    for case in (case for case in experiment.cases if case.name in set(experiment.data.rows["case"])):
-        print(experiment.ladder(case.name).text, end="\n\n")
+    for table in experiment.tables():
+        print(table.text, end="\n\n")
     return summary
 
 

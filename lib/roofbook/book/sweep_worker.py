@@ -131,10 +131,7 @@ def tables(order: Mapping[str, Any]) -> Answer:
     from .experiment import Experiment
 
     experiment = Experiment(order["lab"], order["parameters"], parts=order["parts"])
-    if experiment.lab.name == registry.PEAKS:
-        return {"texts": [experiment.peak_table().text]}
-    cases = set(experiment.data.rows["case"])
-    return {"texts": [experiment.ladder(case.name).text for case in experiment.cases if case.name in cases]}
+    return {"texts": [each.text for each in experiment.tables()]}
 
 
 def _setting(order: Mapping[str, Any]) -> tuple[Setting, Store]:

@@ -102,8 +102,8 @@ def run(
     if given["device"] == "auto" and (why := why_auto(experiment.lab.preferred_backend)):
         say(why)
     page = execute.execute(root, root / "experiments" / f"{lab}.ipynb", given)
-    for case in experiment.cases:
-        print(experiment.ladder(case.name).text, end="\n\n")
+    for table in experiment.tables():
+        print(table.text, end="\n\n")
     say(f"The executed notebook: {page.relative_to(root)}; `roofbook build` renders it.")
 
 
