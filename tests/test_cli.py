@@ -165,6 +165,13 @@ OF_SCALE = [
     ["run", "lbm"], ["build"], ["check", "lbm", "fused"], ["chart", "lbm", "40x24", "--out", "x.svg"],
     ["gate", "--against", "HEAD"], ["record", "OUT", "--scale", "test"],
 ]  # fmt: skip
+EMPTY = [
+    ("TO", ["push"]), ("FROM", ["pull"]), ("--against", ["gate", "--against"]),
+    ("--cluster", ["run", "lbm", "--cluster"]), ("--cluster", ["record", "OUT", "--cluster"]),
+    *(("--results", [*each, "--results"]) for each in (["run", "lbm"], ["pull", "elsewhere"], *READING)),
+    ("--data-dir", ["train", "lenet", "--data-dir"]),
+]  # fmt: skip
+"""What names a place, left empty."""
 MISTAKES = [
     (["nothing"], "No such command"),
     (["explain"], "Missing argument 'LAB'"),
@@ -205,6 +212,7 @@ MISTAKES = [
     (["run", "lbm", "--results", "s3:/team"], "no such URL as s3:/team: after the colon there are two slashes"),
     (["record", "s3://team/x"], "OUT is a folder"),
     (["push", "results"], "both where the files come from and where they go to"),
+    *(([*each, ""], f"Invalid value for '{name}': it is empty") for name, each in EMPTY),
     (["pull", "no/such/store"], "there is no store in no/such/store"),
     *(([*each, "--results", "no/such/store"], "there is no store in no/such/store") for each in READING),
     (["compact", "--results", "ftp://x/y"], "results are in a folder, or at s3://BUCKET/NAME"),

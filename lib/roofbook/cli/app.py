@@ -42,8 +42,16 @@ SCALE = of_scale(default="quick", show_default=True, help=f"{SCALES}.")
 DEVICE = click.option("--device", default="auto", show_default=True, help=f"{DEVICES}.")
 
 
-def _there(context: click.Context, _: click.Parameter, results: str) -> str:
+def filled(_: click.Context, __: click.Parameter, given: str | None) -> str | None:
+    """What names a place is not empty, as a shell's variable is that was never set: the folder here has that name too."""
+    if given == "":
+        raise click.BadParameter("it is empty")
+    return given
+
+
+def _there(context: click.Context, option: click.Parameter, results: str) -> str:
     """A store to read. One that a user names is there."""
+    filled(context, option, results)
     from ..paths import project_root
     from ..store.storage import located, storage_of
 
@@ -62,10 +70,15 @@ _of_store = partial(
     show_default=True,
     help="The folder of the store, or s3://BUCKET/NAME.",
 )
-RESULTS = _of_store()
+RESULTS = _of_store(callback=filled)
 RECORDED = _of_store(callback=_there)
 """Of what is there already: a folder that is mistyped is no empty store."""
-CLUSTER = click.option("--cluster", metavar="ADDRESS", help="Measure by the workers of the Dask scheduler at ADDRESS.")
+CLUSTER = click.option(
+    "--cluster",
+    metavar="ADDRESS",
+    callback=filled,
+    help="Measure by the workers of the Dask scheduler at ADDRESS.",
+)
 WORKERS = click.option(
     "--workers", type=click.IntRange(1, 1024), help="Measure by so many workers on this host, one for each card."
 )

@@ -8,7 +8,7 @@ import click
 
 from ..errors import UsageError, complain, of_system, one_of
 from ..terminal import say
-from .app import DEVICE, LAB, RECORDED, SCALE, app, to_write
+from .app import DEVICE, LAB, RECORDED, SCALE, app, filled, to_write
 
 
 @app.command()
@@ -60,7 +60,11 @@ def history(lab: str, variant: str | None, case: str | None, on: str | None, eve
 
 @app.command()
 @click.option(
-    "--against", "ref", required=True, help="A commit, tag or branch; or rows: a Parquet file, a folder or a URL."
+    "--against",
+    "ref",
+    required=True,
+    callback=filled,
+    help="A commit, tag or branch; or rows: a Parquet file, a folder or a URL.",
 )
 @click.option("--lab", "labs", multiple=True, help="A lab; may be repeated.  [default: all]")
 @click.option("--case", "cases", multiple=True, help="A case; may be repeated.  [default: those of the scale]")

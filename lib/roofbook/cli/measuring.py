@@ -20,6 +20,7 @@ from .app import (
     VARIANT,
     WORKERS,
     app,
+    filled,
     of_scale,
     without_collection,
 )
@@ -380,7 +381,11 @@ def explain(lab: str, scale: str, device: str, results: str) -> None:
 
 @app.command()
 @LAB
-@click.option("--data-dir", help="The folder of the training and test images.  [default: the cache, or by download]")
+@click.option(
+    "--data-dir",
+    callback=filled,
+    help="The folder of the training and test images.  [default: the cache, or by download]",
+)
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the weights.")
 @click.option("--epochs", type=click.IntRange(1), default=60, show_default=True, help="Passes over the images.")
 @click.option("--out", type=click.Path(path_type=Path), help="An .npz file.  [default: the weights that the lab uses]")

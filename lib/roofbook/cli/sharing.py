@@ -6,11 +6,11 @@ import click
 
 from ..errors import Failed, UsageError
 from ..terminal import say
-from .app import RECORDED, RESULTS, app
+from .app import RECORDED, RESULTS, app, filled
 
 
 @app.command()
-@click.argument("to")
+@click.argument("to", callback=filled)
 @RECORDED
 def push(to: str, results: str) -> None:
     """Add your measurements to another store.
@@ -28,7 +28,7 @@ def push(to: str, results: str) -> None:
 
 
 @app.command()
-@click.argument("source", metavar="FROM")
+@click.argument("source", metavar="FROM", callback=filled)
 @RESULTS
 def pull(source: str, results: str) -> None:
     """Add another store's measurements to yours.
