@@ -186,6 +186,12 @@ def test_rows_may_be_a_file_and_what_is_fresh_there_is_not_measured(rows: list[d
         gate.stored_rows(__file__, tmp_path / "none")
 
 
+@pytest.mark.parametrize("of", [(), ("lbm", "stencil"), ("lbm",)])
+def test_a_variant_that_no_lab_has_is_refused_with_the_nearest(tmp_path: Path, of: tuple[str, ...]) -> None:
+    with pytest.raises(UsageError, match=r"unknown variant 'fusd' \(did you mean 'fused'\?\); valid: "):
+        gate.against_rows(str(tmp_path), gate.Asked(of, variants=("fusd",)), RULE)
+
+
 @pytest.mark.parametrize("name", ["../../../aside", "/tmp/aside", "a\0b", "", None])
 @pytest.mark.parametrize("column", ["lab", "device"])
 def test_rows_say_no_place_to_be_written_to(tmp_path: Path, column: str, name: str | None) -> None:

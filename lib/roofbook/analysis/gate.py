@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ..devices.contract import Device
 from ..devices.find import open_device, spec_of
-from ..errors import UsageError
+from ..errors import UsageError, one_of
 from ..measure import side_by_side, stats
 from ..measure.placement import target_of
 from ..measure.policy import Policy
@@ -122,9 +122,13 @@ def against_commit(ref: str, asked: Asked, rule: Rule, progress: Progress = sile
 
 def _labs(asked: Asked) -> list[Lab]:
     labs = [registry.get(name) for name in asked.labs or registry.names()]
-    if asked.variants and len(labs) == 1:
-        for name in asked.variants:
+    known = {each.name for lab in labs for each in lab.all_variants()}
+    for name in asked.variants:
+        if len(labs) == 1:
             labs[0].variant(name)  # which says what would be right
+        elif name not in known:
+            steps = [each.name for lab in labs for each in (*lab.ladder, *lab.peers)]
+            raise one_of("variant", name, list(dict.fromkeys(steps)), near=sorted(known))
     return labs
 
 
@@ -201,10 +205,10 @@ def against_rows(ref: str, asked: Asked, rule: Rule, progress: Progress = silent
     Measured are the variants whose rows there are of other code or of another environment, in as many runs as the rule says at
     first. Errors: UsageError for a file without rows of the store.
     """
-    found = Findings(f"the rows of {ref}")
+    found, labs = Findings(f"the rows of {ref}"), _labs(asked)
     with tempfile.TemporaryDirectory(prefix="roofbook-gate-") as folder:
         stored, scratch = stored_rows(ref, Path(folder) / "stored"), Store(Path(folder) / "measured")
-        for lab in _labs(asked):
+        for lab in labs:
             device = open_device(asked.device, lab.preferred_backend)
             policy = Policy(cache=lab.cache, budget_s=asked.budget_s)
             cells = plan(lab, _cases(lab, asked), _asked_for(lab, asked), device, stored, policy)
