@@ -242,6 +242,15 @@ MISTAKES = [
             ("", "a file has"),
         )
     ),
+    *(
+        ([*command, option, "nan"], f"Invalid value for '{option}': nan is not a number")
+        for command, options in (
+            (["gate", "--against", "HEAD"], ("--tolerance", "--budget")),
+            (["record", "OUT"], ("--budget", "--limit")),
+        )
+        for option in options
+    ),
+    (["record", "OUT", "--budget", "-1"], "-1.0 is not in the range x>0"),
     (["serve"], "`roofbook build` makes one"),
     (["serve", "--port", "99999"], "0<=x<=65535"),
 ]

@@ -1,6 +1,7 @@
 """The group that the commands join, and the arguments and options that several of them have."""
 
 import gc
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -46,6 +47,13 @@ def filled(_: click.Context, __: click.Parameter, given: str | None) -> str | No
     """What names a place is not empty, as a shell's variable is that was never set: the folder here has that name too."""
     if given == "":
         raise click.BadParameter("it is empty")
+    return given
+
+
+def number(_: click.Context, __: click.Parameter, given: float) -> float:
+    """What lies in a range is a number: NaN is neither below nor above."""
+    if math.isnan(given):
+        raise click.BadParameter(f"{given} is not a number")
     return given
 
 

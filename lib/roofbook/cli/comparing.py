@@ -8,7 +8,7 @@ import click
 
 from ..errors import UsageError, complain, of_system, one_of
 from ..terminal import say
-from .app import DEVICE, LAB, RECORDED, SCALE, app, filled, to_write
+from .app import DEVICE, LAB, RECORDED, SCALE, app, filled, number, to_write
 
 
 @app.command()
@@ -77,6 +77,7 @@ def history(lab: str, variant: str | None, case: str | None, on: str | None, eve
     default=3.0,
     show_default=True,
     type=click.FloatRange(min=1, max=100, min_open=True),
+    callback=number,
     help="The slowdown in percent that must be found.",
 )
 @click.option(
@@ -91,6 +92,7 @@ def history(lab: str, variant: str | None, case: str | None, on: str | None, eve
     default=0.5,
     show_default=True,
     type=click.FloatRange(min=0, min_open=True),
+    callback=number,
     help="Seconds of samples a variant and side, in each run.",
 )
 @to_write("--json", "out", help="A file for all figures.")

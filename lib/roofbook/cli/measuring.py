@@ -21,6 +21,7 @@ from .app import (
     WORKERS,
     app,
     filled,
+    number,
     of_scale,
     without_collection,
 )
@@ -253,12 +254,20 @@ def rerun(
     type=click.IntRange(1, 100),
     help="Processes that each figure comes from.  [default: 3; of a lab whose times include the host's 5]",
 )
-@click.option("--budget", default=0.5, show_default=True, help="Seconds of samples a cell, in each run.")
+@click.option(
+    "--budget",
+    default=0.5,
+    show_default=True,
+    type=click.FloatRange(min=0, min_open=True),
+    callback=number,
+    help="Seconds of samples a cell, in each run.",
+)
 @click.option(
     "--limit",
     default=150.0,
     show_default=True,
     type=click.FloatRange(min=0, min_open=True),
+    callback=number,
     help="Seconds that one run may take; what takes longer becomes a row that says so.",
 )
 @click.option("--remeasure", is_flag=True, help="Measure also what OUT holds already.")
