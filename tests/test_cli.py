@@ -25,7 +25,7 @@ from roofbook import cli
 from roofbook.book import execute, on_devices, site
 from roofbook.book.experiment import PARAMETERS, Experiment
 from roofbook.book.meanwhile import Meanwhile
-from roofbook.devices import nvrtc
+from roofbook.devices import checkout, nvrtc
 from roofbook.devices.contract import Unsupported
 from roofbook.devices.find import devices
 from roofbook.spec import registry
@@ -166,7 +166,7 @@ OF_SCALE = [
     ["gate", "--against", "HEAD"], ["record", "OUT", "--scale", "test"],
 ]  # fmt: skip
 EMPTY = [
-    ("TO", ["push"]), ("FROM", ["pull"]), ("--against", ["gate", "--against"]),
+    ("TO", ["push"]), ("OUT", ["record"]), ("FROM", ["pull"]), ("--against", ["gate", "--against"]),
     ("--cluster", ["run", "lbm", "--cluster"]), ("--cluster", ["record", "OUT", "--cluster"]),
     *(("--results", [*each, "--results"]) for each in (["run", "lbm"], ["pull", "elsewhere"], *READING)),
     ("--data-dir", ["train", "lenet", "--data-dir"]),
@@ -211,6 +211,7 @@ MISTAKES = [
     (["export", "--results", "_config.yml"], "_config.yml: it is a file, not a folder"),
     (["run", "lbm", "--results", "s3:/team"], "no such URL as s3:/team: after the colon there are two slashes"),
     (["record", "s3://team/x"], "OUT is a folder"),
+    (["record", str(checkout.PROJECT / "lib")], "would be a change of the checkout, which has files there"),
     (["push", "results"], "both where the files come from and where they go to"),
     *(([*each, ""], f"Invalid value for '{name}': it is empty") for name, each in EMPTY),
     (["pull", "no/such/store"], "there is no store in no/such/store"),

@@ -105,6 +105,17 @@ def test_a_folder_of_measurements_in_the_project_is_no_change(project: Path, tmp
     assert not (project / "results" / ".gitignore").exists(), "it has files of the project"
 
 
+def test_runs_among_the_files_of_the_project_are_refused(project: Path, tmp_path: Path) -> None:
+    """They would be a change, and the next lab would find it when the first is measured."""
+    mine = project / "mine"
+    mine.mkdir()
+    checkout.ignore(mine, project)
+    for folder in (mine, mine / "new", project / "results", tmp_path / "elsewhere", project.parent):
+        assert checkout.no_place(folder, project) == "", folder
+    for folder in (project, project / "lib", project / "results" / "new"):
+        assert "would be a change of the checkout" in checkout.no_place(folder, project), folder
+
+
 def test_what_may_not_be_recorded_is_one_line_that_says_what_would_be_right(project: Path, tmp_path: Path) -> None:
     assert checkout.refusal(project) == ""
     (project / "kernel.k").write_text("b")

@@ -50,7 +50,7 @@ def record(
 
     Of labs, devices, scales, cases and variants, those named; where none is, all, or what the book shows. uncommitted: also of
     a checkout that no commit stands for, into OUT/local. cluster: the address of a Dask scheduler whose workers measure;
-    workers: how many of our own do. Errors: UsageError for such a checkout without it.
+    workers: how many of our own do. Errors: UsageError for such a checkout without it, and for a folder of its files.
     """
     try:
         if re.match(r"\w+:/", str(out)):
@@ -60,6 +60,8 @@ def record(
         raise UsageError(f"OUT {out} cannot be made: {error.strerror}") from None
     checkout.ignore(out)
     where: Where = "local" if uncommitted else "recorded"
+    if where == "recorded" and (why := checkout.no_place(out)):
+        raise UsageError(why)
     began, done = time.perf_counter(), list[tuple[str, Done, float]]()
     with sweep.opened(cluster, workers, out) if cluster or workers else nullcontext() as crew:
         for spec in devices or (crew.specs() if crew else [each.spec for each in one_of_each_kind(all_devices())]):

@@ -241,7 +241,7 @@ def rerun(
 
 
 @app.command()
-@click.argument("out", type=click.Path(path_type=Path))
+@click.argument("out", callback=filled)
 @click.option("--lab", "labs", multiple=True, help="A lab, or peaks; may be repeated.  [default: peaks, then all]")
 @click.option("--device", "devices", multiple=True, help="A device; may be repeated.  [default: one of each kind]")
 @of_scale("scales", multiple=True, help=f"{SCALES}; may be repeated.  [default: published and large]")
@@ -274,7 +274,7 @@ def rerun(
 @click.option("--uncommitted", is_flag=True, help="Measure also changes that are not committed, into OUT/local.")
 @CLUSTER
 @WORKERS
-def record(out: Path, **options: Any) -> None:
+def record(out: str, **options: Any) -> None:
     """Measure this machine's devices, to send them in.
 
     Peaks, labs and peers on each device: prints the ladders, leaves Parquet files in OUT/recorded. Each row names the commit,
@@ -285,7 +285,7 @@ def record(out: Path, **options: Any) -> None:
     """
     from ..book import record_device
 
-    record_device.record(out, **options)
+    record_device.record(Path(out), **options)
 
 
 @app.command()

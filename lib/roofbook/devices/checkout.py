@@ -79,6 +79,17 @@ def ignore(folder: Path, project: Path = PROJECT) -> None:
         (folder / ".gitignore").write_text("*\n")
 
 
+def no_place(folder: Path, project: Path = PROJECT) -> str:
+    """Why runs may not be recorded in a folder: files there would be a change of the checkout. '' where they may."""
+    file = folder.resolve() / "recorded" / "run.parquet"
+    inside = project.resolve() in file.parents and (project / ".git").exists()
+    if not inside or project.resolve() / "results" / "recorded" in file.parents:
+        return ""
+    if _git(project, "check-ignore", "--quiet", "--", str(file)) is not None:
+        return ""
+    return f"runs in {folder} would be a change of the checkout, which has files there: name a new folder"
+
+
 def _archived() -> str | None:
     try:
         commit = (LIBRARY / "archived.txt").read_text(encoding="utf-8").partition("\n")[0]
@@ -118,6 +129,6 @@ def _git(project: Path, *words: str) -> bytes | None:
 
 if __name__ == "__main__":
     ignore(Path(sys.argv[1]))
-    if said := refusal():
+    if said := no_place(Path(sys.argv[1])) or refusal():
         print(f"error: {said}", file=sys.stderr)
         sys.exit(2)
