@@ -45,6 +45,29 @@ def test_an_address_that_is_none(address: str | Path, said: str) -> None:
         Store(address)
 
 
+def test_a_folder_that_is_none(tmp_path: Path) -> None:
+    """Found before anything is measured, not when the first row is kept."""
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "gone").symlink_to("nowhere")
+    for folder in ("loop", "loop/results", "gone"):
+        with pytest.raises(UsageError, match=f"cannot be kept in .*{folder}: it is a link that leads nowhere"):
+            Store(tmp_path / folder)
+    with pytest.raises(UsageError, match="its name is not UTF-8"):
+        Store(tmp_path / os.fsdecode(b"r\xff"))
+
+
+def test_a_file_whose_name_is_not_utf_8_is_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mine, ours = Store(tmp_path / "mine"), Store(tmp_path / "ours")
+    (path,) = mine.append([row("odd")])
+    path.rename(path.with_name(os.fsdecode(b"r\xff.parquet")))
+    mine.append([row("good", 1)])
+    sys.stderr.reconfigure(errors="replace")  # type: ignore[union-attr]  # as a command has it
+    assert variants(mine) == ["good"] and mine.compact() == []
+    assert copy(mine.storage, ours.storage) == (1, 0, 1)
+    said = capsys.readouterr().err.splitlines()
+    assert len(said) == 2 and all("r?.parquet is left out: its name is not UTF-8" in line for line in said)
+
+
 def test_credentials_in_a_url_are_refused_and_not_repeated() -> None:
     pytest.importorskip("obstore", reason="needs obstore: .venv/bin/pip install obstore")
     with pytest.raises(UsageError) as caught:

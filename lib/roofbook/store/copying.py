@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
-from .files import EVERYWHERE, MERGED, fault, merged_from, pattern
+from .files import EVERYWHERE, MERGED, fault, merged_from, pattern, unnamed
 from .storage import Entry, Storage, digest, keep
 
 _AT_ONCE = 16
@@ -65,7 +65,7 @@ def _copy_one(source: Storage, target: Storage, entry: Entry, known: set[str]) -
         data = source.read(entry.name)
     except FileNotFoundError:
         return ""
-    if why := fault(data):
+    if why := unnamed(entry.name) or fault(data):
         print(f"warning: {source.address}/{entry.name} is left out: {why}", file=sys.stderr)
         return "broken"
     folder, _, name = entry.name.rpartition("/")

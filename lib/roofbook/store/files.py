@@ -39,6 +39,15 @@ def folder_of(where: Where, lab: str, device: str) -> str:
     return f"{where}/lab={lab}/device={device}"
 
 
+def unnamed(name: str | Path) -> str:
+    """Why a name of a file or folder cannot be used, '' for one that can: Arrow and DuckDB take UTF-8 alone."""
+    try:
+        str(name).encode()
+    except UnicodeEncodeError:
+        return "its name is not UTF-8"
+    return ""
+
+
 MERGED = "merged-"
 """How the name of a merged file begins."""
 
@@ -223,6 +232,8 @@ def footer(path: Path, stamp: Stamp) -> tuple[str, datetime | None]:
         return "it cannot be reached", None
     if not stat.S_ISREG(stamp[0]):
         return "it is no file", None
+    if why := unnamed(path):
+        return why, None
     return _footer_of(path)
 
 

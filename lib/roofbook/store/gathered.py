@@ -52,7 +52,8 @@ def gathered(found: Sequence[Path]) -> Gathered:
 
 def _of(found: Sequence[Path]) -> Iterator[Gathered]:
     """What is gathered of these files, of a folder in the order of their names, merged ones first: those stay as they are."""
-    small = [(path, stamp) for path in found if 0 < (stamp := files.stamp(path))[2] <= _MOST_BYTES]
+    named = [path for path in found if not files.unnamed(path)]
+    small = [(path, stamp) for path in named if 0 < (stamp := files.stamp(path))[2] <= _MOST_BYTES]
     if len(small) > _MOST_FILES:
         return
     small.sort(key=lambda each: (each[0].parent, not each[0].name.startswith(files.MERGED), each[0].name))

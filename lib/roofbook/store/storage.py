@@ -17,6 +17,7 @@ from typing import NamedTuple, Protocol
 
 from ..errors import UsageError
 from ..paths import write_whole
+from .files import unnamed
 from .identity import new_run_id
 
 SCHEMES = ("s3", "gs")
@@ -170,9 +171,14 @@ class Folder:
     is_remote = False
 
     def __init__(self, root: Path) -> None:
-        self.root, self.address = root, str(root.resolve())
+        self.root, self.address = root, os.path.realpath(root)
+        why = unnamed(self.address)
         if root.exists() and not root.is_dir():
-            raise UsageError(f"results cannot be kept in {root}: it is a file, not a folder")
+            why = "it is a file, not a folder"
+        if any(each.is_symlink() and not each.exists() for each in (root, *root.parents)):
+            why = "it is a link that leads nowhere"
+        if why:
+            raise UsageError(f"results cannot be kept in {root}: {why}")
 
     def entries(self, pattern: str) -> list[Entry]:
         found = []
