@@ -45,7 +45,8 @@ class Program(contract.Program):
             raise BuildFailed(f"error: no function {unknown[0]}")
 
     def kernel(self, name: str) -> Kernel:
-        assert name in self.names
+        if name not in self.names:
+            raise BuildFailed(f"no kernel in it is named {name}")
         return Kernel(name)
 
 

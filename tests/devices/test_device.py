@@ -325,6 +325,11 @@ def test_a_text_that_does_not_compile_is_said_in_one_line(device: Device, text: 
     assert "tempfile" not in str(failure.value) and "/tmp" not in str(failure.value)
 
 
+def test_a_kernel_that_the_text_has_not_is_named(device: Device, program: contract.Program) -> None:
+    with pytest.raises(BuildFailed, match=r"\Ano kernel in it is named other\Z"):
+        program.kernel("other")
+
+
 def test_a_text_is_built_once_and_options_count(device: Device, text: Callable[[Device], str]) -> None:
     assert device.build(text(device)) is device.build(text(device))
     plain = text(device) + "\n#ifdef MORE\n#error more\n#endif\n"

@@ -55,6 +55,7 @@ def test_an_empty_hole_is_named(command: Command, tmp_path: Path) -> None:
     [
         ("sum = sum + root", "sum = summ + root", r"my\.k:\d+:\d+: use of undeclared|my\.k:\d+:\d+: .*'summ'"),
         ("if (k < COUNT)", "#if WITH > 1\n#endif\n  if (k < COUNT)", "a condition asks for WITH"),
+        ("KERNEL void flat", "KERNEL void other", r"no kernel in it is named flat$"),
         (FILL, '#include "none.h"\n', r"includes none\.h, which is not there"),
     ],
 )

@@ -280,7 +280,8 @@ class Program(ABC):
     """A compiled text."""
 
     @abstractmethod
-    def kernel(self, name: str) -> Kernel: ...
+    def kernel(self, name: str) -> Kernel:
+        """The kernel of that name. Errors: BuildFailed where the text has none."""
 
     def constant(self, name: str, nbytes: int) -> tuple[Buffer, tuple[Buffer, ...]]:
         """The program's CONSTANT_ARRAY: (what to write, the arguments with which every launch that reads it must end).

@@ -85,7 +85,14 @@ class Program(contract.Program):
         self.module = module
 
     def kernel(self, name: str) -> Kernel:
-        return Kernel(self.module.get_function(name), name)
+        import cupy
+
+        try:
+            return Kernel(self.module.get_function(name), name)
+        except cupy.cuda.driver.CUDADriverError as error:
+            if "CUDA_ERROR_NOT_FOUND" not in str(error):
+                raise
+            raise BuildFailed(f"no kernel in it is named {name}") from None
 
     def constant(self, name: str, nbytes: int) -> tuple[Buffer, tuple[Buffer, ...]]:
         return Buffer(_array(self.module.get_global(name), nbytes), nbytes), ()

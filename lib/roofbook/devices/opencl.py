@@ -54,7 +54,12 @@ class Program(contract.Program):
     def kernel(self, name: str) -> Kernel:
         import pyopencl as cl
 
-        return Kernel(cl.Kernel(self.program, name), self.device)
+        try:
+            return Kernel(cl.Kernel(self.program, name), self.device)
+        except cl.LogicError as error:
+            if error.code != cl.status_code.INVALID_KERNEL_NAME:
+                raise
+            raise BuildFailed(f"no kernel in it is named {name}") from None
 
     def constant(self, name: str, nbytes: int) -> tuple[Buffer, tuple[Buffer, ...]]:
         import pyopencl as cl
