@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -42,6 +43,16 @@ def test_a_wrong_answer_says_where_and_by_how_much(command: Command, kernel: Pat
     code, said = judged(command, kernel, "pass < PASSES", "pass < PASSES - 1", "--no-time")
     assert code == 1 and said.startswith("fused: not right on 6x1024: wrong result: error ")
     assert re.search(r"; g\[\d, \d+\] is [\d.]+, right is [\d.]+$", said)
+
+
+def test_an_answer_may_come_through_a_pipe(command: Command, kernel: Path) -> None:
+    reading, writing = os.pipe()
+    os.write(writing, kernel.read_bytes())
+    os.close(writing)
+    wanted = ["exercise", "stencil", "fused", "--no-time", "--device", "opencl:pocl"]
+    code, out, err = command(*wanted, "--check", f"/dev/fd/{reading}")
+    os.close(reading)
+    assert (code, err) == (0, "") and out.startswith("fused: right on ")
 
 
 def test_an_empty_hole_is_named(command: Command, tmp_path: Path) -> None:

@@ -47,9 +47,15 @@ def judge(lab: Lab, exercise: Write, text: Path, device: Device, *, take_time: b
     step = lab.variant(exercise.step)
     if target_of(step, device) is None:
         raise UsageError(f"{exercise.step} does not run on {device.spec}, so no answer to {exercise.name} does")
-    told, end = _run({
-        "lab": lab.name, "exercise": exercise.name, "text": str(text.resolve()), "device": device.spec, "time": take_time,
-    })  # fmt: skip
+    with tempfile.TemporaryDirectory(prefix="roofbook-") as scratch:
+        file = text.resolve()
+        if not text.is_file():  # a pipe, which is empty now
+            file = Path(scratch) / text.name
+            file.write_text(written, encoding="utf-8")
+        told, end = _run({
+            "lab": lab.name, "exercise": exercise.name, "text": str(file), "device": device.spec, "time": take_time,
+            "out": f"{scratch}/told",
+        })  # fmt: skip
     hole = "; the hole is still there" if HOLE in written else ""
     last = next((each["at"] for each in reversed(told) if "at" in each), None)
     refused = next((each for each in told if "wrong" in each), None)
@@ -76,9 +82,9 @@ def _read(text: Path) -> str:
 
 def _run(order: dict[str, Any]) -> tuple[list[dict[str, Any]], str]:
     """What the process told, and how it ended, '' where as it should."""
-    with tempfile.TemporaryDirectory(prefix="roofbook-") as scratch, tempfile.TemporaryFile() as said:
-        out = Path(scratch) / "told"
-        command = [sys.executable, "-m", f"{__package__}.answered", json.dumps({**order, "out": str(out)})]
+    out = Path(order["out"])
+    with tempfile.TemporaryFile() as said:
+        command = [sys.executable, "-m", f"{__package__}.answered", json.dumps(order)]
         environment = {**os.environ, **registry.environment(), "LC_ALL": "C"}
         end = ""
         try:
