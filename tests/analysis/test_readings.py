@@ -154,6 +154,13 @@ def test_a_sample_that_is_no_time_is_refused(bad: float) -> None:
         report.ladder(CaseData(frame(row("a", 1e-3, samples_s=samples)), ["a"], "256x256"))
 
 
+@pytest.mark.parametrize("bad", [None, 0, -5, 0.5])
+def test_units_that_are_none_are_refused(bad: float | None) -> None:
+    """As rows have them that another program made."""
+    with pytest.raises(UsageError, match=r"a on 256x256: units is .*; a whole number above 0 is needed"):
+        newest(frame(row("a", 1e-3, units=bad)), "256x256")
+
+
 def test_unknown_case_lists_the_valid_ones() -> None:
     with pytest.raises(UsageError, match="256x256"):
         report.ladder(CaseData(lab_rows(), ORDER, "512x512"))

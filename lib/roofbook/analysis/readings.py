@@ -166,7 +166,7 @@ def newest(rows: "pd.DataFrame", case: str | None = None, roles: Iterable[str] |
 
     What is newer than what, `schema.age` says.
     What counters counted (role PROFILE) is read where `roles` is that role alone: its times are under a profiler.
-    Errors: UsageError for a case without rows, or a sample that is not a positive finite number.
+    Errors: UsageError for a case without rows, a sample that is not a positive finite number, or units that are none.
     """
     if case is not None and (known := cases_of(rows)) and case not in known:
         raise one_of("case", case, list(known))
@@ -325,7 +325,10 @@ def read(row: Mapping[str, Any]) -> Reading:
     samples = [float(each) for each in raw] if raw is not None else []
     if not samples or not all(math.isfinite(each) and each > 0 for each in samples):
         raise UsageError(f"{name} on {row['case']}: samples_s holds {samples[:3]}…; positive finite seconds are needed")
-    times = tuple(each / int(row["units"]) for each in samples)
+    units = value(row, "units")
+    if not (units > 0 and units.is_integer()):
+        raise UsageError(f"{name} on {row['case']}: units is {units:g}; a whole number above 0 is needed")
+    times = tuple(each / units for each in samples)
     found = Reading(name, row, "", times, parent=said(row, "parent"), left_out=gone, slowed=slow - gone)
     return found._at(stats.median_ci(times))
 

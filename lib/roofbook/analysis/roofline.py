@@ -147,7 +147,7 @@ def read_peaks(rows: "pd.DataFrame") -> Peaks:
     A peak is what the device can do, so the fastest sample counts: what disturbs a sample only makes it slower. Of several
     streams through one working set, and of several ways to compute in one dtype, the fastest is the peak.
     """
-    good = rows[rows["status"] == "ok"]
+    good = rows[(rows["status"] == "ok") & (rows["units"] > 0)]
     group = {variant.name: variant.options["group"] for variant in registry.get(registry.PEAKS).ladder}
     streams, flops = dict[float, float](), dict[str, float]()
     for row in good.itertuples():

@@ -93,9 +93,10 @@ def test_the_fastest_way_to_compute_in_a_dtype_is_its_ceiling() -> None:
             read_peaks(pd.DataFrame([each for each in rows if each["variant"] not in lacking]))
     slower = read_peaks(pd.DataFrame([each for each in rows if each["variant"] != "read"]))
     assert list(slower.bandwidth) == [pytest.approx((4096, 4096e4))]
-    failed = [{**each, "status": "failed"} if each["variant"] in ("copy", "read") else each for each in rows]
-    with pytest.raises(ValueError, match="no peaks"):
-        read_peaks(pd.DataFrame(failed))
+    for unfit in ({"status": "failed"}, {"units": 0}, {"units": float("nan")}):
+        left = [{**each, **unfit} if each["variant"] in ("copy", "read") else each for each in rows]
+        with pytest.raises(ValueError, match="no peaks"):
+            read_peaks(pd.DataFrame(left))
 
 
 @pytest.mark.parametrize("cores", [1, 3, 7, 12, 96])
