@@ -1,5 +1,6 @@
 """Where a store lies: addresses, copies between folders, the lease of who merges. What a bucket adds is in test_bucket.py."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -99,6 +100,28 @@ def test_copies_between_folders_bring_each_row_once(tmp_path: Path, capsys: pyte
     assert copy(ours.storage, yours.storage) == (1, 3, 0)
     assert variants(ours) == variants(yours) == ["m0", "m1", "m2", "y0", "y1", "y2"]
     assert variants(mine) == ["m0", "m1", "m2"]
+
+
+def test_what_cannot_be_read_stops_no_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mine, ours = Store(tmp_path / "mine"), Store(tmp_path / "ours")
+    for minute in range(3):
+        mine.append([row(f"m{minute}", minute)])
+    secret = mine.files()[0]
+    secret.with_name("folder.parquet").mkdir()
+    read = Path.read_bytes
+
+    def refused(path: Path) -> bytes:
+        if path == secret:
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", refused)  # root may read all
+    assert copy(mine.storage, ours.storage) == (2, 0, 2)
+    said = capsys.readouterr().err
+    assert f"{secret} is left out: Permission denied" in said and "folder.parquet is left out: Is a directory" in said
+    assert copy(ours.storage, mine.storage) == (0, 2, 0), "nor where it is in the way"
 
 
 def test_a_merged_file_names_the_rows_that_are_no_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

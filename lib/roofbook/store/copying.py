@@ -51,21 +51,33 @@ def _contents(target: Storage, pool: ThreadPoolExecutor) -> set[str]:
     """Digests of all that is there, as a file of its own or within a merged one."""
     known = set[str]()
     for part in EVERYWHERE:
-        known |= set(pool.map(target.digest, target.entries(pattern(part))))
+        known |= set(pool.map(lambda entry: _digest(target, entry), target.entries(pattern(part))))
         for path in target.files([pattern(part, name=f"{MERGED}*")]):
             known |= set(merged_from(path))
     return known
 
 
+def _digest(place: Storage, entry: Entry) -> str:
+    """'' of what is gone meanwhile, or cannot be read."""
+    try:
+        return place.digest(entry)
+    except OSError:
+        return ""
+
+
 def _copy_one(source: Storage, target: Storage, entry: Entry, known: set[str]) -> str:
     """Which number of Copied it adds to; none where it is gone meanwhile."""
+    data = b""
     try:
         if source.digest(entry) in known:
             return "there"
         data = source.read(entry.name)
+        why = unnamed(entry.name) or fault(data)
     except FileNotFoundError:
         return ""
-    if why := unnamed(entry.name) or fault(data):
+    except OSError as error:  # it may not be read, or is a folder
+        why = error.strerror or str(error)
+    if why:
         print(f"warning: {source.address}/{entry.name} is left out: {why}", file=sys.stderr)
         return "broken"
     folder, _, name = entry.name.rpartition("/")
