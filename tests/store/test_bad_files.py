@@ -136,6 +136,25 @@ def test_a_bad_file_among_good_ones_is_left_out_and_named_once(
     assert len(kept.query("select run from cells")) == 2, "a file that is mended counts again"
 
 
+def test_a_folder_that_may_not_be_read_is_named_once(
+    kept: Store, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept.append([row()])
+    kept.append([row("closed", device="closed")])
+    (closed,) = {path.parent for path in kept.files(device="closed")}
+    scan = os.scandir
+
+    def refused(path: Any) -> Any:
+        if Path(path) == closed:
+            raise PermissionError
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", refused)  # root may read all
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != closed)
+    assert variants(kept) == variants(kept) == ["fused"] and len(kept.names()) == 1
+    assert capsys.readouterr().err == f"warning: {closed} is left out: it may not be read\n"
+
+
 def test_dot_files_are_ignored_and_removed_when_stale(kept: Store) -> None:
     (path,) = kept.append([row()])
     young, stale, other = (path.with_name(name) for name in (".a.tmp", ".b.tmp", ".c.parquet"))

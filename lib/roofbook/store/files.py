@@ -48,6 +48,16 @@ def unnamed(name: str | Path) -> str:
     return ""
 
 
+def warn_of_closed(root: Path, pattern: str) -> None:
+    """Of each folder that may hold files whose names fit and may not be read, once: it lists as an empty one."""
+    *parts, _ = pattern.split("/")
+    for depth in range(len(parts) + 1):
+        for folder in root.glob("/".join(parts[:depth])) if depth else [root]:
+            if folder not in _warned and folder.is_dir() and not os.access(folder, os.R_OK | os.X_OK):
+                _warned.add(folder)
+                print(f"warning: {folder} is left out: it may not be read", file=sys.stderr)
+
+
 MERGED = "merged-"
 """How the name of a merged file begins."""
 

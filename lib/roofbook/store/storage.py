@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol
 
 from ..errors import UsageError
 from ..paths import write_whole
-from .files import unnamed
+from .files import unnamed, warn_of_closed
 from .identity import new_run_id
 
 SCHEMES = ("s3", "gs")
@@ -181,6 +181,7 @@ class Folder:
             raise UsageError(f"results cannot be kept in {root}: {why}")
 
     def entries(self, pattern: str) -> list[Entry]:
+        warn_of_closed(self.root, pattern)
         found = []
         for path in sorted(self.root.glob(pattern)):
             with contextlib.suppress(OSError):
@@ -190,6 +191,8 @@ class Folder:
 
     def files(self, patterns: Sequence[str], columns: Collection[str] | None = None) -> list[Path]:
         """Listed until two listings agree: a single one can miss what a merge just moved."""
+        for each in patterns:
+            warn_of_closed(self.root, each)
         before: list[Path] | None = None
         while (found := [path for each in patterns for path in sorted(self.root.glob(each))]) != before:
             before = found
