@@ -240,6 +240,26 @@ def test_what_is_wrong_is_one_line_without_secrets(at: str, tmp_path: Path, env:
     assert len(mine.rows("lbm")) == 1
 
 
+@pytest.mark.parametrize("name", ["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"])
+@pytest.mark.parametrize(
+    "wrong", ["nonsense", "http://", "127.0.0.1:9000", "http://127.0.0.1:99999", "http://a b", "http://["]
+)
+def test_an_endpoint_that_is_no_address_is_refused_and_not_repeated(
+    at: str, monkeypatch: pytest.MonkeyPatch, name: str, wrong: str
+) -> None:
+    monkeypatch.setenv(name, wrong)
+    with pytest.raises(UsageError, match=r"^AWS_ENDPOINT_URL is the address of a server, such as https://HOST or http"):
+        Store(at)
+
+
+def test_what_the_library_panics_at_is_told(at: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://999.1.1.1")
+    with pytest.raises(UsageError, match="no server has such an address"):
+        Store(at).names()
+    with pytest.raises(UsageError, match="names no bucket: the URL of results is s3://BUCKET/NAME"):
+        Store("s3://a b/x")
+
+
 def test_a_bucket_that_is_not_there(at: str) -> None:
     with pytest.raises(UsageError, match="s3://nobodys/x: the bucket does not exist"):
         Store("s3://nobodys/x").rows("lbm")

@@ -27,6 +27,8 @@ _WITHIN_S = 15
 """For how long a request that fails by the server's or the network's fault is tried again."""
 _SILENT_S = 20
 """After which a connection that says nothing counts as broken. Until then Ctrl-C waits: the library does not look for it."""
+_ENDPOINT = r"https?://(?:[\w.:%-]+@)?(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::([0-9]{1,5}))?(?:/[\w.~%/-]*)?"
+"""What is no such address makes the library panic."""
 _SAYS = {
     "NoSuchBucket": "the bucket does not exist",
     "InvalidAccessKeyId": "the server does not know this AWS_ACCESS_KEY_ID",
@@ -62,6 +64,9 @@ class Bucket:
             )
         self.address, self._obstore = address.rstrip("/"), obstore
         endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
+        port = re.fullmatch(_ENDPOINT, endpoint) if endpoint else None
+        if endpoint and (not port or int(port[1] or 0) > 65535):
+            raise UsageError("AWS_ENDPOINT_URL is the address of a server, such as https://HOST or http://HOST:PORT")
         self.root = cache_dir() / "stores" / cache_key(endpoint, self.address)[:24]
         retry: Any = {"max_retries": 5, "retry_timeout": timedelta(seconds=_WITHIN_S)}
         client: Any = {
@@ -70,8 +75,11 @@ class Bucket:
             "connect_timeout": "5s",
             "allow_http": endpoint.startswith("http://"),
         }
-        with self._told():
-            self._store = from_url(self.address, client_options=client, retry_config=retry)
+        try:
+            with self._told():
+                self._store = from_url(self.address, client_options=client, retry_config=retry)
+        except ValueError:
+            raise UsageError(f"{address} names no bucket: the URL of results is s3://BUCKET/NAME") from None
 
     def entries(self, pattern: str) -> list[Entry]:
         under = PurePosixPath(re.split(r"[*?\[]", pattern, maxsplit=1)[0] + "x").parent
@@ -181,6 +189,12 @@ class Bucket:
             if isinstance(error, NotFoundError) and not missing_is_bucket and (not code or code[1] != "NoSuchBucket"):
                 raise FileNotFoundError(self.address) from None
             raise UsageError(f"{self.address}: {_said(error, code[1] if code else '')}") from None
+        except BaseException as error:
+            if type(error).__name__ != "PanicException":  # of the library, which is no Exception
+                raise
+            raise UsageError(
+                f"{self.address}: no server has such an address as AWS_ENDPOINT_URL or AWS_REGION make"
+            ) from None
 
 
 def _tag(meta: Any) -> str:
