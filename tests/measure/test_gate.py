@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -184,6 +185,16 @@ def test_rows_may_be_a_file_and_what_is_fresh_there_is_not_measured(rows: list[d
     assert not found.outcomes and found.same == 2 and len(found.new) == 6
     with pytest.raises(UsageError, match="holds no rows of the store"):
         gate.stored_rows(__file__, tmp_path / "none")
+
+
+def test_a_case_is_of_those_labs_that_have_it(rows: list[dict[str, Any]], tmp_path: Path) -> None:
+    Store(tmp_path / "stored").append(rows)
+    case = rows[0]["case"]
+    asked = gate.Asked(("cnn", "chains"), (case,), (), "test", host_cpu().spec)
+    found = gate.against_rows(str(tmp_path / "stored"), asked, RULE)
+    assert not found.outcomes and found.same == 2 and all(each.startswith("chains ") for each in found.new)
+    with pytest.raises(UsageError, match="unknown case 'nowhere'"):
+        gate.against_rows(str(tmp_path / "stored"), replace(asked, cases=(case, "nowhere")), RULE)
 
 
 @pytest.mark.parametrize("of", [(), ("lbm", "stencil"), ("lbm",)])

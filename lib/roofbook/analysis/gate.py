@@ -135,17 +135,23 @@ def _labs(asked: Asked) -> list[Lab]:
 def _check(labs: Sequence[Lab], asked: Asked) -> None:
     """UsageError for a case or a device that was typed wrong, also where nothing has changed."""
     open_device(asked.device, labs[0].preferred_backend)
-    for at, lab in enumerate(labs, 1):
-        try:
-            _cases(lab, asked)
-            return
-        except UsageError:
-            if at == len(labs):
-                raise
+    for name in asked.cases:
+        if not any(_case(lab, name, asked.scale) for lab in labs):
+            labs[-1].case(name, asked.scale)  # which says what would be right
 
 
 def _cases(lab: Lab, asked: Asked) -> list[Case]:
-    return [lab.case(name, asked.scale) for name in asked.cases] if asked.cases else list(lab.cases(asked.scale))
+    """Those that are looked at; of names that several labs were given, those that this one has."""
+    if not asked.cases:
+        return list(lab.cases(asked.scale))
+    return [found for name in asked.cases if (found := _case(lab, name, asked.scale))]
+
+
+def _case(lab: Lab, name: str, scale: str) -> Case | None:
+    try:
+        return lab.case(name, scale)
+    except UsageError:
+        return None
 
 
 def _asked_for(lab: Lab, asked: Asked) -> list[Variant]:
@@ -206,6 +212,7 @@ def against_rows(ref: str, asked: Asked, rule: Rule, progress: Progress = silent
     first. Errors: UsageError for a file without rows of the store.
     """
     found, labs = Findings(f"the rows of {ref}"), _labs(asked)
+    _check(labs, asked)
     with tempfile.TemporaryDirectory(prefix="roofbook-gate-") as folder:
         stored, scratch = stored_rows(ref, Path(folder) / "stored"), Store(Path(folder) / "measured")
         for lab in labs:
