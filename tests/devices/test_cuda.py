@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from roofbook.devices import cuda, nccl
-from roofbook.devices.contract import Device, DriverFailed, Message, Unsupported
+from roofbook.devices.contract import BuildFailed, Device, DriverFailed, Message, Unsupported
 
 
 @pytest.fixture
@@ -67,6 +67,21 @@ def test_a_driver_from_before_persisting_lines_and_none_at_all_stop_nothing(
     monkeypatch.setattr(ctypes, "CDLL", missing)
     device.release_persisting()
     assert cuda._driver() is None
+
+
+def test_a_kernel_that_the_module_has_not_is_named_and_another_failure_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = iter(["CUDA_ERROR_NOT_FOUND: named symbol not found", "CUDA_ERROR_INVALID_CONTEXT: invalid device context"])
+
+    def fails(name: str) -> Any:
+        raise ValueError(next(said))
+
+    own = SimpleNamespace(CUDADriverError=ValueError)
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=SimpleNamespace(driver=own)))
+    program = cuda.Program(SimpleNamespace(get_function=fails))
+    with pytest.raises(BuildFailed, match=r"\Ano kernel in it is named other\Z"):
+        program.kernel("other")
+    with pytest.raises(ValueError, match="INVALID_CONTEXT"):
+        program.kernel("other")
 
 
 @pytest.mark.gpu
