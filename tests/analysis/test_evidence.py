@@ -124,7 +124,7 @@ def test_a_pair_is_a_ratio_of_rounds() -> None:
     assert found.estimate == pytest.approx(3, rel=0.01) and (found.turn, found.below, found.how) == (
         1,
         False,
-        "in this run",
+        "in one run",
     )
     assert 2.98 < found.low < found.high < 3.02, "the drift of 10 % is that of both and cancels"
     assert pair.variants(LAB) == ("slow", "quick") and pair.where == CASE
@@ -259,10 +259,10 @@ def test_the_newest_row_counts_also_where_it_failed() -> None:
 def test_the_best_point_is_held_against_the_quickest_of_the_others() -> None:
     best = Best("width", ("2",), CASE)
     found = best.find(cells(*sweep(2.0, 1.0, 3.0, 4.0)))
-    assert found.estimate == pytest.approx(2, rel=0.01) and found.how == "2 beside 1, in this run"
+    assert found.estimate == pytest.approx(2, rel=0.01) and found.how == "2 beside 1, in one run"
     assert best.find(cells(*sweep(2.0, 1.0, 0.5, 4.0))).estimate == pytest.approx(0.5, rel=0.01)
     two = Best("width", ("1", "2"), CASE, others=("8",))
-    assert two.find(cells(*sweep(2.0, 1.0, 0.5, 4.0))).how == "2 beside 8, in this run"
+    assert two.find(cells(*sweep(2.0, 1.0, 0.5, 4.0))).how == "2 beside 8, in one run"
     assert set(two.variants(LAB)) == {f"slow@width={point}" for point in (1, 2, 8)}
 
 
@@ -270,7 +270,7 @@ def test_a_point_that_failed_is_no_rival_but_the_best_itself_must_run() -> None:
     best = Best("width", ("2",), CASE)
     rows = sweep(2.0, 1.0, 3.0, 4.0)
     failed = [each | {"status": "failed", "reason": "no memory"} for each in rows]
-    assert best.find(cells(failed[0], *rows[1:])).how == "2 beside 4, in this run"
+    assert best.find(cells(failed[0], *rows[1:])).how == "2 beside 4, in one run"
     with pytest.raises(MissingData, match="all of 2 failed"):
         best.find(cells(rows[0], failed[1], *rows[2:]))
     with pytest.raises(MissingData, match="all of others failed"):
@@ -352,7 +352,7 @@ def test_a_counterexample_is_the_pair_that_speaks_most_for_it() -> None:
         return evidence.find(cells(*(row(name, time, facts={"full": full}) for name, (time, full) in told.items())))
 
     found = of(slow=(4.0, 1.0), quick=(2.0, 0.5), quicker=(1.0, 0.25))
-    assert found.estimate == pytest.approx(4, rel=0.01) and found.how == "quicker with 0.25, slow with 1, in this run"
+    assert found.estimate == pytest.approx(4, rel=0.01) and found.how == "quicker with 0.25, slow with 1, in one run"
     assert of(slow=(4.0, 0.25), quick=(2.0, 0.5), quicker=(1.0, 1.0)).high < 1, "more of it is always faster"
     with pytest.raises(MissingData, match="the same for all"):
         of(slow=(4.0, 1.0), quick=(2.0, 1.0), quicker=(1.0, 1.0))

@@ -30,7 +30,7 @@ def test_ratio_above_one_is_faster_and_pairs_rounds() -> None:
     table = report.ladder(CaseData(side_by_side, ["slow", "fast"], "256x256", bases=("slow",)))
     (ratio,) = table.frame[table.frame.variant == "fast"].to_dict("records")
     assert ratio["vs_parent"] == pytest.approx(1.03, rel=0.004) and not ratio["vs_parent_same"]
-    assert ratio["vs_parent_how"] == "in this run" and "faster" in line(table, "fast")
+    assert ratio["vs_parent_how"] == "in one run" and "faster" in line(table, "fast")
 
     shuffled = frame(row("slow", 1.03e-3), row("fast", 1e-3, "slow", rounds=list(reversed(range(20)))))
     assert report.ladder(CaseData(shuffled, ["fast"], "256x256")).frame.vs_parent_same[0]
@@ -63,7 +63,7 @@ def test_three_runs_make_an_interval_between_runs() -> None:
     assert best is not None and best.word == "faster" and best.low < 2 < best.high
     assert found["best"].median == pytest.approx(5e-4, rel=0.01) and found["best"].high > 5.1e-4
     table = report.ladder(CaseData(rows, ["slow", "fast", "best"], "256x256", bases=("slow",)))
-    assert "3 runs" in line(table, "best") and "over 3 runs" in table.text and "in this run" not in table.text
+    assert "3 runs" in line(table, "best") and "over 3 runs" in table.text and "in one run" not in table.text
 
 
 def test_runs_that_both_have_count_and_a_run_of_one_alone_moves_no_ratio() -> None:
@@ -116,7 +116,7 @@ def test_a_control_is_shown_only_beside_its_variant_in_a_run() -> None:
 def test_two_runs_say_what_holds_in_both() -> None:
     rows = frame(*runs_of("slow", 1e-3, 1e-3), *runs_of("fast", 5e-4, 2e-3, parent="slow"))
     ratio = faster(*(newest(rows, "256x256")[name] for name in ("slow", "fast")))
-    assert ratio is not None and ratio.how == "in both runs" and ratio.word == "undecided"
+    assert ratio is not None and ratio.how == "in two runs" and ratio.word == "undecided"
 
 
 def test_few_samples_are_counted_over_all_runs_that_the_brackets_hold() -> None:
@@ -138,7 +138,7 @@ def test_parts_are_summed_run_by_run() -> None:
 def test_a_ratio_of_rows_timed_otherwise_says_so() -> None:
     rows = frame(row("a", 1e-3), row("b", 1e-4, "a", timed="kernel", policy='{"cache":"warm"}'))
     table = report.ladder(CaseData(rows, ["a", "b"], "256x256", bases=("a",)))
-    assert "vs a" in table.text and table.columns[3].small == "(in this run, another state of the caches, another time)"
+    assert "vs a" in table.text and table.columns[3].small == "(in one run, another state of the caches, another time)"
 
 
 def test_same_only_where_the_interval_includes_one() -> None:
@@ -218,7 +218,7 @@ def test_a_ratio_still_pairs_samples_of_one_round() -> None:
     slow = throttled("slow", {}) | {"samples_s": row("slow", 1.03e-3)["samples_s"]}
     found = newest(frame(slow, throttled("fast", hot, "slow")))
     ratio = faster(found["slow"], found["fast"])
-    assert ratio and ratio.how == "in this run" and ratio.estimate == pytest.approx(1.03, rel=0.004) and not ratio.same
+    assert ratio and ratio.how == "in one run" and ratio.estimate == pytest.approx(1.03, rel=0.004) and not ratio.same
 
 
 def test_too_few_others_leave_all_samples_in_and_the_table_says_so() -> None:

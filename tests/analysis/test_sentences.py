@@ -19,10 +19,10 @@ NOISY = [1e-3 * each for each in (1.0, 1.4, 0.8, 1.3, 0.7, 1.2, 0.9, 1.5, 0.75, 
 @pytest.mark.parametrize(
     ("other", "said"),
     [
-        (row("other", 2e-6), r"in this run 5.\d+ times as slow as"),
-        (row("other", 4e-5), r"in this run [34].\d+ times as fast as"),
-        (row("other", 1e-5), "in this run as fast as"),
-        (row("other", 1e-5, samples_s=NOISY * 2), "in this run within the noise of"),
+        (row("other", 2e-6), r"in one run 5.\d+ times as slow as"),
+        (row("other", 4e-5), r"in one run [34].\d+ times as fast as"),
+        (row("other", 1e-5), "in one run as fast as"),
+        (row("other", 1e-5, samples_s=NOISY * 2), "in one run within the noise of"),
         (row("other", 2e-6, rounds=list(range(19, 39))), r"\(too few samples to compare\) with"),
         (row("other", 2e-6, status="failed", reason="out of memory"), r"\(not measured\) against"),
     ],
@@ -41,7 +41,7 @@ def test_what_has_no_figure_is_left_out_of_a_sentence() -> None:
     assert known(()) == ""
 
 
-@pytest.mark.parametrize(("runs", "said"), [(1, "in this run"), (2, "in both runs"), (3, "here")])
+@pytest.mark.parametrize(("runs", "said"), [(1, "in one run"), (2, "in two runs"), (3, "here")])
 def test_the_fastest_kernel_is_so_in_the_runs_that_there_are(runs: int, said: str) -> None:
     lab = registry.get("lbm")
     rows = [row("fused", 1e-5, run=f"run-{at}", started=STARTED + pd.Timedelta(days=at)) for at in range(runs)]
@@ -55,8 +55,8 @@ def test_a_speedup_is_over_the_first_base_that_has_a_time() -> None:
 
     rows = [row("by-c", 1e-3), row("sequential", 4e-3), row("fused", 1e-5)]
     told = [beside_base(Other(), Known(Other(), frame(*some)).measured, CASE) for some in (rows, rows[1:], rows[2:])]
-    assert re.search(r"in this run \d+ times as fast as `by-c`\.$", told[0])
-    assert re.search(r"in this run \d+ times as fast as `sequential`\.$", told[1])
+    assert re.search(r"in one run \d+ times as fast as `by-c`\.$", told[0])
+    assert re.search(r"in one run \d+ times as fast as `sequential`\.$", told[1])
     assert told[2].endswith(" per step.")
 
 

@@ -397,7 +397,7 @@ def test_the_newest_row_of_todays_kernel_counts_and_of_a_pair_the_newest_run_tha
     apart = outcome(judge(tmp_path / "apart", *rows)["sparse"][0])
     assert apart.verdict == "holds" and apart.found is not None and apart.found.how == "across these runs"
     beside = outcome(judge(tmp_path / "beside", *rows, row("lists", 4e-3))["sparse"][0])
-    assert beside.verdict == "no difference" and beside.found is not None and beside.found.how == "in this run"
+    assert beside.verdict == "no difference" and beside.found is not None and beside.found.how == "in one run"
 
 
 def test_a_device_by_two_backends_is_two_columns_and_what_is_not_for_one_is_not_testable_there(tmp_path: Path) -> None:
@@ -457,7 +457,7 @@ def test_the_tables_show_published_and_ours_with_its_interval_and_the_cells_behi
     lines = verdicts.judged(registry.get("convpool"), Store(measured(tmp_path)))
     table = report.claims(lines, "A lab")
     text = {line.split("  ")[0]: line for line in table.fitted(400).replace("\u202f", " ").splitlines()}
-    assert re.search(r"512x512x32x32-k3 +4\.5 +holds weaker 2\.00 \[[\d.]+, [\d.]+\] \(in this run\)$", text["grid"])
+    assert re.search(r"512x512x32x32-k3 +4\.5 +holds weaker 2\.00 \[[\d.]+, [\d.]+\] \(in one run\)$", text["grid"])
     assert re.search(r" 0\.2 % +holds weaker 1\.00 %$", text["pool-kernel"])
     assert "(pooling over kernels of lists, in each sample) " in text["pool-kernel"]
     assert re.search(r" 1 \(claims none\) +not measured", text["fast-math"])

@@ -154,6 +154,6 @@ def test_axe_finds_nothing_and_the_console_is_empty(browser: Any, page: Any) -> 
 
 def test_an_answer_says_of_how_many_runs_it_is() -> None:
     said = [exercises_page._runs(Speedup(2.0, 1.9, 2.1, how, runs)) for how, runs in (
-        ("", 3), ("other images", 3), ("in both runs", 2), ("across these runs, other images", 0),
+        ("", 3), ("other images", 3), ("in two runs", 2), ("across these runs, other images", 0),
     )]  # fmt: skip
-    assert said == ["in 3 runs", "in 3 runs, other images", "in both runs", "across these runs, other images"]
+    assert said == ["in 3 runs", "in 3 runs, other images", "in two runs", "across these runs, other images"]

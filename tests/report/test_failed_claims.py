@@ -14,7 +14,7 @@ AGAIN = {"soa": "roofbook run lbm", "tree": "", "fused": ""}
 
 
 def judged(claim: str, on_gpu: str, on_cpu: str = "holds") -> Judged:
-    found = Finding(0.5, 0.4, 0.6, "in this run")
+    found = Finding(0.5, 0.4, 0.6, "in one run")
     outcomes = {GPU: Verdict(on_gpu, found), CPU: Verdict(on_cpu, found)}
     return Judged(claim, f"{claim} is faster", "", (1.5,), NotTestable("made up"), ("fused", "soa@group=8"), outcomes)
 
@@ -24,7 +24,7 @@ def test_only_claims_that_failed_somewhere_are_listed_with_the_strongest_verdict
     assert "fused is faster" not in html and html.count("<li>") == 1
     said = " ".join(re.sub("<[^>]+>", " ", html).split())
     assert said.startswith("A lab The report: soa is faster")
-    assert "reversed on A CPU, OpenCL: 0.500 [0.400, 0.600] (in this run); no difference on A GPU, CUDA:" in said
+    assert "reversed on A CPU, OpenCL: 0.500 [0.400, 0.600] (in one run); no difference on A GPU, CUDA:" in said
     assert "roofbook run lbm" in said
 
 

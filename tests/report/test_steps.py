@@ -36,9 +36,9 @@ def test_a_line_a_case_says_how_many_times_as_fast_and_both_times() -> None:
     )
     shown = effect("soa", "fused", rows, dict.fromkeys(soa, ""))
     quick, slow, same = lines(shown)
-    assert re.fullmatch(r"2\.00 times as fast \[[\d., ]+\] \(in this run\), 100 → 50\.0 µs on 256x256", quick)
-    assert re.fullmatch(r"1\.50 times as slow \[[\d., ]+\] \(in this run\), 100 → 150 µs on big", slow)
-    assert re.fullmatch(r"As fast \[[\d., ]+\] \(in this run\), 100 → 100 µs on same", same)
+    assert re.fullmatch(r"2\.00 times as fast \[[\d., ]+\] \(in one run\), 100 → 50\.0 µs on 256x256", quick)
+    assert re.fullmatch(r"1\.50 times as slow \[[\d., ]+\] \(in one run\), 100 → 150 µs on big", slow)
+    assert re.fullmatch(r"As fast \[[\d., ]+\] \(in one run\), 100 → 100 µs on same", same)
     assert re.findall(r'data-case="([^"]+)"', shown) == list(soa)
     assert re.findall(r'data-of="([^"]+)"', shown)[:2] == ["fused~256x256", "soa~256x256"]
 
@@ -96,7 +96,7 @@ def test_an_answer_says_what_it_stands_beside_and_escapes_all_it_says() -> None:
     assert told["Against the fastest peer"].endswith(
         "lbmpy-bare, 50.0 µs. The peer leaves out obstacles, drive and mean speeds."
     )
-    assert told["What mattered most"].startswith("soa, 2.00 times as fast [2.00, 2.00] (in this run) as fused: ")
+    assert told["What mattered most"].startswith("soa, 2.00 times as fast [2.00, 2.00] (in one run) as fused: ")
     assert "Structure of &lt;arrays&gt;." in said["What mattered most"]
     assert re.findall('#step-[^"]+', shown) == ["#step-soa"] * 2, (
         "to steps over a parent alone: others have no place of their own"

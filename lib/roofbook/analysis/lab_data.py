@@ -203,7 +203,7 @@ class Measured:
         return self._marked(ratio_text(self._data.rows, variant, reference, name), variant, name)
 
     def where(self, variant: str, case: str) -> str:
-        """Where a variant's time holds, as a sentence says it: 'here', or of few runs 'in this run' and the like."""
+        """Where a variant's time holds, as a sentence says it: 'here', or of few runs 'in one run' and the like."""
         reading = self._reading(variant, case)
         runs = len(reading.runs) if reading else 0
         return f"in {FEW_RUNS[runs - 1]}" if 0 < runs < ENOUGH_RUNS else "here"

@@ -348,7 +348,7 @@ def fastest(readings: Iterable[Reading]) -> Reading | None:
     return min((each for each in readings if each.ok), key=lambda each: each.median, default=None)
 
 
-FEW_RUNS = ("this run", "both runs", "these runs")
+FEW_RUNS = ("one run", "two runs", "these runs")
 """What a ratio says of itself that rests on one run or two, or on too few of either side: others may differ by more than its
 interval says."""
 

@@ -27,7 +27,7 @@ def ratio_text(rows: "pd.DataFrame", variant: str, reference: str, case: str) ->
     the noise of'.
 
     The first of these two where all of the interval lies in the equality band. What rests on one run or two says so:
-    'in this run 3.14 times as fast as'.
+    'in one run 3.14 times as fast as'.
     """
     found = _read(rows, case, variant, reference)
     own = found.get(variant)

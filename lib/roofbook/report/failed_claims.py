@@ -38,7 +38,7 @@ def _failed(line: "Judged", lab: str) -> Iterator[tuple[str, str]]:
 
 
 def _number(cell: Cell) -> str:
-    """The number of a verdict with its interval, and what is said of it: '0.9 [0.8, 1.0] (in this run)'."""
+    """The number of a verdict with its interval, and what is said of it: '0.9 [0.8, 1.0] (in one run)'."""
     number, bracket, said = cell.small.partition(" (")
     shown = f'<span data-of="{escape(cell.of)}">{escape(number)}</span>' if cell.of else escape(number)
     return shown + escape(bracket + said)

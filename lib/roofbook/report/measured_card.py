@@ -14,10 +14,10 @@ from typing import Any
 from ..analysis import format as show
 from ..analysis.history import Change, Version, answer, commit_of, within
 from ..analysis.places import machine
-from ..analysis.readings import Reading, said, value
+from ..analysis.readings import FEW_RUNS, Reading, said, value
 from ..analysis.traced import untraced
 from ..devices.backends import label
-from ..measure.stats import CONFIDENCE
+from ..measure.stats import CONFIDENCE, ENOUGH_RUNS
 from ..store.schema import REASONS
 from .status import card as facts_of_run
 
@@ -140,11 +140,7 @@ def _interval(reading: Reading) -> str:
     if reading.few:
         return f"{reading.few}: so few samples give no {CONFIDENCE} interval, and the brackets hold the extremes"
     runs = len(reading.runs)
-    over = (
-        f"over {runs} runs"
-        if runs > 2
-        else f"in {'both runs' if runs == 2 else 'this run'}; another may differ by more"
-    )
+    over = f"over {runs} runs" if runs >= ENOUGH_RUNS else f"in {FEW_RUNS[runs - 1]}; another may differ by more"
     return f"{CONFIDENCE} of the median, {over}"
 
 
