@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -225,6 +226,21 @@ def test_ctrl_c_within_a_query_is_ctrl_c(kept: Store) -> None:
         timer.join()
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def test_ctrl_c_in_python_that_duckdb_calls_is_ctrl_c(kept: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """DuckDB makes another error of it: rows that are in memory it asks Python for."""
+    from pyarrow import RecordBatchReader, table
+
+    def claims(_: Path) -> Any:
+        batches = iter(Mock(side_effect=KeyboardInterrupt), None)
+        return RecordBatchReader.from_batches(table({"lab": ["lbm"]}).schema, batches)
+
+    monkeypatch.setitem(parquet._VIEWS_OF_CSV, "claims", claims)
+    with pytest.raises(KeyboardInterrupt):
+        kept.query("select lab from claims")
+    with pytest.raises(UsageError, match=r"the store cannot answer: Binder Error: .*KeyboardInterrupt"):
+        kept.query("select KeyboardInterrupt from cells")
 
 
 def test_an_answer_is_kept_until_a_file_comes_goes_or_changes(kept: Store, monkeypatch: pytest.MonkeyPatch) -> None:

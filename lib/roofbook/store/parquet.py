@@ -269,6 +269,8 @@ class Store:
                     raise KeyboardInterrupt from error
                 raise
             except duckdb.Error as error:
+                if isinstance(error, duckdb.InvalidInputException) and "KeyboardInterrupt" in str(error):
+                    raise KeyboardInterrupt from error  # it came to Python that DuckDB had called
                 if found == self._files_of(lab, device, where, columns) and not files.blame(found):
                     said = " ".join(str(error).split())[:300]
                     raise UsageError(f"the store cannot answer: {said}") from error
