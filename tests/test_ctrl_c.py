@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import re
 import signal
@@ -15,6 +16,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from roofbook.devices import opencl
+from roofbook.store.parquet import Store
 
 from .conftest import Command
 from .test_cli import process, rows
@@ -96,6 +100,25 @@ def test_an_error_that_ctrl_c_has_caused_is_ctrl_c_and_any_other_is_none(
     while causes:
         with pytest.raises(kind, match="while initializing"):
             command("labs")
+
+
+@pytest.mark.parametrize(
+    ("name", "use"), [("duckdb", lambda: Store("nowhere").query("select 1")), ("pyopencl", opencl.simulators)]
+)
+def test_ctrl_c_waits_for_an_import_that_would_abort_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, use: Callable[[], object]
+) -> None:
+    importlib.import_module(name)
+    (tmp_path / f"{name}.py").write_text("import signal\nsignal.raise_signal(signal.SIGINT)\nis_whole = True\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, name)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            use()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert sys.modules[name].is_whole
 
 
 def test_ctrl_c_while_a_notebook_measures(unmeasured: Callable[[], Path]) -> None:

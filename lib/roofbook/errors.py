@@ -158,7 +158,11 @@ def plain_ctrl_c() -> Iterator[None]:
 
 @contextmanager
 def ctrl_c_waits() -> Iterator[None]:
-    """Ctrl-C, SIGTERM and SIGHUP take effect at the end of the block: while a process starts, nobody could end it yet."""
+    """Ctrl-C, SIGTERM and SIGHUP take effect at the end of the block.
+
+    While a process starts, nobody could end it yet. A module by nanobind, such as duckdb or pyopencl, aborts Python where its
+    import is interrupted, or loses the interrupt.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from ..errors import UsageError
+from ..errors import UsageError, ctrl_c_waits
 from ..paths import cache_dir
 from . import contract, intel
 from .backends import OPENCL
@@ -416,7 +416,8 @@ def simulators() -> list[OpenCLDevice]:
 
 
 def _listed(*, simulated: bool) -> list[OpenCLDevice]:
-    import pyopencl as cl
+    with ctrl_c_waits():
+        import pyopencl as cl
 
     bind_pocl_threads()
     try:

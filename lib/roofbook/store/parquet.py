@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..devices.checkout import fault
-from ..errors import UsageError, one_of
+from ..errors import UsageError, ctrl_c_waits, one_of
 from . import files, published
 from .files import EVERYWHERE, Stamp, Where
 from .gathered import AT, Gathered, gathered
@@ -239,7 +239,8 @@ class Store:
 
         every: with the rows that are left out for what they hold.
         """
-        import duckdb
+        with ctrl_c_waits():
+            import duckdb
 
         named, columns = set(re.findall(r"\w+", sql.lower())), self._columns(sql)
         while True:
