@@ -109,3 +109,15 @@ def test_it_ends_with_who_started_it_even_while_it_is_stopped() -> None:
     process.wait()
     process.stdout.close()
     until(lambda: not Path(f"/proc/{led}").exists() or state(led) == "Z")
+
+
+def test_it_ends_at_once_where_who_started_it_has_died_before() -> None:
+    """As it then has another parent than its environment says."""
+    begins = (
+        "import os; from roofbook.measure import beside; beside.end_with_parent(); print(os.environ.get(beside.PARENT))"
+    )
+    for named, code, said in ((os.getpid(), 0, "None\n"), (os.getppid(), -signal.SIGKILL, "")):
+        environment = {**os.environ, beside.PARENT: str(named)}
+        done = subprocess.run([sys.executable, "-c", begins], env=environment, capture_output=True, text=True)
+        assert (done.returncode, done.stdout) == (code, said)
+    assert beside.as_parent() == {beside.PARENT: str(os.getpid())}

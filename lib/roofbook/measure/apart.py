@@ -87,11 +87,12 @@ class Worker:
         self, command: Sequence[str], folder: Path | None = None, environment: Mapping[str, str] | None = None
     ) -> None:
         """folder, environment: of the process; this one's, and what it needs to find the same labs, without them."""
+        own = registry.environment() if environment is None else environment
         self.complaints = tempfile.TemporaryFile()  # noqa: SIM115 - `end` closes it
         self.process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.complaints, start_new_session=True,
-            cwd=folder, env={**os.environ, **(registry.environment() if environment is None else environment)},
+            cwd=folder, env={**os.environ, **beside.as_parent(), **own},
         )  # fmt: skip
 
     def tell(self, order: Mapping[str, Any]) -> None:

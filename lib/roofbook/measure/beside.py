@@ -18,6 +18,8 @@ from typing import Any, Self
 
 VARIABLE = "ROOFBOOK_BESIDE"
 """The group's number, a colon, and the folder where it says what it has done."""
+PARENT = "ROOFBOOK_PARENT"
+"""The number of the process that has started this one, for `end_with_parent`."""
 LOOK_EVERY_S = 0.05
 
 
@@ -72,7 +74,8 @@ class Beside:
     @staticmethod
     def _start(command: Sequence[str], group: int, **options: Any) -> "subprocess.Popen[bytes]":
         null = subprocess.DEVNULL
-        return subprocess.Popen(command, stdout=null, stderr=null, process_group=group, **options)
+        environment = {**os.environ, **as_parent()}
+        return subprocess.Popen(command, stdout=null, stderr=null, process_group=group, env=environment, **options)
 
 
 @contextlib.contextmanager
@@ -113,10 +116,21 @@ def give_way() -> None:
     end_with_parent()
 
 
+def as_parent() -> dict[str, str]:
+    """What the environment of a process has in it that this one starts, and that is to end with it."""
+    return {PARENT: str(os.getpid())}
+
+
 def end_with_parent(yes: bool = True) -> None:
-    """Let the system kill this process where the one that started it dies, even while it is stopped; or no more. On Linux."""
+    """Let the system kill this process where the one that started it dies, even while it is stopped; or no more. On Linux.
+
+    One that has died already is noticed where it had put `as_parent` into the environment.
+    """
+    parent = int(os.environ.pop(PARENT, os.getppid()))
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(1, int(signal.SIGKILL) if yes else 0)  # 1: PR_SET_PDEATHSIG
+    if yes and os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def there() -> bool:

@@ -22,7 +22,7 @@ from ..devices.contract import Device
 from ..devices.opencl import AFFINITY
 from ..paths import cache_key, write_whole
 from ..spec.lab import Case, Lab, Variant
-from .beside import end_with_parent
+from .beside import as_parent, end_with_parent
 
 FEWEST = 8
 """Kernels for which it pays to start processes."""
@@ -56,7 +56,7 @@ class Compilers:
     def compile(self, orders: Sequence[Mapping[str, Any]]) -> None:
         """Each order by a process of its own, and wait for all. An order is the arguments of `launch`."""
         # PoCL compiles in one of its threads: bound, those of two processes may share a processor while another idles.
-        free = {**os.environ, AFFINITY: "0"}
+        free = {**os.environ, **as_parent(), AFFINITY: "0"}
         pipe, null = subprocess.PIPE, subprocess.DEVNULL
         alive = [process for process in self._processes if process.poll() is None]
         for _ in range(len(orders) - len(alive)):
