@@ -223,6 +223,18 @@ def test_whoever_sweeps_is_killed_and_takes_its_workers_along(
     assert place.rows() == {}
 
 
+def test_ctrl_c_leaves_no_worker_and_no_file(tmp_path: Path, ended: list[subprocess.Popen[str]]) -> None:
+    place, temporary = Place(tmp_path, "slow"), tmp_path / "temporary"
+    temporary.mkdir()
+    place.environment["TMPDIR"] = str(temporary)
+    client = place.record("--workers", "1")
+    ended.append(client)
+    until((place.marks / "slow").exists)
+    client.terminate()  # does as Ctrl-C, which a shell's background job ignores
+    assert client.wait() == 130 and not list(temporary.rglob("*"))
+    until(lambda: not place.processes())
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -16,8 +16,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ..errors import Failed, UsageError
+from ..errors import Failed, UsageError, ctrl_c_waits
 from . import pinned, turns
+from .beside import as_parent
 from .progress import Progress
 
 if TYPE_CHECKING:
@@ -57,9 +58,12 @@ def asked(order: Order, environment: Mapping[str, str]) -> Answer:
 
     Dask runs this on a worker. An answer may be an error: `error`, and whether it is the user's, `usage`.
     """
+    from distributed import get_worker
+
     folder = turns.folder_of_host()
     pinned.claim(folder)
-    environment = {**os.environ, **environment, turns.VARIABLE: str(folder)}
+    temporary = get_worker().local_directory  # so that what a process leaves that is killed goes with its worker
+    environment = {**os.environ, **as_parent(), **environment, turns.VARIABLE: str(folder), "TMPDIR": temporary}
     last = 0.0
     with contextlib.ExitStack() as starting, tempfile.TemporaryFile() as complaints:
         starting.enter_context(turns.Turns(folder).working())  # to start takes a processor
@@ -115,13 +119,15 @@ def connected(address: str | None, workers: int | None) -> Iterator["Client"]:
     dask.config.refresh()
     with contextlib.ExitStack() as until:
         if address is None:
+            scratch = until.enter_context(tempfile.TemporaryDirectory(prefix="roofbook-", ignore_cleanup_errors=True))
+            until.enter_context(dask.config.set({"temporary-directory": scratch}))
             cluster = until.enter_context(
                 LocalCluster(
                     n_workers=0, processes=True, dashboard_address=":0" if has_dashboard() else None, silence_logs=50
                 )
             )
             address = cluster.scheduler_address
-            until.enter_context(_own_workers(address, workers or 1))
+            until.enter_context(_own_workers(address, workers or 1, scratch))
         try:
             client = until.enter_context(Client(address))
         except (OSError, TimeoutError, ValueError) as error:
@@ -138,30 +144,28 @@ def has_dashboard() -> bool:
 
 
 @contextlib.contextmanager
-def _own_workers(address: str, number: int) -> Iterator[None]:
-    """Workers with one thread each, as `dask worker` starts them; one that dies comes again."""
-    with tempfile.TemporaryDirectory(prefix="roofbook-", ignore_cleanup_errors=True) as scratch:
-        command = [
-            sys.executable,
-            "-m",
-            "roofbook.measure.cluster_worker",
-            address,
-            "--nworkers",
-            "1",
-            "--nthreads",
-            "1",
-        ]
-        command += ["--memory-limit", "0", "--no-dashboard", "--death-timeout", "60", "--local-directory", scratch]
-        null = subprocess.DEVNULL
-        started = [
-            subprocess.Popen(command, stdin=null, stdout=null, stderr=null, start_new_session=True)
-            for _ in range(number)
-        ]
-        try:
-            yield
-        finally:
+def _own_workers(address: str, number: int, scratch: str) -> Iterator[None]:
+    """Workers with one thread each, as `dask worker` starts them; one that dies comes again. They keep all in `scratch`."""
+    import psutil
+
+    command = [sys.executable, "-m", "roofbook.measure.cluster_worker", address, "--nworkers", "1", "--nthreads", "1"]
+    command += ["--memory-limit", "0", "--no-dashboard", "--death-timeout", "60", "--local-directory", scratch]
+    null, environment = subprocess.DEVNULL, {**os.environ, **as_parent()}
+    started: list[subprocess.Popen[bytes]] = []
+    try:
+        with ctrl_c_waits():
+            started.extend(
+                subprocess.Popen(command, stdin=null, stdout=null, stderr=null, start_new_session=True, env=environment)
+                for _ in range(number)
+            )
+        yield
+    finally:
+        with ctrl_c_waits():
+            family = [psutil.Process(process.pid) for process in started]
+            for each in [*family, *(child for parent in family for child in parent.children(recursive=True))]:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    each.kill()  # there is nothing to tidy up
             for process in started:
-                process.kill()  # and with it all that it started: there is nothing to tidy up
                 process.wait()
 
 
