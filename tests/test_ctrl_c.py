@@ -12,12 +12,13 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from roofbook.devices import opencl
+from roofbook.paths import scratch_folder
 from roofbook.store.parquet import Store
 
 from .conftest import Command
@@ -102,6 +103,15 @@ def test_an_error_that_ctrl_c_has_caused_is_ctrl_c_and_any_other_is_none(
             command("labs")
 
 
+@pytest.fixture
+def listens() -> Iterator[None]:
+    """Ctrl-C reaches this process: a shell's background job ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("listens")
 @pytest.mark.parametrize(
     ("name", "use"), [("duckdb", lambda: Store("nowhere").query("select 1")), ("pyopencl", opencl.simulators)]
 )
@@ -112,13 +122,26 @@ def test_ctrl_c_waits_for_an_import_that_would_abort_python(
     (tmp_path / f"{name}.py").write_text("import signal\nsignal.raise_signal(signal.SIGINT)\nis_whole = True\n")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, name)
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
-    try:
-        with pytest.raises(KeyboardInterrupt):
-            use()
-    finally:
-        signal.signal(signal.SIGINT, before)
+    with pytest.raises(KeyboardInterrupt):
+        use()
     assert sys.modules[name].is_whole
+
+
+@pytest.mark.usefixtures("listens")
+def test_ctrl_c_while_temporary_files_are_removed_leaves_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second one: the first has ended what needed them."""
+    removed, unlink = list[str](), os.unlink
+
+    def interrupted(name: str, **at: int) -> None:
+        removed.append(name)
+        signal.raise_signal(signal.SIGINT)
+        unlink(name, **at)
+
+    monkeypatch.setattr(os, "unlink", interrupted)
+    with pytest.raises(KeyboardInterrupt), scratch_folder() as folder:
+        (folder / "one").touch()
+        (folder / "two").touch()
+    assert sorted(removed) == ["one", "two"] and not folder.exists()
 
 
 def test_ctrl_c_while_a_notebook_measures(unmeasured: Callable[[], Path]) -> None:

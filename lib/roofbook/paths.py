@@ -4,11 +4,12 @@ import contextlib
 import errno
 import hashlib
 import os
+import tempfile
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from .errors import UsageError
+from .errors import UsageError, ctrl_c_waits
 
 LIBRARY = Path(__file__).resolve().parent
 """This package."""
@@ -53,6 +54,17 @@ def write_whole(path: Path, content: str | bytes | Iterable[bytes], *, durable: 
     finally:
         if aside:
             part.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def scratch_folder(within: str | Path | None = None) -> Iterator[Path]:
+    """A folder of the block alone, `within` that for temporary files or another. Ctrl-C while it is removed leaves nothing."""
+    folder = tempfile.TemporaryDirectory(prefix="roofbook-", dir=within, ignore_cleanup_errors=True)
+    try:
+        yield Path(folder.name)
+    finally:
+        with ctrl_c_waits():
+            folder.cleanup()
 
 
 def cache_dir() -> Path:

@@ -5,7 +5,6 @@ time, so that comparison is the weaker one: it knows only medians of runs, and a
 """
 
 import inspect
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +19,7 @@ from ..measure.progress import Progress, silent
 from ..measure.schedule import Planned, bring_up_to_date, plan
 from ..measure.side_by_side import Bout, Duel, Rule, Verdict
 from ..measure.source_tree import Project
-from ..paths import write_whole
+from ..paths import scratch_folder, write_whole
 from ..spec import registry
 from ..spec.lab import Case, Lab, Variant
 from ..store.parquet import Store
@@ -99,8 +98,8 @@ def against_commit(ref: str, asked: Asked, rule: Rule, progress: Progress = sile
     commit = repository.commit(ref)
     labs = _labs(asked)
     _check(labs, asked)
-    with tempfile.TemporaryDirectory(prefix="roofbook-gate-") as folder:
-        trees = repository.extract(commit, Path(folder)), repository.checkout()
+    with scratch_folder() as folder:
+        trees = repository.extract(commit, folder), repository.checkout()
         progress(ref, "comparing the code of both")
         before = side_by_side.fingerprints(trees[0], "before", [lab.name for lab in labs])
         found = Findings(f"{ref} ({commit[:10]})" if not commit.startswith(ref) else commit[:10], commit)
@@ -213,8 +212,8 @@ def against_rows(ref: str, asked: Asked, rule: Rule, progress: Progress = silent
     """
     found, labs = Findings(f"the rows of {ref}"), _labs(asked)
     _check(labs, asked)
-    with tempfile.TemporaryDirectory(prefix="roofbook-gate-") as folder:
-        stored, scratch = stored_rows(ref, Path(folder) / "stored"), Store(Path(folder) / "measured")
+    with scratch_folder() as folder:
+        stored, scratch = stored_rows(ref, folder / "stored"), Store(folder / "measured")
         for lab in labs:
             device = open_device(asked.device, lab.preferred_backend)
             policy = Policy(cache=lab.cache, budget_s=asked.budget_s)

@@ -18,6 +18,7 @@ from typing import Any
 
 from ..errors import Failed, UsageError, ctrl_c_waits
 from ..measure import progress
+from ..paths import scratch_folder
 from ..spec import registry
 from .dependencies import Dependencies, lasting
 from .manifest import Manifest
@@ -63,18 +64,18 @@ def execute(
     # Short: the path of a socket has at most 107 characters.
     short = None if len(os.fsencode(tempfile.gettempdir())) <= 70 else "/tmp"
     with (
-        tempfile.TemporaryDirectory(prefix="roofbook-", dir=short, ignore_cleanup_errors=True) as scratch,
-        tempfile.TemporaryDirectory(dir=stopped_at.parent) as own,  # another process may execute the notebook too
+        scratch_folder(short) as scratch,
+        scratch_folder(stopped_at.parent) as own,  # another process may execute the notebook too
     ):
-        told, log, partial = Path(scratch, "progress"), Path(scratch, "log"), Path(own, notebook.name)
+        told, log, partial = scratch / "progress", scratch / "log", own / notebook.name
         try:
             environment = {**os.environ, **registry.environment(), progress.VARIABLE: str(told)}
             if short is None:  # so that what a kernel leaves that does not end by itself goes too
-                environment["TMPDIR"] = scratch
+                environment["TMPDIR"] = str(scratch)
             with (
                 log.open("wb") as complaints,
                 progress.follow(told, progress.ProgressLine(notebook.stem)),
-                _kernels(Path(scratch), stderr=complaints, env=environment) as kernel,
+                _kernels(scratch, stderr=complaints, env=environment) as kernel,
             ):
                 papermill.execute_notebook(
                     notebook,

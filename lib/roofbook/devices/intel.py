@@ -8,9 +8,10 @@ import ctypes
 import os
 import site
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+from ..paths import scratch_folder
 
 PACKAGES = ("intel-opencl-rt", "intel-cmplr-lib-rt")
 DRIVER = "libintelocl.so"
@@ -66,14 +67,14 @@ def shown() -> Iterator[None]:
     if found is None or _load(found):
         yield
         return
-    with tempfile.TemporaryDirectory(prefix="roofbook-") as name:
+    with scratch_folder() as icds:
         for entry in (entry for place in systems() for entry in sorted(place.glob("*.icd"))):
             with contextlib.suppress(OSError):  # unreadable, or of the same name
                 if DRIVER not in entry.read_text():  # twice, it would be two devices of one name
-                    (Path(name) / entry.name).symlink_to(entry)
-        (Path(name) / "roofbook-intel.icd").write_text(f"{found / DRIVER}\n")
+                    (icds / entry.name).symlink_to(entry)
+        (icds / "roofbook-intel.icd").write_text(f"{found / DRIVER}\n")
         before = os.environ.get(CHOSEN)  # it may be there and empty
-        os.environ[CHOSEN] = name
+        os.environ[CHOSEN] = str(icds)
         try:
             yield
         finally:

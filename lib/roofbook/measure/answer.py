@@ -16,6 +16,7 @@ from typing import Any
 
 from ..devices.contract import Device
 from ..errors import Failed, UsageError
+from ..paths import scratch_folder
 from ..spec import registry
 from ..spec.exercise import HOLE, Write
 from ..spec.lab import Lab
@@ -47,10 +48,10 @@ def judge(lab: Lab, exercise: Write, text: Path, device: Device, *, take_time: b
     step = lab.variant(exercise.step)
     if target_of(step, device) is None:
         raise UsageError(f"{exercise.step} does not run on {device.spec}, so no answer to {exercise.name} does")
-    with tempfile.TemporaryDirectory(prefix="roofbook-") as scratch:
+    with scratch_folder() as scratch:
         file = text.resolve()
         if not text.is_file():  # a pipe, which is empty now
-            file = Path(scratch) / text.name
+            file = scratch / text.name
             file.write_text(written, encoding="utf-8")
         told, end = _run({
             "lab": lab.name, "exercise": exercise.name, "text": str(file), "device": device.spec, "time": take_time,

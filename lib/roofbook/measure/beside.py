@@ -16,6 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from ..errors import ctrl_c_waits
+
 VARIABLE = "ROOFBOOK_BESIDE"
 """The group's number, a colon, and the folder where it says what it has done."""
 PARENT = "ROOFBOOK_PARENT"
@@ -51,14 +53,15 @@ class Beside:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        del os.environ[VARIABLE]
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._leader.pid, signal.SIGKILL)
-        for process in (self._leader, *self._others):
-            process.wait()
-        assert self._leader.stdin
-        self._leader.stdin.close()
-        self._folder.cleanup()
+        with ctrl_c_waits():
+            del os.environ[VARIABLE]
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._leader.pid, signal.SIGKILL)
+            for process in (self._leader, *self._others):
+                process.wait()
+            assert self._leader.stdin
+            self._leader.stdin.close()
+            self._folder.cleanup()
 
     def run(self, command: Sequence[str]) -> "subprocess.Popen[bytes]":
         """Start a process in the group, in silence. Killed with it at the end of the block, unless waited for."""

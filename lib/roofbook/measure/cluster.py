@@ -14,9 +14,11 @@ import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import Failed, UsageError, ctrl_c_waits
+from ..paths import scratch_folder
 from . import pinned, turns
 from .beside import as_parent
 from .progress import Progress
@@ -119,8 +121,8 @@ def connected(address: str | None, workers: int | None) -> Iterator["Client"]:
     dask.config.refresh()
     with contextlib.ExitStack() as until:
         if address is None:
-            scratch = until.enter_context(tempfile.TemporaryDirectory(prefix="roofbook-", ignore_cleanup_errors=True))
-            until.enter_context(dask.config.set({"temporary-directory": scratch}))
+            scratch = until.enter_context(scratch_folder())
+            until.enter_context(dask.config.set({"temporary-directory": str(scratch)}))
             cluster = until.enter_context(
                 LocalCluster(
                     n_workers=0, processes=True, dashboard_address=":0" if has_dashboard() else None, silence_logs=50
@@ -144,12 +146,12 @@ def has_dashboard() -> bool:
 
 
 @contextlib.contextmanager
-def _own_workers(address: str, number: int, scratch: str) -> Iterator[None]:
+def _own_workers(address: str, number: int, scratch: Path) -> Iterator[None]:
     """Workers with one thread each, as `dask worker` starts them; one that dies comes again. They keep all in `scratch`."""
     import psutil
 
     command = [sys.executable, "-m", "roofbook.measure.cluster_worker", address, "--nworkers", "1", "--nthreads", "1"]
-    command += ["--memory-limit", "0", "--no-dashboard", "--death-timeout", "60", "--local-directory", scratch]
+    command += ["--memory-limit", "0", "--no-dashboard", "--death-timeout", "60", "--local-directory", str(scratch)]
     null, environment = subprocess.DEVNULL, {**os.environ, **as_parent()}
     started: list[subprocess.Popen[bytes]] = []
     try:

@@ -9,7 +9,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from glob import glob
 from pathlib import Path
@@ -19,6 +18,7 @@ from ..devices.backends import CUDA, has
 from ..devices.contract import Device
 from ..devices.find import open_device
 from ..errors import Failed, UsageError
+from ..paths import scratch_folder
 from ..spec.lab import Case, Lab, Variant
 from ..store.identity import new_run_id
 from ..store.parquet import Store
@@ -92,10 +92,10 @@ def bring_up_to_date(
         return Done(run, 0, len(cells), 0)
     ncu = find_ncu()
     tool = _version(ncu)
-    with tempfile.TemporaryDirectory(prefix="roofbook-") as scratch:
+    with scratch_folder() as scratch:
         for number, cell in enumerate(due, 1):
             progress(f"{cell.case.name} {cell.variant.name}", f"under ncu, {number} of {len(due)}")
-            made = _row(cell, run, (ncu, tool), policy, Path(scratch))
+            made = _row(cell, run, (ncu, tool), policy, scratch)
             store.append([made])
             failed += made["status"] == "failed"
     return Done(run, len(due), len(cells) - len(due), failed)

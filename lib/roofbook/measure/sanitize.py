@@ -22,6 +22,7 @@ from typing import Any
 from ..devices.backends import HOST, OPENCL, has
 from ..devices.contract import Device
 from ..errors import Failed, UsageError
+from ..paths import scratch_folder
 from ..spec import registry
 from ..spec.lab import Case, Lab, Variant
 from . import findings
@@ -195,8 +196,8 @@ def _under_oclgrind(
     """In one process; where a variant ends it, the others go on in another."""
     settings = {**SETTINGS, "OCL_ICD_VENDORS": str(find_oclgrind()), **({"OCLGRIND_QUICK": "1"} if ends else {})}
     left = list(chosen)
-    with tempfile.TemporaryDirectory(prefix="roofbook-") as scratch:
-        out = Path(scratch) / "told"
+    with scratch_folder() as scratch:
+        out = scratch / "told"
         while left:
             names = ", ".join(variant.name for variant, _ in left)
             progress(names, "under Oclgrind")
@@ -237,10 +238,10 @@ def _under_sanitizer(
 ) -> Checked:
     """By each of TOOLS in turn; the result is that of the last."""
     it = Checked(variant, case, SANITIZER)
-    with tempfile.TemporaryDirectory(prefix="roofbook-") as scratch:
+    with scratch_folder() as scratch:
         for tool in TOOLS:
             progress(f"{case.name} {variant.name}", f"under {tool}")
-            out = Path(scratch) / tool
+            out = scratch / tool
             command = (sanitizer, "--tool", tool, "--show-backtrace", "no", "--print-limit", str(REPORTS))
             said, code = _run(command, _order(lab, [(variant, case)], device.spec, out))
             it.found += findings.of_sanitizer(said)
