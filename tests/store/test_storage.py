@@ -160,6 +160,16 @@ def test_a_lease_is_one_s_until_it_is_given_back_or_left_behind(
         assert mine, "what came late closed the way"
 
 
+def test_a_file_that_is_no_lease_keeps_nobody_from_merging(tmp_path: Path) -> None:
+    place, folder = storage.Folder(tmp_path), tmp_path / storage.LEASES / "local"
+    folder.mkdir(parents=True)
+    for name in (".000000001-0a1b2c.tmp", "notes.txt", "000000001.part"):
+        (folder / name).write_text('{"until": 1e99}')
+    for number in (1, 2):
+        with storage.lease(place, "local") as mine:
+            assert mine and (folder / f"{number:09d}").exists()
+
+
 def test_no_merge_makes_a_file_too_large_to_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = Store(tmp_path)
     for minute in range(4):

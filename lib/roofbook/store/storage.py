@@ -138,7 +138,7 @@ def lease(place: Storage, folder: str) -> Iterator[bool]:
     A lease is a numbered file under leases/. Whoever takes one that is left behind, or was given back, adds the next number:
     one of several can. The newest stays, or else a slow process could add a number that was there before.
     """
-    found = place.entries(f"{LEASES}/{folder}/*")
+    found = place.entries(f"{LEASES}/{folder}/{'[0-9]' * 9}")  # a writer that was killed leaves other names
     if found and _until(place, found[-1].name) > time.time():
         yield False
         return
