@@ -12,7 +12,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -101,14 +101,6 @@ def test_an_error_that_ctrl_c_has_caused_is_ctrl_c_and_any_other_is_none(
     while causes:
         with pytest.raises(kind, match="while initializing"):
             command("labs")
-
-
-@pytest.fixture
-def listens() -> Iterator[None]:
-    """Ctrl-C reaches this process: a shell's background job ignores it."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.usefixtures("listens")

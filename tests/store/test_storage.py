@@ -2,6 +2,7 @@
 
 import errno
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -158,6 +159,29 @@ def test_a_lease_is_one_s_until_it_is_given_back_or_left_behind(
     dead.__exit__(None, None, None)
     with storage.lease(place, folder) as mine:
         assert mine, "what came late closed the way"
+
+
+@pytest.mark.usefixtures("listens")
+@pytest.mark.parametrize("at", ["add", "replace"])
+def test_ctrl_c_gives_a_lease_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: str) -> None:
+    """As it is taken, or a second one as it is given back."""
+    place, folder = storage.Folder(tmp_path), "local/lab=lbm/device=x"
+    asked = getattr(place, at)
+
+    def interrupted(name: str, data: bytes) -> object:
+        if at == "replace":
+            signal.raise_signal(signal.SIGINT)
+        done = asked(name, data)
+        if at == "add":
+            signal.raise_signal(signal.SIGINT)
+        return done
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(place, at, interrupted)
+        with storage.lease(place, folder) as mine:
+            assert mine
+    with storage.lease(place, folder) as mine:
+        assert mine
 
 
 def test_a_file_that_is_no_lease_keeps_nobody_from_merging(tmp_path: Path) -> None:

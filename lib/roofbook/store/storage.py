@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from ..errors import UsageError
+from ..errors import UsageError, ctrl_c_waits
 from ..paths import write_whole
 from .files import unnamed, warn_of_closed
 from .identity import new_run_id
@@ -144,14 +144,16 @@ def lease(place: Storage, folder: str) -> Iterator[bool]:
         return
     number = int(found[-1].name.rpartition("/")[2]) + 1 if found else 1
     name = f"{LEASES}/{folder}/{number:09d}"
-    if not place.add(name, json.dumps({"holder": new_run_id(), "until": time.time() + LEASE_S}).encode()):
-        yield False
-        return
+    mine = False
     try:
-        yield True
+        with ctrl_c_waits():  # else nobody would give back what was just taken
+            mine = place.add(name, json.dumps({"holder": new_run_id(), "until": time.time() + LEASE_S}).encode())
+        yield mine
     finally:
-        place.replace(name, json.dumps({"until": 0}).encode())
-        place.remove(entry.name for entry in found)
+        if mine:
+            with ctrl_c_waits():
+                place.replace(name, json.dumps({"until": 0}).encode())
+                place.remove(entry.name for entry in found)
 
 
 def _until(place: Storage, name: str) -> float:
