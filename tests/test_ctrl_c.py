@@ -136,6 +136,17 @@ def test_ctrl_c_while_temporary_files_are_removed_leaves_none(monkeypatch: pytes
     assert sorted(removed) == ["one", "two"] and not folder.exists()
 
 
+@pytest.mark.parametrize("lab", ["cnn", "lbm"])
+def test_ctrl_c_after_a_lab_s_program_has_said_all_changes_nothing(tmp_path: Path, lab: str) -> None:
+    late = "import atexit, runpy, signal; atexit.register(signal.raise_signal, signal.SIGINT)"
+    (tmp_path / "late.py").write_text(
+        f"{late}\nrunpy.run_module('roofbook.labs.{lab}', run_name='__main__', alter_sys=True)"
+    )
+    run = process("--unknown", cwd=tmp_path, module="late")
+    out, err = run.communicate()
+    assert (run.returncode, out) == (2, "") and err.startswith("error: ") and err.count("\n") == 1
+
+
 def test_ctrl_c_while_a_notebook_measures(unmeasured: Callable[[], Path]) -> None:
     place = unmeasured()
     command = ["run", "lbm", "--scale", "test", "-p", "budget_s", "0.01"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import sys
+import os
 import time
 from collections.abc import Sequence
 from typing import NoReturn
@@ -58,4 +58,4 @@ def _run(given: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    os._exit(main())  # Ctrl-C while Python takes down what is done would be its exit code
