@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from roofbook.devices import opencl
+from roofbook.errors import UsageError, is_ctrl_c
 from roofbook.paths import scratch_folder
 from roofbook.store.parquet import Store
 
@@ -101,6 +102,27 @@ def test_an_error_that_ctrl_c_has_caused_is_ctrl_c_and_any_other_is_none(
     while causes:
         with pytest.raises(kind, match="while initializing"):
             command("labs")
+
+
+def test_an_error_of_tidying_up_after_ctrl_c_is_ctrl_c(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails() -> None:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise UsageError("the disk is full")
+
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)
+    monkeypatch.setattr("roofbook.spec.registry.names", fails)
+    code, out, err = command("labs")
+    assert (code, out) == (130, "") and err.startswith("stopped; ") and err.count("\n") == 1
+
+
+def test_errors_that_name_one_another_are_ctrl_c_where_one_is() -> None:
+    one, other = ValueError(), ValueError()
+    one.__cause__, other.__context__ = other, one
+    assert not is_ctrl_c(one)
+    other.__cause__ = KeyboardInterrupt()
+    assert is_ctrl_c(one)
 
 
 @pytest.mark.usefixtures("listens")

@@ -137,9 +137,10 @@ def plain_ctrl_c() -> Iterator[None]:
 
     So do SIGTERM and SIGHUP.
 
-    Click and the import of an extension module make it the cause of an error of their own. Python notes an interrupt that came
-    through code of a string, as dataclasses are made by; `python -m` would then end by the signal whatever the exit code. Other
-    code of a string takes the note back. And objects of libraries that were left half made complain when they are thrown away.
+    Click and the import of an extension module make another error of it, as does what fails on its way out. Python notes an
+    interrupt that came through code of a string, as dataclasses are made by; `python -m` would then end by the signal whatever
+    the exit code. Other code of a string takes the note back. And objects of libraries that were left half made complain when
+    they are thrown away.
     """
     if threading.current_thread() is threading.main_thread():
         for name in ("SIGTERM", "SIGHUP"):  # whoever ends it, what was measured is kept
@@ -148,12 +149,24 @@ def plain_ctrl_c() -> Iterator[None]:
                 signal.signal(number, signal.default_int_handler)
     try:
         yield
-    except (KeyboardInterrupt, ImportError, RuntimeError) as error:
-        if not isinstance(error, KeyboardInterrupt) and not isinstance(error.__cause__, KeyboardInterrupt):
+    except (KeyboardInterrupt, Exception) as error:
+        if not is_ctrl_c(error):
             raise
         sys.unraisablehook = lambda _: None
         exec("")
         raise KeyboardInterrupt from error
+
+
+def is_ctrl_c(error: BaseException) -> bool:
+    """Whether an error is Ctrl-C, or one that came of it.
+
+    >>> is_ctrl_c(OSError()), is_ctrl_c(KeyboardInterrupt())
+    (False, True)
+    """
+    found: list[BaseException] = [error]
+    for each in found:  # grows meanwhile, and errors may name one another
+        found += [more for more in (each.__cause__, each.__context__) if more and more not in found]
+    return any(isinstance(each, KeyboardInterrupt) for each in found)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .. import labs
-from ..errors import UsageError, UserFacingError, one_of
+from ..errors import UsageError, UserFacingError, is_ctrl_c, one_of
 
 if TYPE_CHECKING:
     from .lab import Lab
@@ -49,7 +49,7 @@ def get(name: str) -> "Lab":
     except UserFacingError as error:
         raise UsageError(f"lab {name}: {_where(error, known[name])}{error}") from error
     except Exception as error:
-        if isinstance(error.__cause__, KeyboardInterrupt):
+        if is_ctrl_c(error):
             raise
         raise UsageError(f"lab {name} in {known[name]}: {_where(error, known[name])}{_said(error)}") from error
     return lab
