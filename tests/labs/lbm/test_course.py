@@ -310,6 +310,8 @@ def test_command_refuses_in_one_line(
         ([*GOOD[:2], "2147483647", *GOOD[3:]], "2147483647 iterations need about 107 GB of memory, 16 GB are free"),
         (changed(5, "1e300"), "must be at most 3.4e+38 (single precision)"),
         ([*GOOD[:4], "1e20", "1e20", "1.85"], "must be at most 3.4e+38 (single precision)"),
+        ([*GOOD[:4], "1e-300", "0", "1.85"], "must be at least 4.23e-37 (single precision)"),
+        ([*GOOD[:4], "1e-36", "0.005", "1.85"], "must be at least 4.23e-37 (single precision)"),
     ],
 )
 def test_command_begins_no_case_that_cannot_be_held(

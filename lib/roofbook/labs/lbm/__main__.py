@@ -65,9 +65,14 @@ def _check_size(path: str, params: Params) -> None:
     if need > free:
         what = f"{cells} cells and {params.iterations} iterations need about {need / 1e9:.3g} GB of memory"
         raise UsageError(f"{path}: {what}, {free / 1e9:.3g} GB are free")
-    most = float(np.finfo(np.float32).max)
-    if max(params.density, params.density * params.accel) > most:
+    single = np.finfo(np.float32)
+    most, least = float(single.max), 36 * float(single.tiny)  # what goes one way in a cell is a 36th, at the least
+    driven = params.density * params.accel
+    if max(params.density, driven) > most:
         raise UsageError(f"{path}: density, and density times accel, must be at most {most:.3g} (single precision)")
+    if params.density < least or (params.accel and driven < least):
+        what = "density, and density times accel unless accel is 0,"
+        raise UsageError(f"{path}: {what} must be at least {least:.3g} (single precision)")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
