@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from roofbook.devices.host import processors
+from roofbook.errors import UsageError
 from roofbook.peers import cc, missing, openmp
 from roofbook.spec import registry
 from roofbook.spec.lab import Lab, Variant
@@ -84,6 +86,18 @@ def test_a_missing_compiler_is_said_in_one_line(monkeypatch: pytest.MonkeyPatch)
         with pytest.raises(cc.NoCompiler, match=f"^{said}$"):
             made(lab, smallest(lab))
         assert missing(lab.variant(lab.best)) is None
+
+
+@pytest.mark.parametrize(("given", "lacks"), [('gcc "', "closing quotation"), ("gcc \\", "escaped character")])
+def test_a_compiler_in_open_quotation_marks_is_said_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, given: str, lacks: str
+) -> None:
+    monkeypatch.setenv("CC", given)
+    for lab in map(registry.get, LABS_WITH_ONE):
+        variant = program_of(lab)
+        assert variant
+        with pytest.raises(UsageError, match=f"^{re.escape(f'CC={given} is no command: no {lacks}')}$"):
+            lab.skip_reason(variant, lab.case(smallest(lab)))
 
 
 def test_a_changed_program_or_header_is_another_cell(tmp_path: Path) -> None:
