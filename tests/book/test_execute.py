@@ -5,10 +5,13 @@ That it runs in this interpreter, is made once, and how a cell's error is told: 
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import os
 import shutil
+import signal
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -16,6 +19,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from jupyter_client.manager import AsyncKernelManager
 
 from roofbook.book import execute
 from roofbook.errors import UsageError
@@ -86,6 +90,44 @@ def test_a_process_that_dies_is_told_in_a_line(tmp_path: Path, scratch: Path) ->
     with pytest.raises(execute.NotebookFailed, match=r"^demo\.ipynb: its process died: terminate called$"):
         execute.execute(tmp_path, notebook(tmp_path, words))
     assert page.read_text() == "earlier"
+
+
+KERNEL = """
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+print("between two cells", flush=True)
+if sys.stdin.readline():
+    signal.signal(signal.SIGINT, lambda *_: print("pressed", flush=True))
+    sys.stdin.readline()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("is_sent_a_cell", [True, False])
+def test_a_kernel_that_is_to_end_is_interrupted_in_a_cell_once_and_killed_at_none(
+    monkeypatch: pytest.MonkeyPatch, is_sent_a_cell: bool
+) -> None:
+    assert hasattr(AsyncKernelManager, "_async_interrupt_kernel"), "else it is interrupted twice"
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", KERNEL], stdin=pipe, stdout=pipe, text=True, bufsize=1) as kernel:
+        assert kernel.stdin and kernel.stdout and kernel.stdout.readline()
+        monkeypatch.setattr(execute, "IDLE_S", 60)
+
+        async def end() -> None:
+            assert kernel.stdin and kernel.stdout
+            ending = asyncio.ensure_future(execute._see_to_its_end(kernel))
+            if is_sent_a_cell:
+                await asyncio.sleep(0.1)
+                kernel.stdin.write("a cell\n")
+                assert await asyncio.to_thread(kernel.stdout.readline) == "pressed\n"
+                await asyncio.sleep(0.1)
+                kernel.stdin.write("its end\n")
+            monkeypatch.setattr(execute, "IDLE_S", 0)
+            await ending
+
+        asyncio.run(end())
+        assert (kernel.returncode, kernel.stdout.read()) == (-signal.SIGKILL, "")
 
 
 def test_a_notebook_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -6,12 +6,17 @@ a page of which nothing has changed is not made again.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import logging
 import os
+import re
+import signal
+import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -24,6 +29,9 @@ from .dependencies import Dependencies, lasting
 from .manifest import Manifest
 
 logging.getLogger("papermill").addHandler(logging.NullHandler())  # what it has to say comes as an exception
+
+IDLE_S = 1.0
+"""Seconds for which a kernel that is to end may be at no cell."""
 
 
 class NotebookFailed(Failed):
@@ -194,6 +202,17 @@ def _kernels(scratch: Path, **start: Any) -> Iterator[Callable[..., Any]]:
             with ctrl_c_waits():
                 await super().start_kernel(**options, **start)
 
+        async def shutdown_kernel(self, **options: Any) -> None:  # type: ignore[override]
+            ending = asyncio.ensure_future(_see_to_its_end(self.provisioner.process))  # type: ignore[union-attr]
+            try:
+                await super().shutdown_kernel(**options)
+            finally:
+                ending.cancel()
+                await asyncio.wait([ending])
+
+        async def _async_interrupt_kernel(self) -> None:
+            """Nothing, where `shutdown_kernel` would interrupt it: `_see_to_its_end` does."""
+
         @property
         def kernel_spec(self) -> KernelSpec:
             return KernelSpec(
@@ -211,3 +230,30 @@ def _kernels(scratch: Path, **start: Any) -> Iterator[Callable[..., Any]]:
             if process is not None:
                 process.kill()
                 process.wait()
+
+
+async def _see_to_its_end(kernel: subprocess.Popen[Any]) -> None:
+    """Interrupt the cell at which a kernel is that was asked to end, and kill it where it is at none and does not end.
+
+    ipykernel ignores Ctrl-C between two cells, and may have been sent the next one, which can take long. And of some twenty
+    kernels that end, a thread of one waits for a thread that has ended (ipykernel 7.4).
+    """
+    is_interrupted, at_cell = False, time.monotonic()
+    while kernel.poll() is None:
+        if not _ignores_ctrl_c(kernel.pid):
+            at_cell = time.monotonic()
+            if not is_interrupted:
+                kernel.send_signal(signal.SIGINT)
+                is_interrupted = True
+        elif time.monotonic() - at_cell > IDLE_S:
+            kernel.kill()
+        await asyncio.sleep(0.02)
+
+
+def _ignores_ctrl_c(process: int) -> bool:
+    try:
+        status = Path(f"/proc/{process}/status").read_text()
+    except OSError:  # it has ended
+        return False
+    ignored = re.search(r"^SigIgn:\s*(\w+)$", status, re.M)
+    return bool(ignored and int(ignored[1], 16) >> (signal.SIGINT - 1) & 1)
