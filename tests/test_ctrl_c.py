@@ -64,7 +64,10 @@ class Half:
     def __del__(self):
         self.mutex
 
-half = Half()
+async def begun():
+    pass
+
+half, left = Half(), begun()
 try:
     with plain_ctrl_c():
         exec("signal.raise_signal(signal.SIGINT)")
@@ -82,7 +85,9 @@ def test_ctrl_c_in_code_of_a_string_and_beside_a_half_made_object_says_no_more_t
     (tmp_path / "stopped.py").write_text(STOPPED.replace("with plain_ctrl_c()", "with nullcontext()"))
     run = process(cwd=tmp_path, module="stopped")
     _, err = run.communicate()
-    assert run.returncode == -signal.SIGINT and "no attribute 'mutex'" in err, "else there is nothing to forget"
+    assert run.returncode == -signal.SIGINT and "no attribute 'mutex'" in err and "never awaited" in err, (
+        "else there is nothing to forget"
+    )
 
 
 @pytest.mark.parametrize("kind", [ImportError, RuntimeError])

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import IO
@@ -140,7 +141,7 @@ def plain_ctrl_c() -> Iterator[None]:
     Click and the import of an extension module make another error of it, as does what fails on its way out. Python notes an
     interrupt that came through code of a string, as dataclasses are made by; `python -m` would then end by the signal whatever
     the exit code. Other code of a string takes the note back. And objects of libraries that were left half made complain when
-    they are thrown away.
+    they are thrown away, as do coroutines that nobody awaits any more.
     """
     if threading.current_thread() is threading.main_thread():
         for name in ("SIGTERM", "SIGHUP"):  # whoever ends it, what was measured is kept
@@ -153,6 +154,7 @@ def plain_ctrl_c() -> Iterator[None]:
         if not is_ctrl_c(error):
             raise
         sys.unraisablehook = lambda _: None
+        warnings.simplefilter("ignore")
         exec("")
         raise KeyboardInterrupt from error
 
