@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -221,6 +224,18 @@ def test_whoever_sweeps_is_killed_and_takes_its_workers_along(
     client.wait()
     until(lambda: not place.processes(), 20)
     assert place.rows() == {}
+
+
+def test_a_scheduler_of_ours_takes_a_port_that_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another sweep on this host may have Dask's usual one, and Dask would warn of that; also where it has no dashboard."""
+    monkeypatch.setitem(sys.modules, "distributed.dashboard.scheduler", None)
+    with socket.socket() as other, warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        with contextlib.suppress(OSError):  # another has it indeed
+            other.bind(("", 8787))
+            other.listen()
+        with cluster.connected(None, 1) as client:
+            assert client.scheduler_info()["services"]["dashboard"] != 8787
 
 
 def test_ctrl_c_leaves_no_worker_and_no_file(tmp_path: Path, ended: list[subprocess.Popen[str]]) -> None:

@@ -124,9 +124,7 @@ def connected(address: str | None, workers: int | None) -> Iterator["Client"]:
             scratch = until.enter_context(scratch_folder())
             until.enter_context(dask.config.set({"temporary-directory": str(scratch)}))
             cluster = until.enter_context(
-                LocalCluster(
-                    n_workers=0, processes=True, dashboard_address=":0" if has_dashboard() else None, silence_logs=50
-                )
+                LocalCluster(n_workers=0, processes=True, dashboard_address=":0", silence_logs=50)
             )
             address = cluster.scheduler_address
             until.enter_context(_own_workers(address, workers or 1, scratch))
