@@ -11,10 +11,9 @@ import shutil
 import signal
 import subprocess
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from ..errors import Failed, UsageError, ctrl_c_waits, one_of
-from ..paths import write_whole
+from ..paths import scratch_folder, write_whole
 from ..spec import registry
 from .device_choices import DeviceChoice, choices, on_this_machine, shown
 from .lab_pages import SPREAD, STORY
@@ -50,8 +49,8 @@ def write(root: Path, lab: str, choice: DeviceChoice, out: Path) -> None:
         )
     folder = root / "_build" / "html" / "labs"
     page = folder / f".{lab}-{os.getpid()}.html"  # beside the story, since addresses are as seen from there
-    with TemporaryDirectory(ignore_cleanup_errors=True) as scratch:
-        made = Path(scratch) / "made.pdf"
+    with scratch_folder() as scratch:
+        made = scratch / "made.pdf"
         try:
             write_whole(page, whole(root, lab, choice))
             said = _printed(browser, page, made)
@@ -63,7 +62,7 @@ def write(root: Path, lab: str, choice: DeviceChoice, out: Path) -> None:
             raise Failed(f"{browser} did not print {lab}: {said}")
         content = made.read_bytes()
         if not content.rstrip().endswith(b"%%EOF"):
-            raise UsageError(f"{browser} could not write all of {lab} into {Path(scratch).parent}; is there room left?")
+            raise UsageError(f"{browser} could not write all of {lab} into {scratch.parent}; is there room left?")
     write_whole(out, content)
 
 
