@@ -265,6 +265,22 @@ def test_a_mistake_is_one_line_that_says_what_is_right(roofbook: Cli, arguments:
     assert words in err
 
 
+@pytest.mark.parametrize("writing", WRITING, ids=" ".join)
+def test_a_place_that_may_not_be_written_is_refused_before_the_work(
+    roofbook: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writing: list[str]
+) -> None:
+    (tmp_path / "link.svg").symlink_to(tmp_path / "closed" / "a.svg")
+    (tmp_path / "closed").mkdir()
+    may = os.access
+    monkeypatch.setattr(os, "access", lambda path, *how: Path(path).name != "closed" and may(path, *how))  # root may
+    code, out, err = roofbook(*writing, str(tmp_path / "link.svg"))
+    assert (code, out) == (2, "")
+    assert (
+        err.endswith(f"link.svg cannot be written: you may not write to {tmp_path / 'closed'}\n")
+        and err.count("\n") == 1
+    )
+
+
 PAPERMILL = [
     (["-p", "scael", "test"], "unknown parameter 'scael' (did you mean 'scale'?); valid: "),
     (["-y", "{scale: test, variants: [fusd]}"], "(did you mean 'fused'?)"),

@@ -2,6 +2,7 @@
 
 import gc
 import math
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -97,7 +98,12 @@ def _to_write(_: click.Context, option: click.Parameter, given: str | None) -> P
     if given is None:
         return None
     out = Path(given)
-    why = "" if out.parent.is_dir() else f"there is no folder {out.parent}"
+    written = out if out.exists() and not out.is_file() else out.resolve().parent  # a file is replaced whole
+    why = ""
+    if not out.parent.is_dir():
+        why = f"there is no folder {out.parent}"
+    elif not os.access(written, os.W_OK):
+        why = f"you may not write to {written}"
     if out.is_dir():
         why = "it is a folder, not a file" if given else "a file has a name"
     if why:
