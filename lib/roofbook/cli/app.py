@@ -113,6 +113,8 @@ def _to_write(_: click.Context, option: click.Parameter, given: str | None) -> P
 
 to_write = partial(click.option, metavar="FILE", callback=_to_write)
 """An option for a file to write."""
+seconds = partial(click.option, show_default=True, type=click.FloatRange(min=0, min_open=True), callback=number)
+"""An option for a time that something may take."""
 LAB = click.argument("lab")
 VARIANT = click.argument("variant")
 

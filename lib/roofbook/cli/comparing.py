@@ -8,7 +8,7 @@ import click
 
 from ..errors import UsageError, complain, of_system, one_of
 from ..terminal import say
-from .app import DEVICE, LAB, RECORDED, SCALE, app, filled, number, to_write
+from .app import DEVICE, LAB, RECORDED, SCALE, app, filled, number, seconds, to_write
 
 
 @app.command()
@@ -87,14 +87,7 @@ def history(lab: str, variant: str | None, case: str | None, on: str | None, eve
     type=click.IntRange(3, 30),
     help="Fresh processes a side before the first verdict; where that is open, up to three times as many.",
 )
-@click.option(
-    "--budget",
-    default=0.5,
-    show_default=True,
-    type=click.FloatRange(min=0, min_open=True),
-    callback=number,
-    help="Seconds of samples a variant and side, in each run.",
-)
+@seconds("--budget", default=0.5, help="Seconds of samples a variant and side, in each run.")
 @to_write("--json", "out", help="A file for all figures.")
 @click.option(
     "--annotate/--no-annotate",

@@ -21,8 +21,8 @@ from .app import (
     WORKERS,
     app,
     filled,
-    number,
     of_scale,
+    seconds,
     without_collection,
 )
 
@@ -254,22 +254,8 @@ def rerun(
     type=click.IntRange(1, 100),
     help="Processes that each figure comes from.  [default: 3; of a lab whose times include the host's 5]",
 )
-@click.option(
-    "--budget",
-    default=0.5,
-    show_default=True,
-    type=click.FloatRange(min=0, min_open=True),
-    callback=number,
-    help="Seconds of samples a cell, in each run.",
-)
-@click.option(
-    "--limit",
-    default=150.0,
-    show_default=True,
-    type=click.FloatRange(min=0, min_open=True),
-    callback=number,
-    help="Seconds that one run may take; what takes longer becomes a row that says so.",
-)
+@seconds("--budget", default=0.5, help="Seconds of samples a cell, in each run.")
+@seconds("--limit", default=150.0, help="Seconds that one run may take; what takes longer becomes a row that says so.")
 @click.option("--remeasure", is_flag=True, help="Measure also what OUT holds already.")
 @click.option("--uncommitted", is_flag=True, help="Measure also changes that are not committed, into OUT/local.")
 @CLUSTER
