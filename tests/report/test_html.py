@@ -97,7 +97,7 @@ def test_a_long_name_may_break_at_its_joints_and_nowhere_else() -> None:
     assert Cell("fused@split=16x8").html("td") == "<td>fused@split=16x8</td>"
     assert (
         Cell("2 [1, 3]", "num", small="(n = 3)").html("td")
-        == '<td class="num">2 [1,\u00a03] <small>(n = 3)</small></td>'
+        == '<td class="num">2 <span class="interval">[1, 3]</span> <small>(n = 3)</small></td>'
     )
 
 

@@ -78,8 +78,6 @@ class Backend(Language):
     """What its compiler gets for each kernel."""
     libraries: tuple[str, ...] = ()
     """Distributions whose versions decide what it does; those that are not installed are passed by."""
-    drivers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """A word of a platform's name -> the distributions that bring the driver of that platform, and of no other."""
     absent: str = ""
     """What to tell where it has no device, in one clause."""
     reports: str = ""
@@ -133,7 +131,6 @@ OPENCL = Backend(
     }),
     lacks={r"\batomic_add_float\(": _HEADERS / "atomics.opencl.h"},
     libraries=("pyopencl",),
-    drivers={"Portable Computing Language": ("pocl-binary-distribution", "pocl")},
     absent="no OpenCL device: `pip install 'pyopencl[pocl]'` brings one for the CPU",
     reports="OpenCL: the driver reports local and private memory and the largest group, but not registers; a CPU has no "
     "occupancy.",

@@ -41,13 +41,12 @@ class Described(Identified, Protocol):
 def environment(device: Identified) -> dict[str, Any]:
     """What env_key is made of: the device's identity, Python, NumPy and the libraries of the device's own backend.
 
-    The same on an unchanged machine, also when a library of the other backend comes or goes.
+    The same on an unchanged machine, also when a library of the other backend comes or goes, or a driver that the device is
+    not of: the identity has the version of its own.
     """
     identity = device.identity()
     backend = BACKENDS.get(identity.get("backend", ""))
     names = ["numpy", *(backend.libraries if backend else ())]
-    for platform_of, libraries in backend.drivers.items() if backend else ():
-        names += libraries if platform_of in identity.get("platform", "") else ()
     found = {name: version for name in names if (version := _version(name))}
     return {"device": identity, "libraries": found, "python": platform.python_version()}
 

@@ -73,11 +73,11 @@ class Cell:
         css = f' class="{escape(self.css)}"' if self.css else ""
         span = f' colspan="{self.span}"' if self.span > 1 else ""
         text, small = escape(self.text), escape(self.small)
-        if "num" in self.css:
-            text, small = (_INTERVAL.sub("[\\1,\u00a0\\2]", each) for each in (text, small))
         if "wrap" in self.css or "reason" in self.css:
             text, small = (_JOINT.sub(r"\1<wbr/>", each) for each in (text, small))
-        text, small = _code(text), _code(small)  # tags come last: no other rule may see them
+        text, small = _code(text), _code(small)
+        if "num" in self.css:
+            text, small = (_INTERVAL.sub(r'<span class="interval">\g<0></span>', each) for each in (text, small))
         small = f" <small>{small}</small>" if small else ""
         of = f' data-of="{escape(self.of)}"' if self.of else ""
         return f"<{tag}{attributes}{css}{of}{span}>{text}{small}</{tag}>"
@@ -101,8 +101,8 @@ def _code(escaped: str) -> str:
 _QUOTED = re.compile(r"`([^`]+)`")
 _JOINT = re.compile(r"([@=/,+])(?=\w)")
 """Where the name of a point may break: `fissioned@split=1792x64`."""
-_INTERVAL = re.compile(r"\[([^],]*), ([^],]*)\]")
-"""One that a narrow column keeps on a line of its own."""
+_INTERVAL = re.compile(r"\[[^],<]*, [^],<]*\]")
+"""One that a narrow column keeps on a line of its own, and that breaks between its ends where a phone is narrower still."""
 
 
 def number_of(text: str, of: str) -> Html:
