@@ -9,18 +9,20 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import UsageError, one_of
+from ...spec.bands import by_bands
 from ...spec.rounding import CLEARANCE, DEVIATIONS, ROUNDING, mean_square_over
 
 Array = NDArray[np.floating]
 Shape = tuple[int, ...]
+T = TypeVar("T")
 
 UNIT_ROUNDOFF = 2.0**-24  # of float32
 PEERS_CLEARANCE = 4  # of a library, which may transform operands (Winograd) and round between convolution and bias
@@ -180,13 +182,26 @@ def _same_shape(out: Array, reference: Array) -> None:
         raise ValueError(f"shapes differ: {out.shape} and {reference.shape}")
 
 
+def _by_filters(out: Array, reference: Mapping[str, Array], work: Callable[[Array, Mapping[str, Array]], T]) -> list[T]:
+    """What `work` makes of the outputs of some filters and of their reference, for all filters, on all cores."""
+    _same_shape(out, reference["out"])
+
+    def of(filters: slice) -> T:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return work(out[filters], {name: each[filters] for name, each in reference.items()})
+
+    return by_bands(len(out), out[0].size, of)
+
+
 def error_over_bound(out: Array, reference: Mapping[str, Array], layer: Layer, operand_roundoff: float = 0.0) -> float:
     """Largest |out - reference| / `bound`: right where it is <= 1. NaN if out holds one; where both are 0 it is 0."""
-    _same_shape(out, reference["out"])
-    error = np.abs(out - reference["out"])
-    with np.errstate(divide="ignore", invalid="ignore"):
+
+    def largest(out: Array, reference: Mapping[str, Array]) -> float:
+        error = np.abs(out - reference["out"])
         ratio = error / bound(layer, reference, operand_roundoff)
-    return float(np.max(np.where(error == 0, 0, ratio)))
+        return float(np.max(np.where(error == 0, 0, ratio)))
+
+    return float(np.max(_by_filters(out, reference, largest)))
 
 
 class Arithmetic(NamedTuple):
@@ -229,14 +244,18 @@ def mean_square(out: Array, reference: Mapping[str, Array], layer: Layer, by: Ar
     It sees what touches all outputs a little, such as operands of 17 bits in a step that claims float32. Outputs that are 0
     are left out. Rounded operands are shared by many outputs: no more errors are independent than there are operands.
     """
-    live = reference["out"] > 0
-    if not live.any():
+
+    def sums(out: Array, reference: Mapping[str, Array]) -> tuple[int, float, float]:
+        live = reference["out"] > 0
+        deviation, cut = (each[live] for each in deviations(layer, reference, by))
+        error = out[live] - reference["out"][live]
+        return error.size, float(np.sum(error**2)), float(np.sum((deviation + cut) ** 2))
+
+    live, squares, expected = map(sum, zip(*_by_filters(out, reference, sums), strict=True))
+    if not live:
         return 0.0
-    deviation, cut = (each[live] for each in deviations(layer, reference, by))
-    error = out[live] - reference["out"][live]
-    independent = min(error.size, math.prod(layer.weight_shape), math.prod(layer.x_shape))
-    expected = np.mean((deviation + cut) ** 2)
-    return mean_square_over(float(np.mean(error**2)), float(expected), independent) / by.clearance
+    independent = min(live, math.prod(layer.weight_shape), math.prod(layer.x_shape))
+    return mean_square_over(squares / live, expected / live, independent) / by.clearance
 
 
 def mean_of_filters(out: Array, reference: Mapping[str, Array], layer: Layer, by: Arithmetic) -> float:
@@ -248,25 +267,30 @@ def mean_of_filters(out: Array, reference: Mapping[str, Array], layer: Layer, by
     weights, whose errors do not average out as far as outputs are large where inputs resemble the weights: 3/n of the
     variance, of normal weights.
     """
-    live = reference["out"] > 0
-    count = np.maximum(live.sum(axis=(1, 2)), 1)
-    error = np.where(live, out - reference["out"], 0).sum(axis=(1, 2)) / count
-    deviation, cut = deviations(layer, reference, by)
-    variance = np.where(live, deviation**2, 0).sum(axis=(1, 2)) / count
-    together = (layer.kernel // 2 + 1) ** 2 / count + 3 / layer.terms
-    one_way = np.where(live, cut, 0).sum(axis=(1, 2)) / count
-    allowed = by.clearance * (CLEARANCE * one_way + DEVIATIONS * np.sqrt(variance * together))
-    with np.errstate(divide="ignore", invalid="ignore"):
+
+    def largest(out: Array, reference: Mapping[str, Array]) -> float:
+        live = reference["out"] > 0
+        count = np.maximum(live.sum(axis=(1, 2)), 1)
+        error = np.where(live, out - reference["out"], 0).sum(axis=(1, 2)) / count
+        deviation, cut = deviations(layer, reference, by)
+        variance = np.where(live, deviation**2, 0).sum(axis=(1, 2)) / count
+        together = (layer.kernel // 2 + 1) ** 2 / count + 3 / layer.terms
+        one_way = np.where(live, cut, 0).sum(axis=(1, 2)) / count
+        allowed = by.clearance * (CLEARANCE * one_way + DEVIATIONS * np.sqrt(variance * together))
         return float(np.max(np.where(error == 0, 0, np.abs(error) / allowed)))
+
+    return float(np.max(_by_filters(out, reference, largest)))
 
 
 def course_wrong(out: Array, reference: Array) -> int:
     """How many outputs the course's check calls wrong: |(a-b)/(a+b)| > 1e-3 and |a-b| > 0.05, or NaN."""
-    _same_shape(out, reference)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        difference = np.abs(out - reference)
-        right = (difference <= 0.05) | (difference / np.abs(out + reference) <= 1e-3)
-    return int(np.count_nonzero(~right))
+
+    def wrong(out: Array, right: Mapping[str, Array]) -> int:
+        difference = np.abs(out - right["out"])
+        accepted = (difference <= 0.05) | (difference / np.abs(out + right["out"]) <= 1e-3)
+        return int(np.count_nonzero(~accepted))
+
+    return sum(_by_filters(out, {"out": reference}, wrong))
 
 
 # -- what the checks let pass ------------------------------------------------------------------------------------------
