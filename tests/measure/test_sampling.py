@@ -190,6 +190,23 @@ def test_what_empties_the_cache_is_in_the_budget_and_takes_no_sample_from_the_mi
     assert len(row["samples_s"]) == policy.minimum, "a run does not outlast the budget: what empties the cache does"
 
 
+@pytest.mark.parametrize(
+    ("seconds", "compiles", "role", "warm_ups"),
+    [
+        (0.1, 0.0, "step", 1),
+        (0.1, 5.0, "step", 1),
+        (5.0, 0.0, "step", 0),
+        (0.1, 60.0, "peer", 1),
+    ],
+)
+def test_what_a_first_run_tries_out_is_no_sample(
+    bench: Bench, seconds: float, compiles: float, role: str, warm_ups: int
+) -> None:
+    """A library tries its kernels in the first run of each object: one that takes long for that is warmed up all the same."""
+    bench(made("a", seconds=seconds, compiles=compiles, role=role))
+    assert len(bench.log.of("timed run")) == len(bench.row("a", role)["samples_s"]) + warm_ups
+
+
 def test_a_noisy_variant_goes_on_when_a_quiet_one_has_enough(bench: Bench) -> None:
     bench(made("a", seconds=0.01), made("b", "a", seconds=noisy(1)), policy=Policy(cache="warm", budget_s=1000))
     assert len(bench.row("a")["samples_s"]) == 10 and len(bench.row("b")["samples_s"]) == 50

@@ -103,7 +103,7 @@ class References:
 
 
 WARM_S = 2.0
-"""A variant whose run takes so long needs none to warm it up: what a first run does beside it is a small part."""
+"""A variant whose run takes so long needs none to warm it up, unless what a first run does beside it is what takes long."""
 
 
 def prepare(at: Setting, it: Measurement, references: References, progress: Progress = silent) -> None:
@@ -125,11 +125,12 @@ def prepare(at: Setting, it: Measurement, references: References, progress: Prog
         let_in = bool(it.samples)  # before it was interrupted
         if not let_in:
             _hold_to_limit(at, trial, seconds, (small.units, units))
+        it.warm = _takes_long(trial, variant, seconds, (small.units, units))
         trial.close()
         trial = None
         it.runnable = variant.plan(it.device, variant, replace(at.case, units=units), references.timed)
         it.runnable.reset()
-        it.warm, it.seed = seconds / small.units * units > WARM_S, references.seed
+        it.seed = references.seed
     except Exception as error:
         it.reason = reason_of(error)
         check_alive(error, it.device)
@@ -171,6 +172,18 @@ def _hold_to_limit(at: Setting, trial: Runnable, seconds: float, units: tuple[in
     if whole > limit:
         of = f" of {timed} x {at.lab.unit}" if timed > 1 else ""
         raise OutOfTime(f"a run{of} would take {whole:.0f} s, the limit is {limit:g} s")
+
+
+def _takes_long(trial: Runnable, variant: Variant, seconds: float, units: tuple[int, int]) -> bool:
+    """Whether a timed run takes longer than WARM_S, by the `seconds` of the trial's first run, or by another.
+
+    units: of the trial, and of a timed run. What a driver compiles in a first run, and what a library tries out in the first of
+    each object, is not the run's own: the first sample would be of that.
+    """
+    small, timed = units
+    if seconds / small * timed > WARM_S and (variant.role == "peer" or seconds < WARM_S + COMPILING_S):
+        seconds = once(trial)
+    return seconds / small * timed > WARM_S
 
 
 def wrong(error: float, tolerance: float, compared: str) -> str | None:
