@@ -104,6 +104,11 @@ def test_an_answer_says_what_it_stands_beside_and_escapes_all_it_says() -> None:
     assert '<a href="#step-soa"><code>soa</code></a>' in said["Fastest kernel"] and 'data-case="256x256"' in shown
 
 
+def test_a_comparison_without_a_number_begins_its_sentence_with_a_capital() -> None:
+    data = CaseData(frame(even("soa", 1e-4), even("lbmpy", 1e-4, role="peer")), ["soa", "lbmpy"], "256x256")
+    assert "As fast [1.00, 1.00] (in one run) as lbmpy, 100 µs." in words(answer(data, answered(LAB, data)))
+
+
 def test_an_answer_says_what_is_missing() -> None:
     data = CaseData(frame(row("soa", 1e-4)), ["soa"], "256x256")
     said = words(answer(data, answered(LAB, data)))

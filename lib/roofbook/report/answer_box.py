@@ -95,13 +95,17 @@ def _base(found: LabAnswer) -> str:
 def _beside(beside: Rival) -> str:
     """'<strong>1.11 times as fast</strong> [1.10, 1.12] as <code>torch</code>, 236 us'."""
     name, time = f"<code>{escape(beside.other.variant)}</code>", _time(beside.other)
-    return f"{_effect(beside.ratio, name)}, {time}" if beside.ratio else f"Not compared with {name}, {time}"
+    return (
+        f"{_effect(beside.ratio, name, begins=True)}, {time}" if beside.ratio else f"Not compared with {name}, {time}"
+    )
 
 
-def _effect(ratio: Speedup, name: str) -> str:
+def _effect(ratio: Speedup, name: str, *, begins: bool = False) -> str:
+    """begins: a sentence."""
     words, ends = effect_text(ratio)
     of = "of" if words == "within the noise" else "with" if not ends else "as"
     how = f" <small>({escape(ratio.how)})</small>" * bool(ratio.how and ends)
+    words = words[0].upper() + words[1:] if begins else words
     return f"<strong>{words}</strong>{f' {escape(ends)}' * bool(ends)}{how} {of} {name}"
 
 
