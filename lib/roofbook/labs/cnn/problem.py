@@ -177,14 +177,10 @@ def bound(layer: Layer, reference: Mapping[str, Array], operand_roundoff: float 
     return DEVIATIONS * (rounding + math.sqrt(2) * operand_roundoff * reference["norm"])
 
 
-def _same_shape(out: Array, reference: Array) -> None:
-    if out.shape != reference.shape:
-        raise ValueError(f"shapes differ: {out.shape} and {reference.shape}")
-
-
 def _by_filters(out: Array, reference: Mapping[str, Array], work: Callable[[Array, Mapping[str, Array]], T]) -> list[T]:
     """What `work` makes of the outputs of some filters and of their reference, for all filters, on all cores."""
-    _same_shape(out, reference["out"])
+    if out.shape != reference["out"].shape:
+        raise ValueError(f"shapes differ: {out.shape} and {reference['out'].shape}")
 
     def of(filters: slice) -> T:
         with np.errstate(divide="ignore", invalid="ignore"):
