@@ -3,6 +3,7 @@
 What is wrong or too slow is not timed; what turns out wrong after its last sample has no time.
 """
 
+import math
 import secrets
 import time
 import traceback
@@ -122,10 +123,7 @@ def prepare(at: Setting, it: Measurement, references: References, progress: Prog
         if it.reason:
             return
         units = lab.units(at.case, variant, it.device)
-        let_in = bool(it.samples)  # before it was interrupted
-        if not let_in:
-            _hold_to_limit(at, trial, seconds, (small.units, units))
-        it.warm = _takes_long(trial, variant, seconds, (small.units, units))
+        it.warm = _timed_run(at, it, trial, seconds, (small.units, units)) > WARM_S
         trial.close()
         trial = None
         it.runnable = variant.plan(it.device, variant, replace(at.case, units=units), references.timed)
@@ -159,31 +157,25 @@ def verify_again(at: Setting, it: Measurement, references: References, progress:
         check_alive(error, it.device)
 
 
-def _hold_to_limit(at: Setting, trial: Runnable, seconds: float, units: tuple[int, int]) -> None:
-    """Raises OutOfTime where a timed run would outlast the limit, by the `seconds` of the trial's first run.
+def _timed_run(at: Setting, it: Measurement, trial: Runnable, seconds: float, units: tuple[int, int]) -> float:
+    """Seconds of a timed run, by the `seconds` of the trial's first run, or by one more where that may have been long for
+    something else: what a driver compiled in it, or a library tried out, as it does in the first run of each object.
 
-    units: of the trial, and of a timed run.
+    units: of the trial, and of a timed run. Raises OutOfTime where a timed run would outlast the limit.
     """
     small, timed = units
-    limit = at.policy.limit_s
+    limit = math.inf if it.samples else at.policy.limit_s  # with samples it was let in before it was interrupted
     whole = seconds / small * timed
-    if whole > limit and (timed > small or whole < limit + COMPILING_S):
-        whole = once(trial) / small * timed  # a driver may have compiled in the first run
+    if whole > limit:
+        again = timed > small or whole < limit + COMPILING_S
+    else:
+        again = whole > WARM_S and (it.variant.role == "peer" or seconds < WARM_S + COMPILING_S)
+    if again:
+        whole = once(trial) / small * timed
     if whole > limit:
         of = f" of {timed} x {at.lab.unit}" if timed > 1 else ""
         raise OutOfTime(f"a run{of} would take {whole:.0f} s, the limit is {limit:g} s")
-
-
-def _takes_long(trial: Runnable, variant: Variant, seconds: float, units: tuple[int, int]) -> bool:
-    """Whether a timed run takes longer than WARM_S, by the `seconds` of the trial's first run, or by another.
-
-    units: of the trial, and of a timed run. What a driver compiles in a first run, and what a library tries out in the first of
-    each object, is not the run's own: the first sample would be of that.
-    """
-    small, timed = units
-    if seconds / small * timed > WARM_S and (variant.role == "peer" or seconds < WARM_S + COMPILING_S):
-        seconds = once(trial)
-    return seconds / small * timed > WARM_S
+    return whole
 
 
 def wrong(error: float, tolerance: float, compared: str) -> str | None:
