@@ -150,6 +150,7 @@ def test_a_run_that_would_take_too_long_is_not_begun(bench: Bench) -> None:
     assert bench.row("c")["status"] == "ok"
 
 
+@pytest.mark.parametrize("role", ["step", "peer"])
 @pytest.mark.parametrize(
     ("first", "then", "runs", "reason"),
     [
@@ -159,12 +160,12 @@ def test_a_run_that_would_take_too_long_is_not_begun(bench: Bench) -> None:
     ],
 )
 def test_a_long_first_run_is_repeated_where_compiling_may_have_made_it_long(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, first: float, then: float, runs: int, reason: str | None
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, first: float, then: float, runs: int, reason: str | None, role: str
 ) -> None:
     """The repetition of one that cannot come under the limit would take minutes and tell nothing."""
     monkeypatch.setattr(Toy, "units", lambda *_: 2)
-    bench(made("a", seconds=[each * 5 for each in (first, then)]), policy=replace(QUIET, maximum=1))
-    assert bench.row("a")["reason"] == reason
+    bench(made("a", seconds=[each * 5 for each in (first, then)], role=role), policy=replace(QUIET, maximum=1))
+    assert bench.row("a", role)["reason"] == reason
     samples_and_last = 2
     assert bench.log.of("trial run") == ["a"] * (runs if reason else runs + samples_and_last)
 
