@@ -45,6 +45,8 @@ class Made(Runnable):
         self.device, self.name, self.units, self.options = device, variant.name, case.units, variant.options
         self.timed = case.units == CASE.units
         self.runs = 0
+        self.held = 0.0
+        self.hold(self.options.get("holds", 0.0))
         self.step(f"plan on {inputs['name']}" if "name" in inputs else "plan")
         seconds = self.options.get("seconds", 0.1)
         self.seconds = cycle(seconds if isinstance(seconds, list) else [seconds])
@@ -57,6 +59,14 @@ class Made(Runnable):
             if key in failures:
                 raise failures[key]
 
+    def hold(self, share: float) -> None:
+        """Take so much more of the device's memory."""
+        if share > self.device.room:
+            self.device.log.append((self.name, "no room"))
+            raise contract.OutOfMemory("more than is left")
+        self.held += share
+        self.device.room -= share
+
     def reset(self) -> None:
         self.step("reset")
         self.values = np.full(8, np.nan)
@@ -67,6 +77,8 @@ class Made(Runnable):
             self.values = np.array(self.options.get("last", self.options.get("value", RIGHT)), float)
             return None
         self.runs += 1
+        if self.timed and self.runs == self.options.get("grows", (0, 0))[0]:
+            self.hold(self.options["grows"][1])
         self.device.clock.now += next(self.seconds) * (1 if self.timed else self.units / CASE.units)
         if not self.timed and self.runs == 1:
             self.device.clock.now += self.options.get("compiles", 0)
@@ -85,6 +97,7 @@ class Made(Runnable):
         return {"group": "64x1"}
 
     def close(self) -> None:
+        self.hold(-self.held)
         self.step("close")
 
 
@@ -139,7 +152,7 @@ class Device(contract.Device):
     memory_bytes, cache_bytes, local_bytes = 1 << 30, 20 << 20, 1 << 15
 
     def __init__(self, log: Log, clock: Clock, name: str = "Made Up 1000") -> None:
-        self.log, self.clock, self.name = log, clock, name
+        self.log, self.clock, self.name, self.room = log, clock, name, 1.0
 
     def identity(self) -> dict[str, str]:
         return {"backend": self.backend, "model": self.name, "driver": "1.0"}

@@ -17,9 +17,9 @@ from .placement import Setting, Target, control_of, keys, target_of
 from .policy import UNTIMED
 from .progress import Progress, silent
 from .row import row
-from .sampling import sample
+from .sampling import flush_of, sample
 from .turns import Turns
-from .verify import References, prepare, too_long, verify_again
+from .verify import NoRoom, References, prepare, too_long, verify_again
 
 Keep = Callable[[list[dict[str, Any]]], Any]
 """Takes rows as soon as there are any."""
@@ -95,8 +95,9 @@ def measure_case(
 ) -> None:
     """Verify, time and verify again `variants`, and hand the rows to `keep`; also when interrupted, those that are whole.
 
-    A variant that fails to build, is wrong, or runs out of memory or time becomes a failed row with its reason. Samples that
-    are no rows yet go to `checkpoint`, now and then and at the end; the rows are of the run that it goes on with, if any.
+    A variant that fails to build, is wrong, or runs out of memory or time becomes a failed row with its reason. Those that do
+    not fit into the memory beside the others are timed after them, in rounds of their own. Samples that are no rows yet go to
+    `checkpoint`, now and then and at the end; the rows are of the run that it goes on with, if any.
     """
     checkpoint = checkpoint or Checkpoint()
     checkpoint.resume(_by_key(at, measurements(at, variants)), run)
@@ -105,26 +106,27 @@ def measure_case(
         references = References(at)  # whoever starts this process holds the processors until it says what it is at
         # Which buffers lie where is no part of a variant: drawn for each run, it is part of what differs between runs.
         order = random.Random(references.seed).sample(due, len(due)) if timed else due
-        for number, it in enumerate(order, 1):
-            progress(it.variant.name, f"check, {number} of {len(due)}")
-            it.reason = None if it.samples else too_long(at, it)
-            if not it.reason:
-                with turns.working():
-                    prepare(at, it, references, progress)
-        references.timing()
-        for group in _groups(due, at.device):
-            with resting() if timed else contextlib.nullcontext(), turns.timing(group[0].device):
-                sample(group, at.policy, progress, checkpoint)
-            checkpoint.save()
-            for it in (each for each in group if each.sampled and not each.reason):
-                with turns.working():
-                    verify_again(at, it, references, progress)
+        if timed and at.policy.cache == "cold":
+            flush_of(at.device)  # takes its memory before the variants do
+        while order:
+            order = _prepare(at, order, references, progress, turns, len(due))
+            references.timing()
+            for group in _groups(due, at.device):
+                with resting() if timed else contextlib.nullcontext(), turns.timing(group[0].device):
+                    sample(group, at.policy, progress, checkpoint)
+                for it in (each for each in group if each.crowded):
+                    it.put_off()
+                    order.append(it)
+                checkpoint.save()
+                for it in group:
+                    if it.sampled and not it.reason:
+                        with turns.working():
+                            verify_again(at, it, references, progress)
+                    it.release()
     finally:
         rows = [row(at, it, checkpoint.run) for it in due if it.reason or it.whole]
         for it in due:
-            if it.runnable:
-                with contextlib.suppress(Exception):  # of a device that is lost
-                    it.runnable.close()
+            it.release()
         kept = False
         try:
             if rows:
@@ -132,6 +134,24 @@ def measure_case(
             kept = True
         finally:
             checkpoint.save(are_rows=kept)
+
+
+def _prepare(
+    at: Setting, those: Sequence[Measurement], references: References, progress: Progress, turns: Turns, of: int
+) -> list[Measurement]:
+    """Make ready what fits into the memory, in its order; what is left. of: how many measurements there are in all."""
+    left: list[Measurement] = []
+    for number, it in enumerate(those, of - len(those) + 1):
+        progress(it.variant.name, f"check, {number} of {of}")
+        it.reason = None if it.samples else too_long(at, it)
+        if it.reason:
+            continue
+        try:
+            with turns.working():
+                prepare(at, it, references, progress, beside=any(each.runnable for each in those))
+        except NoRoom:
+            left.append(it)
+    return left
 
 
 def measurements(at: Setting, variants: Sequence[Variant]) -> Iterator[Measurement]:

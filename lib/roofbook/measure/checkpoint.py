@@ -8,7 +8,7 @@ import contextlib
 import json
 import math
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -91,6 +91,11 @@ class Checkpoint:
         for key, it in self.measurements.items():
             it.whole = it.whole or key in rows  # one that was killed before its samples were dropped drops them now
         return [it for key, it in self.measurements.items() if key not in rows]
+
+    def first_round(self, group: Sequence[Measurement]) -> int:
+        """After all that others have had: samples that are not taken side by side share no round."""
+        others = (it for it in self.measurements.values() if not any(it is each for each in group))
+        return 1 + max((number for it in others for number in it.rounds), default=-1)
 
     def now_and_then(self) -> None:
         if time.perf_counter() - self.last > self.EVERY_S:

@@ -1,5 +1,6 @@
 """One variant on one case on its device, on its way to a row of the store. Each module of measure/ adds its part."""
 
+import contextlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -54,6 +55,8 @@ class Measurement:
     neighbours: dict[str, Any] = field(default_factory=dict)
     """How busy the host's other cards were, `before` and `after` its samples; empty for a CPU."""
     facts: dict[str, Any] = field(default_factory=dict)
+    crowded: bool = False
+    """Its reason is a lack of memory that others held."""
     warm: bool = False
     """It has run on this device before it is timed."""
     sampled: bool = False
@@ -64,6 +67,18 @@ class Measurement:
 
     def checked(self, error: float, tolerance: float, compared: str) -> None:
         self.checks.append(Check(float(error), float(tolerance), compared))
+
+    def put_off(self) -> None:
+        """As it was before it failed beside others: its samples stay, and it is made ready once more."""
+        self.reason, self.crowded = None, False
+        self.checks.clear()
+
+    def release(self) -> None:
+        """Give the device's memory back; what was measured stays."""
+        if self.runnable:
+            with contextlib.suppress(Exception):  # of a device that is lost
+                self.runnable.close()
+            self.runnable = None
 
     @property
     def nearest(self) -> Check:

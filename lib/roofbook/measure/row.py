@@ -17,7 +17,7 @@ def checks(it: Measurement) -> dict[str, Any]:
 def row(at: Setting, it: Measurement, run: str) -> dict[str, Any]:
     """All columns of it, a failed one without samples. The machine is asked for its state now."""
     lab, case, variant = at.lab, at.case, it.variant
-    units = it.runnable.units if it.runnable else lab.units(case, variant, it.device)
+    units = lab.units(case, variant, it.device)
     key, environment = keys(at, variant, Target(it.device, it.backend), units)
     work = lab.work(case)
     amount, rate = lab.rate(case)

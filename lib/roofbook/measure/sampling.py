@@ -14,13 +14,13 @@ from .checkpoint import Checkpoint
 from .measurement import Measurement
 from .policy import Policy
 from .progress import Progress
-from .verify import check_alive, reason_of
+from .verify import check_alive, lacks_memory, reason_of
 
 
 def sample(group: Sequence[Measurement], policy: Policy, progress: Progress, checkpoint: Checkpoint) -> None:
     """Take the samples of measurements that are ready, all of one device; a failure becomes the reason of its own one.
 
-    In which order is drawn by the seed of their run.
+    In which order is drawn by the seed of their run. Their rounds come after those of others in the run.
     """
     flush = flush_of(group[0].device) if policy.cache == "cold" else lambda: None
     clocks = provenance.Clocks(group[0].device.kind, group[0].device.pci_bus_id)
@@ -33,8 +33,7 @@ def sample(group: Sequence[Measurement], policy: Policy, progress: Progress, che
             if not it.warm:
                 it.runnable.run()
         except Exception as error:
-            it.reason = reason_of(error)
-            check_alive(error, it.device)
+            _fail(it, error, group)
             continue
         if it.samples and enough(it, policy):  # interrupted before it was verified again
             _end(it)
@@ -43,20 +42,22 @@ def sample(group: Sequence[Measurement], policy: Policy, progress: Progress, che
     due = [set(it.rounds) for it in active if not enough(it, policy)]
     cut = set[int]().union(*due) - set[int].intersection(*due) if due else set[int]()
     order = random.Random(group[0].seed)
-    rounds = count(max((1 + max(it.rounds) for it in active if it.rounds), default=0))
+    first = checkpoint.first_round(group)
+    rounds = count(max(first, *(1 + max(it.rounds) for it in active if it.rounds), 0))
     while active:
         number = next(rounds)
+        so_far = number - first
         # Drawn anew every second round and walked back in between: a drift then favours no place in the row.
-        if number % 2 == 0:
+        if so_far % 2 == 0:
             order.shuffle(active)
         else:
             active.reverse()
         for it in (each for each in active if len(each.samples) < policy.maximum):
-            progress(it.variant.name, f"sample {number + 1} of at most {policy.maximum}")
-            _take(it, number, flush, clocks)
+            progress(it.variant.name, f"sample {so_far + 1} of at most {policy.maximum}")
+            _take(it, number, group, flush, clocks)
             checkpoint.now_and_then()
         for it in active:
-            if not it.reason and (number + 1 >= policy.maximum or enough(it, policy, cut)):
+            if not it.reason and (so_far + 1 >= policy.maximum or enough(it, policy, cut)):
                 _end(it)
         active = [it for it in active if not it.reason and not it.sampled]
     _look_around(group, "after")
@@ -70,6 +71,14 @@ def _look_around(group: Sequence[Measurement], when: str) -> None:
             it.neighbours[when] = found
 
 
+def _fail(it: Measurement, error: Exception, group: Sequence[Measurement]) -> None:
+    """Its reason, and whether it only lacks the memory that others of the group hold."""
+    it.reason = reason_of(error)
+    it.crowded = lacks_memory(error) and any(each.runnable and not each.reason for each in group)
+    it.release()
+    check_alive(error, it.device)
+
+
 def _end(it: Measurement) -> None:
     """What its runs tell besides their times, of one that has all of its samples."""
     try:
@@ -79,7 +88,9 @@ def _end(it: Measurement) -> None:
         it.reason = reason_of(error)
 
 
-def _take(it: Measurement, number: int, flush: Callable[[], None], clocks: provenance.Clocks) -> None:
+def _take(
+    it: Measurement, number: int, group: Sequence[Measurement], flush: Callable[[], None], clocks: provenance.Clocks
+) -> None:
     """One sample, of round `number`."""
     start = time.perf_counter()
     flush()
@@ -90,8 +101,7 @@ def _take(it: Measurement, number: int, flush: Callable[[], None], clocks: prove
         own = it.runnable.run()
         seconds = time.perf_counter() - start
     except Exception as error:
-        it.reason = reason_of(error)
-        check_alive(error, it.device)
+        _fail(it, error, group)
         return
     it.samples.append(seconds if own is None else own)
     it.walls.append(seconds)

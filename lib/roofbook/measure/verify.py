@@ -31,6 +31,10 @@ class OutOfTime(Exception):
     """A run that would outlast its limit."""
 
 
+class NoRoom(Exception):
+    """Of the memory, others hold what a measurement needs: it can be made ready once they are done."""
+
+
 COMPILING_S = 10
 """A first run that outlasts its limit by more than this did so by itself, not by what its driver compiled."""
 
@@ -107,8 +111,13 @@ WARM_S = 2.0
 """A variant whose run takes so long needs none to warm it up, unless what a first run does beside it is what takes long."""
 
 
-def prepare(at: Setting, it: Measurement, references: References, progress: Progress = silent) -> None:
-    """Verify a measurement on poisoned outputs and make what will be timed; a failure becomes its reason."""
+def prepare(
+    at: Setting, it: Measurement, references: References, progress: Progress = silent, *, beside: bool = False
+) -> None:
+    """Verify a measurement on poisoned outputs and make what will be timed; a failure becomes its reason.
+
+    beside: others that are ready hold memory. Raises NoRoom, as if nothing had been tried, where too little is left.
+    """
     lab, variant = at.lab, it.variant
     trial = None
     try:
@@ -130,6 +139,10 @@ def prepare(at: Setting, it: Measurement, references: References, progress: Prog
         it.runnable.reset()
         it.seed = references.seed
     except Exception as error:
+        it.release()
+        if beside and lacks_memory(error):
+            it.checks.clear()
+            raise NoRoom from error
         it.reason = reason_of(error)
         check_alive(error, it.device)
     finally:
@@ -210,6 +223,11 @@ def reason_of(error: Exception) -> str:
     if _of_a_driver(error):
         return f"{type(error).__name__}: {said}"
     return told(error)
+
+
+def lacks_memory(error: Exception) -> bool:
+    """Whether there was too little of it, the device's or the host's."""
+    return isinstance(error, OutOfMemory | MemoryError)
 
 
 def _of_a_driver(error: Exception) -> bool:
