@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from roofbook.devices import cuda, nccl
-from roofbook.devices.contract import BuildFailed, Device, DriverFailed, Message, Unsupported
+from roofbook.devices.contract import BuildFailed, Device, DriverFailed, Message, OutOfMemory, Unsupported
 
 
 @pytest.fixture
@@ -51,6 +51,35 @@ def test_persisting_lines_of_l2_become_normal_ones_on_the_device_itself(
     device.release_persisting()
     device.release_persisting()
     assert calls == [[1], [1, 1]] and loaded == ["libcuda.so.1"]
+
+
+@pytest.mark.parametrize(("cached", "tries"), [([9, 4, 4], 2), ([9, 9], 1), (None, 1)])
+def test_memory_that_pytorch_keeps_unused_is_asked_for_before_there_is_none(
+    device: cuda.CudaDevice, monkeypatch: pytest.MonkeyPatch, cached: list[int] | None, tries: int
+) -> None:
+    """cached: bytes that PyTorch says it holds, each time that it is asked."""
+    asked = list[int]()
+
+    class NoMemory(Exception):
+        pass
+
+    def memory(nbytes: int) -> Any:
+        asked.append(nbytes)
+        raise NoMemory("cudaErrorMemoryAllocation")
+
+    if cached is None:
+        monkeypatch.delitem(sys.modules, "torch", raising=False)
+    else:
+        held = iter([*cached, *cached[-1:]])
+        of_gpu = SimpleNamespace(is_initialized=lambda: True, memory_reserved=lambda: next(held), empty_cache=list)
+        monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(cuda=of_gpu))
+    place = sys.modules["cupy"].cuda
+    place.Memory, place.MemoryPointer = memory, tuple
+    place.runtime = SimpleNamespace(CUDARuntimeError=NoMemory)
+    place.memory = SimpleNamespace(OutOfMemoryError=NoMemory)
+    with pytest.raises(OutOfMemory, match=r"^64 bytes asked for: cudaErrorMemoryAllocation$"):
+        device.empty(64)
+    assert asked == [64] * tries
 
 
 def test_a_driver_from_before_persisting_lines_and_none_at_all_stop_nothing(

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +11,6 @@ import pytest
 from roofbook.devices import find as all_devices
 from roofbook.devices import provenance
 from roofbook.devices.contract import BuildFailed, Unsupported
-from roofbook.measure.checkpoint import Checkpoint
 from roofbook.measure.placement import control_of
 from roofbook.measure.policy import Policy
 
@@ -62,54 +58,6 @@ def test_rounds_tell_which_samples_were_taken_side_by_side(bench: Bench) -> None
         assert len(row["rounds"]) == len(row["samples_s"])
     rounds = samples_by_round(bench.rows, bench.log)
     assert sorted(rounds[2]) == ["a", "a", "b", "c"] and sorted(rounds[3]) == ["a", "a", "c"]
-
-
-def test_what_does_not_fit_beside_others_is_timed_after_them_in_rounds_of_its_own(bench: Bench) -> None:
-    bench(made("a", holds=0.25), *(made(name, "a", holds=0.25) for name in "bcdef"))
-    assert {row["status"] for row in bench.rows} == {"ok"} and len(bench.rows) == 7
-    assert bench.log.of("no room"), "seven do not fit"
-    by_round = Counter(number for row in bench.rows for number in row["rounds"])
-    assert by_round == dict.fromkeys(range(12), 4) | dict.fromkeys(range(12, 24), 3)
-    assert all(len(row["rounds"]) == 12 and max(row["rounds"]) - min(row["rounds"]) == 11 for row in bench.rows)
-    assert all({"before", "after"} <= json.loads(row["extra"])["checks"].keys() for row in bench.rows)
-    assert bench.device.room == 1, "all of it is given back"
-
-
-@pytest.mark.parametrize("where", ["trial plan", "trial run", "timed reset"])
-def test_what_fits_into_no_memory_keeps_no_others_apart(bench: Bench, where: str) -> None:
-    never: dict[str, Any] = {"holds": 2} if where == "trial plan" else {"fails": {where: MemoryError("no room")}}
-    bench(made("a", holds=0.25), made("b", "a", **never), made("c", "a", holds=0.25))
-    assert bench.row("b")["reason"].startswith("out of memory: ") and bench.row("b")["rounds"] == []
-    assert {tuple(row["rounds"]) for row in bench.rows if row["variant"] != "b"} == {tuple(range(12))}
-    assert bench.device.room == 1
-
-
-@pytest.mark.parametrize("grows", [1, 2, 4])
-def test_what_runs_out_of_memory_beside_others_is_timed_after_them(bench: Bench, grows: int) -> None:
-    """Such as a kernel that takes memory in each run, beside a library that keeps what it was given."""
-    bench(
-        made("a", holds=0.25), made("b", "a", holds=0.25, grows=(grows, 0.5)), made("c", "a", holds=0.25),
-        made("d", "a", grows=(1, 2)),
-    )  # fmt: skip
-    assert bench.log.of("no room") and bench.row("d")["reason"] == "out of memory: more than is left"
-    rounds = {row["variant"]: row["rounds"] for row in bench.rows}
-    assert rounds["a"] == rounds["c"] == list(range(12)) and len(rounds["b"]) == 12 and rounds["d"] == []
-    had = max(0, grows - 2)  # the first run warms up, the last one failed
-    assert rounds["b"] == [*range(had), *range(12, 24 - had)], "samples before it ran out of memory count"
-    assert bench.device.room == 1
-
-
-def test_after_an_interrupt_what_is_timed_apart_still_shares_no_round(
-    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("roofbook.spec.lab.Variant.fingerprint", lambda self: {"name": self.name})
-    for number in range(8):  # which comes first is drawn
-        for stops in ({"timed run 5": KeyboardInterrupt()}, {}):
-            ladder = [made("a", role="sweep", holds=0.75), made("b", role="sweep", holds=0.75, fails=stops)]
-            with contextlib.suppress(KeyboardInterrupt):
-                bench(*ladder, checkpoint=Checkpoint.of_case(tmp_path / str(number), "toy", "small"))
-        one, other = (bench.row(name, "sweep")["rounds"] for name in "ab")
-        assert len(one) == len(other) == 12 and not set(one) & set(other)
 
 
 def test_the_control_is_the_parent_of_most(bench: Bench) -> None:

@@ -3,6 +3,7 @@
 import ctypes
 import importlib.metadata
 import re
+import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -228,6 +229,16 @@ def _array(pointer: Any, nbytes: int) -> Any:
     return cupy.ndarray(nbytes, dtype=np.uint8, memptr=pointer)
 
 
+def _pytorch_gives_back() -> bool:
+    """Whether PyTorch held memory of the GPU that nothing used, which it keeps for itself, and has given it back."""
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_initialized():
+        return False
+    before = torch.cuda.memory_reserved()
+    torch.cuda.empty_cache()
+    return bool(torch.cuda.memory_reserved() < before)
+
+
 PEER_ACCESS_ALREADY_ENABLED = 704
 """cudaErrorPeerAccessAlreadyEnabled (CUDA Runtime API, Error Handling)."""
 
@@ -337,10 +348,12 @@ class CudaDevice(contract.Device):
         import cupy
 
         cupy.cuda.Device(self.index).use()
-        try:  # the runtime's own allocation: a pool would hide what it costs
-            return Buffer(_array(cupy.cuda.MemoryPointer(cupy.cuda.Memory(nbytes), 0), nbytes), nbytes)
-        except (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.memory.OutOfMemoryError) as error:
-            raise OutOfMemory(f"{nbytes} bytes asked for: {error}") from error
+        while True:
+            try:  # the runtime's own allocation: a pool would hide what it costs
+                return Buffer(_array(cupy.cuda.MemoryPointer(cupy.cuda.Memory(nbytes), 0), nbytes), nbytes)
+            except (cupy.cuda.runtime.CUDARuntimeError, cupy.cuda.memory.OutOfMemoryError) as error:
+                if not _pytorch_gives_back():
+                    raise OutOfMemory(f"{nbytes} bytes asked for: {error}") from error
 
     def queue(self, profiling: bool = True) -> Queue:
         return Queue(self.index)

@@ -83,7 +83,7 @@ def timed(at: Setting, answer: Variant, step: Variant, target: Target) -> dict[s
             return {"reason": it.reason}
     references.timing()
     sample(both, at.policy, silent, Checkpoint())
-    if why := next((it.reason for it in both if it.reason), None):
+    if why := next((it.reason or "out of memory beside the other" for it in both if not it.sampled), None):
         return {"reason": why}
     mine, other = both
     ratio = stats.paired_ratio(*stats.by_round(other.samples, other.rounds, mine.samples, mine.rounds))

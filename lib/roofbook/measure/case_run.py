@@ -73,14 +73,17 @@ def measure_and_keep(
     return kept
 
 
-def _finished(store: Store, at: Setting, runs: set[str]) -> dict[str, set[str]]:
-    """By each run that an interrupt left unfinished, the keys of those cells of the case that are rows of it by this policy."""
-    found: dict[str, set[str]] = {run: set() for run in runs}
+def _finished(store: Store, at: Setting, runs: set[str]) -> dict[str, dict[str, int]]:
+    """By each run that an interrupt left unfinished, the keys of those cells of the case that are rows of it by this policy.
+
+    Each has its last round; -1 without any.
+    """
+    found: dict[str, dict[str, int]] = {run: {} for run in runs}
     if not found:
         return {}
     rows = store.rows(at.lab.name, case=at.case.name, run=list(found), policy=at.policy.as_json())
     for each in rows.itertuples():
-        found[each.run].add(key_of(each.cell_key, each.env_key, each.role))
+        found[each.run][key_of(each.cell_key, each.env_key, each.role)] = int(max(each.rounds, default=-1))
     return found
 
 
@@ -114,15 +117,9 @@ def measure_case(
             for group in _groups(due, at.device):
                 with resting() if timed else contextlib.nullcontext(), turns.timing(group[0].device):
                     sample(group, at.policy, progress, checkpoint)
-                for it in (each for each in group if each.crowded):
-                    it.put_off()
-                    order.append(it)
                 checkpoint.save()
-                for it in group:
-                    if it.sampled and not it.reason:
-                        with turns.working():
-                            verify_again(at, it, references, progress)
-                    it.release()
+                order += [it for it in group if not (it.runnable or it.reason)]  # no room beside the others
+                _verify_again(at, group, references, progress, turns)
     finally:
         rows = [row(at, it, checkpoint.run) for it in due if it.reason or it.whole]
         for it in due:
@@ -152,6 +149,22 @@ def _prepare(
         except NoRoom:
             left.append(it)
     return left
+
+
+def _verify_again(
+    at: Setting, group: Sequence[Measurement], references: References, progress: Progress, turns: Turns
+) -> None:
+    """Verify those that were sampled, and give the memory back; at last those for which the others left too little."""
+    late = list[Measurement]()
+    for those, beside in ((group, True), (late, False)):
+        for it in those:
+            try:
+                if it.sampled and not it.reason:
+                    with turns.working():
+                        verify_again(at, it, references, progress, beside=beside)
+                it.release()
+            except NoRoom:
+                late.append(it)
 
 
 def measurements(at: Setting, variants: Sequence[Variant]) -> Iterator[Measurement]:

@@ -45,7 +45,8 @@ def is_sound(taken: Any, like: Samples) -> bool:
 class Checkpoint:
     """Keeps samples until they are rows, so that an interrupted case goes on where it was, in the run that it began in.
 
-    finished: by each run, the keys of those measurements that are rows of it already. go_on: what the file has counts.
+    finished: by each run, the keys of those measurements that are rows of it already, each with its last round. go_on: what
+    the file has counts.
     """
 
     EVERY_S = 30
@@ -54,7 +55,7 @@ class Checkpoint:
     def __init__(self, path: Path | None = None, *, go_on: bool = True) -> None:
         """By the file `path`, or keeping nothing without one."""
         self.path, self.go_on, self.last = path, go_on, time.perf_counter()
-        self.finished: Mapping[str, Collection[str]] = {}
+        self.finished: Mapping[str, Mapping[str, int]] = {}
         self.run = ""
         self.measurements: Mapping[str, Measurement] = {}
         self.samples: dict[str, Samples] = {}
@@ -87,15 +88,16 @@ class Checkpoint:
 
     def due(self) -> list[Measurement]:
         """Those of the measurements that are no rows of the run yet, in their order."""
-        rows = self.finished.get(self.run, ())
+        rows = self.finished.get(self.run, {})
         for key, it in self.measurements.items():
             it.whole = it.whole or key in rows  # one that was killed before its samples were dropped drops them now
         return [it for key, it in self.measurements.items() if key not in rows]
 
     def first_round(self, group: Sequence[Measurement]) -> int:
-        """After all that others have had: samples that are not taken side by side share no round."""
+        """After all that others of the run have had: samples that are not taken side by side share no round."""
         others = (it for it in self.measurements.values() if not any(it is each for each in group))
-        return 1 + max((number for it in others for number in it.rounds), default=-1)
+        rows = self.finished.get(self.run, {}).values()
+        return 1 + max((*rows, *(number for it in others for number in it.rounds)), default=-1)
 
     def now_and_then(self) -> None:
         if time.perf_counter() - self.last > self.EVERY_S:
@@ -105,8 +107,16 @@ class Checkpoint:
         """are_rows: of measurements that are whole or failed there are rows by now."""
         self.last = time.perf_counter()
         done = {key for key, it in self.measurements.items() if it.reason or (it.whole and are_rows)}
+        done |= {key for key in self._of_this_run() if not self.measurements[key].clocks}  # it starts over
         left = {key: it for key, it in self.measurements.items() if key not in done and it.clocks}
         self.keep({key: it.taken(self.run) for key, it in left.items()}, done)
+
+    def _of_this_run(self) -> set[str]:
+        """Keys of measurements of which samples of this run are kept."""
+        kept = {
+            key: taken for key, taken in self.samples.items() if isinstance(taken, dict) and key in self.measurements
+        }
+        return {key for key, taken in kept.items() if taken.get("run") == self.run}
 
     def keep(self, begun: Mapping[str, Samples], done: Collection[str]) -> None:
         """Keep the samples `begun` and drop those of the keys `done`. No file is left of nothing."""

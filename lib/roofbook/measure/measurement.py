@@ -55,8 +55,6 @@ class Measurement:
     neighbours: dict[str, Any] = field(default_factory=dict)
     """How busy the host's other cards were, `before` and `after` its samples; empty for a CPU."""
     facts: dict[str, Any] = field(default_factory=dict)
-    crowded: bool = False
-    """Its reason is a lack of memory that others held."""
     warm: bool = False
     """It has run on this device before it is timed."""
     sampled: bool = False
@@ -68,10 +66,10 @@ class Measurement:
     def checked(self, error: float, tolerance: float, compared: str) -> None:
         self.checks.append(Check(float(error), float(tolerance), compared))
 
-    def put_off(self) -> None:
-        """As it was before it failed beside others: its samples stay, and it is made ready once more."""
-        self.reason, self.crowded = None, False
-        self.checks.clear()
+    def start_over(self) -> None:
+        """Forget what was found and taken of it: it is made ready once more."""
+        self.emptying, self.parts = 0.0, {}
+        self.checks, self.samples, self.walls, self.rounds, self.clocks = [], [], [], [], []
 
     def release(self) -> None:
         """Give the device's memory back; what was measured stays."""

@@ -14,7 +14,7 @@ from .checkpoint import Checkpoint
 from .measurement import Measurement
 from .policy import Policy
 from .progress import Progress
-from .verify import check_alive, lacks_memory, reason_of
+from .verify import check_alive, forget, lacks_memory, reason_of
 
 
 def sample(group: Sequence[Measurement], policy: Policy, progress: Progress, checkpoint: Checkpoint) -> None:
@@ -42,24 +42,23 @@ def sample(group: Sequence[Measurement], policy: Policy, progress: Progress, che
     due = [set(it.rounds) for it in active if not enough(it, policy)]
     cut = set[int]().union(*due) - set[int].intersection(*due) if due else set[int]()
     order = random.Random(group[0].seed)
-    first = checkpoint.first_round(group)
-    rounds = count(max(first, *(1 + max(it.rounds) for it in active if it.rounds), 0))
-    while active:
-        number = next(rounds)
-        so_far = number - first
+    begun = max((1 + max(it.rounds) for it in active if it.rounds), default=0)
+    for turn, number in enumerate(count(max(begun, checkpoint.first_round(group)))):
+        if not active:
+            break
         # Drawn anew every second round and walked back in between: a drift then favours no place in the row.
-        if so_far % 2 == 0:
+        if turn % 2 == 0:
             order.shuffle(active)
         else:
             active.reverse()
         for it in (each for each in active if len(each.samples) < policy.maximum):
-            progress(it.variant.name, f"sample {so_far + 1} of at most {policy.maximum}")
+            progress(it.variant.name, f"sample {len(it.samples) + 1} of at most {policy.maximum}")
             _take(it, number, group, flush, clocks)
             checkpoint.now_and_then()
         for it in active:
-            if not it.reason and (so_far + 1 >= policy.maximum or enough(it, policy, cut)):
+            if it.runnable and (len(it.samples) >= policy.maximum or enough(it, policy, cut)):
                 _end(it)
-        active = [it for it in active if not it.reason and not it.sampled]
+        active = [it for it in active if it.runnable and not it.sampled]
     _look_around(group, "after")
 
 
@@ -72,11 +71,14 @@ def _look_around(group: Sequence[Measurement], when: str) -> None:
 
 
 def _fail(it: Measurement, error: Exception, group: Sequence[Measurement]) -> None:
-    """Its reason, and whether it only lacks the memory that others of the group hold."""
-    it.reason = reason_of(error)
-    it.crowded = lacks_memory(error) and any(each.runnable and not each.reason for each in group)
+    """Give its memory back, and note its reason; none where it only lacks memory that others of the group hold."""
     it.release()
+    it.reason = reason_of(error)
     check_alive(error, it.device)
+    forget(error)
+    if lacks_memory(error) and any(each.runnable for each in group):
+        it.reason = None
+        it.start_over()
 
 
 def _end(it: Measurement) -> None:
@@ -85,6 +87,7 @@ def _end(it: Measurement) -> None:
         assert it.runnable is not None
         it.facts, it.sampled = it.runnable.facts(), True
     except Exception as error:
+        it.release()
         it.reason = reason_of(error)
 
 

@@ -140,20 +140,25 @@ def prepare(
         it.seed = references.seed
     except Exception as error:
         it.release()
-        if beside and lacks_memory(error):
-            it.checks.clear()
-            raise NoRoom from error
         it.reason = reason_of(error)
         check_alive(error, it.device)
+        forget(error)
+        if beside and lacks_memory(error):
+            it.reason = None
+            it.checks.clear()
+            raise NoRoom from error
     finally:
         if trial:
             trial.close()
 
 
-def verify_again(at: Setting, it: Measurement, references: References, progress: Progress = silent) -> None:
+def verify_again(
+    at: Setting, it: Measurement, references: References, progress: Progress = silent, *, beside: bool = False
+) -> None:
     """Verify the very object that was timed, after its last sample, by one more run on poisoned outputs.
 
-    It is whole then; a result that is not accepted becomes its reason.
+    It is whole then; a result that is not accepted becomes its reason. beside: others hold memory. Raises NoRoom where too
+    little is left for this run.
     """
     try:
         assert it.runnable is not None
@@ -168,6 +173,9 @@ def verify_again(at: Setting, it: Measurement, references: References, progress:
     except Exception as error:
         it.reason = reason_of(error)
         check_alive(error, it.device)
+        if beside and lacks_memory(error):
+            it.reason = None
+            raise NoRoom from error
 
 
 def _timed_run(at: Setting, it: Measurement, trial: Runnable, seconds: float, units: tuple[int, int]) -> float:
@@ -225,9 +233,19 @@ def reason_of(error: Exception) -> str:
     return told(error)
 
 
+def forget(error: BaseException | None) -> None:
+    """Let go of what the frames of an error hold, such as the tensors of a call: an error that a frame of its own names is
+    a circle, which Python would look for much later."""
+    while error:
+        traceback.clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__
+
+
 def lacks_memory(error: Exception) -> bool:
-    """Whether there was too little of it, the device's or the host's."""
-    return isinstance(error, OutOfMemory | MemoryError)
+    """Whether there was too little of it, the device's or the host's. A driver may find that out when a kernel is launched."""
+    return isinstance(error, OutOfMemory | MemoryError) or (
+        _of_a_driver(error) and type(error).__name__ in ("MemoryError", "OutOfMemoryError")
+    )
 
 
 def _of_a_driver(error: Exception) -> bool:
