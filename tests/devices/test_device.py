@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -342,6 +343,19 @@ def test_an_absurd_size_is_out_of_memory(device: Device) -> None:
     with pytest.raises(OutOfMemory, match=rf"\A{1 << 60} bytes asked for[^\n]*\Z"):
         device.empty(1 << 60)
     assert device.empty(64).nbytes == 64
+
+
+def test_a_large_buffer_of_a_cpu_is_what_the_host_has_left_at_most(
+    device: Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A host that grants more than it has ends the process that fills it."""
+    monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(available=opencl.WEIGHED + 1))
+    assert device.empty(opencl.WEIGHED + 1).nbytes == opencl.WEIGHED + 1
+    if device.kind == "cpu":
+        with pytest.raises(
+            OutOfMemory, match=rf"^{opencl.WEIGHED + 2} bytes asked for, the host has {opencl.WEIGHED + 1} left$"
+        ):
+            device.empty(opencl.WEIGHED + 2)
 
 
 def test_a_graph_repeats_its_launches_or_is_not_supported(device: Device, program: contract.Program) -> None:

@@ -22,6 +22,10 @@ from .contract import BuildFailed, OutOfMemory, Span, Unsupported
 from .host import processors_of_this_process
 from .occupancy import CORES
 
+WEIGHED = 64 << 20
+"""Bytes from which on a CPU's buffer is weighed against what the host has left. A system that grants more than it has ends a
+process that uses it."""
+
 
 class Buffer(contract.Buffer):
     def __init__(self, memory: Any, nbytes: int) -> None:
@@ -223,6 +227,11 @@ class OpenCLDevice(contract.Device):
 
         if nbytes > self.device.max_mem_alloc_size:
             raise OutOfMemory(f"{nbytes} bytes asked for, {self.device.max_mem_alloc_size} at most in one buffer")
+        if self.kind == "cpu" and nbytes >= WEIGHED:
+            import psutil
+
+            if nbytes > (left := psutil.virtual_memory().available):
+                raise OutOfMemory(f"{nbytes} bytes asked for, the host has {left} left")
         try:
             return Buffer(cl.Buffer(self.context, cl.mem_flags.READ_WRITE, nbytes), nbytes)
         except cl.Error as error:
