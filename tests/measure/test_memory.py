@@ -211,3 +211,10 @@ def test_an_error_keeps_nothing_of_the_run_that_it_ended(
     finally:
         gc.enable()
     assert found and all(found) and {row["status"] for row in bench.rows} == {"ok"}
+
+
+def test_errors_that_name_each_other_as_their_cause_end(bench: Bench) -> None:
+    first, second = OutOfMemory("64 bytes asked for"), ValueError("because")
+    first.__cause__, second.__cause__ = second, first
+    bench(point("a"), point("b", fails={"timed run 3": first}))
+    assert bench.row("b", "sweep")["reason"] == "out of memory: 64 bytes asked for"

@@ -109,7 +109,7 @@ def measure_case(
         references = References(at)  # whoever starts this process holds the processors until it says what it is at
         # Which buffers lie where is no part of a variant: drawn for each run, it is part of what differs between runs.
         order = random.Random(references.seed).sample(due, len(due)) if timed else due
-        if timed and at.policy.cache == "cold":
+        if due and timed and at.policy.cache == "cold":
             flush_of(at.device)  # takes its memory before the variants do
         while order:
             order = _prepare(at, order, references, progress, turns, len(due))

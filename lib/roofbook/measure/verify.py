@@ -173,6 +173,7 @@ def verify_again(
     except Exception as error:
         it.reason = reason_of(error)
         check_alive(error, it.device)
+        forget(error)
         if beside and lacks_memory(error):
             it.reason = None
             raise NoRoom from error
@@ -236,7 +237,9 @@ def reason_of(error: Exception) -> str:
 def forget(error: BaseException | None) -> None:
     """Let go of what the frames of an error hold, such as the tensors of a call: an error that a frame of its own names is
     a circle, which Python would look for much later."""
-    while error:
+    seen = set[int]()
+    while error and id(error) not in seen:
+        seen.add(id(error))
         traceback.clear_frames(error.__traceback__)
         error = error.__cause__ or error.__context__
 
