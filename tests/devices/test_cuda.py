@@ -4,6 +4,7 @@ import ctypes
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -104,13 +105,87 @@ def test_a_kernel_that_the_module_has_not_is_named_and_another_failure_stays(mon
     def fails(name: str) -> Any:
         raise ValueError(next(said))
 
-    own = SimpleNamespace(CUDADriverError=ValueError)
-    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=SimpleNamespace(driver=own)))
+    own = SimpleNamespace(Device=nullcontext, driver=SimpleNamespace(CUDADriverError=ValueError))
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=own))
     program = cuda.Program(SimpleNamespace(get_function=fails))
     with pytest.raises(BuildFailed, match=r"\Ano kernel in it is named other\Z"):
         program.kernel("other")
     with pytest.raises(ValueError, match="INVALID_CONTEXT"):
         program.kernel("other")
+
+
+class OfOneDevice:
+    """A RawModule and its RawKernels, as CuPy has them: loaded on each device that is current when something is asked.
+
+    From the second on it takes the file that the first was loaded from.
+    """
+
+    ptr = 5
+    attributes = dict.fromkeys(
+        ("num_regs", "local_size_bytes", "shared_size_bytes", "const_size_bytes", "max_threads_per_block"), 7
+    )
+
+    def __init__(self, current: list[int]) -> None:
+        object.__setattr__(self, "current", current)
+        object.__setattr__(self, "loaded_on", list(current))
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in ("kernel", "attributes", "get_function", "get_global"):
+            here, loaded = (object.__getattribute__(self, each) for each in ("current", "loaded_on"))
+            if here != loaded:
+                raise FileNotFoundError("CUDA_ERROR_FILE_NOT_FOUND: file not found")
+        return self if name == "kernel" else object.__getattribute__(self, name)
+
+    def __setattr__(self, name: str, value: int) -> None:
+        assert self.kernel is self and name == "max_dynamic_shared_size_bytes" and value == 64
+
+    def get_function(self, name: str) -> Any:
+        return OfOneDevice(self.current)
+
+    def get_global(self, name: str) -> int:
+        return 100
+
+
+@pytest.fixture
+def current_device(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The current device alone, which CuPy's stand-in changes."""
+    now, here = [0], list[int]()
+
+    class Chosen:
+        def __init__(self, index: int | None = None) -> None:
+            self.index = now[0] if index is None else index
+
+        def __enter__(self) -> None:
+            here.append(now[0])
+            now[0] = self.index
+
+        def __exit__(self, *_: object) -> None:
+            now[0] = here.pop()
+
+    driver = SimpleNamespace(
+        CUDADriverError=FileNotFoundError, funcGetAttribute=lambda attribute, function: 0,
+        occupancyMaxActiveBlocksPerMultiprocessor=lambda function, work_items, dynamic: 10 + now[0],
+    )  # fmt: skip
+    stand_in = SimpleNamespace(cuda=SimpleNamespace(Device=Chosen, driver=driver), ndarray=lambda *_, **given: given)
+    monkeypatch.setitem(sys.modules, "cupy", stand_in)
+    return now
+
+
+def test_what_is_asked_of_a_kernel_is_asked_on_its_own_device(current_device: list[int]) -> None:
+    """Of a run on several devices the last one is current, and the first one's kernel is asked."""
+    program = cuda.Program(OfOneDevice(current_device))
+    kernel = program.kernel("step")
+    current_device[0] = 1
+    with pytest.raises(FileNotFoundError):
+        _ = kernel.kernel.attributes
+    kernel.configure(dynamic_local_bytes=64)
+    assert kernel.resources() == {
+        "registers": 7, "spill_bytes": 7, "local_bytes": 71, "constant_bytes": 7, "work_group_limit": 7,
+    }  # fmt: skip
+    assert kernel.groups_at_once(32) == 10
+    assert program.kernel("other").resources()["registers"] == 7
+    assert program.constant("weights", 12)[0].memory["memptr"] == 100
+    assert current_device == [1], "what follows is submitted where it would have been"
 
 
 @pytest.mark.gpu

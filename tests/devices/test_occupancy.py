@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
@@ -147,7 +148,8 @@ def test_the_driver_is_not_asked_about_clusters(
     monkeypatch: pytest.MonkeyPatch, cluster: tuple[int, int, int], groups: int | None
 ) -> None:
     driver = Driver(*cluster)
-    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=SimpleNamespace(driver=driver)))
+    stand_in = SimpleNamespace(cuda=SimpleNamespace(Device=nullcontext, driver=driver))
+    monkeypatch.setitem(sys.modules, "cupy", stand_in)
     kernel = cuda.Kernel(SimpleNamespace(kernel=SimpleNamespace(ptr=5)), "some")
     kernel.configure(cooperative=True, dynamic_local_bytes=1000)
     assert kernel.groups_at_once(96) == groups

@@ -46,17 +46,27 @@ _CLUSTER = (11, 12, 13)
 
 
 class Kernel(contract.Kernel):
+    """A RawKernel as loaded on the device that is current when it is made.
+
+    On another one CuPy would load it once more, from a file that is gone by then (`_module`).
+    """
+
     def __init__(self, kernel: Any, name: str) -> None:
+        import cupy
+
         self.kernel, self.function, self.name = kernel, kernel.kernel, name
+        self._device = cupy.cuda.Device()
         self.cooperative, self.dynamic_local_bytes = False, 0
 
     def configure(self, *, cooperative: bool = False, dynamic_local_bytes: int = 0) -> None:
         self.cooperative, self.dynamic_local_bytes = cooperative, dynamic_local_bytes
         if dynamic_local_bytes:
-            self.kernel.max_dynamic_shared_size_bytes = dynamic_local_bytes
+            with self._device:
+                self.kernel.max_dynamic_shared_size_bytes = dynamic_local_bytes
 
     def resources(self) -> dict[str, int]:
-        attributes = self.kernel.attributes
+        with self._device:
+            attributes = self.kernel.attributes
         return {
             "registers": attributes["num_regs"],
             "spill_bytes": attributes["local_size_bytes"],
@@ -75,28 +85,35 @@ class Kernel(contract.Kernel):
         import cupy
 
         driver, function = cupy.cuda.driver, self.function.ptr
-        # An older driver does not know the attribute, and no clusters either: CuPy then has -1.
-        if any(driver.funcGetAttribute(length, function) > 1 for length in _CLUSTER):
-            return None
-        return int(driver.occupancyMaxActiveBlocksPerMultiprocessor(function, work_items, self.dynamic_local_bytes))
+        with self._device:
+            # An older driver does not know the attribute, and no clusters either: CuPy then has -1.
+            if any(driver.funcGetAttribute(length, function) > 1 for length in _CLUSTER):
+                return None
+            return int(driver.occupancyMaxActiveBlocksPerMultiprocessor(function, work_items, self.dynamic_local_bytes))
 
 
 class Program(contract.Program):
+    """A RawModule as loaded on the device that is current when it is made, and what it holds there."""
+
     def __init__(self, module: Any) -> None:
-        self.module = module
+        import cupy
+
+        self.module, self._device = module, cupy.cuda.Device()
 
     def kernel(self, name: str) -> Kernel:
         import cupy
 
         try:
-            return Kernel(self.module.get_function(name), name)
+            with self._device:
+                return Kernel(self.module.get_function(name), name)
         except cupy.cuda.driver.CUDADriverError as error:
             if "CUDA_ERROR_NOT_FOUND" not in str(error):
                 raise
             raise BuildFailed(f"no kernel in it is named {name}") from None
 
     def constant(self, name: str, nbytes: int) -> tuple[Buffer, tuple[Buffer, ...]]:
-        return Buffer(_array(self.module.get_global(name), nbytes), nbytes), ()
+        with self._device:
+            return Buffer(_array(self.module.get_global(name), nbytes), nbytes), ()
 
 
 class Graph(contract.Graph):
@@ -319,7 +336,7 @@ class CudaDevice(contract.Device):
     def build(self, text: str, options: Sequence[str] = ()) -> Program:
         import cupy
 
-        cupy.cuda.Device(self.index).use()  # a module is loaded on one device, a kernel's attributes are read there
+        cupy.cuda.Device(self.index).use()
         if (text, *options) in self._programs:
             return self._programs[text, *options]
         if any(option.startswith("-arch=") for option in options):  # such as sm_90a
