@@ -74,6 +74,10 @@ class LabAnswer:
     """What the base is, in words, as `Variant.said`."""
     mattered: Sequence[Mattered]
     """The largest first."""
+    steps: Sequence[str]
+    """Those of the lab that this device and this case can have."""
+    lacking: Sequence[str]
+    """Those of them that were not tried: one of them may be faster."""
 
 
 def answer(lab: "Lab", data: "CaseData") -> LabAnswer | None:
@@ -86,12 +90,15 @@ def answer(lab: "Lab", data: "CaseData") -> LabAnswer | None:
     peers = [each for each in found.values() if each.ok and each.role == "peer"]
     plain = fastest(each for each in steps if not lab.conditions(lab.variant(each.variant)))
     base = next(iter(data.verified(lab.headline)), None)
+    known = [each.name for each in lab.ladder if each.role == "step" and each.name not in data.skip_reasons]
     return LabAnswer(
         _kernel(lab, best, peers),
         _kernel(lab, plain, peers) if plain and plain is not best else None,
         Rival(base, faster(base, best)) if base else None,
         lab.variant(base.variant).said if base else "",
         mattered(lab, best.variant, found),
+        known,
+        [name for name in known if name not in found],
     )
 
 

@@ -16,6 +16,9 @@ from .html import Html, number_of
 if TYPE_CHECKING:
     import pandas as pd
 
+NAMED = 6
+"""Of steps that were not measured at most so many are named."""
+
 
 def answer(data: CaseData, found: LabAnswer | None, main: bool = False, profiles: "pd.DataFrame | None" = None) -> Html:
     """One case as a list of a few lines. found: as `answers.answer` has it, None where no step has a verified time.
@@ -36,6 +39,7 @@ def _lines(data: CaseData, found: LabAnswer, profiles: "pd.DataFrame | None") ->
     kernel, plain = found.fastest, found.plain
     lines = [
         ("Fastest kernel", _named(data, kernel)),
+        *[("Not measured here", _lacking(found))] * bool(found.lacking),
         ("Share of the bound", _share(data, kernel.reading)),
         *_peers(data, kernel),
         ("Against the baseline", _base(found)),
@@ -44,6 +48,14 @@ def _lines(data: CaseData, found: LabAnswer, profiles: "pd.DataFrame | None") ->
         beside = [_peer(plain, plain.peer)] if plain.peer else []
         lines.append(("Fastest without that", " ".join([_named(data, plain), _share(data, plain.reading), *beside])))
     return [*lines, ("What mattered most", _mattered(data, found.mattered, profiles))]
+
+
+def _lacking(found: LabAnswer) -> str:
+    """'8 of 20 steps: c, d, e, f, g, h and 2 more. One of them may be faster.' Of many the last of the ladder are named."""
+    names = ", ".join(f"<code>{escape(name)}</code>" for name in found.lacking[-NAMED:])
+    more = len(found.lacking) - NAMED
+    rest = f" and {more} more" if more > 0 else ""
+    return f"{len(found.lacking)} of {len(found.steps)} steps: {names}{rest}. One of them may be faster."
 
 
 def _named(data: CaseData, kernel: Fastest) -> str:
