@@ -100,7 +100,7 @@ def nvrtc(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     monkeypatch.setattr(importlib.metadata, "version", version_of)
     monkeypatch.setattr(cuda, "_compiler", cuda._compiler.__wrapped__)
     device = SimpleNamespace(
-        Device=lambda _: SimpleNamespace(use=lambda: None), compiler=SimpleNamespace(CompileException=ValueError)
+        Device=lambda *_: SimpleNamespace(use=lambda: None), compiler=SimpleNamespace(CompileException=ValueError)
     )
     for name, module in (
         ("cupy", SimpleNamespace(RawModule=Module, cuda=device)),
