@@ -35,19 +35,19 @@ def test_nothing_is_answered_where_no_step_has_a_time() -> None:
 
 def test_steps_that_were_not_tried_are_told_and_failed_ones_or_those_of_other_devices_are_not() -> None:
     lab = registry.get("lbm")
-    steps = [each.name for each in lab.ladder if each.role == "step"]
+    steps = [each.name for each in lab.ladder if each.role == "step" and each.name not in lab.headline]
     rows = [row(name, 1e-4) for name in steps[2:]] + [row(steps[1], 1e-4, status="failed", reason="wrong")]
     data = CaseData(frame(*rows), steps, "256x256")
     found = answer(lab, data)
     assert found and found.lacking == steps[:1] and found.steps == steps
-    assert f"<dt>Not measured here</dt><dd>1 of {len(steps)} steps: <code>{steps[0]}</code>. One" in box(data, found)
+    assert f"<dt>Not measured here</dt><dd>1 of {len(steps)} steps: <code>{steps[0]}</code>. It may" in box(data, found)
     without = replace(data, skip_reasons={steps[0]: "not on this device"})
     found = answer(lab, without)
     assert found and not found.lacking and len(found.steps) == len(steps) - 1
     assert "Not measured here" not in box(without, found)
     few = CaseData(frame(rows[0]), steps, "256x256")
     found = answer(lab, few)
-    assert found and f"<code>{steps[-1]}</code> and {len(steps) - 7} more." in box(few, found)
+    assert found and f"<code>{steps[-1]}</code> and {len(steps) - 7} more. One of them may" in box(few, found)
 
 
 def test_a_kernel_is_compared_with_the_fastest_peer_of_its_own_conditions() -> None:

@@ -75,7 +75,7 @@ class LabAnswer:
     mattered: Sequence[Mattered]
     """The largest first."""
     steps: Sequence[str]
-    """Those of the lab that this device and this case can have."""
+    """Those of the lab that this device and this case can have, without bases."""
     lacking: Sequence[str]
     """Those of them that were not tried: one of them may be faster."""
 
@@ -90,7 +90,8 @@ def answer(lab: "Lab", data: "CaseData") -> LabAnswer | None:
     peers = [each for each in found.values() if each.ok and each.role == "peer"]
     plain = fastest(each for each in steps if not lab.conditions(lab.variant(each.variant)))
     base = next(iter(data.verified(lab.headline)), None)
-    known = [each.name for each in lab.ladder if each.role == "step" and each.name not in data.skip_reasons]
+    left_out = {*lab.headline, *data.skip_reasons}
+    known = [each.name for each in lab.ladder if each.role == "step" and each.name not in left_out]
     return LabAnswer(
         _kernel(lab, best, peers),
         _kernel(lab, plain, peers) if plain and plain is not best else None,

@@ -55,7 +55,8 @@ def _lacking(found: LabAnswer) -> str:
     names = ", ".join(f"<code>{escape(name)}</code>" for name in found.lacking[-NAMED:])
     more = len(found.lacking) - NAMED
     rest = f" and {more} more" if more > 0 else ""
-    return f"{len(found.lacking)} of {len(found.steps)} steps: {names}{rest}. One of them may be faster."
+    which = "One of them" if len(found.lacking) > 1 else "It"
+    return f"{len(found.lacking)} of {len(found.steps)} steps: {names}{rest}. {which} may be faster."
 
 
 def _named(data: CaseData, kernel: Fastest) -> str:
