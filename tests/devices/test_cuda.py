@@ -120,30 +120,36 @@ class OfOneDevice:
     From the second on it takes the file that the first was loaded from.
     """
 
-    ptr = 5
-    attributes = dict.fromkeys(
-        ("num_regs", "local_size_bytes", "shared_size_bytes", "const_size_bytes", "max_threads_per_block"), 7
-    )
+    ptr, registers = 5, 7
 
     def __init__(self, current: list[int]) -> None:
-        object.__setattr__(self, "current", current)
-        object.__setattr__(self, "loaded_on", list(current))
+        self.current, self.loaded_on, self.dynamic = current, list(current), 0
 
-    def __getattribute__(self, name: str) -> Any:
-        if name in ("kernel", "attributes", "get_function", "get_global"):
-            here, loaded = (object.__getattribute__(self, each) for each in ("current", "loaded_on"))
-            if here != loaded:
-                raise FileNotFoundError("CUDA_ERROR_FILE_NOT_FOUND: file not found")
-        return self if name == "kernel" else object.__getattribute__(self, name)
+    def loaded(self) -> "OfOneDevice":
+        if self.current != self.loaded_on:
+            raise FileNotFoundError("CUDA_ERROR_FILE_NOT_FOUND: file not found")
+        return self
 
-    def __setattr__(self, name: str, value: int) -> None:
-        assert self.kernel is self and name == "max_dynamic_shared_size_bytes" and value == 64
+    kernel = property(loaded)
 
-    def get_function(self, name: str) -> Any:
-        return OfOneDevice(self.current)
+    @property
+    def attributes(self) -> dict[str, int]:
+        names = ("num_regs", "local_size_bytes", "shared_size_bytes", "const_size_bytes", "max_threads_per_block")
+        return dict.fromkeys(names, self.loaded().registers)
+
+    @property
+    def max_dynamic_shared_size_bytes(self) -> int:
+        return self.loaded().dynamic
+
+    @max_dynamic_shared_size_bytes.setter
+    def max_dynamic_shared_size_bytes(self, nbytes: int) -> None:
+        self.loaded().dynamic = nbytes
+
+    def get_function(self, name: str) -> "OfOneDevice":
+        return OfOneDevice(self.loaded().current)
 
     def get_global(self, name: str) -> int:
-        return 100
+        return 20 * self.loaded().ptr
 
 
 @pytest.fixture
@@ -179,6 +185,7 @@ def test_what_is_asked_of_a_kernel_is_asked_on_its_own_device(current_device: li
     with pytest.raises(FileNotFoundError):
         _ = kernel.kernel.attributes
     kernel.configure(dynamic_local_bytes=64)
+    assert kernel.kernel.dynamic == 64
     assert kernel.resources() == {
         "registers": 7, "spill_bytes": 7, "local_bytes": 71, "constant_bytes": 7, "work_group_limit": 7,
     }  # fmt: skip
