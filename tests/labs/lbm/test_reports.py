@@ -148,7 +148,11 @@ def test_openacc_says_what_a_gpu_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @needs_openacc
-def test_openacc_compiles_for_a_gpu_and_says_where_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("default", ["", "-fcf-protection=full"], ids=["debian", "ubuntu"])
+def test_openacc_compiles_for_a_gpu_and_says_where_there_is_none(monkeypatch: pytest.MonkeyPatch, default: str) -> None:
+    command = openacc.compiler()
+    assert command
+    monkeypatch.setattr(openacc, "compiler", lambda: (*command, *default.split()))
     try:
         openacc.program("nvidia")
     except Unsupported as lacking:

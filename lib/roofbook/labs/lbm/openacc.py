@@ -28,9 +28,10 @@ ON_HOST = (*cc.FAST, "-foffload=disable")
 """As the C + OpenMP program is built."""
 ON_GPU = (
     "-O3", "-fno-math-errno", "-foffload=nvptx-none", "-foffload-options=nvptx-none=-march=sm_80",
-    "-foffload-options=nvptx-none=-lm", "-no-pie",
+    "-foffload-options=nvptx-none=-lm", "-no-pie", "-fcf-protection=none",
 )  # fmt: skip
-"""GCC's default architecture is one that today's CUDA no longer assembles; sm_80 is the oldest that the book is for."""
+"""GCC's default architecture is one that today's CUDA no longer assembles; sm_80 is the oldest that the book is for.
+Ubuntu's GCC protects control flow unless told not to, and GCC's compiler for NVIDIA GPUs refuses to."""
 
 
 @functools.cache
