@@ -141,7 +141,7 @@ def test_openacc_says_what_a_gpu_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
     variant = LAB.variant("openacc")
     with pytest.raises(Unsupported, match="offloads to NVIDIA GPUs here, and this is none"):
         openacc.OpenAcc(gpu("AMD"), variant, case, inputs)
-    told = {"-dumpversion": "13.2.0\n", "-print-file-name=accel/nvptx-none/mkoffload": "accel/nvptx-none/mkoffload\n"}
+    told = {"-dumpversion": "13.2.0\n", "-print-prog-name=accel/nvptx-none/mkoffload": "accel/nvptx-none/mkoffload\n"}
     monkeypatch.setattr(compiled, "output_of", lambda command: told[command[-1]])
     with pytest.raises(Unsupported, match=r"GCC 13 lacks its .*apt-get install gcc-13-offload-nvptx\)$"):
         openacc.OpenAcc(gpu("NVIDIA CUDA"), variant, case, inputs)

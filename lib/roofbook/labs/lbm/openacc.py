@@ -54,7 +54,7 @@ def program(where: str) -> Path:
     if (
         where == "nvidia"
         and not Path(
-            compiled.output_of([*command, "-print-file-name=accel/nvptx-none/mkoffload"]).strip()
+            compiled.output_of([*command, "-print-prog-name=accel/nvptx-none/mkoffload"]).strip()
         ).is_absolute()
     ):
         version = compiled.output_of([*command, "-dumpversion"]).strip().partition(".")[0]
