@@ -15,6 +15,7 @@ import pytest
 
 from roofbook import cli
 from roofbook.analysis.places import card_of
+from roofbook.analysis.readings import read_runs
 from roofbook.analysis.recorded import RecordedData, recorded
 from roofbook.book import card_links, device_choices, measurements, on_devices
 from roofbook.book.device_switch import finished
@@ -22,7 +23,7 @@ from roofbook.devices.find import spec_of
 from roofbook.paths import project_root
 from roofbook.report import ladder, peaks
 from roofbook.report.cards_page import HEADS
-from roofbook.report.measured_card import axis
+from roofbook.report.measured_card import axis, facts
 from roofbook.spec import registry
 from roofbook.store.parquet import Store
 
@@ -272,6 +273,14 @@ def test_a_failed_measurement_has_a_card_without_a_drawing(tmp_path: Path) -> No
     (card,) = card_links.told(tmp_path, "lbm", "d")["cards"]
     assert card["why"] == "out of memory" and "axis" not in card and not card["time"]
     assert "<svg" not in (tmp_path / card_links.FOLDER / "lbm" / "d.html").read_text()
+
+
+def test_a_card_says_where_threads_were_bound() -> None:
+    free, bound = (
+        dict(facts(read_runs([row("openmp", 1e-5, cell_key="c", env_key="e", extra=json.dumps(extra))])))
+        for extra in ({}, {"threads_bound": True})
+    )
+    assert "Threads" not in free and bound["Threads"] == "each bound to a processor"
 
 
 def test_the_heads_of_a_cards_runs_are_the_same_by_a_script_without_one_and_on_a_phone() -> None:

@@ -475,7 +475,7 @@ def bind_pocl_threads() -> None:
     """Have PoCL bind each of its threads to a processor, unless the user has said what it is to do.
 
     PoCL sleeps between launches. The system often wakes two of its threads on one processor while another idles, and a launch
-    is over before it moves one. The threads of OpenMP, which wait in a loop, stay where they are.
+    is over before it moves one. `peers.threads` does the same for OpenMP's.
 
     PoCL does not look which processors a process may use: nothing is bound where those are not all, as in many containers.
     """

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from ..devices import find, provenance
 from ..devices.backends import HOST
 from ..devices.contract import Device, Unsupported
+from ..peers import threads
 from ..spec.lab import Case, Lab, Variant
 from ..store.identity import cell_key, env_key
 from .policy import Policy
@@ -66,6 +67,7 @@ def keys(at: Setting, variant: Variant, target: Target, units: int, **more: str)
         "backend": target.backend,
         "policy": at.policy.identity(),
         "device": target.device.slug,
+        **({"threads": "each bound to a processor"} if threads.are_bound(variant) else {}),
         **more,
     }
     return cell_key(cell), env_key(provenance.environment(target.device))

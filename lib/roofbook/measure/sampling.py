@@ -9,6 +9,7 @@ from itertools import count
 from ..devices import provenance
 from ..devices.contract import Device
 from ..devices.nvml import neighbours
+from ..peers import threads
 from . import stats
 from .checkpoint import Checkpoint
 from .measurement import Measurement
@@ -85,7 +86,7 @@ def _end(it: Measurement) -> None:
     """What its runs tell besides their times, of one that has all of its samples."""
     try:
         assert it.runnable is not None
-        it.facts, it.sampled = it.runnable.facts(), True
+        it.facts, it.sampled = {**it.runnable.facts(), **threads.facts(it.variant)}, True
     except Exception as error:
         it.release()
         it.reason = reason_of(error)
@@ -100,9 +101,10 @@ def _take(
     it.emptying += time.perf_counter() - start
     try:
         assert it.runnable is not None
-        start = time.perf_counter()
-        own = it.runnable.run()
-        seconds = time.perf_counter() - start
+        with threads.in_place(it.variant):
+            start = time.perf_counter()
+            own = it.runnable.run()
+            seconds = time.perf_counter() - start
     except Exception as error:
         _fail(it, error, group)
         return

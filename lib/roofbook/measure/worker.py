@@ -14,6 +14,7 @@ from typing import Any
 from .. import memory
 from ..devices.find import open_device
 from ..errors import UsageError, of_system
+from ..peers import threads
 from ..spec import registry
 from ..store.files import Where
 from ..store.parquet import Store
@@ -48,6 +49,7 @@ def main(lab_name: str, spec: str) -> int:
     """Get ready for a lab on a device, measure what the line on standard input says, and tell of it on standard output."""
     memory.keep_freed()
     memory.collect_seldom()
+    threads.bind()
     end_with_parent()  # as long as there is nothing to keep
     told = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what a driver prints is no message

@@ -119,6 +119,7 @@ def facts(reading: Reading) -> list[list[str]]:
     told = [
         ("Device", f"{said(row, 'device_name') or row['device']}, {label(str(row['backend']))}"),
         ("Devices", "; ".join(map(str, reading.facts.get("took_part", ())))),
+        ("Threads", "each bound to a processor" if reading.facts.get("threads_bound") else ""),
         ("Interval", _interval(reading)),
         ("Between runs", _between(reading)),
         ("Samples", _samples(reading)),

@@ -1,0 +1,145 @@
+"""OpenMP's threads keep each to a processor, and the thread that starts them only while a peer of theirs runs."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import subprocess
+import sys
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from roofbook.devices.find import host_cpu
+from roofbook.devices.host import processors
+from roofbook.measure import apart
+from roofbook.measure.placement import Setting, Target, keys
+from roofbook.measure.policy import Policy
+from roofbook.peers import threads
+from roofbook.spec import registry
+from roofbook.store.parquet import Store
+
+from ..labs.c_program import needs_compiler
+
+STENCIL = registry.get("stencil")
+PEER, STEP, BASE = (STENCIL.variant(name) for name in ("openmp", "flat", "sequential-c"))
+
+
+@pytest.fixture(autouse=True)
+def _nothing_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in threads.SETTINGS:
+        monkeypatch.delenv(name, raising=False)
+
+
+def _has_openmp() -> bool:
+    try:
+        ctypes.CDLL("libgomp.so.1")
+    except OSError:
+        return False
+    return True
+
+
+needs_two = pytest.mark.skipif(
+    not hasattr(os, "sched_setaffinity") or processors() < 2 or not _has_openmp(),
+    reason="needs Linux, two processors and GCC's OpenMP",
+)
+
+SCRIPT = """
+import json, os, sys
+from pathlib import Path
+from roofbook.devices.find import host_cpu
+from roofbook.peers import threads
+from roofbook.spec import registry
+
+def allowed():
+    return {int(each.name): sorted(os.sched_getaffinity(int(each.name))) for each in Path("/proc/self/task").iterdir()}
+
+free = sorted(os.sched_getaffinity(0))
+threads.bind()
+lab = registry.get("stencil")
+case, variant = lab.cases("test")[0], lab.variant("openmp")
+it = variant.plan(host_cpu(), variant, case, lab.inputs(case, 5))
+it.reset()
+before = allowed()
+with threads.in_place(variant):
+    inside = sorted(os.sched_getaffinity(0))
+    it.run()
+with threads.in_place(lab.variant("flat")):
+    beside = sorted(os.sched_getaffinity(0))
+team = [each for number, each in allowed().items() if number not in before]
+print(json.dumps({
+    "free": free, "inside": inside, "beside": beside, "after": sorted(os.sched_getaffinity(0)), "team": team,
+    "facts": threads.facts(variant), "left": [name for name in threads.SETTINGS if name in os.environ],
+}))
+"""
+
+
+def told(**environment: str) -> dict[str, Any]:
+    """What a process says of its threads that binds them, and runs a peer."""
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT], env={**os.environ, **environment}, capture_output=True, text=True, check=True
+    )
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+@needs_compiler
+@needs_two
+def test_each_thread_of_a_peer_has_a_processor_and_the_first_only_while_it_runs() -> None:
+    said = told()
+    places = [said["inside"], *said["team"]]
+    assert [len(place) for place in places] == [1] * len(places) and sorted(chain(*places)) == said["free"]
+    assert said["after"] == said["beside"] == said["free"]
+    assert said["facts"] == {"threads_bound": True} and not said["left"]
+
+
+@needs_compiler
+@needs_two
+def test_nothing_is_bound_where_the_user_has_said_what_openmp_is_to_do() -> None:
+    said = told(OMP_PROC_BIND="false")
+    assert said["team"] and all(place == said["free"] for place in said["team"])
+    assert said["inside"] == said["after"] == said["free"] and said["facts"] == {}
+
+
+@needs_compiler
+@needs_two
+def test_a_row_of_a_peer_tells_that_its_threads_were_bound(tmp_path: Path) -> None:
+    at, store = Setting(STENCIL, STENCIL.cases("test")[0], host_cpu(), Policy()), Store(tmp_path)
+    apart.measure_apart(at, [PEER, BASE], run="20260101T000000Z-000000", store=store, where="local")
+    rows = {each.variant: each for each in store.rows("stencil").itertuples()}
+    assert {name: row.status for name, row in rows.items()} == {"openmp": "ok", "sequential-c": "ok"}
+    bound = {name: json.loads(row.extra).get("threads_bound") for name, row in rows.items()}
+    assert bound == {"openmp": True, "sequential-c": None}
+
+
+def test_bound_threads_are_part_of_the_identity_of_a_peer_on_the_cpu_and_of_nothing_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    host = host_cpu()
+    at = Setting(STENCIL, STENCIL.cases("test")[0], host, Policy())
+
+    def key(name: str) -> str:
+        variant = STENCIL.variant(name)
+        return keys(at, variant, Target(host, next(iter(variant.backends))), 1)[0]
+
+    names = ("openmp", "torch-cpu", "torch", "flat", "sequential-c")
+    bound = {name: key(name) for name in names}
+    monkeypatch.setenv("OMP_PROC_BIND", "false")
+    assert {name for name in names if bound[name] != key(name)} == {"openmp", "torch-cpu"}
+
+
+def test_the_copy_of_openmp_that_pytorch_brings_is_found_without_importing_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "torch"
+    for folder in (package / "lib", tmp_path / "torch.libs"):
+        folder.mkdir(parents=True)
+        (folder / "libgomp-1a2b.so.1").touch()
+    (package / "__init__.py").write_text("raise AssertionError('imported')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    copies = [str(package / "lib" / "libgomp-1a2b.so.1"), str(tmp_path / "torch.libs" / "libgomp-1a2b.so.1")]
+    assert threads._libraries() == ["libgomp.so.1", *copies]
