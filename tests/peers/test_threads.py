@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ import pytest
 from roofbook.devices.find import host_cpu
 from roofbook.devices.host import processors
 from roofbook.measure import apart
+from roofbook.measure.case_run import measure_and_keep
 from roofbook.measure.placement import Setting, Target, keys
 from roofbook.measure.policy import Policy
 from roofbook.peers import threads
@@ -25,7 +27,8 @@ from roofbook.store.parquet import Store
 from ..labs.c_program import needs_compiler
 
 STENCIL = registry.get("stencil")
-PEER, STEP, BASE = (STENCIL.variant(name) for name in ("openmp", "flat", "sequential-c"))
+PEER, BASE = STENCIL.variant("openmp"), STENCIL.variant("sequential-c")
+RUN = "20260101T000000Z-000000"
 
 
 @pytest.fixture(autouse=True)
@@ -108,11 +111,79 @@ def test_nothing_is_bound_where_the_user_has_said_what_openmp_is_to_do() -> None
 @needs_two
 def test_a_row_of_a_peer_tells_that_its_threads_were_bound(tmp_path: Path) -> None:
     at, store = Setting(STENCIL, STENCIL.cases("test")[0], host_cpu(), Policy()), Store(tmp_path)
-    apart.measure_apart(at, [PEER, BASE], run="20260101T000000Z-000000", store=store, where="local")
+    apart.measure_apart(at, [PEER, BASE], run=RUN, store=store, where="local")
     rows = {each.variant: each for each in store.rows("stencil").itertuples()}
     assert {name: row.status for name, row in rows.items()} == {"openmp": "ok", "sequential-c": "ok"}
     bound = {name: json.loads(row.extra).get("threads_bound") for name, row in rows.items()}
     assert bound == {"openmp": True, "sequential-c": None}
+
+
+@needs_compiler
+@needs_two
+def test_the_thread_that_starts_the_others_is_bound_while_a_sample_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free, seen = os.sched_getaffinity(0), list[set[int]]()
+
+    class Noting(PEER.plan):  # type: ignore[name-defined, misc]
+        def run(self) -> None:
+            seen.append(os.sched_getaffinity(0))
+            super().run()
+
+    monkeypatch.setattr(threads, "_first", {min(free)})
+    at = Setting(STENCIL, STENCIL.cases("test")[0], host_cpu(), Policy())
+    measure_and_keep(at, [replace(PEER, plan=Noting)], run=RUN, store=Store(tmp_path), where="local")
+    samples = [at for at, place in enumerate(seen) if place == {min(free)}]
+    assert samples == list(range(samples[0], len(seen) - 1)), "not while it is verified, before and after"
+    assert seen[0] == seen[-1] == os.sched_getaffinity(0) == free
+
+
+AWAKE = """
+import json, time
+from pathlib import Path
+import numpy as np
+
+def used():
+    return {each.name: int((each / "schedstat").read_text().split()[0]) for each in Path("/proc/self/task").iterdir()}
+
+a = np.ones((600, 600))
+for _ in range(3):
+    a @ a
+time.sleep(0.002)
+before = used()
+time.sleep(0.015)
+print(json.dumps([(each - before[name]) / 1e6 for name, each in used().items() if name in before]))
+"""
+
+
+@needs_two
+@pytest.mark.parametrize("quiet", [True, False])
+def test_threads_of_numpy_sleep_between_two_products(quiet: bool) -> None:
+    environment = {**os.environ, **(threads.QUIET if quiet else {})}
+    environment.pop("OPENBLAS_NUM_THREADS", None)
+    done = subprocess.run([sys.executable, "-c", AWAKE], env=environment, capture_output=True, text=True, check=True)
+    awake_ms = max(json.loads(done.stdout))
+    if not quiet and awake_ms < 5:
+        pytest.skip("NumPy's threads sleep here in any case")
+    assert (awake_ms < 2) == quiet
+
+
+def test_a_process_that_measures_has_quiet_threads_unless_the_user_has_said_how_long_they_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("OPENBLAS_THREAD_TIMEOUT", raising=False)
+    assert environment_of_a_worker()["OPENBLAS_THREAD_TIMEOUT"] == "4"
+    monkeypatch.setenv("OPENBLAS_THREAD_TIMEOUT", "20")
+    assert environment_of_a_worker()["OPENBLAS_THREAD_TIMEOUT"] == "20"
+
+
+def environment_of_a_worker() -> dict[str, str]:
+    """What a process that apart starts has in its environment."""
+    worker = apart.Worker([sys.executable, "-c", "import json, os; print(json.dumps(dict(os.environ)))"])
+    assert worker.process.stdout
+    found: dict[str, str] = json.loads(worker.process.stdout.read())
+    worker.end()
+    return found
 
 
 def test_bound_threads_are_part_of_the_identity_of_a_peer_on_the_cpu_and_of_nothing_else(

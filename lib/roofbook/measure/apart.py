@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from ..errors import Failed, UsageError
+from ..peers import threads
 from ..spec import registry
 from ..spec.lab import Variant
 from ..store.files import Where
@@ -92,7 +93,7 @@ class Worker:
         self.process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.complaints, start_new_session=True,
-            cwd=folder, env={**os.environ, **beside.as_parent(), **own},
+            cwd=folder, env={**threads.QUIET, **os.environ, **beside.as_parent(), **own},
         )  # fmt: skip
 
     def tell(self, order: Mapping[str, Any]) -> None:

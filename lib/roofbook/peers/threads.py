@@ -1,4 +1,4 @@
-"""OpenMP's threads in the measuring process, each kept to a processor: what PoCL's threads have, for the peers beside them."""
+"""Threads of libraries in the measuring process: OpenMP's keep each to a processor, as PoCL's do, and NumPy's sleep at once."""
 
 import contextlib
 import ctypes
@@ -12,6 +12,10 @@ from ..spec.lab import Variant
 
 SETTINGS = {"OMP_PROC_BIND": "close", "OMP_PLACES": "threads"}
 """OpenMP's own: the n-th thread to the n-th processor that the process may use."""
+QUIET = {"OPENBLAS_THREAD_TIMEOUT": "4"}
+"""For the environment of a process that measures. After a product NumPy's threads wait for the next one in a loop, for 2**n
+clock cycles (OpenBLAS, blas_server.c). n is 26 where nothing is said: that is long enough to run beside the next sample. 4 is
+the least."""
 _first: set[int] = set()
 """The processor of the thread that starts the others; empty where none is bound."""
 
