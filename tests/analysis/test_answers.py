@@ -65,6 +65,20 @@ def test_a_kernel_is_compared_with_the_fastest_peer_of_its_own_conditions() -> N
     assert found.plain is None, "the fastest has no conditions itself"
 
 
+def test_beside_the_fastest_without_conditions_stands_a_faster_peer_that_is_as_exact_and_does_more() -> None:
+    found = answered(
+        "lenet", row("whole-fused", 1e-5, dtype="float16"), row("split", 2e-5, dtype="float16"),
+        row("torch-fp32", 2e-4, role="peer"), row("torch-folded-fp32", 1e-4, role="peer"),
+        row("torch-folded", 3e-5, role="peer", dtype="float16"),
+    )  # fmt: skip
+    assert found.plain and found.plain.reading.variant == "split"
+    peer, exact = found.plain.peer, found.plain.as_exact
+    assert peer and peer.alike and peer.other.variant == "torch-fp32"
+    assert exact and exact.other.variant == "torch-folded-fp32"
+    assert (exact.only_kernel, exact.only_other) == ([], ["does ReLU and pooling as well"])
+    assert exact.ratio and exact.ratio.estimate == pytest.approx(5, rel=0.01)
+
+
 def test_where_no_peer_is_alike_the_one_that_differs_least_stands_beside_it_and_says_in_what() -> None:
     found = answered(
         "lbm", row("half-storage", 1e-5), row("in-place", 2e-5), row("lbmpy", 3e-5, role="peer"),

@@ -38,6 +38,15 @@ def test_each_time_has_its_gain_its_efficiency_and_the_model_beside_it() -> None
     assert "2 devices are faster than one from about 24 rows on" in where
 
 
+def test_a_model_that_is_far_from_a_measured_time_does_not_say_from_where_on_devices_pay(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(TIMES, (2, 64), 8e-5)
+    notes = [str(note) for note in table().notes]
+    assert not any(note.startswith("By it") for note in notes)
+    assert any(note.startswith("With 2 devices it is off by up to 37.5") for note in notes)
+
+
 def test_what_failed_is_left_out_and_without_a_second_grid_there_is_no_model() -> None:
     made = table(status="failed", reason="out of memory")
     assert made.frame.devices.tolist() == [1, 2, 1]

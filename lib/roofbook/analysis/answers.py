@@ -50,6 +50,8 @@ class Fastest:
     """The fastest peer that is like it, else the fastest of those that differ in the least; None where none was measured."""
     faster_peer: Rival | None
     """The fastest peer of all, where that is faster than `peer`."""
+    as_exact: Rival | None
+    """The fastest peer that multiplies the same, whatever else it does, where that is faster than `peer`."""
 
 
 @dataclass(frozen=True)
@@ -126,9 +128,13 @@ def _kernel(lab: "Lab", reading: Reading, peers: Iterable[Reading]) -> Fastest:
     conditions = lab.conditions(lab.variant(reading.variant))
     known = [_beside(lab, reading, each) for each in peers]
     nearest = min(known, key=lambda each: (_distance(each), each.other.median), default=None)
-    quickest = min(known, key=lambda each: each.other.median, default=None)
-    more = quickest and nearest and quickest.other.median < nearest.other.median
-    return Fastest(reading, conditions, nearest, quickest if more else None)
+
+    def faster_of(some: Iterable[Rival]) -> Rival | None:
+        quickest = min(some, key=lambda each: each.other.median, default=None)
+        return quickest if quickest and nearest and quickest.other.median < nearest.other.median else None
+
+    exact = (each for each in known if not _distance(each)[0])
+    return Fastest(reading, conditions, nearest, faster_of(known), faster_of(exact))
 
 
 def _beside(lab: "Lab", reading: Reading, peer: Reading) -> Rival:

@@ -45,7 +45,7 @@ def _lines(data: CaseData, found: LabAnswer, profiles: "pd.DataFrame | None") ->
         ("Against the baseline", _base(found)),
     ]
     if plain:
-        beside = [_peer(plain, plain.peer)] if plain.peer else []
+        beside = [_peer(plain, each) for each in (plain.peer, plain.as_exact) if each]
         lines.append(("Fastest without that", " ".join([_named(data, plain), _share(data, plain.reading), *beside])))
     return [*lines, ("What mattered most", _mattered(data, found.mattered, profiles))]
 

@@ -136,7 +136,7 @@ def above(floor: Bound | None, reading: Reading) -> bool:
     return floor is not None and reading.role != "probe" and floor.seconds > stats.LEAST * reading.median
 
 
-ABOVE = "a peak was measured too low, or they do less work than is counted"
+ABOVE = "a peak was measured too low, or less work is done than is counted"
 """Why a variant can be faster than its bound, which nothing can be."""
 
 

@@ -88,13 +88,24 @@ def between_devices(
     told = [(name, device, those[name]) for name in changes for device, those in found.items() if name in those]
     told = [each for each in told if each[2].ok]
     letter, unit = show.time_unit(reading.median for _, _, reading in told)
-    heads = [Cell("Name"), Cell("What", "wrap"), Cell("Device", "wrap"), Cell(f"Time ({letter})", "num")]
+    heads = [
+        Cell("Name"),
+        Cell("What", "wrap"),
+        Cell("Device", "wrap"),
+        Cell(f"Time ({letter})", "num"),
+        Cell("Runs", "num"),
+    ]
     lines, records = [], []
     for name, device, reading in told:
         cells = [Cell(name), Cell(changes[name].rstrip("."), "wrap"), Cell(device, "wrap")]
-        lines.append(Row([*cells, replace(time_cell(reading, unit), of="")]))
-        records.append({"peak": name, "device": device, "seconds": reading.median})
-    notes = [f"Median and its {CONFIDENCE} interval, of the newest measurement on each device."]
+        runs = len(reading.runs)
+        lines.append(Row([*cells, replace(time_cell(reading, unit), of=""), Cell(str(runs), "num")]))
+        records.append({"peak": name, "device": device, "seconds": reading.median, "runs": runs})
+    notes = [
+        f"Median and its {CONFIDENCE} interval, of the newest measurement on each device. A device without a line was not "
+        "measured, or has no such thing.",
+        *run_notes(reading for _, _, reading in told),
+    ]
     return Table(caption, heads, lines, pd.DataFrame(records), notes, "", {"seconds": "s"})
 
 

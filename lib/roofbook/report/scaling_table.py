@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 EFFICIENCY = 0.97
 """What the note on the model asks of weak scaling."""
+NEAR = 0.25
+"""A model that misses a measured time by a larger share of it says nothing of other grids."""
 
 
 def scaling(found: Mapping[tuple[int, int], Reading], series: "Series", caption: str = "") -> Table:
@@ -30,12 +32,13 @@ def scaling(found: Mapping[tuple[int, int], Reading], series: "Series", caption:
     name, size = show.time_unit(times.values())
     gains = {at: faster(good.get((1, at[1])), reading) if at[0] > 1 else None for at, reading in good.items()}
     how = usual_how(gains.values())
-    lines, records = [], []
+    lines, records, errors = [], [], dict[int, float]()
     for (devices, rows), reading in good.items():
         weak = measured.weak(times, devices, rows) if devices > 1 else None
         said = model.seconds(devices, rows) if model and devices in model.fixed else None
         read = model is not None and (devices, rows) in model.read
         off = None if said is None or read else said / reading.median - 1
+        errors[devices] = max(errors.get(devices, 0.0), abs(off or 0.0))
         lines.append(
             Row([
                 Cell(show.number(rows, places=0), "num"),
@@ -60,7 +63,7 @@ def scaling(found: Mapping[tuple[int, int], Reading], series: "Series", caption:
     notes = [
         "Weak scaling: the time of one device on its share of the rows, over the time of all on the whole grid.",
         *(
-            _of_model(model, size, name)
+            _of_model(model, size, name, errors)
             if model
             else ["No model: it takes one device on two grids, the larger one slower."]
         ),
@@ -82,14 +85,23 @@ def _round(value: float) -> str:
     return show.number(float(f"{value:.1e}"), places=0) if math.isfinite(value) else show.number(value, places=0)
 
 
-def _of_model(model: measured.Model, size: float, name: str) -> list[str]:
-    """How the model was read, and where it says that several devices pay."""
+def _of_model(model: measured.Model, size: float, name: str, errors: Mapping[int, float]) -> list[str]:
+    """How the model was read, and where it says that several devices pay, if it is near enough to what was measured.
+
+    errors: by the number of devices the largest, as a share of the measured time.
+    """
     rows = f"{show.number(model.row / size)} {name} a row, shared by the devices"
     fixed = ", ".join(f"{show.number(seconds / size)} {name} on {devices}" for devices, seconds in model.fixed.items())
     said: list[Any] = [
         f"The model: {rows}, and a fixed time: {fixed}. Read from one device on the largest grid, and from the smallest grid."
     ]
     for devices in (each for each in model.fixed if each > 1):
+        if errors.get(devices, 0.0) > NEAR:
+            off = show.percent(errors[devices])
+            said.append(
+                f"With {devices} devices it is off by up to {off}: from how many rows on they pay, it cannot say."
+            )
+            continue
         pays, weak = model.pays_from(devices), model.weak_from(devices, EFFICIENCY)
         said.append(
             f"By it {devices} devices are faster than one from about {_round(pays)} rows on, and weak scaling reaches "

@@ -57,10 +57,12 @@ def swept_table(found: Sequence[SweepTimes]) -> Table:
         for cards, seconds in sorted(sweep.seconds.items()):
             median, modelled = statistics.median(seconds), sweep.modelled[cards]
             spread = f" ({', '.join(map(show.duration, sorted(seconds)))})" * (len(seconds) > 1)
+            gains = sorted(one / each for one in sweep.seconds[1] for each in seconds) if cards > 1 else [1.0]
+            between = f" ({gains[0]:.3g} to {gains[-1]:.3g})" * (len(gains) > 1)
             what = f"{sweep.lab}: {sweep.cases} cases, {sweep.measurements} measurements"
             device = f"{sweep.device_name}, {label(sweep.backend)}"
             cells = [Cell(what, "wrap"), Cell(device, "wrap"), Cell(str(cards), "num")]
-            cells += [Cell(show.duration(median) + spread, "num"), Cell(f"{alone / median:.3g}", "num")]
+            cells += [Cell(show.duration(median) + spread, "num"), Cell(f"{alone / median:.3g}{between}", "num")]
             lines.append(Row([*cells, Cell(show.duration(modelled), "num")]))
             records.append({
                 "lab": sweep.lab, "device": sweep.device_name, "cards": cards, "seconds": median, "runs": len(seconds),
@@ -68,7 +70,8 @@ def swept_table(found: Sequence[SweepTimes]) -> Table:
             })  # fmt: skip
     notes = (
         "One worker for each card, on one host, from the start of the command to the end of the last case. Of several runs it "
-        "is the median, with each in brackets. The first run of a sweep compiles its kernels, and does not count.",
+        "is the median, with each in brackets. Beside the gain stand the least and the "
+        "greatest over any two of them. The first run of a sweep compiles its kernels, and does not count.",
         "The model takes what each case took on one card, and gives the longest case that is left to the card that is free.",
     )
     units = {"seconds": "s", "modelled_seconds": "s"}

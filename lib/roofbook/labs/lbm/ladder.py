@@ -94,7 +94,7 @@ LADDER = (
     ),
     Variant(
         "no-compute", "soa", SOA.with_knobs(PROBE=1), plans.Fused,
-        "The kernel returns at once: the cost of the host alone.",
+        "The kernel returns at once: launches, empty groups, and copying and adding up their sums are left.",
         "On the small grid it takes as long as with the computation: there the host is the bottleneck.",
         role="probe", published="kernels with the computation removed", shows={"fused": WITHOUT.format(r"\w\.global")},
         predicts={"small": SAME},

@@ -109,7 +109,7 @@ class CourseReport(Publication):
                 against.append(f"{measured.times(fastest, 'openmp', name)} C + OpenMP on the host's cores")
             which = known(against, ", ")
             alone = known((
-                f"the host alone (`no-compute`) takes {measured.value('no-compute', name)} per step",
+                f"the step without its arithmetic (`no-compute`) takes {measured.value('no-compute', name)} per step",
                 f"`soa` takes {measured.value('soa', name)}",
             ))  # fmt: skip
             last = known((
