@@ -1,5 +1,6 @@
 """What a lab's page answers first: which peer a kernel is compared with, and which steps mattered."""
 
+import json
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -63,6 +64,17 @@ def test_a_kernel_is_compared_with_the_fastest_peer_of_its_own_conditions() -> N
     assert peer.ratio and peer.ratio.estimate == pytest.approx(1.5, rel=0.01)
     assert quicker.other.variant == "openmp" and quicker.only_other == [ON_HOST] and not quicker.alike
     assert found.plain is None, "the fastest has no conditions itself"
+
+
+@pytest.mark.parametrize(
+    ("extra", "free"),
+    [({"threads": 16}, True), ({"threads": 16, "threads_bound": True}, False), ({"threads": 1}, False)],
+)
+def test_a_peer_whose_threads_were_free_on_a_cpu_is_said_to_be_one(extra: dict[str, Any], free: bool) -> None:
+    rows = (row("in-place", 2e-5, **HOST), row("openmp", 3e-5, role="peer", extra=json.dumps(extra), **HOST))
+    data = CaseData(frame(*rows), ["in-place", "openmp"], "256x256")
+    found = answer(registry.get("lbm"), data)
+    assert found and ("The peer's threads were not bound to processors" in box(data, found)) == free
 
 
 def test_beside_the_fastest_without_conditions_stands_a_faster_peer_that_is_as_exact_and_does_more() -> None:

@@ -96,7 +96,17 @@ def _peers(data: CaseData, kernel: Fastest) -> list[tuple[str, str]]:
 
 def _peer(kernel: Fastest, beside: Rival) -> str:
     unlike = _sentence(beside.only_other, "The peer")
-    return f"{_beside(beside)}.{unlike}{_sentence(beside.only_kernel, f'{_step(kernel.reading)} alone')}"
+    alone = _sentence(beside.only_kernel, f"{_step(kernel.reading)} alone")
+    return f"{_beside(beside)}.{unlike}{alone}{FREE * _is_free(beside.other)}"
+
+
+FREE = " The peer's threads were not bound to processors: it may take less time than that."
+
+
+def _is_free(peer: Reading) -> bool:
+    """Whether it is a program with several threads on a CPU that the system could start on one processor."""
+    several = int(peer.facts.get("threads") or 1) > 1
+    return peer.row["device_kind"] == "cpu" and several and not peer.facts.get("threads_bound")
 
 
 def _base(found: LabAnswer) -> str:
