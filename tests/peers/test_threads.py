@@ -75,7 +75,7 @@ with threads.in_place(lab.variant("flat")):
 team = [each for number, each in allowed().items() if number not in before]
 print(json.dumps({
     "free": free, "inside": inside, "beside": beside, "after": sorted(os.sched_getaffinity(0)), "team": team,
-    "facts": threads.facts(variant), "left": [name for name in threads.SETTINGS if name in os.environ],
+    "facts": threads.facts(variant, it.facts()), "left": [name for name in threads.SETTINGS if name in os.environ],
 }))
 """
 
@@ -200,6 +200,12 @@ def test_bound_threads_are_part_of_the_identity_of_a_peer_on_the_cpu_and_of_noth
     bound = {name: key(name) for name in names}
     monkeypatch.setenv("OMP_PROC_BIND", "false")
     assert {name for name in names if bound[name] != key(name)} == {"openmp", "torch-cpu"}
+
+
+def test_a_program_that_tells_no_threads_is_not_said_to_have_bound_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "_first", {0})
+    told = [threads.facts(PEER, of) for of in ({"threads": 2}, {"threads": 1}, {})]
+    assert told == [{"threads_bound": True} if hasattr(os, "sched_setaffinity") else {}, {}, {}]
 
 
 def test_the_copy_of_openmp_that_pytorch_brings_is_found_without_importing_it(

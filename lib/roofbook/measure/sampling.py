@@ -86,7 +86,8 @@ def _end(it: Measurement) -> None:
     """What its runs tell besides their times, of one that has all of its samples."""
     try:
         assert it.runnable is not None
-        it.facts, it.sampled = {**it.runnable.facts(), **threads.facts(it.variant)}, True
+        told = it.runnable.facts()
+        it.facts, it.sampled = {**told, **threads.facts(it.variant, told)}, True
     except Exception as error:
         it.release()
         it.reason = reason_of(error)

@@ -4,8 +4,9 @@ import contextlib
 import ctypes
 import importlib.util
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from ..devices.backends import HOST
 from ..spec.lab import Variant
@@ -21,16 +22,13 @@ _first: set[int] = set()
 
 
 def are_bound(variant: Variant) -> bool:
-    """Whether `variant` is a peer whose threads keep to their processors, wherever it is measured on this machine.
+    """Whether `variant` is a peer whose OpenMP threads, if it has any, are bound wherever it is measured on this machine."""
+    return variant.role == "peer" and HOST in variant.backends and _may_bind()
 
-    Not where the user has said what OpenMP is to do, nor where the system has no such call.
-    """
-    return (
-        variant.role == "peer"
-        and HOST in variant.backends
-        and hasattr(os, "sched_setaffinity")
-        and not any(os.environ.get(name) for name in SETTINGS)
-    )
+
+def _may_bind() -> bool:
+    """Not where the user has said what OpenMP is to do, nor where the system has no such call."""
+    return hasattr(os, "sched_setaffinity") and not any(os.environ.get(name) for name in SETTINGS)
 
 
 def bind() -> None:
@@ -40,7 +38,7 @@ def bind() -> None:
     others wait in a loop until the two have taken turns, which takes milliseconds. Nothing is bound where the user has said
     what OpenMP is to do. Each library reads its settings when it is loaded, and processes started later have none of them.
     """
-    if not hasattr(os, "sched_setaffinity") or any(os.environ.get(name) for name in SETTINGS):
+    if not _may_bind():
         return
     free = os.sched_getaffinity(0)
     os.environ.update(SETTINGS)
@@ -64,9 +62,10 @@ def _libraries() -> list[str]:
     return ["libgomp.so.1", *(str(path) for folder in folders for path in sorted(folder.glob("libgomp*.so*")))]
 
 
-def facts(variant: Variant) -> dict[str, bool]:
-    """What a row tells of it."""
-    return {"threads_bound": True} if _first and are_bound(variant) else {}
+def facts(variant: Variant, told: Mapping[str, Any]) -> dict[str, bool]:
+    """What a row tells of it, of a program that tells how many threads it has: JAX has its own, and tells none."""
+    several = int(told.get("threads") or 1) > 1
+    return {"threads_bound": True} if several and _first and are_bound(variant) else {}
 
 
 @contextlib.contextmanager
