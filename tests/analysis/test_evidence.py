@@ -151,6 +151,26 @@ def test_a_pair_is_of_the_newest_run_that_has_both_though_one_of_them_is_newer()
         pair.find(cells(*rows, alone | {"status": "failed", "reason": "it does not build"}))
 
 
+def test_a_pair_without_a_common_newest_run_takes_all_runs_that_it_had_together() -> None:
+    """As where peers were measured again: the three runs of before tell more than the last of them."""
+    together = [
+        row(
+            name,
+            seconds * (1 + day / 10),
+            run=f"run {day}",
+            started=STARTED + pd.Timedelta(days=day),
+            cell_key=name,
+            env_key="here",
+        )
+        for day in range(3)
+        for name, seconds in (("slow", 6.0), ("quick", 2.0))
+    ]
+    alone = row("quick", 1.0, run="run 9", started=STARTED + pd.Timedelta(days=9), cell_key="other", env_key="here")
+    found = Pair("slow", "quick", CASE).find(cells(*together, alone))
+    assert found.estimate == pytest.approx(3.0, rel=0.01) and found.how == "", "over three runs, paired"
+    assert Pair("slow", "quick", CASE).find(cells(*together[:4], alone)).how == "in two runs"
+
+
 def test_a_pair_may_be_said_to_stay_below_a_factor() -> None:
     found = Pair("slow", "quick", CASE, below=2.0).find(cells(row("slow", 3.0), row("quick", 1.0)))
     assert (found.turn, found.below) == (2.0, True) and found.estimate == pytest.approx(3, rel=0.01)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..devices.backends import has
 from ..store.current import of_newest
-from ..store.schema import PROFILE, age
+from ..store.schema import PROFILE
 from .places import of_host
 from .readings import Reading, newest
 from .roofline import read_peaks
@@ -65,14 +65,17 @@ class Cells:
         return reading
 
     def together(self, variants: Sequence[str], case: str) -> list[Reading]:
-        """Verified readings that have runs in common; where none has them all, the newest of each. Raises as `reading`."""
+        """Verified readings that have runs in common; where none has them all, the newest of each. Raises as `reading`.
+
+        If the newest share no run, as where one has other code since: the newest that do, over all runs that they share.
+        """
         found = [self.reading(variant, case) for variant in variants]
         if not set.intersection(*({str(run.row["run"]) for run in each.runs} for each in found)):
             rows = self._rows[(self._rows["case"] == case) & self._rows["variant"].isin(variants)]
-            for _, run in sorted(rows.groupby("run"), key=lambda each: max(map(age, each[1]["started"])), reverse=True):
-                here = newest(run)
-                if all(variant in here and here[variant].ok for variant in variants):
-                    return [here[variant] for variant in variants]
+            shared = {run for run, here in rows.groupby("run") if all(_verified(here, variant) for variant in variants)}
+            if shared:
+                readings = newest(rows[rows["run"].isin(shared)])
+                return [readings[variant] for variant in variants]
         return found
 
     def counted(self, variant: str, case: str) -> Mapping[str, Any]:
@@ -102,3 +105,8 @@ class Cells:
             return read_peaks(of_newest(self._peaks))
         except ValueError as why:
             raise MissingData(str(why)) from None
+
+
+def _verified(run: "pd.DataFrame", variant: str) -> bool:
+    reading = newest(run).get(variant)
+    return reading is not None and reading.ok
