@@ -51,6 +51,21 @@ def test_steps_that_were_not_tried_are_told_and_failed_ones_or_those_of_other_de
     assert found and f"<code>{steps[-1]}</code> and {len(steps) - 7} more. One of them may" in box(few, found)
 
 
+def test_a_tie_is_told_with_the_fastest() -> None:
+    steps = ["fused", "in-place", "flat-grid", "hoisted", "soa", "tree"]
+    times = dict(zip(steps, (1.001e-4, 1e-4, 1.002e-4, 1.003e-4, 1.004e-4, 2e-4), strict=True))
+    for names in (["in-place", "tree"], ["fused", "in-place", "tree"], steps):
+        data = CaseData(frame(*(row(name, times[name]) for name in names)), names, "256x256")
+        found = answer(registry.get("lbm"), data)
+        assert found and {found.fastest.reading.variant, *found.level} == {*names} - {"tree"}
+        said = {
+            2: "",
+            3: "The difference to <code>{}</code> is within the noise.",
+            6: "The differences to <code>{}</code>, <code>{}</code>, <code>{}</code> and 1 more are within the noise.",
+        }[len(names)].format(*found.level)
+        assert said in box(data, found) and ("the noise." in box(data, found)) == bool(said)
+
+
 def test_a_kernel_is_compared_with_the_fastest_peer_of_its_own_conditions() -> None:
     found = answered(
         "lbm",

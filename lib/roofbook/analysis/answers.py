@@ -80,6 +80,8 @@ class LabAnswer:
     """Those of the lab that this device and this case can have, without bases."""
     lacking: Sequence[str]
     """Those of them that were not tried: one of them may be faster."""
+    level: Sequence[str]
+    """The steps whose difference to the fastest is within the noise, the nearest first."""
 
 
 def answer(lab: "Lab", data: "CaseData") -> LabAnswer | None:
@@ -102,7 +104,13 @@ def answer(lab: "Lab", data: "CaseData") -> LabAnswer | None:
         mattered(lab, best.variant, found),
         known,
         [name for name in known if name not in found],
+        [each.variant for each in sorted(steps, key=lambda each: each.median) if _is_level(best, each)],
     )
+
+
+def _is_level(best: Reading, step: Reading) -> bool:
+    ratio = faster(step, best) if step is not best else None
+    return ratio is not None and ratio.same
 
 
 def mattered(lab: "Lab", step: str, found: Mapping[str, Reading]) -> list[Mattered]:

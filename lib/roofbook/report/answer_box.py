@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 NAMED = 6
 """Of steps that were not measured at most so many are named."""
+LEVEL = 3
+"""Of steps that are level with the fastest at most so many are named."""
 
 
 def answer(data: CaseData, found: LabAnswer | None, main: bool = False, profiles: "pd.DataFrame | None" = None) -> Html:
@@ -38,7 +40,7 @@ def answer(data: CaseData, found: LabAnswer | None, main: bool = False, profiles
 def _lines(data: CaseData, found: LabAnswer, profiles: "pd.DataFrame | None") -> list[tuple[str, str]]:
     kernel, plain = found.fastest, found.plain
     lines = [
-        ("Fastest kernel", _named(data, kernel)),
+        ("Fastest kernel", _named(data, kernel) + _level(found)),
         *[("Not measured here", _lacking(found))] * bool(found.lacking),
         ("Share of the bound", _share(data, kernel.reading)),
         *_peers(data, kernel),
@@ -48,6 +50,20 @@ def _lines(data: CaseData, found: LabAnswer, profiles: "pd.DataFrame | None") ->
         beside = [_peer(plain, each) for each in (plain.peer, plain.as_exact) if each]
         lines.append(("Fastest without that", " ".join([_named(data, plain), _share(data, plain.reading), *beside])))
     return [*lines, ("What mattered most", _mattered(data, found.mattered, profiles))]
+
+
+def _level(found: LabAnswer) -> str:
+    """' The difference to <code>a</code> is within the noise.' Of many the nearest are named; '' for none."""
+    names = [f"<code>{escape(name)}</code>" for name in found.level[:LEVEL]]
+    names += [f"{len(found.level) - LEVEL} more"] * (len(found.level) > LEVEL)
+    if not names:
+        return ""
+    told = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+    return (
+        f" The differences to {told} are within the noise."
+        if names[1:]
+        else f" The difference to {told} is within the noise."
+    )
 
 
 def _lacking(found: LabAnswer) -> str:
