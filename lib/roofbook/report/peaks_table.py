@@ -1,6 +1,6 @@
 """A device's measured peaks: a table with the figures on paper beside them, and bandwidth over the working set."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,7 @@ def peaks(rows: "pd.DataFrame", device: str, changes: Mapping[str, str], *, capt
     sizes = len(set(rows[rows["bytes"] > 0]["bytes"])) > 1 if len(rows) else False
     lines, records = [], []
     readings = [each for case in cases_of(rows) for each in newest(rows, case).values()]
+    held = _held(readings)
     for reading in readings:
         row = reading.row
         what = changes.get(row["variant"], row["variant"]).rstrip(".")
@@ -49,7 +50,7 @@ def peaks(rows: "pd.DataFrame", device: str, changes: Mapping[str, str], *, capt
             letter, unit = show.time_unit([middle])
         words = letter + rate
         paper = reading.facts.get("theory")
-        cached = bool(paper and row["bytes"] and middle > paper)  # what the memory alone could not deliver
+        cached = bool(paper and row["bytes"] and amount <= held.get(paper, 0))
         paper = None if cached else paper
         measured = f"{show.interval(middle / unit, low / unit, high / unit)}{show.THIN}{words}"
         cells = [
@@ -170,3 +171,16 @@ def bandwidths(rows: "pd.DataFrame", device: str, actions: Sequence[str] = ("rea
         ]
         told = describe(drawing, "; ".join(said))
         return finish(drawing, f"Bandwidth of {device} by working set", notes, description=told)
+
+
+def _held(readings: Iterable[Reading]) -> Mapping[float, float]:
+    """By a memory's theoretical rate, the most bytes that a cache serves: a stream of so many is faster than that rate.
+
+    Slower streams of as many come from the cache too. They have no share of the memory's rate.
+    """
+    held: dict[float, float] = {}
+    for each in readings:
+        rate = each.facts.get("theory") if each.ok and each.row["bytes"] else None
+        if rate and each.facts["amount"] > rate * each.median:
+            held[rate] = max(each.facts["amount"], held.get(rate, 0))
+    return held

@@ -345,6 +345,24 @@ def test_a_stream_from_a_cache_has_no_share_of_what_the_memory_could_deliver(dev
     assert paper.small == "(from a cache)" and paper.text == share.text == "\u2013"
 
 
+def test_of_a_working_set_that_one_stream_has_from_a_cache_no_stream_has_a_share(device: Device) -> None:
+    import pandas as pd
+
+    def row(variant: str, case: str, amount: float, rate: float) -> dict[str, Any]:
+        told = next(row for row in measured(device) if row["variant"] == "copy")
+        facts = json.loads(told["extra"]) | {"amount": amount, "theory": 100.0, "theory_is": "wires"}
+        samples = [amount / rate * told["units"]] * 10
+        return told | {
+            "variant": variant, "case": case, "bytes": amount, "samples_s": samples, "extra": json.dumps(facts)
+        }  # fmt: skip
+
+    rows = [row("read", "b", 20, 150), row("write", "a", 10, 90), row("write", "b", 20, 95), row("write", "c", 40, 98)]
+    table = report.peaks(pd.DataFrame(rows), "this device", {})
+    shares = {line.cells[0].text.split(", ")[1] + line.cells[1].text: line.cells[4].text for line in table.rows}
+    assert shares == {"awrite": "\u2013", "bread": "\u2013", "bwrite": "\u2013", "cwrite": shares["cwrite"]}
+    assert shares["cwrite"].startswith("98.0")
+
+
 def test_sums_of_more_passes_than_floats_count_to_are_only_looked_for() -> None:
     case = LAB.working_set("test", 64)
     read, many, inputs = LAB.variant("read"), replace(case, units=101), LAB.inputs(case, 1)
