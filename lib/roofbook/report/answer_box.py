@@ -59,11 +59,8 @@ def _level(found: LabAnswer) -> str:
     if not names:
         return ""
     told = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
-    return (
-        f" The differences to {told} are within the noise."
-        if names[1:]
-        else f" The difference to {told} is within the noise."
-    )
+    several = len(names) > 1
+    return f" The difference{'s' * several} to {told} {'are' if several else 'is'} within the noise."
 
 
 def _lacking(found: LabAnswer) -> str:
