@@ -92,6 +92,19 @@ def test_a_peer_whose_threads_were_free_on_a_cpu_is_said_to_be_one(extra: dict[s
     assert found and ("The peer's threads were not bound to processors" in box(data, found)) == free
 
 
+@pytest.mark.parametrize(("quick", "said"), [(9, "would make it 1.00."), (0, "")])
+def test_a_ratio_that_the_two_times_beside_it_do_not_make_says_why(quick: int, said: str) -> None:
+    """Nine of the kernel's 20 samples take half as long: its median does not show them, its pairs do."""
+    heaps = [100 * 2e-5 * (0.5 if at < quick else 1.0) for at in range(20)]
+    peer = [100 * 2e-5 * (0.99 if at < 9 else 1.0 if at < 12 else 1.3) for at in range(20)]
+    rows = (row("in-place", 2e-5, samples_s=heaps), row("lbmpy", 2e-5, role="peer", samples_s=peer))
+    data = CaseData(frame(*rows), ["in-place", "lbmpy"], "256x256")
+    found = answer(registry.get("lbm"), data)
+    assert found and found.fastest.peer
+    assert found.fastest.peer.medians_disagree(found.fastest.reading) == bool(said)
+    assert said in box(data, found) and ("The ratio pairs samples of the same round" in box(data, found)) == bool(said)
+
+
 def test_beside_the_fastest_without_conditions_stands_a_faster_peer_that_is_as_exact_and_does_more() -> None:
     found = answered(
         "lenet", row("whole-fused", 1e-5, dtype="float16"), row("split", 2e-5, dtype="float16"),

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..measure import stats
 from ..spec.lab import ROUNDS_OPERANDS, unlike
 from .readings import Reading, Speedup, faster, fastest
 
@@ -37,6 +38,16 @@ class Rival:
     def alike(self) -> bool:
         """Whether like is compared with like."""
         return not (self.only_other or self.only_kernel)
+
+    def medians_disagree(self, kernel: Reading) -> bool:
+        """Whether the two median times, which stand beside the ratio, make one that lies well outside its interval.
+
+        Samples of the same round can differ by more than the medians do, where the times of a run lie in two heaps.
+        """
+        if self.ratio is None:
+            return False
+        of_medians = self.other.median / kernel.median
+        return not self.ratio.low / stats.LEAST <= of_medians <= self.ratio.high * stats.LEAST
 
 
 @dataclass(frozen=True)

@@ -110,7 +110,15 @@ def _peers(data: CaseData, kernel: Fastest) -> list[tuple[str, str]]:
 def _peer(kernel: Fastest, beside: Rival) -> str:
     unlike = _sentence(beside.only_other, "The peer")
     alone = _sentence(beside.only_kernel, f"{_step(kernel.reading)} alone")
-    return f"{_beside(beside)}.{unlike}{alone}{FREE * _is_free(beside.other)}"
+    return f"{_beside(beside)}.{_by_rounds(kernel, beside)}{unlike}{alone}{FREE * _is_free(beside.other)}"
+
+
+def _by_rounds(kernel: Fastest, beside: Rival) -> str:
+    """Why the ratio is not that of the two times which stand there; '' where it is."""
+    if not beside.medians_disagree(kernel.reading):
+        return ""
+    alone = show.factor(beside.other.median / kernel.reading.median)
+    return f" The ratio pairs samples of the same round: the median times alone would make it {alone}."
 
 
 FREE = " The peer's threads were not bound to processors: it may take less time than that."
