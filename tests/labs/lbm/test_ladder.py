@@ -180,8 +180,8 @@ def test_a_start_is_noisy_and_seeded() -> None:
 
 def test_these_steps_move_less_than_the_problem_needs() -> None:
     assert sizes_of.moving_less(LAB) == {
-        "several-steps", "paired", "team", "fast-math", "half-storage", "half-storage-graph", "persistent", "tagged-halo",
-        "strips", "deep-halo", "deep-halo-momentum", "deep-halo-branchless", "deep-halo-pause", "on-chip",
+        "several-steps", "paired", "team", "team-neighbours", "fast-math", "half-storage", "half-storage-graph", "persistent",
+        "tagged-halo", "strips", "deep-halo", "deep-halo-momentum", "deep-halo-branchless", "deep-halo-pause", "on-chip",
         "on-chip-momentum", "walk-down", "walk-paired", "walk-momentum", "walk-half",
     }  # fmt: skip
 

@@ -12,9 +12,12 @@ from .. import machine_code
 
 
 @pytest.mark.skipif(not machine_code.has("avx512f"), reason="of AVX-512, which this CPU has not")
-@pytest.mark.parametrize(("name", "divisions", "longest"), [("bands", 2, 140), ("paired", 1, 105), ("team", 1, 105)])
+@pytest.mark.parametrize(
+    ("name", "divisions", "longest"),
+    [("bands", 2, 140), ("paired", 1, 105), ("team", 1, 105), ("team-neighbours", 1, 105)],
+)
 def test_a_vector_of_cells_is_one_loop_without_a_call(tmp_path: Path, name: str, divisions: int, longest: int) -> None:
-    kernel = "team" if name == "team" else "bands"
+    kernel = "team" if name.startswith("team") else "bands"
     loops = machine_code.innermost_loops(LAB, name, LAB.cases("test")[0].name, kernel, tmp_path)
     (cells,) = (loop for loop in loops if any(text.startswith("vdivps") for text in loop))
 

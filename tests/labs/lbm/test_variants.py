@@ -384,9 +384,9 @@ def test_momentum_is_conserved_where_nothing_stands_or_pushes(device: Device, va
 
 
 FILES = named(
-    "sequential", "ported", "fused", LAB.best, "vectors", "several-steps", "paired", "team", "in-place", "half-storage",
-    "graph", "persistent", "strips", "deep-halo", "deep-halo-momentum", "deep-halo-branchless", "on-chip", "on-chip-momentum",
-    "walk-down", "walk-momentum", "slab", "halo-overlapped",
+    "sequential", "ported", "fused", LAB.best, "vectors", "several-steps", "paired", "team", "team-neighbours", "in-place",
+    "half-storage", "graph", "persistent", "strips", "deep-halo", "deep-halo-momentum", "deep-halo-branchless", "on-chip",
+    "on-chip-momentum", "walk-down", "walk-momentum", "slab", "halo-overlapped",
 )  # fmt: skip
 """One variant a kernel file, and those with data flows of their own."""
 

@@ -186,7 +186,7 @@ LADDER = (
         differs=("source", "plan", "options"), predicts={"cpu": SEVERAL},
     ),
     *bands.STEPS,
-    team.STEP,
+    *team.STEPS,
     Variant(
         "c-host", "flat-grid", FLAT, plans.CHost,
         "The same launches from a loop in C; on OpenCL it sets only the argument that changes.",

@@ -1,4 +1,4 @@
-"""A CPU's step of this lab: all steps of a sample in one launch, whose work-items wait for each other (team.k)."""
+"""A CPU's steps of this lab: all steps of a sample in one launch, whose work-items wait for each other (team.k)."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -45,8 +45,10 @@ class Team(Simulation):
         _, directions, stride = rows.shape
         kept = (1 + 3 * (self.most - 1)) * directions * stride + LANES * self.most
         self.scratch = device.empty(4 * self.groups * kept)
-        self.counters = device.upload(np.zeros((3 + self.groups) * LINE, np.int32))
+        self.counters = device.upload(np.zeros((3 + 2 * self.groups) * LINE, np.int32))
         self.sums = device.empty(4 * self.groups * self.units)
+
+        self.apart = self.source.settings["WAITS_FOR"] == "NEIGHBOURS"
 
     def lay_out(self) -> None:
         self.most = min(self.units, steps_of_a_walk(self.params.nx, self.params.ny))
@@ -71,8 +73,9 @@ class Team(Simulation):
             np.int32(self.units), self.omega, self.w1, self.w2,
         )  # fmt: skip
         self.now = (self.now + ceil_div(self.units, self.most)) % 2
-        sums = self.queue.read(self.sums, np.empty((self.units, self.groups), np.float32))
-        self.av_vels[:] = sums.sum(axis=1, dtype=np.float64) / self.fluid_cells
+        shape = (self.groups, self.units) if self.apart else (self.units, self.groups)
+        sums = self.queue.read(self.sums, np.empty(shape, np.float32))
+        self.av_vels[:] = sums.sum(axis=0 if self.apart else 1, dtype=np.float64) / self.fluid_cells
 
     def close(self) -> None:
         super().close()
@@ -85,9 +88,18 @@ TEAM = Source.of(
 )  # fmt: skip
 """A plan sets the case's sizes."""
 
-STEP = Variant(
-    "team", "paired", TEAM, Team,
-    "One launch for all steps: work-items wait for each other, as threads of OpenMP do, and keep their bands.",
-    "No launch is waited for, hardly a row is computed twice, and a small grid never leaves the cores' caches.",
-    needs=frozenset({"cpu"}), kind="cpu", differs=("source", "plan"), predicts=FASTER,
+STEPS = (
+    Variant(
+        "team", "paired", TEAM, Team,
+        "One launch for all steps: work-items wait for each other, as threads of OpenMP do, and keep their bands.",
+        "No launch is waited for, hardly a row is computed twice, and a small grid never leaves the cores' caches.",
+        needs=frozenset({"cpu"}), kind="cpu", differs=("source", "plan"), predicts=FASTER,
+    ),
+    Variant(
+        "team-neighbours", "team", TEAM.with_knobs(WAITS_FOR="NEIGHBOURS"), Team,
+        "A work-item waits for its neighbours alone, and shares no cache line with others.",
+        "To wait for all, each core takes a cache line from every other and reads the driven row, whether it needs it or not. "
+        "Many cores save much by it, on a small grid most.",
+        needs=frozenset({"cpu"}), kind="cpu", predicts={"small": FASTER},
+    ),
 )  # fmt: skip
