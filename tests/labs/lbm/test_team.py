@@ -12,13 +12,20 @@ from roofbook.devices import opencl
 
 PROGRAM = """
 import sys
-from dataclasses import replace
 
 from roofbook.devices.find import host_cpu
 from roofbook.labs.lbm import LAB
 
 device, variant, case = host_cpu(), LAB.variant(sys.argv[1]), LAB.case("40x24", "test")
-variant = replace(variant, source=variant.source.with_knobs(PATIENCE=1 << 29))
+build = device.build
+
+
+def patient(text, options=()):
+    assert "1 << 18" in text
+    return build(text.replace("1 << 18", "1 << 29"), options)  # on few processors it takes long until all are there
+
+
+device.build = patient
 small, inputs = LAB.verification_case(case, variant), LAB.inputs(case, 3)
 runnable = variant.plan(device, variant, small, inputs)
 right = LAB.reference(small, inputs)
