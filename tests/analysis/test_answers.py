@@ -97,12 +97,21 @@ def test_a_ratio_that_the_two_times_beside_it_do_not_make_says_why(quick: int, s
     """Nine of the kernel's 20 samples take half as long: its median does not show them, its pairs do."""
     heaps = [100 * 2e-5 * (0.5 if at < quick else 1.0) for at in range(20)]
     peer = [100 * 2e-5 * (0.99 if at < 9 else 1.0 if at < 12 else 1.3) for at in range(20)]
-    rows = (row("in-place", 2e-5, samples_s=heaps), row("lbmpy", 2e-5, role="peer", samples_s=peer))
-    data = CaseData(frame(*rows), ["in-place", "lbmpy"], "256x256")
-    found = answer(registry.get("lbm"), data)
-    assert found and found.fastest.peer
+    lab = registry.get("lbm")
+    base = lab.headline[0]
+    kernel, rival = row("in-place", 2e-5, samples_s=heaps), row("lbmpy", 2e-5, role="peer", samples_s=peer)
+    slower = row(base, 2e-5, samples_s=[1.01 * each for each in peer])
+    data = CaseData(frame(kernel, rival, slower), ["in-place", "lbmpy", base], "256x256")
+    found = answer(lab, data)
+    assert found and found.fastest.peer and found.base and found.base.other.variant == base
     assert found.fastest.peer.medians_disagree(found.fastest.reading) == bool(said)
-    assert said in box(data, found) and ("The ratio pairs samples of the same round" in box(data, found)) == bool(said)
+    assert said in box(data, found)
+    assert box(data, found).count("The ratio pairs samples of the same round") == 2 * bool(said), (
+        "of the peer and of the base"
+    )
+
+    apart = replace(found.base, ratio=replace(found.base.ratio, runs=0)) if found.base.ratio else found.base
+    assert not apart.medians_disagree(found.fastest.reading), "a ratio across runs is that of the times"
 
 
 def test_beside_the_fastest_without_conditions_stands_a_faster_peer_that_is_as_exact_and_does_more() -> None:

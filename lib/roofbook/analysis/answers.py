@@ -40,11 +40,11 @@ class Rival:
         return not (self.only_other or self.only_kernel)
 
     def medians_disagree(self, kernel: Reading) -> bool:
-        """Whether the two median times, which stand beside the ratio, make one that lies well outside its interval.
+        """Whether the two median times, which stand beside a ratio of pairs, make one that lies well outside its interval.
 
         Samples of the same round can differ by more than the medians do, where the times of a run lie in two heaps.
         """
-        if self.ratio is None:
+        if self.ratio is None or not self.ratio.runs:
             return False
         of_medians = self.other.median / kernel.median
         return not self.ratio.low / stats.LEAST <= of_medians <= self.ratio.high * stats.LEAST

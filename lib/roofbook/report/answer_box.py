@@ -133,7 +133,8 @@ def _is_free(peer: Reading) -> bool:
 def _base(found: LabAnswer) -> str:
     if found.base is None:
         return "No baseline has a time here."
-    return f"{_beside(found.base)}{f', {escape(found.base_is)}' * bool(found.base_is)}."
+    is_what = f", {escape(found.base_is)}" * bool(found.base_is)
+    return f"{_beside(found.base)}{is_what}.{_by_rounds(found.fastest, found.base)}"
 
 
 def _beside(beside: Rival) -> str:

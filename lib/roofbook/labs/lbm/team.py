@@ -47,7 +47,6 @@ class Team(Simulation):
         self.scratch = device.empty(4 * self.groups * kept)
         self.counters = device.upload(np.zeros((3 + 2 * self.groups) * LINE, np.int32))
         self.sums = device.empty(4 * self.groups * self.units)
-
         self.apart = self.source.settings["WAITS_FOR"] == "NEIGHBOURS"
 
     def lay_out(self) -> None:
