@@ -86,9 +86,10 @@ def kept(text: str, architecture: int | str, options: tuple[str, ...]) -> nvrtc.
 @cache
 def compiled(text: str, architecture: int | str, options: tuple[str, ...] = ()) -> Built:
     done = kept(text, architecture, options)
+    end = r"^}(?!\n\s*// end inline asm)"  # a brace of assembly in the text is not the kernel's
     bodies = {
         found[1]: (found[2], found[3])
-        for found in re.finditer(r"\.entry (\w+)\((.*?)\)(.*?)^}", done.ptx, re.DOTALL | re.MULTILINE)
+        for found in re.finditer(rf"\.entry (\w+)\((.*?)\)(.*?){end}", done.ptx, re.DOTALL | re.MULTILINE)
     }
     kernels = {}
     for name, said in re.findall(r"entry function '(\w+)'(.*?)(?=entry function|\Z)", done.log, re.DOTALL):

@@ -236,5 +236,5 @@ def test_what_splits_its_operands_counts_as_fp32_and_nothing_else_does() -> None
         for name, lab in ((name, registry.get(name)) for name in registry.names())
     }
     assert found.pop("cnn") == {"tensor-split", "tensor-split-window", "cudnn-split"}
-    assert found.pop("lenet") == {"split-pool", "split", "whole-split"}
+    assert found.pop("lenet") == {"split-pool", "split", "split-producer", "split-boxes", "whole-split"}
     assert not any(found.values()), "integers are exact in each type of convpool"

@@ -19,12 +19,13 @@ def tensor_map(
     half: bool,
     strides: Sequence[int] | None = None,
     size: int = 2,
+    swizzled: bool = True,
 ) -> bytes:
     """The driver's description of a tensor for TMA: `sizes` and `box` from the innermost on.
 
     size: of an element in bytes: 2, fp16 where `half` and else bf16, or 4, fp32. strides: bytes from one to the next along
-    each dimension but the innermost; without them the tensor has no gaps. Rows of a box are 128 bytes, swizzled. Raises
-    Unsupported without an NVIDIA driver, DriverFailed with its error code.
+    each dimension but the innermost; without them the tensor has no gaps. Rows of a box are 128 bytes where they are swizzled.
+    Raises Unsupported without an NVIDIA driver, DriverFailed with its error code.
     """
     if not hasattr(buffer, "memory"):  # a device on paper has no address to describe
         return bytes(MAP_BYTES)
@@ -40,7 +41,7 @@ def tensor_map(
     error = ctypes.CDLL(name).cuTensorMapEncodeTiled(
         ctypes.c_void_p(start), 7 if size == 4 else 6 if half else 9, rank, ctypes.c_void_p(buffer.memory.data.ptr),
         (ctypes.c_uint64 * rank)(*sizes), (ctypes.c_uint64 * (rank - 1))(*strides), (ctypes.c_uint32 * rank)(*box),
-        (ctypes.c_uint32 * rank)(*[1] * rank), 0, 3, 2, 0,
+        (ctypes.c_uint32 * rank)(*[1] * rank), 0, 3 if swizzled else 0, 2, 0,
     )  # fmt: skip
     if error:
         raise DriverFailed(f"cuTensorMapEncodeTiled stopped with error {error}")

@@ -103,7 +103,7 @@ def test_the_published_figures_are_of_the_kernels_as_they_were_published() -> No
     assert segments == {"rotating-linear": 60, "rotating-halo": 125, "rotating-joint": 100}
 
 
-SPLIT = {"split-pool", "split", "whole-split"}
+SPLIT = {"split-pool", "split", "split-producer", "split-boxes", "whole-split"}
 """Their operands are of two parts in fp16, and their tolerance is that of fp32."""
 
 

@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from roofbook.devices.contract import Buffer, Device, Kernel, Queue, Span, Unsupported
-from roofbook.labs.lenet import LAB, network, peers, reported, streams, tuned, vectors, whole
+from roofbook.labs.lenet import LAB, network, peers, producer, reported, streams, tuned, vectors, whole
 from roofbook.labs.lenet.forward import Forward
 from roofbook.labs.lenet.problem import CONV1, CONV2, LAYERS, Bounded, Layer, error_over_bound, roundoff, sampled
 from roofbook.measure.placement import target_of
@@ -179,6 +179,22 @@ def test_pooling_in_registers_changes_no_bit(device: Device) -> None:
         right = network.pool(np.maximum(maps[layer.name], 0), layer.pool)
         np.testing.assert_array_equal(pooled[layer.name.replace("conv", "pool")], right)
     np.testing.assert_array_equal(pooled["scores"], maps["scores"])
+
+
+@pytest.mark.parametrize("blocks", [1, 3, 40])
+@pytest.mark.parametrize("name", ["split-producer", "split-boxes"])
+def test_roles_change_no_bit_however_many_images_a_block_takes(
+    device: Device, monkeypatch: pytest.MonkeyPatch, name: str, blocks: int
+) -> None:
+    """More than it has slots for, so that its rings go round; and one."""
+
+    def size(self: producer.Producer, layer: Layer, count: int) -> tuple[int, ...]:
+        return (self.group_of(layer)[0] * min(count, blocks),)
+
+    plain = run(device, LAB.variant("split"), 40)
+    monkeypatch.setattr(producer.Producer, "size", size)
+    for key, right in plain.items():
+        np.testing.assert_array_equal(run(device, LAB.variant(name), 40)[key], right)
 
 
 @pytest.mark.parametrize("items", [1, 2, 7])

@@ -7,7 +7,7 @@ from ...peers import one_thread
 from ...spec.lab import Variant
 from ...spec.prediction import FASTER, NO_GAIN, NO_LOSS, SLOWER, about, at_least, up_to
 from ...spec.source import Source
-from . import forward, peers, registers, reported, sequential, streams, tuned, vectors, warpgroup, whole
+from . import forward, peers, producer, registers, reported, sequential, streams, tuned, vectors, warpgroup, whole
 from .problem import CONV2
 
 HERE = Path(__file__).parent
@@ -31,6 +31,7 @@ VECTORS = Source.of(HERE / "vectors.k", POOL=CONV2.pool, **LAYER)
 FILTER_LANES = VECTORS.with_knobs(LANES="FILTERS_OF_PIXEL")
 TENSOR = Source.of(HERE / "tensor.cu", **LAYER)
 WARPGROUP = Source.of(HERE / "warpgroup.cu", **LAYER)
+PRODUCER = Source.of(HERE / "producer.cu", PARTS=2, WARPGROUPS=3)
 WARPGROUP_WHOLE = Source.of(HERE / "warpgroup_whole.cu")
 WGMMA = frozenset({"wgmma"})
 ON_CPU = frozenset({"cpu", "vector-types"})
@@ -275,6 +276,20 @@ LADDER = (
         "The same without ReLU and pool: what `registers` writes.",
         "Writes four and fourteen times as much: memory bounds layer 1, and short stores slow layer 2.",
         WGMMA, differs=("source", "plan"), dtype="float16", architectures=hopper.ARCHITECTURES, predicts=SLOWER,
+    ),
+    Variant(
+        "split-producer", "split", PRODUCER, producer.Producer,
+        "Layer 1's warpgroups have roles: one fetches images and splits them, two multiply, with weights in registers.",
+        "Who multiplies waits for no input. But outputs still leave in pieces of 32 bytes, for which threads wait.",
+        WGMMA, differs=("source", "plan"), dtype="float16", architectures=hopper.ARCHITECTURES,
+        shows={"producer": r"setmaxnreg"}, predicts=FASTER,
+    ),
+    Variant(
+        "split-boxes", "split-producer", PRODUCER.with_knobs(STORES="BOXES"), producer.Producer,
+        "Outputs go to shared memory, from where TMA writes a tile of a map as one box.",
+        "Stores no longer hold up products, so that memory bounds layer 1.",
+        WGMMA, dtype="float16", architectures=hopper.ARCHITECTURES,
+        shows={"producer": r"cp\.async\.bulk\.tensor\.4d\.global"}, predicts=FASTER,
     ),
     Variant(
         "whole-fused", "whole-tensor", WARPGROUP_WHOLE, warpgroup.WholeWarpgroup,

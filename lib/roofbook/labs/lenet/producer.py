@@ -1,0 +1,72 @@
+"""The steps in which the warpgroups of layer 1 have roles: one makes operands, the others multiply."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...devices.contract import Buffer, Queue
+from ...devices.hopper import tensor_map
+from ...spec.source import Source
+from .forward import HERE, Built
+from .problem import CONV2, Layer
+from .warpgroup import Warpgroup
+
+LAYER_2 = Source.of(HERE / "warpgroup.cu", PARTS=2, ENDING="MAPS")
+SLOTS, RING = 5, 4
+"""Images whose operands a block has, and places for what is fetched of them, as in producer.cu."""
+PIXELS, CHUNK_BYTES, PLACES, PAIRS = 2 * 43 * 176 + 128, 22 * 86 * 4, 11, 8
+"""Bytes of an image's inputs, of one part; of a fetch; columns of a pair of rows, and pairs of rows of a tile, as there."""
+
+
+class Producer(Warpgroup):
+    """Layer 1 by producer.cu, in slots that a warpgroup fills and the others empty; layer 2 as `split` has it."""
+
+    sources = LAYER_2.files
+
+    def group_of(self, layer: Layer) -> tuple[int, ...]:
+        return super().group_of(layer) if layer == CONV2 else (128 * int(self.knobs["WARPGROUPS"]),)
+
+    def shared_bytes(self, layer: Layer) -> int:
+        if layer == CONV2:
+            return super().shared_bytes(layer)
+        boxes = 4 * (int(self.knobs["WARPGROUPS"]) - 1) * 4 * PAIRS * 2 * PLACES * 8
+        barriers = 8 * 2 * (SLOTS + RING)
+        return boxes + SLOTS * self.parts_of_operand * PIXELS + RING * CHUNK_BYTES + barriers
+
+    def build(self, layer: Layer) -> Built:
+        source = LAYER_2.with_knobs(**self.turned(layer)) if layer == CONV2 else self.source
+        program = self.device.build(source.render(self.device.backend), ("-arch=sm_90a",))
+        kernel = program.kernel(source.path.stem)
+        kernel.configure(dynamic_local_bytes=self.shared_bytes(layer))
+        weights = self.device.upload(self.weights[layer.name])
+        return Built(kernel, None, weights, (weights,))
+
+    def allocate(self, layer: Layer) -> list[Buffer]:
+        """With TMA's description of layer 1's output: columns, pairs of rows, the two rows of a pair, maps."""
+        x, y = super().allocate(layer)
+        if layer == CONV2:
+            return [x, y]
+        row = 4 * layer.side
+        sizes = layer.side, layer.side // 2, 2, self.batch * layer.filters
+        described = tensor_map(
+            y,
+            sizes,
+            (8 * PLACES, PAIRS, 2, 1),
+            half=False,
+            strides=(2 * row, row, row * layer.side),
+            size=4,
+            swizzled=False,
+        )
+        self.map: Any = self.device.upload(np.frombuffer(described, np.uint8))
+        return [x, y, self.map]
+
+    def launch(self, layer: Layer, queue: Queue, x: Buffer, y: Buffer, first: int, count: int) -> None:
+        if layer == CONV2:
+            super().launch(layer, queue, x, y, first, count)
+            return
+        built, range_ = self.built[layer], (np.int32(first), np.int32(count))
+        queue.launch(
+            built.kernel, self.size(layer, count), self.group_of(layer), x, y, *range_, *built.arguments, self.map
+        )
