@@ -2,6 +2,7 @@
 
 import ctypes
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,20 @@ from .contract import DriverFailed, Unsupported
 
 ARCHITECTURES = range(90, 100)
 MAP_BYTES = 128
+
+
+@cache
+def _encode() -> Any:
+    """The driver's function, looked for once: that asks the system's linker, which takes longer than many a kernel.
+
+    Raises Unsupported without an NVIDIA driver.
+    """
+    from ctypes.util import find_library  # loads a good deal
+
+    name = find_library("cuda")
+    if name is None:
+        raise Unsupported("no NVIDIA driver library")
+    return ctypes.CDLL(name).cuTensorMapEncodeTiled
 
 
 def tensor_map(
@@ -29,16 +44,11 @@ def tensor_map(
     """
     if not hasattr(buffer, "memory"):  # a device on paper has no address to describe
         return bytes(MAP_BYTES)
-    from ctypes.util import find_library  # loads a good deal
-
-    name = find_library("cuda")
-    if name is None:
-        raise Unsupported("no NVIDIA driver library")
     rank = len(sizes)
     space = (ctypes.c_uint64 * (MAP_BYTES // 8 + 8))()
     start = -(-ctypes.addressof(space) // 64) * 64
     strides = strides or [size * int(np.prod(sizes[: at + 1])) for at in range(rank - 1)]
-    error = ctypes.CDLL(name).cuTensorMapEncodeTiled(
+    error = _encode()(
         ctypes.c_void_p(start), 7 if size == 4 else 6 if half else 9, rank, ctypes.c_void_p(buffer.memory.data.ptr),
         (ctypes.c_uint64 * rank)(*sizes), (ctypes.c_uint64 * (rank - 1))(*strides), (ctypes.c_uint32 * rank)(*box),
         (ctypes.c_uint32 * rank)(*[1] * rank), 0, 3 if swizzled else 0, 2, 0,

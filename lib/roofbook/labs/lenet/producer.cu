@@ -1,8 +1,8 @@
-// Layer 1 by warpgroups that have roles. A producer has images fetched and makes operands of them; consumers multiply and store, an
-// image each, and wait for no memory. The operands lie as warpgroup.h says, but rows have 11 places in place of 12, so that a product
-// has 88 columns for 8 pairs of rows. The weights stay in registers, which leaves shared memory to images.
+// Layer 1 by warpgroups that have roles. A producer has images fetched and makes operands of them; two consumers multiply and store,
+// an image each, and wait for no input. The operands lie as warpgroup.h says, but rows have 11 places in place of 12, so that a
+// product has 88 columns for 8 pairs of rows. The weights stay in registers, which leaves shared memory to images.
 //
-//   memory -> ring of CHUNKS -> producer -> slot of an image -> consumer -> (box ->) memory
+//   memory -> RING of chunks, of which an image has CHUNKS -> producer -> one of SLOTS, an image each -> consumer -> (box ->) memory
 //
 // Knob STORES: THREADS  each thread writes its outputs, two side by side
 //              BOXES    a warp lays a tile of its filter out in shared memory, and TMA writes it
@@ -13,8 +13,8 @@
 #define BOXES 2
 #include "tma_store.h"
 #include "warpgroup_operands.h"
-#if PARTS != 2
-#error "operands of two parts only"
+#if PARTS != 2 || WARPGROUPS != 3
+#error "operands of two parts, and three warpgroups, whose registers are counted below"
 #endif
 #define CONSUMERS (WARPGROUPS - 1)
 #define PLACES 11
@@ -107,7 +107,7 @@ DEVICE void store(const float (&c)[44], float *RESTRICT y, int lane) {
   }
 }
 #else
-// The box of a tile: its upper rows, then its lower ones, 8 floats a column. Of two columns a thread writes the odd one first if it
+// The box of a tile: the upper rows of all pairs, then the lower ones, 8 floats a column. pair: the first one of the tile. Of two columns a thread writes the odd one first if it
 // is in the right half of its four, so that half a warp writes to all banks.
 DEVICE void store(const float (&c)[44], const void *map, char *box, int pair, int plane, int lane) {
   const int g = not_before(lane) / 4, t = not_before(lane) % 4, odd = t / 2;
@@ -162,6 +162,7 @@ KERNEL_OF(WARPGROUPS * 128, 1) void producer(const float *RESTRICT x, float *RES
       }
     }
     if (thread < PRODUCERS) {
+      // 86 of the 96 threads have work: a pair of pixels each, of two rows of the image (IN_PAIR pairs a row), then of the next two.
       const int odd = thread / IN_PAIR, pair = thread % IN_PAIR;
       for (int k = 0; k < images * CHUNKS; k++) {
         const int r = k % RING, chunk = k % CHUNKS, n = k / CHUNKS, slot = n % SLOTS;

@@ -44,7 +44,11 @@ class Producer(Warpgroup):
         return Built(kernel, None, weights, (weights,))
 
     def allocate(self, layer: Layer) -> list[Buffer]:
-        """With TMA's description of layer 1's output: columns, pairs of rows, the two rows of a pair, maps."""
+        """With TMA's description of layer 1's output, for what is launched until the next call.
+
+        Its dimensions are columns, pairs of rows, the two rows of a pair, maps: so a box has all upper rows before the lower
+        ones, though these lie nearer in memory.
+        """
         x, y = super().allocate(layer)
         if layer == CONV2:
             return [x, y]

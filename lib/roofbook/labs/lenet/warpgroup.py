@@ -18,7 +18,7 @@ from .registers import Pooled
 from .whole import Whole
 
 STEP_BYTES, STEPS = 2048, {CONV1: 8, CONV2: 16}
-"""Of the weights, as in warpgroup.h."""
+"""Of the weights, as in warpgroup_operands.h and warpgroup.h."""
 PIXELS = {CONV1: 2 * 43 * 192 + 128, CONV2: 4 * 10 * 320 + 256}
 """Bytes of an image's inputs, of one part, as in warpgroup.h."""
 IMAGES, ITEMS = 32, 288

@@ -29,7 +29,7 @@ DEVICE unsigned long long plain_descriptor(const char *shared, int leading, int 
 
 DEVICE void sync_group(int group) { asm volatile("bar.sync %0, 128;" ::"r"(group + 1) : "memory"); }
 
-// What this thread wrote to shared memory is known to matrix units, for those who pass the next barrier.
+// What this thread wrote to shared memory is known to matrix units and TMA, for those who pass the next barrier.
 DEVICE void publish_writes() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 DEVICE void prefetch(const float *from, int bytes) {

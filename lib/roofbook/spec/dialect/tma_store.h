@@ -4,7 +4,7 @@
 #include "hopper.h"
 
 // Writes the box at `from`, whose rows lie side by side there, to the tensor `map` from these coordinates on, innermost first; what
-// lies outside of the tensor is dropped (9.7.9.25.5.3, cp.async.bulk.tensor). Counts as one store of the thread that asks.
+// lies outside of the tensor is dropped (9.7.9.25.5.2, cp.async.bulk.tensor). Counts as one store of the thread that asks.
 DEVICE void tma_store_4d(const void *map, const void *from, int x, int y, int z, int w) {
   asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%1, %2, %3, %4}], [%5];" ::"l"(map), "r"(x), "r"(y),
                "r"(z), "r"(w), "r"(address(from)) : "memory");
