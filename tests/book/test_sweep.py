@@ -196,10 +196,9 @@ def test_the_same_command_goes_on_after_the_scheduler_was_killed_and_nothing_is_
     scheduler = place.start("distributed.cli.dask_scheduler", *begin, "--port", "0", "--no-dashboard")
     worker = ["--nworkers", "1", "--nthreads", "1", "--no-dashboard", "--local-directory", str(tmp_path / "dask")]
     ended += [scheduler, place.start("distributed.cli.dask_worker", *begin, *worker)]
-    until(address.exists)
-    named = re.search(r"tcp://[\d.:]+", address.read_text())
-    assert named
-    client = place.record("--cluster", named[0])
+    written = re.compile(r'"(tcp://[\d.:]+)"')
+    until(lambda: address.exists() and written.search(address.read_text()))  # Dask makes the file before it fills it
+    client = place.record("--cluster", written.findall(address.read_text())[0])
     ended.append(client)
     until((place.marks / "slow").exists)  # in the middle of a case
     scheduler.kill()
