@@ -33,11 +33,11 @@ lint: .venv/.test
 serve: book
 	@$(BIN)/roofbook serve
 
-# The picture in README.md, of the newest run in the store.
-RUNGS := sequential-c sequential ported fused soa kept-partials accelerate-fused flat-grid vectors bands \
-	several-steps paired team graph in-place tagged-halo openmp
-picture: book
-	@$(BIN)/roofbook chart lbm 128x128 $(RUNGS:%=--only %) --out book/_assets/ladder.svg
+# The picture in README.md, of the H200 on record.
+RUNGS := sequential partly-ported ported fused soa tree kept-partials accelerate-fused flat-grid vectors c-host graph \
+	persistent tagged-halo deep-halo deep-halo-pause lbmpy
+picture: .venv/.book
+	@$(BIN)/roofbook chart lbm 128x128 --on nvidia-h200 --scale published $(RUNGS:%=--only %) --out book/_assets/ladder.svg
 
 # CITATION.cff and .zenodo.json, from _config.yml and pyproject.toml.
 citation: .venv/.book
