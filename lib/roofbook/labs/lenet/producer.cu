@@ -107,8 +107,8 @@ DEVICE void store(const float (&c)[44], float *RESTRICT y, int lane) {
   }
 }
 #else
-// The box of a tile: the upper rows of all pairs, then the lower ones, 8 floats a column. pair: the first one of the tile. Of two columns a thread writes the odd one first if it
-// is in the right half of its four, so that half a warp writes to all banks.
+// The box of a tile: the upper rows of all pairs, then the lower ones, 8 floats a column. pair: the first one of the tile. Of two
+// columns a thread writes the odd one first if it is in the right half of its four, so that half a warp writes to all banks.
 DEVICE void store(const float (&c)[44], const void *map, char *box, int pair, int plane, int lane) {
   const int g = not_before(lane) / 4, t = not_before(lane) % 4, odd = t / 2;
   if (lane == 0) wait_for_stores();
@@ -137,7 +137,7 @@ KERNEL_OF(WARPGROUPS * 128, 1) void producer(const float *RESTRICT x, float *RES
   unsigned long long *full = read + RING, *empty = full + SLOTS;
   const int group = threadIdx.x / 128, thread = threadIdx.x % 128, warp = thread / 32, lane = thread % 32;
   const int images = (count - (int)blockIdx.x + (int)gridDim.x - 1) / (int)gridDim.x;
-  load_weights_1(slots, weights);
+  load_weights_1(slots, weights);  // which lie there until the consumers have taken them, at sync_roles
   if (threadIdx.x == 0) {
     INIT_RING(fetched, read, RING, PRODUCERS);
     for (int s = 0; s < SLOTS; s++) {
