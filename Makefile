@@ -34,10 +34,10 @@ serve: book
 	@$(BIN)/roofbook serve
 
 # The picture in README.md, of the H200 on record.
-RUNGS := sequential partly-ported ported fused soa tree kept-partials accelerate-fused flat-grid vectors c-host graph \
+RUNGS := sequential-c sequential partly-ported ported fused soa tree kept-partials accelerate-fused flat-grid graph \
 	persistent tagged-halo deep-halo deep-halo-pause lbmpy
 picture: .venv/.book
-	@$(BIN)/roofbook chart lbm 128x128 --on nvidia-h200 --scale published $(RUNGS:%=--only %) --out book/_assets/ladder.svg
+	@$(BIN)/roofbook chart lbm 128x128 --on nvidia-h200/cuda --scale published $(RUNGS:%=--only %) --out book/_assets/ladder.svg
 
 # CITATION.cff and .zenodo.json, from _config.yml and pyproject.toml.
 citation: .venv/.book

@@ -34,6 +34,7 @@ from roofbook.store.parquet import Store
 from roofbook.terminal import width
 
 Cli = Callable[..., tuple[int, str, str]]
+ROOT = Path(__file__).parents[1]
 DIALECT = Path(cli.__file__).parents[1] / "spec" / "dialect"
 
 
@@ -466,6 +467,21 @@ def test_chart_draws_the_ladder_of_a_device_in_the_store(measured: Path, roofboo
     ):
         code, out, err = roofbook(*wanted, *more)
         assert (code, out) == (2, "") and words in err and err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("on", "title", "has"),
+    [("nvidia-h200/cuda", "NVIDIA H200, CUDA", True), ("nvidia-h200/opencl", "NVIDIA H200, OpenCL", False)],
+)
+def test_chart_keeps_the_backends_of_a_device_apart(
+    roofbook: Cli, tmp_path: Path, on: str, title: str, has: bool
+) -> None:
+    """A step that is CUDA's alone is in no picture of OpenCL."""
+    wanted = ["chart", "lbm", "128x128", "--scale", "published", "--results", str(ROOT / "results")]
+    only = ["--only", "fused", "--only", "deep-halo-pause"]
+    assert roofbook(*wanted, *only, "--on", on, "--out", str(tmp_path / "a.svg")) == (0, "", "")
+    drawn = (tmp_path / "a.svg").read_text()
+    assert f"on {title}" in drawn and "fused" in drawn and ("deep-halo-pause" in drawn) == has
 
 
 @pytest.mark.parametrize("arguments", [["labs"], ["export", "select * from cells, range(2000)"]])

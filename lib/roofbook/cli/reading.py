@@ -114,39 +114,47 @@ def exercise(lab: str, name: str | None, answer: Path | None, solution: bool, ti
 @LAB
 @click.argument("case")
 @to_write("--out", required=True, help="A file, .svg or .png.")
-@click.option("--on", help="A device's name in the store, such as nvidia-h200.  [default: that of the newest run]")
+@click.option(
+    "--on", help="A device of the store, such as nvidia-h200 or nvidia-h200/cuda.  [default: that of the newest run]"
+)
 @click.option("--only", multiple=True, help="A variant; may be repeated.  [default: the whole ladder]")
 @SCALE
 @RECORDED
 def chart(lab: str, case: str, out: Path, on: str | None, only: tuple[str, ...], scale: str, results: str) -> None:
-    """Draw a ladder, for any device in the store.
+    """Draw a ladder, for any device in the store, by one backend.
+
+    Of a device without its backend it is the one of the newest run.
 
     \b
       roofbook chart lbm 128x128 --out ladder.svg
     """
     from ..analysis.case_data import CaseData
+    from ..analysis.recorded import recorded
     from ..errors import one_of
     from ..paths import project_root
     from ..report import ladder_chart
     from ..spec import registry as all_labs
+    from ..store.files import EVERYWHERE
     from ..store.parquet import Store
     from ..store.storage import located
 
     found = all_labs.get(lab)
     whole = [variant.name for variant in (*found.ladder, *found.peers)]
     order = [found.variant(name).name for name in only] or whole
-    rows = Store(located(project_root(), results)).rows(lab, scale=scale, case=found.case(case, scale).name)
-    of_ladder = rows[rows["variant"].isin(order) & (rows["backend"] != "host")]
-    if of_ladder.empty:
+    name, newest = found.case(case, scale).name, {}
+    for data in recorded(found, Store(located(project_root(), results)), scale, EVERYWHERE):
+        own = data.rows[(data.rows["backend"] == data.place.backend) & (data.rows["case"] == name)]
+        if (runs := own[own["variant"].isin(order)]["run"]).size:
+            newest[data] = runs.max()
+    if not newest:
         raise UsageError(f"{lab} on {case} was not measured at scale {scale} yet; `roofbook run` does it")
-    known = list(dict.fromkeys(of_ladder["device"]))
-    if on and on not in known:
-        raise one_of("device in the store", on, known)
-    on = on or known[-1]
-    mine = rows[rows["run"].isin(rows[rows["device"] == on]["run"])]  # with what ran on its host meanwhile
-    name = of_ladder[of_ladder["device"] == on]["device_name"].iloc[-1]
-    data = CaseData(mine, order, case, found.bases, lab_order=whole)
-    drawing = ladder_chart(data, f"{found.title}, {case}, on {name}")
+    chosen = [data for data in newest if on in (None, data.place.device, data.place.id)]
+    if not chosen:
+        raise one_of("device in the store", on, [data.place.id for data in newest])
+    shown = max(chosen, key=newest.__getitem__)
+    drawing = ladder_chart(
+        CaseData(shown.rows, order, name, found.bases, lab_order=whole), f"{found.title}, {case}, on {shown.place}"
+    )
     try:
         drawing.save(out)
     except OSError as error:
