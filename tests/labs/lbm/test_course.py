@@ -328,6 +328,17 @@ def test_command_begins_no_case_that_cannot_be_held(
     assert out == "" and err.startswith(f"error: {files[0]}: ") and says in err and err.count("\n") == 1
 
 
+def test_command_asks_for_free_memory_only_where_a_case_is_large(
+    files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(available=0))
+    write(files[0], GOOD)
+    command._check_size(str(files[0]), course.read_params(files[0]))
+    write(files[0], ["1300", "1300", *GOOD[2:]])
+    with pytest.raises(UsageError, match="GB are free"):
+        command._check_size(str(files[0]), course.read_params(files[0]))
+
+
 def test_command_says_that_memory_has_run_out(
     files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

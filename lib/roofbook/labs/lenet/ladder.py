@@ -279,7 +279,8 @@ LADDER = (
     ),
     Variant(
         "split-producer", "split", PRODUCER, producer.Producer,
-        "Layer 1's warpgroups have roles: one fetches images and splits them, two multiply, with weights in registers.",
+        "Layer 1's warpgroups have roles: one fetches images and splits them, two multiply. Weights are in registers, and rows "
+        "have one spare place less, so that a product has 88 columns.",
         "Who multiplies waits for no input. But outputs still leave in pieces of 32 bytes, for which threads wait.",
         WGMMA, differs=("source", "plan"), dtype="float16", architectures=hopper.ARCHITECTURES,
         shows={"producer": r"setmaxnreg"}, predicts=FASTER,

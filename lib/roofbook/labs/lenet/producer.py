@@ -31,6 +31,7 @@ class Producer(Warpgroup):
     def shared_bytes(self, layer: Layer) -> int:
         if layer == CONV2:
             return super().shared_bytes(layer)
+        # Of floats, four warps a consumer: two rows of a pair, 8 floats a column.
         boxes = 4 * (int(self.knobs["WARPGROUPS"]) - 1) * 4 * PAIRS * 2 * PLACES * 8
         barriers = 8 * 2 * (SLOTS + RING)
         return boxes + SLOTS * self.parts_of_operand * PIXELS + RING * CHUNK_BYTES + barriers

@@ -54,6 +54,7 @@ DEVICE void product(float (&c)[48], unsigned long long a, unsigned long long b, 
       : "l"(a), "l"(b), "r"(first));
 }
 
+// Here rather than above `product`: the order of the text is part of what the rows on record were measured with.
 #include "warpgroup_operands.h"
 
 // A step of layer 2 is half a row of the input: 4 pixels with their channels.
