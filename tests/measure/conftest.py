@@ -13,7 +13,9 @@ from .made_up import Bench
 
 @pytest.fixture
 def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
+    """A bench whose clock stands still between runs, and that draws no sample to be judged: test_judged_samples.py does."""
     made_up = Bench()
+    monkeypatch.setattr(sampling, "_is_judged", lambda measurement: False)
     for module in (checkpoint, sampling, verify):
         monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=made_up.clock.perf_counter))
     return made_up

@@ -2,8 +2,10 @@
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import wraps
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     import numpy as np
@@ -116,6 +118,12 @@ class Queue(ABC):
     def copy(self, target: Buffer, source: Buffer) -> None:
         """Device to device, all of `source`."""
 
+    def fill(self, buffer: Buffer, byte: int) -> None:
+        """Set each byte of a buffer to `byte`, and wait for it."""
+        import numpy as np
+
+        self.write(buffer, np.full(buffer.nbytes, byte, np.uint8))
+
     @abstractmethod
     def send(self, buffer: Buffer, array: "np.ndarray", offset: int = 0) -> None:
         """Host to device, from `offset` bytes on, without waiting.
@@ -175,6 +183,41 @@ class Queue(ABC):
         raise Unsupported("this backend has no graphs")
 
 
+class DeviceObserver(Protocol):
+    """Takes note of the buffers and queues that devices hand out."""
+
+    def notice_buffer(self, device: "Device", buffer: Buffer) -> None: ...
+
+    def notice_queue(self, device: "Device", queue: Queue) -> None: ...
+
+
+_observer: DeviceObserver | None = None
+
+
+@contextmanager
+def observed_by(observer: DeviceObserver) -> Iterator[None]:
+    """Report to `observer` each buffer and each queue that any device hands out in this block."""
+    global _observer
+    before, _observer = _observer, observer
+    try:
+        yield
+    finally:
+        _observer = before
+
+
+def _reporting(method: Callable[..., Any], report: str) -> Callable[..., Any]:
+    """Wrap `empty` or `queue` of a backend's device so that an observer learns what it returns."""
+
+    @wraps(method)
+    def reporting(device: "Device", *args: Any, **options: Any) -> Any:
+        made = method(device, *args, **options)
+        if _observer is not None:
+            getattr(_observer, report)(device, made)
+        return made
+
+    return reporting
+
+
 class Device(ABC):
     """A device of one backend. Buffers, programs and queues belong to it."""
 
@@ -200,6 +243,13 @@ class Device(ABC):
     """How many fp32 numbers a register holds, as the driver reports it: of a CPU 16 with AVX-512 and 8 with AVX2."""
     alike: int = 1
     """How many devices `several` can give: those of its model, or the cores of a CPU that can be divided."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Let `observed_by` see what this backend's `empty` and `queue` return."""
+        super().__init_subclass__(**options)
+        for name, report in (("empty", "notice_buffer"), ("queue", "notice_queue")):
+            if name in vars(cls):
+                setattr(cls, name, _reporting(vars(cls)[name], report))
 
     @property
     def programs_built(self) -> int:

@@ -178,6 +178,11 @@ class Queue(contract.Queue):
     def copy(self, target: Any, source: Any) -> None:
         target.memory.data.copy_from_device_async(source.memory.data, source.nbytes, self.stream)
 
+    def fill(self, buffer: Any, byte: int) -> None:
+        self._device.use()
+        buffer.memory.data.memset_async(byte, buffer.nbytes, self.stream)
+        self.finish()
+
     def send(self, buffer: Any, array: np.ndarray, offset: int = 0) -> None:
         begin = self._mark()
         (buffer.memory.data + offset).copy_from_host_async(array.ctypes.data, array.nbytes, self.stream)

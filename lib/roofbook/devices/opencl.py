@@ -110,6 +110,10 @@ class Queue(contract.Queue):
     def copy(self, target: Any, source: Any) -> None:
         self._cl.enqueue_copy(self.queue, target.memory, source.memory, byte_count=source.nbytes)
 
+    def fill(self, buffer: Any, byte: int) -> None:
+        self._cl.enqueue_fill_buffer(self.queue, buffer.memory, np.uint8(byte), 0, buffer.nbytes)
+        self.finish()
+
     def send(self, buffer: Any, array: np.ndarray, offset: int = 0) -> None:
         copy = self._cl.enqueue_copy(self.queue, buffer.memory, array, dst_offset=offset, is_blocking=False)
         self._note("to device", copy)

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from .placement import Setting, Target, target_of
 from .policy import Policy
 from .progress import silent
 from .sampling import sample
-from .verify import References, once, prepare
+from .verify import References, check_sample, once, prepare
 
 NAME = "your answer"
 BUDGET_S = 0.3
@@ -82,7 +83,7 @@ def timed(at: Setting, answer: Variant, step: Variant, target: Target) -> dict[s
         if it.reason:
             return {"reason": it.reason}
     references.timing()
-    sample(both, at.policy, silent, Checkpoint())
+    sample(both, at.policy, silent, Checkpoint(), partial(check_sample, at, references))
     if why := next((it.reason or "out of memory beside the other" for it in both if not it.sampled), None):
         return {"reason": why}
     mine, other = both

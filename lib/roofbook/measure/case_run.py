@@ -3,6 +3,7 @@
 import contextlib
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from ..devices.contract import Device
@@ -19,7 +20,7 @@ from .progress import Progress, silent
 from .row import row
 from .sampling import flush_of, sample
 from .turns import Turns
-from .verify import NoRoom, References, prepare, too_long, verify_again
+from .verify import NoRoom, References, check_sample, prepare, too_long, verify_again
 
 Keep = Callable[[list[dict[str, Any]]], Any]
 """Takes rows as soon as there are any."""
@@ -116,7 +117,7 @@ def measure_case(
             references.timing()
             for group in _groups(due, at.device):
                 with resting() if timed else contextlib.nullcontext(), turns.timing(group[0].device):
-                    sample(group, at.policy, progress, checkpoint)
+                    sample(group, at.policy, progress, checkpoint, partial(check_sample, at, references))
                 checkpoint.save()
                 order += [it for it in group if not (it.runnable or it.reason)]  # no room beside the others
                 _verify_again(at, group, references, progress, turns)

@@ -9,9 +9,11 @@ from typing import Any, NamedTuple
 
 from ..devices.contract import Device
 from ..spec.lab import Runnable, Variant
+from .buffer_ledger import BufferLedger
 
 Samples = Mapping[str, Any]
-"""What was taken of a measurement: its run, times, parts, rounds, clocks, and when it began; as JSON has it."""
+"""What was taken of a measurement: its run, times, parts, rounds, clocks, which samples were judged, and when it began; as
+JSON has it."""
 
 
 class Check(NamedTuple):
@@ -36,10 +38,12 @@ class Measurement:
     device: Device
     backend: str
     runnable: Runnable | None = None
+    ledger: BufferLedger = field(default_factory=BufferLedger)
+    """Device buffers of `runnable`."""
     reason: str | None = None
     """Why it failed; None as long as it did not."""
     checks: list[Check] = field(default_factory=list)
-    """Of its outputs: before it is timed, on inputs by `seed`, and after its last sample, on those that were timed."""
+    """Checks of its outputs: before it is timed, on inputs by `seed`, and after its last sample, on those that were timed."""
     seed: int | None = None
     """Drawn for the run."""
     samples: list[float] = field(default_factory=list)
@@ -51,6 +55,10 @@ class Measurement:
     parts: dict[str, list[float]] = field(default_factory=dict)
     """Seconds of each part, by its name."""
     rounds: list[int] = field(default_factory=list)
+    poisoned: list[int] = field(default_factory=list)
+    """Numbers of the samples before which outputs were poisoned, and whose own outputs were checked."""
+    sample_checks: list[Check] = field(default_factory=list)
+    """Checks of the outputs of `poisoned` samples, those of this process."""
     clocks: list[dict[str, Any]] = field(default_factory=list)
     neighbours: dict[str, Any] = field(default_factory=dict)
     """How busy the host's other cards were, `before` and `after` its samples; empty for a CPU."""
@@ -70,28 +78,31 @@ class Measurement:
         """Forget what was found and taken of it: it is made ready once more."""
         self.emptying, self.parts = 0.0, {}
         self.checks, self.samples, self.walls, self.rounds, self.clocks = [], [], [], [], []
+        self.poisoned, self.sample_checks = [], []
 
     def release(self) -> None:
         """Give the device's memory back; what was measured stays."""
         if self.runnable:
             with contextlib.suppress(Exception):  # of a device that is lost
                 self.runnable.close()
-            self.runnable = None
+            self.runnable, self.ledger = None, BufferLedger()
 
     @property
     def nearest(self) -> Check:
         """The check whose error comes nearest to its tolerance, or exceeds it; NaN for none."""
-        return max(self.checks, key=Check.share, default=Check(math.nan, math.nan, ""))
+        return max((*self.checks, *self.sample_checks), key=Check.share, default=Check(math.nan, math.nan, ""))
 
     def taken(self, run: str) -> Samples:
         """What `go_on` takes: of samples that are noted whole, their clocks last. An interrupt can come in the midst."""
         n = len(self.clocks)
         parts = {name: each[:n] for name, each in self.parts.items()}
         return {"run": run, "samples": self.samples[:n], "walls": self.walls[:n], "emptying": self.emptying, "parts": parts,
-                "rounds": self.rounds[:n], "clocks": self.clocks, "started": self.started.isoformat()}  # fmt: skip
+                "rounds": self.rounds[:n], "poisoned": [number for number in self.poisoned if number < n],
+                "clocks": self.clocks, "started": self.started.isoformat()}  # fmt: skip
 
     def go_on(self, taken: Samples) -> None:
         """Begin with samples of an earlier process."""
         self.samples, self.walls, self.emptying = taken["samples"], taken["walls"], taken["emptying"]
         self.parts, self.rounds, self.clocks = taken["parts"], taken["rounds"], taken["clocks"]
+        self.poisoned = taken["poisoned"]
         self.started = datetime.fromisoformat(taken["started"])

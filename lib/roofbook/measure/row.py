@@ -10,8 +10,12 @@ from .placement import Setting, Target, keys
 
 
 def checks(it: Measurement) -> dict[str, Any]:
-    """Both checks of its outputs and the seed of the first one's inputs, as JSON has them."""
-    return {"seed": it.seed} | dict(zip(("before", "after"), (each._asdict() for each in it.checks), strict=False))
+    """Return the checks of its outputs as JSON has them: both, the seed of the first one's inputs, and those of samples.
+
+    `samples` holds the numbers of the samples that were taken on poisoned outputs and whose own outputs were checked.
+    """
+    both = dict(zip(("before", "after"), (check._asdict() for check in it.checks), strict=False))
+    return {"seed": it.seed, **both, "samples": it.poisoned}
 
 
 def row(at: Setting, it: Measurement, run: str) -> dict[str, Any]:

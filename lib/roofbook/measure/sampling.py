@@ -1,9 +1,16 @@
-"""How samples are taken: cold cache, warmed up, in rounds that interleave the variants, until there are enough."""
+"""How samples are taken: cold cache, warmed up, in rounds that interleave the variants, until there are enough.
+
+Before some samples, drawn in secret, outputs and scratch memory are poisoned. The outputs of those very samples are checked,
+and they must not take longer than the others: a kernel that finds its results already there has nothing to do.
+"""
 
 import random
+import secrets
+import statistics
 import time
 from collections.abc import Callable, Collection, Sequence
-from functools import lru_cache
+from contextlib import nullcontext, suppress
+from functools import lru_cache, partial
 from itertools import count
 
 from ..devices import provenance
@@ -17,8 +24,28 @@ from .policy import Policy
 from .progress import Progress
 from .verify import check_alive, forget, lacks_memory, reason_of
 
+FIRST = 3
+"""One of so many first samples is judged..."""
+SHARE = 1 / 8
+"""...and of those after them this share, by chance..."""
+JUDGED = 4
+"""...until so many are."""
+SUSPECT = 1.05
+"""From this ratio on of judged samples to others, by their medians, pairs of runs decide whether work was left out."""
+LONGER = 1.1
+"""Ratio of runs on poisoned outputs to runs on finished ones, by the median of pairs, from which on work was left out."""
+PAIRS, PAIRS_OF_LONG, LONG_S = 20, 8, 1.0
+"""Pairs of runs that must agree in it, by chance once in 10^6 times; of runs longer than LONG_S, which noise moves less."""
 
-def sample(group: Sequence[Measurement], policy: Policy, progress: Progress, checkpoint: Checkpoint) -> None:
+_drawn = secrets.SystemRandom()
+
+Judge = Callable[[Measurement, int], None]
+"""Checks the outputs of the sample of this number, which was just taken; a wrong result becomes the reason."""
+
+
+def sample(
+    group: Sequence[Measurement], policy: Policy, progress: Progress, checkpoint: Checkpoint, judge: Judge
+) -> None:
     """Take the samples of measurements that are ready, all of one device; a failure becomes the reason of its own one.
 
     In which order is drawn by the seed of their run. Their rounds come after those of others in the run.
@@ -54,11 +81,18 @@ def sample(group: Sequence[Measurement], policy: Policy, progress: Progress, che
             active.reverse()
         for it in (each for each in active if len(each.samples) < policy.maximum):
             progress(it.variant.name, f"sample {len(it.samples) + 1} of at most {policy.maximum}")
-            _take(it, number, group, flush, clocks)
+            if not _is_judged(it):
+                _take(it, number, group, flush, clocks)
+            else:
+                _take_judged(it, number, group, flush, clocks, progress, judge)
+                if policy.cache == "warm":
+                    _warm_again(active)
             checkpoint.now_and_then()
         for it in active:
             if it.runnable and (len(it.samples) >= policy.maximum or enough(it, policy, cut)):
-                _end(it)
+                _compare_judged(it, group, flush, progress)
+                if it.runnable:
+                    _end(it)
         active = [it for it in active if it.runnable and not it.sampled]
     _look_around(group, "after")
 
@@ -93,19 +127,111 @@ def _end(it: Measurement) -> None:
         it.reason = reason_of(error)
 
 
-def _take(
-    it: Measurement, number: int, group: Sequence[Measurement], flush: Callable[[], None], clocks: provenance.Clocks
+def _is_judged(it: Measurement) -> bool:
+    """Draw whether the next sample is one whose outputs are checked. Nothing that a kernel can see tells."""
+    taken, judged = len(it.samples), len(it.poisoned)
+    if judged >= JUDGED:
+        return False
+    if taken < FIRST:
+        return judged == 0 and _drawn.randrange(FIRST - taken) == 0
+    return judged == 0 or _drawn.random() < SHARE
+
+
+def _take_judged(
+    it: Measurement, number: int, group: Sequence[Measurement], flush: Callable[[], None], clocks: provenance.Clocks,
+    progress: Progress, judge: Judge,
+) -> None:  # fmt: skip
+    """Take one sample on poisoned outputs and scratch memory, and check its own outputs."""
+    at = len(it.samples)
+    try:
+        assert it.runnable is not None
+        it.ledger.reset(it.runnable)
+    except Exception as error:
+        _fail(it, error, group)
+        return
+    _take(it, number, group, flush, clocks, judged=True)
+    if not it.runnable:
+        return
+    it.poisoned.append(at)
+    progress(it.variant.name, f"check of sample {at + 1}")
+    try:
+        judge(it, at)
+    except Exception as error:
+        _fail(it, error, group)
+    if it.reason:
+        it.release()
+
+
+def _warm_again(active: Sequence[Measurement]) -> None:
+    """Run the fastest of the measurements once, untimed: while a result was checked, the device's threads fell asleep."""
+    known = [it for it in active if it.runnable and it.walls]
+    if known:
+        fastest = min(known, key=lambda it: it.walls[-1])
+        assert fastest.runnable is not None
+        with suppress(Exception):  # its next sample will say so
+            fastest.runnable.run()
+
+
+def _compare_judged(
+    it: Measurement, group: Sequence[Measurement], flush: Callable[[], None], progress: Progress
 ) -> None:
-    """One sample, of round `number`."""
+    """Fail a measurement whose runs on poisoned outputs take longer than its other samples: those did not do the work.
+
+    Where medians make it seem so, pairs of runs decide, each of one on finished outputs and one on poisoned ones, which differ
+    in nothing else. The first pair without a difference ends them.
+    """
+    judged = [it.samples[at] for at in it.poisoned]
+    others = [seconds for at, seconds in enumerate(it.samples) if at not in it.poisoned]
+    if not judged or not others or statistics.median(judged) <= SUSPECT * statistics.median(others):
+        return
+    ratios: list[float] = []
+    try:
+        for number in range(PAIRS if min(it.walls) < LONG_S else PAIRS_OF_LONG):
+            progress(it.variant.name, f"sample pair {number + 1} on finished and on poisoned outputs")
+            finished = _seconds_on(it, flush, poisoned=False)
+            ratios.append(_seconds_on(it, flush, poisoned=True) / max(finished, 1e-12))
+            if ratios[-1] <= 1:
+                return
+    except Exception as error:
+        _fail(it, error, group)
+        return
+    if (ratio := statistics.median(ratios)) > LONGER:
+        it.reason = (
+            f"not accepted: a run on poisoned outputs takes {ratio:.3g} times as long as one that finds its results already "
+            "there, so its samples left out work"
+        )
+        it.release()
+
+
+def _seconds_on(it: Measurement, flush: Callable[[], None], *, poisoned: bool) -> float:
+    """Return the seconds of a run on poisoned outputs, or on finished ones. The same happens before both, in other order."""
+    assert it.runnable is not None
+    run, reset = it.runnable.run, partial(it.ledger.reset, it.runnable)
+    for prepare in (run, reset) if poisoned else (reset, run):
+        prepare()
+    flush()
+    with threads.in_place(it.variant):
+        start = time.perf_counter()
+        own = run()
+        return time.perf_counter() - start if own is None else own
+
+
+def _take(
+    it: Measurement, number: int, group: Sequence[Measurement], flush: Callable[[], None], clocks: provenance.Clocks,
+    *, judged: bool = False,
+) -> None:  # fmt: skip
+    """Take one sample, of round `number`. judged: launches that it times itself are judged as well, outside of its time."""
     start = time.perf_counter()
     flush()
     it.emptying += time.perf_counter() - start
     try:
         assert it.runnable is not None
-        with threads.in_place(it.variant):
-            start = time.perf_counter()
-            own = it.runnable.run()
-            seconds = time.perf_counter() - start
+        with it.ledger.judging_timed_launches() if judged else nullcontext(lambda: 0.0) as judging_s:
+            with threads.in_place(it.variant):
+                start = time.perf_counter()
+                own = it.runnable.run()
+                seconds = time.perf_counter() - start
+            seconds -= judging_s()
     except Exception as error:
         _fail(it, error, group)
         return

@@ -18,7 +18,8 @@ from ..devices.contract import BuildFailed, Device, DriverFailed, OutOfMemory, U
 from ..errors import UserFacingError
 from ..paths import LIBRARY
 from ..spec.lab import Case, Runnable, Variant
-from .measurement import Measurement
+from .buffer_ledger import BufferLedger, OperandChanged, TimedLaunchDiffers
+from .measurement import Check, Measurement
 from .placement import Setting
 from .progress import Progress, silent
 
@@ -116,27 +117,32 @@ def prepare(
 ) -> None:
     """Verify a measurement on poisoned outputs and make what will be timed; a failure becomes its reason.
 
+    Outputs hold finite garbage here, and NaN in later checks: a kernel that computes only where it finds a NaN is wrong.
+
     beside: others that are ready hold memory. Raises NoRoom, as if nothing had been tried, where too little is left.
     """
     lab, variant = at.lab, it.variant
-    trial = None
+    trial, ledger = None, BufferLedger()
     try:
         small = lab.verification_case(at.case, variant)
         given, right = references.before(small, variant)
-        trial = variant.plan(it.device, variant, small, given)
+        trial = ledger.plan(lambda: variant.plan(it.device, variant, small, given))
         progress(variant.name, "first run")
-        seconds = once(trial)
+        seconds = once(trial, ledger, garbage=np.random.default_rng(secrets.randbits(64)))
         progress(variant.name, "check of its outputs")
         it.checked(*lab.check(small, variant, trial.outputs(), right))
         it.reason = wrong(*it.checks[-1])
         if it.reason:
             return
+        ledger.check_operands()
         units = lab.units(at.case, variant, it.device)
-        it.warm = _timed_run(at, it, trial, seconds, (small.units, units)) > WARM_S
+        it.warm = _timed_run(at, it, trial, ledger, seconds, (small.units, units)) > WARM_S
         trial.close()
         trial = None
-        it.runnable = variant.plan(it.device, variant, replace(at.case, units=units), references.timed)
-        it.runnable.reset()
+        whole = replace(at.case, units=units)
+        it.runnable = it.ledger.plan(lambda: variant.plan(it.device, variant, whole, references.timed))
+        it.ledger.reset(it.runnable)
+        it.ledger.remember_operands()
         it.seed = references.seed
     except Exception as error:
         it.release()
@@ -157,18 +163,18 @@ def verify_again(
 ) -> None:
     """Verify the very object that was timed, after its last sample, by one more run on poisoned outputs.
 
-    It is whole then; a result that is not accepted becomes its reason. beside: others hold memory. Raises NoRoom where too
-    little is left for this run.
+    Its operands must be what they were before its first run. It is whole then; a result that is not accepted becomes its
+    reason. beside: others hold memory. Raises NoRoom where too little is left for this run.
     """
     try:
         assert it.runnable is not None
         progress(it.variant.name, "last run")
-        once(it.runnable)
+        once(it.runnable, it.ledger)
         progress(it.variant.name, "last check")
-        timed = replace(at.case, units=it.runnable.units)
-        it.checked(*at.lab.check_timed(timed, it.variant, it.runnable.outputs(), references.after))
+        it.checks.append(check_of_timed(at, it, references))
         if why := wrong(*it.checks[-1]):
             it.reason = f"after its last sample: {why}"
+        it.ledger.check_operands()
         it.whole = True
     except Exception as error:
         it.reason = reason_of(error)
@@ -179,7 +185,24 @@ def verify_again(
             raise NoRoom from error
 
 
-def _timed_run(at: Setting, it: Measurement, trial: Runnable, seconds: float, units: tuple[int, int]) -> float:
+def check_of_timed(at: Setting, it: Measurement, references: References) -> Check:
+    """Compare the outputs of the last run of what is timed with the right ones. Errors: those of the plan and of the lab."""
+    assert it.runnable is not None
+    whole = replace(at.case, units=it.runnable.units)
+    error, tolerance, compared = at.lab.check_timed(whole, it.variant, it.runnable.outputs(), references.after)
+    return Check(float(error), float(tolerance), compared)
+
+
+def check_sample(at: Setting, references: References, it: Measurement, number: int) -> None:
+    """Check the outputs of sample `number`, which was taken on poisoned outputs; a wrong result becomes the reason."""
+    it.sample_checks.append(check_of_timed(at, it, references))
+    if why := wrong(*it.sample_checks[-1]):
+        it.reason = f"sample {number + 1}: {why}"
+
+
+def _timed_run(
+    at: Setting, it: Measurement, trial: Runnable, ledger: BufferLedger, seconds: float, units: tuple[int, int]
+) -> float:
     """Seconds of a timed run, by the `seconds` of the trial's first run, or by one more where that may have been long for
     something else: what a driver compiled in it, or a library tried out, as it does in the first run of each object.
 
@@ -193,7 +216,7 @@ def _timed_run(at: Setting, it: Measurement, trial: Runnable, seconds: float, un
     else:
         again = whole > WARM_S and (it.variant.role == "peer" or seconds < WARM_S + COMPILING_S)
     if again:
-        whole = once(trial) / small * timed
+        whole = once(trial, ledger) / small * timed
     if whole > limit:
         of = f" of {timed} x {at.lab.unit}" if timed > 1 else ""
         raise OutOfTime(f"a run{of} would take {whole:.0f} s, the limit is {limit:g} s")
@@ -205,12 +228,18 @@ def wrong(error: float, tolerance: float, compared: str) -> str | None:
     return None if error <= tolerance else f"wrong result: error {error:.3g}, allowed {tolerance:.3g} ({compared})"
 
 
-def once(trial: Runnable) -> float:
-    """Seconds of one run on poisoned outputs."""
-    trial.reset()
+def once(trial: Runnable, ledger: BufferLedger | None = None, *, garbage: np.random.Generator | None = None) -> float:
+    """Return the seconds of one run on poisoned outputs.
+
+    ledger: of its buffers; without it only what `reset` fills is poisoned. garbage: draws what outputs hold in place of NaN.
+    """
+    ledger = ledger or BufferLedger()
+    ledger.reset(trial, garbage=garbage)
+    ledger.remember_operands()
     start = time.perf_counter()
-    trial.run()
-    return time.perf_counter() - start
+    with ledger.judging_timed_launches() as judging_s:
+        trial.run()
+        return time.perf_counter() - start - judging_s()
 
 
 def reason_of(error: Exception) -> str:
@@ -221,6 +250,8 @@ def reason_of(error: Exception) -> str:
         MemoryError: "out of memory",
         OutOfTime: "out of time",
         Unsupported: "not supported here",
+        OperandChanged: "not accepted",
+        TimedLaunchDiffers: "not accepted",
         DriverFailed: "the driver refused",
     }
     said = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)

@@ -1,0 +1,269 @@
+"""Keeps a ledger of a plan's device buffers, so that nothing a kernel left behind can help its next launch.
+
+A plan says how outputs are reset. The ledger watches the plan at work and sorts its buffers into three kinds:
+
+operand: filled by the host when the plan is made, and not by its reset. No kernel may change one.
+scratch: never filled by the host. A kernel finds nothing there: each byte is set to 255, a NaN or -1, before a verified run.
+restored: filled by reset, such as an output with NaN.
+
+Serves verify and sampling. Buffers of libraries, such as PyTorch's tensors, are their own and not watched.
+"""
+
+import hashlib
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..devices.contract import Buffer, Device, Queue, observed_by
+from ..spec.lab import Runnable
+
+POISON = 0xFF
+"""Byte that scratch is filled with: in each floating-point type four of them are a NaN, in each integer type -1."""
+CLOSE = 1e-3
+"""Relative difference of two launches of one kernel on the same operands: atomic sums are added in another order."""
+_CHUNK = 1 << 26
+"""Bytes of a buffer that are read at once."""
+
+
+class OperandChanged(Exception):
+    """A kernel wrote into an operand, which it may only read."""
+
+
+class TimedLaunchDiffers(Exception):
+    """The launch that was timed did not leave the results of the launch whose results were read."""
+
+
+@dataclass(eq=False)
+class _Record:
+    """What is known of one buffer."""
+
+    device: Device
+    buffer: Buffer
+    filled_by_plan: bool = False
+    """By the host or by a kernel, while the plan was made."""
+    written_by_host: bool = False
+    """While the plan was made: it is an operand if reset leaves it alone."""
+    filled_by_reset: bool = False
+    released: bool = False
+
+
+class BufferLedger:
+    """The device buffers of one runnable."""
+
+    def __init__(self) -> None:
+        self._records: dict[int, _Record] = {}
+        self._queues: list[Queue] = []
+        self._digests: dict[int, bytes] | None = None
+        self._noting = self._resetting = False
+
+    def plan(self, make: Callable[[], Runnable]) -> Runnable:
+        """Return what `make` makes, a runnable, with its buffers in this ledger."""
+        self._noting = True
+        try:
+            with observed_by(self), ExitStack() as watched:
+                self._watched = watched
+                return make()
+        finally:
+            self._noting = False
+
+    def reset(self, runnable: Runnable, *, garbage: np.random.Generator | None = None) -> None:
+        """Reset a runnable, and poison its scratch. garbage: draws finite numbers that outputs get in place of NaN."""
+        self._noting = self._resetting = True
+        try:
+            with self._watching(garbage):
+                runnable.reset()
+        finally:
+            self._noting = self._resetting = False
+        for record in self._live():
+            if not (record.filled_by_plan or record.filled_by_reset):
+                record.device.queue().fill(record.buffer, POISON)
+
+    def remember_operands(self) -> None:
+        """Note what each operand holds now, before any run. Nothing is noted twice."""
+        if self._digests is None:
+            self._digests = {key: self._digest(record) for key, record in self._operands().items()}
+
+    def check_operands(self) -> None:
+        """Compare each operand with what it held before the first run. Raises OperandChanged."""
+        noted = self._digests or {}
+        operands = self._operands()
+        for number, (key, record) in enumerate(operands.items(), 1):
+            if key in noted and self._digest(record) != noted[key]:
+                raise OperandChanged(
+                    f"it changed operand {number} of {len(operands)} ({record.buffer.nbytes} bytes), which it may only read"
+                )
+
+    @contextmanager
+    def judging_timed_launches(self) -> Iterator[Callable[[], float]]:
+        """Check launches that a plan times after it has read their results, as of the same launches once more.
+
+        Results that the host has read in this block are poisoned before the timed launches, and must be there again after
+        them. Yields a function that returns the seconds that this took so far. Raises TimedLaunchDiffers.
+        """
+        spent = 0.0
+        read: dict[int, tuple[Buffer, int, np.ndarray]] = {}
+        with ExitStack() as watched:
+            for queue in self._queues:
+                watched.enter_context(_judged(queue, read, lambda seconds: add(seconds)))
+
+            def add(seconds: float) -> None:
+                nonlocal spent
+                spent += seconds
+
+            yield lambda: spent
+
+    # -- what devices and queues report ---------------------------------------------------------------------------------
+
+    def notice_buffer(self, device: Device, buffer: Buffer) -> None:
+        """Enter a new buffer of the plan."""
+        record = self._records[id(buffer)] = _Record(device, buffer)
+        release = buffer.release
+
+        def released() -> None:
+            record.released = True
+            release()
+
+        buffer.release = released  # type: ignore[method-assign]
+
+    def notice_queue(self, device: Device, queue: Queue) -> None:
+        """Watch a new queue while the plan is made."""
+        self._queues.append(queue)
+        self._watched.enter_context(self._watch(queue, None))
+
+    # -- inside ---------------------------------------------------------------------------------------------------------
+
+    def _live(self) -> list[_Record]:
+        return [record for record in self._records.values() if not record.released]
+
+    def _operands(self) -> dict[int, _Record]:
+        return {
+            key: record
+            for key, record in self._records.items()
+            if record.written_by_host and not record.filled_by_reset and not record.released
+        }
+
+    @staticmethod
+    def _digest(record: _Record) -> bytes:
+        digest, queue = hashlib.sha256(), record.device.queue()
+        for start in range(0, record.buffer.nbytes, _CHUNK):
+            part = np.empty(min(_CHUNK, record.buffer.nbytes - start), np.uint8)
+            digest.update(memoryview(queue.read(record.buffer, part, start)))
+        return digest.digest()
+
+    @contextmanager
+    def _watching(self, garbage: np.random.Generator | None) -> Iterator[None]:
+        with ExitStack() as watched:
+            for queue in self._queues:
+                watched.enter_context(self._watch(queue, garbage))
+            yield
+
+    @contextmanager
+    def _watch(self, queue: Queue, garbage: np.random.Generator | None) -> Iterator[None]:
+        """Note what fills buffers by this queue; write garbage in place of arrays of NaN."""
+        write, send, launch, copy, fetch, record = (
+            queue.write, queue.send, queue.launch, queue.copy, queue.fetch, queue.record,
+        )  # fmt: skip
+        recording = False
+
+        def noted_write(buffer: Buffer, array: np.ndarray) -> None:
+            self._filled(buffer, by_host=True)
+            write(buffer, array if garbage is None else _disguised(array, garbage))
+
+        def noted_send(buffer: Buffer, array: np.ndarray, offset: int = 0) -> None:
+            self._filled(buffer, by_host=True)
+            send(buffer, array, offset)
+
+        def noted_launch(kernel: Any, global_size: Any, local_size: Any, *args: Any) -> None:
+            if not recording:
+                for argument in args:
+                    self._filled(argument)
+            launch(kernel, global_size, local_size, *args)
+
+        def noted_copy(target: Buffer, source: Buffer) -> None:
+            self._filled(target)
+            copy(target, source)
+
+        def noted_fetch(target: Buffer, source: Buffer, offset: int = 0) -> None:
+            self._filled(target)
+            fetch(target, source, offset)
+
+        def noted_record(submit: Callable[[], None]) -> Any:
+            nonlocal recording
+            recording = True
+            try:
+                return record(submit)
+            finally:
+                recording = False
+
+        noted = {"write": noted_write, "send": noted_send, "launch": noted_launch, "copy": noted_copy,
+                 "fetch": noted_fetch, "record": noted_record}  # fmt: skip
+        with _replaced(queue, noted):
+            yield
+
+    def _filled(self, buffer: Any, *, by_host: bool = False) -> None:
+        record = self._records.get(id(buffer)) if self._noting else None
+        if record is None:
+            return
+        if self._resetting:
+            record.filled_by_reset = True
+        else:
+            record.filled_by_plan = True
+            record.written_by_host |= by_host
+
+
+@contextmanager
+def _replaced(queue: Queue, methods: dict[str, Callable[..., Any]]) -> Iterator[None]:
+    """Give one queue other methods in this block."""
+    before = {name: vars(queue)[name] for name in methods if name in vars(queue)}
+    vars(queue).update(methods)
+    try:
+        yield
+    finally:
+        for name in methods:
+            del vars(queue)[name]
+        vars(queue).update(before)
+
+
+def _disguised(array: np.ndarray, garbage: np.random.Generator) -> np.ndarray:
+    """Return finite numbers of many sizes in place of an array that is all NaN; any other array as it is."""
+    if array.dtype.kind != "f" or not np.isnan(array).all():
+        return array
+    tile = garbage.standard_normal(1 << 16) * 2.0 ** garbage.integers(-6, 7, 1 << 16)
+    return np.resize(tile.astype(array.dtype), array.shape)
+
+
+@contextmanager
+def _judged(
+    queue: Queue, read: dict[int, tuple[Buffer, int, np.ndarray]], add: Callable[[float], None]
+) -> Iterator[None]:
+    """Poison what was read before timed launches of this queue, and compare it with what they leave."""
+    plain_read, plain_laps = queue.read, queue.laps
+
+    def noted_read(buffer: Buffer, array: np.ndarray, offset: int = 0) -> np.ndarray:
+        read[id(buffer)] = buffer, offset, array
+        return plain_read(buffer, array, offset)
+
+    def judged_laps(*submits: Callable[[], None]) -> list[float]:
+        start = time.perf_counter()
+        due = [entry for entry in read.values() if entry[0].nbytes == entry[2].nbytes]
+        read.clear()
+        for buffer, _, _ in due:
+            queue.fill(buffer, POISON)
+        add(time.perf_counter() - start)
+        seconds = plain_laps(*submits)
+        start = time.perf_counter()
+        for buffer, offset, before in due:
+            after = plain_read(buffer, np.empty_like(before), offset)
+            if not np.allclose(
+                after, before, rtol=CLOSE, atol=CLOSE * float(np.abs(before).max(initial=0)), equal_nan=True
+            ):
+                raise TimedLaunchDiffers("the launches that are timed do not compute what the launches before them did")
+        add(time.perf_counter() - start)
+        return seconds
+
+    with _replaced(queue, {"read": noted_read, "laps": judged_laps}):
+        yield
