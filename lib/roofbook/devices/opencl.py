@@ -111,7 +111,7 @@ class Queue(contract.Queue):
         self._cl.enqueue_copy(self.queue, target.memory, source.memory, byte_count=source.nbytes)
 
     def fill(self, buffer: Any, byte: int) -> None:
-        self._cl.enqueue_fill_buffer(self.queue, buffer.memory, np.uint8(byte), 0, buffer.nbytes)
+        self._cl.enqueue_fill_buffer(self.queue, buffer.memory, bytes([byte]), 0, buffer.nbytes)
         self.finish()
 
     def send(self, buffer: Any, array: np.ndarray, offset: int = 0) -> None:

@@ -10,6 +10,7 @@ Serves verify and sampling. Buffers of libraries, such as PyTorch's tensors, are
 """
 
 import hashlib
+import secrets
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -47,6 +48,8 @@ class _Record:
     """By the host or by a kernel, while the plan was made."""
     written_by_host: bool = False
     """While the plan was made: it is an operand if reset leaves it alone."""
+    dtype: np.dtype[Any] | None = None
+    """Type of the array that filled it as a whole."""
     filled_by_reset: bool = False
     released: bool = False
 
@@ -70,11 +73,11 @@ class BufferLedger:
         finally:
             self._noting = False
 
-    def reset(self, runnable: Runnable, *, garbage: np.random.Generator | None = None) -> None:
-        """Reset a runnable, and poison its scratch. garbage: draws finite numbers that outputs get in place of NaN."""
+    def reset(self, runnable: Runnable, *, change: Callable[[np.ndarray], np.ndarray] | None = None) -> None:
+        """Reset a runnable, and poison its scratch. change: what to write in place of each array that reset writes."""
         self._noting = self._resetting = True
         try:
-            with self._watching(garbage):
+            with self._watching(change):
                 runnable.reset()
         finally:
             self._noting = self._resetting = False
@@ -98,11 +101,36 @@ class BufferLedger:
                 )
 
     @contextmanager
+    def exchanged(self, runnable: Runnable) -> Iterator[None]:
+        """Give a runnable other operands in this block: the floating-point numbers of each, in another order.
+
+        Inputs that its reset restores are exchanged in the same way, so the runnable is reset here. Indices, pointers and masks
+        stay as they are. Afterwards operands are what they were.
+        """
+        originals = list[tuple[_Record, np.ndarray]]()
+        try:
+            for record in self._operands().values():
+                if record.dtype is not None and record.dtype.kind == "f":
+                    queue = record.device.queue()
+                    held = queue.read(
+                        record.buffer, np.empty(record.buffer.nbytes // record.dtype.itemsize, record.dtype), 0
+                    )
+                    if not np.array_equal(held, other := _reordered(held), equal_nan=True):
+                        originals.append((record, held))
+                        queue.write(record.buffer, other)
+            self.reset(runnable, change=_exchanged)
+            yield
+        finally:
+            for record, held in originals:
+                record.device.queue().write(record.buffer, held)
+
+    @contextmanager
     def judging_timed_launches(self) -> Iterator[Callable[[], float]]:
         """Check launches that a plan times after it has read their results, as of the same launches once more.
 
-        Results that the host has read in this block are poisoned before the timed launches, and must be there again after
-        them. Yields a function that returns the seconds that this took so far. Raises TimedLaunchDiffers.
+        Results that the host has read in this block are set to zero before the timed launches, since a kernel may add to
+        zeros, and must be there again after them. Yields a function that returns the seconds that this took so far. Raises
+        TimedLaunchDiffers.
         """
         spent = 0.0
         read: dict[int, tuple[Buffer, int, np.ndarray]] = {}
@@ -151,30 +179,30 @@ class BufferLedger:
         digest, queue = hashlib.sha256(), record.device.queue()
         for start in range(0, record.buffer.nbytes, _CHUNK):
             part = np.empty(min(_CHUNK, record.buffer.nbytes - start), np.uint8)
-            digest.update(memoryview(queue.read(record.buffer, part, start)))
+            digest.update(queue.read(record.buffer, part, start).data)
         return digest.digest()
 
     @contextmanager
-    def _watching(self, garbage: np.random.Generator | None) -> Iterator[None]:
+    def _watching(self, change: Callable[[np.ndarray], np.ndarray] | None) -> Iterator[None]:
         with ExitStack() as watched:
             for queue in self._queues:
-                watched.enter_context(self._watch(queue, garbage))
+                watched.enter_context(self._watch(queue, change))
             yield
 
     @contextmanager
-    def _watch(self, queue: Queue, garbage: np.random.Generator | None) -> Iterator[None]:
-        """Note what fills buffers by this queue; write garbage in place of arrays of NaN."""
+    def _watch(self, queue: Queue, change: Callable[[np.ndarray], np.ndarray] | None) -> Iterator[None]:
+        """Note what fills buffers by this queue. change: what to write in place of each array."""
         write, send, launch, copy, fetch, record = (
             queue.write, queue.send, queue.launch, queue.copy, queue.fetch, queue.record,
         )  # fmt: skip
         recording = False
 
         def noted_write(buffer: Buffer, array: np.ndarray) -> None:
-            self._filled(buffer, by_host=True)
-            write(buffer, array if garbage is None else _disguised(array, garbage))
+            self._filled(buffer, by_host=array.dtype, whole=array.nbytes == buffer.nbytes)
+            write(buffer, array if change is None else change(array))
 
         def noted_send(buffer: Buffer, array: np.ndarray, offset: int = 0) -> None:
-            self._filled(buffer, by_host=True)
+            self._filled(buffer, by_host=array.dtype)
             send(buffer, array, offset)
 
         def noted_launch(kernel: Any, global_size: Any, local_size: Any, *args: Any) -> None:
@@ -199,12 +227,14 @@ class BufferLedger:
             finally:
                 recording = False
 
-        noted = {"write": noted_write, "send": noted_send, "launch": noted_launch, "copy": noted_copy,
-                 "fetch": noted_fetch, "record": noted_record}  # fmt: skip
+        noted: dict[str, Callable[..., Any]] = {
+            "write": noted_write, "send": noted_send, "launch": noted_launch, "copy": noted_copy, "fetch": noted_fetch,
+            "record": noted_record,
+        }  # fmt: skip
         with _replaced(queue, noted):
             yield
 
-    def _filled(self, buffer: Any, *, by_host: bool = False) -> None:
+    def _filled(self, buffer: Any, *, by_host: np.dtype[Any] | None = None, whole: bool = False) -> None:
         record = self._records.get(id(buffer)) if self._noting else None
         if record is None:
             return
@@ -212,7 +242,9 @@ class BufferLedger:
             record.filled_by_reset = True
         else:
             record.filled_by_plan = True
-            record.written_by_host |= by_host
+            if by_host is not None:
+                record.written_by_host = True
+                record.dtype = by_host if whole else None
 
 
 @contextmanager
@@ -228,23 +260,47 @@ def _replaced(queue: Queue, methods: dict[str, Callable[..., Any]]) -> Iterator[
         vars(queue).update(before)
 
 
-def _disguised(array: np.ndarray, garbage: np.random.Generator) -> np.ndarray:
-    """Return finite numbers of many sizes in place of an array that is all NaN; any other array as it is."""
-    if array.dtype.kind != "f" or not np.isnan(array).all():
+class Garbage:
+    """Puts finite numbers of many sizes in the place of arrays that are all NaN: `change` of `BufferLedger.reset`."""
+
+    def __init__(self) -> None:
+        self._draw = np.random.default_rng(secrets.randbits(64))
+
+    def __call__(self, array: np.ndarray) -> np.ndarray:
+        if array.dtype.kind != "f" or not np.isnan(array).all():
+            return array
+        tile = self._draw.standard_normal(1 << 16) * 2.0 ** self._draw.integers(-6, 7, 1 << 16)
+        return np.resize(tile.astype(array.dtype), array.shape)
+
+
+def _exchanged(array: np.ndarray) -> np.ndarray:
+    if array.dtype.kind != "f":
         return array
-    tile = garbage.standard_normal(1 << 16) * 2.0 ** garbage.integers(-6, 7, 1 << 16)
-    return np.resize(tile.astype(array.dtype), array.shape)
+    return _reordered(np.ascontiguousarray(array).ravel()).reshape(array.shape)
+
+
+def _reordered(array: np.ndarray) -> np.ndarray:
+    """Return a flat array, its second half first: the same numbers in other places."""
+    return np.roll(array, len(array) // 2 + 1)
 
 
 @contextmanager
 def _judged(
     queue: Queue, read: dict[int, tuple[Buffer, int, np.ndarray]], add: Callable[[float], None]
 ) -> Iterator[None]:
-    """Poison what was read before timed launches of this queue, and compare it with what they leave."""
+    """Set what was read before timed launches of this queue to zero, and compare it with what they leave."""
     plain_read, plain_laps = queue.read, queue.laps
 
     def noted_read(buffer: Buffer, array: np.ndarray, offset: int = 0) -> np.ndarray:
         read[id(buffer)] = buffer, offset, array
+        if "release" not in vars(buffer):
+            release = buffer.release
+
+            def released() -> None:
+                read.pop(id(buffer), None)
+                release()
+
+            buffer.release = released  # type: ignore[method-assign]
         return plain_read(buffer, array, offset)
 
     def judged_laps(*submits: Callable[[], None]) -> list[float]:
@@ -252,7 +308,7 @@ def _judged(
         due = [entry for entry in read.values() if entry[0].nbytes == entry[2].nbytes]
         read.clear()
         for buffer, _, _ in due:
-            queue.fill(buffer, POISON)
+            queue.fill(buffer, 0)
         add(time.perf_counter() - start)
         seconds = plain_laps(*submits)
         start = time.perf_counter()

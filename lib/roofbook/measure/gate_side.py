@@ -141,8 +141,7 @@ class Side:
 
         self._progress(it.variant.name, "warm up")
         try:
-            if not it.warm:
-                it.runnable.run()
+            it.runnable.run()
         except Exception as error:
             it.reason = reason_of(error)
             check_alive(error, it.device)

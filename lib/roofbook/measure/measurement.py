@@ -63,8 +63,8 @@ class Measurement:
     neighbours: dict[str, Any] = field(default_factory=dict)
     """How busy the host's other cards were, `before` and `after` its samples; empty for a CPU."""
     facts: dict[str, Any] = field(default_factory=dict)
-    warm: bool = False
-    """It has run on this device before it is timed."""
+    run_s: float = 0.0
+    """Seconds that a timed run takes, by the run on which it was verified."""
     sampled: bool = False
     """All its samples are taken..."""
     whole: bool = False

@@ -10,7 +10,7 @@ import statistics
 import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext, suppress
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import count
 
 from ..devices import provenance
@@ -22,7 +22,7 @@ from .checkpoint import Checkpoint
 from .measurement import Measurement
 from .policy import Policy
 from .progress import Progress
-from .verify import check_alive, forget, lacks_memory, reason_of
+from .verify import check_alive, forget, lacks_memory, reason_of, run_on_others
 
 FIRST = 3
 """One of so many first samples is judged..."""
@@ -58,8 +58,7 @@ def sample(
         progress(it.variant.name, "warm up")
         try:
             assert it.runnable is not None
-            if not it.warm:
-                it.runnable.run()
+            run_on_others(it)
         except Exception as error:
             _fail(it, error, group)
             continue
@@ -141,10 +140,14 @@ def _take_judged(
     it: Measurement, number: int, group: Sequence[Measurement], flush: Callable[[], None], clocks: provenance.Clocks,
     progress: Progress, judge: Judge,
 ) -> None:  # fmt: skip
-    """Take one sample on poisoned outputs and scratch memory, and check its own outputs."""
+    """Take one sample on poisoned outputs and scratch memory, and check its own outputs.
+
+    A run on other operands comes before it, untimed: a kernel that keeps results as long as operands stay has to compute.
+    """
     at = len(it.samples)
     try:
         assert it.runnable is not None
+        run_on_others(it)
         it.ledger.reset(it.runnable)
     except Exception as error:
         _fail(it, error, group)
@@ -206,14 +209,20 @@ def _compare_judged(
 def _seconds_on(it: Measurement, flush: Callable[[], None], *, poisoned: bool) -> float:
     """Return the seconds of a run on poisoned outputs, or on finished ones. The same happens before both, in other order."""
     assert it.runnable is not None
-    run, reset = it.runnable.run, partial(it.ledger.reset, it.runnable)
-    for prepare in (run, reset) if poisoned else (reset, run):
-        prepare()
+    run = it.runnable.run
+    if not poisoned:
+        run_on_others(it)
+        it.ledger.reset(it.runnable)
+    run()
+    if poisoned:
+        run_on_others(it)
+        it.ledger.reset(it.runnable)
     flush()
-    with threads.in_place(it.variant):
+    judging = it.ledger.judging_timed_launches() if poisoned else nullcontext(lambda: 0.0)
+    with judging as judging_s, threads.in_place(it.variant):
         start = time.perf_counter()
         own = run()
-        return time.perf_counter() - start if own is None else own
+        return time.perf_counter() - start - judging_s() if own is None else own
 
 
 def _take(

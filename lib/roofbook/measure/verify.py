@@ -7,7 +7,7 @@ import math
 import secrets
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from ..devices.contract import BuildFailed, Device, DriverFailed, OutOfMemory, U
 from ..errors import UserFacingError
 from ..paths import LIBRARY
 from ..spec.lab import Case, Runnable, Variant
-from .buffer_ledger import BufferLedger, OperandChanged, TimedLaunchDiffers
+from .buffer_ledger import BufferLedger, Garbage, OperandChanged, TimedLaunchDiffers
 from .measurement import Check, Measurement
 from .placement import Setting
 from .progress import Progress, silent
@@ -110,6 +110,8 @@ class References:
 
 WARM_S = 2.0
 """A variant whose run takes so long needs none to warm it up, unless what a first run does beside it is what takes long."""
+EXCHANGED_S = 10.0
+"""A variant whose run takes longer is not run on other operands."""
 
 
 def prepare(
@@ -128,7 +130,7 @@ def prepare(
         given, right = references.before(small, variant)
         trial = ledger.plan(lambda: variant.plan(it.device, variant, small, given))
         progress(variant.name, "first run")
-        seconds = once(trial, ledger, garbage=np.random.default_rng(secrets.randbits(64)))
+        seconds = once(trial, ledger, change=Garbage())
         progress(variant.name, "check of its outputs")
         it.checked(*lab.check(small, variant, trial.outputs(), right))
         it.reason = wrong(*it.checks[-1])
@@ -136,7 +138,7 @@ def prepare(
             return
         ledger.check_operands()
         units = lab.units(at.case, variant, it.device)
-        it.warm = _timed_run(at, it, trial, ledger, seconds, (small.units, units)) > WARM_S
+        it.run_s = _timed_run(at, it, trial, ledger, seconds, (small.units, units))
         trial.close()
         trial = None
         whole = replace(at.case, units=units)
@@ -163,12 +165,14 @@ def verify_again(
 ) -> None:
     """Verify the very object that was timed, after its last sample, by one more run on poisoned outputs.
 
-    Its operands must be what they were before its first run. It is whole then; a result that is not accepted becomes its
-    reason. beside: others hold memory. Raises NoRoom where too little is left for this run.
+    A run on other operands comes before that one, and its operands must be what they were before its first run. It is whole
+    then; a result that is not accepted becomes its reason. beside: others hold memory. Raises NoRoom where too little is left
+    for this run.
     """
     try:
         assert it.runnable is not None
         progress(it.variant.name, "last run")
+        run_on_others(it)
         once(it.runnable, it.ledger)
         progress(it.variant.name, "last check")
         it.checks.append(check_of_timed(at, it, references))
@@ -183,6 +187,17 @@ def verify_again(
         if beside and lacks_memory(error):
             it.reason = None
             raise NoRoom from error
+
+
+def run_on_others(it: Measurement) -> None:
+    """Run a measurement on other operands, and restore them: results that it keeps instead of computing them are wrong then.
+
+    Not where a run takes longer than EXCHANGED_S.
+    """
+    assert it.runnable is not None
+    if it.run_s <= EXCHANGED_S:
+        with it.ledger.exchanged(it.runnable):
+            it.runnable.run()
 
 
 def check_of_timed(at: Setting, it: Measurement, references: References) -> Check:
@@ -228,13 +243,15 @@ def wrong(error: float, tolerance: float, compared: str) -> str | None:
     return None if error <= tolerance else f"wrong result: error {error:.3g}, allowed {tolerance:.3g} ({compared})"
 
 
-def once(trial: Runnable, ledger: BufferLedger | None = None, *, garbage: np.random.Generator | None = None) -> float:
+def once(
+    trial: Runnable, ledger: BufferLedger | None = None, *, change: Callable[[np.ndarray], np.ndarray] | None = None
+) -> float:
     """Return the seconds of one run on poisoned outputs.
 
-    ledger: of its buffers; without it only what `reset` fills is poisoned. garbage: draws what outputs hold in place of NaN.
+    ledger: of its buffers; without it only what `reset` fills is poisoned. change: what `reset` writes in place of its arrays.
     """
     ledger = ledger or BufferLedger()
-    ledger.reset(trial, garbage=garbage)
+    ledger.reset(trial, change=change)
     ledger.remember_operands()
     start = time.perf_counter()
     with ledger.judging_timed_launches() as judging_s:

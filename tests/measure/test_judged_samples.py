@@ -1,0 +1,298 @@
+"""What is timed is what is judged: kernels that leave out work, or keep results where nobody looks, fail with their reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from roofbook.devices.contract import Device
+from roofbook.devices.find import open_device
+from roofbook.measure import sampling
+from roofbook.measure.buffer_ledger import BufferLedger, Garbage
+from roofbook.measure.case_run import measure_case
+from roofbook.measure.placement import Setting
+from roofbook.measure.policy import Policy
+from roofbook.spec.lab import Case, Lab, Runnable, Variant, Work
+
+from .made_up import Bench, made
+
+COUNT, ROUNDS = 4096, 2000
+"""Numbers of the made-up problem, and operations on each: what is left out shows, however busy the machine is."""
+WORK = "float v = x[i]; for (int k = 0; k < ROUNDS; k++) v = v * 0.999f + 0.001f;"
+ARGUMENTS = "__global float *x, __global float *y, __global float *s, __global int *c"
+HEAD = f"#define ROUNDS {ROUNDS}\n__kernel void f({ARGUMENTS}) {{\n"
+HONEST = f"{HEAD} int i = get_global_id(0); {WORK} y[i] = v; }}"
+CHEATS = {
+    # the counter is empty until `reset` fills it again
+    "queue": f"{HEAD} int i; while ((i = atomic_dec(c) - 1) >= 0) {{ {WORK} y[i] = v; }} }}",
+    "computes where there is a NaN": f"{HEAD} int i = get_global_id(0); if (isnan(y[i])) {{ {WORK} y[i] = v; }} }}",
+    "keeps results in an input": f"{HEAD} int i = get_global_id(0); if (x[i] > 0) {{ {WORK} x[i] = -v; }} y[i] = -x[i]; }}",
+    "keeps results in scratch": f"{HEAD} int i = get_global_id(0);"
+    f" if (s[i + {COUNT}] != 7.0f) {{ {WORK} s[i] = v; s[i + {COUNT}] = 7.0f; }} y[i] = s[i]; }}",
+    "computes when the last output is not finished": f"{HEAD} int i = get_global_id(0);"
+    f" if (!(y[i] > 0 && y[i] < 1)) {{ {WORK} y[i] = v; }} }}",
+    "one of a thousand": f"{HEAD} int i = get_global_id(0); if (i % 1000 != 999) {{ {WORK} y[i] = v; }} }}",
+}
+
+
+class Chains(Runnable):
+    """A chain of operations on each number: x is an operand, y the output, s scratch, c a counter that reset fills."""
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        self.units, self.queue = case.units, device.queue(profiling=True)
+        self.kernel = device.build(str(variant.options["text"])).kernel("f")
+        self.x = device.upload(inputs["x"])
+        self.y, self.s, self.c = device.empty(4 * COUNT), device.empty(8 * COUNT), device.empty(4)
+
+    def reset(self) -> None:
+        self.queue.write(self.y, np.full(COUNT, np.nan, np.float32))
+        self.queue.write(self.c, np.array([COUNT], np.int32))
+
+    def run(self) -> float:
+        return self.queue.timed(lambda: self.queue.launch(self.kernel, (COUNT,), (64,), self.x, self.y, self.s, self.c))
+
+    def outputs(self) -> dict[str, np.ndarray]:
+        return {"y": self.queue.read(self.y, np.empty(COUNT, np.float32)).astype(np.float64)}
+
+    def close(self) -> None:
+        for buffer in (self.x, self.y, self.s, self.c):
+            buffer.release()
+
+
+class Chained(Lab):
+    """The lab of Chains."""
+
+    name, title, preferred_backend, unit, timed, bases, best = (
+        "chained",
+        "Chained",
+        "opencl",
+        "pass",
+        "kernel",
+        ("a",),
+        "a",
+    )
+
+    def __init__(self, *variants: Variant) -> None:
+        self.ladder = variants
+
+    def cases(self, scale: str) -> Sequence[Case]:
+        return [Case("small", scale, {}, units=1)]
+
+    def inputs(self, case: Case, seed: int) -> Mapping[str, Any]:
+        return {"x": np.random.default_rng(seed).uniform(0.1, 0.9, COUNT).astype(np.float32)}
+
+    def reference(self, case: Case, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+        decay = 0.999**ROUNDS
+        return {"y": inputs["x"] * decay + 0.001 * (1 - decay) / (1 - 0.999)}
+
+    def check(
+        self, case: Case, variant: Variant, outputs: Mapping[str, np.ndarray], reference: Mapping[str, Any]
+    ) -> tuple[float, float, str]:
+        return float(np.abs(outputs["y"] - reference["y"]).max()), 1e-3, "largest difference"
+
+    def work(self, case: Case) -> Work:
+        return Work(2.0 * ROUNDS * COUNT, 8.0 * COUNT, 8.0 * COUNT)
+
+
+def rows_of(*texts: str, plan: type[Runnable] = Chains, **policy: Any) -> list[dict[str, Any]]:
+    """Measure kernels of Chained on the first device by OpenCL; the first is the parent of all."""
+    variants = [
+        Variant(f"k{number}", "k0" if number else None, None, plan, "", "", options={"text": text})
+        for number, text in enumerate(texts)
+    ]
+    lab, rows = Chained(*variants), list[dict[str, Any]]()
+    case = lab.cases("quick")[0]
+    at = Setting(lab, case, open_device("opencl:0"), Policy(**{"minimum": 6, "maximum": 8, "budget_s": 0.05, **policy}))
+    measure_case(at, variants, run="20260101T000000Z-abcdef", keep=rows.extend)
+    return [row for row in rows if row["role"] != "again"]
+
+
+def test_an_honest_kernel_is_timed_and_its_row_says_which_samples_were_judged() -> None:
+    (row,) = rows_of(HONEST)
+    assert row["status"] == "ok", row["reason"]
+    assert '"samples": [' in row["extra"] and '"samples": []' not in row["extra"]
+
+
+@pytest.mark.parametrize("cheat", CHEATS)
+def test_a_kernel_that_leaves_out_work_fails_with_its_reason_and_costs_no_neighbour(cheat: str) -> None:
+    honest, dishonest = rows_of(HONEST, CHEATS[cheat])
+    assert honest["status"] == "ok", honest["reason"]
+    assert dishonest["status"] == "failed" and dishonest["samples_s"] == []
+    reason = {
+        "queue": "its samples left out work",
+        "computes where there is a NaN": "wrong result",
+        "keeps results in an input": "it changed operand 1 of 1 (16384 bytes), which it may only read",
+        "keeps results in scratch": "its samples left out work",
+        "computes when the last output is not finished": "wrong result",
+        "one of a thousand": "wrong result",
+    }[cheat]
+    assert reason in str(dishonest["reason"])
+
+
+STATE = (
+    "float v = s[i]; if (x[i] != s[i + COUNT]) { v = x[i]; for (int k = 0; k < ROUNDS; k++) v = v * 0.999f + 0.001f; }"
+)
+
+
+class Filled(Chains):
+    """A plan that launches its kernel once while it is made: scratch holds what that left."""
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        super().__init__(device, variant, case, inputs)
+        self.queue.launch(self.kernel, (COUNT,), (64,), self.x, self.y, self.s, self.c)
+        self.queue.finish()
+
+
+def test_results_that_are_kept_as_long_as_operands_stay_are_found() -> None:
+    """Such a kernel is right on any operands. It keeps results in memory that a plan has filled, which is not poisoned."""
+    text = (
+        f"#define COUNT {COUNT}\n{HEAD} int i = get_global_id(0); {STATE} s[i] = v; s[i + COUNT] = x[i]; y[i] = v; }}"
+    )
+    honest, keeping = rows_of(HONEST, text, plan=Filled)
+    assert honest["status"] == "ok", honest["reason"]
+    assert "its samples left out work" in str(keeping["reason"])
+
+
+class KeptByTheHost(Chains):
+    """A plan that launches its kernel once, and hands out what came of it ever after."""
+
+    kept: np.ndarray | None = None
+
+    def run(self) -> float:
+        if self.kept is None:
+            super().run()
+            self.kept = self.queue.read(self.y, np.empty(COUNT, np.float32))
+        self.queue.write(self.y, self.kept)
+        return 1e-3
+
+
+def test_results_that_are_kept_for_ever_are_wrong_once_operands_are_others() -> None:
+    (row,) = rows_of(HONEST, plan=KeptByTheHost)
+    assert "wrong result" in str(row["reason"])
+
+
+class TimesAgain(Chains):
+    """Reads its results, then times the same launch once more, as a plan that tells copies from kernels does."""
+
+    def run(self) -> float:
+        self.queue.launch(self.kernel, (COUNT,), (64,), self.x, self.y, self.s, self.c)
+        self.host = self.queue.read(self.y, np.empty(COUNT, np.float32))
+        return super().run()
+
+    def outputs(self) -> dict[str, np.ndarray]:
+        return {"y": self.host.astype(np.float64)}
+
+
+def test_a_launch_that_is_timed_after_the_results_were_read_is_judged_too() -> None:
+    lazy = f"{HEAD} int i = get_global_id(0); if (s[i] != 7.0f) {{ {WORK} y[i] = v; s[i] = 7.0f; }} }}"
+    honest, dishonest = rows_of(HONEST, lazy, plan=TimesAgain)
+    assert honest["status"] == "ok", honest["reason"]
+    assert "the launches that are timed do not compute" in str(dishonest["reason"])
+
+
+def test_one_of_the_first_samples_is_judged_and_some_of_the_later_ones() -> None:
+    class Counted:
+        def __init__(self) -> None:
+            self.samples, self.poisoned = list[float](), list[int]()
+
+    firsts, later = set[int](), 0
+    for _ in range(300):
+        it: Any = Counted()
+        for number in range(50):
+            if sampling._is_judged(it):
+                it.poisoned.append(number)
+            it.samples.append(1.0)
+        assert 1 <= len(it.poisoned) <= sampling.JUDGED and it.poisoned[0] < sampling.FIRST
+        firsts.add(it.poisoned[0])
+        later += len(it.poisoned) > 1
+    assert firsts == set(range(sampling.FIRST)) and later > 150
+
+
+@pytest.mark.parametrize(("judged", "status"), [(0.1, "ok"), (0.109, "ok"), (0.3, "failed")])
+def test_a_run_on_poisoned_outputs_may_take_as_long_as_others_and_no_longer(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, judged: float, status: str
+) -> None:
+    """By a clock that the test turns: runs that follow a reset take `judged` seconds, all others 0.1."""
+    monkeypatch.setattr(sampling, "_is_judged", lambda it: len(it.samples) == 2)
+    plan: Any = made("a").plan
+
+    class Slow(plan):  # type: ignore[misc]
+        values: np.ndarray
+
+        def run(self) -> float | None:
+            fresh = bool(np.isnan(self.values).any())
+            self.values = np.zeros(8)  # so that Made takes no run for the last one
+            super().run()
+            if fresh and self.timed:
+                self.device.clock.now += judged - 0.1
+            return None
+
+    (row,) = bench(replace(made("a"), plan=Slow))
+    assert row["status"] == status, row["reason"]
+    if status == "failed":
+        assert "3 times as long" in row["reason"] and row["samples_s"] == []
+
+
+def test_one_slow_judged_sample_is_no_proof(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a disturbance of the machine the first pair of runs says so."""
+    monkeypatch.setattr(sampling, "_is_judged", lambda it: len(it.samples) == 2)
+    plan: Any = made("a").plan
+
+    class Disturbed(plan):  # type: ignore[misc]
+        values: np.ndarray
+
+        def run(self) -> float | None:
+            self.values = np.zeros(8)
+            super().run()
+            if self.timed and self.runs == 5:  # warm-up, two samples, one on other operands, the judged one
+                self.device.clock.now += 10
+            return None
+
+    (row,) = bench(replace(made("a"), plan=Disturbed))
+    assert row["status"] == "ok" and max(row["samples_s"]) > 10
+
+
+def test_scratch_is_poisoned_and_what_a_plan_made_is_not() -> None:
+    device = open_device("opencl:0")
+    ledger, queue = BufferLedger(), device.queue()
+    copy = "__kernel void f(__global float *to, __global float *of) { to[get_global_id(0)] = of[get_global_id(0)]; }"
+    held: dict[str, Any] = {}
+
+    class Prepared(Runnable):
+        units = 1
+
+        def __init__(self) -> None:
+            queue = device.queue()
+            held["operand"] = device.upload(np.arange(8, dtype=np.float32))
+            for name in ("prepared", "scratch", "output"):
+                held[name] = device.empty(32)
+            queue.launch(device.build(copy).kernel("f"), (8,), (8,), held["prepared"], held["operand"])
+            queue.finish()
+            self.queue = queue
+
+        def reset(self) -> None:
+            self.queue.write(held["output"], np.full(8, np.nan, np.float32))
+
+        def run(self) -> None: ...
+
+        def outputs(self) -> dict[str, np.ndarray]:
+            return {}
+
+    def read(name: str) -> np.ndarray:
+        return queue.read(held[name], np.empty(8, np.float32))
+
+    runnable = ledger.plan(Prepared)
+    ledger.reset(runnable)
+    assert np.isnan(read("scratch")).all() and np.isnan(read("output")).all()
+    assert (read("prepared") == np.arange(8)).all() and (read("operand") == np.arange(8)).all()
+    ledger.reset(runnable, change=Garbage())
+    assert np.isfinite(read("output")).all() and len(set(read("output"))) == 8
+    ledger.remember_operands()
+    ledger.check_operands()
+    queue.write(held["operand"], np.arange(1, 9, dtype=np.float32))
+    with pytest.raises(Exception, match=r"operand 1 of \d \(32 bytes\), which it may only read"):
+        ledger.check_operands()
