@@ -194,6 +194,35 @@ def test_a_launch_that_is_timed_after_the_results_were_read_is_judged_too() -> N
     assert "the launches that are timed do not compute" in str(dishonest["reason"])
 
 
+class AddsUp(TimesAgain):
+    """Clears its results before each launch, since its kernel adds to them; `clears` says before which launches."""
+
+    clears: tuple[str, ...] = ("read", "timed")
+
+    def run(self) -> float:
+        if "read" in self.clears:
+            self.queue.fill(self.y, 0)
+        self.queue.launch(self.kernel, (COUNT,), (64,), self.x, self.y, self.s, self.c)
+        self.host = self.queue.read(self.y, np.empty(COUNT, np.float32))
+        if "timed" in self.clears:
+            self.queue.fill(self.y, 0)
+        return Chains.run(self)
+
+
+class ClearsOnce(AddsUp):
+    """Forgets to clear its results before the launch that is timed."""
+
+    clears = ("read",)
+
+
+def test_a_kernel_that_adds_to_its_results_finds_them_cleared_or_is_refused() -> None:
+    adding = f"{HEAD} int i = get_global_id(0); {WORK} y[i] += v; }}"
+    (honest,) = rows_of(adding, plan=AddsUp)
+    assert honest["status"] == "ok", honest["reason"]
+    (dishonest,) = rows_of(adding, plan=ClearsOnce)
+    assert "the launches that are timed do not compute" in str(dishonest["reason"])
+
+
 def test_one_of_the_first_samples_is_judged_and_some_of_the_later_ones() -> None:
     class Counted:
         def __init__(self) -> None:

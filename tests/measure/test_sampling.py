@@ -195,7 +195,8 @@ def test_what_empties_the_cache_is_in_the_budget_and_takes_no_sample_from_the_mi
     [
         (0.1, 0.0, "step", 1),
         (0.1, 5.0, "step", 1),
-        (5.0, 0.0, "step", 0),
+        (5.0, 0.0, "step", 1),
+        (11.0, 0.0, "step", 0),
         (0.1, 60.0, "peer", 1),
     ],
 )

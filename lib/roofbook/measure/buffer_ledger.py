@@ -35,7 +35,7 @@ class OperandChanged(Exception):
 
 
 class TimedLaunchDiffers(Exception):
-    """The launch that was timed did not leave the results of the launch whose results were read."""
+    """A launch that was timed did not leave the results that the launch before it had left."""
 
 
 @dataclass(eq=False)
@@ -61,6 +61,7 @@ class BufferLedger:
         self._records: dict[int, _Record] = {}
         self._queues: list[Queue] = []
         self._digests: dict[int, bytes] | None = None
+        self._timed_launch_differs = False
         self._noting = self._resetting = False
 
     def plan(self, make: Callable[[], Runnable]) -> Runnable:
@@ -89,6 +90,11 @@ class BufferLedger:
         """Note what each operand holds now, before any run. Nothing is noted twice."""
         if self._digests is None:
             self._digests = {key: self._digest(record) for key, record in self._operands().items()}
+
+    def check_launches(self) -> None:
+        """Raise TimedLaunchDiffers where a block of `judging_timed_launches` saw other results than before."""
+        if self._timed_launch_differs:
+            raise TimedLaunchDiffers("the launches that are timed do not compute what the launches before them did")
 
     def check_operands(self) -> None:
         """Compare each operand with what it held before the first run. Raises OperandChanged."""
@@ -128,21 +134,16 @@ class BufferLedger:
     def judging_timed_launches(self) -> Iterator[Callable[[], float]]:
         """Check launches that a plan times after it has read their results, as of the same launches once more.
 
-        Results that the host has read in this block are set to zero before the timed launches, since a kernel may add to
-        zeros, and must be there again after them. Yields a function that returns the seconds that this took so far. Raises
-        TimedLaunchDiffers.
+        Results that the host has read in this block are poisoned before the timed launches, and must be there again after
+        them: `check_launches` says so. A buffer that the plan has cleared meanwhile stays clear: a kernel may add to zeros.
+        Yields a function that returns the seconds that this took so far.
         """
-        spent = 0.0
-        read: dict[int, tuple[Buffer, int, np.ndarray]] = {}
+        watch = _LaunchWatch()
         with ExitStack() as watched:
             for queue in self._queues:
-                watched.enter_context(_judged(queue, read, lambda seconds: add(seconds)))
-
-            def add(seconds: float) -> None:
-                nonlocal spent
-                spent += seconds
-
-            yield lambda: spent
+                watched.enter_context(watch.over(queue))
+            yield lambda: watch.seconds
+        self._timed_launch_differs |= watch.differs
 
     # -- what devices and queues report ---------------------------------------------------------------------------------
 
@@ -284,42 +285,56 @@ def _reordered(array: np.ndarray) -> np.ndarray:
     return np.roll(array, len(array) // 2 + 1)
 
 
-@contextmanager
-def _judged(
-    queue: Queue, read: dict[int, tuple[Buffer, int, np.ndarray]], add: Callable[[float], None]
-) -> Iterator[None]:
-    """Set what was read before timed launches of this queue to zero, and compare it with what they leave."""
-    plain_read, plain_laps = queue.read, queue.laps
+class _LaunchWatch:
+    """Poisons results that were read before the timed launches of a plan, and compares them with what those leave."""
 
-    def noted_read(buffer: Buffer, array: np.ndarray, offset: int = 0) -> np.ndarray:
-        read[id(buffer)] = buffer, offset, array
-        if "release" not in vars(buffer):
-            release = buffer.release
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        """That this took, which are none of the plan's."""
+        self.differs = False
+        self._results: dict[int, tuple[Buffer, np.ndarray]] = {}
+        """Whole buffers that were read since the last timed launches, and what they held."""
 
-            def released() -> None:
-                read.pop(id(buffer), None)
-                release()
+    @contextmanager
+    def over(self, queue: Queue) -> Iterator[None]:
+        """Watch one queue in this block."""
+        read, laps = queue.read, queue.laps
 
-            buffer.release = released  # type: ignore[method-assign]
-        return plain_read(buffer, array, offset)
+        def noted_read(buffer: Buffer, array: np.ndarray, offset: int = 0) -> np.ndarray:
+            read(buffer, array, offset)
+            if array.nbytes == buffer.nbytes:
+                self._note(buffer, array)
+            return array
 
-    def judged_laps(*submits: Callable[[], None]) -> list[float]:
-        start = time.perf_counter()
-        due = [entry for entry in read.values() if entry[0].nbytes == entry[2].nbytes]
-        read.clear()
-        for buffer, _, _ in due:
-            queue.fill(buffer, 0)
-        add(time.perf_counter() - start)
-        seconds = plain_laps(*submits)
-        start = time.perf_counter()
-        for buffer, offset, before in due:
-            after = plain_read(buffer, np.empty_like(before), offset)
-            if not np.allclose(
-                after, before, rtol=CLOSE, atol=CLOSE * float(np.abs(before).max(initial=0)), equal_nan=True
-            ):
-                raise TimedLaunchDiffers("the launches that are timed do not compute what the launches before them did")
-        add(time.perf_counter() - start)
-        return seconds
+        def judged_laps(*submits: Callable[[], None]) -> list[float]:
+            start = time.perf_counter()
+            results = list(self._results.values())
+            self._results.clear()
+            for buffer, before in results:
+                if read(buffer, np.empty_like(before), 0).any():
+                    queue.fill(buffer, POISON)
+            self.seconds += time.perf_counter() - start
+            seconds = laps(*submits)
+            start = time.perf_counter()
+            self.differs |= any(not _close(read(buffer, np.empty_like(before), 0), before) for buffer, before in results)
+            self.seconds += time.perf_counter() - start
+            return seconds
 
-    with _replaced(queue, {"read": noted_read, "laps": judged_laps}):
-        yield
+        with _replaced(queue, {"read": noted_read, "laps": judged_laps}):
+            yield
+
+    def _note(self, buffer: Buffer, array: np.ndarray) -> None:
+        self._results[id(buffer)] = buffer, array
+        release = buffer.release
+
+        def released() -> None:
+            self._results.pop(id(buffer), None)
+            release()
+
+        buffer.release = released  # type: ignore[method-assign]
+
+
+def _close(after: np.ndarray, before: np.ndarray) -> bool:
+    """Whether two launches left the same results, up to the order in which atomic sums are added."""
+    finite = np.abs(before[np.isfinite(before)])
+    return np.allclose(after, before, rtol=CLOSE, atol=CLOSE * float(finite.max(initial=0)), equal_nan=True)

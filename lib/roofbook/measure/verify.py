@@ -136,6 +136,7 @@ def prepare(
         it.reason = wrong(*it.checks[-1])
         if it.reason:
             return
+        ledger.check_launches()
         ledger.check_operands()
         units = lab.units(at.case, variant, it.device)
         it.run_s = _timed_run(at, it, trial, ledger, seconds, (small.units, units))
@@ -178,6 +179,8 @@ def verify_again(
         it.checks.append(check_of_timed(at, it, references))
         if why := wrong(*it.checks[-1]):
             it.reason = f"after its last sample: {why}"
+            return
+        it.ledger.check_launches()
         it.ledger.check_operands()
         it.whole = True
     except Exception as error:
@@ -213,6 +216,8 @@ def check_sample(at: Setting, references: References, it: Measurement, number: i
     it.sample_checks.append(check_of_timed(at, it, references))
     if why := wrong(*it.sample_checks[-1]):
         it.reason = f"sample {number + 1}: {why}"
+    else:
+        it.ledger.check_launches()
 
 
 def _timed_run(
