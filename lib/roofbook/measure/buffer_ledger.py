@@ -316,7 +316,9 @@ class _LaunchWatch:
             self.seconds += time.perf_counter() - start
             seconds = laps(*submits)
             start = time.perf_counter()
-            self.differs |= any(not _close(read(buffer, np.empty_like(before), 0), before) for buffer, before in results)
+            self.differs |= any(
+                not _close(read(buffer, np.empty_like(before), 0), before) for buffer, before in results
+            )
             self.seconds += time.perf_counter() - start
             return seconds
 
