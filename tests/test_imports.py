@@ -19,6 +19,8 @@ ROOMS = (
         "errors",
         "memory",
         "paths",
+        "process_keeper",
+        "process_tree",
         "terminal",
         "devices",
         "spec",
@@ -33,7 +35,7 @@ ROOMS = (
 )
 """In the order in which a figure travels: a room knows those before it. The package itself knows all of them."""
 
-LAB_KNOWS = {"errors", "paths", "terminal", "devices", "spec", "peers", "analysis"}
+LAB_KNOWS = {"errors", "paths", "process_tree", "terminal", "devices", "spec", "peers", "analysis"}
 KNOWS_LABS = {"book", "cli"}
 FINDS_LABS = ("spec.registry", "labs")
 """The one module that imports the package of the labs, and no lab, to find them by name."""

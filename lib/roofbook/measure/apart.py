@@ -6,14 +6,11 @@ A kernel may crash the process, write where it must not, poison the GPU's contex
 
 import contextlib
 import json
-import math
 import os
-import selectors
 import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,6 +18,7 @@ from typing import IO, Any
 
 from ..errors import Failed, UsageError
 from ..peers import threads
+from ..process_tree import Lines, how_ended
 from ..spec import registry
 from ..spec.lab import Variant
 from ..store.files import Where
@@ -220,32 +218,6 @@ def seconds_allowed(policy: Policy, what: str) -> float | None:
     return 2 * policy.limit_s + COMPILING_S if what.startswith(("first run", "warm up", "sample", "last run")) else None
 
 
-class Lines:
-    """Lines of a pipe, each waited for so long and no longer."""
-
-    def __init__(self, pipe: IO[bytes]) -> None:
-        self.pipe, self.held = pipe, b""
-        self.ready = selectors.DefaultSelector()
-        self.ready.register(pipe, selectors.EVENT_READ)
-
-    def next(self, seconds: float | None) -> bytes:
-        """The next one; empty at the end. Raises TimeoutError."""
-        until = math.inf if seconds is None else time.monotonic() + seconds
-        while b"\n" not in self.held:
-            if not self.ready.select(
-                min(1.0, max(0.0, until - time.monotonic()))
-            ):  # a signal may come to another thread
-                if time.monotonic() >= until:
-                    raise TimeoutError
-                continue
-            more = os.read(self.pipe.fileno(), 1 << 16)
-            if not more:
-                return b""
-            self.held += more
-        line, _, self.held = self.held.partition(b"\n")
-        return line
-
-
 def why_ended(code: int, complaints: IO[bytes]) -> str:
     """Why a process ended, with its last words."""
     if code == POISONED:
@@ -253,13 +225,7 @@ def why_ended(code: int, complaints: IO[bytes]) -> str:
     complaints.seek(0)
     words = [line.strip() for line in complaints.read().decode(errors="replace").splitlines() if line.strip()]
     last = f" ({words[-1][:200]})" if words else ""
-    if code >= 0:
-        return f"ended with exit code {code}{last}"
-    try:
-        name = signal.Signals(-code).name
-    except ValueError:
-        name = f"signal {-code}"
-    return f"crashed by {name}{last}"
+    return f"{how_ended(code)}{last}"
 
 
 def _interrupt(process: "subprocess.Popen[bytes]") -> None:

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ..errors import Failed, UsageError, UserFacingError
+from ..process_tree import Lines
 from . import stats
-from .apart import Lines, Worker, seconds_allowed, why_ended
+from .apart import Worker, seconds_allowed, why_ended
 from .policy import Policy
 from .progress import Progress, silent
 from .source_tree import SourceTree
