@@ -2,10 +2,21 @@
 #   make book PYTHON=python3.12    with another Python
 #   make book GPU=cuda13           with CuPy as well (cuda12 or cuda13, as your driver has it)
 #   make book WITH=intel           with Intel's OpenCL for the CPU as well
-PYTHON ?= python3
-GPU ?=
-WITH ?=
+# Each of them is taken from the command line alone: a shell may export variables of these names for other programs.
+taken_from_command_line = $(if $(filter command line,$(origin $(1))),,$(eval override $(1) := $(2)))
+$(call taken_from_command_line,PYTHON,python3)
+$(call taken_from_command_line,GPU,)
+$(call taken_from_command_line,WITH,)
 BIN := .venv/bin
+
+# What the shell tells Python, pip and uv does not take part, but for mirrors, proxies and caches.
+KEPT := PIP_INDEX_URL PIP_EXTRA_INDEX_URL PIP_NO_INDEX PIP_FIND_LINKS PIP_TRUSTED_HOST PIP_CERT PIP_CLIENT_CERT PIP_PROXY \
+	PIP_TIMEOUT PIP_DEFAULT_TIMEOUT PIP_RETRIES PIP_CACHE_DIR PIP_NO_CACHE_DIR PIP_CONFIG_FILE PIP_KEYRING_PROVIDER \
+	UV_INDEX UV_INDEX_% UV_DEFAULT_INDEX UV_EXTRA_INDEX_URL UV_NO_INDEX UV_FIND_LINKS UV_INSECURE_HOST UV_NATIVE_TLS \
+	UV_SYSTEM_CERTS UV_HTTP_% UV_CACHE_DIR UV_NO_CACHE UV_CONFIG_FILE UV_KEYRING_PROVIDER UV_LINK_MODE UV_OFFLINE UV_CONCURRENT_%
+$(foreach name,$(filter-out $(KEPT),$(filter PYTHON% PIP_% UV_%,$(.VARIABLES))),$(eval unexport $(name)))
+export PIP_USER = 0
+export PIP_REQUIRE_VIRTUALENV = 0
 
 # uv installs in seconds. Where it cannot (a mirror that only pip is configured for), pip does the same, slowly. Python compiles
 # what is imported when it is first imported, once, also where the environment keeps it from that: of all that is installed

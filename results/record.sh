@@ -10,6 +10,15 @@
 # (CuPy, PyTorch) are used; what is missing goes into OUT/.venv. The same command again goes on where it stopped. Each row
 # names the commit: a checkout with changes is refused, unless --uncommitted follows OUT, and then its rows stay in OUT/local.
 set -eu
+unset CDPATH  # with it, cd prints where it goes
+# What is installed, and where, is said here alone. What pip is told of mirrors, proxies and caches stays.
+for name in $(env | sed -n 's/^\(PIP_[A-Z_]*\)=.*/\1/p'); do
+    case $name in
+    PIP_*INDEX*|PIP_FIND_LINKS|PIP_*CERT|PIP_PROXY|PIP_TRUSTED_HOST|PIP_*TIMEOUT|PIP_RETRIES|PIP_*CACHE_DIR|PIP_CONFIG_FILE|PIP_KEYRING_PROVIDER) ;;
+    *) unset "$name" ;;
+    esac
+done
+export PIP_USER=0 PIP_REQUIRE_VIRTUALENV=0  # also where pip's own file says otherwise
 out=${1:?"say where to: $0 OUT"}
 shift
 project=$(cd "$(dirname "$0")/.." && pwd)
@@ -20,14 +29,14 @@ case " $* " in  # before anything is installed
 *" --uncommitted "*) ;;
 *) PYTHONPATH="$project/lib" "$python" -m roofbook.devices.checkout "$out" ;;
 esac
-source=${WHEELS:+--no-index --find-links $WHEELS}
 
 [ -x "$out/.venv/bin/python" ] || "$python" -m venv --system-site-packages "$out/.venv"
 install() {
-    "$out/.venv/bin/python" -m pip install --quiet --disable-pip-version-check $source "$@"
+    [ -z "${WHEELS:-}" ] || set -- --no-index --find-links "$WHEELS" "$@"
+    "$out/.venv/bin/python" -m pip install --quiet --disable-pip-version-check "$@"
 }
 has() {
-    "$out/.venv/bin/python" -c "import importlib.util, sys; sys.exit(not importlib.util.find_spec('$1'))"
+    "$out/.venv/bin/python" -P -c "import importlib.util, sys; sys.exit(not importlib.util.find_spec('$1'))"
 }
 install numpy pandas pyarrow duckdb matplotlib pcpp psutil click scikit-learn nvidia-ml-py 'pyopencl[pocl]'
 if command -v nvidia-smi >/dev/null; then

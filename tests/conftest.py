@@ -4,6 +4,23 @@ from __future__ import annotations
 
 import os
 
+# A hook of git, or `git rebase -x`, exports which repository and which index git is to use: tests that made one of their own
+# would write into that of the reader. Nor do the reader's settings of git take part: hooks, signatures, ends of lines.
+for name in [name for name in os.environ if name.startswith("GIT_") and not name.startswith("GIT_CONFIG_")]:
+    del os.environ[name]
+for name, value in {
+    "commit.gpgSign": "false",
+    "core.autocrlf": "false",
+    "core.excludesFile": os.devnull,
+    "core.hooksPath": os.devnull,
+    "init.templateDir": "",
+    "tag.gpgSign": "false",
+}.items():
+    number = int(os.environ.get("GIT_CONFIG_COUNT", "0"))
+    os.environ |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
+    os.environ["GIT_CONFIG_COUNT"] = str(number + 1)
+os.environ.pop("GIT_CONFIG_PARAMETERS", None)
+
 # Before NumPy is there, and for each process that a test starts. The processes of pytest-xdist keep all cores at work; with
 # more threads than cores a matrix product, and a loop of OpenMP, mostly waits in a loop for a thread that is not running.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -7,13 +7,13 @@ OUT, and ends with 2.
 
 import hashlib
 import os
-import subprocess
 import sys
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from .. import git
 from ..paths import LIBRARY
 
 PROJECT = LIBRARY.parents[1]
@@ -23,6 +23,10 @@ _CODE = (".", ":(exclude)results/recorded")
 """What counts as changed: all that git does not ignore, but the runs that are added here."""
 _LARGE = 1 << 20
 """Bytes from which on a new file counts by its size."""
+_MEASURED = ("lib", "experiments")
+"""Folders whose files decide what is measured: there only the project's own .gitignore hides a new file."""
+_SUFFIXES = (".py", ".k", ".cu", ".h", ".inc", ".c", ".hs", ".npz", ".ipynb", ".so", ".pth")
+"""Endings of files that take part in a measurement; others in those folders, such as an editor's, do not."""
 
 
 @lru_cache(maxsize=8)
@@ -35,14 +39,42 @@ def state(project: Path = PROJECT) -> dict[str, Any] | None:
     if not (project / ".git").exists():
         commit = _archived()
         return {"commit": commit, "dirty": None, "change": None} if commit else None
-    said = _git(project, "status", "--porcelain=v2", "--branch", "--", *_CODE)
-    if said is None:
+    try:
+        return _state(project)
+    except git.GitRefused:
         return None
-    lines = said.decode(errors="replace").splitlines()
-    commit = dict(line[2:].split(" ", 1) for line in lines if line.startswith("# ")).get("branch.oid")
-    dirty = any(not line.startswith("# ") for line in lines)
-    known = None if commit == "(initial)" else commit
-    return {"commit": known, "dirty": dirty, "change": _change(project) if dirty and known else None}
+
+
+def _state(project: Path) -> dict[str, Any]:
+    """Return the state of a repository. Raises git.GitRefused."""
+    lines = git.answer(project, "status", "--porcelain=v2", "--branch", "--untracked-files=normal", "--", *_CODE)
+    status = lines.decode(errors="replace").splitlines()
+    oid = dict(line[2:].split(" ", 1) for line in status if line.startswith("# ")).get("branch.oid")
+    commit = None if oid == "(initial)" else oid
+    hidden = sorted({*_hidden_new_files(project), *_hidden_changes(project)})
+    dirty = bool(hidden) or any(not line.startswith("# ") for line in status)
+    return {"commit": commit, "dirty": dirty, "change": _change(project, hidden) if dirty and commit else None}
+
+
+def _hidden_new_files(project: Path) -> list[bytes]:
+    """Return new files of measured code that the user's own settings hide, such as core.excludesFile or .git/info/exclude."""
+    own = [f"--exclude-from={project / '.gitignore'}"] if (project / ".gitignore").is_file() else []
+    names = git.answer(project, "ls-files", "--others", *own, "-z", "--", *_MEASURED)
+    return [name for name in names.split(b"\0") if name.endswith(tuple(map(str.encode, _SUFFIXES)))]
+
+
+def _hidden_changes(project: Path) -> list[bytes]:
+    """Return changed files that git was told to take for unchanged (`git update-index --assume-unchanged` and its like)."""
+    listed = git.answer(project, "ls-files", "-v", "-z", "--", *_CODE).split(b"\0")
+    # A small letter marks an assumption, S a file outside of a sparse checkout.
+    told = [entry[2:] for entry in listed if entry[:1].islower() or entry[:1] == b"S"]
+    there = [name for name in told if (project / os.fsdecode(name)).is_file()]
+    if not there:
+        return []
+    stored = git.answer(project, "ls-files", "--stage", "-z", "--", *_CODE).split(b"\0")
+    blobs = {name: facts.split()[1] for facts, _, name in (entry.partition(b"\t") for entry in stored if entry)}
+    now = git.answer(project, "hash-object", "--stdin-paths", given=b"\n".join(there) + b"\n").split()
+    return [name for name, blob in zip(there, now, strict=True) if blobs.get(name) != blob]
 
 
 def fault(git: Mapping[str, Any] | None) -> str:
@@ -59,7 +91,33 @@ def refusal(project: Path = PROJECT) -> str:
     if not why:
         return ""
     remedy = "commit the changes first" if why == CHANGED else "measure from a clone or from an archive of a commit"
+    if why == UNKNOWN and (said := refused_by_git(project)):
+        why, remedy = f"{why}: {said}", remedy_of(said, project)
     return f"{why}: {remedy}, so that each row names its code; --uncommitted measures all the same, into OUT/local"
+
+
+def refused_by_git(project: Path = PROJECT) -> str:
+    """Return git's own message where the project is a repository that git does not read; '' otherwise."""
+    if not (project / ".git").exists():
+        return ""
+    try:
+        commit = _state(project)["commit"]
+    except git.GitRefused as why:
+        return f"git says: {why}"
+    return "" if commit else "the repository has no commit yet"
+
+
+def remedy_of(said: str, folder: Path) -> str:
+    """Return what would be right after one of git's messages."""
+    if "dubious ownership" in said:
+        return f"measure as the owner of the files, or let git trust them (git config --global --add safe.directory {folder})"
+    if "not installed" in said:
+        return "install git, or measure from an archive of a commit"
+    if "no commit yet" in said:
+        return "commit first"
+    if "did not answer" in said:
+        return "measure from a clone on a faster disk"
+    return "mend the repository (`git status` says the same), or measure from a fresh clone"
 
 
 @lru_cache(maxsize=1024)
@@ -67,15 +125,15 @@ def absent(commit: str, project: Path = PROJECT) -> bool:
     """Whether the project's history lacks a commit. False where nobody can say: without git, or with a part of the history."""
     if not (project / ".git").exists():
         return False
-    if (_git(project, "rev-parse", "--is-shallow-repository") or b"").strip() != b"false":
+    if git.text(project, "rev-parse", "--is-shallow-repository") != "false":
         return False
-    return _git(project, "cat-file", "-e", f"{commit}^{{commit}}") is None
+    return git.text(project, "cat-file", "-e", f"{commit}^{{commit}}") is None
 
 
 def ignore(folder: Path, project: Path = PROJECT) -> None:
     """Let git pass over a folder of measurements in the project, as virtual environments do, unless it tracks files there."""
     inside = project.resolve() in folder.resolve().parents
-    if inside and (project / ".git").exists() and _git(project, "ls-files", "--", str(folder.resolve())) == b"":
+    if inside and (project / ".git").exists() and git.text(project, "ls-files", "--", str(folder.resolve())) == "":
         (folder / ".gitignore").write_text("*\n")
 
 
@@ -83,9 +141,9 @@ def no_place(folder: Path, project: Path = PROJECT) -> str:
     """Why runs may not be recorded in a folder: files there would be a change of the checkout. '' where they may."""
     file = folder.resolve() / "recorded" / "run.parquet"
     inside = project.resolve() in file.parents and (project / ".git").exists()
-    if not inside or project.resolve() / "results" / "recorded" in file.parents:
+    if not inside or project.resolve() / "results" / "recorded" in file.parents or refused_by_git(project):
         return ""
-    if _git(project, "check-ignore", "--quiet", "--", str(file)) is not None:
+    if git.text(project, "check-ignore", "--quiet", "--", str(file)) is not None:
         return ""
     return f"runs in {folder} would be a change of the checkout, which has files there: name a new folder"
 
@@ -98,14 +156,15 @@ def _archived() -> str | None:
     return None if not commit or commit.startswith("$") else commit
 
 
-def _change(project: Path) -> str | None:
-    """Twelve digits that are the same for the same change: of the difference from the commit, and of files that are new."""
-    diff = _git(project, "diff", "HEAD", "--binary", "--no-ext-diff", "--no-textconv", "--", *_CODE)
-    new = _git(project, "ls-files", "--others", "--exclude-standard", "-z", "--", *_CODE)
-    if diff is None or new is None:
-        return None
+def _change(project: Path, hidden: list[bytes]) -> str:
+    """Return twelve digits that are the same for the same change: of the difference from the commit, and of files that are new.
+
+    hidden: further files that count, though git does not list them.
+    """
+    diff = git.answer(project, "diff", "HEAD", "--binary", "--no-ext-diff", "--no-textconv", "--", *_CODE)
+    new = git.answer(project, "ls-files", "--others", "--exclude-standard", "-z", "--", *_CODE)
     whole = hashlib.sha256(diff)
-    for name in filter(None, new.split(b"\0")):
+    for name in dict.fromkeys(filter(None, [*new.split(b"\0"), *hidden])):
         path = project / os.fsdecode(name)
         try:
             size = path.stat().st_size
@@ -114,17 +173,6 @@ def _change(project: Path) -> str | None:
             continue
         whole.update(name + b"\0" + hashlib.sha256(content).digest())
     return whole.hexdigest()[:12]
-
-
-def _git(project: Path, *words: str) -> bytes | None:
-    """What git answers; None where it does not."""
-    quiet = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "LC_ALL": "C"}
-    try:
-        return subprocess.run(
-            ["git", "-C", str(project), *words], capture_output=True, timeout=10, check=True, env=quiet
-        ).stdout
-    except (OSError, subprocess.SubprocessError):
-        return None
 
 
 if __name__ == "__main__":

@@ -5,13 +5,14 @@ folders of labs that ROOFBOOK_LABS names. What lies outside of it stays what it 
 """
 
 import os
-import subprocess
 import tarfile
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from .. import git
+from ..devices.checkout import remedy_of
 from ..errors import Failed, UsageError
 from ..paths import LIBRARY
 from ..spec import registry
@@ -37,11 +38,14 @@ class Project:
     def of(cls, folder: Path) -> "Project":
         """That in which `folder` lies. Errors: UsageError where there is none, or where it holds nothing that is measured."""
         try:
-            found = _git(folder, "rev-parse", "--show-toplevel")
-        except FileNotFoundError:
-            raise UsageError("git is not installed; the gate needs it to find the source of a commit") from None
-        if found is None:
-            raise UsageError(f"{folder} is in no git repository: the gate compares with the source of a commit")
+            found = git.answer(folder, "rev-parse", "--show-toplevel").decode(errors="replace").strip()
+        except git.GitRefused as why:
+            if "not a git repository" in str(why):
+                raise UsageError(
+                    f"{folder} is in no git repository: the gate compares with the source of a commit"
+                ) from None
+            remedy = remedy_of(str(why), folder)
+            raise UsageError(f"the gate needs git to find the source of a commit; git says: {why}: {remedy}") from None
         here = cls(Path(found).resolve())
         if not any(here.holds(path) for path in (LIBRARY, *_labs())):
             raise UsageError(
@@ -55,14 +59,17 @@ class Project:
 
     def commit(self, ref: str) -> str:
         """The commit that a name of git means. UsageError for one that means none."""
-        found = (
-            None if ref.startswith("-") else _git(self.folder, "rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}")
-        )
-        if found:
-            return found
-        shallow = _git(self.folder, "rev-parse", "--is-shallow-repository") == "true"
-        more = "; this clone has a part of the history alone: `git fetch --unshallow --tags`" if shallow else ""
-        raise UsageError(f"{ref!r} is no commit, tag or branch of {self.folder}, and no file or folder of rows{more}")
+        commit = None if ref.startswith("-") else git.text(self.folder, "rev-parse", "--verify", f"{ref}^{{commit}}")
+        if commit:
+            return commit
+        remote = git.text(self.folder, "for-each-ref", "--format=%(refname:short)", f"refs/remotes/*/{ref}") or ""
+        hint = f"; a remote has it: --against {remote.split()[0]}" if remote else ""
+        if not hint and git.text(self.folder, "rev-parse", "--is-shallow-repository") == "true":
+            hint = (
+                "; this clone has a part of the history alone: `git fetch --unshallow --tags origin"
+                " '+refs/heads/*:refs/remotes/origin/*'` brings the rest, and a branch is then origin/NAME"
+            )
+        raise UsageError(f"{ref!r} is no commit, tag or branch of {self.folder}, and no file or folder of rows{hint}")
 
     def checkout(self) -> SourceTree:
         """The source as it is, with all changes that are not committed."""
@@ -73,10 +80,10 @@ class Project:
     def extract(self, commit: str, folder: Path) -> SourceTree:
         """The source of a commit, written into an empty folder."""
         with tempfile.TemporaryFile() as archive:
-            command = ["git", "-C", str(self.folder), "archive", "--format=tar", commit]
-            done = subprocess.run(command, stdout=archive, stderr=subprocess.PIPE)
-            if done.returncode:
-                raise Failed(f"git cannot write the source of {commit[:10]}: {_last_line(done.stderr)}")
+            try:
+                git.answer(self.folder, "archive", "--format=tar", commit, into=archive)
+            except git.GitRefused as why:
+                raise Failed(f"git cannot write the source of {commit[:10]}: {why}") from None
             archive.seek(0)
             with tarfile.open(fileobj=archive) as tar:
                 tar.extraction_filter = getattr(
@@ -96,7 +103,9 @@ class Project:
         """The first line of a file of the checkout that is other than in a commit; None where none is."""
         if not self.holds(path):
             return None
-        said = _git(self.folder, "diff", "--unified=0", "--no-color", "--no-ext-diff", commit, "--", str(path)) or ""
+        said = (
+            git.text(self.folder, "diff", "--unified=0", "--no-color", "--no-ext-diff", commit, "--", str(path)) or ""
+        )
         hunk = next((line for line in said.splitlines() if line.startswith("@@ ")), None)
         if hunk is None:
             return None
@@ -117,13 +126,3 @@ def _paths() -> list[Path]:
 
 def _environment(paths: list[str], labs: list[str]) -> dict[str, str]:
     return {"PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)), "ROOFBOOK_LABS": os.pathsep.join(labs)}
-
-
-def _git(folder: Path, *command: str) -> str | None:
-    """What it prints; None where it fails."""
-    done = subprocess.run(["git", "-C", str(folder), *command], capture_output=True)
-    return done.stdout.decode(errors="replace").strip() if done.returncode == 0 else None
-
-
-def _last_line(said: bytes) -> str:
-    return (said.decode(errors="replace").strip().splitlines() or ["no reason given"])[-1]
