@@ -140,8 +140,8 @@ def judged(lab: str, claim: str, at: int, seconds: Mapping[str, float], noise: f
     ("python", "noise", "right"),
     [
         (1.0, 0.001, "holds"),
-        (0.981, 0.001, "holds"),
-        (1.03, 0.001, "holds"),
+        (0.995, 0.001, "holds"),
+        (1.03, 0.001, "a difference"),
         (1.2, 0.001, "a difference"),
         (0.8, 0.001, "a difference"),
         (1.0, 0.3, "undecided"),
@@ -271,7 +271,7 @@ def test_the_first_dimension_matters_as_between_the_published_points(gain: float
     ("bits", "noise", "right"),
     [
         (0.99, 0.001, "holds"),
-        (1.02, 0.001, "holds"),
+        (1.02, 0.001, "a difference"),
         (0.9, 0.001, "a difference"),
         (1.1, 0.001, "a difference"),
         (1.0, 0.3, "undecided"),
@@ -286,7 +286,8 @@ def test_bit_operations_gain_as_good_as_nothing(bits: float, noise: float, right
     ("many", "noise", "right"),
     [
         (1.0, 0.001, "holds"),
-        (0.97, 0.001, "holds"),
+        (0.995, 0.001, "holds"),
+        (0.97, 0.001, "reversed"),
         (1.4, 0.001, "holds"),
         (0.9, 0.001, "reversed"),
         (0.95, 0.3, "undecided"),

@@ -167,8 +167,9 @@ def test_a_pair_without_a_common_newest_run_takes_all_runs_that_it_had_together(
     ]
     alone = row("quick", 1.0, run="run 9", started=STARTED + pd.Timedelta(days=9), cell_key="other", env_key="here")
     found = Pair("slow", "quick", CASE).find(cells(*together, alone))
-    assert found.estimate == pytest.approx(3.0, rel=0.01) and found.how == "", "over three runs, paired"
-    assert Pair("slow", "quick", CASE).find(cells(*together[:4], alone)).how == "in two runs"
+    assert found.estimate == pytest.approx(3.0, rel=0.01) and found.how == "of an earlier measurement", "paired"
+    in_two = Pair("slow", "quick", CASE).find(cells(*together[:4], alone))
+    assert in_two.how == "in two runs, of an earlier measurement"
 
 
 def test_a_pair_may_be_said_to_stay_below_a_factor() -> None:

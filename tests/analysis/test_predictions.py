@@ -50,12 +50,18 @@ def came(prediction: Prediction, low: float, high: float, how: str = "") -> Outc
         (SLOWER, 0.98, 1.03, "refuted"),
         (SLOWER, 0.9, 1.2, "undecided"),
         (SAME, 0.96, 1.04, "confirmed"),
-        (SAME, 1.02, 1.04, "confirmed"),  # a difference, and one that the book counts as none
+        (SAME, 1.02, 1.04, "refuted"),  # faster, as a table says
+        (SAME, 1.0105, 1.0118, "refuted"),
+        (SAME, 0.97, 0.985, "refuted"),
+        (SAME, 1.005, 1.03, "confirmed"),
         (SAME, 1.0, 1.2, "undecided"),
         (SAME, 1.06, 1.2, "refuted"),
         (SAME, 0.5, 0.9, "refuted"),
         (NO_GAIN, 0.5, 1.04, "confirmed"),
-        (NO_GAIN, 1.03, 1.2, "undecided"),
+        (NO_GAIN, 1.0, 1.2, "undecided"),
+        (NO_GAIN, 1.02, 1.04, "refuted"),
+        (NO_GAIN, 1.03, 1.2, "refuted"),
+        (NO_LOSS, 0.96, 0.98, "refuted"),
         (NO_GAIN, 1.06, 1.2, "refuted"),
         (NO_LOSS, 0.97, 3, "confirmed"),
         (NO_LOSS, 0.8, 0.9, "refuted"),
@@ -126,11 +132,13 @@ def test_to_know_more_never_turns_a_verdict_but_where_the_book_calls_it_the_same
 @given(intervals)
 def test_faster_slower_and_as_fast_are_never_confirmed_against_a_table(ours: tuple[float, float]) -> None:
     word = Speedup(math.sqrt(ours[0] * ours[1]), *ours, "").word
-    found = {each: came(prediction, *ours) for each, prediction in (("faster", FASTER), ("slower", SLOWER))}
-    assert found == {
-        each: "confirmed" if each == word else "undecided" if word == "undecided" else "refuted" for each in found
+    predicted = (("faster", FASTER), ("slower", SLOWER), ("same", SAME))
+    came_to = {name: came(prediction, *ours) for name, prediction in predicted}
+    assert came_to == {
+        name: "confirmed" if name == word else "undecided" if word == "undecided" else "refuted" for name in came_to
     }
-    assert (came(SAME, *ours) == "confirmed") == within_equal(*ours)
+    assert (came(NO_GAIN, *ours) == "refuted") == (word == "faster")
+    assert (came(NO_LOSS, *ours) == "refuted") == (word == "slower")
 
 
 @given(factors, intervals)

@@ -24,6 +24,8 @@ from roofbook.analysis import evidence, verdicts
 from roofbook.analysis.evidence import Finding
 from roofbook.analysis.places import of_host
 from roofbook.analysis.publication import publication
+from roofbook.analysis.readings import faster, newest
+from roofbook.analysis.recorded import recorded
 from roofbook.book import fragments
 from roofbook.book.experiment import PARAMETERS
 from roofbook.measure import stats
@@ -59,6 +61,10 @@ def verdict(effect: float | None, low: float, high: float, turn: float = 1.0, be
         (4, 0.96, 1.04, "no difference"),
         (4, 0.9, 1.1, "undecided"),
         (4, 1.002, 1.004, "no difference"),
+        (4, 1.02, 1.04, "holds weaker"),  # faster, as a table says
+        (4, 1.005, 1.2, "undecided"),
+        (4, 0.97, 0.985, "reversed"),
+        (4, 0.9, 0.995, "undecided"),
         (4, 0.9, 3.5, "undecided"),
         (4, 0, math.inf, "undecided"),
         (0.25, 0.24, 0.26, "holds"),
@@ -66,16 +72,19 @@ def verdict(effect: float | None, low: float, high: float, turn: float = 1.0, be
         (0.25, 0.1, 0.15, "holds stronger"),
         (0.25, 1.2, 1.3, "reversed"),
         (1.1, 1.08, 1.12, "holds"),
-        (1.1, 1.02, 1.04, "no difference"),
+        (1.1, 1.02, 1.04, "holds weaker"),
+        (1.03, 1.008, 1.03, "undecided"),  # the same, as a table says, and the same effect
         (1.2, 1.06, 1.08, "holds weaker"),
         (1.1, 1.25, 1.27, "holds stronger"),
         (1.1, 0.99, 1.02, "no difference"),
         (1.1, 0.97, 1.06, "undecided"),
         (1.0, 0.96, 1.04, "holds"),
-        (1.02, 0.96, 1.03, "holds"),
-        (1.02, 0.94, 1.03, "undecided"),
-        (0.98, 1.01, 1.02, "holds"),
-        (1.0, 1.03, 1.1, "undecided"),
+        (1.005, 0.96, 1.03, "holds"),
+        (1.005, 0.94, 1.03, "undecided"),
+        (0.995, 1.005, 1.02, "holds"),
+        (1.0, 1.02, 1.03, "a difference"),
+        (1.0, 1.03, 1.1, "a difference"),
+        (1.0, 0.97, 0.98, "a difference"),
         (1.0, 0.9, 1.2, "undecided"),
         (1.0, 1.06, 1.2, "a difference"),
         (1.01, 0.7, 0.8, "a difference"),
@@ -84,6 +93,8 @@ def verdict(effect: float | None, low: float, high: float, turn: float = 1.0, be
         (None, 0.999, 1.004, "no difference"),
         (None, 1.01, 1.03, "no difference"),
         (None, 1.02, 1.06, "holds"),
+        (None, 1.035, 1.05, "holds"),
+        (None, 1.005, 1.2, "undecided"),
         (None, 0.9, 1.3, "undecided"),
         (None, 0, math.inf, "undecided"),
     ],
@@ -138,6 +149,35 @@ def test_a_quantity_is_the_same_or_another(low: float, high: float, right: str) 
 def test_a_statement_may_be_that_ours_is_below(low: float, high: float, right: str) -> None:
     assert verdict(None, low, high, 2.0, below=True) == right
     assert verdict(1.0, low, high, 2.0, below=True) == right, "that a step gains nothing holds where it is slower"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "right"),
+    [
+        (0.9, 1.005, "holds"),
+        (0.99, 1.04, "holds"),
+        (1.011, 1.04, "reversed"),  # faster, as a table says
+        (0.99, 1.06, "undecided"),
+        (1.06, 1.07, "reversed"),
+    ],
+)
+def test_what_gains_nothing_is_what_no_table_calls_faster(low: float, high: float, right: str) -> None:
+    assert verdict(None, low, high, evidence.NO_GAIN, below=True) == right
+
+
+@given(st.one_of(st.none(), st.integers(-300, 300).map(lambda steps: math.exp(steps / 100))), st.data())
+def test_no_verdict_contradicts_the_word_of_a_table(effect: float | None, data: st.DataObject) -> None:
+    low, high = sorted(math.exp(data.draw(st.integers(-60, 60)) / 300 + 0.0007) for _ in range(2))
+    word, found = stats.relation(low, high), verdict(effect, low, high)
+    claims_none = effect is not None and verdicts.no_difference(effect)
+    side = "slower" if effect is not None and effect < 1 else "faster"
+    if claims_none:
+        allowed = {"holds"} if word == "same" else {"undecided"} if word == "undecided" else {"a difference"}
+    elif word in ("faster", "slower"):
+        allowed = {"holds", "holds weaker", "holds stronger"} if word == side else {"reversed"}
+    else:
+        allowed = {"no difference", "undecided"} if word == "same" else {"undecided"}
+    assert found in allowed, (effect, low, high, word)
 
 
 # Logarithms of effects on a grid and of the ends of intervals beside it, so that rounding never decides a tie.
@@ -523,6 +563,27 @@ def test_the_page_gives_the_rule_with_the_numbers_that_the_code_has() -> None:
     page = " ".join(page.split())
     assert f"$f/{verdicts.NEAR:g}$ to ${verdicts.NEAR:g} f$" in page
     assert f"within {100 * (verdicts.NONE_PUBLISHED - 1):.3g} % of $t$" in page
-    band = f"{100 * (stats.EQUAL - 1):.3g} %"
-    assert f"more than {band} away from $t$" in page and f"whole interval lies within {band} of $t$" in page
+    least, band = (f"{100 * (factor - 1):.3g} %" for factor in (stats.LEAST, stats.EQUAL))
+    assert f"whole interval lies more than {least} from $t$" in page and f"lies within {band} of $t$" in page
     assert "{fragments} *-claims.html" in page
+
+
+@pytest.mark.parametrize("lab", LABS)
+def test_a_claim_and_a_ladder_have_the_same_ratio_of_two_variants(lab: str) -> None:
+    """Of all that is recorded, also where the newest measurements of both share no run."""
+    known, kept = registry.get(lab), Store(RESULTS, ("recorded",))
+    rows = {data.place: data.rows for data in recorded(known, kept)}
+    compared = 0
+    for line in verdicts.judged(known, kept):
+        piece = line.evidence
+        if not isinstance(piece, evidence.Pair) or isinstance(piece.slower, evidence.Parts):
+            continue
+        for place, outcome in line.outcomes.items():
+            if outcome.found is not None:
+                readings = newest(rows[place], piece.case)
+                ratio = faster(readings[str(piece.slower)], readings[str(piece.faster)])
+                assert ratio is not None
+                numbers = (outcome.found.estimate, outcome.found.low, outcome.found.high)
+                assert (ratio.estimate, ratio.low, ratio.high) == numbers, (line.id, place)
+                compared += 1
+    assert compared > 3

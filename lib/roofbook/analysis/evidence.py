@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from ..measure import stats
 from .measured_cells import Cells, MissingData, NotApplicable
-from .readings import Reading, faster, of_kernel, value
+from .readings import Reading, faster, of_kernel, side_by_side, value
 
 if TYPE_CHECKING:
     from ..spec.lab import Lab
@@ -34,12 +35,14 @@ class Finding:
     turn: float = 1.0
     below: bool = False
     """Whether a statement without a number says that this lies below `turn`, not above it."""
+    least: float = stats.LEAST
+    """Factor from which on a difference counts. Of times it is that of every table."""
 
 
 HALF = 0.5
 """Where a share that is said to be small turns large, and the other way round."""
 NO_GAIN = 1.05
-"""Times as fast: what is said to gain nothing gains less than that, and may be slower."""
+"""Times as fast: what is said to gain nothing gains less than that, and no table calls it faster. It may be slower."""
 LITTLE = 1.25
 """Times as fast: what is said to gain a little gains less than that."""
 FEWEST = 3
@@ -158,8 +161,11 @@ class Pair(Evidence):
             raise NotApplicable(f"the claim is about a {self.kind.upper()}")
         sides = (self.slower, self.faster)
         names = [side if isinstance(side, str) else side.variant for side in sides]
-        readings = zip(sides, cells.together(names, self.case), strict=True)
-        slower, quicker = (reading if isinstance(side, str) else side.of(reading) for side, reading in readings)
+        readings = side_by_side(*(cells.reading(name, self.case) for name in names))
+        slower, quicker = (
+            reading if isinstance(side, str) else side.of(reading)
+            for side, reading in zip(sides, readings, strict=True)
+        )
         found = ratio(slower, quicker)
         return replace(found, turn=self.below, below=True) if self.below else found
 
@@ -374,7 +380,7 @@ class Fact(Evidence):
 
 @dataclass(frozen=True)
 class Even(Evidence):
-    """The largest over the smallest of several numbers that a run tells, which are said to be alike.
+    """The largest over the smallest of several numbers that a run tells, which are said to be alike: they are within 5 %.
 
     The median of all runs in the store, and their range; fewer than `FEWEST` runs give no interval.
     """
@@ -394,7 +400,7 @@ class Even(Evidence):
     def basis(self) -> str:
         return (
             f"the largest {self.detail} of {self.variant} over the smallest, one number from each run in the store, and the"
-            " range of the runs"
+            f" range of the runs; a difference counts from {100 * (stats.EQUAL - 1):.3g} %"
         )
 
     def variants(self, lab: "Lab") -> tuple[str, ...]:
@@ -410,7 +416,7 @@ class Even(Evidence):
         spread = [max(numbers) / min(numbers) for numbers in told]
         low, high = (min(spread), max(spread)) if len(spread) >= FEWEST else (0.0, math.inf)
         how = f"{', '.join(f'{each:.3g}' for each in told[0])} in the newest run, n = {len(spread)}"
-        return Finding(float(np.median(spread)), low, high, how)
+        return Finding(float(np.median(spread)), low, high, how, least=stats.EQUAL)
 
 
 @dataclass(frozen=True)

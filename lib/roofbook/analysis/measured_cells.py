@@ -64,20 +64,6 @@ class Cells:
             raise MissingData(f"{variant} failed: {reading.why}")
         return reading
 
-    def together(self, variants: Sequence[str], case: str) -> list[Reading]:
-        """Verified readings that have runs in common; where none has them all, the newest of each. Raises as `reading`.
-
-        If the newest share no run, as where one has other code since: the newest that do, over all runs that they share.
-        """
-        found = [self.reading(variant, case) for variant in variants]
-        if not set.intersection(*({str(run.row["run"]) for run in each.runs} for each in found)):
-            rows = self._rows[(self._rows["case"] == case) & self._rows["variant"].isin(variants)]
-            shared = {run for run, here in rows.groupby("run") if all(_verified(here, variant) for variant in variants)}
-            if shared:
-                readings = newest(rows[rows["run"].isin(shared)])
-                return [readings[variant] for variant in variants]
-        return found
-
     def counted(self, variant: str, case: str) -> Mapping[str, Any]:
         """What counters counted, as `counters.counted` has it. Raises MissingData where they did not."""
         if not has(self.backend, "counters"):
@@ -105,8 +91,3 @@ class Cells:
             return read_peaks(of_newest(self._peaks))
         except ValueError as why:
             raise MissingData(str(why)) from None
-
-
-def _verified(run: "pd.DataFrame", variant: str) -> bool:
-    reading = newest(run).get(variant)
-    return reading is not None and reading.ok

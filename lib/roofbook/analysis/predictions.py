@@ -5,7 +5,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Literal
 
 from ..measure import stats
-from ..spec.prediction import Prediction, predicted
+from ..spec.prediction import SAME, Prediction, predicted
 from .readings import TOO_FEW, Speedup, cases_of, faster
 from .verdicts import NEAR
 
@@ -20,24 +20,26 @@ def outcome(prediction: Prediction, ratio: Speedup) -> Outcome:
     """What a ratio, parent / step, says of a prediction.
 
     It is confirmed where all of the interval lies in the predicted range, refuted where all of it lies beyond one end, and
-    undecided else. An end of 1 is that of every table: a difference is one that the table claims (`Speedup.word`), and there is
-    none where all of the interval lies in the equality band, `stats.EQUAL`. What is predicted to be about a factor f lies from
+    undecided else. An end of 1 is that of every table, by `Speedup.word`: what a table calls faster or slower confirms no
+    'as fast', and what it calls the same confirms no difference. What is predicted to be about a factor f lies from
     f/1.25 to 1.25 f and, so that a small effect is not taken for none, from half of it to twice as much on a logarithmic scale,
     as in the verdicts on claims.
     """
     if TOO_FEW in ratio.how:
         return "undecided"
+    if prediction == SAME:
+        return "confirmed" if ratio.word == "same" else "undecided" if ratio.word == "undecided" else "refuted"
     least, most = _range(prediction)
+    above, below = ratio.low >= least, ratio.high < least
     if least == 1 and prediction.claims:
         above, below = ratio.word == "faster", ratio.word in ("slower", "same")
-    else:
-        least = 1 / stats.EQUAL if least == 1 else least
-        above, below = ratio.low >= least, ratio.high < least
+    elif least == 1:
+        above, below = ratio.low >= 1 / stats.EQUAL and ratio.word != "slower", ratio.word == "slower"
+    within, beyond = ratio.high <= most, ratio.low > most
     if most == 1 and prediction.claims:
         within, beyond = ratio.word == "slower", ratio.word in ("faster", "same")
-    else:
-        most = stats.EQUAL if most == 1 else most
-        within, beyond = ratio.high <= most, ratio.low > most
+    elif most == 1:
+        within, beyond = ratio.high <= stats.EQUAL and ratio.word != "faster", ratio.word == "faster"
     return "confirmed" if above and within else "refuted" if below or beyond else "undecided"
 
 
@@ -45,8 +47,6 @@ def _range(prediction: Prediction) -> tuple[float, float]:
     factor = prediction.least
     if factor != prediction.most:
         return prediction.least, prediction.most
-    if factor == 1:
-        return 1 / stats.EQUAL, stats.EQUAL
     near, far = (math.sqrt(factor), factor**2) if factor > 1 else (factor**2, math.sqrt(factor))
     return max(factor / NEAR, near), min(factor * NEAR, far)
 

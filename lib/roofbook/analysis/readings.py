@@ -5,7 +5,7 @@ import math
 import re
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -46,6 +46,10 @@ class Reading:
     """Samples of a device that slowed itself down, which do not count: neither here nor in `row`."""
     slowed: int = 0
     """Such samples that count all the same, as too few others would remain."""
+    history: "tuple[Mapping[str, Any], ...]" = field(default=(), repr=False, compare=False)
+    """All rows of this variant on this case, the newest first, those of earlier measurements included."""
+    is_outdated: bool = False
+    """Whether a newer measurement exists, which shares no run with what this one is compared with."""
 
     @property
     def id(self) -> str:
@@ -73,7 +77,7 @@ class Reading:
 
     def of_times(self, times: "Callable[[Reading], Sequence[float]]") -> "Reading":
         """The same with other times in each run, such as the sum of some parts. Seconds per unit, of at least 0."""
-        runs = [replace(each, times=tuple(times(each)), earlier=()) for each in self.runs]
+        runs = [replace(each, times=tuple(times(each)), earlier=(), history=()) for each in self.runs]
         return _over_runs([each._at(stats.median_ci(each.times)) for each in runs])
 
     def _at(self, middle: stats.Interval) -> "Reading":
@@ -193,9 +197,9 @@ def of_each_scale(rows: "pd.DataFrame", case: str) -> list["pd.DataFrame"]:
 
 def _part(rows: "pd.DataFrame", **wanted: str | None) -> "pd.DataFrame":
     """The rows whose fields have these values; None for any."""
-    for field, value in wanted.items():
+    for column, value in wanted.items():
         if value is not None and not rows.empty:
-            rows = rows[rows[field] == value]
+            rows = rows[rows[column] == value]
     return rows
 
 
@@ -267,7 +271,7 @@ def records(rows: "pd.DataFrame") -> list[dict[str, Any]]:
 
 def read_runs(rows: Sequence[Mapping[str, Any]]) -> Reading:
     """The newest of these rows, which come first, with the runs of the same measurement before it."""
-    first = read(rows[0])
+    first = replace(read(rows[0]), history=tuple(rows))
     if not first.ok:
         return first
     runs = {rows[0]["run"]: first}
@@ -354,12 +358,13 @@ interval says."""
 
 
 def faster(reference: Reading | None, own: Reading) -> Speedup | None:
-    """reference / own with its interval, over the runs that both are in by pairs of the same round, else across runs.
+    """Return reference / own with its interval: by pairs of the same round over the runs of `side_by_side`, else across runs.
 
     None without both.
     """
     if reference is None or not (reference.ok and own.ok):
         return None
+    reference, own = side_by_side(reference, own)
     at_home = reference.row["device"] == own.row["device"]
     pairs = list(_side_by_side(reference, own)) if at_home else []
     pairs = [each for each in pairs if len(each[0]) > 2] or pairs  # a run that shares less says nothing beside others
@@ -375,8 +380,38 @@ def faster(reference: Reading | None, own: Reading) -> Speedup | None:
         )
     elif few:
         notes.append(f"in {FEW_RUNS[len(pairs) - 1]}")
+    notes += [EARLIER] * (reference.is_outdated or own.is_outdated)
     notes += measured_otherwise(reference.row, own.row)
     return Speedup(found.estimate, found.low, found.high, ", ".join(notes), len(pairs), own.id)
+
+
+EARLIER = "of an earlier measurement"
+"""What a ratio says of itself whose runs are older than the times beside it."""
+
+
+def side_by_side(one: Reading, other: Reading) -> tuple[Reading, Reading]:
+    """Return both readings over the runs in which they are compared: the one rule of ladders, sentences and claims.
+
+    These are the runs of the newest measurement of each. If those share no run, but earlier runs have verified rows of both,
+    the newest measurement in the shared runs takes their place: side by side matters more than newest.
+    """
+    shared = {run.row["run"] for run in one.runs} & {run.row["run"] for run in other.runs}
+    if shared or one.row["device"] != other.row["device"]:
+        return one, other
+    verified = [[row for row in reading.history if not unfit(row)] for reading in (one, other)]
+    shared = set.intersection(*({row["run"] for row in rows} for rows in verified))
+    if not shared:
+        return one, other
+    sides = zip((one, other), verified, strict=True)
+    first, second = (_in_runs(reading, rows, shared) for reading, rows in sides)
+    return first, second
+
+
+def _in_runs(reading: Reading, rows: Iterable[Mapping[str, Any]], runs: set[Any]) -> Reading:
+    """Return the newest measurement of a reading in these runs, under the reading's own name."""
+    made = read_runs([row for row in rows if row["run"] in runs])
+    outdated = made.row["run"] != reading.row["run"]
+    return replace(made, variant=reading.variant, parent=reading.parent, is_outdated=outdated)
 
 
 def measured_otherwise(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:

@@ -22,8 +22,8 @@ SCALE = "published"
 """Statements are about the sizes that were published, and judged at no others."""
 NEAR = 1.25
 """An effect within this factor of the published one is the same."""
-NONE_PUBLISHED = 1.025
-"""A published effect within this factor of 1 says that there is none."""
+NONE_PUBLISHED = stats.LEAST
+"""A published effect within this factor of 1 says that there is none, as ours within it is none."""
 VERDICTS = (
     *("holds", "holds weaker", "holds stronger", "reversed", "no difference", "a difference", "undecided"),
     *("not measured", "not testable"),
@@ -35,25 +35,26 @@ def verdict(effect: float | None, found: Finding) -> str:
 
     effect: the published number f; None for a statement without one. found: ours, with its 95 % interval [low, high]. Both
     are relative to the number t at which the statement would turn into its opposite: `found.turn`, which is 1 for a ratio. The
-    rule is the same for f and 1/f, as if both were turned round together. The band within 5 % of t is that of every table:
-    `stats.EQUAL`.
+    rule is the same for f and 1/f, as if both were turned round together. Whether ours differs from t is decided as in every
+    table, by `stats.relation`: faster, slower, the same, or undecided.
 
-    Where f is within 2.5 % of t, the statement is that there is no difference:
-    - holds: all of the interval lies within 5 % of t;
-    - a difference: all of the interval lies outside that band;
+    Where f is within 1 % of t, the statement is that there is no difference:
+    - holds: ours is the same as t;
+    - a difference: ours is faster or slower;
     - undecided: else.
 
     Otherwise f says which side of t is meant, and how far from it. Ours is the same effect from f/1.25 to 1.25 f and, so that
     a small effect is not taken for none, from half of it to twice as much on a logarithmic scale:
-    - holds: ours lies on the side of f, and its estimate is the same effect;
-    - no difference: else, where all of the interval lies within 5 % of t;
-    - reversed: all of the interval lies on the other side of t;
-    - undecided: the interval includes t;
-    - holds weaker, holds stronger: the estimate lies between t and the same effect, or beyond it.
+    - holds: ours differs from t on the side of f, and its estimate is the same effect;
+    - holds weaker, holds stronger: ours differs on that side, and the estimate lies below the same effect, or beyond it;
+    - reversed: ours differs from t on the other side;
+    - no difference: ours is the same as t, and its estimate is not the same effect;
+    - undecided: else.
 
     A statement without a number says on which side of t ours is. It holds, is reversed, shows no difference, or is undecided.
-    One that ours is less than t, such as that a step gains nothing, has no band, with a number or without: it holds below t, is
-    reversed above, and is undecided where the interval has both.
+    One that ours is less than t, such as that a step gains little, has no band, with a number or without: it holds below t, is
+    reversed above, and is undecided where the interval has both. What a table calls faster reverses a statement that a step
+    gains nothing.
 
     Where t is 0 the statement is a quantity, which has no opposite. It holds where all of the interval lies within f/1.25 and
     1.25 f, shows a difference where none of it does, and is undecided else. Raises ValueError for one without a number.
@@ -61,28 +62,28 @@ def verdict(effect: float | None, found: Finding) -> str:
     if found.turn == 0:
         return _quantity(effect, found)
     if found.below:
-        return "holds" if found.high < found.turn else "reversed" if found.low > found.turn else "undecided"
+        gains = found.turn <= stats.EQUAL and stats.relation(found.low, found.high) == "faster"
+        if gains or found.low > found.turn:
+            return "reversed"
+        return "holds" if found.high < found.turn else "undecided"
     estimate, low, high, turn = found.estimate, found.low, found.high, found.turn
     if effect is not None and effect < turn:
         estimate, low, high, turn = _inverse(estimate), _inverse(high), _inverse(low), _inverse(turn)
         effect = _inverse(effect)
-    none = stats.within_equal(low / turn, high / turn)
+    relation = stats.relation(low / turn, high / turn, found.least)
     if effect is not None and no_difference(effect, turn):
-        apart = high * stats.EQUAL < turn or low > turn * stats.EQUAL
-        return "holds" if none else "a difference" if apart else "undecided"
+        return {"same": "holds", "undecided": "undecided"}.get(relation, "a difference")
     near, far = turn, math.inf
     if effect is not None:
         near = max(effect / NEAR, math.sqrt(effect * turn))
         far = min(effect * NEAR, effect / turn * effect)
-    if low > turn and near <= estimate <= far and not (none and effect is None):
-        return "holds"
-    if none:
-        return "no difference"
-    if high < turn:
+    if relation == "slower":
         return "reversed"
-    if low <= turn:
+    if relation == "same" and not (effect is not None and near <= estimate <= far):
+        return "no difference"
+    if relation != "faster":
         return "undecided"
-    return "holds weaker" if estimate < near else "holds stronger"
+    return "holds weaker" if estimate < near else "holds stronger" if estimate > far else "holds"
 
 
 def no_difference(effect: float, turn: float = 1.0) -> bool:

@@ -74,15 +74,15 @@ def within_equal(low: float, high: float) -> bool:
     return low >= 1 / EQUAL and high <= EQUAL
 
 
-def relation(low: float, high: float) -> Relation:
-    """What the interval [low, high] of reference / own says: the one rule of ladders, devices and claims.
+def relation(low: float, high: float, least: float = LEAST) -> Relation:
+    """Return what the interval [low, high] of reference / own says: the one rule of tables, sentences, predictions and claims.
 
-    `faster` or `slower` where all of it lies beyond LEAST; of the others `same` where all of it lies in the equality band,
+    `faster` or `slower` where all of it lies beyond `least`; of the others `same` where all of it lies in the equality band,
     else `undecided`.
     """
-    if low > LEAST:
+    if low > least:
         return "faster"
-    if high < 1 / LEAST:
+    if high < 1 / least:
         return "slower"
     return "same" if within_equal(low, high) else "undecided"
 

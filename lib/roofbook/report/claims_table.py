@@ -10,6 +10,7 @@ from ..analysis import format as show
 from ..analysis.places import Place, card_of
 from ..analysis.verdicts import no_difference
 from ..measure.stats import CONFIDENCE
+from .cells import SAME
 from .html import Cell, Row, Table
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def claims(lines: "Sequence[Judged]", title: str, lab: str = "") -> Table:
         "In parentheses below a statement: what exactly is compared. Below a published number:"
         " 'claims none' where the report says that there is no effect.",
         "Below each verdict: the number measured here, a speedup or what the published number is, with its"
-        f" {CONFIDENCE} interval.",
+        f" {CONFIDENCE} interval. Whether times differ is decided as in every table: {SAME}.",
         "A row of the store counts if its kernel is identical to today's and its size is a published one; of these, all"
         " runs of the newest measurement.",
     ]
