@@ -11,13 +11,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import IO
 
+from .escaping import printable
+from .terminal import printable_stream
+
 
 class UserFacingError(Exception):
     """An error whose message says all that a user can act on."""
 
     def _render_traceback_(self) -> list[str]:
         """IPython's hook for a custom traceback: a reader's typo needs no stack."""
-        return [f"{type(self).__name__}: {self}"]
+        return [printable(f"{type(self).__name__}: {self}")]
 
 
 class UsageError(UserFacingError):
@@ -87,9 +90,14 @@ def program(work: Callable[[], object], stopped: str) -> int:
 
 def complain(line: str, code: int) -> int:
     """Say why a program ends, if standard error takes it. Returns the code."""
-    with contextlib.suppress(OSError):
-        print(line, file=sys.stderr)
+    warn(line)
     return code
+
+
+def warn(line: str) -> None:
+    """Print a line on standard error, if that takes it; what a terminal would obey is written out."""
+    with contextlib.suppress(OSError):
+        print(printable(line), file=sys.stderr)
 
 
 def _have_streams() -> None:
@@ -104,6 +112,7 @@ def _have_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
+    sys.stdout, sys.stderr = printable_stream(sys.stdout), printable_stream(sys.stderr)
 
 
 def _is_open(number: int) -> bool:

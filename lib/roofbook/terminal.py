@@ -1,16 +1,49 @@
 """Prose and commands that fit a terminal: they break at spaces. Serves all that a command prints; tables: report/layout.py."""
 
+import io
 import re
 import shutil
 from collections.abc import Sequence
 from functools import cache
+from typing import TextIO
 from unicodedata import combining, east_asian_width
+
+from .escaping import printable
 
 _WORD = r"[^ \t\n]+"
 _PIECE = re.compile(rf"(?:✓ )?{_WORD}(?: (?:[×=] {_WORD}|\[[-−+\d.,e∞\u202f ]+\][^ \t\n]*))*")
 """What no line ends in: a word; a number with its interval, `12.3 [12.1, 12.6]`; `4 × 100`; `n = 3`."""
 _QUOTED = re.compile(rf"[^ \t\n`]*`[^`\n]+`[^ \t\n]*|{_PIECE.pattern}")
 _ARGUMENT = re.compile(r"""(?:[^ \t\n'"]|"[^"]*"|'[^']*'|["'])+""")
+
+
+class PrintableStream(io.TextIOWrapper):
+    """Standard output or standard error of a command: whatever is printed, what a terminal would obey is written out.
+
+    So does what a library prints, a warning of Python, or a text that came from a file without being looked at.
+    """
+
+    def write(self, text: str) -> int:
+        return super().write(printable(text))
+
+    def write_control(self, text: str) -> int:
+        """Write what the terminal is to obey."""
+        return super().write(text)
+
+
+def printable_stream(stream: TextIO) -> TextIO:
+    """Return what is to be printed to in the place of a stream; itself if it is none of a terminal, a pipe or a file."""
+    if type(stream) is not io.TextIOWrapper:
+        return stream
+    stream.flush()
+    encoding, line_buffering = stream.encoding, stream.line_buffering
+    return PrintableStream(stream.detach(), encoding=encoding, errors="replace", line_buffering=line_buffering)
+
+
+def write_control(stream: TextIO, text: str) -> None:
+    """Write at once what a terminal is to obey, such as the end of a line that is renewed in place."""
+    (stream.write_control if isinstance(stream, PrintableStream) else stream.write)(text)
+    stream.flush()
 
 
 def terminal_width() -> int:
@@ -42,9 +75,12 @@ def say(text: str, hang: int = 0) -> None:
 
 
 def prose(text: str, most: int, hang: int = 0) -> list[str]:
-    """Lines of at most so many columns. A command in backquotes stays in one piece where a line can hold it."""
+    """Lines of at most so many columns. A command in backquotes stays in one piece where a line can hold it.
+
+    What a terminal would obey is written out.
+    """
     out = []
-    for line in text.split("\n"):
+    for line in printable(text).split("\n"):
         if width(line) <= most:
             out.append(line)
             continue

@@ -7,10 +7,11 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from html import escape, unescape
+from html import unescape
 from pathlib import Path
 from typing import Any
 
+from ..escaping import escape
 from ..paths import write_whole
 from .device_choices import HERE
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..escaping import script_json
 from ..paths import write_whole
 from .lab_pages import STORY, pages_of
 from .notebook_cells import key_of
@@ -62,13 +63,13 @@ def choices(root: Path, lab: str) -> list[DeviceChoice]:
 def shown(root: Path, lab: str, choice: DeviceChoice, page: str = STORY) -> dict[str, str]:
     """By the key of a cell of a lab's page, what it shows there."""
     text = (root / FOLDER / lab / page / choice.script).read_text(encoding="utf-8")
-    found: dict[str, str] = json.loads(text[text.index("{") : text.rindex("}") + 1])
+    found: dict[str, str] = json.loads(f"[{text[text.index('(') + 1 : text.rindex(')')]}]")[2]
     return found
 
 
 def script(lab: str, name: str, cells: Mapping[str, str]) -> str:
     """What a browser runs to have the cells of a page as they are on a device. A page of a folder may load it, unlike data."""
-    return f"roofbookShow({json.dumps(lab)}, {json.dumps(name)}, {json.dumps(dict(cells))});\n"
+    return f"roofbookShow({script_json(lab, name, dict(cells))});\n"
 
 
 def write_scripts(
@@ -88,7 +89,7 @@ def write_scripts(
         cells, of_case = others_apart(whole, choice.script_of, whole=main)
         written[folder / choice.script] = script(lab, choice.name, cells)
         for case, places in of_case.items():
-            told = ", ".join(map(json.dumps, (lab, choice.name, case, places)))
+            told = script_json(lab, choice.name, case, places)
             written[folder / choice.script_of(case)] = f"roofbookShowCase({told});\n"
     for path, text in written.items():
         write_whole(path, text)

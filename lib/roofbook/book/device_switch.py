@@ -11,10 +11,10 @@ import ast
 import json
 import re
 import textwrap
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..escaping import escape, raw_html
 from . import lab_pages, table_files
 from .device_choices import FOLDER, LARGE, choices, copy_scripts, on_this_machine, shown
 from .notebook_cells import cells_of, key_of
@@ -61,7 +61,7 @@ def put(app: Sphinx, docname: str, notebook: dict[str, Any]) -> None:
         cell["source"] = compact("".join(cell["source"]))
         cell["outputs"] = [{"output_type": "display_data", "metadata": {}, "data": data}]
     scripts = f"{to_root}{SCRIPTS}/{lab}/{page}/"
-    bar = f"```{{raw}} html\n{_bar(lab, scripts, [*listed, *([here] if here else [])])}\n```\n"
+    bar = raw_html(_bar(lab, scripts, [*listed, *([here] if here else [])]))
     first_cell = notebook["cells"][0]
     notebook["cells"][0] = first_cell | {"source": lab_pages.below_title("".join(first_cell["source"]), bar)}
 

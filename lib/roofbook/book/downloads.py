@@ -3,11 +3,11 @@
 They lie in book/_generated/data, which the site's extension copies into the site. No page loads them.
 """
 
-from html import escape
 from io import BytesIO
 from pathlib import Path
 
 from ..analysis import format as show
+from ..escaping import escape
 from ..report.html import html_source
 from ..store.parquet import Store
 from .citation import Citation

@@ -4,17 +4,16 @@ What the reader picks and turns is compared by book/_assets/exercises.js with da
 """
 
 import itertools
-import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..analysis import format as show
 from ..analysis.readings import Reading, Speedup, faster
 from ..analysis.recorded import RecordedData, recorded
+from ..escaping import escape, page_json
 from ..measure.stats import EQUAL
 from ..report.html import Cell, Row, Table, html_source, with_code
 from ..spec.exercise import Predict, Turn, Write, exercises, holed, missing_lines
@@ -94,7 +93,7 @@ def _predict(it: Predict, lab: Lab, found: Sequence[RecordedData], number: int) 
     return (
         f'<section class="exercise" data-estimate="{ratio.estimate:.6g}" data-low="{ratio.low:.6g}" '
         f'data-high="{ratio.high:.6g}" data-said="{escape(show.factor(ratio.estimate))}">\n'
-        f'<script type="application/json" class="exercise-data">{_json(places)}</script>\n'
+        f'<script type="application/json" class="exercise-data">{page_json(places)}</script>\n'
         f"{_steps(lab, against, step)}"
         f'<fieldset><legend>On <span class="exercise-there">{escape(there)}</span>: how many times as fast as '
         f"<code>{escape(it.against)}</code> is "
@@ -109,12 +108,7 @@ def _predict(it: Predict, lab: Lab, found: Sequence[RecordedData], number: int) 
 def _measured(it: Predict, ratio: Speedup) -> str:
     """'`fused` is 2.50 times as fast as `soa`, in 6 runs.'"""
     named = "<code>{}</code>".format
-    return f"{named(escape(it.step))} is <strong>{_times(ratio)}</strong> {named(escape(it.against))}, {_runs(ratio)}."
-
-
-def _json(data: Any) -> str:
-    """Data that stands in a page."""
-    return json.dumps(data).replace("</", "<\\/")
+    return f"{named(escape(it.step))} is <strong>{_times(ratio)}</strong> {named(escape(it.against))}, {escape(_runs(ratio))}."
 
 
 def _steps(lab: Lab, *steps: Variant) -> str:
@@ -212,7 +206,7 @@ def _turn(it: Turn, lab: Lab, found: Sequence[RecordedData], number: int) -> str
         }
         for column in columns
     ]
-    data = _json({"points": [str(each.point) for each in points], "places": places})
+    data = page_json({"points": [str(each.point) for each in points], "places": places})
     answers = "".join(f"<li>{_best(column, points)}</li>\n" for column in columns)
     base, ident = lab.variant(str(points[0].parent)), f"turn-{number}"
     return (
@@ -248,7 +242,7 @@ def _best(column: Swept, points: Sequence[Variant]) -> str:
     there = f"{escape(str(column.data.place))}, {escape(column.case)}"
     best_is = f"<code>{escape(point)}</code>, {show.duration(best.median)}"
     slow = f"<code>{escape(other)}</code>, {show.duration(worst.median)}"
-    return f"{there}: the shortest median is that of {best_is}; it is {_times(ratio)} that of {slow}, {_runs(ratio)}."
+    return f"{there}: the shortest median is that of {best_is}; it is {_times(ratio)} that of {slow}, {escape(_runs(ratio))}."
 
 
 # -- write -------------------------------------------------------------------------------------------------------------

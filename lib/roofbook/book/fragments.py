@@ -8,7 +8,6 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from ..analysis.recorded import recorded
 from ..analysis.roofline import COSTS
 from ..analysis.sweep_time import Cost, cost_of, swept
 from ..analysis.verdicts import Judged, command, judged, only
+from ..escaping import escape, markdown, raw_html
 from ..paths import cache_key, cached_text
 from ..report.descent import Ends
 from ..report.html import Cell
@@ -242,15 +242,12 @@ def _devices_compared(store: Store) -> Sequence[str]:
     if not made:
         return [""] * (4 + len(labs))
     pages = [
-        f"""# {lab.title}: devices
+        f"""# {markdown(lab.title)}: devices
 
 Each case with all of its variants, on every recorded device. The page on [devices side by side](../../devices.md) says what
 stands in the tables, and shows what you pick.
 
-```{{raw}} html
-{cases(of_lab).html}
-```
-"""
+{raw_html(cases(of_lab).html)}"""
         if of_lab
         else ""
         for lab, of_lab in by_lab.items()

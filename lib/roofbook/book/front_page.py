@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from html import escape
 from typing import TYPE_CHECKING
 
 from .. import report
@@ -10,6 +9,7 @@ from ..analysis.lab_data import LabData
 from ..analysis.places import Place, card_of
 from ..analysis.recorded import RecordedData, recorded
 from ..analysis.sentences import about_bases, beside_base, beside_peer
+from ..escaping import escape
 from ..report.descent import Ends, Glance, line
 from ..spec import registry
 from .device_choices import HERE

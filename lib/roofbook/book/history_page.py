@@ -1,10 +1,10 @@
 """What the page of history shows, and the list of a lab's measurements by device: made from the cards that are drawn."""
 
 from collections.abc import Mapping, Sequence
-from html import escape
 from pathlib import Path
 from typing import Any
 
+from ..escaping import escape, markdown, raw_html
 from ..report import history_tables as tables
 from ..spec import registry
 from . import card_links
@@ -69,16 +69,13 @@ def listed(told: Sequence[Mapping[str, Any]]) -> str:
         for each in ordered
     )
     about = str(told[0]["title"]).partition(":")[0]
-    return f"""# {about}: measurements
+    return f"""# {markdown(about)}: measurements
 
 Each number of this lab opens the card of its measurement: samples, interval, runs, commits, machines, and the command that
 measures it again. Here are all cards, device by device. The page on [history](../../history.md) says which of them changed, and
 why.
 
-```{{raw}} html
-<ul>{items}</ul>
-```
-"""
+{raw_html(f"<ul>{items}</ul>")}"""
 
 
 def _several(number: int, what: str) -> str:

@@ -3,13 +3,13 @@
 Serves the page labs/LAB/kernels (kernels_page.py). Names of files end in .txt: a browser then shows them without a script.
 """
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..devices.backends import C, languages
+from ..escaping import script_json
 from ..spec.lab import Case, Lab, Variant
 from ..spec.source import Knob
 
@@ -65,8 +65,8 @@ def texts(lab: Lab, variant: Variant) -> list[Text]:
 
 def script(lab: Lab, variant: Variant, found: Sequence[Text]) -> str:
     """What a browser runs to have the texts of a variant. A page of a folder may load it, unlike data."""
-    by_name = json.dumps({each.name: each.text for each in found})
-    return f"roofbookKernel({json.dumps(lab.name)}, {json.dumps(variant.name)}, {by_name});\n"
+    by_name = {each.name: each.text for each in found}
+    return f"roofbookKernel({script_json(lab.name, variant.name, by_name)});\n"
 
 
 def constants(lab: Lab, variant: Variant) -> dict[str, Knob]:

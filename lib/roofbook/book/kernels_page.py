@@ -6,10 +6,10 @@ lie in _build/kernels: plain files, and a script for each variant, which book/_a
 
 import shutil
 from collections.abc import Iterator, Sequence
-from html import escape
 from pathlib import Path
 
 from ..devices.backends import languages
+from ..escaping import escape, markdown, markdown_code, raw_html
 from ..paths import cache_key, write_whole
 from ..report.html import with_code
 from ..spec import registry
@@ -81,24 +81,25 @@ def page(lab: Lab, known: dict[str, list[Text]], versions: dict[str, str]) -> st
     ladder, programs = ([each for each in with_texts if (each.role == "peer") == peer] for peer in (False, True))
     libraries = [each for each in (*lab.ladder, *lab.peers) if not known[each.name]]
     parts = [
-        f"# {lab.title}: kernels",
-        _raw(f'{_about(lab)}\n{_index(with_texts, known)}\n<script src="../../_static/kernels.js?v=" defer></script>'),
+        f"# {markdown(lab.title)}: kernels",
+        raw_html(
+            f'{_about(lab)}\n{_index(with_texts, known)}\n<script src="../../_static/kernels.js?v=" defer></script>'
+        ),
     ]
     for title, shown in (("The steps of the ladder", ladder), ("Programs to compare with", programs)):
         parts += [f"## {title}"] if shown else []
         for each in shown:
-            parts += [f"### `{each.name}`", _raw(_kernel(lab, each, known[each.name], versions[each.name]))]
+            parts += [
+                f"### {markdown_code(each.name)}",
+                raw_html(_kernel(lab, each, known[each.name], versions[each.name])),
+            ]
     if libraries:
         items = "\n".join(_item(each) for each in libraries)
         parts += [
             "## Libraries to compare with",
-            _raw(f'<p>Their kernels are their own.</p>\n<dl class="kernel-libraries">\n{items}\n</dl>'),
+            raw_html(f'<p>Their kernels are their own.</p>\n<dl class="kernel-libraries">\n{items}\n</dl>'),
         ]
     return "\n\n".join(parts) + "\n"
-
-
-def _raw(html: str) -> str:
-    return f"```{{raw}} html\n{html}\n```"
 
 
 def _about(lab: Lab) -> str:

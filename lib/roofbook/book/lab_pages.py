@@ -10,10 +10,10 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..escaping import escape, raw_html
 from ..paths import write_whole
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def head(app: Sphinx, docname: str) -> str:
         return f'<li><a href="{escape(app.builder.get_relative_uri(docname, each))}">{said}</a></li>'
 
     items = "".join(map(item, listed))
-    shown = f'```{{raw}} html\n<nav class="lab-pages" aria-label="Pages of this lab"><ul>{items}</ul></nav>\n```\n'
+    shown = raw_html(f'<nav class="lab-pages" aria-label="Pages of this lab"><ul>{items}</ul></nav>')
     if page != STORY:
         return shown
     return shown + "\n```{toctree}\n:hidden:\n:glob:\n\n" + "".join(f"/{each}\n" for each in others) + "```\n"

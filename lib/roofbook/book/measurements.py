@@ -4,7 +4,6 @@ Of each lab on each device _build/measurements/LAB has the cards as a script, wh
 and as a page, to which the number links where there is no JavaScript. The site has them in labs/LAB/measurements.
 """
 
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ from ..analysis.lab_data import LabData
 from ..analysis.readings import Reading, cases_of, newest, records
 from ..analysis.recorded import RecordedData
 from ..devices.find import spec_of
+from ..escaping import script_json
 from ..paths import write_whole
 from ..report.cards_page import page
 from ..report.measured_card import Machines, card
@@ -45,9 +45,8 @@ def draw(root: Path, data: LabData, name: str, on: str, history: Iterable[Row], 
     ]
     lab, title = data.lab.name, data.lab.title
     made = {"lab": lab, "title": title, "name": name, "on": on, "machines": machines.listed, "cards": cards}
-    text = json.dumps(made, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     folder = root / FOLDER / lab
-    write_whole(folder / f"{name}.js", f"{CALL}({text});\n")
+    write_whole(folder / f"{name}.js", f"{CALL}({script_json(made)});\n")
     write_whole(folder / f"{name}.html", page(cards, machines.listed, lab, title, on))
     return {each["id"] for each in cards}
 

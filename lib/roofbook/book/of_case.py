@@ -4,9 +4,11 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from functools import partial, wraps
-from html import escape, unescape
+from html import unescape
 from inspect import signature
 from typing import TYPE_CHECKING, Any
+
+from ..escaping import escape
 
 if TYPE_CHECKING:
     from .page import Page

@@ -3,6 +3,8 @@
 import html
 import re
 
+from ..escaping import escape
+
 STANDING = re.compile(r'<p class="(?:table|figure)-note standing">(.*?)</p>\n?', re.S)
 LEGEND = "how-to-read-the-tables"
 
@@ -41,7 +43,7 @@ def scroll_tables(body: str) -> str:
         caption = re.search(r"<caption.*?>(.*?)</caption>", table, re.S)
         heads = re.findall(r"<th\b[^>]*>(.*?)</th>", table, re.S)
         label = " ".join(re.sub(r"<[^>]+>", " ", caption.group(1) if caption else ", ".join(heads[:4])).split())
-        label = html.escape(html.unescape(label).strip(" ,¶#") or "table", quote=True)
+        label = escape(html.unescape(label).strip(" ,¶#") or "table")
         region = f'<div class="table-scroll" role="group" tabindex="0" aria-label="Table: {label}">'
         return region + table + ("" if container else "</div>")
 

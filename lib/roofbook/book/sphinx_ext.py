@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 import datetime
-import html
 import json
 import re
 import shutil
@@ -20,6 +19,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
+from ..escaping import escape, raw_html
 from . import card_links, device_switch, extension_code, lab_pages, table_files
 from .lean import mathml, pages
 from .notebook_cells import has_parameters, outputs_of
@@ -156,11 +156,11 @@ def _literals(code: str) -> dict[str, Any]:
 def _card(values: dict[str, Any], papermill: dict[str, Any]) -> str:
     when = f" on {papermill['start_time'][:10]}" if papermill.get("start_time") else ""
     took = f" in {papermill['duration']:.0f} s" if papermill.get("duration") else ""
-    pairs = ((html.escape(name), html.escape(_plain(value))) for name, value in values.items())
+    pairs = ((escape(name), escape(_plain(value))) for name, value in values.items())
     rows = "\n".join(f"<div><dt>{name}</dt> <dd>{value}</dd></div>" for name, value in pairs)  # as words for a search
     said = f"<p>Run{when}{took} with</p>\n<dl>{rows}</dl>"
     card = f'<aside class="run-parameters of-this-machine" aria-label="Parameters">{said}</aside>'
-    return f"```{{raw}} html\n{card}\n```\n"
+    return raw_html(card)
 
 
 def _plain(value: Any) -> str:
@@ -232,7 +232,7 @@ def foot(app: Sphinx, pagename: str, template: str, context: dict[str, Any], doc
         return
     links = [f'<a href="{context["pathto"]("data")}">Data, licence, how to cite</a>']
     if address := repository(app.config):
-        links.append(f'<a href="{html.escape(address, quote=True)}">Repository</a>')
+        links.append(f'<a href="{escape(address)}">Repository</a>')
     links.append('<button type="button" class="print-page" onclick="print()">Print, or save as PDF</button>')
     context["theme_extra_footer"] = f"<p>{' · '.join(links)}</p>"
 

@@ -6,12 +6,12 @@ executed the notebook they show what papermill has left in it.
 
 import ast
 from collections.abc import Mapping, Sequence
-from html import escape
 from typing import Any
 
 from ..analysis.recorded import RecordedData
 from ..analysis.traced import counts, machines
 from ..errors import UserFacingError
+from ..escaping import escape
 from ..spec.lab import Case
 from ..store.current import of_newest
 from ..store.parquet import Store

@@ -6,7 +6,6 @@ term count, and which terms are words so common that only the role {term} links 
 
 from __future__ import annotations
 
-import html
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -22,6 +21,7 @@ from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util import logging
 from sphinx.util.nodes import make_refnode
 
+from ..escaping import escape, script_json
 from ..paths import write_whole
 
 GLOSSARY = "glossary"
@@ -144,7 +144,7 @@ def plural(word: str) -> str:
 def _anchor(address: str, word: str) -> str:
     """A link as Sphinx writes that of the role {term}."""
     inside = f'<span class="xref std std-term">{word}</span>'
-    return f'<a class="reference internal" href="{html.escape(address)}">{inside}</a>'
+    return f'<a class="reference internal" href="{escape(address)}">{inside}</a>'
 
 
 def written(env: Any) -> str:
@@ -256,7 +256,7 @@ def write_script(app: Sphinx, error: Exception | None) -> None:
     terms = read(getattr(app.env, KEPT_AS))
     places = {term: app.builder.get_target_uri(page) + f"#{anchor}" for term, (page, anchor) in terms.places.items()}
     words = {word: places[term] for word, term in sorted(terms.words.items())}
-    path, text = Path(app.outdir, SCRIPT), f"roofbookTerms({json.dumps(words)});\n"
+    path, text = Path(app.outdir, SCRIPT), f"roofbookTerms({script_json(words)});\n"
     if not path.exists() or path.read_text(encoding="utf-8") != text:
         write_whole(path, text)
 

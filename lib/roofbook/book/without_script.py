@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Mapping
-from html import escape
+
+from ..escaping import escape
 
 _STEP = re.compile(
     r'(<div class="step" id="step-([^"]+)">(?:(?!<div class="step").)*?)(<ul class="effect">.*?</ul>)', re.S

@@ -9,6 +9,7 @@ import click
 
 from ..devices.backends import OPENCL, languages
 from ..errors import UsageError
+from ..escaping import printable, spreadsheet_frame
 from ..terminal import say
 from .app import DEVICE, LAB, RECORDED, SCALE, VARIANT, app, to_write
 
@@ -231,7 +232,8 @@ def export(sql: str, out: Path | None, results: str) -> None:
     """Write the rows of the store, or an SQL query.
 
     The views are cells (one row per measurement), published and claims; the default is all of cells. Lists are JSON in a
-    CSV. Rows whose role is profile have times under a profiler.
+    CSV, and a text that a spreadsheet would take for a formula begins with an apostrophe. On standard output control characters
+    are written out; a file has them. Rows whose role is profile have times under a profiler.
 
     \b
       roofbook export "select variant, count(*) from cells group by all"
@@ -251,7 +253,7 @@ def export(sql: str, out: Path | None, results: str) -> None:
         of_sql = str(error).startswith(("the store cannot answer", "this SQL"))
         raise UsageError(f"{error} ({hint})" if of_sql else str(error)) from None
     if out is None:
-        _write_csv(table, sys.stdout)
+        _write_csv(table, None)
         return
     from io import BytesIO
 
@@ -268,8 +270,15 @@ def export(sql: str, out: Path | None, results: str) -> None:
         raise UsageError(f"--out {out} cannot be written: {error.strerror or error}") from None
 
 
-def _write_csv(table: "pa.Table", to: IO[str] | IO[bytes]) -> None:
-    """Lists and what else is nested as JSON. Errors: UsageError for what no text is made of."""
+ROWS_AT_ONCE = 1000
+"""Number of rows of a CSV that are printed together."""
+
+
+def _write_csv(table: "pa.Table", to: IO[bytes] | None) -> None:
+    """Write a table as CSV to a file, or print it; lists and what else is nested as JSON.
+
+    Errors: UsageError for what no text is made of.
+    """
     import json
     from decimal import Decimal
 
@@ -283,7 +292,13 @@ def _write_csv(table: "pa.Table", to: IO[str] | IO[bytes]) -> None:
             if pa.types.is_nested(column.type):
                 texts = [None if value is None else json.dumps(value, default=plain) for value in column.to_pylist()]
                 table = table.set_column(at, table.field(at).name, pa.array(texts, pa.string()))
-        table.to_pandas().to_csv(to, index=False)
+        frame = spreadsheet_frame(table.to_pandas())
+        if to is None:
+            for first in range(0, max(1, len(frame)), ROWS_AT_ONCE):
+                rows = frame.iloc[first : first + ROWS_AT_ONCE]
+                print(printable(rows.to_csv(index=False, header=not first)), end="")
+        else:
+            frame.to_csv(to, index=False)
     except (pa.ArrowException, ValueError, OverflowError, NotImplementedError) as error:
         raise _no_such("CSV", error) from None
 

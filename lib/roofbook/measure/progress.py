@@ -13,6 +13,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
+from ..escaping import printable
+from ..terminal import write_control
+
 Progress = Callable[[str, str], None]
 """Takes (variant, what happens now)."""
 
@@ -35,14 +38,12 @@ class ProgressLine:
     def __call__(self, text: str) -> None:
         if self.stream.isatty():
             minutes, seconds = divmod(int(time.monotonic() - self.start), 60)
-            line = f"{self.name} {minutes}:{seconds:02}  {text}"
-            self.stream.write(f"\r\x1b[K{line[: shutil.get_terminal_size().columns - 1]}")
-            self.stream.flush()
+            line = " ".join(printable(f"{self.name} {minutes}:{seconds:02}  {text}").splitlines())
+            write_control(self.stream, f"\r\x1b[K{line[: shutil.get_terminal_size().columns - 1]}")
 
     def end(self) -> None:
         if self.stream.isatty():
-            self.stream.write("\r\x1b[K")
-            self.stream.flush()
+            write_control(self.stream, "\r\x1b[K")
 
 
 class Reporter:

@@ -1,7 +1,6 @@
 """The answer that a lab's page opens with: of a case the fastest kernel, what stands beside it, and the steps that mattered."""
 
 from collections.abc import Iterable, Sequence
-from html import escape
 from typing import TYPE_CHECKING
 
 from ..analysis import format as show
@@ -9,6 +8,7 @@ from ..analysis.answers import Fastest, LabAnswer, Mattered, Rival
 from ..analysis.case_data import CaseData
 from ..analysis.readings import Reading, Speedup, said
 from ..analysis.sentences import effect_text
+from ..escaping import escape
 from .cells import ABOVE, above, floor_of
 from .counters_table import moved_by_step
 from .html import Html, number_of

@@ -4,17 +4,20 @@ It is no page of Sphinx: some thousand cards would cost it minutes. book/_assets
 """
 
 import math
+import re
 from collections.abc import Mapping, Sequence
-from html import escape
 from typing import Any
 
 from ..analysis.history import CODE, DRIVER, MACHINE
+from ..escaping import escape
 from ..measure.stats import CONFIDENCE
 
 KINDS = {CODE: "code", DRIVER: "driver or libraries", MACHINE: "machine"}
 """What a change of a kind is called."""
 COMMIT = "COMMIT/"
 """Before a commit's name: in the place of the address of the repository's commits, which the site puts there."""
+_COMMIT = re.compile(r"[0-9a-f]{7,64}")
+"""The hash of a commit: what a row names otherwise is shown, and is no link."""
 THEME = """let mode = "auto";
 try { mode = localStorage.getItem("mode") || mode; } catch { /* a browser that keeps nothing */ }
 if (mode == "auto") mode = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
@@ -98,16 +101,18 @@ def _version(at: int, version: Mapping[str, Any], each: Mapping[str, Any]) -> st
 
 
 def _run(run: Mapping[str, Any], unit: str) -> str:
-    commit = run["commit"]
-    link = f'<a href="{COMMIT}{commit}"><code>{commit[:10]}</code></a>' if commit else ""
+    commit = str(run["commit"])
+    link = f"<code>{escape(commit[:10])}</code>" if commit else ""
+    if _COMMIT.fullmatch(commit):
+        link = f'<a href="{COMMIT}{commit}">{link}</a>'
     link += f" ({escape(run['fault'])})" if run["fault"] else ""
     number = run["machine"] + 1
     other = f"; {escape('; '.join(what for _, what in run['changes']))}" if "changes" in run else ""
     where = f'<a href="#machine-{number}">{number}</a>{other}' if number else ""
     gone = f" ({run['left_out']} left out)" if "left_out" in run else ""
     cells = (
-        f"<code>{escape(run['run'])}</code>", run["started"], link,
-        f"{run['time']} {unit}" if "time" in run else "failed", f"{len(run.get('samples', ()))}{gone}",
+        f"<code>{escape(run['run'])}</code>", escape(run["started"]), link,
+        escape(f"{run['time']} {unit}") if "time" in run else "failed", f"{len(run.get('samples', ()))}{gone}",
         ends(run.get("clock")), ends(run.get("temperature")), escape(", ".join(run.get("throttle", ["no"]))), where,
     )  # fmt: skip
     return f"<tr><td>{'<td>'.join(cells)}</tr>"
@@ -133,7 +138,7 @@ def drawing(each: Mapping[str, Any]) -> str:
         return f"{TOP + (HEIGHT - TOP - BOTTOM) * (high - _along(axis, seconds)) / (high - low):.1f}"
 
     parts = [
-        f'<path class=grid d="M{LEFT} {y(at)}H{WIDTH}"/><text x={LEFT - 6} y={float(y(at)) + 4:.1f}>{text}</text>'
+        f'<path class=grid d="M{LEFT} {y(at)}H{WIDTH}"/><text x={LEFT - 6} y={float(y(at)) + 4:.1f}>{escape(text)}</text>'
         for at, text in axis["ticks"]
     ]
     at = 0
@@ -157,7 +162,7 @@ def drawing(each: Mapping[str, Any]) -> str:
             parts.append(f'<path class=dots d="{dots}"/><path class=middle d="{line}"/>')
         if len(runs) <= 6 or at in (0, len(runs) - 1):
             parts.append(
-                f"<text class=when x={min(middle, WIDTH - 28.0):.1f} y={HEIGHT - 10}>{run['started'][2:10]}</text>"
+                f"<text class=when x={min(middle, WIDTH - 28.0):.1f} y={HEIGHT - 10}>{escape(run['started'][2:10])}</text>"
             )
     label = f"Samples in {each['unit']}, {len(runs)} run{'s' * (len(runs) > 1)}{', logarithmic' * axis['log']}"
     return (

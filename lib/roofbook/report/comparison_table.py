@@ -3,9 +3,7 @@
 All is readable without a script. The form is drawn by book/_assets/devices.js from data that stands in the page.
 """
 
-import json
 from collections.abc import Mapping, Sequence
-from html import escape
 from itertools import islice
 from typing import Any
 
@@ -13,6 +11,7 @@ from ..analysis import format as show
 from ..analysis.comparison import Comparison, PairSummary, PlacePair, Time, summaries
 from ..analysis.places import Place
 from ..analysis.readings import TOO_FEW, Speedup
+from ..escaping import escape, script_json
 from ..measure import stats
 from ..measure.stats import CONFIDENCE
 from .cells import SAME
@@ -94,7 +93,7 @@ def cases(made: Sequence[Comparison]) -> Html:
 
 def picked_from(made: Sequence[Comparison]) -> str:
     """The script with what the form draws, which the page asks for when all else is there."""
-    return f"roofbookDevices({json.dumps(data(made), separators=(',', ':'), ensure_ascii=False, allow_nan=False)});\n"
+    return f"roofbookDevices({script_json(data(made))});\n"
 
 
 PICKER = """\

@@ -1,10 +1,10 @@
 """The claims of a report that did not hold on some device, as a list: the published number, ours, links to the steps."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from html import escape
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from ..escaping import escape
 from .claims_table import anchor, printed, verdict_cell
 from .html import Cell, Html
 

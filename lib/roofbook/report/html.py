@@ -4,12 +4,13 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from html import escape, unescape
+from html import unescape
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from ..analysis.format import DASH
 from ..devices.backends import BACKENDS
+from ..escaping import escape, printable, spreadsheet_frame
 from ..terminal import terminal_width
 from .layout import fitted
 
@@ -39,7 +40,7 @@ class Html(str):
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         """Its words alone, where IPython cannot show HTML."""
-        words = unescape(re.sub(r"<[^>]+>", " ", self))
+        words = printable(unescape(re.sub(r"<[^>]+>", " ", self)))
         printer.text("\n".join(filter(None, (" ".join(line.split()) for line in words.splitlines()))))
 
 
@@ -50,7 +51,7 @@ class Standing(str):
 def note(text: str, css: str = "table-note") -> Html:
     """A note below a table or figure, a standing one marked as such."""
     mark = " standing" if isinstance(text, Standing) else ""
-    return Html(f'<p class="{css}{mark}">{escape(text)}</p>')
+    return Html(f'<p class="{escape(css)}{mark}">{escape(text)}</p>')
 
 
 @dataclass(frozen=True)
@@ -84,8 +85,8 @@ class Cell:
 
 
 def _css_string(text: str) -> str:
-    """As CSS has it in quotes, with a colon behind it."""
-    quoted = text.replace("\\", "\\\\").replace('"', '\\"')
+    """Return a text as CSS has it in quotes, with a colon behind it."""
+    quoted = " ".join(printable(text).split()).replace("\\", "\\\\").replace('"', '\\"')
     return f'"{quoted}: "'
 
 
@@ -231,10 +232,10 @@ class Table:
             heads = [text for head in self.columns for text in (head.text, *[""] * (head.span - 1))]
             said = [[(f"{cell.text} {cell.small}".strip(), cell.span) for cell in row.cells] for row in self.rows]
             cells = [[part for text, span in row for part in (text, *[""] * (span - 1))] for row in said]
-            return str(pd.DataFrame(cells, columns=heads).to_csv(index=False))
+            return printable(spreadsheet_frame(pd.DataFrame(cells, columns=heads)).to_csv(index=False))
         finite = self.frame.replace([math.inf, -math.inf], math.nan)
         heads = [f"{name} ({self.units[name]})" if self.units.get(name) else name for name in finite.columns]
-        return str(finite.to_csv(index=False, header=heads))
+        return printable(spreadsheet_frame(finite.set_axis(heads, axis=1)).to_csv(index=False))
 
     def _repr_html_(self) -> str:
         return self.html

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..escaping import printable
 from ..terminal import command, filled, pieces, prose, width, wrapped
 
 if TYPE_CHECKING:
@@ -178,7 +179,7 @@ def _line(cells: "Sequence[Cell]", classes: Sequence[Sequence[str]], head: bool 
     """Cells as text, each with the columns that it covers."""
     out, at = [], 0
     for cell in cells:
-        text = " ".join(part for part in (cell.text, cell.small) if part)
+        text = printable(" ".join(part for part in (cell.text, cell.small) if part))
         covers = range(at, at + cell.span)
         out.append(_Said(covers, " ".join(text.splitlines()), not head and "command" in classes[at]))
         at += cell.span

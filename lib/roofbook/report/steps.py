@@ -1,7 +1,6 @@
 """One step of a ladder for the reader: what changes, what was expected, and in a line a case what it brought."""
 
 from collections.abc import Mapping
-from html import escape
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -9,6 +8,7 @@ from ..analysis import format as show
 from ..analysis.predictions import outcome
 from ..analysis.readings import Reading, cases_of, faster, newest
 from ..analysis.sentences import effect_text
+from ..escaping import escape
 from .counters_table import moved_by_step
 from .html import Html, html_diff, number_of, with_code
 

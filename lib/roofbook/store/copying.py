@@ -3,11 +3,11 @@
 Serves the commands `push` and `pull`. A file is known by its content, so one that was merged there meanwhile stays so.
 """
 
-import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
+from ..errors import warn
 from .files import EVERYWHERE, MERGED, fault, merged_from, pattern, unnamed
 from .storage import Entry, Storage, digest, keep
 
@@ -78,7 +78,7 @@ def _copy_one(source: Storage, target: Storage, entry: Entry, known: set[str]) -
     except OSError as error:  # it may not be read, or is a folder
         why = error.strerror or str(error)
     if why:
-        print(f"warning: {source.address}/{entry.name} is left out: {why}", file=sys.stderr)
+        warn(f"warning: {source.address}/{entry.name} is left out: {why}")
         return "broken"
     folder, _, name = entry.name.rpartition("/")
     origins = merged_from(data) if name.startswith(MERGED) else []

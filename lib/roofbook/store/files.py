@@ -7,7 +7,6 @@ import itertools
 import json
 import os
 import stat
-import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -15,7 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..errors import one_of
+from ..errors import one_of, warn
 from .schema import COLUMNS, JSON, REQUIRED, TIMES, fits, unlike
 
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ def warn_of_closed(root: Path, pattern: str) -> None:
         for folder in root.glob("/".join(parts[:depth])) if depth else [root]:
             if folder not in _warned and folder.is_dir() and not os.access(folder, os.R_OK | os.X_OK):
                 _warned.add(folder)
-                print(f"warning: {folder} is left out: it may not be read", file=sys.stderr)
+                warn(f"warning: {folder} is left out: it may not be read")
 
 
 MERGED = "merged-"
@@ -87,11 +86,11 @@ def readable(found: Sequence[Path], known: Mapping[Path, datetime | None] = Mapp
             continue
         if why:
             _warned.add(path)
-            print(f"warning: {path} is left out: {why}; restore it, or move it out of the store", file=sys.stderr)
+            warn(f"warning: {path} is left out: {why}; restore it, or move it out of the store")
         elif newest and newest > datetime.now(UTC):
             _warned.add(path)
             what = f"has rows of {newest:%Y-%m-%d %H:%M} UTC, which is to come: a clock was wrong"
-            print(f"warning: {path} {what}; they count as older than all others", file=sys.stderr)
+            warn(f"warning: {path} {what}; they count as older than all others")
     return kept
 
 
@@ -101,7 +100,7 @@ def unfit_rows(path: Path) -> tuple[int, ...]:
     if rows and path not in _warned:
         _warned.add(path)
         what = f"{len(rows)} of its rows are" if len(rows) > 1 else "one of its rows is"
-        print(f"warning: {path}: {what} left out: `extra` or `provenance` is not the JSON of a row", file=sys.stderr)
+        warn(f"warning: {path}: {what} left out: `extra` or `provenance` is not the JSON of a row")
     return rows
 
 

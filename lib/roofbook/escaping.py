@@ -1,0 +1,151 @@
+"""Text from rows, files, kernels and machines made harmless: one function for each place that shows it.
+
+A row of a store is written by whoever made its file. A compiler's message quotes a stranger's kernel, and a device is
+named by its driver. So whatever shows a text escapes it, and does not rely on somebody having checked it before.
+
+printable: a terminal, a message, and every other text that a person reads.
+escape: HTML, in a text or in an attribute.
+page_json: JSON within a page's <script>. script_json: the call of a function in a script of its own.
+raw_html, markdown: HTML and plain text in the source of a page, which is MyST.
+spreadsheet, spreadsheet_frame: a cell or a table of a CSV.
+file_name: part of a file's name or of an address.
+A drawing shows its text by report/figure.py, and a shell's command is quoted by shlex.
+"""
+
+import html
+import json
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Data = TypeVar("Data")
+
+_HIDDEN = (
+    r"\x00-\x08\x0b-\x1f\x7f-\x9f"  # control characters, but for the tabulator and the end of a line
+    r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # those that turn the direction of what stands beside them
+    r"\u2028\u2029"  # separators, which end a line for some programs and not for others
+    r"\ufdd0-\ufdef\ufeff\ufffe\uffff\U000e0000-\U000e007f"  # those that are no characters, or show nothing
+    r"\ud800-\udfff"  # halves of a surrogate pair, which UTF-8 cannot hold
+)
+_UNPRINTABLE = re.compile(f"[{_HIDDEN}]")
+_IN_SCRIPT = re.compile("[<>&\u2028\u2029\ud800-\udfff]")
+_FENCE = re.compile(r"`{3,}")
+_PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""What a cell begins with that a spreadsheet takes for a formula; the last four are the wide forms of the first four."""
+_UNSAFE_IN_NAME = re.compile(r"[^\w.+@=~-]+", re.ASCII)
+LONGEST_NAME = 100
+"""Characters of a file's name that come from a text."""
+
+
+def printable(text: object) -> str:
+    r"""Return a text with each character that a terminal obeys, or that hides others, written out as Python writes it.
+
+    Ends of lines and tabulators stay.
+
+    >>> printable("\x1b[2J\u202eabc")
+    '\\x1b[2J\\u202eabc'
+    """
+    return _UNPRINTABLE.sub(_written_out, str(text))
+
+
+def printable_data(data: Data) -> Data:
+    """Return data as JSON has it with all texts and names in it printable."""
+    if isinstance(data, str):
+        return printable(data)  # type: ignore[return-value]
+    if isinstance(data, Mapping):
+        return {printable_data(name): printable_data(value) for name, value in data.items()}  # type: ignore[return-value]
+    if isinstance(data, (list, tuple)):
+        return [printable_data(value) for value in data]  # type: ignore[return-value]
+    return data
+
+
+def escape(text: object) -> str:
+    """Return a text as HTML shows it, in an element or in a quoted attribute; what is unprintable is written out.
+
+    >>> escape('<b title="a">&')
+    '&lt;b title=&quot;a&quot;&gt;&amp;'
+    """
+    return html.escape(printable(text))
+
+
+def page_json(data: object) -> str:
+    """Return data as JSON for a <script> within a page: no character of it can end the script or open a comment.
+
+    >>> page_json("</script><!--")
+    '"\\\\u003c/script\\\\u003e\\\\u003c!--"'
+    """
+    return _IN_SCRIPT.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(data, ensure_ascii=False))
+
+
+def script_json(*data: object) -> str:
+    """Return data as the arguments of a call in a JavaScript file, all ASCII but for what readers' languages need."""
+    texts = (json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False) for value in data)
+    return re.sub("[\u2028\u2029\ud800-\udfff]", lambda found: f"\\u{ord(found[0]):04x}", ",".join(texts))
+
+
+def raw_html(markup: str) -> str:
+    """Return HTML as a block of MyST, in a fence that is longer than any within it, so that none of it is read as MyST."""
+    fence = "`" * max(3, 1 + max(map(len, _FENCE.findall(markup)), default=0))
+    return f"{fence}{{raw}} html\n{markup}\n{fence}\n"
+
+
+def markdown(text: object) -> str:
+    r"""Return a text as one line of MyST that shows it: no role, directive, link, formula or HTML of its own.
+
+    >>> markdown("{ref}`a` $x$")
+    '\\{ref\\}\\`a\\` \\$x\\$'
+    """
+    return _PUNCTUATION.sub(r"\\\1", " ".join(printable(text).split()))
+
+
+def markdown_code(text: object) -> str:
+    """Return a text as one line of code in MyST, in a fence that is longer than any within it."""
+    line = " ".join(printable(text).split())
+    fence = "`" * (1 + max(map(len, re.findall("`+", line)), default=0))
+    return f"{fence} {line} {fence}" if "`" in line else f"{fence}{line}{fence}"
+
+
+def spreadsheet(text: Data) -> Data | str:
+    """Return the value of a cell in a CSV: a text that a spreadsheet would take for a formula begins with an apostrophe.
+
+    >>> spreadsheet("=1+1"), spreadsheet(-1)
+    ("'=1+1", -1)
+    """
+    if isinstance(text, str) and text.startswith(_FORMULA) and not _is_number(text):
+        return f"'{text}"
+    return text
+
+
+def spreadsheet_frame(frame: "pd.DataFrame") -> "pd.DataFrame":
+    """Return a table whose texts and heads are those of `spreadsheet`."""
+    made = frame.copy()
+    for at, kind in enumerate(made.dtypes):
+        if kind.kind not in "biufcmM":
+            made.isetitem(at, made.iloc[:, at].map(spreadsheet))
+    made.columns = [spreadsheet(name) for name in made.columns]
+    return made
+
+
+def file_name(text: object) -> str:
+    """Return a text as part of a file's name and of an address: letters, digits and . _ + @ = ~ - alone, none leading out.
+
+    >>> file_name("../a b"), file_name("128x128")
+    ('_a_b', '128x128')
+    """
+    return _UNSAFE_IN_NAME.sub("_", str(text)).lstrip(".")[:LONGEST_NAME] or "_"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return not text.startswith(("\t", "\r", "\n"))
+
+
+def _written_out(found: re.Match[str]) -> str:
+    return found[0].encode("unicode_escape").decode("ascii")
