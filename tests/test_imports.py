@@ -16,13 +16,14 @@ LIBRARY = Path(__file__).parents[1] / "lib" / "roofbook"
 
 ROOMS = (
     *(
+        "escaping",
+        "terminal",
         "errors",
         "git",
         "memory",
         "paths",
         "process_keeper",
         "process_tree",
-        "terminal",
         "devices",
         "spec",
         "peers",

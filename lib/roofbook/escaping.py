@@ -31,7 +31,7 @@ _HIDDEN = (
     r"\ud800-\udfff"  # halves of a surrogate pair, which UTF-8 cannot hold
 )
 _UNPRINTABLE = re.compile(f"[{_HIDDEN}]")
-_IN_SCRIPT = re.compile("[<>&\u2028\u2029\ud800-\udfff]")
+_IN_SCRIPT, _IN_LINE = re.compile("[<>&\u2028\u2029\ud800-\udfff]"), re.compile("[\u2028\u2029\ud800-\udfff]")
 _FENCE = re.compile(r"`{3,}")
 _PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
@@ -78,13 +78,13 @@ def page_json(data: object) -> str:
     >>> page_json("</script><!--")
     '"\\\\u003c/script\\\\u003e\\\\u003c!--"'
     """
-    return _IN_SCRIPT.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(data, ensure_ascii=False))
+    return _IN_SCRIPT.sub(_as_json_has_it, json.dumps(data, ensure_ascii=False))
 
 
 def script_json(*data: object) -> str:
-    """Return data as the arguments of a call in a JavaScript file, all ASCII but for what readers' languages need."""
+    """Return data as the arguments of a call in a JavaScript file: no text in it ends the line or lacks half a character."""
     texts = (json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False) for value in data)
-    return re.sub("[\u2028\u2029\ud800-\udfff]", lambda found: f"\\u{ord(found[0]):04x}", ",".join(texts))
+    return _IN_LINE.sub(_as_json_has_it, ", ".join(texts))
 
 
 def raw_html(markup: str) -> str:
@@ -149,3 +149,7 @@ def _is_number(text: str) -> bool:
 
 def _written_out(found: re.Match[str]) -> str:
     return found[0].encode("unicode_escape").decode("ascii")
+
+
+def _as_json_has_it(found: re.Match[str]) -> str:
+    return f"\\u{ord(found[0]):04x}"

@@ -24,7 +24,7 @@ class PrintableStream(io.TextIOWrapper):
     """
 
     def write(self, text: str) -> int:
-        return super().write(printable(text))
+        return super().write(printable(text) if isinstance(text, str) else text)  # click tries whether bytes are taken
 
     def write_control(self, text: str) -> int:
         """Write what the terminal is to obey."""

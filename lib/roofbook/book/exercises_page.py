@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from ..analysis import format as show
 from ..analysis.readings import Reading, Speedup, faster
 from ..analysis.recorded import RecordedData, recorded
-from ..escaping import escape, page_json
+from ..escaping import escape
+from ..escaping import page_json as _json
 from ..measure.stats import EQUAL
 from ..report.html import Cell, Row, Table, html_source, with_code
 from ..spec.exercise import Predict, Turn, Write, exercises, holed, missing_lines
@@ -93,7 +94,7 @@ def _predict(it: Predict, lab: Lab, found: Sequence[RecordedData], number: int) 
     return (
         f'<section class="exercise" data-estimate="{ratio.estimate:.6g}" data-low="{ratio.low:.6g}" '
         f'data-high="{ratio.high:.6g}" data-said="{escape(show.factor(ratio.estimate))}">\n'
-        f'<script type="application/json" class="exercise-data">{page_json(places)}</script>\n'
+        f'<script type="application/json" class="exercise-data">{_json(places)}</script>\n'
         f"{_steps(lab, against, step)}"
         f'<fieldset><legend>On <span class="exercise-there">{escape(there)}</span>: how many times as fast as '
         f"<code>{escape(it.against)}</code> is "
@@ -206,7 +207,7 @@ def _turn(it: Turn, lab: Lab, found: Sequence[RecordedData], number: int) -> str
         }
         for column in columns
     ]
-    data = page_json({"points": [str(each.point) for each in points], "places": places})
+    data = _json({"points": [str(each.point) for each in points], "places": places})
     answers = "".join(f"<li>{_best(column, points)}</li>\n" for column in columns)
     base, ident = lab.variant(str(points[0].parent)), f"turn-{number}"
     return (
