@@ -26,6 +26,8 @@ POISON = 0xFF
 """Byte that scratch is filled with: in each floating-point type four of them are a NaN, in each integer type -1."""
 CLOSE = 1e-3
 """Relative difference of two launches of one kernel on the same operands: atomic sums are added in another order."""
+MOST_HELD = 1 << 32
+"""Bytes of buffers and arrays that are copied to the host at most."""
 _CHUNK = 1 << 26
 """Bytes of a buffer that are read at once."""
 
@@ -52,6 +54,25 @@ class _Record:
     """Type of the array that filled it as a whole."""
     filled_by_reset: bool = False
     released: bool = False
+
+
+@dataclass
+class Held:
+    """Copies of what a runnable's buffers and its arrays on the host held."""
+
+    buffers: list[tuple[_Record, np.ndarray]]
+    arrays: list[tuple[Any, Any, np.ndarray]]
+    """Container, key in it, copy."""
+
+    def put_back(self) -> None:
+        """Write the copies to where they came from."""
+        for record, copied in self.buffers:
+            if not record.released:
+                record.device.queue().write(record.buffer, copied)
+        for container, key, copied in self.arrays:
+            array = container[key]
+            if isinstance(array, np.ndarray) and array.shape == copied.shape:
+                array[...] = copied
 
 
 class BufferLedger:
@@ -130,15 +151,29 @@ class BufferLedger:
             for record, held in originals:
                 record.device.queue().write(record.buffer, held)
 
+    def held(self, runnable: Runnable) -> "Held | None":
+        """Copy what the runnable's buffers hold, but for operands, and its arrays on the host. None above MOST_HELD bytes."""
+        operands = self._operands()
+        records = [record for key, record in self._records.items() if key not in operands and not record.released]
+        arrays = list(_arrays(vars(runnable)))
+        sizes = [record.buffer.nbytes for record in records] + [container[key].nbytes for container, key in arrays]
+        if sum(sizes) > MOST_HELD:
+            return None
+        read = [
+            record.device.queue().read(record.buffer, np.empty(record.buffer.nbytes, np.uint8), 0) for record in records
+        ]
+        return Held(list(zip(records, read, strict=True)), [(*at, at[0][at[1]].copy()) for at in arrays])
+
     @contextmanager
-    def judging_timed_launches(self) -> Iterator[Callable[[], float]]:
+    def judging_timed_launches(self, *, poison: bool = True) -> Iterator[Callable[[], float]]:
         """Check launches that a plan times after it has read their results, as of the same launches once more.
 
         Results that the host has read in this block are poisoned before the timed launches, and must be there again after
         them: `check_launches` says so. A buffer that the plan has cleared meanwhile stays clear: a kernel may add to zeros.
-        Yields a function that returns the seconds that this took so far.
+        Yields a function that returns the seconds that this took so far. poison: False to do the same work in another order,
+        after which the results are still there.
         """
-        watch = _LaunchWatch()
+        watch = _LaunchWatch(poison)
         with ExitStack() as watched:
             for queue in self._queues:
                 watched.enter_context(watch.over(queue))
@@ -288,7 +323,8 @@ def _reordered(array: np.ndarray) -> np.ndarray:
 class _LaunchWatch:
     """Poisons results that were read before the timed launches of a plan, and compares them with what those leave."""
 
-    def __init__(self) -> None:
+    def __init__(self, poison: bool) -> None:
+        self.poison = poison
         self.seconds = 0.0
         """That this took, which are none of the plan's."""
         self.differs = False
@@ -311,8 +347,8 @@ class _LaunchWatch:
             results = list(self._results.values())
             self._results.clear()
             for buffer, before in results:
-                if read(buffer, np.empty_like(before), 0).any():
-                    queue.fill(buffer, POISON)
+                if (content := read(buffer, np.empty_like(before), 0)).any():
+                    self._rewrite(queue, buffer, content)
             self.seconds += time.perf_counter() - start
             seconds = laps(*submits)
             start = time.perf_counter()
@@ -325,6 +361,14 @@ class _LaunchWatch:
         with _replaced(queue, {"read": noted_read, "laps": judged_laps}):
             yield
 
+    def _rewrite(self, queue: Queue, buffer: Buffer, content: np.ndarray) -> None:
+        """Poison a buffer, or leave it as it is. Both write it twice, so that caches are in the same state afterwards."""
+        if not self.poison:
+            queue.fill(buffer, POISON)
+        queue.write(buffer, content)
+        if self.poison:
+            queue.fill(buffer, POISON)
+
     def _note(self, buffer: Buffer, array: np.ndarray) -> None:
         self._results[id(buffer)] = buffer, array
         release = buffer.release
@@ -334,6 +378,16 @@ class _LaunchWatch:
             release()
 
         buffer.release = released  # type: ignore[method-assign]
+
+
+def _arrays(container: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield (container, key) of each writable NumPy array in a container, and in the containers in it."""
+    for key, value in container.items() if isinstance(container, dict) else enumerate(container):
+        if isinstance(value, np.ndarray):
+            if value.flags.writeable and value.dtype != object:
+                yield container, key
+        elif isinstance(value, dict | list | tuple):
+            yield from _arrays(value)
 
 
 def _close(after: np.ndarray, before: np.ndarray) -> bool:

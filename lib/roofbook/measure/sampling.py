@@ -207,19 +207,24 @@ def _compare_judged(
 
 
 def _seconds_on(it: Measurement, flush: Callable[[], None], *, poisoned: bool) -> float:
-    """Return the seconds of a run on poisoned outputs, or on finished ones. The same happens before both, in other order."""
+    """Return the seconds of a run on poisoned outputs, or on finished ones.
+
+    The same happens before both, but for what is written last: a run that follows another one at once can be quicker for that.
+    """
     assert it.runnable is not None
     run = it.runnable.run
-    if not poisoned:
-        run_on_others(it)
-        it.ledger.reset(it.runnable)
+    run_on_others(it)
+    it.ledger.reset(it.runnable)
     run()
-    if poisoned:
-        run_on_others(it)
-        it.ledger.reset(it.runnable)
+    finished = it.ledger.held(it.runnable)
+    run_on_others(it)
+    it.ledger.reset(it.runnable)
+    if held := it.ledger.held(it.runnable) if poisoned else finished:
+        held.put_back()
+    elif not poisoned:  # too large for a copy
+        run()
     flush()
-    judging = it.ledger.judging_timed_launches() if poisoned else nullcontext(lambda: 0.0)
-    with judging as judging_s, threads.in_place(it.variant):
+    with it.ledger.judging_timed_launches(poison=poisoned) as judging_s, threads.in_place(it.variant):
         start = time.perf_counter()
         own = run()
         return time.perf_counter() - start - judging_s() if own is None else own
