@@ -27,7 +27,7 @@ mkdir -p "$out"
 out=$(cd "$out" && pwd)
 case " $* " in  # before anything is installed
 *" --uncommitted "*) ;;
-*) PYTHONPATH="$project/lib" "$python" -m roofbook.devices.checkout "$out" ;;
+*) PYTHONPATH="$project/lib" "$python" -P -m roofbook.devices.checkout "$out" ;;
 esac
 
 [ -x "$out/.venv/bin/python" ] || "$python" -m venv --system-site-packages "$out/.venv"
@@ -49,4 +49,4 @@ for peer in ${PEERS-torch lbmpy py-cpuinfo}; do
 done
 
 export PYTHONPATH="$project/lib${PYTHONPATH:+:$PYTHONPATH}" PYTHONUNBUFFERED=1
-"$out/.venv/bin/python" -m roofbook.cli record "$out" "$@"
+"$out/.venv/bin/python" -P -m roofbook.cli record "$out" "$@"

@@ -22,6 +22,7 @@ ROOMS = (
         "git",
         "memory",
         "paths",
+        "own_python",
         "process_keeper",
         "process_tree",
         "devices",
@@ -33,6 +34,7 @@ ROOMS = (
         "report",
         "book",
         "cli",
+        "__main__",
     ),
 )
 """In the order in which a figure travels: a room knows those before it. The package itself knows all of them."""

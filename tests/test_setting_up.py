@@ -78,7 +78,7 @@ def record(folder: Path, out: str, **environment: str) -> list[str]:
 
 def test_record_names_its_folders_whatever_cd_prints(tmp_path: Path) -> None:
     asked, *_ = record(tmp_path, "OUT", CDPATH=".")
-    assert asked == f"[-m][roofbook.devices.checkout][{tmp_path / 'OUT'}]"
+    assert asked == f"[-P][-m][roofbook.devices.checkout][{tmp_path / 'OUT'}]"
 
 
 def test_record_takes_names_with_spaces_and_only_mirrors_from_pip_settings(tmp_path: Path) -> None:

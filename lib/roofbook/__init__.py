@@ -2,12 +2,15 @@
 
 from typing import TYPE_CHECKING, Any
 
+from . import own_python
 from .errors import UsageError
 
 if TYPE_CHECKING:
     from .book.experiment import Experiment
 
 __all__ = ["UsageError", "open"]
+
+own_python.search_packages_last()
 
 
 def open(lab: str, parameters: dict[str, Any]) -> "Experiment":

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from .. import own_python
 from ..errors import Failed, UsageError, ctrl_c_waits
 from ..measure import progress
 from ..paths import scratch_folder
@@ -77,7 +78,12 @@ def execute(
     ):
         told, log, partial = scratch / "progress", scratch / "log", own / notebook.name
         try:
-            environment = {**os.environ, **registry.environment(), progress.VARIABLE: str(told)}
+            environment = {
+                **own_python.environment(),
+                **registry.environment(),
+                progress.VARIABLE: str(told),
+                "IPYTHONDIR": str(scratch / "ipython"),  # the reader's profile takes no part
+            }
             if short is None:  # so that what a kernel leaves that does not end by itself goes too
                 environment["TMPDIR"] = str(scratch)
             with (
@@ -216,7 +222,14 @@ def _kernels(scratch: Path, **start: Any) -> Iterator[Callable[..., Any]]:
         @property
         def kernel_spec(self) -> KernelSpec:
             return KernelSpec(
-                argv=[sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+                argv=[
+                    sys.executable,
+                    "-m",
+                    "ipykernel_launcher",
+                    "-f",
+                    "{connection_file}",
+                    "--InteractiveShellApp.ignore_cwd=True",
+                ],
                 display_name="Python 3",
                 language="python",
                 interrupt_mode="signal",

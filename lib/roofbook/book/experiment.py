@@ -1,5 +1,6 @@
 """What a notebook talks to: a lab on a device at a scale. Measures what is not fresh; what it shows is in page.py."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -52,6 +53,16 @@ PARAMETERS: dict[str, Any] = {
 Shown = TypeVar("Shown")
 
 _NOTEBOOK_NAMES = {"In", "Out"}
+
+
+def _names_of_the_profile(names: Mapping[str, Any]) -> set[str]:
+    """Return the names that the reader's IPython profile has defined, and no cell has used since."""
+    try:
+        hidden = names["get_ipython"]().user_ns_hidden
+    except (KeyError, TypeError, AttributeError):  # not in IPython
+        return set()
+    used = set(re.findall(r"\w+", "\n".join(map(str, names.get("In", ())))))
+    return {name for name, value in names.items() if name not in used and hidden.get(name, hidden) is value}
 
 
 def check(parameters: Mapping[str, Any]) -> dict[str, Any]:
@@ -163,7 +174,8 @@ class Experiment(Page):
 
         Not where the notebook has been opened before: the reader's own variables may have joined it since.
         """
-        given = {k: v for k, v in names.items() if not k.startswith("_") and k not in _NOTEBOOK_NAMES}
+        passed_over = _NOTEBOOK_NAMES | _names_of_the_profile(names)
+        given = {k: v for k, v in names.items() if not k.startswith("_") and k not in passed_over}
         if any(isinstance(value, cls) for value in given.values()):
             return cls(lab, {name: value for name, value in given.items() if name in PARAMETERS})
         data = (type(None), bool, int, float, str, list, tuple, dict, set, Path)

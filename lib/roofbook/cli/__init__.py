@@ -7,7 +7,7 @@ import sys
 
 import click
 
-from .. import memory
+from .. import memory, own_python
 from ..errors import UsageError, program
 from . import comparing, measuring, publishing, reading, sharing
 from .app import app
@@ -28,6 +28,7 @@ def run() -> None:
                 stream.flush()
         os._exit(code)
 
+    own_python.settle()
     memory.collect_seldom()
     atexit.register(end)  # what is registered first runs last
     try:

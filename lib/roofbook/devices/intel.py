@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from .. import own_python
 from ..paths import scratch_folder
 
 PACKAGES = ("intel-opencl-rt", "intel-cmplr-lib-rt")
@@ -23,7 +24,10 @@ CHOSEN = "OCL_ICD_VENDORS"
 
 def prefixes() -> Sequence[Path]:
     """Where pip may have put the packages: the environment, or the user's own."""
-    return [Path(sys.prefix), *([Path(site.getuserbase())] if site.ENABLE_USER_SITE else [])]
+    users = [Path(site.getuserbase())] if site.ENABLE_USER_SITE else []
+    folders = [Path(folder) for folder in own_python.packages()]  # a process of ours has the user's own among them
+    users += [folder.parents[2] for folder in folders if folder.name == "site-packages"]
+    return [Path(sys.prefix), *dict.fromkeys(users)]
 
 
 def systems() -> Sequence[Path]:

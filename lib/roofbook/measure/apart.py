@@ -6,7 +6,6 @@ A kernel may crash the process, write where it must not, poison the GPU's contex
 
 import contextlib
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -16,6 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from .. import own_python
 from ..errors import Failed, UsageError
 from ..peers import threads
 from ..process_tree import Lines, how_ended
@@ -91,7 +91,7 @@ class Worker:
         self.process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.complaints, start_new_session=True,
-            cwd=folder, env={**threads.QUIET, **os.environ, **beside.as_parent(), **own},
+            cwd=folder, env={**threads.QUIET, **own_python.environment(), **beside.as_parent(), **own},
         )  # fmt: skip
 
     def tell(self, order: Mapping[str, Any]) -> None:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .. import own_python
 from ..errors import Failed, UsageError, ctrl_c_waits
 from ..paths import scratch_folder
 from . import pinned, turns
@@ -65,7 +66,13 @@ def asked(order: Order, environment: Mapping[str, str]) -> Answer:
     folder = turns.folder_of_host()
     pinned.claim(folder)
     temporary = get_worker().local_directory  # so that what a process leaves that is killed goes with its worker
-    environment = {**os.environ, **as_parent(), **environment, turns.VARIABLE: str(folder), "TMPDIR": temporary}
+    environment = {
+        **own_python.environment(),
+        **as_parent(),
+        **environment,
+        turns.VARIABLE: str(folder),
+        "TMPDIR": temporary,
+    }
     last = 0.0
     with contextlib.ExitStack() as starting, tempfile.TemporaryFile() as complaints:
         starting.enter_context(turns.Turns(folder).working())  # to start takes a processor
@@ -150,7 +157,7 @@ def _own_workers(address: str, number: int, scratch: Path) -> Iterator[None]:
 
     command = [sys.executable, "-m", "roofbook.measure.cluster_worker", address, "--nworkers", "1", "--nthreads", "1"]
     command += ["--memory-limit", "0", "--no-dashboard", "--death-timeout", "60", "--local-directory", str(scratch)]
-    null, environment = subprocess.DEVNULL, {**os.environ, **as_parent()}
+    null, environment = subprocess.DEVNULL, {**own_python.environment(), **as_parent()}
     started: list[subprocess.Popen[bytes]] = []
     try:
         with ctrl_c_waits():

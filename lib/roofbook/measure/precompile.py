@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from .. import memory
+from .. import memory, own_python
 from ..devices.backends import has
 from ..devices.contract import Device
 from ..devices.opencl import AFFINITY
@@ -56,7 +56,7 @@ class Compilers:
     def compile(self, orders: Sequence[Mapping[str, Any]]) -> None:
         """Each order by a process of its own, and wait for all. An order is the arguments of `launch`."""
         # PoCL compiles in one of its threads: bound, those of two processes may share a processor while another idles.
-        free = {**os.environ, **as_parent(), AFFINITY: "0"}
+        free = {**own_python.environment(), **as_parent(), AFFINITY: "0"}
         pipe, null = subprocess.PIPE, subprocess.DEVNULL
         alive = [process for process in self._processes if process.poll() is None]
         for _ in range(len(orders) - len(alive)):

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from .. import git
+from .. import git, own_python
 from ..devices.checkout import remedy_of
 from ..errors import Failed, UsageError
 from ..paths import LIBRARY
@@ -121,7 +121,7 @@ def _labs() -> list[Path]:
 
 
 def _paths() -> list[Path]:
-    return [Path(each) for each in os.environ.get("PYTHONPATH", "").split(os.pathsep) if each]
+    return [Path(folder) for folder in own_python.packages()]
 
 
 def _environment(paths: list[str], labs: list[str]) -> dict[str, str]:

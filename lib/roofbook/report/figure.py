@@ -80,7 +80,9 @@ def style() -> Iterator[None]:
         "text.parse_math": False,  # a compiler's message has dollars of its own
         "lines.linewidth": 1.8,
     }
-    with mpl.rc_context(settings):
+    with mpl.rc_context():
+        mpl.rcdefaults()  # the reader's matplotlibrc has no part in a figure
+        mpl.rcParams.update(settings)
         yield
 
 

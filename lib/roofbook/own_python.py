@@ -1,0 +1,83 @@
+"""Python as this program runs it and starts it: what a reader's shell, folder and profile say to Python stays outside.
+
+Serves the command and all that starts a process. A file named `platform.py` in the current folder, PYTHONOPTIMIZE, a
+sitecustomize module or a matplotlibrc would otherwise take part in what is measured or drawn.
+
+Packages that PYTHONPATH or the user's own site folder provide (CuPy as a module of a cluster, PyTorch) are still found, behind
+those of Python itself and of its environment, where they replace none.
+"""
+
+import os
+import site
+import sys
+from collections.abc import Mapping
+
+from .paths import LIBRARY
+
+PACKAGES = "ROOFBOOK_PACKAGES"
+"""Names the variable with the reader's own folders of packages, which a process searches last."""
+_HARMLESS = ("PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX")
+"""Variables of Python that decide only where it keeps what it compiled."""
+_OTHERS = ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_CONFIG_PATH", "DOCUTILSCONFIG")
+"""Variables that name the reader's profiles and settings."""
+_SETTINGS = {
+    "PYTHONSAFEPATH": "1",  # nothing is imported from the current folder
+    "PYTHONNOUSERSITE": "1",
+    "PYTHONUTF8": "1",
+    "MPLBACKEND": "agg",
+    "MATPLOTLIBRC": os.devnull,
+}
+
+
+def environment(given: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return `given` (by default this process's environment) as a Python process of ours gets it. Twice is as once."""
+    before = dict(os.environ if given is None else given)
+    kept = {
+        name: value
+        for name, value in before.items()
+        if (not name.startswith("PYTHON") or name in _HARMLESS) and name not in _OTHERS
+    }
+    own = str(LIBRARY.parent)
+    found_anyway = LIBRARY.parent.name in (
+        "site-packages",
+        "dist-packages",
+    )  # in front, its modules would replace Python's
+    paths = dict.fromkeys([*packages(before), *_user_site(before)])
+    paths.pop(own, None)
+    return {
+        **kept,
+        **_SETTINGS,
+        **({} if found_anyway else {"PYTHONPATH": own}),
+        **({PACKAGES: os.pathsep.join(paths)} if paths else {}),
+    }
+
+
+def packages(given: Mapping[str, str] | None = None) -> list[str]:
+    """Return the folders of packages that an environment names, in PYTHONPATH or for a process of ours; absolute."""
+    named = os.environ if given is None else given
+    words = f"{named.get('PYTHONPATH', '')}{os.pathsep}{named.get(PACKAGES, '')}".split(os.pathsep)
+    return list(dict.fromkeys(os.path.abspath(word) for word in words if word))
+
+
+def search_packages_last() -> None:
+    """Let this process find the reader's own packages, behind all others."""
+    sys.path += [path for path in os.environ.get(PACKAGES, "").split(os.pathsep) if path and path not in sys.path]
+
+
+def settle() -> None:
+    """Make this process one of ours, before it imports more than Python's own: its environment and where it finds modules."""
+    own = environment()
+    readers = {*packages(), *_user_site(os.environ), os.getcwd(), ""} - {str(LIBRARY.parent)}
+    if not sys.flags.safe_path or "PYTHONPATH" in os.environ or site.ENABLE_USER_SITE:
+        sys.path[:] = [path for path in sys.path if path not in readers]
+    if str(LIBRARY.parent) not in sys.path and own.get("PYTHONPATH"):
+        sys.path.insert(0, str(LIBRARY.parent))
+    os.environ.clear()
+    os.environ.update(own)
+    search_packages_last()
+
+
+def _user_site(given: Mapping[str, str]) -> list[str]:
+    """Return the user's own site folder where this process has it among its modules."""
+    folder = site.getusersitepackages() if site.ENABLE_USER_SITE and "PYTHONNOUSERSITE" not in given else ""
+    return [folder] if folder in sys.path else []

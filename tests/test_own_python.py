@@ -1,0 +1,141 @@
+"""Processes of ours start without the reader's Python: variables, folders, profiles and settings of drawings."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from roofbook import own_python, paths
+from roofbook.book.experiment import _names_of_the_profile
+from roofbook.measure import apart
+from roofbook.report import figure
+
+SAY = """
+import json, os, sys
+import roofbook
+import platform, numpy, readers_package
+print(json.dumps({
+    "flags": {name: getattr(sys.flags, name) for name in ("optimize", "dev_mode", "safe_path", "utf8_mode", "inspect")},
+    "platform": platform.__file__, "numpy": numpy.__file__, "package": readers_package.__file__,
+    "library": roofbook.__file__, "warnings": sys.warnoptions,
+    "left": sorted(name for name in os.environ if name.startswith(("PYTHON", "MPL", "IPYTHON"))),
+}))
+"""
+
+
+@pytest.fixture
+def readers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder on PYTHONPATH, current too, with a package of the reader's and with modules of Python's own names."""
+    folder = tmp_path / "readers"
+    folder.mkdir()
+    for name in ("platform", "numpy", "sitecustomize", "usercustomize", "json"):
+        (folder / f"{name}.py").write_text(f"raise RuntimeError('the reader has a {name}.py')\n")
+    (folder / "readers_package.py").write_text("")
+    for name, value in {
+        "PYTHONOPTIMIZE": "2", "PYTHONINSPECT": "1", "PYTHONDEVMODE": "1", "PYTHONWARNINGS": "error", "PYTHONUTF8": "0",
+        "PYTHONHASHSEED": "7", "PYTHONIOENCODING": "latin-1", "IPYTHONDIR": str(folder), "MPLBACKEND": "no-such",
+    }.items():  # fmt: skip
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(folder), str(paths.LIBRARY.parent)]))
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def check(told: dict[str, Any], readers: Path) -> None:
+    assert told["flags"] == {"optimize": 0, "dev_mode": False, "safe_path": True, "utf8_mode": 1, "inspect": 0}
+    assert str(readers) not in told["platform"] and str(readers) not in told["numpy"] and not told["warnings"]
+    assert told["package"] == str(readers / "readers_package.py"), "what only the reader has is still found"
+    assert Path(told["library"]).parent == paths.LIBRARY
+    left = {"MPLBACKEND", "PYTHONNOUSERSITE", "PYTHONPATH", "PYTHONSAFEPATH", "PYTHONUTF8"}
+    assert set(told["left"]) - {"PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX"} == left
+
+
+def test_a_measuring_process_runs_nothing_of_the_readers(readers: Path) -> None:
+    worker = apart.Worker([sys.executable, "-c", SAY])
+    assert worker.process.stdout
+    told = json.loads(worker.process.stdout.read())
+    worker.end()
+    check(told, readers)
+
+
+def test_the_command_is_one_of_ours_too_and_hands_that_on(readers: Path) -> None:
+    """As the command settles: modules that it imports afterwards, and processes that it starts."""
+    start = (
+        "import sys; sys.path = [path for path in sys.path if path not in ('', sys.argv[1])] + [sys.argv[1]]\n"
+        "from roofbook import own_python; own_python.settle()\n"
+        "import subprocess\n"
+        "import numpy, readers_package\n"
+        "assert sys.argv[1] not in (numpy.__file__, '') and sys.path[-1] == sys.argv[1]\n"
+        "assert own_python.environment() == dict(__import__('os').environ)\n"
+        "print(subprocess.run([sys.executable, '-c', sys.argv[2]], capture_output=True, text=True, check=True).stdout)\n"
+    )
+    given = {**os.environ, "PYTHONPATH": str(paths.LIBRARY.parent), own_python.PACKAGES: str(readers)}
+    given = {name: value for name, value in given.items() if name not in ("PYTHONINSPECT", "PYTHONWARNINGS")}
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", start, str(readers), SAY], env=given, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    check(json.loads(done.stdout), readers)
+
+
+def test_twice_is_as_once() -> None:
+    given = {"PYTHONPATH": "/a:/b", "HOME": "/home/a", "PYTHONSTARTUP": "/x", "PYTHONDONTWRITEBYTECODE": "1"}
+    once = own_python.environment(given)
+    assert once[own_python.PACKAGES].split(os.pathsep)[:2] == ["/a", "/b"] and "PYTHONSTARTUP" not in once
+    assert own_python.environment(once) == once
+
+
+def test_the_command_is_the_package_itself_too(tmp_path: Path) -> None:
+    listed = [
+        subprocess.run(
+            [sys.executable, "-m", name, "labs"], cwd=tmp_path, capture_output=True, text=True, check=True
+        ).stdout
+        for name in ("roofbook", "roofbook.cli")
+    ]
+    assert listed[0] == listed[1] and "stencil" in listed[0]
+
+
+def test_names_of_the_readers_profile_are_no_parameters() -> None:
+    """As plain papermill runs a notebook, by the reader's own kernel."""
+    limits = [1]
+    shell = SimpleNamespace(user_ns_hidden={"LIMIT": 3, "mine": limits, "scale": "test", "device": "cuda:7"})
+    names = {
+        "get_ipython": lambda: shell, "LIMIT": 3, "mine": limits, "scale": "test", "device": "cuda:7", "typo": 3,
+        "In": ["", "scale = 'test'", "typo = 3"],
+    }  # fmt: skip
+    assert _names_of_the_profile(names) == {"LIMIT", "mine", "device"}
+    assert _names_of_the_profile({"LIMIT": 3}) == set()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"text.usetex": True}, {"figure.autolayout": True}, {"axes.xmargin": 0.4, "lines.marker": "x"},
+        {"figure.dpi": 300, "savefig.bbox": "tight"}, {"axes.grid": True, "path.simplify": False},
+        {"axes.prop_cycle": "cycler('color', ['r'])"}, {"svg.image_inline": False, "font.weight": "bold"},
+    ],
+)  # fmt: skip
+def test_no_setting_of_the_readers_changes_a_figure(settings: dict[str, Any]) -> None:
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    def drawn() -> str:
+        with figure.style():
+            drawing = Figure(figsize=(3, 2))
+            axes = drawing.subplots()
+            axes.plot([1, 2, 3], [3, 1, 2], label="line")
+            axes.legend()
+            return figure.finish(drawing, "A line").svg
+
+    with mpl.rc_context():
+        mpl.rcdefaults()
+        plain = drawn()
+        parameters: Any = mpl.rcParams
+        parameters.update(settings)
+        assert drawn() == plain
+        assert parameters["font.size"] != figure.FONT
