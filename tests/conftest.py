@@ -35,6 +35,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 from xdist.scheduler.loadscope import LoadScopeScheduling
 
 from roofbook import cli
@@ -45,6 +46,10 @@ from roofbook.measure.case_run import measure_and_keep
 from roofbook.store import gathered
 
 ROOT = Path(__file__).parents[1]
+
+# On a machine that is busy or slow a right example takes long, too.
+settings.register_profile("at any pace", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("at any pace")
 
 # Headless, and quiet: a browser that asks nothing of the network by itself.
 CHROMIUM_FLAGS = [f"--{flag}" for flag in (

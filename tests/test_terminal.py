@@ -56,7 +56,7 @@ def cells_of(table: Table) -> Iterator[str]:
             yield " ".join(part for part in (cell.text, cell.small) if part)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(tables(), st.integers(10, 120))
 def test_no_line_of_a_table_is_wider_than_the_terminal_and_no_word_is_lost(table: Table, most: int) -> None:
     texts = [table.caption, *table.notes, *cells_of(table)]
@@ -75,7 +75,6 @@ def test_no_line_of_a_table_is_wider_than_the_terminal_and_no_word_is_lost(table
     assert not wanted - there
 
 
-@settings(deadline=None)
 @given(tables())
 def test_a_table_that_fits_is_one_line_a_row(table: Table) -> None:
     assume(all(cell.span == 1 for row in table.rows for cell in row.cells))  # else it wraps within the columns it spans
@@ -83,7 +82,7 @@ def test_a_table_that_fits_is_one_line_a_row(table: Table) -> None:
     assert len(lines) == 1 + 3 + 1 + len(table.rows) + len(table.notes)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(commands, st.integers(24, 100), st.integers(0, 4))
 def test_a_command_over_several_lines_is_the_same_to_the_shell(text: str, most: int, indent: int) -> None:
     lines = command(text, most, indent)

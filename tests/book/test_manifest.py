@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roofbook.book.manifest import EDITED, MISSING, UNKNOWN, Manifest, because
@@ -34,7 +34,6 @@ STEPS = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(steps=STEPS, other=st.booleans())
 def test_a_thing_is_stale_exactly_if_something_has_changed(
     tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, str, str]], other: bool

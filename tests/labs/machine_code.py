@@ -18,12 +18,12 @@ from roofbook.spec.lab import Lab
 
 _PROGRAM = """
 import sys
-from roofbook.devices import opencl
+from roofbook.devices import pocl_cpu
 from roofbook.devices.find import open_device
 from roofbook.spec import registry
 lab, name, case, spec, cpu = sys.argv[1:]
 if cpu:
-    opencl._known_cpu = cpu.encode
+    pocl_cpu.choice = lambda device: pocl_cpu.CpuChoice("", cpu, ())
 lab = registry.get(lab)
 size, variant = lab.case(case, "test"), lab.variant(name)
 given = lab.inputs(size, 1)
@@ -47,12 +47,14 @@ _JUMP = re.compile(r"^j\w+\s+([0-9a-f]+)\b")
 
 
 def pocl() -> OpenCLDevice:
-    """PoCL's device, or the test skipped where there is none, or nothing to read its code with."""
+    """Return PoCL's device. Skips the test where there is none, nothing shows its code, or it inlines no built-in function."""
     found = [each for each in devices() if isinstance(each, OpenCLDevice) and each.kind == "cpu"]
     for device in found:
         if "PoCL" in device.identity()["platform"]:
             if not shutil.which("objdump"):
                 pytest.skip("no objdump, which shows machine code: it is part of GNU binutils")
+            if device.warning:
+                pytest.skip(device.warning)
             return device
     pytest.skip("no PoCL")
 
@@ -66,8 +68,8 @@ def has(flag: str) -> bool:
 def innermost_loops(lab: Lab, name: str, case: str, kernel: str, folder: Path, cpu: str = "") -> list[list[str]]:
     """Instructions of each innermost loop of a kernel as work-groups run it, of all programs that the step builds.
 
-    The step is verified on the case. cpu: the one that PoCL compiles for, by LLVM's name, where it has no name for this one;
-    '' for this one.
+    The step is verified on the case. cpu: the one that PoCL compiles for, by LLVM's name; '' for the one that was
+    chosen for this machine.
     """
     _run(_PROGRAM, folder, lab.name, name, case, pocl().spec, cpu)
     return _of_groups(kernel, folder)

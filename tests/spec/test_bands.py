@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roofbook.spec import bands
 from roofbook.spec.bands import by_bands
 
 
-@settings(deadline=None)  # its threads wait for a busy processor
 @given(st.integers(0, 400), st.integers(0, 1 << 18))
 def test_bands_are_all_rows_once_and_in_order(height: int, width: int) -> None:
     rows = [row for band in by_bands(height, width, lambda rows: list(range(rows.start, rows.stop))) for row in band]

@@ -69,7 +69,7 @@ NO_JSON = [
 ]
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.lists(text.filter(lambda some: not some.startswith("{")) | st.sampled_from(NO_JSON), min_size=1, max_size=5))
 def test_a_row_without_its_json_is_left_out_and_stays_in_its_file(texts: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -164,7 +164,7 @@ rows_of_any_kind = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.lists(rows_of_any_kind, min_size=1, max_size=5))
 def test_round_trip(fields: list[dict[str, Any]]) -> None:
     rows = [row(minute=minute) | given for minute, given in enumerate(fields)]

@@ -258,8 +258,8 @@ class Experiment(Page):
         """What runs where: device, driver and libraries, card with its power limit, machine and its load, commit."""
         facts = report.card(snapshot(self.device), {"device": f"{self.device.spec}, {self.device.name}"})
         wanted = (
-            *("device", "platform", "driver", "libraries", "GPU", "power limit", "application clock", "machine", "cpu"),
-            *("cpu id", "cores", "cpu quota", "load 1min", "commit", "time"),
+            *("device", "platform", "driver", "compiled for", "libraries", "GPU", "power limit", "application clock"),
+            *("machine", "cpu", "cpu id", "cores", "cpu quota", "load 1min", "commit", "time"),
         )
         return replace(facts, rows=[row for row in facts.rows if row.cells[0].text in wanted])
 

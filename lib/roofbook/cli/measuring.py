@@ -40,7 +40,8 @@ def devices() -> None:
     for device in found:
         units = f", {device.compute_units} compute units" if device.kind == "gpu" else ""
         say(f"{device.spec:10} {device.kind}  {device.name}{units} ({device.identity()['platform']})", hang=16)
-    for line in (why_auto(), intel.refused()):
+    warnings = (f"{device.spec}: {device.warning}" for device in found if device.warning)
+    for line in (*warnings, why_auto(), intel.refused()):
         if line:
             say(line, hang=4)
 

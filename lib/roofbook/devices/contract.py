@@ -252,6 +252,11 @@ class Device(ABC):
                 setattr(cls, name, _reporting(vars(cls)[name], report))
 
     @property
+    def warning(self) -> str:
+        """What a reader of this device's times must know, such as a compiler that does not fit it; '' for nothing."""
+        return ""
+
+    @property
     def programs_built(self) -> int:
         """How many programs it has compiled. One that is asked for again counts once."""
         return 0

@@ -1,13 +1,12 @@
 """The PyOpenCL backend: any OpenCL device, and the CPU of every machine through PoCL."""
 
 import contextlib
-import ctypes
 import os
 import re
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
@@ -16,7 +15,7 @@ import numpy as np
 
 from ..errors import UsageError, ctrl_c_waits
 from ..paths import cache_dir
-from . import contract, intel
+from . import contract, intel, pocl_cpu, pocl_probe
 from .backends import OPENCL
 from .contract import BuildFailed, OutOfMemory, Span, Unsupported
 from .host import processors_of_this_process
@@ -192,8 +191,7 @@ class OpenCLDevice(contract.Device):
             pocl = "pocl" in self.device.version.lower()
             if why := pyopencl_refused() or (pocl_refused() if pocl else ""):
                 raise UsageError(why)
-            if self.kind == "cpu":
-                teach_pocl_this_cpu(self.device)
+            self._name_cpu()
             self._context = cl.Context([self.device])
         return self._context
 
@@ -207,7 +205,23 @@ class OpenCLDevice(contract.Device):
             "platform": f"{platform.name} {platform.version}",
             "driver": self.device.driver_version,
             **({"threads": "each bound to a processor"} if bound else {}),
+            **({"compiled for": cpu.identity} if (cpu := self.compiles_for) and cpu.identity else {}),
         }
+
+    @cached_property
+    def compiles_for(self) -> pocl_cpu.CpuChoice | None:
+        """The CPU that PoCL compiles for; None where this device is not PoCL's CPU."""
+        is_pocls = self.kind == "cpu" and "pocl" in self.device.version.lower()
+        return pocl_cpu.choice(self.device) if is_pocls else None
+
+    def _name_cpu(self) -> None:
+        """Let PoCL compile for the CPU that was chosen."""
+        if self.compiles_for and self.compiles_for.name:
+            pocl_probe.rename(self.device, self.compiles_for.name)
+
+    @property
+    def warning(self) -> str:
+        return self.compiles_for.warning if self.compiles_for else ""
 
     @property
     def programs_built(self) -> int:
@@ -322,8 +336,8 @@ class OpenCLDevice(contract.Device):
         assert self.context  # says what PoCL lacks, if anything
         made = [OpenCLDevice(handle, self._index) for handle in handles]
         for number, each in enumerate(made):
+            each._name_cpu()
             if each.kind == "cpu":
-                teach_pocl_this_cpu(each.device)
                 each.spec = f"{self.spec}/{number}"
         context = cl.Context(list(handles))
         for each in made:
@@ -485,51 +499,3 @@ def bind_pocl_threads() -> None:
     """
     if processors_of_this_process() == set(range(os.cpu_count() or 1)):
         os.environ.setdefault(AFFINITY, "1")
-
-
-_names_kept_alive: list[Any] = []
-
-
-def teach_pocl_this_cpu(device: Any) -> None:
-    """Let PoCL compile for the CPU that its built-in functions were compiled for, where the one that it names is another.
-
-    LLVM calls a CPU that is newer than itself 'generic', hands that name to its own front end, and that refuses it: 'unknown
-    target CPU' (PoCL issue 1049). A Zen 4 it calls 'znver3': PoCL compiles for a Zen 3, which has no AVX-512, links its own
-    functions as made for AVX-512, which the CPU has, and a kernel with a root of a float16 is enough to end the process. PoCL
-    has no setting for it, so the name in its device structure is replaced by that of a CPU that LLVM knows and whose vectors
-    this one has. Nothing is touched where the name fits, or on another platform.
-
-    LLVM inlines no function that was compiled for features that its caller lacks. In code for a Zen 3 by its own name, as in
-    that for the bare x86-64 level, each root, each vload16 is a call, and a call empties all vector registers.
-    """
-    name = device.version.rpartition("-")[2]
-    if "pocl" not in device.version.lower() or not (name == "generic" or name.startswith("znver")):
-        return
-    known = ctypes.create_string_buffer(_known_cpu())
-    with open("/proc/self/maps") as file:
-        spans = [
-            tuple(int(bound, 16) for bound in line.split()[0].split("-"))
-            for line in file
-            if line.split()[1][:2] == "rw"
-        ]
-
-    def readable(address: int) -> bool:
-        return any(low <= address and address + 8 <= high for low, high in spans)
-
-    for offset in range(0, 4096, 8):
-        if not readable(device.int_ptr + offset):
-            return
-        field = ctypes.c_uint64.from_address(device.int_ptr + offset)
-        if readable(field.value) and ctypes.string_at(field.value, len(name) + 1) == name.encode() + b"\0":
-            _names_kept_alive.append(known)
-            field.value = ctypes.addressof(known)
-            return
-
-
-def _known_cpu() -> bytes:
-    """The CPU that PoCL's built-in functions for this one's vectors were compiled for. It has nothing else that LLVM uses."""
-    with open("/proc/cpuinfo") as file:
-        flags = set(next((line.partition(":")[2].split() for line in file if line.startswith("flags")), []))
-    if {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"} <= flags:
-        return b"skylake-avx512"
-    return b"haswell" if {"avx2", "bmi2", "fma"} <= flags else b"x86-64"

@@ -10,6 +10,8 @@ from ..analysis.readings import TOO_FEW, Reading, Speedup, said, value
 from ..analysis.roofline import Bound
 from ..analysis.throttled import LEAST
 from ..analysis.traced import untraced
+from ..devices.backends import OPENCL
+from ..devices.pocl_cpu import CALLS
 from ..measure import stats
 from ..spec.rounding import TIMES_ACCURATE
 from .html import Cell, Row, Standing
@@ -239,6 +241,20 @@ def commit_notes(readings: Iterable[Reading]) -> list[str]:
 
     said = "; ".join(f"{fault}: {_those(names, len(shown))}" for fault, names in by_fault.items())
     return [f"Not traced to their code: {said}."] * bool(said)
+
+
+def compiler_notes(readings: Iterable[Reading]) -> list[str]:
+    """Return a note that names the lines whose kernels call PoCL's built-in functions instead of inlining them."""
+    shown = [each for each in readings if each.ok]
+    calling = [
+        each.variant
+        for each in shown
+        if each.row.get("backend") == OPENCL.name and CALLS in (said(each.row, "provenance") or "")
+    ]
+    names = _those(calling, len(shown))
+    return [f"PoCL inlined no built-in function for this CPU, so kernels are slower than it allows: {names}."] * bool(
+        calling
+    )
 
 
 def _those(names: list[str], of: int) -> str:

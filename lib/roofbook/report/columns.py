@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import Any
 
 from ..analysis.readings import Reading, Speedup
-from .cells import commit_notes, no_time, throttle_notes
+from .cells import commit_notes, compiler_notes, no_time, throttle_notes
 from .html import MORE, Cell, Row, Table
 
 
@@ -80,7 +80,7 @@ def by_columns(
     fields = [*own, *IDENTITY, *(name for column in columns for name in column.names)]
     heads = [Cell(first), *(_marked(column.head, column) for column in columns)]
     shown = [line.reading for line in lines if line.reading]
-    notes = [*notes, *throttle_notes(shown), *commit_notes(shown)]
+    notes = [*notes, *throttle_notes(shown), *commit_notes(shown), *compiler_notes(shown)]
     units = {name: column.unit for column in columns for name in column.names}
     return Table(caption, heads, rows, pd.DataFrame(records, columns=fields), notes, css, units)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from roofbook.errors import UsageError
@@ -55,7 +55,6 @@ sizes = st.integers(1, 60)
 layers = st.builds(Layer, sizes, sizes, st.integers(2, 60), st.integers(2, 60), sizes)
 
 
-@settings(deadline=None)
 @given(layers)
 def test_a_name_gives_its_layer_back(layer: Layer) -> None:
     assert Layer.named(layer.name) == layer
@@ -66,7 +65,6 @@ pieces = st.lists(st.sampled_from(["3", "0", "1", "ch", "to", "-", "x", "k", "7"
 )
 
 
-@settings(deadline=None)
 @given(st.text() | pieces)
 @example("9" * 5000)
 @example("3ch-7x9-k3\n")
@@ -330,7 +328,6 @@ def test_the_courses_check(out: float, right: float, wrong: bool) -> None:
 finite = st.floats(width=32, allow_nan=False, allow_infinity=False)
 
 
-@settings(deadline=None)
 @given(finite, st.sampled_from([8, 11, 24]))
 def test_rounded_is_the_nearest_of_so_many_bits(value: float, bits: int) -> None:
     with np.errstate(over="ignore"):  # the largest are rounded to infinity

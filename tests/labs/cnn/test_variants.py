@@ -168,7 +168,7 @@ def test_every_shape_of_the_sweeps_is_right_on_two_work_groups(device: Device, v
         assert accepted(variant, name, run(device, variant, name))
 
 
-@settings(deadline=None, max_examples=8)
+@settings(max_examples=8)
 @given(*[st.integers(1, most) for most in (4, 9)], st.integers(2, 11), st.integers(2, 40), st.integers(1, 5))
 def test_any_layer_is_right_where_a_variant_has_no_excuse(
     device: Device, channels: int, filters: int, height: int, width: int, kernel: int

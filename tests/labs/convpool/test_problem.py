@@ -59,7 +59,7 @@ def out_plain(layer: Layer, x: Int16, weight: Int16) -> list[list[list[int]]]:
     ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(layer=LAYERS, seed=st.integers(0, 2**32 - 1), filters=DENSITIES, neurons=DENSITIES)
 def test_reference_is_the_plain_loop(layer: Layer, seed: int, filters: float | None, neurons: float | None) -> None:
     given = inputs(layer, seed, filters, neurons)
@@ -68,7 +68,7 @@ def test_reference_is_the_plain_loop(layer: Layer, seed: int, filters: float | N
     assert got.tolist() == out_plain(layer, **given)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(layer=LAYERS, seed=st.integers(0, 2**32 - 1), largest=st.integers(8000, 2**15))
 def test_guard_refuses_just_where_the_plain_loop_exceeds_int32(layer: Layer, seed: int, largest: int) -> None:
     draw = np.random.default_rng(seed)
@@ -163,7 +163,7 @@ def test_impossible_densities_are_refused(name: str, density: float) -> None:
         inputs(Layer(2, 2, 4, 3), 0, **{name: density})
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(layer=LAYERS, seed=st.integers(0, 2**32 - 1), density=DENSITIES, empty=st.booleans())
 def test_lists_hold_the_array(layer: Layer, seed: int, density: float | None, empty: bool) -> None:
     for array in inputs(layer, seed, density, density).values():

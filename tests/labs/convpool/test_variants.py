@@ -121,7 +121,7 @@ def test_every_point_of_the_sweeps_is_exact(device: Device, variant: Variant) ->
     is_exact(device, variant, f"{LAYERS[-1]}-w50")
 
 
-@settings(deadline=None, max_examples=2)
+@settings(max_examples=2)
 @given(
     st.builds(Layer, st.integers(1, 70), st.integers(1, 40), st.integers(2, 20), st.sampled_from([1, 3, 5])),
     st.integers(0, 99),

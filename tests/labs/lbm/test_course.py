@@ -28,7 +28,7 @@ from roofbook.labs.lbm import course, problem
 from roofbook.labs.lbm.problem import Array, Mask, Params
 
 GOOD = ["12", "10", "5", "10", "0.1", "0.005", "1.85"]
-SHARED_FOLDER = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SHARED_FOLDER = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 
 
 def write(path: Path, lines: list[str]) -> Path:
@@ -183,7 +183,6 @@ def test_written_files_have_the_courses_format(tmp_path: Path) -> None:
     assert (tmp_path / "av_vels.dat").read_text() == "0:\t5.000000000000E-01\n1:\t9.765625000000E-04\n"
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.floats() | st.floats(-1, 1) | st.sampled_from([0.0, -0.0, 0.5, 9.9999999999995e-5, 1e22]), min_size=1)
 )

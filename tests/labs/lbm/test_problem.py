@@ -107,7 +107,7 @@ def float32_run(params: Params, obstacles: Mask, steps: int, start: Array | None
     return f, np.array(av_vels)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     nx=st.integers(1, 6),
     ny=st.integers(2, 6),

@@ -184,7 +184,7 @@ def test_a_file_that_holds_no_weights_is_named(tmp_path: Path) -> None:
             network.read_weights(file)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(st.floats(-1, 1), st.binary(min_size=1, max_size=4)), min_size=1, max_size=3))
 def test_weights_with_wrong_bytes_are_read_or_refused_in_one_line(
     tmp_path: Path, wrong: list[tuple[float, bytes]]

@@ -67,7 +67,7 @@ def test_the_reference_is_the_definition(shape: tuple[int, int], passes: int) ->
     assert not right["root"][[0, -1]].any() and (right["root"][1:-1] > 0).all()
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.integers(3, 9), st.integers(1, 9), st.integers(1, 40), st.integers(-20, 20), st.integers(0, 99))
 def test_float32_is_within_the_bound_whatever_the_size_of_g(
     height: int, width: int, passes: int, exponent: int, seed: int

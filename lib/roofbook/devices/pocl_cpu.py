@@ -1,0 +1,162 @@
+"""Which CPU PoCL compiles for: the first whose machine code calls none of PoCL's built-in functions.
+
+Serves opencl.py. LLVM inlines no function that was compiled for features which its caller lacks. PoCL brings its built-in
+functions compiled for eight CPUs and links those of the widest vectors that the processor has, but compiles kernels for the CPU
+that LLVM names. LLVM may have no name for a newer CPU, or the name of one that lacks a feature of the linked functions. Then
+each root and each vector that is loaded is a call, a call empties all vector registers, and some kernels end the process or
+never compile. So a probe kernel is compiled and run for one name after another, and its machine code decides. The answer is
+kept in the cache.
+"""
+
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Callable, Collection, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..paths import cache_key, read_cached, scratch_folder, write_cached
+from . import pocl_probe
+
+GENERIC = "generic"
+"""LLVM's word for an x86 CPU that is newer than itself. Its own front end refuses that name (PoCL issue 1049)."""
+LIBRARIES = (
+    ("skylake-avx512", {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "avx2", "bmi2", "fma"}),
+    ("haswell", {"avx2", "bmi2", "fma"}),
+    ("bdver1", {"avx", "fma4", "xop"}),
+    ("ivybridge", {"avx", "f16c", "popcnt"}),
+    ("sandybridge", {"avx", "popcnt"}),
+    ("penryn", {"sse4_1", "ssse3"}),
+    ("core2", {"ssse3"}),
+    ("x86-64", set[str]()),
+)
+"""CPUs that PoCL's built-in functions were compiled for, those with the widest vectors first, and what each one needs."""
+WALL_SECONDS = 600
+"""Limit of a probe that waits for ever. One that computes for ever ends by itself."""
+
+
+CALLS = "built-in functions are calls"
+"""Words in a device's identity that say so."""
+
+
+class ProbeOutcome(NamedTuple):
+    """What the probe did for one CPU: built-in functions that stay calls, and whether its result was right."""
+
+    calls: tuple[str, ...]
+    right: bool
+
+
+class CpuChoice(NamedTuple):
+    """The CPU that PoCL compiles for, by LLVM's names."""
+
+    own: str
+    """PoCL's own choice; '' where it is not known."""
+    name: str
+    """The CPU that is compiled for; '' leaves PoCL its own."""
+    calls: tuple[str, ...]
+    """Built-in functions that stay calls."""
+    known: bool = True
+    """Whether a probe ran."""
+
+    @property
+    def identity(self) -> str:
+        """Part of a device's identity; '' in the usual cases: PoCL's own choice fits, or PoCL has no name for the CPU."""
+        if self.own in ("", GENERIC, self.name) and not self.calls:
+            return ""
+        return f"{self.name or 'the CPU that PoCL names'}{f', {CALLS}' if self.calls else ''}"
+
+    @property
+    def warning(self) -> str:
+        """A line for readers where kernels are slower than this CPU allows; '' where all is well."""
+        if not self.known:
+            return f"PoCL compiles for {self.name or 'its own choice'}: no probe kernel ran, so its kernels may fail or be slow"
+        if not self.calls:
+            return ""
+        names = f"{', '.join(self.calls[:3])}{' and others' if len(self.calls) > 3 else ''}"
+        return (
+            f"PoCL compiles for {self.name or 'its own choice'} and calls its built-in functions ({names}) instead of "
+            "inlining them: kernels on this CPU are slower than it allows. Another version of PoCL may know this CPU"
+        )
+
+
+Probe = Callable[[str, bool], ProbeOutcome | None]
+"""Compiles and runs the probe for a CPU, the wide kernel too if asked to. None: it was refused, died or came to no end."""
+
+
+def choose(own: str, flags: Collection[str], candidates: Sequence[tuple[str, set[str]]], probe: Probe) -> CpuChoice:
+    """Choose the CPU: PoCL's own if its functions are inlined for it, else a candidate whose features the processor has.
+
+    If functions stay calls for all of these, the first that runs at all is taken. If none runs, the system may not list all
+    features of the processor: PoCL asks the processor itself and links functions that need them. Then others are tried.
+    """
+    named = [own] if own != GENERIC or not candidates else []
+    fitting = [*dict.fromkeys([*named, *(name for name, features in candidates if features <= set(flags))])]
+    runs = []
+    for name in fitting:
+        outcome = probe(name, False)
+        if outcome and outcome.right:
+            if not outcome.calls:
+                return CpuChoice(own, name, ())
+            runs.append(name)
+    for name in runs:
+        outcome = probe(name, True)
+        if outcome and outcome.right:
+            return CpuChoice(own, name, outcome.calls)
+    for name in (name for name, _ in candidates if name not in fitting):
+        outcome = probe(name, False)
+        if outcome and outcome.right and not outcome.calls:
+            return CpuChoice(own, name, ())
+    return CpuChoice(own, fitting[0] if fitting else own, (), known=False)
+
+
+def processor_flags() -> set[str]:
+    """Return the features of the processor, by the system's names; none where the system lists none."""
+    try:
+        with open("/proc/cpuinfo") as file:
+            return set(next((line.partition(":")[2].split() for line in file if line.startswith("flags")), []))
+    except OSError:
+        return set()
+
+
+def choice(device: Any) -> CpuChoice:
+    """Return the CPU that PoCL is to compile for on an OpenCL device of its own. The first time on a machine takes seconds."""
+    return _choice(pocl_probe.own_name(device), f"{device.platform.version} {device.driver_version}")
+
+
+@lru_cache
+def _choice(own: str, version: str) -> CpuChoice:
+    x86 = platform.machine().lower() in ("x86_64", "amd64", "i686", "i386")
+    candidates, flags = LIBRARIES if x86 and own else (), processor_flags()
+    texts = (Path(file).read_text(encoding="utf-8") for file in (__file__, pocl_probe.__file__))
+    key = cache_key(own, version, *sorted(flags), *texts)
+    if (kept := read_cached("pocl-cpu", key)) is not None:
+        return _parsed(kept)
+    chosen = choose(own, flags, candidates, run_probe)
+    if chosen.known:
+        write_cached("pocl-cpu", key, json.dumps(chosen).encode())
+    return chosen
+
+
+def _parsed(kept: bytes) -> CpuChoice:
+    own, name, calls, known = json.loads(kept)
+    return CpuChoice(own, name, tuple(calls), known)
+
+
+def run_probe(name: str, whole: bool) -> ProbeOutcome | None:
+    """Run the probe for a CPU in a process of its own, with a folder of its own and none of the reader's settings of PoCL."""
+    settings = {key: value for key, value in os.environ.items() if not key.startswith(("POCL_", "PYOPENCL_"))}
+    how = "whole" if whole else "narrow"
+    try:
+        with scratch_folder() as folder:
+            settings |= {"POCL_CACHE_DIR": str(folder), "POCL_AFFINITY": "0", "XDG_CACHE_HOME": str(folder)}
+            command = [sys.executable, "-P", str(Path(pocl_probe.__file__).resolve()), name, str(folder), how]
+            subprocess.run(
+                command, env=settings, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, timeout=WALL_SECONDS
+            )
+            result = json.loads((folder / pocl_probe.RESULT).read_text())
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return None
+    return ProbeOutcome(tuple(result["calls"]), result["right"])
