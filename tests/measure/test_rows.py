@@ -150,8 +150,13 @@ def test_a_variant_is_verified_on_inputs_of_its_own_and_timed_on_those_of_all(be
 
 def test_progress_is_told_for_each_variant(bench: Bench) -> None:
     bench(made("a"))
-    assert [name for name, _ in bench.told] == ["a"] * 18
-    assert [what for _, what in bench.told[:3]] == ["check, 1 of 1", "first run", "check of its outputs"]
+    assert [name for name, _ in bench.told] == ["a"] * 19
+    assert [what for _, what in bench.told[:4]] == [
+        "check, 1 of 1",
+        "first run",
+        "check of its outputs",
+        "small runs of awkward sizes",
+    ]
     assert "12" in bench.told[-3][1] and [what for _, what in bench.told[-2:]] == ["last run", "last check"]
 
 

@@ -184,7 +184,9 @@ class Queue(ABC):
 
 
 class DeviceObserver(Protocol):
-    """Takes note of the buffers and queues that devices hand out."""
+    """Takes note of the buffers and queues that devices hand out, and of the texts that they compile."""
+
+    def notice_build(self, device: "Device", text: str, options: Sequence[str]) -> None: ...
 
     def notice_buffer(self, device: "Device", buffer: Buffer) -> None: ...
 
@@ -196,7 +198,7 @@ _observer: DeviceObserver | None = None
 
 @contextmanager
 def observed_by(observer: DeviceObserver) -> Iterator[None]:
-    """Report to `observer` each buffer and each queue that any device hands out in this block."""
+    """Report to `observer` each buffer and queue that any device hands out in this block, and each text that it compiles."""
     global _observer
     before, _observer = _observer, observer
     try:
@@ -214,6 +216,18 @@ def _reporting(method: Callable[..., Any], report: str) -> Callable[..., Any]:
         if _observer is not None:
             getattr(_observer, report)(device, made)
         return made
+
+    return reporting
+
+
+def _reporting_build(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap `build` of a backend's device so that an observer learns what is compiled, and with which options."""
+
+    @wraps(method)
+    def reporting(device: "Device", text: str, options: Sequence[str] = ()) -> Any:
+        if _observer is not None:
+            _observer.notice_build(device, text, options)
+        return method(device, text, options)
 
     return reporting
 
@@ -245,11 +259,13 @@ class Device(ABC):
     """How many devices `several` can give: those of its model, or the cores of a CPU that can be divided."""
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Let `observed_by` see what this backend's `empty` and `queue` return."""
+        """Let `observed_by` see what this backend's `empty` and `queue` return, and what its `build` is given."""
         super().__init_subclass__(**options)
         for name, report in (("empty", "notice_buffer"), ("queue", "notice_queue")):
             if name in vars(cls):
                 setattr(cls, name, _reporting(vars(cls)[name], report))
+        if "build" in vars(cls):
+            cls.build = _reporting_build(vars(cls)["build"])  # type: ignore[method-assign]
 
     @property
     def warning(self) -> str:

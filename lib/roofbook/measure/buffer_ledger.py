@@ -12,7 +12,7 @@ Serves verify and sampling. Buffers of libraries, such as PyTorch's tensors, are
 import hashlib
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -81,6 +81,8 @@ class BufferLedger:
     def __init__(self) -> None:
         self._records: dict[int, _Record] = {}
         self._queues: list[Queue] = []
+        self.builds: list[tuple[str, tuple[str, ...]]] = []
+        """Texts that the plan has compiled, with their options."""
         self._digests: dict[int, bytes] | None = None
         self._timed_launch_differs = False
         self._noting = self._resetting = False
@@ -181,6 +183,10 @@ class BufferLedger:
         self._timed_launch_differs |= watch.differs
 
     # -- what devices and queues report ---------------------------------------------------------------------------------
+
+    def notice_build(self, device: Device, text: str, options: Sequence[str]) -> None:
+        """Enter a text that the plan has compiled, with its options."""
+        self.builds.append((text, tuple(options)))
 
     def notice_buffer(self, device: Device, buffer: Buffer) -> None:
         """Enter a new buffer of the plan."""

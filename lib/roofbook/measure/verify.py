@@ -19,6 +19,7 @@ from ..errors import UserFacingError
 from ..paths import LIBRARY
 from ..spec.lab import Case, Runnable, Variant
 from .buffer_ledger import BufferLedger, Garbage, OperandChanged, TimedLaunchDiffers
+from .fast_math import FastMath, check_declared
 from .measurement import Check, Measurement
 from .placement import Setting
 from .progress import Progress, silent
@@ -85,6 +86,8 @@ class References:
         self._drawn: Mapping[str, Any] | None = None
         self._before: dict[tuple[int, str], tuple[Mapping[str, Any], Mapping[str, Any]]] = {}
         self._after: dict[int, Mapping[str, Any]] = {}
+        self._awkward: dict[tuple[str, int, str], tuple[Mapping[str, Any], Mapping[str, Any]]] = {}
+        self._losses: dict[tuple[str, str], Mapping[str, Any]] = {}
 
     def before(self, case: Case, variant: Variant) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
         """Inputs that a variant is verified on before it is timed, and the right outputs on a case with its units."""
@@ -95,6 +98,22 @@ class References:
             given = self.lab.verification_inputs(case, name, self._drawn)
             self._before[case.units, name] = given, self.lab.reference(case, given)
         return self._before[case.units, name]
+
+    def awkward(self, case: Case, variant: Variant) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        """Return inputs and right outputs of a small case of `Lab.awkward_runs`, on which a variant is verified."""
+        name = self.lab.verified_on(variant)
+        key = case.name, case.units, name
+        if key not in self._awkward:
+            given = self.lab.verification_inputs(case, name, self.lab.inputs(case, self.seed))
+            self._awkward[key] = given, self.lab.reference(case, given)
+        return self._awkward[key]
+
+    def losses(self, device: Device, variant: Variant) -> Mapping[str, Any]:
+        """Return what `Lab.device_losses` has of a device and a variant."""
+        key = f"{device.backend} {device.spec}", variant.name
+        if key not in self._losses:
+            self._losses[key] = self.lab.device_losses(device, variant)
+        return self._losses[key]
 
     def timing(self) -> None:
         """Let go of what only the checks before timing need: it can be as large as what is timed."""
@@ -108,6 +127,8 @@ class References:
         return self._after[case.units]
 
 
+VERIFIED_ON_AWKWARD_SIZES = ("step", "base")
+"""Roles of variants that are verified on `Lab.awkward_runs` too. A point of a sweep is a step with one thing set otherwise."""
 WARM_S = 2.0
 """A variant whose run takes so long needs none to warm it up, unless what a first run does beside it is what takes long."""
 EXCHANGED_S = 10.0
@@ -132,16 +153,22 @@ def prepare(
         progress(variant.name, "first run")
         seconds = once(trial, ledger, change=Garbage())
         progress(variant.name, "check of its outputs")
-        it.checked(*lab.check(small, variant, trial.outputs(), right))
+        losses = references.losses(it.device, variant)
+        it.checked(*lab.check(small, variant, trial.outputs(), {**right, **losses}))
         it.reason = wrong(*it.checks[-1])
         if it.reason:
             return
+        check_declared(variant, ledger.builds, host_flags(trial))
         ledger.check_launches()
         ledger.check_operands()
         units = lab.units(at.case, variant, it.device)
         it.run_s = _timed_run(at, it, trial, ledger, seconds, (small.units, units))
         trial.close()
         trial = None
+        progress(variant.name, "small runs of awkward sizes")
+        it.reason = verify_awkward_runs(at, it, references)
+        if it.reason:
+            return
         whole = replace(at.case, units=units)
         it.runnable = it.ledger.plan(lambda: variant.plan(it.device, variant, whole, references.timed))
         it.ledger.reset(it.runnable)
@@ -159,6 +186,36 @@ def prepare(
     finally:
         if trial:
             trial.close()
+
+
+def verify_awkward_runs(at: Setting, it: Measurement, references: References) -> str | None:
+    """Return why a step is refused on a small case of an awkward size; None where it is right on all of them.
+
+    Errors: those of the plan, but for Unsupported: the device is too small for such a case.
+    """
+    if it.role not in VERIFIED_ON_AWKWARD_SIZES:
+        return None
+    lab = at.lab
+    for variant, case in lab.awkward_runs(at.case, it.variant):
+        small, ledger, trial = lab.verification_case(case, variant), BufferLedger(), None
+        given, right = references.awkward(small, variant)
+        try:
+            trial = ledger.plan(lambda: variant.plan(it.device, variant, small, given))  # noqa: B023 called at once
+            once(trial, ledger, change=Garbage())
+            known = {**right, **references.losses(it.device, variant)}
+            error, tolerance, compared = lab.check(small, variant, trial.outputs(), known)
+            check = Check(float(error), float(tolerance), f"{compared}, on {case.name}")
+            if why := wrong(*check):
+                it.checks.append(check)
+                return why
+            ledger.check_launches()
+            ledger.check_operands()
+        except Unsupported:
+            continue
+        finally:
+            if trial:
+                trial.close()
+    return None
 
 
 def verify_again(
@@ -207,7 +264,12 @@ def check_of_timed(at: Setting, it: Measurement, references: References) -> Chec
     """Compare the outputs of the last run of what is timed with the right ones. Errors: those of the plan and of the lab."""
     assert it.runnable is not None
     whole = replace(at.case, units=it.runnable.units)
-    error, tolerance, compared = at.lab.check_timed(whole, it.variant, it.runnable.outputs(), references.after)
+    losses = references.losses(it.device, it.variant)
+
+    def right(case: Case) -> Mapping[str, Any]:
+        return {**references.after(case), **losses}
+
+    error, tolerance, compared = at.lab.check_timed(whole, it.variant, it.runnable.outputs(), right)
     return Check(float(error), float(tolerance), compared)
 
 
@@ -243,6 +305,11 @@ def _timed_run(
     return whole
 
 
+def host_flags(trial: Runnable) -> str:
+    """Return the flags of a plan's C program, as its facts tell them; '' where it has none."""
+    return str(trial.facts().get("flags", "")) if getattr(trial, "sources", ()) else ""
+
+
 def wrong(error: float, tolerance: float, compared: str) -> str | None:
     """The reason of a result that is not accepted; None for one that is. A NaN on either side is not accepted."""
     return None if error <= tolerance else f"wrong result: error {error:.3g}, allowed {tolerance:.3g} ({compared})"
@@ -274,6 +341,7 @@ def reason_of(error: Exception) -> str:
         Unsupported: "not supported here",
         OperandChanged: "not accepted",
         TimedLaunchDiffers: "not accepted",
+        FastMath: "not accepted",
         DriverFailed: "the driver refused",
     }
     said = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)

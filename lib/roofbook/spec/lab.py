@@ -28,6 +28,9 @@ LAID_OUT = "finds its operands laid out beforehand"
 CHANNELS_LAST = "leaves results channels-last"
 """The same of results that lie in memory as a library writes them: a step's lie as NumPy would have them."""
 
+AWKWARD_RUNS = 2
+"""Number of small cases of awkward sizes on which each variant is verified before it is timed."""
+
 ONE_WORK_ITEM = "one work-item on the host's CPU"
 """What a sentence says of a kernel for one work-item: `Variant.said`."""
 
@@ -262,6 +265,8 @@ class Lab(ABC):
     """What names of cases `sized` takes beside the listed ones, as a message says it: `any HEIGHTxWIDTH`."""
     parts: tuple[str, ...] = ()
     """Parts of a run, by their names in `Runnable.parts`, that the table of parts shows, in its order."""
+    awkward: tuple[str, ...] = ()
+    """Names of small cases of awkward sizes, such as odd ones: `awkward_runs` takes those that a variant is for."""
     facts_shown: Mapping[str, str] = {}
     """Facts of a run -> the heads of their columns in the table of parts, such as `accuracy` -> `Accuracy`."""
 
@@ -346,6 +351,27 @@ class Lab(ABC):
     def verification_inputs(self, case: Case, name: str, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
         """The inputs of that name, made of those that `inputs` gives: by default these, else such as show what these hide."""
         return inputs
+
+    def awkward_case(self, name: str) -> Case:
+        """Return the case of a name in `awkward`, at the scale `test`."""
+        return self.case(name, "test")
+
+    def awkward_runs(self, case: Case, variant: Variant) -> Sequence[tuple[Variant, Case]]:
+        """Return small runs of awkward sizes on which a variant is verified too before it is timed on `case`.
+
+        They are AWKWARD_RUNS of the lab's `awkward` cases at most: the first ones that the variant is for. A lab may give the
+        variant other options there, such as a chunk that a small run has several of.
+        """
+        others = [self.awkward_case(name) for name in self.awkward if name != case.name]
+        fitting = [other for other in others if self.skip_reason(variant, other) is None]
+        return [(variant, other) for other in fitting[:AWKWARD_RUNS]]
+
+    def device_losses(self, device: "Device", variant: Variant) -> Mapping[str, Any]:
+        """Return measured errors of a device's own functions that `check` allows for, as entries of the reference.
+
+        Such as those of native roots, whose accuracy OpenCL leaves to the device. By default there are none.
+        """
+        return {}
 
     def skip_reason(self, variant: Variant, case: Case) -> str | None:
         """Why a variant is not for a case, such as a side that is no power of two; None where it is."""

@@ -165,6 +165,26 @@ def widened(given: Mapping[str, Int16]) -> dict[str, Int16]:
     return {**given, "weight": weight}
 
 
+def irregular(given: Mapping[str, Int16], seed: int = 0) -> dict[str, Int16]:
+    """Return the same numbers of `x` and `weight` in other places, so that lists of what is not zero differ in length.
+
+    Inputs as published have equally many in each channel, and one in each slice of a filter: whoever takes the first entry of a
+    list, or the next list's length, is right on those. Here one slice is empty, the next full, and of four filters or more the
+    one in the middle has no weight at all.
+    """
+    generator = np.random.default_rng(seed)
+    x, weight = (generator.permutation(given[name].ravel()).reshape(given[name].shape) for name in ("x", "weight"))
+    slices = weight.reshape(-1, *weight.shape[2:])
+    if len(slices) > 1:
+        slices[len(slices) // 3] = 0
+        slices[len(slices) // 3 + 1] = generator.integers(1, LARGEST + 1, slices.shape[1:]) * generator.choice(
+            [-1, 1], slices.shape[1:]
+        )
+    if len(weight) > 3:
+        weight[len(weight) // 2] = 0
+    return {**given, "x": x, "weight": weight}
+
+
 def _convolved(x: NDArray[np.integer] | NDArray[np.float64], weight: NDArray[np.float64]) -> NDArray[np.float64]:
     """Sums (filters, size, size): one matrix product for each element of a slice, exact while no sum reaches 2**53."""
     filters, depth, kernel, _ = weight.shape

@@ -26,6 +26,7 @@ from . import PREFERRED, bands, on_chip, openacc, partly_ported, plans, slabs, t
 from .ladder import LADDER, PEERS
 from .problem import (
     Params,
+    asymmetric,
     bound,
     box,
     disturb,
@@ -90,6 +91,10 @@ COUNTS = (1, 2, 4, 8, 16, 24)
 QUICK_COUNTS = ("1", "8", "24")
 LAUNCHES = {"quick": 2000, "test": 50}
 """Launches of one sample of the queue time; elsewhere as many as were published."""
+AWKWARD = ("23x45", "53x19", "64x16", "32x64")
+"""A grid taller than wide, and one wider than tall; the others are for steps that take powers of two alone."""
+AWKWARD_STEPS = 13
+"""Time steps on such a grid: two walks, and one step more."""
 ONE_CORE = ("sequential", "sequential-c", "partly-ported", "given-c")
 """Variants whose time is that of one core of the host."""
 
@@ -114,6 +119,7 @@ class Lattice(Lab):
     recorded_runs = 5
     bases = ("sequential-c", "sequential")
     best = "flat-grid"
+    awkward = AWKWARD
     ladder = LADDER
     peers = PEERS
 
@@ -168,6 +174,15 @@ class Lattice(Lab):
         f = initial(params, np.float32)
         disturb(f, seed, 0.1)
         return {"params": params, "obstacles": obstacles, "f": f}
+
+    def awkward_case(self, name: str) -> Case:
+        return _case(name, "test", AWKWARD_STEPS, AWKWARD_STEPS)
+
+    def awkward_runs(self, case: Case, variant: Variant) -> Sequence[tuple[Variant, Case]]:
+        """Sums are added up in several chunks here."""
+        if "chunk" in variant.options:
+            variant = replace(variant, options={**variant.options, "chunk": AWKWARD_STEPS // 3 + 1})
+        return super().awkward_runs(case, variant)
 
     def verification_case(self, case: Case, variant: Variant) -> Case:
         steps = int(case.params["check_steps"])
@@ -363,8 +378,10 @@ _published = lru_cache(published)
 
 @lru_cache(maxsize=4)
 def _problem(name: str) -> tuple[Params, np.ndarray]:
-    """The published case of that name, else a closed box."""
+    """The published case of that name, an awkward one, else a closed box."""
     nx, ny = shape(name)
+    if name in AWKWARD:
+        return asymmetric(nx, ny)
     return _published().get(name) or box(nx, ny)
 
 

@@ -76,6 +76,19 @@ def box(
     return params, obstacles
 
 
+def asymmetric(
+    nx: int, ny: int, density: float = 0.37, accel: float = 0.011, omega: float = 1.3
+) -> tuple[Params, Mask]:
+    """Return a case whose obstacles look alike from no side, in a flow of other parameters than the course's.
+
+    About a tenth of the cells are blocked, single ones, but the grid is open on all sides: what leaves it enters at the other.
+    """
+    params = Params(nx, ny, 200, 10, density, accel, omega)
+    obstacles = np.random.default_rng(nx).random((ny, nx)) < 0.1
+    obstacles[1 : ny // 3, nx // 4] = obstacles[ny // 2, nx // 2 : nx - 2] = True
+    return params, obstacles
+
+
 def published() -> dict[str, tuple[Params, Mask]]:
     """The course's four cases by their name, nx x ny."""
     cases = {

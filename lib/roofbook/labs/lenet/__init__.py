@@ -5,6 +5,7 @@ come this project's own kernels for the same ideas, and past the published end r
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -58,6 +59,8 @@ class LeNet(Lab):
         "copy to constant memory", "clear", "op 1 as published", "pass",
     )  # fmt: skip
     facts_shown = MappingProxyType({"accuracy": "Accuracy"})
+    awkward = ("batch-7",)
+    """No multiple of what a work-group or a segment takes at a time."""
     other_sizes = f"any batch from batch-1 to batch-{problem.MOST_IMAGES}"
 
     def __init__(self) -> None:
@@ -93,6 +96,19 @@ class LeNet(Lab):
 
     def inputs(self, case: Case, seed: int) -> Mapping[str, Any]:
         return problem.inputs(case.params["batch"], case.params["data"], seed)
+
+    def verification_inputs(self, case: Case, name: str, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Noise in place of the images of a small batch."""
+        return problem.noisy(inputs) if case.params["batch"] <= problem.SAMPLED else inputs
+
+    def awkward_runs(self, case: Case, variant: Variant) -> Sequence[tuple[Variant, Case]]:
+        """A batch takes several mini-batches or segments here, the last of them smaller."""
+        small = {name: 3 for name in ("minibatch", "segment") if name in variant.options}
+        if variant.plan is forward.Unrolled:
+            small["minibatch"] = 3
+        if not small:
+            return super().awkward_runs(case, variant)
+        return super().awkward_runs(case, replace(variant, options={**variant.options, **small}))
 
     def reference(self, case: Case, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
         return problem.reference(inputs)

@@ -129,6 +129,13 @@ def inputs(batch: int, name: str, seed: int) -> dict[str, Any]:
     return {**found, "images": min(batch, len(images))}
 
 
+def noisy(given: Mapping[str, Any], seed: int = 0) -> dict[str, Any]:
+    """Return a batch with noise in place of its images, uniform on [-1, 1): images are dark at their borders, noise is not."""
+    x, images = given["x"], given["images"]
+    noise = np.random.default_rng(seed).uniform(-1, 1, (images, *x.shape[1:])).astype(np.float32)
+    return {**given, "x": noise[np.arange(len(x)) % images]}
+
+
 # -- the reference and its bounds --------------------------------------------------------------------------------------
 
 

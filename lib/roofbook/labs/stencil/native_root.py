@@ -1,0 +1,47 @@
+"""Measures how far a device's native inverse root is off: OpenCL leaves that to the device. Serves the check of this lab."""
+
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from ...devices.contract import Device
+from ...spec.source import Source
+from .problem import UNIT_ROUNDOFF
+
+COUNT = 1 << 18
+"""Number of roots that are measured: many in each stretch of an instruction's table, which has some thousand."""
+GROUP = 64
+MARGIN = 1.25
+"""Factor from the errors of COUNT roots to those that are allowed: the worst x may not be among them."""
+
+
+class RootLoss(NamedTuple):
+    """How far a root is off: at most, in ulps, and its root mean square, in unit roundoffs."""
+
+    ulps: float
+    rms: float
+
+
+@lru_cache
+def native_root_loss(device: Device, lanes: int) -> RootLoss:
+    """Return how far a native root of vectors of `lanes` elements is off on a device, as the check allows it.
+
+    Mantissas lie evenly in [1, 4), which is all that a root depends on; exponents are drawn.
+    """
+    random = np.random.default_rng(0)
+    x = np.linspace(1, 4, COUNT, endpoint=False, dtype=np.float32)
+    x = (x * np.exp2(2.0 * random.integers(-5, 6, COUNT))).astype(np.float32)
+    vector = f"float{lanes}" if lanes > 1 else "float"
+    source = Source.of(Path(__file__).parent / "native_root.k", VECTOR=vector, LANES=lanes)
+    kernel = device.build(source.render(device.backend)).kernel("native_root")
+    queue, operand, result = device.queue(), device.upload(x), device.empty(x.nbytes)
+    try:
+        queue.launch(kernel, (COUNT // lanes,), (GROUP,), operand, result)
+        root = queue.read(result, np.empty_like(x)).astype(np.float64)
+    finally:
+        operand.release()
+        result.release()
+    off = MARGIN * np.abs(root * np.sqrt(x.astype(np.float64)) - 1) / UNIT_ROUNDOFF
+    return RootLoss(float(off.max() / 2), float(np.sqrt(np.mean(off**2))))

@@ -1,0 +1,129 @@
+"""Steps are verified on small cases of awkward sizes before they are timed, whatever the size that is measured."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from roofbook.devices.contract import Device, Unsupported
+from roofbook.devices.find import open_device
+from roofbook.measure.measurement import Measurement
+from roofbook.measure.placement import Setting
+from roofbook.measure.policy import Policy
+from roofbook.measure.verify import References, prepare
+from roofbook.spec import registry
+from roofbook.spec.lab import AWKWARD_RUNS, SCALES, Case, Lab, Variant
+
+from .test_judged_samples import Chained, Chains
+
+DOUBLED = (
+    "__kernel void f(__global float *x, __global float *y, __global float *s, __global int *c) {{ int i = {}; {} }}"
+)
+RIGHT = DOUBLED.format("get_global_id(0)", "y[i] = 2 * x[i];")
+ONLY_EVEN = DOUBLED.format("get_global_id(0)", "if (i < N / 2 * 2) y[i] = 2 * x[i];")
+
+
+class Doubled(Chains):
+    """Twice each of `count` numbers."""
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        self.units, self.queue, self.count = case.units, device.queue(profiling=True), len(inputs["x"])
+        if self.count > variant.options.get("most", 1000):
+            raise Unsupported("too many")
+        self.kernel = device.build(f"#define N {self.count}\n{variant.options['text']}").kernel("f")
+        self.x = device.upload(inputs["x"])
+        self.y, self.s, self.c = (device.empty(4 * self.count) for _ in range(3))
+
+    def reset(self) -> None:
+        self.queue.write(self.y, np.full(self.count, np.nan, np.float32))
+
+    def run(self) -> float:
+        size = (self.count,)
+        return self.queue.timed(lambda: self.queue.launch(self.kernel, size, (1,), self.x, self.y, self.s, self.c))
+
+    def outputs(self) -> dict[str, np.ndarray]:
+        return {"y": self.queue.read(self.y, np.empty(self.count, np.float32)).astype(np.float64)}
+
+
+class Doubling(Chained):
+    """A lab whose only case is even, and whose awkward ones are odd."""
+
+    awkward = ("small", "7", "901", "13")
+
+    def case(self, name: str, scale: str | None = None) -> Case:
+        return Case(name, scale or "test", {"count": 64 if name == "small" else int(name)}, 1)
+
+    def cases(self, scale: str) -> Sequence[Case]:
+        return [self.case("small", scale)]
+
+    def inputs(self, case: Case, seed: int) -> Mapping[str, Any]:
+        return {"x": np.random.default_rng(seed).random(case.params["count"], np.float32)}
+
+    def reference(self, case: Case, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {"y": 2.0 * inputs["x"]}
+
+    def skip_reason(self, variant: Variant, case: Case) -> str | None:
+        return "too large" if case.params["count"] > variant.options.get("at_most", 1000) else None
+
+
+def reason(text: str, role: str = "step", **options: Any) -> str | None:
+    variant = Variant("a", None, None, Doubled, "", "", options={"text": text, **options}, role=role)
+    lab, device = Doubling(variant), open_device("opencl:0")
+    it = Measurement(variant, role, device, "opencl")
+    at = Setting(lab, lab.cases("published")[0], device, Policy())
+    prepare(at, it, References(at))
+    assert (it.runnable is None) == (it.reason is not None)
+    it.release()
+    return it.reason
+
+
+def test_a_step_that_is_wrong_on_odd_sizes_alone_is_refused_and_the_reason_names_the_size() -> None:
+    assert reason(RIGHT) is None
+    why = reason(ONLY_EVEN)
+    assert why and re.fullmatch(r"wrong result: error \S+, allowed 0.001 \(largest difference, on 7\)", why)
+
+
+def test_another_role_is_not_verified_there() -> None:
+    assert reason(ONLY_EVEN, role="sweep") is None
+
+
+def test_sizes_that_are_not_for_a_step_are_left_out_and_so_are_those_too_large_for_the_device() -> None:
+    lab, step = Doubling(), Variant("a", None, None, Doubled, "", "")
+    case = lab.cases("large")[0]
+    assert [small.name for _, small in lab.awkward_runs(case, step)] == ["7", "901"]
+    at_most = replace(step, options={"at_most": 20})
+    assert [small.name for _, small in lab.awkward_runs(case, at_most)] == ["7", "13"]
+    assert reason(RIGHT, most=500) is None
+
+
+def names_of(lab: Lab, variant: Variant, scale: str) -> list[list[str]]:
+    cases = [case for case in lab.cases(scale) if lab.skip_reason(variant, case) is None]
+    return [[small.name for _, small in lab.awkward_runs(case, variant)] for case in cases]
+
+
+@pytest.mark.parametrize("name", ["stencil", "convpool", "cnn", "lbm", "lenet"])
+def test_each_step_of_a_lab_has_such_sizes_at_each_scale_beside_the_one_that_is_measured(name: str) -> None:
+    lab = registry.get(name)
+    for variant in lab.ladder:
+        if variant.role == "step" and variant.is_for("opencl", "cpu"):
+            for scale in SCALES:
+                for names in names_of(lab, variant, scale):
+                    assert 1 <= len(set(names)) == len(names) <= AWKWARD_RUNS, f"{variant.name} at {scale}: {names}"
+
+
+def test_steps_that_cut_their_work_in_pieces_have_several_pieces_there() -> None:
+    lbm, lenet = registry.get("lbm"), registry.get("lenet")
+    for lab, variant, option in (
+        (lbm, "chunks-1792", "chunk"),
+        (lenet, "unrolled-constant", "minibatch"),
+        (lenet, "segment=60", "segment"),
+    ):
+        known = lab.variant(variant if "=" not in variant else f"streams@{variant}")
+        for changed, small in lab.awkward_runs(lab.cases("quick")[0], known):
+            pieces = int(small.params.get("batch", small.units)) / int(changed.options[option])
+            assert pieces > 2 and pieces != int(pieces)
