@@ -76,8 +76,6 @@ MISTAKES: tuple[Mutant | Emulated, ...] = (
     Mutant("fused", "plans.py", '{"PASSES": self.units}', '{"PASSES": self.units + 1}', "that the first sum is a pass"),
     Mutant("native-rsqrt", "plans.py", "else self.height - 2", "else self.height - 3", "an inner row of the range"),
     Emulated("rsqrt", with_the_magic_number, with_rsqrt, "a third step of Newton's method"),
-    Emulated("native-rsqrt", with_the_magic_number, with_rsqrt, "a third step of Newton's method, in a native root",
-             survives="OpenCL leaves it to the device how far a native root is off; estimates of x86 are off by more"),
     Emulated("native-rsqrt", with_half, with_rsqrt, "that a root in fp16 is too short"),
 )  # fmt: skip
 """In the words of the last text of each: what is forgotten, or taken for another."""
