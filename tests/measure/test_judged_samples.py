@@ -157,6 +157,23 @@ def test_results_that_are_kept_as_long_as_operands_stay_are_found() -> None:
     assert "its samples left out work" in str(keeping["reason"])
 
 
+class Cleared(Chains):
+    """A plan whose scratch the host fills with zeros, as it does counters of a barrier."""
+
+    def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
+        super().__init__(device, variant, case, inputs)
+        self.s.release()
+        self.s = device.upload(np.zeros(2 * COUNT, np.float32))
+
+
+def test_results_that_are_kept_in_cleared_memory_as_long_as_operands_stay_are_found() -> None:
+    text = (
+        f"#define COUNT {COUNT}\n{HEAD} int i = get_global_id(0); {STATE} s[i] = v; s[i + COUNT] = x[i]; y[i] = v; }}"
+    )
+    (keeping,) = rows_of(text, plan=Cleared)
+    assert "its samples left out work" in str(keeping["reason"])
+
+
 class KeptByTheHost(Chains):
     """A plan that launches its kernel once, and hands out what came of it ever after."""
 
@@ -285,7 +302,7 @@ def test_one_slow_judged_sample_is_no_proof(bench: Bench, monkeypatch: pytest.Mo
     assert row["status"] == "ok" and max(row["samples_s"]) > 10
 
 
-def test_scratch_is_poisoned_and_what_a_plan_made_is_not() -> None:
+def test_scratch_is_poisoned_and_what_a_plan_made_or_cleared_is_not() -> None:
     device = open_device("opencl:0")
     ledger, queue = BufferLedger(), device.queue()
     copy = "__kernel void f(__global float *to, __global float *of) { to[get_global_id(0)] = of[get_global_id(0)]; }"
@@ -297,6 +314,7 @@ def test_scratch_is_poisoned_and_what_a_plan_made_is_not() -> None:
         def __init__(self) -> None:
             queue = device.queue()
             held["operand"] = device.upload(np.arange(8, dtype=np.float32))
+            held["counters"] = device.upload(np.zeros(8, np.int32))
             for name in ("prepared", "scratch", "output"):
                 held[name] = device.empty(32)
             queue.launch(device.build(copy).kernel("f"), (8,), (8,), held["prepared"], held["operand"])
@@ -321,7 +339,10 @@ def test_scratch_is_poisoned_and_what_a_plan_made_is_not() -> None:
     ledger.reset(runnable, change=Garbage())
     assert np.isfinite(read("output")).all() and len(set(read("output"))) == 8
     ledger.remember_operands()
+    queue.write(held["counters"], np.arange(8, dtype=np.int32))
     ledger.check_operands()
+    ledger.reset(runnable)
+    assert (queue.read(held["counters"], np.empty(8, np.int32)) == np.arange(8)).all()
     queue.write(held["operand"], np.arange(1, 9, dtype=np.float32))
     with pytest.raises(Exception, match=r"operand 1 of \d \(32 bytes\), which it may only read"):
         ledger.check_operands()

@@ -1,8 +1,9 @@
 """Keeps a ledger of a plan's device buffers, so that nothing a kernel left behind can help its next launch.
 
-A plan says how outputs are reset. The ledger watches the plan at work and sorts its buffers into three kinds:
+A plan says how outputs are reset. The ledger watches the plan at work and sorts its buffers into four kinds:
 
-operand: filled by the host when the plan is made, and not by its reset. No kernel may change one.
+operand: filled with data by the host when the plan is made, and not by its reset. No kernel may change one.
+cleared: filled with zeros by the host when the plan is made, such as the counters of a barrier. It is left alone.
 scratch: never filled by the host. A kernel finds nothing there: each byte is set to 255, a NaN or -1, before a verified run.
 restored: filled by reset, such as an output with NaN.
 
@@ -48,8 +49,8 @@ class _Record:
     buffer: Buffer
     filled_by_plan: bool = False
     """By the host or by a kernel, while the plan was made."""
-    written_by_host: bool = False
-    """While the plan was made: it is an operand if reset leaves it alone."""
+    holds_data: bool = False
+    """Of the host, other than zeros, since the plan was made: it is an operand if reset leaves it alone."""
     dtype: np.dtype[Any] | None = None
     """Type of the array that filled it as a whole."""
     filled_by_reset: bool = False
@@ -213,7 +214,7 @@ class BufferLedger:
         return {
             key: record
             for key, record in self._records.items()
-            if record.written_by_host and not record.filled_by_reset and not record.released
+            if record.holds_data and not record.filled_by_reset and not record.released
         }
 
     @staticmethod
@@ -240,11 +241,11 @@ class BufferLedger:
         recording = False
 
         def noted_write(buffer: Buffer, array: np.ndarray) -> None:
-            self._filled(buffer, by_host=array.dtype, whole=array.nbytes == buffer.nbytes)
+            self._filled(buffer, array)
             write(buffer, array if change is None else change(array))
 
         def noted_send(buffer: Buffer, array: np.ndarray, offset: int = 0) -> None:
-            self._filled(buffer, by_host=array.dtype)
+            self._filled(buffer, array)
             send(buffer, array, offset)
 
         def noted_launch(kernel: Any, global_size: Any, local_size: Any, *args: Any) -> None:
@@ -276,17 +277,18 @@ class BufferLedger:
         with _replaced(queue, noted):
             yield
 
-    def _filled(self, buffer: Any, *, by_host: np.dtype[Any] | None = None, whole: bool = False) -> None:
+    def _filled(self, buffer: Any, array: np.ndarray | None = None) -> None:
+        """Note that a buffer was filled, by a kernel or with an array of the host."""
         record = self._records.get(id(buffer)) if self._noting else None
         if record is None:
             return
         if self._resetting:
             record.filled_by_reset = True
-        else:
-            record.filled_by_plan = True
-            if by_host is not None:
-                record.written_by_host = True
-                record.dtype = by_host if whole else None
+            return
+        record.filled_by_plan = True
+        if array is not None and (record.holds_data or array.any()):
+            record.holds_data = True
+            record.dtype = array.dtype if array.nbytes == buffer.nbytes else None
 
 
 @contextmanager
