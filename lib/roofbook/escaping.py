@@ -3,7 +3,7 @@
 A row of a store is written by whoever made its file. A compiler's message quotes a stranger's kernel, and a device is
 named by its driver. So whatever shows a text escapes it, and does not rely on somebody having checked it before.
 
-printable: a terminal, a message, and every other text that a person reads.
+printable: a terminal, a message, and every other text that a person reads. read_json: what a row has as JSON.
 escape: HTML, in a text or in an attribute.
 page_json: JSON within a page's <script>. script_json: the call of a function in a script of its own.
 raw_html, markdown: HTML and plain text in the source of a page, which is MyST.
@@ -12,11 +12,12 @@ file_name: part of a file's name or of an address.
 A drawing shows its text by report/figure.py, and a shell's command is quoted by shlex.
 """
 
+import hashlib
 import html
 import json
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,9 +32,10 @@ _HIDDEN = (
     r"\ud800-\udfff"  # halves of a surrogate pair, which UTF-8 cannot hold
 )
 _UNPRINTABLE = re.compile(f"[{_HIDDEN}]")
-_IN_SCRIPT, _IN_LINE = re.compile("[<>&\u2028\u2029\ud800-\udfff]"), re.compile("[\u2028\u2029\ud800-\udfff]")
+_MAY_BE_HALF = re.compile(r"\\u[dD][89a-fA-F]")
+_IN_SCRIPT = re.compile("[<>&]")
 _FENCE = re.compile(r"`{3,}")
-_PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
+_OF_MARKDOWN = re.compile(r"([][\\`*_{}()<>#!$|~&:@^.\"])")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """What a cell begins with that a spreadsheet takes for a formula; the last four are the wide forms of the first four."""
 _UNSAFE_IN_NAME = re.compile(r"[^\w.+@=~-]+", re.ASCII)
@@ -59,8 +61,16 @@ def printable_data(data: Data) -> Data:
     if isinstance(data, Mapping):
         return {printable_data(name): printable_data(value) for name, value in data.items()}  # type: ignore[return-value]
     if isinstance(data, (list, tuple)):
+        if all(isinstance(value, float) for value in data):  # samples: there are many
+            return data
         return [printable_data(value) for value in data]  # type: ignore[return-value]
     return data
+
+
+def read_json(text: str) -> Any:
+    """Return what the JSON of a row says. With half a surrogate pair in it, which no file can hold, texts are printable."""
+    data = json.loads(text)
+    return printable_data(data) if _MAY_BE_HALF.search(text) else data
 
 
 def escape(text: object) -> str:
@@ -73,18 +83,19 @@ def escape(text: object) -> str:
 
 
 def page_json(data: object) -> str:
-    """Return data as JSON for a <script> within a page: no character of it can end the script or open a comment.
+    """Return data as JSON for a <script> within a page: its texts are printable, and none can end the script or open a comment.
 
     >>> page_json("</script><!--")
     '"\\\\u003c/script\\\\u003e\\\\u003c!--"'
     """
-    return _IN_SCRIPT.sub(_as_json_has_it, json.dumps(data, ensure_ascii=False))
+    return _IN_SCRIPT.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(printable_data(data), ensure_ascii=False))
 
 
 def script_json(*data: object) -> str:
-    """Return data as the arguments of a call in a JavaScript file: no text in it ends the line or lacks half a character."""
-    texts = (json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False) for value in data)
-    return _IN_LINE.sub(_as_json_has_it, ", ".join(texts))
+    """Return data as the arguments of a call in a JavaScript file; its texts are printable."""
+    return ", ".join(
+        json.dumps(printable_data(value), separators=(",", ":"), ensure_ascii=False, allow_nan=False) for value in data
+    )
 
 
 def raw_html(markup: str) -> str:
@@ -94,12 +105,12 @@ def raw_html(markup: str) -> str:
 
 
 def markdown(text: object) -> str:
-    r"""Return a text as one line of MyST that shows it: no role, directive, link, formula or HTML of its own.
+    r"""Return a text within a line of MyST that shows it: no role, directive, link, formula or HTML of its own.
 
     >>> markdown("{ref}`a` $x$")
     '\\{ref\\}\\`a\\` \\$x\\$'
     """
-    return _PUNCTUATION.sub(r"\\\1", " ".join(printable(text).split()))
+    return _OF_MARKDOWN.sub(r"\\\1", " ".join(printable(text).split()))
 
 
 def markdown_code(text: object) -> str:
@@ -133,10 +144,15 @@ def spreadsheet_frame(frame: "pd.DataFrame") -> "pd.DataFrame":
 def file_name(text: object) -> str:
     """Return a text as part of a file's name and of an address: letters, digits and . _ + @ = ~ - alone, none leading out.
 
-    >>> file_name("../a b"), file_name("128x128")
-    ('_a_b', '128x128')
+    What has to be changed gets a hash of the whole text, so that two texts never have one name.
+
+    >>> file_name("128x128"), file_name("../a b")
+    ('128x128', '_a_b-2c2c791a')
     """
-    return _UNSAFE_IN_NAME.sub("_", str(text)).lstrip(".")[:LONGEST_NAME] or "_"
+    whole = str(text)
+    name = _UNSAFE_IN_NAME.sub("_", whole).lstrip(".")[:LONGEST_NAME]
+    digest = hashlib.sha256(whole.encode(errors="surrogatepass")).hexdigest()[:8]
+    return name if name and name == whole else f"{name}-{digest}"
 
 
 def _is_number(text: str) -> bool:
@@ -149,7 +165,3 @@ def _is_number(text: str) -> bool:
 
 def _written_out(found: re.Match[str]) -> str:
     return found[0].encode("unicode_escape").decode("ascii")
-
-
-def _as_json_has_it(found: re.Match[str]) -> str:
-    return f"\\u{ord(found[0]):04x}"

@@ -4,13 +4,13 @@ Serves the card of a measurement and the page of history. A version is what a ta
 code, in an equal environment. All that differs from the version before, or from run to run within one, is named.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from ..devices import provenance
+from ..escaping import read_json
 from ..store.schema import CONTROL, MEASUREMENT, PROFILE, age
 from .places import machine
 from .readings import FEW_RUNS, GIVEN, Reading, Speedup, faster, given, read_runs, said, unfit
@@ -200,7 +200,7 @@ def _read(rows: Sequence[Row]) -> Reading:
 
 @lru_cache(maxsize=4096)
 def _told(text: str | None) -> Mapping[str, Any]:
-    found: dict[str, Any] = json.loads(text or "{}")
+    found: dict[str, Any] = read_json(text or "{}")
     return found
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..devices.backends import CUDA
 from ..devices.contract import Device
 from ..errors import one_of
+from ..escaping import markdown
 from ..measure.placement import target_of
 from ..measure.stats import ENOUGH_RUNS
 from ..spec.lab import Case, Lab, Series, Sweep, Variant
@@ -233,9 +234,13 @@ class Measured:
         return reading.median if reading and reading.ok else None
 
     def fact(self, variant: str, case: str, name: str) -> Any:
-        """What a verified run of a variant told besides its time, by its name; None where it told no such thing."""
+        """Return a fact that a verified run of a variant told besides its time, by its name; None where it told no such thing.
+
+        A number is one; all else is a text as Markdown has it, since sentences are Markdown.
+        """
         reading = self._reading(variant, case)
-        return reading.facts.get(name) if reading else None
+        found = reading.facts.get(name) if reading else None
+        return found if found is None or isinstance(found, int | float) else markdown(found)
 
     def counted(self, variant: str, case: str) -> Mapping[str, Any] | None:
         """What hardware counters counted of a variant, as `counters.counted` has it; None where they did not."""

@@ -3,12 +3,12 @@
 Serves the page on clusters. A row of a GPU says how busy the other cards were before its samples and after them.
 """
 
-import json
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ..escaping import read_json
 from ..store.parquet import Store
 from ..store.schema import PROFILE
 from .readings import Reading, Speedup, faster, read_runs
@@ -40,7 +40,7 @@ def beside(store: Store) -> list[IdleAgainstBusy]:
     ).to_pylist()
     kinds: defaultdict[tuple[Any, ...], dict[bool, list[Mapping[str, Any]]]] = defaultdict(dict)
     for row in rows:
-        told = json.loads(row["provenance"])
+        told = read_json(row["provenance"])
         if (kind := _busy(told["neighbours"])) is not None:
             card = told.get("gpu", {}).get("uuid"), told.get("git", {}).get("commit")
             kinds[*(row[name] for name in _SAME), *card].setdefault(kind, []).append(row)

@@ -1,10 +1,10 @@
 """The devices that the store knows: which rows are of which, those of the same machine's host among them."""
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..devices.backends import HOST, label
+from ..escaping import file_name, read_json
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,7 +25,7 @@ class Place:
     @property
     def id(self) -> str:
         """How a user and an address name it, such as `nvidia-h200/cuda`."""
-        return f"{self.device}/{self.backend}"
+        return f"{file_name(self.device)}/{file_name(self.backend)}"
 
     @property
     def by(self) -> str:
@@ -66,7 +66,7 @@ def machine(provenance: object) -> tuple[str, str | None]:
     """What tells the machine of a row from another: its processor, and how many threads of it a program gets; then its own
     identifier, None of a row from before there was one.
     """
-    told = json.loads(provenance) if isinstance(provenance, str) and provenance else {}  # a null may read as NaN
+    told = read_json(provenance) if isinstance(provenance, str) and provenance else {}  # a null may read as NaN
     return f"{told.get('cpu')}, {told.get('threads_usable')}", told.get("machine")
 
 

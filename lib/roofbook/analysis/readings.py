@@ -1,6 +1,5 @@
 """From rows of the store to what a table may say: which row counts, whether it is verified, how two compare."""
 
-import json
 import math
 import re
 import weakref
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..devices.occupancy import recounted
 from ..errors import UsageError, one_of
+from ..escaping import printable, read_json
 from ..measure import stats
 from ..store.schema import CONTROL, MEASUREMENT, PROFILE, age
 from .throttled import left_out, slowed, without_slowed
@@ -58,7 +58,7 @@ class Reading:
         It stands in addresses, so it has no space.
         """
         name, case = str(self.row["variant"]), str(self.row.get("case") or "")
-        return "~".join([name, case, *[CONTROL] * (self.role == CONTROL)]).replace(" ", "_")
+        return re.sub(r"\s", "_", printable("~".join([name, case, *[CONTROL] * (self.role == CONTROL)])))
 
     @property
     def runs(self) -> "tuple[Reading, ...]":
@@ -105,7 +105,7 @@ class Reading:
 
         How many groups fit is counted again for rows that are older than today's rule: `occupancy.recounted`.
         """
-        told: dict[str, Any] = json.loads(said(self.row, "extra") or "{}") if self.ok else {}
+        told: dict[str, Any] = read_json(said(self.row, "extra") or "{}") if self.ok else {}
         architecture = re.search(r", sm_(\d+)", said(self.row, "provenance") or "")  # of the device's identity
         return recounted(told, int(architecture[1])) if architecture else told
 
@@ -303,7 +303,7 @@ def given(row: Mapping[str, Any]) -> Mapping[str, str]:
 def _given(told: str) -> Mapping[str, str]:
     if not any(f'"{name}"' in told for name in GIVEN):  # most tell nothing, and much else
         return {}
-    return {name: str(value) for name, value in json.loads(told).items() if name in GIVEN}
+    return {name: str(value) for name, value in read_json(told).items() if name in GIVEN}
 
 
 def _over_runs(runs: Sequence[Reading]) -> Reading:
@@ -426,7 +426,7 @@ def measured_otherwise(one: Mapping[str, Any], other: Mapping[str, Any]) -> list
 
 @lru_cache(maxsize=256)
 def _policy(told: str) -> Mapping[str, Any]:
-    found: dict[str, Any] = json.loads(told)
+    found: dict[str, Any] = read_json(told)
     return found
 
 

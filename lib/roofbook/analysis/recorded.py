@@ -1,6 +1,5 @@
 """A lab on devices that need not be here: what the store has of it on each, by each backend."""
 
-import json
 import re
 import sys
 from collections.abc import Sequence
@@ -8,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ..devices.contract import Buffer, Device, Program, Queue, Unsupported
+from ..escaping import read_json
 from ..measure.placement import target_of
 from ..peers import missing
 from ..spec import registry
@@ -31,7 +31,7 @@ class RecordedDevice(Device):
 
     def __init__(self, place: Place, row: "pd.Series[Any]") -> None:
         self.backend, self.kind, self.name, self.spec = place.backend, place.kind, place.name, f"{place}, recorded"
-        self._identity = (json.loads(row["provenance"] or "{}").get("environment") or {}).get("device") or {}
+        self._identity = (read_json(row["provenance"] or "{}").get("environment") or {}).get("device") or {}
         if found := re.search(r"\bsm_(\d+)\b", self._identity.get("device", "")):
             self.architecture = int(found[1])
 

@@ -3,13 +3,13 @@
 Serves the reports and notebooks: `bound` is the floor under a time, `share` how close a variant came to it.
 """
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from ..errors import UsageError, one_of
+from ..escaping import read_json
 from ..spec import registry
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def read_peaks(rows: "pd.DataFrame") -> Peaks:
     group = {variant.name: variant.options["group"] for variant in registry.get(registry.PEAKS).ladder}
     streams, flops = dict[float, float](), dict[str, float]()
     for row in good.itertuples():
-        rate = json.loads(row.extra)["amount"] * row.units / min(row.samples_s)
+        rate = read_json(row.extra)["amount"] * row.units / min(row.samples_s)
         if group.get(row.variant) == MEMORY:
             streams[row.bytes] = max(rate, streams.get(row.bytes, 0))
         elif group.get(row.variant) == ARITHMETIC and row.dtype != "root":

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from ..escaping import markdown_code
 from . import format as show
 from .readings import FEW_RUNS, TOO_FEW, Reading, Speedup, cases_of, faster, newest
 
@@ -84,9 +85,9 @@ def beside_base(lab: "Lab", measured: "Measured", case: str) -> str:
     """One sentence: the fastest step of a case, its time, and how fast it is against the base, as far as that is known."""
     fastest = measured.fastest(case)
     base = measured.base(case)
-    against = known([f", which is {measured.times(fastest, base, case)} `{base}`"])
+    against = known([f", which is {measured.times(fastest, base, case)} {markdown_code(base)}"])
     time = f"{measured.value(fastest, case)} per {lab.unit}"
-    return f"The fastest kernel {measured.where(fastest, case)} is `{fastest}`: {time}{against}."
+    return f"The fastest kernel {measured.where(fastest, case)} is {markdown_code(fastest)}: {time}{against}."
 
 
 def about_bases(lab: "Lab", measured: "Measured", cases: Iterable[str] | None = None) -> list[str]:
@@ -111,16 +112,17 @@ def beside_peer(measured: "Measured", case: str) -> str:
     where nothing is known.
     """
     fastest, said = measured.fastest(case), list[str]()
+    kernel = markdown_code(fastest)
     for rival in measured.rivals(case):
-        peer, times = f"`{rival.other.variant}`", measured.times(fastest, rival.other.variant, case)
-        alone = f", while `{fastest}` {joined(rival.only_kernel)}" if rival.only_kernel else ""
+        peer, times = markdown_code(rival.other.variant), measured.times(fastest, rival.other.variant, case)
+        alone = f", while {kernel} {joined(rival.only_kernel)}" if rival.only_kernel else ""
         unlike = f"{which('', rival.only_other)}{alone}"
         if said:
             said.append(f"{times} the fastest peer, {peer}{unlike}")
         elif rival.alike:
-            said.append(f"Like for like the best peer is {peer}{which('also ', rival.both)}: `{fastest}` is {times} it")
+            said.append(f"Like for like the best peer is {peer}{which('also ', rival.both)}: {kernel} is {times} it")
         else:
-            said.append(f"The nearest peer is {peer}{unlike}: `{fastest}` is {times} it")
+            said.append(f"The nearest peer is {peer}{unlike}: {kernel} is {times} it")
     return known(said, ", and ")
 
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..devices import provenance
+from ..escaping import read_json
 from ..store.schema import REASONS
 
 LEAST = 6
@@ -33,7 +34,7 @@ def without_slowed(row: Mapping[str, Any]) -> Mapping[str, Any]:
     def rest(values: Any) -> Any:
         return [each for at, each in enumerate(values) if at not in gone] if hasattr(values, "__len__") else values
 
-    told = json.loads(row.get("extra") or "{}")
+    told = read_json(row.get("extra") or "{}")
     if "parts" in told:
         told["parts"] = {name: rest(values) for name, values in told["parts"].items()}
     cut = {name: rest(row[name]) for name in ("samples_s", "wall_s", "rounds") if name in row}

@@ -1,11 +1,11 @@
 """Whether a row can be traced to the code and the machine that it is of. Serves tables, and the pages of recorded devices."""
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..devices import checkout
+from ..escaping import read_json
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,7 +17,7 @@ def untraced(row: Mapping[str, Any]) -> str:
     Nothing is said of a row that tells nothing of its checkout, which is none of `measure`.
     """
     text = row.get("provenance")
-    found = json.loads(text) if isinstance(text, str) and text else {}  # a null may read as NaN
+    found = read_json(text) if isinstance(text, str) and text else {}  # a null may read as NaN
     if "git" not in found:
         return ""
     git = found["git"]
@@ -42,7 +42,7 @@ def machines(rows: "pd.DataFrame") -> list[str]:
     """What tells the machines and cards of these rows apart, one text each; nothing where they are of one, or do not say."""
     known: dict[tuple[str, str | None], dict[str, Any]] = {}
     for text in rows["provenance"].dropna().unique():
-        found = json.loads(text)
+        found = read_json(text)
         card = found.get("gpu") or {}
         if "machine" in found:
             known[found["machine"], card.get("uuid")] = {**found, **card}

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .. import memory
+from ..analysis.places import Place
 from ..analysis.recorded import recorded
 from ..measure.beside import end_with_parent
 from ..paths import write_whole
@@ -139,8 +140,8 @@ NEARLY = 0.9
 
 def _in_all_labs(store: Store) -> dict[str, int]:
     """By `Place.id`, the variants on cases of which a place has a measurement, in all labs together."""
-    sql = "SELECT device || '/' || backend, count(DISTINCT (lab, variant, \"case\")) FROM cells GROUP BY ALL"
-    return dict(store.query(sql).to_numpy().tolist())
+    sql = 'SELECT device, backend, count(DISTINCT (lab, variant, "case")) FROM cells GROUP BY ALL'
+    return {Place(device, backend, "", "").id: count for device, backend, count in store.query(sql).to_numpy()}
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ OUT, and ends with 2.
 
 import hashlib
 import os
+import re
 import sys
 from collections.abc import Mapping
 from functools import lru_cache
@@ -120,9 +121,18 @@ def remedy_of(said: str, folder: Path) -> str:
     return "mend the repository (`git status` says the same), or measure from a fresh clone"
 
 
+COMMIT = re.compile(r"[0-9a-f]{7,64}")
+"""The hash of a commit, or how it begins."""
+
+
 @lru_cache(maxsize=1024)
 def absent(commit: str, project: Path = PROJECT) -> bool:
-    """Whether the project's history lacks a commit. False where nobody can say: without git, or with a part of the history."""
+    """Whether the project's history lacks a commit. False where nobody can say: without git, or with a part of the history.
+
+    What is no hash names no commit, and git is not asked: a row may hold any text.
+    """
+    if not COMMIT.fullmatch(commit):
+        return True
     if not (project / ".git").exists():
         return False
     if git.text(project, "rev-parse", "--is-shallow-repository") != "false":

@@ -4,11 +4,11 @@ It is no page of Sphinx: some thousand cards would cost it minutes. book/_assets
 """
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..analysis.history import CODE, DRIVER, MACHINE
+from ..devices import checkout
 from ..escaping import escape
 from ..measure.stats import CONFIDENCE
 
@@ -16,8 +16,6 @@ KINDS = {CODE: "code", DRIVER: "driver or libraries", MACHINE: "machine"}
 """What a change of a kind is called."""
 COMMIT = "COMMIT/"
 """Before a commit's name: in the place of the address of the repository's commits, which the site puts there."""
-_COMMIT = re.compile(r"[0-9a-f]{7,64}")
-"""The hash of a commit: what a row names otherwise is shown, and is no link."""
 THEME = """let mode = "auto";
 try { mode = localStorage.getItem("mode") || mode; } catch { /* a browser that keeps nothing */ }
 if (mode == "auto") mode = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
@@ -103,7 +101,7 @@ def _version(at: int, version: Mapping[str, Any], each: Mapping[str, Any]) -> st
 def _run(run: Mapping[str, Any], unit: str) -> str:
     commit = str(run["commit"])
     link = f"<code>{escape(commit[:10])}</code>" if commit else ""
-    if _COMMIT.fullmatch(commit):
+    if checkout.COMMIT.fullmatch(commit):  # what a row names otherwise is shown, and is no link
         link = f'<a href="{COMMIT}{commit}">{link}</a>'
     link += f" ({escape(run['fault'])})" if run["fault"] else ""
     number = run["machine"] + 1

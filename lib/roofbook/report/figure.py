@@ -2,15 +2,17 @@
 
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from io import BytesIO, StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote
 
 from ..errors import UsageError
-from ..escaping import escape
+from ..escaping import escape, printable
 from ..paths import write_whole
 from .html import note
 
@@ -129,6 +131,7 @@ def finish(
     drawing: "Drawing", title: str, notes: Sequence[str] = (), warnings: Sequence[str] = (), description: str = ""
 ) -> Figure:
     """Turn a matplotlib drawing into a Figure; call it inside `style()`. description: by default what `describe` says."""
+    _make_printable(drawing)
     sink = StringIO()
     # The box measured here, not by bbox_inches="tight", which draws all of it once more to find it.
     box = drawing.get_tightbbox().padded(MARGIN)
@@ -143,13 +146,31 @@ def finish(
     )
 
 
-_TIPS, _NEXT = "tips:", "\x1f"
+def _make_printable(drawing: "Drawing") -> None:
+    """Write out in all texts of a drawing what no font has and no SVG may hold; texts of ticks are kept by their formatter."""
+    from matplotlib.text import Text
+    from matplotlib.ticker import FuncFormatter
+
+    for text in drawing.findobj(Text):
+        text.set_text(printable(text.get_text()))
+    for axis in (axis for ax in drawing.axes for axis in (ax.xaxis, ax.yaxis)):
+        for formatter in (axis.get_major_formatter(), axis.get_minor_formatter()):
+            if isinstance(formatter, FuncFormatter):
+                formatter.func = partial(_printable_tick, formatter.func)
+
+
+def _printable_tick(label: Callable[[float, int | None], str], value: float, number: int | None) -> str:
+    """Return what `label` writes at a tick."""
+    return printable(label(value, number))
+
+
+_TIPS, _NEXT = "tips:", ","
 _TOLD = re.compile(rf'<g id="{_TIPS}([^"]*)">')
 
 
 def tell(mark: Any, *texts: str) -> None:
     """Say what a mark of a drawing is, of a line what each of its markers is: readers learn it by pointing at one."""
-    mark.set_gid(_TIPS + _NEXT.join(texts))
+    mark.set_gid(_TIPS + _NEXT.join(quote(printable(text), safe="") for text in texts))
 
 
 def _with_tips(drawing: str) -> str:
@@ -157,13 +178,22 @@ def _with_tips(drawing: str) -> str:
     first, *rest = _TOLD.split(drawing)
     made = [first]
     for told, after in zip(rest[::2], rest[1::2], strict=True):
-        texts = told.split(_NEXT)
+        texts = [_as_no_markup(escape(unquote(text))) for text in told.split(_NEXT)]
         if "<use " in after.partition("</g>")[0]:
             before, *uses = after.split("<use ", len(texts))
             made += ["<g>", before, *(f'<use data-tip="{text}" {use}' for text, use in zip(texts, uses, strict=True))]
         else:
             made += [f'<g data-tip="{texts[0]}">', after]
     return "".join(made)
+
+
+_LIKE_MARKUP = re.compile(rf'"|\bfont|url\(|xlink|{INK}')
+_OF_MARKUP = str.maketrans({letter: f"&#{ord(letter)};" for letter in '":(#'})
+
+
+def _as_no_markup(text: str) -> str:
+    """Return an escaped text of a drawing so that nothing in it is taken for an attribute or a style when that is rewritten."""
+    return text.translate(_OF_MARKUP) if _LIKE_MARKUP.search(text) else text
 
 
 LONGEST = 1200
@@ -193,6 +223,7 @@ def clean(raw: str, title: str, description: str = "") -> str:
     if box is None or body is None:
         raise ValueError("not an SVG by matplotlib: no viewBox")
     inner = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", body[1], flags=re.DOTALL)
+    inner = re.sub(r"(?<=>)[^<]+", lambda text: _as_no_markup(text[0]), inner)
     inner = _with_tips(inner).replace(INK, "currentColor").replace("xlink:href", "href")
     inner = re.sub(r"font: ([\d.]+px) [^;\"]*", r"font-size: \1; font-family: inherit", inner)
     prefix = "f" + hashlib.sha256((title + inner).encode()).hexdigest()[:10]

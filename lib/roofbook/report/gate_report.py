@@ -8,6 +8,7 @@ from typing import Any
 
 from ..analysis import format as show
 from ..analysis.gate import FAILING, Findings, Gated
+from ..escaping import printable
 from ..measure.side_by_side import Rule
 from ..measure.stats import CONFIDENCE, ENOUGH_RUNS, LEAST, RatioEstimate
 from .html import Cell, Row, Table
@@ -135,7 +136,7 @@ def _annotation(level: str, each: Gated, found: Findings) -> str:
 
 
 def _escaped(text: str) -> str:
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return printable(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def _property(text: str) -> str:

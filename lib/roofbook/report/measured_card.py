@@ -17,6 +17,7 @@ from ..analysis.places import machine
 from ..analysis.readings import FEW_RUNS, Reading, said, value
 from ..analysis.traced import untraced
 from ..devices.backends import label
+from ..escaping import read_json
 from ..measure.stats import CONFIDENCE, ENOUGH_RUNS
 from ..store.schema import REASONS
 from .status import card as facts_of_run
@@ -37,7 +38,7 @@ class Machines:
 
     def number(self, provenance: str | None) -> int:
         """The place of the machine of a row in the list; -1 where the row tells nothing."""
-        told = {name: fact for name, fact in json.loads(provenance or "{}").items() if name not in _OF_A_MOMENT}
+        told = {name: fact for name, fact in read_json(provenance or "{}").items() if name not in _OF_A_MOMENT}
         if not told:
             return -1
         text = json.dumps(told, sort_keys=True)
@@ -194,7 +195,7 @@ def _throttle(row: Mapping[str, Any]) -> list[str]:
 
 
 def _protocol(row: Mapping[str, Any]) -> str:
-    policy = json.loads(said(row, "policy") or "{}")
+    policy = read_json(said(row, "policy") or "{}")
     told = {
         "cache": "{} cache",
         "seed": "seed {}",

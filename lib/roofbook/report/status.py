@@ -1,11 +1,11 @@
 """Tables of record: the state of every cell, what failed and why, the card of a run."""
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..analysis import format as show
 from ..analysis.readings import newest
+from ..escaping import read_json
 from .html import Cell, Row, Table
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def card(provenance: Mapping[str, Any] | str, parameters: Mapping[str, Any], cap
     provenance: of a row (provenance.snapshot), as a mapping or its JSON; empty facts drop out. A parameter
     stands in for the fact of the same name.
     """
-    facts: dict[str, Any] = json.loads(provenance) if isinstance(provenance, str) else dict(provenance)
+    facts: dict[str, Any] = read_json(provenance) if isinstance(provenance, str) else dict(provenance)
     environment = dict(facts.pop("environment", None) or {})
     device = environment.pop("device", None) or {}
     git, gpu = facts.pop("git", None) or {}, facts.pop("gpu", None) or {}

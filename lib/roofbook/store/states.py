@@ -1,10 +1,10 @@
 """Whether the store holds a cell as code and machine are now: its state, and why in one clause."""
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..devices.provenance import difference
+from ..escaping import read_json
 from .schema import CONTROL, PROFILE
 
 PLACE = ("lab", "variant", "case", "backend", "device")
@@ -45,6 +45,6 @@ def state_of(cell: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> Stat
     fresh = [row for row in same if row["env_key"] == cell["env_key"] and row["status"] == "ok"]
     if fresh:
         return State("fresh", f"measured in {since}", fresh[-1]["runs"])
-    was, now = json.loads(newest["provenance"] or "{}").get("environment"), cell.get("environment")
+    was, now = read_json(newest["provenance"] or "{}").get("environment"), cell.get("environment")
     named = difference(was, now) if was and now else None
     return State("stale-env", f"{named or 'the environment changed'}, since {since}")
