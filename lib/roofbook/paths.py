@@ -4,10 +4,12 @@ import contextlib
 import errno
 import hashlib
 import os
+import stat
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import IO
 
 from .errors import UsageError, ctrl_c_waits
 
@@ -54,6 +56,45 @@ def write_whole(path: Path, content: str | bytes | Iterable[bytes], *, durable: 
     finally:
         if aside:
             part.unlink(missing_ok=True)
+
+
+def open_lock(path: Path, *, private: bool = False) -> IO[bytes]:
+    """Open a file that is there to be locked, and make it if it is missing. No link is followed, and nothing is truncated.
+
+    private: the folder must be this user's own and closed to others, as where strangers can make folders too.
+    Errors: UsageError for a link or whatever else is no file, and for a folder or a file of another user.
+    """
+    no_link = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+    try:
+        folder = os.open(path.parent, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | (no_link if private else 0))
+        try:
+            if private and (why := not_private(os.fstat(folder))):
+                raise UsageError(
+                    f"{path.parent} {why}; it must be a folder of yours that nobody else can write: remove it"
+                )
+            flags = os.O_RDWR | os.O_CREAT | no_link | getattr(os, "O_NONBLOCK", 0)
+            file = os.fdopen(os.open(path.name, flags, 0o600, dir_fd=folder), "r+b", buffering=0)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.ENXIO, errno.EISDIR):
+            raise UsageError(f"{path} is a link or no file; it must be a file of yours: remove it") from None
+        error.filename = str(path)
+        raise
+    found = os.fstat(file.fileno())
+    if not stat.S_ISREG(found.st_mode) or (private and found.st_uid != os.getuid()):
+        file.close()
+        raise UsageError(f"{path} is no file of yours; it must be one that you can lock: remove it")
+    return file
+
+
+def not_private(found: os.stat_result) -> str:
+    """Return why what was found is no folder of this user alone; '' if it is one."""
+    if not stat.S_ISDIR(found.st_mode):
+        return "is no folder"
+    if found.st_uid != os.getuid():
+        return f"belongs to the user {found.st_uid}, not to you"
+    return "can be written by others" if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) else ""
 
 
 @contextlib.contextmanager

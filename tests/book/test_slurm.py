@@ -22,6 +22,8 @@ import pytest
 from roofbook import paths
 from roofbook.store.parquet import Store
 
+from ..tls import tls_settings
+
 ROOT = Path(__file__).parents[2]
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "scancel")
 CONFIGURATION = """
@@ -145,7 +147,7 @@ def script() -> str:
 
 def test_a_sweep_by_jobs_of_slurm(slurm: dict[str, str], tmp_path: Path) -> None:
     library = os.pathsep.join(filter(None, [str(paths.LIBRARY.parent), os.environ.get("PYTHONPATH")]))
-    environment = {**slurm, "PYTHONPATH": library}
+    environment = {**slurm, **tls_settings(tmp_path), "PYTHONPATH": library}
     (tmp_path / "cluster.py").write_text(script())
     jobs = subprocess.Popen(
         [sys.executable, "cluster.py"], cwd=tmp_path, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -153,7 +155,7 @@ def test_a_sweep_by_jobs_of_slurm(slurm: dict[str, str], tmp_path: Path) -> None
     try:
         assert jobs.stdout and jobs.stdin
         address = jobs.stdout.readline().strip()
-        assert re.fullmatch(r"tcp://[\d.]+:\d+", address)
+        assert re.fullmatch(r"tls://[\d.]+:\d+", address)
         words = [
             "record",
             str(tmp_path / "out"),
@@ -167,13 +169,13 @@ def test_a_sweep_by_jobs_of_slurm(slurm: dict[str, str], tmp_path: Path) -> None
         ]
         words += ["--device", "opencl:pocl", "--case", "5x13", "--variant", "flat", "--budget", "1e-6", "--runs", "2"]
         command = [sys.executable, "-m", "roofbook.cli", *words]
-        done = subprocess.run(command, cwd=ROOT, env=environment, text=True, capture_output=True, timeout=120)
+        done = subprocess.run(command, cwd=ROOT, env=environment, text=True, capture_output=True, timeout=500)
         assert done.returncode == 0, done.stdout + done.stderr
         rows = Store(tmp_path / "out").rows("stencil")
         assert list(rows["variant"]) == ["flat"] * 2 and rows["run"].nunique() == 2
         jobs.stdin.write("\n")
         jobs.stdin.flush()
-        jobs.wait(30)
+        jobs.wait(500)
         until(lambda: not subprocess.run(["squeue", "-h"], env=slurm, capture_output=True).stdout.strip())
     finally:
         jobs.kill()

@@ -92,7 +92,8 @@ class Mortal(Lab):
 
 LAB = Mortal()
 """
-WAIT_S = 60
+WAIT_S = 500
+"""Limit for what hangs, not for what is slow."""
 ROLES = ["again one", "step one", "step two"]
 """Of one case: two steps and the A/A control."""
 
@@ -178,14 +179,14 @@ def test_a_case_whose_worker_is_killed_is_taken_by_another_and_one_that_kills_tw
 ) -> None:
     place = Place(tmp_path, "deadly", "mortal", "good")
     done = place.record("--workers", "2")
-    said, _ = done.communicate(timeout=2 * WAIT_S)
+    said, _ = done.communicate(timeout=WAIT_S)
     assert done.returncode == 0, said
     assert place.rows() == {"good": ROLES, "mortal": ROLES, "deadly": ["step one failed", "step two failed"]}
     reasons = Store(tmp_path / "out").rows("mortal", case="deadly")["reason"]
     assert all(re.fullmatch(r"it ended 2 workers: \S+, \S+", each) for each in reasons)
     assert re.search(r"6 measurements taken, 2 of them failed; run", said), said
     assert sorted(path.name for path in place.marks.iterdir()).count("mortal") == 1
-    until(lambda: not place.processes(), 10)
+    until(lambda: not place.processes())
 
 
 def test_the_same_command_goes_on_after_the_scheduler_was_killed_and_nothing_is_twice(
@@ -221,7 +222,7 @@ def test_whoever_sweeps_is_killed_and_takes_its_workers_along(
     until((place.marks / "slow").exists)
     os.kill(client.pid, signal.SIGKILL)
     client.wait()
-    until(lambda: not place.processes(), 20)
+    until(lambda: not place.processes())
     assert place.rows() == {}
 
 

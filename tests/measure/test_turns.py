@@ -33,7 +33,7 @@ def waits(held: AbstractContextManager[object], wanted: AbstractContextManager[o
     with held:
         other.start()
         waited = not got.wait(0.1)
-    assert got.wait(5)
+    assert got.wait(500)
     other.join()
     return waited
 
@@ -72,7 +72,7 @@ def test_whoever_wants_the_cpu_is_not_kept_waiting_by_those_who_come_later(tmp_p
             time.sleep(0.1)
         assert order == [], "the later one waits although the processors are shared"
     for thread in threads:
-        thread.join(5)
+        thread.join(500)
     assert sorted(order) == ["timing", "working"]
 
 

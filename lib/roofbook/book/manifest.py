@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..paths import write_whole
+from ..paths import open_lock, write_whole
 
 MISSING, UNKNOWN, EDITED = "missing", "unknown", "edited"
 """What `stale` gives beside the names of what changed: of a thing that is not there, that the manifest does not know, or that
@@ -106,7 +106,7 @@ class Manifest:
     def _locked(self) -> Iterator[None]:
         """One process at a time; the system takes the lock from one that dies."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.with_suffix(".lock").open("w") as lock:
+        with open_lock(self.path.with_suffix(".lock")) as lock:
             with contextlib.suppress(OSError):  # a file system without locks: what is lost is made again
                 fcntl.flock(lock, fcntl.LOCK_EX)
             yield
@@ -117,7 +117,7 @@ def making(root: Path, say: Callable[[str], None]) -> Iterator[None]:
     """For pages and their site: one process of a checkout at a time. One that must wait says so."""
     path = root / "_build" / "making.lock"
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as lock:
+    with open_lock(path) as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -132,6 +132,12 @@ def opened(address: str | None, workers: int | None, results: str | Path) -> Ite
     if address and workers:
         raise UsageError("--cluster names workers that are there, --workers starts some: give one of them")
     with cluster.connected(address, workers) as client:
+        if address and cluster.is_open(address):
+            say(
+                f"Warning: {address} asks for no certificate, so whoever reaches its port runs programs as you on every worker;"
+                " the page on clusters says how to use TLS",
+                hang=4,
+            )
         if cluster.has_dashboard():
             say(f"Dask's dashboard: {client.dashboard_link}")
         yield ClusterSweep(client, address is None, storage_of(results))

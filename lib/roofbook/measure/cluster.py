@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -37,6 +38,14 @@ TELL_EVERY_S = 1.0
 """An order's progress is sent no more often: a message wakes two processes, and one may be on the host that is measured."""
 DEATHS = 2
 """Workers that an order may end before it counts as failed."""
+LOOPBACK = "127.0.0.1"
+"""The interface that other hosts do not reach."""
+ANSWERS_S = 20.0
+"""Seconds within which a scheduler answers, or is none."""
+_SILENT = (
+    "it is silent. The address must be one that `dask scheduler` prints, such as tcp://HOST:8786, or tls://HOST:8786 with the"
+    " certificates that Dask's settings name"
+)
 GONE_S = 60.0
 """Seconds after which workers that we started ourselves do not come back."""
 QUIET = {
@@ -118,7 +127,8 @@ def _tell(said: Answer) -> None:
 def connected(address: str | None, workers: int | None) -> Iterator["Client"]:
     """A client of the scheduler at `address`, or of one of our own with so many workers on this host, which end with the block.
 
-    Errors: UsageError for a missing package, or an address where no scheduler answers.
+    Dask runs whatever anybody sends to it, so all that we start ourselves listens on the loopback interface alone.
+    Errors: UsageError for a missing package, or an address where no scheduler answers within ANSWERS_S.
     """
     need()
     import dask
@@ -131,16 +141,63 @@ def connected(address: str | None, workers: int | None) -> Iterator["Client"]:
             scratch = until.enter_context(scratch_folder())
             until.enter_context(dask.config.set({"temporary-directory": str(scratch)}))
             cluster = until.enter_context(
-                LocalCluster(n_workers=0, processes=True, dashboard_address=":0", silence_logs=50)
+                LocalCluster(
+                    n_workers=0, processes=True, host=LOOPBACK, dashboard_address=f"{LOOPBACK}:0", silence_logs=50
+                )
             )
             address = cluster.scheduler_address
             until.enter_context(_own_workers(address, workers or 1, scratch))
+        elif why := _no_scheduler(address):
+            raise UsageError(f"no Dask scheduler answers at {address!r}: {why}")
         try:
-            client = until.enter_context(Client(address))
-        except (OSError, TimeoutError, ValueError) as error:
-            why = " ".join(str(error).split()) or "no answer"
-            raise UsageError(f"no Dask scheduler answers at {address!r}: {why[:120]}") from None
+            client = until.enter_context(Client(address, timeout=ANSWERS_S))
+        except (OSError, TimeoutError, ValueError, TypeError) as error:
+            raise UsageError(f"no Dask scheduler answers at {address!r}: {_in_one_line(error)}") from None
         yield client
+
+
+def _no_scheduler(address: str) -> str:
+    """Return why the scheduler at an address cannot be had; '' if it answers.
+
+    A thread of its own asks, and is left behind where the look-up of a name, or whoever listens there, comes to no end.
+    """
+    said: list[str] = []
+
+    def ask() -> None:
+        import asyncio
+
+        try:
+            kind = asyncio.run(asyncio.wait_for(_identity(address), ANSWERS_S / 2))
+            said.append("" if kind == "Scheduler" else f"it is the address of a {kind or 'program without a name'}")
+        except TimeoutError:
+            said.append(_SILENT)
+        except Exception as error:  # what a stranger answers can break whatever reads it
+            said.append(_in_one_line(error))
+
+    asking = threading.Thread(target=ask, daemon=True)
+    asking.start()
+    asking.join(ANSWERS_S)
+    return said[0] if said else _SILENT
+
+
+async def _identity(address: str) -> str:
+    """Return the kind of Dask's server at an address, such as `Scheduler`."""
+    from distributed.core import rpc
+    from distributed.security import Security
+
+    connection = Security().get_connection_args("client")
+    async with rpc(address, connection_args=connection, timeout=ANSWERS_S / 2) as server:
+        identity = await server.identity()
+    return str(identity.get("type", ""))[:40]
+
+
+def _in_one_line(error: BaseException) -> str:
+    return (" ".join(str(error).split()) or type(error).__name__)[:160]
+
+
+def is_open(address: str) -> bool:
+    """Whether anybody who reaches a scheduler at this address may give it orders: all but TLS by certificates."""
+    return address.partition("://")[0] not in ("tls", "wss", "inproc")
 
 
 def has_dashboard() -> bool:
@@ -156,6 +213,7 @@ def _own_workers(address: str, number: int, scratch: Path) -> Iterator[None]:
     import psutil
 
     command = [sys.executable, "-m", "roofbook.measure.cluster_worker", address, "--nworkers", "1", "--nthreads", "1"]
+    command += ["--host", LOOPBACK, "--dashboard-address", f"{LOOPBACK}:0"]
     command += ["--memory-limit", "0", "--no-dashboard", "--death-timeout", "60", "--local-directory", str(scratch)]
     null, environment = subprocess.DEVNULL, {**own_python.environment(), **as_parent()}
     started: list[subprocess.Popen[bytes]] = []

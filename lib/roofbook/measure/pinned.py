@@ -12,12 +12,13 @@ from typing import IO
 from ..devices.contract import Device
 from ..devices.nvml import card, uuids
 from ..errors import UsageError
+from ..paths import open_lock
 
 CUDA = "CUDA_VISIBLE_DEVICES"
 VARIABLE = "ROOFBOOK_CARD"
 """The UUID of the card that a worker has; its processes inherit it."""
 ALL_TAKEN = "other workers of this host have all cards that this one may see: start one worker for each card"
-_held: list[IO[str]] = []
+_held: list[IO[bytes]] = []
 """Locks of claimed cards, for as long as the process lives."""
 
 
@@ -59,7 +60,7 @@ def claim(folder: Path) -> str:
     if not cards:
         return ""
     for uuid in visible(cards, os.environ.get(CUDA)):
-        lock = (folder / f"worker-{uuid.replace('/', '-')}").open("w")
+        lock = open_lock(folder / f"worker-{uuid.replace('/', '-')}", private=True)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

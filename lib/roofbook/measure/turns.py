@@ -8,22 +8,42 @@ import contextlib
 import fcntl
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 
 from ..devices.contract import Device
+from ..errors import UsageError
+from ..paths import not_private, open_lock
 
 VARIABLE = "ROOFBOOK_TURNS"
 """The folder of the locks. Without it, or empty, nobody waits for anybody."""
 
 
+def places() -> Sequence[Path]:
+    """Return the places where processes of a host can meet, the best one first."""
+    return Path("/dev/shm"), Path(f"/run/user/{os.getuid()}"), Path(tempfile.gettempdir())
+
+
 def folder_of_host() -> Path:
-    """Where all of this user's processes on this host meet, and no other host's: in memory, else where temporary files lie."""
-    memory = Path("/dev/shm")
-    folder = (memory if os.access(memory, os.W_OK) else Path(tempfile.gettempdir())) / f"roofbook-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    return folder
+    """Return the folder where all processes of this user on this host, and of no other host, find each other's locks.
+
+    It lies in memory, else with the user's own files of this session, else with temporary files. Anybody can make a folder in
+    the first and the last place: one that is not this user's own is not used.
+    Errors: UsageError where another user has taken all of them.
+    """
+    refused: list[str] = []
+    for place in places():
+        folder = place / f"roofbook-{os.getuid()}"
+        try:
+            folder.mkdir(mode=0o700, exist_ok=True)
+            why = not_private(folder.lstat())
+        except OSError as error:
+            why = f"cannot be used: {error.strerror}"
+        if not why:
+            return folder
+        refused.append(f"{folder} {why}")
+    raise UsageError(f"no folder for the locks of this host: {'; '.join(refused)}. Have one of them removed")
 
 
 class Turns:
@@ -67,7 +87,7 @@ class Turns:
     def _locked(self, name: str, how: int) -> AbstractContextManager[object]:
         if self.folder is None:
             return nullcontext()
-        file = (self.folder / name.replace("/", "-")).open("w")
+        file = open_lock(self.folder / name.replace("/", "-"), private=True)
         try:
             fcntl.flock(file, how)
         except BaseException:
