@@ -30,7 +30,7 @@ ENDING_S = 10.0
 def main(parent: int, grace_s: float, command: list[str]) -> int:
     """Run the command. Returns its status, as `os.waitpid` has it."""
     libc = ctypes.CDLL(None)
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, ORDERS)
+    signal.pthread_sigmask(signal.SIG_BLOCK, ORDERS)
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1)
     libc.prctl(PR_SET_PDEATHSIG, int(PARENT_DIED))
     if os.getppid() != parent:
@@ -38,7 +38,7 @@ def main(parent: int, grace_s: float, command: list[str]) -> int:
     program = os.fork()
     if program == 0:
         libc.prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL))
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ORDERS)
         _become(command)
     until = float("inf")
     while True:

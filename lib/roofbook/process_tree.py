@@ -17,7 +17,10 @@ from pathlib import Path
 from time import monotonic
 from typing import IO, Any
 
-KEEPER = Path(__file__).with_name("process_keeper.py")
+from . import process_keeper
+
+ORDERS = process_keeper.ORDERS - {signal.SIGCHLD}
+KEEPER = Path(process_keeper.__file__)
 ENDING_S = 15.0
 """Seconds that a keeper has to kill what it keeps, before it is killed itself."""
 MOST_OUTPUT = 32 << 20
@@ -55,11 +58,16 @@ class ProcessTree:
         `subprocess.Popen`.
         """
         keeper = [sys.executable, "-I", "-S", str(KEEPER), str(os.getpid()), str(grace_s)]
-        self.process: subprocess.Popen[bytes] = subprocess.Popen(
-            [*keeper, *command], start_new_session=own_session, **options
-        )
-        """The keeper. It has the program's streams, and ends as the program ended once all else has."""
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, ORDERS)  # or the keeper would lose an order while it starts
+        try:
+            self.process: subprocess.Popen[bytes] = subprocess.Popen(
+                [*keeper, *command], start_new_session=own_session, **options
+            )
+            """The keeper. It has the program's streams, and ends as the program ended once all else has."""
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         self._own_session = own_session
+        self._is_paused = False
 
     def interrupt(self) -> None:
         """Send Ctrl-C to the program."""
@@ -67,11 +75,15 @@ class ProcessTree:
 
     def pause(self) -> None:
         """Stop all processes of the tree until `resume`."""
-        self._send(signal.SIGTSTP)
+        if not self._is_paused:
+            self._is_paused = True
+            self._send(signal.SIGTSTP)
 
     def resume(self) -> None:
         """Let all processes of the tree go on."""
-        self._send(signal.SIGCONT)
+        if self._is_paused:
+            self._is_paused = False
+            self._send(signal.SIGCONT)
 
     def end(self) -> int:
         """Kill what has not ended. Returns the code with which the program ended, as Popen has it."""

@@ -83,7 +83,7 @@ def timed(at: Setting, answer: Variant, step: Variant, target: Target) -> dict[s
         if it.reason:
             return {"reason": it.reason}
     references.timing()
-    sample(both, at.policy, silent, Checkpoint(), partial(check_sample, at, references))
+    sample(both, at.policy, silent, Checkpoint(), partial(check_sample, at, references, silent))
     if why := next((it.reason or "out of memory beside the other" for it in both if not it.sampled), None):
         return {"reason": why}
     mine, other = both

@@ -1,16 +1,17 @@
 """A case in a process of its own, which is watched: what a kernel does to the process costs its own row, and no other.
 
-A kernel may crash the process, write where it must not, poison the GPU's context or never end. Whoever measures starts
-`python -m roofbook.measure.worker`, follows what it says, a line of JSON each, and goes on without the variant that it died of.
+A kernel may crash the process, write where it must not, poison the GPU's context, or never end; a library may end the process
+as if all were well. Whoever measures starts `python -m roofbook.measure.worker` and follows what it says, a line of JSON each.
+A case counts only with its closing record. Without one, we go on in another process without the variant that it died of.
 """
 
 import contextlib
 import json
-import signal
+import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -18,14 +19,16 @@ from typing import IO, Any
 from .. import own_python
 from ..errors import Failed, UsageError
 from ..peers import threads
-from ..process_tree import Lines, how_ended
+from ..process_tree import BadLine, Lines, ProcessTree, how_ended
 from ..spec import registry
 from ..spec.lab import Variant
 from ..store.files import Where
 from ..store.parquet import Store
-from . import beside
-from .case_run import Kept
+from . import beside, messages
+from .case_run import WAITS, Kept
+from .checked_runnable import plain_text
 from .measurement import Measurement
+from .messages import BadMessage
 from .placement import Setting, target_of
 from .policy import Policy
 from .progress import Progress, silent
@@ -34,6 +37,14 @@ from .worker import GRACE_S, POISONED
 
 COMPILING_S = 60.0
 """Seconds that a driver may compile in a run, over twice the limit of a run."""
+READING_S = 300.0
+"""Seconds in which a plan hands over its outputs, tells its facts or gives its memory back."""
+REFERENCE_S = 7200.0
+"""Seconds that a lab may compute its reference, compare outputs with it, or get ready."""
+START = "start"
+"""Stage of a process before it is at any variant."""
+MOST_COMPLAINTS = 1 << 16
+"""Bytes at the end of what a process complained that are read for its last words."""
 
 
 class Workers:
@@ -64,7 +75,7 @@ class Workers:
         worker, self._ready = self._ready, None
         self._left -= 1
         if worker and worker.process.poll() is None:
-            worker.process.send_signal(signal.SIGCONT)
+            worker.tree.resume()
             return worker
         if worker:
             worker.end()
@@ -73,14 +84,16 @@ class Workers:
     def follow(self, what: str) -> None:
         """Do what can be done now that the process at work is at `what`."""
         sampling = what.startswith(("warm up", "sample"))
-        if self._ready:
-            self._ready.process.send_signal(signal.SIGSTOP if sampling else signal.SIGCONT)
+        if self._ready and sampling:
+            self._ready.tree.pause()
+        elif self._ready:
+            self._ready.tree.resume()
         elif self._left > 0 and not sampling:
             self.prepare()
 
 
 class Worker:
-    """A process that measures a case, once it is told which."""
+    """A process that measures a case, once it is told which, with all processes that its kernels start."""
 
     def __init__(
         self, command: Sequence[str], folder: Path | None = None, environment: Mapping[str, str] | None = None
@@ -88,11 +101,11 @@ class Worker:
         """folder, environment: of the process; this one's, and what it needs to find the same labs, without them."""
         own = registry.environment() if environment is None else environment
         self.complaints = tempfile.TemporaryFile()  # noqa: SIM115 - `end` closes it
-        self.process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.complaints, start_new_session=True,
+        self.tree = ProcessTree(
+            command, grace_s=GRACE_S + 2.0, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.complaints,
             cwd=folder, env={**threads.QUIET, **own_python.environment(), **beside.as_parent(), **own},
         )  # fmt: skip
+        self.process = self.tree.process
 
     def tell(self, order: Mapping[str, Any]) -> None:
         """What to measure. Says nothing where it has died: who reads on finds that out."""
@@ -102,9 +115,8 @@ class Worker:
             self.process.stdin.flush()
 
     def end(self) -> None:
-        """Kill it, if it has not ended."""
-        self.process.kill()
-        self.process.wait()
+        """Kill it, if it has not ended, and all that it started."""
+        self.tree.end()
         for pipe in (self.process.stdin, self.process.stdout, self.complaints):
             assert pipe
             with contextlib.suppress(BrokenPipeError):  # of what it was not there to read
@@ -137,29 +149,36 @@ def measure_apart(
     """As `case_run.measure_and_keep`, in a process of its own, one of `workers`.
 
     A variant that ends it becomes a failed row with the reason. The others go on in another process, with `go_on` with the
-    samples that they had. Errors: Failed for a process that died before it was at any variant; UsageError as the process itself
-    had it; what the process raised beside that, as Failed.
+    samples that they had. Where nobody can say which variant ended it, each of the others goes on alone. Errors: Failed for a
+    process that died before it was at any variant; UsageError as the process itself had it.
     """
     workers = workers or Workers(at.lab.name, at.device.spec, 1)
-    left, kept = list(variants), list[Kept]()
-    while left:
+    kept, groups = list[Kept](), [list(variants)]
+    while groups:
+        left = groups.pop(0)
         try:
-            for said in _said(workers, at, left, run, store, where, go_on, once):
-                if "kept" in said:
-                    kept += [Kept(*each) for each in said["kept"]]
-                else:
-                    progress(said["variant"], said["what"])
-            break
+            with contextlib.closing(_said(workers, at, left, run, store, where, go_on, once)) as conversation:
+                for said in conversation:
+                    if "kept" in said:
+                        kept += [Kept(*kept_row) for kept_row in said["kept"]]
+                    else:
+                        progress(said["variant"], said["what"])
         except Ended as end:
-            known = {each.variant for each in kept}
-            guilty = next((each for each in left if each.name == end.variant), None)
-            if guilty is None:
+            known = {kept_row.variant for kept_row in kept}
+            due = [variant for variant in left if variant.name not in known]
+            guilty = next((variant for variant in left if variant.name == end.variant), None)
+            if guilty is None and end.what == START:
                 raise Failed(f"{at.lab.name} {at.case.name}: the measuring process {end.why}") from None
-            if guilty.name not in known:
-                it = failed(at, guilty, f"{end.why}; it was at: {end.what}")
-                store.append([row(at, it, run)], where, once and f"{once}.{guilty.name}")
-                kept.append(Kept(at.case.name, guilty.name, it.role, "failed", run))
-            left = [each for each in left if each.name not in {*known, guilty.name}]
+            if guilty is None and len(due) > 1:
+                groups += [[variant] for variant in due]
+                continue
+            guilty = guilty or next(iter(due), None)
+            if guilty and guilty.name not in known:
+                measurement = failed(at, guilty, f"{end.why}; it was at: {end.what}")
+                store.append([row(at, measurement, run)], where, once and f"{once}.{guilty.name}")
+                kept.append(Kept(at.case.name, guilty.name, measurement.role, "failed", run))
+            groups.insert(0, [variant for variant in due if variant is not guilty])
+            groups = [group for group in groups if group]
     return kept
 
 
@@ -179,59 +198,97 @@ def _said(
     where: Where,
     go_on: bool,
     once: str,
-) -> Iterator[dict[str, Any]]:
-    """What the process says, message by message. Raises Ended where it dies, hangs, or loses its device."""
-    variant, what = "", "start"
+) -> Generator[dict[str, Any]]:
+    """Yield the messages of the process, up to its closing record.
+
+    Raises Ended where it ends without one, hangs, loses its device, or says what no process of ours says.
+    """
+    variant, what = "", START
+    names = [variant.name for variant in variants]
     worker = workers.take()
     process = worker.process
     assert process.stdout
     try:
         worker.tell({
             "case": at.case.name, "scale": at.case.scale, "run": run, "policy": asdict(at.policy),
-            "variants": [each.name for each in variants], "root": store.address, "where": where,
+            "variants": names, "root": store.address, "where": where,
             "go_on": go_on, "once": once,
         })  # fmt: skip
-        lines = Lines(process.stdout)
+        lines, kept, count = Lines(process.stdout), 0, 0
         while line := lines.next(seconds_allowed(at.policy, what)):
-            said = json.loads(line)
-            if "error" in said:
-                raise (UsageError if said["usage"] else Failed)(said["error"])
+            said = checked_message(line, at.case.name, names)
+            count += 1
+            if count > most_messages(at.policy, len(names)):
+                raise BadMessage("messages without end")
             if "what" in said:
                 variant, what = said["variant"], said["what"]
                 workers.follow(what)
+            elif "kept" in said:
+                kept += len(said["kept"])
+            elif "error" in said and said["usage"]:
+                raise UsageError(plain_text(said["error"]))
+            elif "error" in said:
+                raise Ended(plain_text(said["error"]), variant, what)
+            elif said["closed"] != kept:
+                raise BadMessage(f"a closing record of {said['closed']} rows after {kept}")
+            else:
+                return
             yield said
-        code = process.wait()
-        if code:
-            raise Ended(why_ended(code, worker.complaints), variant, what)
+        raise Ended(why_ended(process.wait(), worker.complaints), variant, what)
     except TimeoutError:
         raise Ended(f"did not answer for {seconds_allowed(at.policy, what):.0f} s", variant, what) from None
-    except KeyboardInterrupt:
-        _interrupt(process)
+    except (BadMessage, BadLine) as bad:
+        raise Ended(f"said what is no message: {bad}", variant, what) from None
+    except (KeyboardInterrupt, GeneratorExit):  # here, or in the midst of what is done with a message
+        _interrupt(worker)
         raise
     finally:
         worker.end()
         beside.go_on()
 
 
+def checked_message(line: bytes, case: str, variants: Collection[str]) -> dict[str, Any]:
+    """Return a message of a process that measures these variants of a case. Raises BadMessage."""
+    said = messages.expect(
+        messages.parse(line),
+        {"variant": messages.one_of({"", *variants}), "what": str},
+        {"kept": list},
+        {"closed": int},
+        {"error": str, "usage": bool},
+    )
+    if "kept" in said:
+        said["kept"] = messages.kept_rows(said["kept"], case, variants)
+    elif "what" in said:
+        said["what"] = plain_text(said["what"])
+    return said
+
+
+def most_messages(policy: Policy, variants: int) -> int:
+    """Return how many messages a process may send about so many variants: more than any that measures them does."""
+    return 1000 + 20 * (variants + 1) * (policy.maximum + 50)
+
+
 def seconds_allowed(policy: Policy, what: str) -> float | None:
-    """Seconds after which a process that was last at `what` hangs. None where no kernel runs: a reference takes its time."""
-    return 2 * policy.limit_s + COMPILING_S if what.startswith(("first run", "warm up", "sample", "last run")) else None
+    """Seconds after which a process that was last at `what` hangs. None where it waits for others."""
+    if what == WAITS:
+        return None
+    if what.startswith(("plan", "first run", "warm up", "sample", "last run")):
+        return 2 * policy.limit_s + COMPILING_S
+    return READING_S if what in ("outputs", "facts", "close") else REFERENCE_S
 
 
 def why_ended(code: int, complaints: IO[bytes]) -> str:
-    """Why a process ended, with its last words."""
+    """Why a process ended without its closing record, with its last words."""
     if code == POISONED:
         return "left the device in an error that it does not leave"
-    complaints.seek(0)
+    complaints.seek(0, os.SEEK_END)
+    complaints.seek(max(0, complaints.tell() - MOST_COMPLAINTS))
     words = [line.strip() for line in complaints.read().decode(errors="replace").splitlines() if line.strip()]
-    last = f" ({words[-1][:200]})" if words else ""
-    return f"{how_ended(code)}{last}"
+    return how_ended(code) + (f" ({plain_text(words[-1][:200])})" if words else "")
 
 
-def _interrupt(process: "subprocess.Popen[bytes]") -> None:
+def _interrupt(worker: Worker) -> None:
     """Ctrl-C for the process: it puts its samples aside and ends. One whose kernel does not end is killed."""
-    process.send_signal(signal.SIGINT)
-    try:
-        process.wait(GRACE_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
+    worker.tree.interrupt()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        worker.process.wait(GRACE_S)

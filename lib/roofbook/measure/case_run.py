@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from ..devices.contract import Device
+from ..errors import UserFacingError
 from ..spec.lab import Variant
 from ..store.files import Where
 from ..store.parquet import Store
@@ -20,7 +21,10 @@ from .progress import Progress, silent
 from .row import row
 from .sampling import flush_of, sample
 from .turns import Turns
-from .verify import NoRoom, References, check_sample, prepare, too_long, verify_again
+from .verify import NoRoom, References, check_sample, prepare, told, too_long, verify_again
+
+WAITS = "waits for its turn"
+"""Stage in which other processes of this host hold the processors or the device."""
 
 Keep = Callable[[list[dict[str, Any]]], Any]
 """Takes rows as soon as there are any."""
@@ -103,6 +107,7 @@ def measure_case(
     not fit into the memory beside the others are timed after them, in rounds of their own. Samples that are no rows yet go to
     `checkpoint`, now and then and at the end; the rows are of the run that it goes on with, if any.
     """
+    stages = _Stages(progress)
     checkpoint = checkpoint or Checkpoint()
     checkpoint.resume(_by_key(at, measurements(at, variants)), run)
     due, timed, turns = checkpoint.due(), at.case.scale != UNTIMED, Turns.of_environment()
@@ -113,16 +118,21 @@ def measure_case(
         if due and timed and at.policy.cache == "cold":
             flush_of(at.device)  # takes its memory before the variants do
         while order:
-            order = _prepare(at, order, references, progress, turns, len(due))
+            order = _prepare(at, order, references, stages, turns, len(due))
             references.timing()
             for group in _groups(due, at.device):
+                judge = partial(check_sample, at, references, stages)
+                if turns.folder:
+                    stages(group[0].variant.name, WAITS)
                 with resting() if timed else contextlib.nullcontext(), turns.timing(group[0].device):
-                    sample(group, at.policy, progress, checkpoint, partial(check_sample, at, references))
+                    sample(group, at.policy, stages, checkpoint, judge)
                 checkpoint.save()
                 order += [it for it in group if not (it.runnable or it.reason)]  # no room beside the others
-                _verify_again(at, group, references, progress, turns)
+                _verify_again(at, group, references, stages, turns)
+        stages("", "rows")
     finally:
-        rows = [row(at, it, checkpoint.run) for it in due if it.reason or it.whole]
+        stages.end()
+        rows = [_row(at, it, checkpoint.run) for it in due if it.reason or it.whole]
         for it in due:
             it.release()
         kept = False
@@ -134,6 +144,30 @@ def measure_case(
             checkpoint.save(are_rows=kept)
 
 
+class _Stages:
+    """Passes on what a case is at, until it ends: what is tidied up after a failure must not hide where it failed."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+
+    def __call__(self, variant: str, stage: str) -> None:
+        self._progress(variant, stage)
+
+    def end(self) -> None:
+        """Pass on nothing more."""
+        self._progress = silent
+
+
+def _row(at: Setting, it: Measurement, run: str) -> dict[str, Any]:
+    """Return the row of a measurement; one of a failure where what the lab says of it makes no row."""
+    try:
+        return row(at, it, run)
+    except UserFacingError:
+        raise
+    except Exception as error:
+        return row(at, Measurement(it.variant, it.role, it.device, it.backend, reason=told(error)), run)
+
+
 def _prepare(
     at: Setting, those: Sequence[Measurement], references: References, progress: Progress, turns: Turns, of: int
 ) -> list[Measurement]:
@@ -141,10 +175,12 @@ def _prepare(
     left: list[Measurement] = []
     for number, it in enumerate(those, of - len(those) + 1):
         progress(it.variant.name, f"check, {number} of {of}")
-        it.reason = None if it.samples else too_long(at, it)
+        it.reason = None if it.samples else too_long(at, it, progress)
         if it.reason:
             continue
         try:
+            if turns.folder:
+                progress(it.variant.name, WAITS)
             with turns.working():
                 prepare(at, it, references, progress, beside=any(each.runnable for each in those))
         except NoRoom:
@@ -161,6 +197,8 @@ def _verify_again(
         for it in those:
             try:
                 if it.sampled and not it.reason:
+                    if turns.folder:
+                        progress(it.variant.name, WAITS)
                     with turns.working():
                         verify_again(at, it, references, progress, beside=beside)
                 it.release()

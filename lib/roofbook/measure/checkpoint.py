@@ -32,6 +32,7 @@ def is_sound(taken: Any, like: Samples) -> bool:
             taken.keys() == like.keys()
             and {len(each) for each in (*times, taken["rounds"])} == {len(clocks)}
             and all(math.isfinite(number) and number >= 0 for each in (*times, [taken["emptying"]]) for number in each)
+            and all(number > 0 for number in (*taken["samples"], *taken["walls"]))
             and all(type(number) is int and number >= 0 for number in (*taken["rounds"], *taken["poisoned"]))
             and all(number < len(clocks) for number in taken["poisoned"])
             and all(number is None or math.isfinite(number) for read in clocks for number in read)

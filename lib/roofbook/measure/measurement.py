@@ -1,6 +1,5 @@
 """One variant on one case on its device, on its way to a row of the store. Each module of measure/ adds its part."""
 
-import contextlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -71,9 +70,6 @@ class Measurement:
     """...and it was verified again. An interrupted one becomes no row: it would pass for fresh with a few samples."""
     started: datetime = field(default_factory=lambda: datetime.now(UTC))
 
-    def checked(self, error: float, tolerance: float, compared: str) -> None:
-        self.checks.append(Check(float(error), float(tolerance), compared))
-
     def start_over(self) -> None:
         """Forget what was found and taken of it: it is made ready once more."""
         self.emptying, self.parts = 0.0, {}
@@ -81,11 +77,13 @@ class Measurement:
         self.poisoned, self.sample_checks = [], []
 
     def release(self) -> None:
-        """Give the device's memory back; what was measured stays."""
-        if self.runnable:
-            with contextlib.suppress(Exception):  # of a device that is lost
-                self.runnable.close()
-            self.runnable, self.ledger = None, BufferLedger()
+        """Give the device's memory back; what was measured stays. An error of it becomes the reason, unless there is one."""
+        runnable, self.runnable, self.ledger = self.runnable, None, BufferLedger()
+        if runnable:
+            try:
+                runnable.close()
+            except Exception as error:
+                self.reason = self.reason or f"close: {type(error).__name__}: {error}"
 
     @property
     def nearest(self) -> Check:

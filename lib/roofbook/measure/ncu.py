@@ -23,6 +23,7 @@ from ..spec.lab import Case, Lab, Variant
 from ..store.identity import new_run_id
 from ..store.parquet import Store
 from ..store.schema import PROFILE
+from .checked_runnable import check_of
 from .counters import METRICS, counted, parse, unable
 from .measurement import Measurement
 from .placement import Setting, keys, target_of
@@ -112,7 +113,7 @@ def _row(cell: Planned, run: str, ncu: tuple[str, str], policy: Policy, scratch:
             mine.reason = told["reason"]
         else:
             units = told["units"]
-            mine.checked(told["error"], told["tolerance"], told["compared"])
+            mine.checks.append(check_of((told["error"], told["tolerance"], told["compared"])))
             mine.facts = counted(parse(said), units) | {"tool": version}
             seconds = mine.facts["counters"]["seconds"]
             if not seconds:

@@ -18,6 +18,7 @@ from ..devices.contract import Device
 from ..devices.nvml import neighbours
 from ..peers import threads
 from . import stats
+from .checked_runnable import BadValue, parts_of, seconds_of
 from .checkpoint import Checkpoint
 from .measurement import Measurement
 from .policy import Policy
@@ -85,7 +86,7 @@ def sample(
             else:
                 _take_judged(it, number, group, flush, clocks, progress, judge)
                 if policy.cache == "warm":
-                    _warm_again(active)
+                    _warm_again(active, progress)
             checkpoint.now_and_then()
         for it in active:
             if it.runnable and (len(it.samples) >= policy.maximum or enough(it, policy, cut)):
@@ -119,8 +120,8 @@ def _end(it: Measurement) -> None:
     """What its runs tell besides their times, of one that has all of its samples."""
     try:
         assert it.runnable is not None
-        told = it.runnable.facts()
-        it.facts, it.sampled = {**told, **threads.facts(it.variant, told)}, True
+        facts = it.runnable.facts()
+        it.facts, it.sampled = {**facts, **threads.facts(it.variant, facts)}, True
     except Exception as error:
         it.release()
         it.reason = reason_of(error)
@@ -156,7 +157,6 @@ def _take_judged(
     if not it.runnable:
         return
     it.poisoned.append(at)
-    progress(it.variant.name, f"check of sample {at + 1}")
     try:
         judge(it, at)
     except Exception as error:
@@ -165,12 +165,13 @@ def _take_judged(
         it.release()
 
 
-def _warm_again(active: Sequence[Measurement]) -> None:
+def _warm_again(active: Sequence[Measurement], progress: Progress) -> None:
     """Run the fastest of the measurements once, untimed: while a result was checked, the device's threads fell asleep."""
     known = [it for it in active if it.runnable and it.walls]
     if known:
         fastest = min(known, key=lambda it: it.walls[-1])
         assert fastest.runnable is not None
+        progress(fastest.variant.name, "warm up again")
         with suppress(Exception):  # its next sample will say so
             fastest.runnable.run()
 
@@ -227,7 +228,7 @@ def _seconds_on(it: Measurement, flush: Callable[[], None], *, poisoned: bool) -
     with it.ledger.judging_timed_launches(poison=poisoned) as judging_s, threads.in_place(it.variant):
         start = time.perf_counter()
         own = run()
-        return time.perf_counter() - start - judging_s() if own is None else own
+        return time.perf_counter() - start - judging_s() if own is None else seconds_of(own, "what run() returned")
 
 
 def _take(
@@ -246,12 +247,17 @@ def _take(
                 own = it.runnable.run()
                 seconds = time.perf_counter() - start
             seconds -= judging_s()
+        wall = seconds_of(seconds, "the time of a run")
+        timed = wall if own is None else seconds_of(own, "what run() returned")
+        parts = parts_of(it.runnable.parts)
+        if it.samples and parts.keys() != it.parts.keys():
+            raise BadValue(f"a run has the parts {sorted(parts)}, the runs before it had {sorted(it.parts)}")
     except Exception as error:
         _fail(it, error, group)
         return
-    it.samples.append(seconds if own is None else own)
-    it.walls.append(seconds)
-    for name, part in it.runnable.parts.items():
+    it.samples.append(timed)
+    it.walls.append(wall)
+    for name, part in parts.items():
         it.parts.setdefault(name, []).append(part)
     it.rounds.append(number)
     it.clocks.append(clocks.read())  # last: it marks the sample as noted whole

@@ -19,6 +19,7 @@ from ..errors import UserFacingError
 from ..paths import LIBRARY
 from ..spec.lab import Case, Runnable, Variant
 from .buffer_ledger import BufferLedger, Garbage, OperandChanged, TimedLaunchDiffers
+from .checked_runnable import BadValue, check_of, checked_runnable, close_silently, same_shapes
 from .fast_math import FastMath, check_declared
 from .measurement import Check, Measurement
 from .placement import Setting
@@ -41,7 +42,7 @@ COMPILING_S = 10
 """A first run that outlasts its limit by more than this did so by itself, not by what its driver compiled."""
 
 
-def too_long(at: Setting, it: Measurement) -> str | None:
+def too_long(at: Setting, it: Measurement, progress: Progress = silent) -> str | None:
     """Why a plain loop nest on one core is not begun here: by its time on the lab's first quick case it outlasts the limit.
 
     Others use a small case too badly to be judged by it; they run once and are judged by that.
@@ -56,15 +57,18 @@ def too_long(at: Setting, it: Measurement) -> str | None:
         return None
     trial = None
     try:
-        trial = it.variant.plan(it.device, it.variant, small, lab.inputs(small, policy.seed))
+        progress(it.variant.name, "plan of a small case")
+        trial = _planned(it, it.variant, small, lab.inputs(small, policy.seed), progress)
+        progress(it.variant.name, "first run of a small case")
         seconds = more * once(trial)
         if seconds > policy.limit_s:  # a driver may have compiled in the first run
             seconds = more * once(trial)
+        trial.close()
+        trial = None
     except Exception as error:
         return reason_of(error)
     finally:
-        if trial:
-            trial.close()
+        close_silently(trial)
     if seconds <= policy.limit_s:
         return None
     return reason_of(
@@ -147,14 +151,18 @@ def prepare(
     lab, variant = at.lab, it.variant
     trial, ledger = None, BufferLedger()
     try:
+        progress(variant.name, "check, with its reference")
         small = lab.verification_case(at.case, variant)
         given, right = references.before(small, variant)
-        trial = ledger.plan(lambda: variant.plan(it.device, variant, small, given))
+        progress(variant.name, "plan")
+        trial = ledger.plan(lambda: _planned(it, variant, small, given, progress))
         progress(variant.name, "first run")
         seconds = once(trial, ledger, change=Garbage())
+        outputs = trial.outputs()
         progress(variant.name, "check of its outputs")
         losses = references.losses(it.device, variant)
-        it.checked(*lab.check(small, variant, trial.outputs(), {**right, **losses}))
+        same_shapes(outputs, right)
+        it.checks.append(check_of(lab.check(small, variant, outputs, {**right, **losses})))
         it.reason = wrong(*it.checks[-1])
         if it.reason:
             return
@@ -162,15 +170,16 @@ def prepare(
         ledger.check_launches()
         ledger.check_operands()
         units = lab.units(at.case, variant, it.device)
+        progress(variant.name, "first run, again")
         it.run_s = _timed_run(at, it, trial, ledger, seconds, (small.units, units))
-        trial.close()
-        trial = None
-        progress(variant.name, "small runs of awkward sizes")
-        it.reason = verify_awkward_runs(at, it, references)
+        closing, trial = trial, None
+        closing.close()
+        it.reason = verify_awkward_runs(at, it, references, progress)
         if it.reason:
             return
         whole = replace(at.case, units=units)
-        it.runnable = it.ledger.plan(lambda: variant.plan(it.device, variant, whole, references.timed))
+        progress(variant.name, "plan of what is timed")
+        it.runnable = it.ledger.plan(lambda: _planned(it, variant, whole, references.timed, progress))
         it.ledger.reset(it.runnable)
         it.ledger.remember_operands()
         it.seed = references.seed
@@ -184,11 +193,21 @@ def prepare(
             it.checks.clear()
             raise NoRoom from error
     finally:
-        if trial:
-            trial.close()
+        close_silently(trial)
 
 
-def verify_awkward_runs(at: Setting, it: Measurement, references: References) -> str | None:
+def _planned(it: Measurement, variant: Variant, case: Case, inputs: Mapping[str, Any], progress: Progress) -> Runnable:
+    """Return what a plan makes for a case: it announces what it is at, and what it returns is checked.
+
+    variant: that of the measurement, or the same one of another size.
+    """
+    made = variant.plan(it.device, variant, case, inputs)
+    return checked_runnable(made, lambda stage: progress(it.variant.name, stage))
+
+
+def verify_awkward_runs(
+    at: Setting, it: Measurement, references: References, progress: Progress = silent
+) -> str | None:
     """Return why a step is refused on a small case of an awkward size; None where it is right on all of them.
 
     Errors: those of the plan, but for Unsupported: the device is too small for such a case.
@@ -197,24 +216,31 @@ def verify_awkward_runs(at: Setting, it: Measurement, references: References) ->
         return None
     lab = at.lab
     for variant, case in lab.awkward_runs(at.case, it.variant):
+        progress(it.variant.name, "check, small runs of awkward sizes")
         small, ledger, trial = lab.verification_case(case, variant), BufferLedger(), None
         given, right = references.awkward(small, variant)
         try:
-            trial = ledger.plan(lambda: variant.plan(it.device, variant, small, given))  # noqa: B023 called at once
+            progress(it.variant.name, "plan of an awkward size")
+            trial = ledger.plan(lambda: _planned(it, variant, small, given, progress))  # noqa: B023 called at once
+            progress(it.variant.name, "first run of an awkward size")
             once(trial, ledger, change=Garbage())
             known = {**right, **references.losses(it.device, variant)}
-            error, tolerance, compared = lab.check(small, variant, trial.outputs(), known)
-            check = Check(float(error), float(tolerance), f"{compared}, on {case.name}")
+            outputs = trial.outputs()
+            progress(it.variant.name, "check, small runs of awkward sizes")
+            same_shapes(outputs, right)
+            error, tolerance, compared = check_of(lab.check(small, variant, outputs, known))
+            check = Check(error, tolerance, f"{compared}, on {case.name}")
             if why := wrong(*check):
                 it.checks.append(check)
                 return why
             ledger.check_launches()
             ledger.check_operands()
+            closing, trial = trial, None
+            closing.close()
         except Unsupported:
             continue
         finally:
-            if trial:
-                trial.close()
+            close_silently(trial)
     return None
 
 
@@ -232,8 +258,7 @@ def verify_again(
         progress(it.variant.name, "last run")
         run_on_others(it)
         once(it.runnable, it.ledger)
-        progress(it.variant.name, "last check")
-        it.checks.append(check_of_timed(at, it, references))
+        it.checks.append(check_of_timed(at, it, references, progress, "last check"))
         if why := wrong(*it.checks[-1]):
             it.reason = f"after its last sample: {why}"
             return
@@ -260,8 +285,11 @@ def run_on_others(it: Measurement) -> None:
             it.runnable.run()
 
 
-def check_of_timed(at: Setting, it: Measurement, references: References) -> Check:
-    """Compare the outputs of the last run of what is timed with the right ones. Errors: those of the plan and of the lab."""
+def check_of_timed(at: Setting, it: Measurement, references: References, progress: Progress, stage: str) -> Check:
+    """Compare the outputs of the last run of what is timed with the right ones. Errors: those of the plan and of the lab.
+
+    stage: what `progress` is told once the outputs are here.
+    """
     assert it.runnable is not None
     whole = replace(at.case, units=it.runnable.units)
     losses = references.losses(it.device, it.variant)
@@ -269,13 +297,14 @@ def check_of_timed(at: Setting, it: Measurement, references: References) -> Chec
     def right(case: Case) -> Mapping[str, Any]:
         return {**references.after(case), **losses}
 
-    error, tolerance, compared = at.lab.check_timed(whole, it.variant, it.runnable.outputs(), right)
-    return Check(float(error), float(tolerance), compared)
+    outputs = it.runnable.outputs()
+    progress(it.variant.name, stage)
+    return check_of(at.lab.check_timed(whole, it.variant, outputs, right))
 
 
-def check_sample(at: Setting, references: References, it: Measurement, number: int) -> None:
+def check_sample(at: Setting, references: References, progress: Progress, it: Measurement, number: int) -> None:
     """Check the outputs of sample `number`, which was taken on poisoned outputs; a wrong result becomes the reason."""
-    it.sample_checks.append(check_of_timed(at, it, references))
+    it.sample_checks.append(check_of_timed(at, it, references, progress, f"check of sample {number + 1}"))
     if why := wrong(*it.sample_checks[-1]):
         it.reason = f"sample {number + 1}: {why}"
     else:
@@ -342,6 +371,7 @@ def reason_of(error: Exception) -> str:
         OperandChanged: "not accepted",
         TimedLaunchDiffers: "not accepted",
         FastMath: "not accepted",
+        BadValue: "not accepted",
         DriverFailed: "the driver refused",
     }
     said = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)

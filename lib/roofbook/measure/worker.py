@@ -53,9 +53,11 @@ def main(lab_name: str, spec: str) -> int:
     end_with_parent()  # as long as there is nothing to keep
     told = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what a driver prints is no message
-    lock = threading.Lock()
+    lock, own = threading.Lock(), os.getpid()
 
     def tell(**message: Any) -> None:
+        if os.getpid() != own:  # a fork of a plan's that came back from it: it must not measure as well
+            os._exit(0)
         with lock:
             print(json.dumps(message), file=told)
 
@@ -74,12 +76,13 @@ def main(lab_name: str, spec: str) -> int:
         threading.Thread(target=_end_with_the_other, daemon=True).start()
         case = lab.case(order["case"], order["scale"])
         at = Setting(lab, case, device, Policy(**order["policy"]))
-        case_run.measure_and_keep(
+        kept = case_run.measure_and_keep(
             at, [lab.variant(name) for name in order["variants"]], run=order["run"], store=_WithoutPandas(order["root"]),
             where=order["where"], go_on=order["go_on"], once=order.get("once", ""),
             progress=lambda variant, what: tell(variant=variant, what=what),
-            tell=lambda kept: tell(kept=[list(each) for each in kept]),
+            tell=lambda kept: tell(kept=[list(kept_row) for kept_row in kept]),
         )  # fmt: skip
+        tell(closed=len(kept))
     except KeyboardInterrupt:
         return 130
     except verify.DeviceLost:

@@ -1,0 +1,113 @@
+"""Checks messages of processes that run kernels, before anything in them is believed: a line of JSON each.
+
+A kernel shares its process with whoever writes the messages, so it may write anything. Serves all who read such lines: apart,
+side_by_side, cluster, sanitize.
+"""
+
+import json
+import math
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from ..store.schema import CONTROL, SLUG
+from .checked_runnable import plain_text
+
+MOST_TEXT = 2000
+"""Characters of a text in a message."""
+
+Shape = Any
+"""What a value must be: a type, `[shape]` for a list, `{name: shape}` for an object with just these names, a tuple of shapes
+of which one fits, or a function that says whether a value is right."""
+
+
+class BadMessage(Exception):
+    """A message that no process of ours writes; says why, in a few words."""
+
+
+def parse(line: bytes) -> dict[str, Any]:
+    """Return the object that a line holds. Raises BadMessage."""
+    try:
+        message = json.loads(line)
+    except (ValueError, RecursionError):
+        raise BadMessage(f"no JSON: {plain_text(line[:80].decode(errors='replace'))!r}") from None
+    if not isinstance(message, dict):
+        raise BadMessage(f"no object: {plain_text(line[:80].decode(errors='replace'))!r}")
+    return message
+
+
+def expect(message: Mapping[str, Any], *shapes: Mapping[str, Shape]) -> dict[str, Any]:
+    """Return a message that has one of these shapes. Raises BadMessage for another one."""
+    for shape in shapes:
+        if has_shape(message, dict(shape)):
+            return dict(message)
+    raise BadMessage(f"not expected: {plain_text(repr(dict(message)))[:200]}")
+
+
+def has_shape(value: Any, shape: Shape) -> bool:
+    """Whether a value is as `Shape` says. Numbers are finite, a truth value is no number, and texts have no lone surrogates.
+
+    >>> has_shape({"seconds": 1.5}, {"seconds": float}), has_shape({"seconds": float("nan")}, {"seconds": float})
+    (True, False)
+    """
+    if isinstance(shape, tuple):
+        return any(has_shape(value, one) for one in shape)
+    if isinstance(shape, list):
+        return isinstance(value, list) and all(has_shape(inner, shape[0]) for inner in value)
+    if isinstance(shape, dict):
+        return (
+            isinstance(value, dict)
+            and value.keys() == shape.keys()
+            and all(has_shape(value[name], inner) for name, inner in shape.items())
+        )
+    if shape is None:
+        return value is None
+    if shape is float:
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if shape is int:
+        return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63
+    if shape is str:
+        return isinstance(value, str) and len(value) <= MOST_TEXT and not any("\ud800" <= c <= "\udfff" for c in value)
+    if isinstance(shape, type):
+        return isinstance(value, shape)
+    return bool(shape(value))
+
+
+def one_of(names: Collection[str]) -> Callable[[Any], bool]:
+    """Return the shape of a text that is one of these names."""
+    return lambda value: isinstance(value, str) and value in names
+
+
+def above_zero(value: Any) -> bool:
+    """Whether a value is a time: a finite number above 0."""
+    return has_shape(value, float) and value > 0
+
+
+def not_below_zero(value: Any) -> bool:
+    """Whether a value is a finite number that is not below 0."""
+    return has_shape(value, float) and value >= 0
+
+
+def whole_above_zero(value: Any) -> bool:
+    """Whether a value is a whole number above 0."""
+    return has_shape(value, int) and value > 0
+
+
+def slug(value: Any) -> bool:
+    """Whether a value can name a run."""
+    return has_shape(value, str) and bool(SLUG.fullmatch(value))
+
+
+def kept_rows(value: Any, case: str, variants: Collection[str]) -> list[list[str]]:
+    """Return a list of rows that a process says it kept: of this case and these variants, none twice. Raises BadMessage.
+
+    A row is [case, variant, role, status, run]. A variant has one row, and perhaps one more as the A/A control.
+    """
+    shape = (one_of([case]), one_of(variants), slug, one_of(["ok", "failed"]), slug)
+    if not isinstance(value, list) or len(value) > 2 * len(variants):
+        raise BadMessage(f"rows that nobody ordered: {plain_text(repr(value)[:400])[:200]}")
+    for row in value:
+        if not isinstance(row, list) or len(row) != len(shape) or not all(map(has_shape, row, shape)):
+            raise BadMessage(f"a row that nobody ordered: {plain_text(repr(row)[:400])[:200]}")
+    if len({(row[1], row[2] == CONTROL) for row in value}) < len(value):
+        raise BadMessage("a row that is there twice")
+    return [list(row) for row in value]
