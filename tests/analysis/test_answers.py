@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from roofbook.analysis.answers import MATTERED, ON_HOST, LabAnswer, Rival, answer
+from roofbook.analysis.answers import MATTERED, LabAnswer, Rival, answer
 from roofbook.analysis.case_data import CaseData
 from roofbook.analysis.sentences import NOT_MEASURED, beside_peer
 from roofbook.report.answer_box import answer as answer_box
@@ -77,8 +77,22 @@ def test_a_kernel_is_compared_with_the_fastest_peer_of_its_own_conditions() -> N
     peer, quicker = found.fastest.peer, found.fastest.faster_peer
     assert peer and quicker and peer.alike and peer.other.variant == "lbmpy"
     assert peer.ratio and peer.ratio.estimate == pytest.approx(1.5, rel=0.01)
-    assert quicker.other.variant == "openmp" and quicker.only_other == [ON_HOST] and not quicker.alike
+    assert quicker.other.variant == "lbmpy-bare", "a program of the host is no peer of a GPU, however fast it is"
     assert found.plain is None, "the fastest has no conditions itself"
+
+
+def test_a_program_of_the_host_alone_is_no_peer_of_a_gpu() -> None:
+    found = answered("lbm", row("in-place", 2e-5), row("openmp", 5e-6, role="peer", **HOST))
+    assert found.fastest.peer is None and found.fastest.faster_peer is None
+
+
+def test_a_peer_of_the_same_device_counts_whichever_backend_calls_it() -> None:
+    rows = [row("in-place", 2e-5, backend="opencl"), row("lbmpy", 3e-5, role="peer", backend="cuda")]
+    rows.append(row("openmp", 5e-6, role="peer", **HOST, backend="host"))
+    found = answered("lbm", *rows)
+    assert found.fastest.peer and found.fastest.peer.called_by == "CUDA" and found.fastest.peer.alike
+    data = CaseData(frame(*rows), [each["variant"] for each in rows], "256x256")
+    assert "as <code>lbmpy</code> (called by CUDA)" in box(data, found)
 
 
 @pytest.mark.parametrize(
@@ -171,7 +185,7 @@ def test_what_a_library_leaves_is_a_condition_too() -> None:
     assert "rounds results to fp16" not in lenet.conditions(lenet.variant("torch-whole")), "scores are fp32"
 
 
-def beside(ratio: str, *said: dict[str, tuple[str, ...]]) -> str:
+def beside(ratio: str, *said: dict[str, Any]) -> str:
     """The sentence on `step` and peers, of each of which this is said."""
     peers = [SimpleNamespace(variant=f"peer {number}") for number in range(len(said))]
     measured = SimpleNamespace(

@@ -19,10 +19,10 @@ NOISY = [1e-3 * each for each in (1.0, 1.4, 0.8, 1.3, 0.7, 1.2, 0.9, 1.5, 0.75, 
 @pytest.mark.parametrize(
     ("other", "said"),
     [
-        (row("other", 2e-6), r"in one run 5.\d+ times as slow as"),
-        (row("other", 4e-5), r"in one run [34].\d+ times as fast as"),
-        (row("other", 1e-5), "in one run as fast as"),
-        (row("other", 1e-5, samples_s=NOISY * 2), "in one run within the noise of"),
+        (row("other", 2e-6), r"in one run 5.\d+ \[4.\d+, 5.\d+\] times as slow as"),
+        (row("other", 4e-5), r"in one run [34].\d+ \[3.\d+, 4.\d+\] times as fast as"),
+        (row("other", 1e-5), r"in one run as fast \[0.9\d+, 1.0\d+\] as"),
+        (row("other", 1e-5, samples_s=NOISY * 2), r"in one run within the noise \[0.\d+, 1.\d+\] of"),
         (row("other", 2e-6, rounds=list(range(19, 39))), r"\(too few samples to compare\) with"),
         (row("other", 2e-6, status="failed", reason="out of memory"), r"\(not measured\) against"),
     ],
@@ -55,15 +55,15 @@ def test_a_speedup_is_over_the_first_base_that_has_a_time() -> None:
 
     rows = [row("by-c", 1e-3), row("sequential", 4e-3), row("fused", 1e-5)]
     told = [beside_base(Other(), Known(Other(), frame(*some)).measured, CASE) for some in (rows, rows[1:], rows[2:])]
-    assert re.search(r"in one run \d+ times as fast as `by-c`\.$", told[0])
-    assert re.search(r"in one run \d+ times as fast as `sequential`\.$", told[1])
+    assert re.search(r"in one run \d+ \[\d+, \d+\] times as fast as `by-c`\.$", told[0])
+    assert re.search(r"in one run \d+ \[\d+, \d+\] times as fast as `sequential`\.$", told[1])
     assert told[2].endswith(" per step.")
 
 
 class Known(LabData):
     """Rows that count, as they are."""
 
-    peak_rows = profiles = frame()
+    peak_rows = peer_rows = profiles = frame()
 
     def __init__(self, lab: Lab, rows: pd.DataFrame) -> None:
         self.lab, self._rows = lab, rows

@@ -13,6 +13,8 @@ import pytest
 from roofbook.analysis.places import Place
 from roofbook.analysis.recorded import RecordedData
 from roofbook.book import front_page
+from roofbook.paths import project_root
+from roofbook.store.parquet import Store
 
 from ..analysis.test_comparison import CUDA, GRID, H200, OPENCL, POCL, row, store
 
@@ -59,8 +61,35 @@ def test_a_card_has_the_descent_and_what_came_of_it(tmp_path: Path) -> None:
     assert '<h3><a href="labs/lbm.html">Lattice Boltzmann</a></h3>' in shown
     assert f"{GRID}, {H200}, CUDA" in shown
     words = re.sub(r"<[^>]+>", "", shown[shown.index("</figure>") :])
-    assert "The fastest kernel in one run is fused: 100" in words and "times as fast as sequential." in words
-    assert "Like for like the best peer is lbmpy: fused is in one run 2.00 times as fast as it." in words
+    assert "The fastest kernel in one run is fused: 100" in words
+    assert re.search(r"which is in these runs \d+ \[\d+, \d+\] times as fast as sequential\.", words)
+    best = (
+        r"Like for like the best peer is lbmpy: fused is in one run 2\.\d\d \[\d\.\d+, 2\.\d+\] times as fast as it\."
+    )
+    assert re.search(best, words)
+
+
+def test_a_gpu_is_compared_with_peers_of_its_own_whichever_backend_calls_them(tmp_path: Path) -> None:
+    rows = [row("fused", 1e-3, OPENCL), row("fused", 1e-4), row("lbmpy", 2e-4), row("lbmpy-bare", 3e-4)]
+    wrong = row("jax", 1e-5) | {"status": "failed", "reason": "out of memory"}
+    by_place = {line.cells[0].text: line for line in front_page.recorded_ends(records(tmp_path, *rows, wrong))}
+    by_opencl, by_cuda = by_place[str(OPENCL)], by_place[str(CUDA)]
+    assert by_opencl.record["peer"] == by_cuda.record["peer"] == "lbmpy"
+    assert by_opencl.cells[5].small.endswith("lbmpy (by CUDA)") and by_cuda.cells[5].small.endswith("lbmpy")
+    assert by_opencl.record["vs_peer"] == pytest.approx(0.2, rel=0.02)
+
+
+def test_every_ratio_of_the_record_has_its_interval_and_a_peer_of_its_device() -> None:
+    found = front_page.all_recorded(Store(project_root() / "results", ("recorded",)))
+    by_place = {(data.lab.title, str(data.place)): data for data in found}
+    lines = front_page.recorded_ends(found)
+    assert len(lines) > 10
+    for line in lines:
+        data = by_place[line.lab, line.cells[0].text]
+        for cell in (line.cells[3], line.cells[5]):
+            assert "[" in f"{cell.text} {cell.small}" or cell.text == "–", line.cells
+        if peer := line.record["peer"]:
+            assert data.on().found[peer].row["device"] == data.place.device, (line.lab, str(data.place))
 
 
 def test_nothing_on_record_is_no_card_and_no_table() -> None:

@@ -67,7 +67,7 @@ def test_a_line_is_compared_with_the_fastest_library_of_its_precision() -> None:
     assert ">library</td>" in line(table, "quick") and ">library</td>" not in line(table, "slow")
     assert heads(table)[3] == "vs library"
     assert (
-        "Library: the fastest of the same precision, float32 quick; float16 tensor. None has a time in int8."
+        "Library: the fastest of the same precision on this device, float32 quick; float16 tensor. None has a time in int8."
         in table.notes
     )
 

@@ -57,9 +57,11 @@ def test_the_ends_of_each_ladder_stand_below_their_lab() -> None:
     first = table.rows[1].cells
     assert [cell.small for cell in first[1:3]] == ["sequential (on the host)", "fused"]
     assert first[4].small == "peer" and first[-1].text == "256x256" and first[6].text.startswith("19.9")
-    assert re.fullmatch(r"38\.\d", first[3].text) and first[3].small == "sequential (on the host)"
-    assert re.fullmatch(r"0\.28\d", first[5].text) and "slower" in first[5].css
+    assert re.fullmatch(r"38\.\d \[3\d\.\d, 4\d\.\d\]", first[3].text) and first[3].small == "sequential (on the host)"
+    assert re.fullmatch(r"0\.28\d \[0\.2\d+, 0\.2\d+\]", first[5].text) and "slower" in first[5].css
     assert list(table.frame["fastest"]) == ["fused"] * 3 and table.frame["vs_peer"][0] == pytest.approx(0.28, abs=0.01)
+    assert (table.frame["vs_base_low"] < table.frame["vs_base"]).all()
+    assert (table.frame["vs_base_high"] > table.frame["vs_base"]).all()
     assert table.html.count("<tr") == 6 and 'colspan="6"' in table.html and "One" in table.text
 
 
@@ -85,7 +87,10 @@ def test_the_next_base_stands_in_for_one_without_a_time() -> None:
 def test_a_ladder_without_its_base_a_peer_or_a_bound_has_dashes_that_say_why() -> None:
     (group, only) = report.glance([line("One", frame(row("fused", 1e-4)), floor=None)], "Ends").rows
     assert [cell.text for cell in only.cells[1:7]] == ["–", "100 µs".replace(" ", "\u202f"), "–", "–", "–", "–"]
-    assert (only.cells[3].small, only.cells[5].small) == ("(sequential has no time here)", "(no peer was measured)")
+    assert (only.cells[3].small, only.cells[5].small) == (
+        "(sequential has no time here)",
+        "(no peer was measured on this device)",
+    )
     assert group.cells[0].text == "One"
     with pytest.raises(UsageError, match="no step"):
         report.glance([line("One", frame(row("peer", 1e-4, role="peer")))], "Ends")

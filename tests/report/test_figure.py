@@ -71,7 +71,9 @@ def test_a_description_says_what_is_drawn_and_not_what_the_caption_says() -> Non
         assert len(told[name]) <= svg.LONGEST
     assert "fastest: " in told["heat"]
     bars = next(text for text in told.values() if "times as fast as" in text)
-    assert re.search(r"in it: sequential \(on the host\), base · [\d.]+\sms, port, [\d.]+× · ", bars), bars
+    assert re.search(
+        r"in it: sequential \(on the host\), base · [\d.]+\sms, port, [\d.]+× \[[\d.]+, [\d.]+\] · ", bars
+    ), bars
 
 
 def test_figures_are_the_same_bytes_each_time() -> None:

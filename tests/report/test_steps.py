@@ -113,7 +113,7 @@ def test_an_answer_says_what_is_missing() -> None:
     data = CaseData(frame(row("soa", 1e-4)), ["soa"], "256x256")
     said = words(answer(data, answered(LAB, data)))
     for missing in (
-        "No library or other program was measured here.", "No baseline has a time here.",
+        "No library or other program was measured on this device.", "No baseline has a time here.",
         "the peak of its precision was not measured here", "No step on the way to it is faster",
     ):  # fmt: skip
         assert missing in said

@@ -1,7 +1,7 @@
 """What a lab's page answers first: the fastest kernel of a case, what stands beside it, and the steps that mattered most.
 
-Serves report/answer_box.py. A peer is compared like for like where `Lab.conditions` says the same of it as of the kernel, and
-it runs on the same device.
+Serves report/answer_box.py. A peer runs on the kernel's device, whichever backend calls it. It is compared like for like where
+`Lab.conditions` says the same of it as of the kernel.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from ..measure import stats
 from ..spec.lab import ROUNDS_OPERANDS, unlike
-from .readings import Reading, Speedup, faster, fastest
+from .case_data import peers_on
+from .readings import Reading, Speedup, called_by, faster, fastest
 
 if TYPE_CHECKING:
     from ..spec.lab import Lab
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 MATTERED = 2
 """How many steps are named as those that mattered most."""
-ON_HOST = "runs on the host's CPU"
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,9 @@ class Rival:
     """What is said of the kernel alone."""
     both: Sequence[str] = ()
     """What is said of both."""
+
+    called_by: str = ""
+    """The backend that calls the other, as a reader sees it, where that is not the kernel's; else ''."""
 
     @property
     def alike(self) -> bool:
@@ -102,7 +105,7 @@ def answer(lab: "Lab", data: "CaseData") -> LabAnswer | None:
     best = fastest(steps)
     if best is None:
         return None
-    peers = [each for each in found.values() if each.ok and each.role == "peer"]
+    peers = peers_on(best.row["device"], found.values())
     plain = fastest(each for each in steps if not lab.conditions(lab.variant(each.variant)))
     base = next(iter(data.verified(lab.headline)), None)
     left_out = {*lab.headline, *data.skip_reasons}
@@ -159,8 +162,8 @@ def _kernel(lab: "Lab", reading: Reading, peers: Iterable[Reading]) -> Fastest:
 def _beside(lab: "Lab", reading: Reading, peer: Reading) -> Rival:
     mine, its = (lab.conditions(lab.variant(each.variant)) for each in (reading, peer))
     only_mine, only_its = unlike(mine, its)
-    only_its += [ON_HOST] * (peer.row["device"] != reading.row["device"])
-    return Rival(peer, faster(peer, reading), only_its, only_mine, [each for each in mine if each in its])
+    both = [condition for condition in mine if condition in its]
+    return Rival(peer, faster(peer, reading), only_its, only_mine, both, called_by(peer, reading))
 
 
 def _distance(beside: Rival) -> tuple[int, int]:

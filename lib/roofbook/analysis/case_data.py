@@ -103,14 +103,11 @@ class CaseData:
         return next((str(self.found[name].row["unit"]) for name in names if name in self.found), "unit")
 
     def ranked(self) -> tuple[list[Reading], Reading | None, Reading | None]:
-        """The verified steps and bases in ladder order, the fastest step, and the fastest library."""
+        """Return the verified steps and bases in ladder order, the fastest step, and the fastest peer on that step's device."""
         good = self.verified(self.order)
         rungs = [each for each in good if each.role in ("step", "base")]
-        return (
-            rungs,
-            fastest(each for each in rungs if each.role == "step"),
-            fastest(each for each in good if each.role == "peer"),
-        )
+        best = fastest(each for each in rungs if each.role == "step")
+        return rungs, best, fastest(peers_on(best.row["device"], good)) if best else None
 
     def with_order(self, order: Sequence[str]) -> "CaseData":
         """The same with other variants, or the same in another order."""
@@ -123,6 +120,13 @@ class CaseData:
     def over(self, bases: Sequence[str]) -> "CaseData":
         """The same with speedups over other bases."""
         return replace(self, bases=bases)
+
+
+def peers_on(device: str, readings: Iterable[Reading]) -> list[Reading]:
+    """Return the verified peers on a device, whichever backend calls them: a program of the host is no peer of a GPU."""
+    return [
+        reading for reading in readings if reading.ok and reading.role == "peer" and reading.row["device"] == device
+    ]
 
 
 def over_another(base: str, bases: Sequence[str], lack: str) -> list[str]:

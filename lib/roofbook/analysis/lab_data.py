@@ -46,6 +46,18 @@ class LabData(ABC):
 
     @property
     @abstractmethod
+    def peer_rows(self) -> "pd.DataFrame":
+        """The rows of peers that another backend calls on this very device, as `places.peers_by_other_backends` has them."""
+
+    @cached_property
+    def rows_with_peers(self) -> "pd.DataFrame":
+        """The rows that times are compared among: `rows`, and `peer_rows` behind them."""
+        import pandas as pd
+
+        return pd.concat([self.rows, self.peer_rows], ignore_index=True) if len(self.peer_rows) else self.rows
+
+    @property
+    @abstractmethod
     def peak_rows(self) -> "pd.DataFrame":
         """The device's rows of the lab `peaks`: of each variant and case all runs of the newest measurement, in their order."""
 
@@ -109,7 +121,7 @@ class LabData(ABC):
     def _on(self, case: Case) -> CaseData:
         lab, compiler, order = self.lab, compiler_of(self.device), self.order
         return CaseData(
-            self.rows,
+            self.rows_with_peers,
             order,
             case.name,
             lab.bases,
@@ -196,12 +208,12 @@ class Measured:
     def value(self, variant: str, case: str | None = None) -> str:
         """Median time per unit with its interval, as text for prose."""
         name = self._data.case(case).name
-        return self._marked(time_text(self._data.rows, variant, name), variant, name)
+        return self._marked(time_text(self._data.rows_with_peers, variant, name), variant, name)
 
     def times(self, variant: str, reference: str, case: str | None = None) -> str:
-        """How fast `variant` is compared with `reference`, as text for prose: '3.14 times as fast as'."""
+        """Return how fast `variant` is compared with `reference`, as text for prose: '3.14 [3.10, 3.18] times as fast as'."""
         name = self._data.case(case).name
-        return self._marked(ratio_text(self._data.rows, variant, reference, name), variant, name)
+        return self._marked(ratio_text(self._data.rows_with_peers, variant, reference, name), variant, name)
 
     def where(self, variant: str, case: str) -> str:
         """Where a variant's time holds, as a sentence says it: 'here', or of few runs 'in one run' and the like."""
@@ -211,7 +223,8 @@ class Measured:
 
     def fastest(self, case: str) -> str:
         """The step with the shortest verified median on a case; the lab's best where none was measured."""
-        return self._fastest(case, "step") or self._data.lab.best
+        step = fastest(newest(self._data.rows, case, roles=("step",)).values())
+        return step.variant if step else self._data.lab.best
 
     def base(self, case: str) -> str:
         """What the speedups of sentences are over: of `Lab.headline` the first with a time on a case, else the first."""
@@ -219,8 +232,9 @@ class Measured:
         return next((name for name in bases if self.seconds(name, case) is not None), bases[0])
 
     def fastest_peer(self, case: str) -> str | None:
-        """The same of the libraries; None where none was measured."""
-        return self._fastest(case, "peer")
+        """Return the name of the fastest peer on this device, whichever backend calls it; None where none was measured."""
+        peer = self._data.on(case).ranked()[2]
+        return peer.variant if peer else None
 
     def rivals(self, case: str) -> list[Rival]:
         """The peer that the fastest step of a case is compared with, like for like if there is one; and the fastest peer, where
@@ -255,14 +269,10 @@ class Measured:
         found = {point: seconds for point, seconds in times.items() if seconds is not None}
         return min(found, key=lambda point: found[point], default=None)
 
-    def _fastest(self, case: str, role: str) -> str | None:
-        found = fastest(newest(self._data.rows, case, roles=(role,)).values())
-        return found.variant if found else None
-
     def _marked(self, text: str, variant: str, case: str) -> str:
         reading = self._reading(variant, case)
         return self._mark(text, reading.id) if reading and reading.ok else text
 
     def _reading(self, variant: str, case: str) -> Reading | None:
-        rows = self._data.rows
+        rows = self._data.rows_with_peers
         return newest(rows, case).get(variant) if case in cases_of(rows) else None

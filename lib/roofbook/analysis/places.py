@@ -62,6 +62,23 @@ def by_place(lab: "Lab", rows: "pd.DataFrame") -> "list[tuple[Place, pd.DataFram
     return found
 
 
+def peers_by_other_backends(lab: "Lab", rows: "pd.DataFrame", own: "pd.DataFrame", device: str) -> "pd.DataFrame":
+    """Return the rows of peers that other backends call on this very device, where `own` has none of that peer on that case.
+
+    own: the rows of the device by one backend and of its host, oldest first as `rows`. A peer counts if its newest row is
+    verified, on the cases of `own`.
+    """
+    from .readings import unfit
+
+    names, measured = [peer.name for peer in lab.peers], set(zip(own["variant"], own["case"], strict=True))
+    there = rows[(rows["device"] == device) & (rows["backend"] != HOST) & rows["variant"].isin(names)]
+    there = there[there["case"].isin(own["case"].unique())]
+    newest = {(row["variant"], row["case"]): row for row in there.to_dict("records")}
+    chosen = {pair for pair, row in newest.items() if pair not in measured and not unfit(row)}
+    pairs = zip(there["variant"], there["case"], strict=True)
+    return there.iloc[[number for number, pair in enumerate(pairs) if pair in chosen]]
+
+
 def machine(provenance: object) -> tuple[str, str | None]:
     """What tells the machine of a row from another: its processor, and how many threads of it a program gets; then its own
     identifier, None of a row from before there was one.

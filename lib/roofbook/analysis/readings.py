@@ -6,8 +6,9 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from ..devices.backends import BACKENDS, label
 from ..devices.occupancy import recounted
 from ..errors import UsageError, one_of
 from ..escaping import printable, read_json
@@ -447,10 +448,37 @@ def _side_by_side(one: Reading, other: Reading) -> "Iterator[tuple[NDArray[np.fl
                 yield first, second
 
 
-def home_device(readings: Iterable[Reading]) -> str:
-    """The device that most of the readings are from; '' for none."""
-    devices = [str(reading.row["device"]) for reading in readings]
-    return max(dict.fromkeys(devices), key=devices.count, default="")
+class Home(NamedTuple):
+    """The device that a table or figure is about, and the backend of its steps."""
+
+    device: str
+    backend: str
+
+    def has(self, reading: Reading) -> bool:
+        """Return whether a reading is of this device, and no peer that another backend calls."""
+        return reading.row["device"] == self.device and not self.other_backend(reading)
+
+    def other_backend(self, reading: Reading) -> str:
+        """Return the backend of a reading, as a reader sees it, where devices have it and it is not this one; else ''."""
+        backend = str(reading.row.get("backend") or "")
+        is_other = backend != self.backend and {backend, self.backend} <= BACKENDS.keys()
+        return label(backend) if is_other else ""
+
+
+def home_of(readings: Iterable[Reading]) -> Home:
+    """Return the device that most of the readings are from, and the backend of most steps on it; '' for none."""
+    listed = list(readings)
+    devices = [str(reading.row["device"]) for reading in listed]
+    device = max(dict.fromkeys(devices), key=devices.count, default="")
+    there = [reading for reading in listed if reading.row["device"] == device]
+    steps = [reading for reading in there if reading.role != "peer"] or there
+    backends = [str(reading.row.get("backend") or "") for reading in steps]
+    return Home(device, max(dict.fromkeys(backends), key=backends.count, default=""))
+
+
+def called_by(peer: Reading, step: Reading) -> str:
+    """Return the backend that calls a peer, as a reader sees it, where it is another than the step's; else ''."""
+    return home_of([step]).other_backend(peer)
 
 
 def points_in_order(points: Iterable[str]) -> list[str]:

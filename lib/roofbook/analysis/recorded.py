@@ -17,7 +17,7 @@ from ..store.files import Where
 from ..store.parquet import Store
 from ..store.schema import PROFILE
 from .lab_data import LabData
-from .places import Place, by_place
+from .places import Place, by_place, peers_by_other_backends
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,10 +52,17 @@ class RecordedData(LabData):
     """A lab on a recorded device. Rows count whose kernel is that of today's code; the host's code may have changed since."""
 
     def __init__(
-        self, lab: Lab, place: Place, store: Store, scale: str, rows: "pd.DataFrame", parts: Sequence[Where]
+        self,
+        lab: Lab,
+        place: Place,
+        store: Store,
+        scale: str,
+        rows: "pd.DataFrame",
+        peer_rows: "pd.DataFrame",
+        parts: Sequence[Where],
     ) -> None:
         self.lab, self.place, self.scale = lab, place, scale
-        self._store, self._rows, self._parts = store, rows, parts
+        self._store, self._rows, self._peer_rows, self._parts = store, rows, peer_rows, parts
         own = rows[
             (rows["backend"] == place.backend) & (rows["device"] == place.device)
         ]  # and not its host's, by one backend
@@ -66,6 +73,10 @@ class RecordedData(LabData):
     @property
     def rows(self) -> "pd.DataFrame":
         return self._rows
+
+    @property
+    def peer_rows(self) -> "pd.DataFrame":
+        return self._peer_rows
 
     @cached_property
     def peak_rows(self) -> "pd.DataFrame":
@@ -83,7 +94,8 @@ class RecordedData(LabData):
 
     def skip_reasons(self, case: Case) -> dict[str, str]:
         """Why a variant was not measured there."""
-        measured = set(self.rows[self.rows["case"] == case.name]["variant"])
+        rows = self.rows_with_peers
+        measured = set(rows[rows["case"] == case.name]["variant"])
         return {name: why for name, why in super().skip_reasons(case).items() if name not in measured}
 
     def skip_reason(self, variant: Variant, case: Case) -> str:
@@ -125,5 +137,8 @@ def _found(lab: Lab, store: Store, scale: str, parts: Sequence[Where]) -> list[R
         preferred, measured = each.place.backend == lab.preferred_backend, each.rows["variant"].nunique()
         return each.place.kind != "gpu", not preferred, -measured, str(each.place)
 
-    made = [RecordedData(lab, place, store, scale, mine, parts) for place, mine in by_place(lab, rows)]
+    made = [
+        RecordedData(lab, place, store, scale, own, peers_by_other_backends(lab, rows, own, place.device), parts)
+        for place, own in by_place(lab, rows)
+    ]
     return sorted(made, key=order)

@@ -24,12 +24,7 @@ def time_text(rows: "pd.DataFrame", variant: str, case: str) -> str:
 
 
 def ratio_text(rows: "pd.DataFrame", variant: str, reference: str, case: str) -> str:
-    """'3.14 times as fast as', '1.20 times as slow as'; where no difference may be claimed, 'as fast as' or 'within
-    the noise of'.
-
-    The first of these two where all of the interval lies in the equality band. What rests on one run or two says so:
-    'in one run 3.14 times as fast as'.
-    """
+    """Return a ratio in words, as `ratio_words` has it. What rests on one run or two says so first: 'in one run'."""
     found = _read(rows, case, variant, reference)
     own = found.get(variant)
     ratio = faster(found.get(reference), own) if own else None
@@ -38,11 +33,23 @@ def ratio_text(rows: "pd.DataFrame", variant: str, reference: str, case: str) ->
     if TOO_FEW in ratio.how:
         return f"{NOT_COMPARED} with"
     where = next((f"in {words} " for words in FEW_RUNS if words in ratio.how), "")
-    if ratio.same:
-        return where + ("as fast as" if ratio.word == "same" else "within the noise of")
-    if ratio.estimate < 1:
-        return f"{where}{show.factor(1 / ratio.estimate)} times as slow as"
-    return f"{where}{show.factor(ratio.estimate)} times as fast as"
+    return where + ratio_words(ratio)
+
+
+def ratio_words(ratio: Speedup) -> str:
+    """Return '3.14 [3.10, 3.18] times as fast as', or 'as slow as' with the inverse.
+
+    Where no difference may be claimed: 'as fast [0.99, 1.01] as' if all of the interval lies in the equality band, else
+    'within the noise [0.93, 1.12] of'.
+    """
+    estimate, low, high = ratio.estimate, ratio.low, ratio.high
+    if ratio.word == "undecided":
+        return f"within the noise {show.undecided(estimate, low, high)} of"
+    if ratio.word == "same":
+        return f"as fast {show.factor(estimate, low, high).partition(' ')[2]} as"
+    if ratio.word == "slower":
+        return f"{show.factor(1 / estimate, 1 / high, 1 / low)} times as slow as"
+    return f"{show.factor(estimate, low, high)} times as fast as"
 
 
 def effect_text(ratio: Speedup) -> tuple[str, str]:
@@ -114,7 +121,8 @@ def beside_peer(measured: "Measured", case: str) -> str:
     fastest, said = measured.fastest(case), list[str]()
     kernel = markdown_code(fastest)
     for rival in measured.rivals(case):
-        peer, times = markdown_code(rival.other.variant), measured.times(fastest, rival.other.variant, case)
+        peer = markdown_code(rival.other.variant) + f" (called by {rival.called_by})" * bool(rival.called_by)
+        times = measured.times(fastest, rival.other.variant, case)
         alone = f", while {kernel} {joined(rival.only_kernel)}" if rival.only_kernel else ""
         unlike = f"{which('', rival.only_other)}{alone}"
         if said:

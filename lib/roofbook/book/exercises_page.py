@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ..analysis import format as show
 from ..analysis.readings import Reading, Speedup, faster
 from ..analysis.recorded import RecordedData, recorded
+from ..analysis.sentences import ratio_words
 from ..escaping import escape
 from ..escaping import page_json as _json
 from ..measure.stats import EQUAL
@@ -79,7 +80,7 @@ def _predict(it: Predict, lab: Lab, found: Sequence[RecordedData], number: int) 
             "estimate": of.estimate,
             "low": of.low,
             "high": of.high,
-            "said": show.factor(of.estimate),
+            "said": show.factor(of.estimate, of.low, of.high),
             "measured": _measured(it, of),
         }
         for each, on, of in compared
@@ -93,7 +94,7 @@ def _predict(it: Predict, lab: Lab, found: Sequence[RecordedData], number: int) 
     )  # fmt: skip
     return (
         f'<section class="exercise" data-estimate="{ratio.estimate:.6g}" data-low="{ratio.low:.6g}" '
-        f'data-high="{ratio.high:.6g}" data-said="{escape(show.factor(ratio.estimate))}">\n'
+        f'data-high="{ratio.high:.6g}" data-said="{escape(show.factor(ratio.estimate, ratio.low, ratio.high))}">\n'
         f'<script type="application/json" class="exercise-data">{_json(places)}</script>\n'
         f"{_steps(lab, against, step)}"
         f'<fieldset><legend>On <span class="exercise-there">{escape(there)}</span>: how many times as fast as '
@@ -109,7 +110,8 @@ def _predict(it: Predict, lab: Lab, found: Sequence[RecordedData], number: int) 
 def _measured(it: Predict, ratio: Speedup) -> str:
     """'`fused` is 2.50 times as fast as `soa`, in 6 runs.'"""
     named = "<code>{}</code>".format
-    return f"{named(escape(it.step))} is <strong>{_times(ratio)}</strong> {named(escape(it.against))}, {escape(_runs(ratio))}."
+    step, against = named(escape(it.step)), named(escape(it.against))
+    return f"{step} is <strong>{ratio_words(ratio)}</strong> {against}, {escape(_runs(ratio))}."
 
 
 def _steps(lab: Lab, *steps: Variant) -> str:
@@ -137,14 +139,6 @@ def _compared(it: Predict, data: RecordedData, case: str, ratio: Speedup) -> Row
     times = [Cell(show.duration(read[name].median), "num") for name in (it.against, it.step)]
     factor = Cell(show.factor(ratio.estimate, ratio.low, ratio.high), "num", small=ratio.word if ratio.same else "")
     return Row([Cell(str(data.place)), Cell(case), *times, factor, Cell(_runs(ratio))])
-
-
-def _times(ratio: Speedup) -> str:
-    if ratio.same:
-        return "as fast as" if ratio.word == "same" else "within the noise of"
-    if ratio.estimate < 1:
-        return f"{show.factor(1 / ratio.estimate, 1 / ratio.high, 1 / ratio.low)} times as slow as"
-    return f"{show.factor(ratio.estimate, ratio.low, ratio.high)} times as fast as"
 
 
 def _runs(ratio: Speedup) -> str:
@@ -243,7 +237,8 @@ def _best(column: Swept, points: Sequence[Variant]) -> str:
     there = f"{escape(str(column.data.place))}, {escape(column.case)}"
     best_is = f"<code>{escape(point)}</code>, {show.duration(best.median)}"
     slow = f"<code>{escape(other)}</code>, {show.duration(worst.median)}"
-    return f"{there}: the shortest median is that of {best_is}; it is {_times(ratio)} that of {slow}, {escape(_runs(ratio))}."
+    beside = f"{ratio_words(ratio)} that of {slow}, {escape(_runs(ratio))}"
+    return f"{there}: the shortest median is that of {best_is}; it is {beside}."
 
 
 # -- write -------------------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from .. import report
 from ..analysis.lab_data import LabData
+from ..analysis.places import peers_by_other_backends
 from ..analysis.recorded import recorded
 from ..analysis.roofline import needed_peaks
 from ..devices.find import open_device
@@ -119,6 +120,12 @@ class MeasuredData(LabData):
     @cached_property
     def rows(self) -> "pd.DataFrame":
         return with_current_traffic(self.lab, self.rows_of(self._experiment.plan(self.lab.all_variants())))
+
+    @cached_property
+    def peer_rows(self) -> "pd.DataFrame":
+        rows = self._experiment.store.rows(self.lab.name, device=self.device.slug, scale=self.scale)
+        there = peers_by_other_backends(self.lab, rows, self.rows, self.device.slug)
+        return with_current_traffic(self.lab, there)
 
     @cached_property
     def peak_rows(self) -> "pd.DataFrame":

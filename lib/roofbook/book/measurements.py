@@ -12,6 +12,7 @@ from ..analysis.history import Row, by_measurement, key_of, versions
 from ..analysis.lab_data import LabData
 from ..analysis.readings import Reading, cases_of, newest, records
 from ..analysis.recorded import RecordedData
+from ..devices.backends import BACKENDS
 from ..devices.find import spec_of
 from ..escaping import script_json
 from ..paths import write_whole
@@ -39,7 +40,7 @@ def draw(root: Path, data: LabData, name: str, on: str, history: Iterable[Row], 
             machines,
             changes.get(str(each.row["variant"]), ""),
             data.scale,
-            device,
+            _device_for(each, data, device),
         )
         for each in readings(data)
     ]
@@ -51,9 +52,17 @@ def draw(root: Path, data: LabData, name: str, on: str, history: Iterable[Row], 
     return {each["id"] for each in cards}
 
 
+def _device_for(reading: Reading, data: LabData, device: str | None) -> str | None:
+    """Return what the command that repeats a measurement is given as its device: a peer may need another backend."""
+    backend = str(reading.row["backend"])
+    is_peer_of_device = reading.role == "peer" and reading.row["device"] == data.device.slug
+    return f"{backend}:0" if is_peer_of_device and backend in BACKENDS and backend != data.device.backend else device
+
+
 def readings(data: LabData) -> list[Reading]:
     """All measurements that a lab's page may show, case by case."""
-    return [each for case in cases_of(data.rows) for each in newest(data.rows, case).values()]
+    rows = data.rows_with_peers
+    return [reading for case in cases_of(rows) for reading in newest(rows, case).values()]
 
 
 def draw_recorded(root: Path, data: RecordedData, name: str, on: str, store: Store) -> set[str]:

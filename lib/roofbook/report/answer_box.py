@@ -93,7 +93,7 @@ def _share(data: CaseData, reading: Reading) -> str:
 
 def _peers(data: CaseData, kernel: Fastest) -> list[tuple[str, str]]:
     if kernel.peer is None:
-        return [("Against the best library", "No library or other program was measured here.")]
+        return [("Against the best peer", "No library or other program was measured on this device.")]
     head = "Against the best peer like for like" if kernel.peer.alike else "Against the nearest peer"
     is_what = data.changes.get(kernel.peer.other.variant, "")
     lines = [
@@ -140,6 +140,7 @@ def _base(found: LabAnswer) -> str:
 def _beside(beside: Rival) -> str:
     """'<strong>1.11 times as fast</strong> [1.10, 1.12] as <code>torch</code>, 236 us'."""
     name, time = f"<code>{escape(beside.other.variant)}</code>", _time(beside.other)
+    name += f" (called by {escape(beside.called_by)})" * bool(beside.called_by)
     return (
         f"{_effect(beside.ratio, name, begins=True)}, {time}" if beside.ratio else f"Not compared with {name}, {time}"
     )

@@ -2,7 +2,7 @@
 
 from ..analysis import format as show
 from ..analysis.case_data import CaseData
-from ..analysis.readings import Reading, home_device, value
+from ..analysis.readings import Reading, home_of, value
 from ..errors import UsageError
 from ..measure.stats import CONFIDENCE
 from .bars import absences, bar, cross, flag, heading, lanes, legend, upright
@@ -17,8 +17,8 @@ def bandwidth_chart(data: CaseData, title: str = "") -> Figure:
     """GB/s of each verified variant in ladder order: the `bytes` of its row over its time, with the interval.
 
     Bytes are per unit, what the variant's data flow moves at least. The working set picks the measured stream that is the
-    peak (drawn strong; other levels of the memory thin). Rows from another device than most are left out. Errors: UsageError
-    without measured peaks, or without a verified variant that has bytes.
+    peak (drawn strong; other levels of the memory thin). Rows from another device or backend than most are left out.
+    Errors: UsageError without measured peaks, or without a verified variant that has bytes.
     """
     from matplotlib.lines import Line2D
 
@@ -26,8 +26,8 @@ def bandwidth_chart(data: CaseData, title: str = "") -> Figure:
         raise UsageError("no bandwidths: a peak of this device has no verified time")
     found, case, order, peaks = data.found, data.case, data.drawn, data.peaks
     ready = [name for name in order if name in found and found[name].ok and value(found[name].row, "bytes") > 0]
-    home = home_device([found[name] for name in ready])
-    good = [name for name in ready if found[name].row["device"] == home]
+    home = home_of([found[name] for name in ready])
+    good = [name for name in ready if home.has(found[name])]
     if not good:
         raise UsageError(f"no variant of {', '.join(order)} has a verified time and bytes on {case}")
     names = [name for name in order if name in good or (name in found and not found[name].ok)]

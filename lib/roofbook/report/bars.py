@@ -6,7 +6,7 @@ from typing import Any
 
 from ..analysis import format as show
 from ..analysis.case_data import CaseData, over_another
-from ..analysis.readings import Reading, faster, home_device
+from ..analysis.readings import Reading, faster, home_of
 from ..errors import UsageError
 from ..measure.stats import CONFIDENCE
 from .cells import run_notes, where
@@ -30,7 +30,7 @@ def ladder_chart(data: CaseData, title: str = "", published: tuple[float, str] |
         failed = "; ".join(f"{name} failed: {found[name].why}" for name in names) or "measure the ladder first"
         raise UsageError(f"no variant of {', '.join(order)} has a verified time on {case}; {failed}")
     base = next((name for name in data.bases if name in good), good[0])
-    home = home_device([found[name] for name in good])
+    home = home_of([found[name] for name in good])
     speed = {name: _speedup(found[base], found[name]) for name in good}
     line = found[base].median / published[0] if published else math.nan
     ends = [each for triple in speed.values() for each in triple if 0 < each < math.inf] + ([line] if published else [])
@@ -47,11 +47,14 @@ def ladder_chart(data: CaseData, title: str = "", published: tuple[float, str] |
                 cross(ax, at, name, reading.why)
                 continue
             estimate, low, high = speed[name]
-            said = "base" if name == base else f"{show.number(estimate)}\u00d7"
+            has_interval = name != base and math.isfinite(high) and low > 0
+            interval = (estimate, low, high) if has_interval else (estimate,)
+            number, space, brackets = show.factor(*interval).partition(" ")
+            said = "base" if name == base else f"{number}\u00d7{space}{brackets}"
             heading(ax, at, f"{name} {where(reading, home)}".rstrip(), f"{said} \u00b7 {show.duration(reading.median)}")
             start = max(left, 1.0) if log else 0.0
-            whiskers = (low, high) if name != base and math.isfinite(high) and low > 0 else None
-            ratio = f"{show.interval(estimate, low, high)} times as fast as {base}" if name != base else said
+            whiskers = (low, high) if has_interval else None
+            ratio = f"{show.factor(*interval)} times as fast as {base}" if name != base else said
             tip = f"{name}: {ratio}; {show.duration(reading.median)} per {per}"
             bar(ax, at, estimate, looks[name].colour, reading.role, tip, whiskers, start)
             if name == base and log:

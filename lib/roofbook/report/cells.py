@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..analysis import format as show
-from ..analysis.readings import TOO_FEW, Reading, Speedup, said, value
+from ..analysis.readings import TOO_FEW, Home, Reading, Speedup, said, value
 from ..analysis.roofline import Bound
 from ..analysis.throttled import LEAST
 from ..analysis.traced import untraced
@@ -181,16 +181,22 @@ def native_notes(readings: Iterable[Reading]) -> list[str]:
     ]
 
 
-def where(reading: Reading | None, home: str) -> str:
-    """Small print for a line from another device, as `sequential` is on a GPU's ladder; `hosts` names the host."""
-    if reading is None or not reading.ok or reading.row["device"] == home:
+def where(reading: Reading | None, home: Home) -> str:
+    """Return small print for a line from another device, as `sequential` is on a GPU's ladder, or by another backend.
+
+    `hosts` names the host.
+    """
+    if reading is None or not reading.ok:
         return ""
+    if reading.row["device"] == home.device:
+        backend = home.other_backend(reading)
+        return f"(by {backend})" if backend else ""
     if reading.row["device_kind"] == "cpu":
         return "(on the host)"
     return f"(on {said(reading.row, 'device_name') or reading.row['device']})"
 
 
-def hosts(readings: Iterable[Reading], home: str) -> list[str]:
+def hosts(readings: Iterable[Reading], home: Home) -> list[str]:
     """A note that says which CPU the host is of which `where` speaks; none where it speaks of none."""
     marked = [reading for reading in readings if where(reading, home) == "(on the host)"]
     names = dict.fromkeys(str(said(each.row, "device_name") or each.row["device"]) for each in marked)

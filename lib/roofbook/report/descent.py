@@ -7,7 +7,7 @@ from typing import Any
 
 from ..analysis import format as show
 from ..analysis.case_data import CaseData
-from ..analysis.readings import Reading, Speedup, faster, home_device
+from ..analysis.readings import Home, Reading, Speedup, faster, home_of
 from ..errors import UsageError
 from ..measure.stats import CONFIDENCE
 from .cells import ABOVE, SAME, floor_of, notes_of_runs, ratio_cell, share_cell, where
@@ -72,13 +72,14 @@ class Glance:
     data: CaseData
 
 
+NO_PEER = "(no peer was measured on this device)"
 COLUMNS = (
     Cell("On"), Cell("Baseline", f"num {MORE}"), Cell("Fastest step", "num"), Cell("vs baseline", "num"),
     Cell("Fastest peer", f"num {MORE}"), Cell("vs peer", "num"), Cell("Of the bound", "num"), Cell("Case"),
 )  # fmt: skip
 NOTES = (
-    "The largest case of the lab's page. vs baseline, vs peer: how many times as fast the fastest kernel is. The pages of the "
-    f"labs have the {CONFIDENCE} interval: {SAME}.",
+    "The largest case of the lab's page. vs baseline, vs peer: how many times as fast the fastest kernel is, with the "
+    f"{CONFIDENCE} interval; {SAME}. A peer runs on the same device, whichever backend calls it.",
     "Of the bound: the least time that the device's measured peaks allow in the precision of the fastest kernel, over its "
     f"time. 'above': it is faster than that allows: {ABOVE}.",
 )
@@ -101,20 +102,20 @@ def line(glance: Glance) -> Ends:
     Errors: UsageError where no step has a verified time on the case.
     """
     data = glance.data
-    steps, best, peer = _ranked(data)
-    home = home_device(steps)
+    _, best, peer = _ranked(data)
+    home = home_of([best])
     base = next(iter(data.verified([data.base])), None)
     to_base, to_peer = (faster(other, best) for other in (base, peer))
     cells = [
         Cell(glance.place), _on_demand(_timed(base, home)), _timed(best, home),
-        _short(to_base, _named(base, home) or f"({data.base} has no time here)"), _on_demand(_timed(peer, home)),
-        _short(to_peer, _named(peer, home) or "(no peer was measured)"), share_cell(floor_of(data.bounds, best), best),
+        _ratio(to_base, _named(base, home) or f"({data.base} has no time here)"), _on_demand(_timed(peer, home)),
+        _ratio(to_peer, _named(peer, home) or NO_PEER), share_cell(floor_of(data.bounds, best), best),
         Cell(data.case),
     ]  # fmt: skip
     record = {
         "lab": glance.lab, "place": glance.place, "case": data.case, "base": data.base, "fastest": best.variant,
         "seconds": best.median, "peer": peer.variant if peer else None,
-        "vs_base": to_base.estimate if to_base else None, "vs_peer": to_peer.estimate if to_peer else None,
+        **_fields("vs_base", to_base), **_fields("vs_peer", to_peer),
     }  # fmt: skip
     return Ends(glance.lab, cells, record, [len(each.runs) for each in (base, best, peer) if each])
 
@@ -142,21 +143,27 @@ def _ranked(data: CaseData) -> tuple[list[Reading], Reading, Reading | None]:
     return steps, best, peer
 
 
-def _short(ratio: Speedup | None, small: str) -> Cell:
-    """A ratio without its interval; in small print what it is over, or why there is none."""
-    whole = ratio_cell(ratio)
-    return replace(whole, text=whole.text.partition(" [")[0], small=small)
+def _ratio(ratio: Speedup | None, over: str) -> Cell:
+    """Return a ratio with its interval; in small print what it is over, or why there is none."""
+    whole = ratio_cell(ratio, known=ratio.how if ratio else "")
+    return replace(whole, small=f"{whole.small} {over}".strip())
+
+
+def _fields(name: str, ratio: Speedup | None) -> dict[str, float | None]:
+    """Return a ratio and the ends of its interval as fields of a frame."""
+    ends = (ratio.estimate, ratio.low, ratio.high) if ratio else (None, None, None)
+    return dict(zip((name, f"{name}_low", f"{name}_high"), ends, strict=True))
 
 
 def _on_demand(cell: Cell) -> Cell:
     return replace(cell, css=f"{cell.css} {MORE}")
 
 
-def _named(reading: Reading | None, home: str) -> str:
+def _named(reading: Reading | None, home: Home) -> str:
     return " ".join(filter(None, (reading.variant, where(reading, home)))) if reading else ""
 
 
-def _timed(reading: Reading | None, home: str) -> Cell:
+def _timed(reading: Reading | None, home: Home) -> Cell:
     if reading is None:
         return Cell(show.DASH, "num")
     small = _named(reading, home)

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ..analysis import format as show
-from ..analysis.case_data import CaseData
-from ..analysis.readings import Reading, Speedup, faster, fastest, home_device, newest, points_in_order, said, value
+from ..analysis.case_data import CaseData, peers_on
+from ..analysis.readings import Home, Reading, Speedup, faster, fastest, home_of, newest, points_in_order, said, value
 from ..analysis.roofline import Bound, work_unit
 from ..errors import UsageError
 from ..measure.stats import CONFIDENCE
@@ -59,10 +59,10 @@ def ladder(data: CaseData, caption: str = "") -> Table:
     scale = show.time_unit(reading.median for reading in good if reading.role != "probe")
     to_base = {name: faster(found.get(base), found[name]) for name in names if name in found and name != base}
     to_parent = {name: faster(found.get(found[name].parent or ""), found[name]) for name in names if name in found}
-    libraries = _libraries(data, good)
+    home = home_of(good)
+    libraries = _libraries(data, good, home)
     to_library = {each.variant: faster(_library(data, each, libraries), each) for each in good}
     base_how, parent_how, library_how = map(usual_how, (to_base.values(), to_parent.values(), to_library.values()))
-    home = home_device(good)
 
     def over_base(reading: Reading) -> Cell:
         if reading.variant == base:
@@ -175,9 +175,9 @@ def _rate(amount: float, name: str) -> Column:
     )
 
 
-def _libraries(data: CaseData, readings: Sequence[Reading]) -> dict[str, Reading]:
-    """By precision the fastest library."""
-    peers = [each for each in readings if each.role == "peer"]
+def _libraries(data: CaseData, readings: Sequence[Reading], home: Home) -> dict[str, Reading]:
+    """Return by precision the fastest library on this device, whichever backend calls it."""
+    peers = peers_on(home.device, readings)
     kinds = dict.fromkeys(map(data.precision, peers))
     fastest_of = {kind: fastest(each for each in peers if data.precision(each) == kind) for kind in kinds}
     return {kind: found for kind, found in fastest_of.items() if found}
@@ -188,7 +188,7 @@ def _library(data: CaseData, reading: Reading, libraries: Mapping[str, Reading])
     return None if reading.role == "probe" else libraries.get(data.precision(reading))
 
 
-def _which(data: CaseData, libraries: Mapping[str, Reading], readings: Sequence[Reading], home: str) -> list[str]:
+def _which(data: CaseData, libraries: Mapping[str, Reading], readings: Sequence[Reading], home: Home) -> list[str]:
     """A note that says which library each precision is compared with, and which precisions have none."""
     if not libraries:
         return []
@@ -199,7 +199,7 @@ def _which(data: CaseData, libraries: Mapping[str, Reading], readings: Sequence[
     none = f" None has a time in {', '.join(lacking)}." * bool(lacking)
     split = [each.variant for each in readings if data.exact_as.get(str(each.row["variant"]))]
     exact = f" As exact as float32, and so compared with it: {', '.join(split)}." * bool(split)
-    return [f"Library: the fastest of the same precision, {'; '.join(named)}.{none}{exact}"]
+    return [f"Library: the fastest of the same precision on this device, {'; '.join(named)}.{none}{exact}"]
 
 
 def _share(bounds: Mapping[str, Bound]) -> Column:

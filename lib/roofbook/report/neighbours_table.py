@@ -33,6 +33,8 @@ def neighbours_table(found: Sequence[IdleAgainstBusy]) -> Table:
             "device": device, "idle_seconds": each.idle.median, "idle_runs": len(each.idle.runs),
             "busy_seconds": each.busy.median, "busy_runs": len(each.busy.runs),
             "ratio": lost.estimate if lost else None,
+            "ratio_low": lost.low if lost else None,
+            "ratio_high": lost.high if lost else None,
         })  # fmt: skip
     notes = (
         f"Idle: no other card of the host was at work for more than {IDLE:g} % of the time, by NVML. Busy: another one was for "

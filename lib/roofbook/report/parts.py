@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from ..analysis import format as show
 from ..analysis.case_data import CaseData
-from ..analysis.readings import Reading, home_device
+from ..analysis.readings import Reading, home_of
 from ..devices.backends import BACKENDS
 from ..errors import UsageError
 from ..measure.stats import CONFIDENCE
@@ -117,7 +117,7 @@ def _counted(readings: Sequence[Reading]) -> list[str]:
 
 def by_variant(data: CaseData, columns: Sequence[Column], caption: str, notes: Sequence[str], css: str) -> Table:
     """One line a variant of `data.order`: the columns of its reading, else why there are none."""
-    home = home_device(reading for reading in data.found.values() if reading.ok)
+    home = home_of(reading for reading in data.found.values() if reading.ok)
     lines = [
         Line(Cell(name, small=where(reading, home)), name, reading, absence(name, data.skip_reasons))
         for name in data.order

@@ -1,6 +1,6 @@
 """How far the best steps of the book are from what a user would pick instead: a line a peer."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from ..analysis import format as show
 from ..analysis.case_data import CaseData
@@ -8,7 +8,7 @@ from ..analysis.readings import Reading, Speedup, faster, fastest, said
 from ..analysis.sentences import joined
 from ..measure.stats import CONFIDENCE
 from .cells import SAME, ratio_cell, ratio_head, usual_how
-from .columns import Column
+from .columns import Column, ratio_column
 from .html import Cell, Standing, Table
 from .ladder_table import notes_of, time_column
 from .parts import by_variant
@@ -71,19 +71,10 @@ def _beside(
         chosen = of[peer.variant]
         return faster(peer, chosen) if chosen else None
 
-    def field(what: Callable[[Reading], object], attribute: str) -> Callable[[Reading], object]:
-        return lambda peer: getattr(what(peer), attribute, None)
-
     how = usual_how(map(times, peers))
     return [
-        Column.of(name, Cell(head), named, field(lambda peer: of[peer.variant], "variant"), more),
-        Column.of(
-            ratio,
-            ratio_head("vs peer", how),
-            lambda peer: ratio_cell(times(peer), known=how),
-            field(times, "estimate"),
-            more,
-        ),
+        Column.of(name, Cell(head), named, lambda peer: getattr(of[peer.variant], "variant", None), more),
+        ratio_column(ratio, ratio_head("vs peer", how), lambda peer: ratio_cell(times(peer), known=how), times, more),
     ]
 
 

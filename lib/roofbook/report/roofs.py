@@ -8,7 +8,7 @@ from typing import Any
 
 from ..analysis import format as show
 from ..analysis.case_data import CaseData
-from ..analysis.readings import Reading, home_device, newest, said, value
+from ..analysis.readings import Reading, home_of, newest, said, value
 from ..analysis.roofline import work_unit
 from ..errors import UsageError
 from ..measure.stats import LEAST
@@ -85,8 +85,8 @@ def roofline_chart(data: CaseData, title: str = "") -> Figure:
     case, peaks, counted = data.case, data.peaks, data.counted_bytes
     found = newest(data.rows, case, ["step", "peer"])
     ready = [name for name in data.order if name in found and found[name].ok and _has_work(found[name])]
-    home = home_device([found[name] for name in ready])
-    names = [name for name in ready if found[name].row["device"] == home]
+    home = home_of([found[name] for name in ready])
+    names = [name for name in ready if home.has(found[name])]
     if not names:
         raise UsageError(f"no verified variant on {case} has FLOPs and bytes to place on a roofline")
     spots = {name: _spot(found[name], counted.get(name)) for name in names}

@@ -50,8 +50,11 @@ def scaling(found: Mapping[tuple[int, int], Reading], series: "Series", caption:
                 Cell("read from it" if read else show.DASH) if off is None else Cell(f"{100 * off:+.0f}{show.THIN}%", "num"),
             ])
         )  # fmt: skip
+        gain = gains[devices, rows]
         records.append({
             "rows": rows, "devices": devices, "seconds": reading.median,
+            "over_one": gain.estimate if gain else math.nan, "over_one_low": gain.low if gain else math.nan,
+            "over_one_high": gain.high if gain else math.nan,
             "strong": _figure(measured.strong(times, devices, rows)), "weak": _figure(weak),
             "model_seconds": _figure(said), "model_error": _figure(off),
         })  # fmt: skip

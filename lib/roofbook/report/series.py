@@ -126,7 +126,11 @@ def crossings(rows: "pd.DataFrame", series: "Series", *, skipped: Skipped | None
         lines.append(([Cell(one), Cell(other), said], at_ends))
         records.append(
             {"first": one, "second": other, "said": said.text, "crossings": at}
-            | {f"at_{end}": ratio.estimate if ratio else math.nan for end, ratio in zip(ENDS, at_ends, strict=True)}
+            | {
+                f"at_{end}{which}": number
+                for end, ratio in zip(ENDS, at_ends, strict=True)
+                for which, number in _ends_of(ratio).items()
+            }
         )
     hows = [usual_how(at_ends[end] for _, at_ends in lines) for end in range(len(ends))]
     shown = [
@@ -144,12 +148,18 @@ def crossings(rows: "pd.DataFrame", series: "Series", *, skipped: Skipped | None
         *run_notes(found.values()),
         *_gaps(found, series, skipped),
     ]
-    names = ["first", "second", "said", "crossings", *(f"at_{end}" for end in ENDS)]
+    names = ["first", "second", "said", "crossings", *(f"at_{end}{which}" for end in ENDS for which in _ends_of(None))]
     frame = pd.DataFrame(records, columns=names)
     return Table(caption or series.question, columns, shown, frame, notes, "crossings")
 
 
 ENDS = ("start", "end")
+
+
+def _ends_of(ratio: Speedup | None) -> dict[str, float]:
+    """Return a ratio and the ends of its interval by the endings of their fields; NaN without one."""
+    numbers = (ratio.estimate, ratio.low, ratio.high) if ratio else (math.nan,) * 3
+    return dict(zip(("", "_low", "_high"), numbers, strict=True))
 
 
 def cross(xs: Sequence[float], ratios: Sequence[Speedup], log: bool = False) -> list[float]:
