@@ -19,6 +19,7 @@ from roofbook.analysis import gate
 from roofbook.devices.contract import Unsupported
 from roofbook.devices.find import host_cpu
 from roofbook.errors import UsageError
+from roofbook.measure import source_tree
 from roofbook.measure.policy import Policy
 from roofbook.measure.schedule import bring_up_to_date, plan
 from roofbook.measure.side_by_side import Rule
@@ -89,7 +90,52 @@ def test_nothing_that_changed_passes(project: Project, told: Any) -> None:
     project.commit()
     done = project.gate("--against", "HEAD")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "4 variants have not changed" in done.stdout and "Nothing to compare with HEAD" in done.stdout
+    assert "The code of 4 variants is the same as in HEAD" in " ".join(done.stdout.split())
+
+
+def test_a_repository_with_links_that_lead_out_of_it_can_be_compared(project: Project, tmp_path: Path) -> None:
+    outside = tmp_path / "images"
+    outside.mkdir()
+    links = {
+        "absolute": str(outside), "nowhere": "/no/such/folder", "upwards": os.path.relpath(outside, project.folder),
+        "labs/deep": os.path.relpath(outside, project.folder / "labs"), "own": str(project.folder / "labs"),
+        "inside": "labs/chains", "round": "round",
+    }  # fmt: skip
+    for name, target in links.items():
+        (project.folder / name).symlink_to(target)
+    project.commit()
+    done = project.gate("--against", "HEAD")
+    assert (done.returncode, done.stderr) == (0, "")
+    repository, copy = source_tree.Project(project.folder.resolve()), tmp_path / "copy"
+    copy.mkdir()
+    repository.extract(repository.commit("HEAD"), copy)
+    for name in ("absolute", "upwards", "labs/deep"):
+        assert (copy / name).resolve() == outside.resolve()
+    assert (copy / "own").resolve() == copy / "labs" and (copy / "inside").resolve() == copy / "labs" / "chains"
+    assert os.readlink(copy / "nowhere") == "/no/such/folder" and os.readlink(copy / "round") == "round"
+    for name in links:
+        (project.folder / name).unlink()
+    project.commit()
+
+
+@pytest.mark.parametrize("kind", ["no folder", "empty store", "another device", "other labs"])
+def test_where_nothing_is_compared_the_gate_is_not_green(
+    project: Project, rows: list[dict[str, Any]], tmp_path: Path, kind: str
+) -> None:
+    stored = tmp_path / "stored"
+    if kind == "empty store":
+        (stored / "local").mkdir(parents=True)
+    elif kind != "no folder":
+        changed = {"device": "some-gpu"} if kind == "another device" else {"lab": "lbm"}
+        Store(stored).append([row | changed for row in rows])
+    whole = project.folder / "nothing.json"
+    ref = f"file://{stored}" if kind in ("no folder", "empty store") else str(stored)
+    done = project.gate("--against", ref, "--lab", "chains", "--scale", "test", "--json", str(whole))
+    assert done.returncode == 2 and done.stderr.startswith(
+        f"error: nothing was compared with the rows of {ref}: there is no "
+    )
+    assert done.stderr.count("\n") == 1 and json.loads(whole.read_text())["compared"] == 0
+    assert not (tmp_path / "stored").exists() or kind != "no folder"
 
 
 @pytest.mark.parametrize(

@@ -92,3 +92,14 @@ def test_annotations_are_as_github_reads_them(found: Findings) -> None:
     )
     assert loud.startswith("::warning file=") and wrong.startswith("::error file=d.k,line=3,")
     assert wrong.endswith("now: wrong result:%0A100%25 of it") and "\n" not in wrong
+
+
+def test_what_was_compared_is_said_and_that_nothing_was() -> None:
+    same = Findings("v1.0", "abc", [], same=3, elsewhere=["lbm tensor"])
+    assert gate_report.summary(same) == "The code of 3 variants is the same as in v1.0, so nothing was measured."
+    assert any(note.endswith("does not run them: lbm tensor.") for note in gate_report.notes(same, RULE))
+    for nothing in (Findings("v1.0", "abc", new=["lbm a"]), Findings("the rows of x", lack="there is no row of lbm")):
+        assert gate_report.summary(nothing).startswith(f"nothing was compared with {nothing.against}: ")
+        assert json.loads(gate_report.as_json(nothing, RULE))["compared"] == 0
+    lacking = Findings("v1.0", "abc", [gated("old", "not compared")])
+    assert lacking.compared == 0 and same.compared == 3

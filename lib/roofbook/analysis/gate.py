@@ -84,6 +84,16 @@ class Findings:
     gone: list[str] = field(default_factory=list)
     """Names `lab variant` of those that one side alone has."""
 
+    elsewhere: list[str] = field(default_factory=list)
+    """Names `lab variant` of those that have changed and do not run on this device."""
+    lack: str = ""
+    """Why stored rows could not be compared with; '' for a commit."""
+
+    @property
+    def compared(self) -> int:
+        """How many comparisons there were: of times, and of code that turned out to be the same."""
+        return self.same + sum(each.verdict != "not compared" for each in self.outcomes)
+
     @property
     def failing(self) -> list[Gated]:
         return [each for each in self.outcomes if each.verdict in FAILING]
@@ -109,7 +119,13 @@ def against_commit(ref: str, asked: Asked, rule: Rule, progress: Progress = sile
                 continue
             device = open_device(asked.device, lab.preferred_backend)
             policy = Policy(cache=lab.cache, budget_s=asked.budget_s)
-            for case in _cases(lab, asked):
+            cases = _cases(lab, asked)
+            found.elsewhere += [
+                f"{lab.name} {each.name}"
+                for each in due
+                if not any(_runs_here(lab, each, case, device) for case in cases)
+            ]
+            for case in cases:
                 names = tuple(each.name for each in due if _runs_here(lab, each, case, device))
                 if names:
                     bout = Bout(lab.name, case.name, case.scale, spec_of(device), names, trees, policy)
@@ -228,7 +244,19 @@ def against_rows(ref: str, asked: Asked, rule: Rule, progress: Progress = silent
                 mine = [each for each in now if each.name in names]
                 bring_up_to_date(mine, device, scratch, policy, runs=rule.runs, progress=progress, apart=True)
                 found.outcomes += [_of_rows(each, stored, scratch, rule) for each in due]
+        if not found.compared:
+            found.lack = _lack(stored, labs, asked)
     return found
+
+
+def _lack(stored: Store, labs: Sequence[Lab], asked: Asked) -> str:
+    """Return what a store lacks with which nothing could be compared."""
+    names = ", ".join(lab.name for lab in labs)
+    if not any(len(stored.rows(lab.name)) for lab in labs):
+        return f"there is no row of {names}: the store is empty, or it is not there"
+    devices = dict.fromkeys(open_device(asked.device, lab.preferred_backend) for lab in labs)
+    described = ", ".join(f"{device.name} by {device.backend}" for device in devices)
+    return f"there is no verified row of {described} for what was asked of {names}"
 
 
 def stored_rows(ref: str, folder: Path) -> Store:

@@ -112,7 +112,8 @@ def gate(
 
     Builds the kernels that differ from a commit out of the commit's own source, and measures both in turns, in several pairs
     of fresh processes. The exit code is 1 where something became slower beyond the noise between runs, or no longer
-    works. With a file or folder of rows in place of a commit, it compares with the rows of the same device:
+    works, and 2 where nothing could be compared. With a file or folder of rows in place of a commit, it compares with the rows
+    of the same device:
 
     \b
       roofbook gate --against main
@@ -145,7 +146,8 @@ def gate(
     else:
         for note in gate_report.notes(found, rule):
             say(note)
-    say(gate_report.summary(found))
+    if found.compared:
+        say(gate_report.summary(found))
     if annotate if annotate is not None else os.environ.get("GITHUB_ACTIONS") == "true":
         print(*gate_report.annotations(found), sep="\n")
     if out is not None:
@@ -155,3 +157,5 @@ def gate(
             raise UsageError(f"--json {out} cannot be written: {of_system(error)}") from None
     if found.failing:
         sys.exit(1)
+    if not found.compared:
+        raise UsageError(gate_report.summary(found))

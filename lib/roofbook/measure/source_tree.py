@@ -78,7 +78,7 @@ class Project:
         )
 
     def extract(self, commit: str, folder: Path) -> SourceTree:
-        """The source of a commit, written into an empty folder."""
+        """The source of a commit, written into an empty folder. Links that lead out of the repository lead where they did."""
         with tempfile.TemporaryFile() as archive:
             try:
                 git.answer(self.folder, "archive", "--format=tar", commit, into=archive)
@@ -89,7 +89,11 @@ class Project:
                 tar.extraction_filter = getattr(
                     tarfile, "data_filter", None
                 )  # the first releases of Python 3.11 lack it
-                tar.extractall(folder)
+                members = tar.getmembers()
+                tar.extractall(folder, members=[each for each in members if not each.issym()])
+            for member in members:
+                if member.issym():  # once all files are written: nothing is written through a link
+                    (folder / member.name).symlink_to(self._target(member.name, member.linkname, folder))
         moved = [self._moved(path, folder) for path in (LIBRARY.parent, *_paths())]
         labs = [self._moved(path, folder) for path in _labs()]
         if self.holds(LIBRARY) and not self._moved(LIBRARY, folder).is_dir():
@@ -110,6 +114,14 @@ class Project:
         if hunk is None:
             return None
         return max(1, int(hunk.split("+")[1].split(" ")[0].split(",")[0]))
+
+    def _target(self, name: str, target: str, folder: Path) -> str:
+        """Return where a link of the commit leads: into the commit's source in `folder`, or out of the repository as ever."""
+        place = os.path.normpath(self.folder / Path(name).parent / target)
+        inside = os.path.commonpath([place, self.folder]) == str(self.folder)
+        if os.path.isabs(target):
+            return str(folder / os.path.relpath(place, self.folder)) if inside else target
+        return target if inside else place
 
     def _moved(self, path: Path, folder: Path) -> Path:
         """Where the commit's own stands; the path itself of what is not the repository's."""

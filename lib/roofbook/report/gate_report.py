@@ -76,7 +76,11 @@ def notes(found: Findings, rule: Rule) -> list[str]:
         said.append(
             f"{same} {'variant has' if same == 1 else 'variants have'} not changed; --unchanged measures these too."
         )
-    for names, what in ((found.new, "New, so there is nothing to compare with"), (found.gone, "Gone")):
+    for names, what in (
+        (found.elsewhere, "Changed, but not measured, since this device does not run them"),
+        (found.new, "New, so there is nothing to compare with"),
+        (found.gone, "Gone"),
+    ):
         if names:
             more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
             said.append(f"{what}: {', '.join(names[:LISTED])}{more}.")
@@ -84,9 +88,13 @@ def notes(found: Findings, rule: Rule) -> list[str]:
 
 
 def summary(found: Findings) -> str:
-    """What it comes to, in a sentence."""
+    """Return what was compared and what it came to, in a sentence or two."""
+    if not found.compared:
+        why = found.lack or "no variant that was asked for is in both and runs here"
+        return f"nothing was compared with {found.against}: {why}"
     if not found.outcomes:
-        return f"Nothing to compare with {found.against}: no variant that was asked for has changed and runs here."
+        variants = "1 variant" if found.same == 1 else f"{found.same} variants"
+        return f"The code of {variants} is the same as in {found.against}, so nothing was measured."
     counts = [(word, sum(each.verdict == word for each in found.outcomes)) for word in ORDER]
     told = ", ".join(f"{count} {word}" for word, count in counts if count)
     return f"Against {found.against}: {told}."
@@ -97,7 +105,8 @@ def as_json(found: Findings, rule: Rule) -> str:
     outcomes = [_record(each) | {"runs": each.runs, "ratios": list(each.ratios)} for each in found.outcomes]
     made = {
         "against": found.against, "commit": found.commit, "failed": bool(found.failing), "comparison": _how(found),
-        "rule": asdict(rule) | {"least": LEAST}, "unchanged": found.same, "new": found.new, "gone": found.gone,
+        "rule": asdict(rule) | {"least": LEAST}, "compared": found.compared, "unchanged": found.same,
+        "elsewhere": found.elsewhere, "new": found.new, "gone": found.gone,
         "results": outcomes,
     }  # fmt: skip
     return json.dumps(made, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
