@@ -12,6 +12,7 @@ import pytest
 
 from roofbook.devices.contract import Device, Unsupported
 from roofbook.devices.find import open_device
+from roofbook.measure.buffer_ledger import GUARD, BufferLedger
 from roofbook.measure.measurement import Measurement
 from roofbook.measure.placement import Setting
 from roofbook.measure.policy import Policy
@@ -86,6 +87,26 @@ def test_a_step_that_is_wrong_on_odd_sizes_alone_is_refused_and_the_reason_names
     assert reason(RIGHT) is None
     why = reason(ONLY_EVEN)
     assert why and re.fullmatch(r"wrong result: error \S+, allowed 0.001 \(largest difference, on 7\)", why)
+
+
+BEYOND = RIGHT.replace("y[i] =", "if (i == N - 1) y[N] = 1; y[i] =")
+READ_BEYOND = RIGHT.replace("2 * x[i]", "x[i] + x[i + (i == N - 1)] + (i == N - 1 ? x[i] : 0)")
+
+
+def test_a_write_behind_the_end_of_a_buffer_is_found_and_a_read_there_finds_no_zeros() -> None:
+    assert reason(BEYOND) == "not accepted: it wrote behind the end of a buffer of 256 bytes"
+    assert str(reason(READ_BEYOND)).startswith("wrong result: error nan")
+
+
+def test_what_is_timed_has_nothing_behind_its_buffers() -> None:
+    ledgers = {guarded: BufferLedger(guarded=guarded) for guarded in (False, True)}
+    device = open_device("opencl:0")
+    for guarded, ledger in ledgers.items():
+        made = list[Any]()
+        ledger.plan(lambda made=made: made.append(device.empty(100)))  # type: ignore[misc]
+        assert made[0].nbytes == 100 and made[0].memory.size == 100 + GUARD * guarded
+        ledger.check_guards()
+        made[0].release()
 
 
 def test_another_role_is_not_verified_there() -> None:

@@ -186,6 +186,9 @@ class Queue(ABC):
 class DeviceObserver(Protocol):
     """Takes note of the buffers and queues that devices hand out, and of the texts that they compile."""
 
+    guard_bytes: int
+    """Bytes behind the end of each buffer that belong to nobody: whoever writes there has left the buffer."""
+
     def notice_build(self, device: "Device", text: str, options: Sequence[str]) -> None: ...
 
     def notice_buffer(self, device: "Device", buffer: Buffer) -> None: ...
@@ -197,8 +200,8 @@ _observer: DeviceObserver | None = None
 
 
 @contextmanager
-def observed_by(observer: DeviceObserver) -> Iterator[None]:
-    """Report to `observer` each buffer and queue that any device hands out in this block, and each text that it compiles."""
+def observed_by(observer: DeviceObserver | None) -> Iterator[None]:
+    """Report to `observer`, if any, what devices hand out in this block, buffers and queues, and what they compile."""
     global _observer
     before, _observer = _observer, observer
     try:
@@ -207,14 +210,29 @@ def observed_by(observer: DeviceObserver) -> Iterator[None]:
         _observer = before
 
 
-def _reporting(method: Callable[..., Any], report: str) -> Callable[..., Any]:
-    """Wrap `empty` or `queue` of a backend's device so that an observer learns what it returns."""
+def _reporting_buffer(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap `empty` of a backend's device so that an observer learns of each buffer, and has its guard behind it."""
+
+    @wraps(method)
+    def reporting(device: "Device", nbytes: int) -> Any:
+        if _observer is None:
+            return method(device, nbytes)
+        made = method(device, nbytes + _observer.guard_bytes)
+        made.nbytes = nbytes
+        _observer.notice_buffer(device, made)
+        return made
+
+    return reporting
+
+
+def _reporting_queue(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap `queue` of a backend's device so that an observer learns of each queue."""
 
     @wraps(method)
     def reporting(device: "Device", *args: Any, **options: Any) -> Any:
         made = method(device, *args, **options)
         if _observer is not None:
-            getattr(_observer, report)(device, made)
+            _observer.notice_queue(device, made)
         return made
 
     return reporting
@@ -261,11 +279,10 @@ class Device(ABC):
     def __init_subclass__(cls, **options: Any) -> None:
         """Let `observed_by` see what this backend's `empty` and `queue` return, and what its `build` is given."""
         super().__init_subclass__(**options)
-        for name, report in (("empty", "notice_buffer"), ("queue", "notice_queue")):
+        wraps_by_name = {"empty": _reporting_buffer, "queue": _reporting_queue, "build": _reporting_build}
+        for name, wrap in wraps_by_name.items():
             if name in vars(cls):
-                setattr(cls, name, _reporting(vars(cls)[name], report))
-        if "build" in vars(cls):
-            cls.build = _reporting_build(vars(cls)["build"])  # type: ignore[method-assign]
+                setattr(cls, name, wrap(vars(cls)[name]))
 
     @property
     def warning(self) -> str:

@@ -29,6 +29,8 @@ CLOSE = 1e-3
 """Relative difference of two launches of one kernel on the same operands: atomic sums are added in another order."""
 MOST_HELD = 1 << 32
 """Bytes of buffers and arrays that are copied to the host at most."""
+GUARD = 4096
+"""Bytes behind each buffer of a guarded ledger, full of POISON: nobody's, whatever a kernel takes for its size."""
 _CHUNK = 1 << 26
 """Bytes of a buffer that are read at once."""
 
@@ -39,6 +41,10 @@ class OperandChanged(Exception):
 
 class TimedLaunchDiffers(Exception):
     """A launch that was timed did not leave the results that the launch before it had left."""
+
+
+class LeftBuffer(Exception):
+    """A kernel wrote behind the end of a buffer."""
 
 
 @dataclass(eq=False)
@@ -77,9 +83,13 @@ class Held:
 
 
 class BufferLedger:
-    """The device buffers of one runnable."""
+    """The device buffers of one runnable.
 
-    def __init__(self) -> None:
+    guarded: there are GUARD bytes behind each, so that a write behind its end shows, and a read there finds no zeros.
+    """
+
+    def __init__(self, *, guarded: bool = False) -> None:
+        self.guard_bytes = GUARD if guarded else 0
         self._records: dict[int, _Record] = {}
         self._queues: list[Queue] = []
         self.builds: list[tuple[str, tuple[str, ...]]] = []
@@ -129,6 +139,15 @@ class BufferLedger:
                 raise OperandChanged(
                     f"it changed operand {number} of {len(operands)} ({record.buffer.nbytes} bytes), which it may only read"
                 )
+
+    def check_guards(self) -> None:
+        """Raise LeftBuffer where something was written behind the end of a buffer."""
+        for record in self._live() if self.guard_bytes else []:
+            guard = np.empty(self.guard_bytes, np.uint8)
+            with observed_by(None):
+                record.device.queue().read(record.buffer, guard, record.buffer.nbytes)
+            if (guard != POISON).any():
+                raise LeftBuffer(f"it wrote behind the end of a buffer of {record.buffer.nbytes} bytes")
 
     @contextmanager
     def exchanged(self, runnable: Runnable) -> Iterator[None]:
@@ -192,6 +211,11 @@ class BufferLedger:
     def notice_buffer(self, device: Device, buffer: Buffer) -> None:
         """Enter a new buffer of the plan."""
         record = self._records[id(buffer)] = _Record(device, buffer)
+        if self.guard_bytes:
+            with observed_by(None):
+                queue = device.queue()
+                queue.send(buffer, np.full(self.guard_bytes, POISON, np.uint8), buffer.nbytes)
+                queue.finish()
         release = buffer.release
 
         def released() -> None:

@@ -18,7 +18,7 @@ from ..devices.contract import BuildFailed, Device, DriverFailed, OutOfMemory, U
 from ..errors import UserFacingError
 from ..paths import LIBRARY
 from ..spec.lab import Case, Runnable, Variant
-from .buffer_ledger import BufferLedger, Garbage, OperandChanged, TimedLaunchDiffers
+from .buffer_ledger import BufferLedger, Garbage, LeftBuffer, OperandChanged, TimedLaunchDiffers
 from .checked_runnable import BadValue, check_of, checked_runnable, close_silently, same_shapes
 from .fast_math import FastMath, check_declared
 from .measurement import Check, Measurement
@@ -149,7 +149,7 @@ def prepare(
     beside: others that are ready hold memory. Raises NoRoom, as if nothing had been tried, where too little is left.
     """
     lab, variant = at.lab, it.variant
-    trial, ledger = None, BufferLedger()
+    trial, ledger = None, BufferLedger(guarded=True)
     try:
         progress(variant.name, "check, with its reference")
         small = lab.verification_case(at.case, variant)
@@ -167,6 +167,7 @@ def prepare(
         if it.reason:
             return
         check_declared(variant, ledger.builds, host_flags(trial))
+        ledger.check_guards()
         ledger.check_launches()
         ledger.check_operands()
         units = lab.units(at.case, variant, it.device)
@@ -217,7 +218,7 @@ def verify_awkward_runs(
     lab = at.lab
     for variant, case in lab.awkward_runs(at.case, it.variant):
         progress(it.variant.name, "check, small runs of awkward sizes")
-        small, ledger, trial = lab.verification_case(case, variant), BufferLedger(), None
+        small, ledger, trial = lab.verification_case(case, variant), BufferLedger(guarded=True), None
         given, right = references.awkward(small, variant)
         try:
             progress(it.variant.name, "plan of an awkward size")
@@ -233,6 +234,7 @@ def verify_awkward_runs(
             if why := wrong(*check):
                 it.checks.append(check)
                 return why
+            ledger.check_guards()
             ledger.check_launches()
             ledger.check_operands()
             closing, trial = trial, None
@@ -372,6 +374,7 @@ def reason_of(error: Exception) -> str:
         TimedLaunchDiffers: "not accepted",
         FastMath: "not accepted",
         BadValue: "not accepted",
+        LeftBuffer: "not accepted",
         DriverFailed: "the driver refused",
     }
     said = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)

@@ -63,8 +63,8 @@ class ConvolutionLayer(Lab):
     best = "fissioned"
     ladder = LADDER
     peers = PEERS
-    awkward = ("5to131ch-9x35-k3", "7to32ch-32x56-k2", "3to5ch-7x34-k3")
-    """One filter more than a tile has, and an odd number of all else; and for steps that need whole tiles, several of them."""
+    awkward = ("5to130ch-9x33-k5", "3to32ch-32x56-k2", "3to5ch-7x34-k3")
+    """More filters than a tile has, and odd numbers of all else; and for steps that need whole tiles, several of them."""
     other_sizes = "any layer such as 64to128ch-56x56-k3"
 
     def __init__(self) -> None:

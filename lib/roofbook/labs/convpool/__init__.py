@@ -45,8 +45,8 @@ class SparseConvolution(Lab):
     ladder = LADDER
     peers = PEERS
     parts = ("kernels", "pooling", "copies in", "copy out", "copies", "context", "first kernel")
-    awkward = ("97x3x37x37-k3", "3x83x9x9-k5", "5x7x9x9-k3")
-    """More filters than a work-group has, and a map wider than a vector; more channels than a turn has; all of them odd."""
+    awkward = ("129x3x38x38-k3", "3x193x9x9-k5", "5x7x9x9-k3")
+    """One filter more than tiles have, on an even map wider than a vector; one channel more than turns have, on an odd map."""
     other_sizes = (
         "any layer such as 64x64x32x32-k3, or 64x64x32x32-k3-w50-x80: 50 % of its weights and 80 % of its input zero"
     )

@@ -50,7 +50,7 @@ class RsqrtStencil(Lab):
     best = "fused"
     ladder = LADDER
     peers = PEERS
-    awkward = ("5x141", "7x48", "9x384", "5x4096")
+    awkward = ("5x129", "7x48", "9x384", "5x4096")
     """More than one work-group, the last of them cut short; for wide types, for several groups, for several tasks."""
     other_sizes = "any HEIGHTxWIDTH from 3x3 on"
 
