@@ -105,3 +105,19 @@ def test_a_variant_that_is_compiled_so_is_not_timed(text: str, plan: type[Chains
 def test_of_all_steps_those_named_for_it_declare_it() -> None:
     steps = [variant for name in registry.names() for variant in registry.get(name).ladder]
     assert {variant.name for variant in steps if "fast_math" in variant.options} == {"fast-math"}
+
+
+def test_the_flags_of_a_step_s_c_program_are_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = registry.get("lbm")
+    variant, device = lab.variant("partly-ported"), open_device("opencl:0")
+    at = Setting(lab, lab.case("40x24", "test"), device, Policy())
+    references = References(at)
+    for flags, reason in (
+        (("-O3",), None),
+        (("-O3", "-ffast-math"), "not accepted: it is compiled with -ffast-math; "),
+    ):
+        monkeypatch.setattr("roofbook.labs.lbm.partly_ported.FLAGS", flags)
+        it = Measurement(variant, "step", device, "opencl")
+        prepare(at, it, references)
+        it.release()
+        assert it.reason is None if reason is None else str(it.reason).startswith(reason)

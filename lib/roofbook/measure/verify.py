@@ -166,7 +166,7 @@ def prepare(
         it.reason = wrong(*it.checks[-1])
         if it.reason:
             return
-        check_declared(variant, ledger.builds, host_flags(trial))
+        check_declared(variant, ledger.builds, host_flags(variant, trial))
         ledger.check_guards()
         ledger.check_launches()
         ledger.check_operands()
@@ -336,9 +336,9 @@ def _timed_run(
     return whole
 
 
-def host_flags(trial: Runnable) -> str:
+def host_flags(variant: Variant, trial: Runnable) -> str:
     """Return the flags of a plan's C program, as its facts tell them; '' where it has none."""
-    return str(trial.facts().get("flags", "")) if getattr(trial, "sources", ()) else ""
+    return str(trial.facts().get("flags", "")) if getattr(variant.plan, "sources", ()) else ""
 
 
 def wrong(error: float, tolerance: float, compared: str) -> str | None:
