@@ -1,18 +1,43 @@
-"""An answer to an exercise as a reader gives it on the command line: right, wrong, no kernel, or no file."""
+"""An answer to an exercise as a reader gives it on the command line: right, wrong, dishonest, no kernel, or no file."""
 
 from __future__ import annotations
 
+import json
 import os
+import platform
 import re
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from roofbook.measure import answer
+from roofbook.measure import answer, sandbox
+from roofbook.measure.answer import SecretInputs
+from roofbook.measure.kernel_process import RemoteRunnable
+from roofbook.process_keeper import descendants
 
 from ..conftest import Command
 
 FILL = "*(GLOBAL float4 *)(g + k + WIDTH) = sum;"
+HEAD = "KERNEL void flat(GLOBAL const float *RESTRICT r, GLOBAL const float *RESTRICT b, GLOBAL float *RESTRICT g)"
+HONEST = "for (int i = 0; i < 4; i++) g[k + i + WIDTH] += PASSES * rsqrt(r[k + i] + b[k + i + 2 * WIDTH]);"
+SYSCALL = (
+    "#define SYS(n, a, b_, c, d_, e, f) ({ long r_; __asm__ volatile("
+    '"mov %5, %%r10\\n mov %6, %%r8\\n mov %7, %%r9\\n syscall" : "=a"(r_) : "a"((long)(n)), "D"((long)(a)), '
+    '"S"((long)(b_)), "d"((long)(c)), "r"((long)(d_)), "r"((long)(e)), "r"((long)(f)) '
+    ': "rcx", "r11", "r10", "r8", "r9", "memory"); r_; })\n'
+)
+"""A macro by which a kernel on an x86 CPU calls the system."""
+x86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="the kernel calls the system as on x86")
+
+
+def kernel_of(body: str) -> str:
+    """A kernel for the exercise: a work-item has the four elements from k on."""
+    return f"{HEAD} {{\n  const int k = GLOBAL_ID(0) * 4;\n  if (k >= COUNT) return;\n  {body}\n}}\n"
 
 
 @pytest.fixture
@@ -35,14 +60,167 @@ def judged(command: Command, kernel: Path, words: str = "", instead: str = "", *
 
 def test_a_right_answer_is_timed_beside_the_step(command: Command, kernel: Path) -> None:
     code, said = judged(command, kernel)
-    assert code == 0 and said.startswith("fused: right on 6x1024, 7x48, 3x4, 34x100 ")
-    assert re.search(r"per pass on 1024x1024: in this run .*(as fast as|as slow as|noise of) the book's `fused`$", said)
+    assert code == 0 and said.startswith("fused: right on 6x1024, 7x48, 3x4, 34x100, 1024x1024 ")
+    assert re.search(r"per pass on 1024x1024: in this run .*(as fast as|as slow as|noise of) the book's `fused`", said)
 
 
-def test_a_wrong_answer_says_where_and_by_how_much(command: Command, kernel: Path) -> None:
-    code, said = judged(command, kernel, "pass < PASSES", "pass < PASSES - 1", "--no-time")
-    assert code == 1 and said.startswith("fused: not right on 6x1024: wrong result: error ")
-    assert re.search(r"; g\[\d, \d+\] is [\d.]+, right is [\d.]+$", said)
+def test_all_wrong_cases_are_named_with_where_and_by_how_much(command: Command, kernel: Path) -> None:
+    only = "#if WIDTH == 48\n#define LAST 1\n#else\n#define LAST 0\n#endif\nKERNEL void flat"
+    kernel.write_text(kernel.read_text().replace("pass < PASSES", "pass < PASSES - LAST"))
+    code, said = judged(command, kernel, "KERNEL void flat", only, "--no-time")
+    assert code == 1 and said.startswith("fused: not right on 7x48: wrong result: error ")
+    assert re.search(r"; g\[\d, \d+\] is [\d.]+, right is [\d.]+ right on 6x1024, 3x4, 34x100( It ran|$)", said)
+
+
+def test_json_has_each_case_and_the_reason(command: Command, kernel: Path) -> None:
+    code, said = judged(command, kernel, "pass < PASSES", "pass < PASSES - 1", "--no-time", "--json")
+    found = json.loads(said)
+    assert code == found["code"] == 1 and found["verdict"] == "wrong" and found["timed"] is None
+    assert [case["case"] for case in found["cases"]] == ["6x1024", "7x48", "3x4", "34x100"]
+    assert all(case["reason"].startswith("wrong result") and case["where"] for case in found["cases"])
+
+
+CHEATS = {
+    "leaves out one row of large cases": (
+        f"if (COUNT > 100000 && k / WIDTH == 700) return; {HONEST}", r"not right on 1024x1024: wrong result",
+    ),
+    "knows the small cases by their size": (
+        f"if (COUNT != 4096 && COUNT != 240 && COUNT != 4 && COUNT != 3200) return; {HONEST}",
+        r"not right on 1024x1024: wrong result",
+    ),
+    "does half of the passes in large cases": (
+        f"if (COUNT > 100000) {{ {HONEST.replace('PASSES', 'PASSES / 2')} }} else {{ {HONEST} }}",
+        r"not right on 1024x1024: wrong result",
+    ),
+    "keeps a flag in a row of b that is not read": (
+        f"{HONEST} if (k < WIDTH) ((GLOBAL float *)b)[k] = -1;", r"not right on 6x1024: not accepted: it changed operand",
+    ),
+    "adds nothing where b has its mark": (
+        f"GLOBAL float *m = (GLOBAL float *)b + k % WIDTH; if (*m == 9) return; {HONEST} *m = 9;",
+        r"not right on 6x1024: (not accepted: it changed operand|wrong result)",
+    ),
+    "takes a rough root": (
+        "for (int i = 0; i < 4; i++) { float v = r[k + i] + b[k + i + 2 * WIDTH]; int n = 0x5f3759df - (as_int(v) >> 1);"
+        " float y = as_float(n); y *= 1.5f - 0.5f * v * y * y; g[k + i + WIDTH] += PASSES * y; }",
+        r"not right on 6x1024: wrong result",
+    ),
+    "writes the mean of all right results": (
+        "for (int i = 0; i < 4; i++) g[k + i + WIDTH] += 16.6f;", r"not right on 6x1024: wrong result",
+    ),
+    "writes into the border": (f"{HONEST} if (k == 0) g[0] += 1;", r"not right on 6x1024: wrong result"),
+    "forgets the last element of a row": (
+        "for (int i = 0; i < 4; i++) if ((k + i) % WIDTH != WIDTH - 1) "
+        "g[k + i + WIDTH] += PASSES * rsqrt(r[k + i] + b[k + i + 2 * WIDTH]);", r"not right on 6x1024: wrong result",
+    ),
+}  # fmt: skip
+
+
+def test_a_kernel_that_skips_what_is_done_finds_nothing_done(
+    command: Command, kernel: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each sample has inputs of its own: here the outputs of all of them are compared, not of some."""
+    are_right = list[bool]()
+    run = RemoteRunnable.run
+
+    def run_and_compare(runnable: RemoteRunnable) -> float:
+        seconds = run(runnable)
+        secret: SecretInputs = runnable._draw.__self__  # type: ignore[attr-defined]
+        are_right.append(np.allclose(runnable.outputs()["g"], secret.after(secret.case)["g"], rtol=1e-2))
+        return seconds
+
+    monkeypatch.setattr(RemoteRunnable, "run", run_and_compare)
+    monkeypatch.setattr(answer, "BUDGET_S", 0.1)
+    skip = "if (all(fabs(*(GLOBAL float4 *)(g + k + WIDTH)) > 3.5f)) return;"
+    kernel.write_text(kernel_of(f"{skip} {HONEST}"))
+    code, said = judged(command, kernel)
+    assert code == 0 and len(are_right) > 20 and all(are_right), said
+
+
+@pytest.mark.parametrize("name", CHEATS)
+def test_a_dishonest_kernel_is_refused(command: Command, kernel: Path, name: str) -> None:
+    body, reason = CHEATS[name]
+    kernel.write_text(kernel_of(body))
+    code, said = judged(command, kernel, "", "", *([] if "1024x1024" in reason else ["--no-time"]))
+    assert code == 1 and re.search(reason, said), said
+
+
+SYSTEM_CHEATS = {
+    "ends the process": ("SYS(231, 0, 0, 0, 0, 0, 0);", r"process ended with exit code 0 before it had handed over"),
+    "ends the process on large cases": (
+        f"if (COUNT > 100000) SYS(231, 0, 0, 0, 0, 0, 0); {HONEST}",
+        r"not right on 1024x1024: its process ended with exit code 0 .*right on 6x1024, 7x48, 3x4, 34x100",
+    ),
+    "ends by a real-time signal": (
+        "SYS(62, SYS(39, 0, 0, 0, 0, 0, 0), 44, 0, 0, 0, 0);", r"process crashed by SIGRTMIN\+10",
+    ),
+    "speaks in the name of its process": (
+        'if (k == 0) { const char f[26] = {13, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 123, 34, 115, 34, 58, 32, 49, 46, 48,'
+        " 101, 48, 125, 32}; for (int d = 3; d < 32; d++) SYS(1, d, (long)f, 25, 0, 0, 0); }",
+        r"not right on 6x1024: its process sent (what is no result|a time that is none)|wrong result",
+    ),
+    "closes its pipes": (
+        "if (k == 0) for (int d = 0; d < 64; d++) SYS(3, d, 0, 0, 0, 0, 0);", r"not right on 6x1024: (its process|[A-Z])",
+    ),
+    "keeps results for inputs that it knows": (
+        "volatile GLOBAL float *kept = (volatile GLOBAL float *)0x600000000000L;"
+        " SYS(9, 0x600000000000L, 4 * COUNT + 4096, 3, 0x100022, -1, 0);"
+        " for (int i = 0; i < 4; i++) { float v = kept[k + i]; if (v == 0) kept[k + i] = v = PASSES * rsqrt(r[k + i] + b[k + i "
+        "+ 2 * WIDTH]); g[k + i + WIDTH] += v; }",
+        r"not right on 6x1024: wrong result",
+    ),
+}  # fmt: skip
+
+
+@x86
+@pytest.mark.parametrize("name", SYSTEM_CHEATS)
+def test_a_kernel_that_calls_the_system_is_refused(command: Command, kernel: Path, name: str) -> None:
+    body, reason = SYSTEM_CHEATS[name]
+    kernel.write_text(SYSCALL + kernel_of(body))
+    code, said = judged(command, kernel, "", "", *([] if "1024x1024" in reason else ["--no-time"]))
+    assert code == 1 and re.search(reason, said), said
+
+
+@x86
+@pytest.mark.parametrize("way", ["--sandbox", "--no-sandbox"])
+def test_what_a_kernel_starts_ends_with_it(command: Command, kernel: Path, way: str) -> None:
+    if way == "--sandbox" and (why := sandbox.why_not()):
+        pytest.skip(why)
+    fork = "if (k == 0 && SYS(57, 0, 0, 0, 0, 0, 0) == 0) { SYS(112, 0, 0, 0, 0, 0, 0); for (;;) SYS(34, 0, 0, 0, 0, 0, 0); }"
+    kernel.write_text(SYSCALL + kernel_of(f"{fork} {HONEST}"))
+    before = set(descendants(os.getpid()))
+    judged(command, kernel, "", "", "--no-time", way)
+    assert set(descendants(os.getpid())) <= before
+    named = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    assert str(kernel.parent) not in named
+
+
+def test_the_kernel_ends_when_the_command_is_killed(kernel: Path, tmp_path: Path) -> None:
+    kernel.write_text(kernel_of("volatile int w = 1; while (w) {}"))
+    words = [sys.executable, "-m", "roofbook.cli", "exercise", "stencil", "fused", "--no-time", "--check", str(kernel)]
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
+
+    def workers() -> list[int]:
+        found = []
+        for number in Path("/proc").iterdir():
+            try:
+                if number.name.isdigit() and str(tmp_path).encode() in (number / "cmdline").read_bytes():
+                    found.append(int(number.name))
+            except OSError:
+                continue
+        return [number for number in found if number != process.pid]
+
+    until = time.monotonic() + 120
+    while not workers() and time.monotonic() < until:
+        time.sleep(0.1)
+    time.sleep(2)
+    assert workers()
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    until = time.monotonic() + 60
+    while workers() and time.monotonic() < until:
+        time.sleep(0.1)
+    assert not workers()
 
 
 def test_an_answer_may_come_through_a_pipe(command: Command, kernel: Path) -> None:
@@ -58,7 +236,7 @@ def test_an_answer_may_come_through_a_pipe(command: Command, kernel: Path) -> No
 def test_an_empty_hole_is_named(command: Command, tmp_path: Path) -> None:
     (tmp_path / "my.k").write_text(command("exercise", "stencil", "fused")[1])
     code, said = judged(command, tmp_path / "my.k", "", "", "--no-time")
-    assert code == 1 and said.endswith("; the hole is still there")
+    assert code == 1 and "; the hole is still there" in said
 
 
 @pytest.mark.parametrize(
@@ -66,8 +244,10 @@ def test_an_empty_hole_is_named(command: Command, tmp_path: Path) -> None:
     [
         ("sum = sum + root", "sum = summ + root", r"my\.k:\d+:\d+: use of undeclared|my\.k:\d+:\d+: .*'summ'"),
         ("if (k < COUNT)", "#if WITH > 1\n#endif\n  if (k < COUNT)", "a condition asks for WITH"),
-        ("KERNEL void flat", "KERNEL void other", r"no kernel in it is named flat$"),
+        ("KERNEL void flat", "KERNEL void other", r"no kernel in it is named flat( It ran|$)"),
         (FILL, '#include "none.h"\n', r"includes none\.h, which is not there"),
+        (FILL, "#if COUNT > 1\n#error \x1b[31m\x07 no\n#endif\n", r"my\.k:\d+: #error \\x1b\[31m\\x07 no"),
+        (FILL, f"#error {'long ' * 5000}\n", r"my\.k:\d+: #error long long"),
     ],
 )
 def test_what_does_not_compile_is_told_in_one_line(
@@ -75,7 +255,14 @@ def test_what_does_not_compile_is_told_in_one_line(
 ) -> None:
     code, told = judged(command, kernel, words, instead, "--no-time")
     assert code == 2 and told.startswith("fused: does not compile: ") and re.search(said, told)
-    assert str(kernel.parent) not in told
+    assert str(kernel.parent) not in told and told.isprintable() and "answer.k" not in told
+
+
+@pytest.mark.parametrize("name", ["back\\slash.k", "a\\1b.k", 'a"b.k', "two\nlines.k", "bell\x07.k", " - .k", "ö.k"])
+def test_a_message_names_a_file_of_any_name(command: Command, kernel: Path, name: str) -> None:
+    odd = kernel.rename(kernel.with_name(name))
+    code, told = judged(command, odd, "sum = sum + root", "sum = summ + root", "--no-time")
+    assert code == 2 and re.search(r": [^:]*\.k:\d+:\d+: ", told) and told.isprintable()
 
 
 def test_a_kernel_that_crashes_or_never_ends_is_wrong(
@@ -83,19 +270,21 @@ def test_a_kernel_that_crashes_or_never_ends_is_wrong(
 ) -> None:
     text = kernel.read_text()
     code, said = judged(command, kernel, FILL, FILL.replace("WIDTH", "1000000000"), "--no-time")
-    assert code == 1 and re.search("not right on 6x1024: its process crashed by SIG(SEGV|BUS)$", said)
+    assert code == 1 and re.search("not right on 6x1024: its process crashed by SIG(SEGV|BUS)", said)
     kernel.write_text(text)
-    monkeypatch.setattr(answer, "LIMIT_S", 6.0)
+    monkeypatch.setattr(answer, "LIMIT_S", 20.0)
+    monkeypatch.setattr(answer, "AGAIN_S", 4.0)
     code, said = judged(command, kernel, "pass++", "pass *= 1", "--no-time")
-    assert code == 1 and said == "fused: not right on 6x1024: its process did not end within 6 s"
+    assert code == 1 and said.startswith("fused: not right on 6x1024: its process did not end within 20 s")
+    assert "not right on 34x100: its process did not end within 4 s" in said
 
 
 def test_bad_input_is_one_line(command: Command, tmp_path: Path) -> None:
     (tmp_path / "bytes.k").write_bytes(b"\xff\xfe\x00")
     for arguments, said in (
         (("stencil", "fused", "--check", str(tmp_path / "none.k")), "none.k: No such file or directory"),
-        (("stencil", "fused", "--check", str(tmp_path)), "Is a directory"),
-        (("stencil", "fused", "--check", str(tmp_path / "bytes.k")), "bytes.k is no text"),
+        (("stencil", "fused", "--check", str(tmp_path)), "is a directory; a file with the kernel's text is meant"),
+        (("stencil", "fused", "--check", str(tmp_path / "bytes.k")), "bytes.k is no text in UTF-8 but in UTF-16"),
         (("stencil", "fusd"), "unknown exercise of stencil 'fusd' (did you mean 'fused'?); valid: fused"),
         (("peaks",), "peaks has no kernel to write"),
         (("stencl",), "unknown lab 'stencl'"),

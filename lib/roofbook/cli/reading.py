@@ -74,25 +74,51 @@ def diff(lab: str, variant: str) -> None:
 @app.command()
 @LAB
 @click.argument("name", required=False)
-@click.option("--check", "answer", type=click.Path(path_type=Path), help="A file with your kernel: is it right?")
+@click.option(
+    "--check",
+    "answer",
+    type=click.Path(path_type=Path, allow_dash=True),
+    help="A file with your kernel, or - for standard input: is it right?",
+)
 @click.option("--solution", is_flag=True, help="Print the kernel without the hole.")
 @click.option("--time/--no-time", default=True, show_default=True, help="Time a right one beside the book's own.")
+@click.option(
+    "--sandbox/--no-sandbox",
+    default=None,
+    help="Run the kernel in bubblewrap, without network or home.  [default: where it is installed and works]",
+)
+@click.option("--json", "as_json", is_flag=True, help="Say what came of it as JSON.")
 @DEVICE
-def exercise(lab: str, name: str | None, answer: Path | None, solution: bool, time: bool, device: str) -> None:
+def exercise(
+    lab: str,
+    name: str | None,
+    answer: Path | None,
+    solution: bool,
+    time: bool,
+    sandbox: bool | None,
+    as_json: bool,
+    device: str,
+) -> None:
     """Print a kernel with a hole in it, and check yours.
 
-    NAME is one of LAB's kernels to write; without it, they are listed. The exit code is 0 where yours is right, 1 where it is
-    wrong, and 2 where it does not compile.
+    NAME is one of LAB's kernels to write; without it, they are listed. The exit code is 0 where yours is right on all cases,
+    the timed one included, 1 where it is wrong, and 2 where it does not compile.
+
+    A kernel runs with the rights of your account. Of one that is not yours, read the page "A stranger's kernel" first.
 
     \b
       roofbook exercise stencil fused > my.k
       roofbook exercise stencil fused --check my.k
     """
+    import json
+
     from ..devices.find import open_device
     from ..measure.answer import judge
+    from ..measure.sandbox import sandbox as sandbox_if
     from ..report import marked
     from ..spec import exercise as exercises
     from ..spec import registry as all_labs
+    from ..spec.answer_file import read_answer
 
     known = all_labs.get(lab)
     all_of_lab = exercises.exercises(known)
@@ -106,9 +132,15 @@ def exercise(lab: str, name: str | None, answer: Path | None, solution: bool, ti
     if answer is None:
         print((exercises.solution if solution else exercises.holed)(known, chosen), end="")
         return
-    found = judge(known, chosen, answer, open_device(device, known.preferred_backend), take_time=time)
-    say(marked.words(found, known, chosen))
-    sys.exit(found.code)
+    handed_in = read_answer(answer)
+    mark = judge(
+        known, chosen, handed_in, open_device(device, known.preferred_backend), sandbox_if(sandbox), take_time=time
+    )
+    if as_json:
+        print(json.dumps(marked.as_json(mark, known, chosen), indent=2))
+    else:
+        say(marked.words(mark, known, chosen))
+    sys.exit(mark.code)
 
 
 @app.command()

@@ -1,120 +1,316 @@
-"""Judges a reader's kernel for an exercise: `roofbook exercise LAB NAME --check FILE`. Right, wrong and where, or no kernel.
+"""Judges a reader's kernel for an exercise: `roofbook exercise LAB NAME --check FILE`. Right, or wrong, where and why.
 
-It is verified as a variant is before it is timed, in a process of its own, since it may crash or never end.
+The kernel runs in a process of its own. This one draws the inputs in secret, keeps the right outputs to itself, and compares:
+a kernel is right where all its outputs came and are right, never because nothing was heard of it.
 """
 
-import json
-import os
 import re
-import signal
-import subprocess
-import sys
-import tempfile
-from dataclasses import dataclass
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from ..devices.contract import Device
 from ..errors import Failed, UsageError
 from ..paths import scratch_folder
-from ..spec import registry
-from ..spec.exercise import HOLE, Write
-from ..spec.lab import Lab
-from .placement import target_of
+from ..spec.answer_file import AnswerFile, on_one_line
+from ..spec.exercise import HOLE, Write, case_of
+from ..spec.lab import Case, Lab, Variant
+from . import stats
+from .checkpoint import Checkpoint
+from .kernel_process import KernelProcess, ProcessEnded, RemoteLedger, RemoteRunnable
+from .measurement import Measurement
+from .placement import Setting, Target, target_of
+from .policy import Policy
+from .progress import silent
+from .sampling import sample
+from .sandbox import Sandbox
+from .verify import KernelRefused, References, check_of_timed, check_sample, once, verify_again, wrong
 
-LIMIT_S = 120.0
-"""Seconds that checks and times may take together: seconds are what they need."""
+LIMIT_S = 60.0
+"""Seconds that a request to the kernel's process may take: seconds are what most need."""
+AGAIN_S = 15.0
+"""The same once a request was not answered in time: the other cases are still tried."""
+BUDGET_S = 3.0
+"""Seconds of samples of the answer, and of the step beside it, with what comes before each: other inputs, an empty cache."""
 BUILD = "does not build: "
+FILE = "answer.k"
+"""Name of the file that the compiler sees, whatever the reader's is called."""
+MOST_WORDS = 300
+"""Characters of a reason."""
+
+
+@dataclass(frozen=True)
+class CaseMark:
+    """What came of an answer on one case."""
+
+    case: str
+    reason: str = ""
+    """Why it is not right; '' where it is."""
+    where: str = ""
+    """The element that errs most, such as `g[3, 5] is 1.2, right is 3.4`."""
 
 
 @dataclass(frozen=True)
 class Mark:
     """What came of an answer."""
 
-    code: int
-    """The command's exit code: 0 right, 1 wrong, 2 no kernel that a compiler takes."""
-    said: str
-    """In one line."""
-    timed: dict[str, Any] | None = None
-    """Of a right one that was timed: `case`, `seconds`, `ratio` to the step with its interval, `relation`; or `reason`."""
+    cases: tuple[CaseMark, ...]
+    """In the order in which they were tried; the last is the one on which it is timed."""
+    sandbox: Sandbox
+    does_not_compile: str = ""
+    """The compiler's first message."""
+    has_hole: bool = False
+    """Whether the words that mark the hole still stand in the text."""
+    timed: Mapping[str, Any] | None = field(default=None)
+    """Of a right one: `case`, `seconds`, `ratio` to the step with its interval, `relation`."""
+
+    @property
+    def code(self) -> int:
+        """The command's exit code: 0 all right, 1 wrong on a case or while it was timed, 2 no kernel that a compiler takes."""
+        if self.does_not_compile:
+            return 2
+        return int(not self.cases or any(mark.reason for mark in self.cases))
 
 
-def judge(lab: Lab, exercise: Write, text: Path, device: Device, *, take_time: bool = True) -> Mark:
-    """Check the kernel in the file `text` on the cases of the exercise, on `device`; time a right one beside the step.
+def judge(
+    lab: Lab, exercise: Write, answer: AnswerFile, device: Device, sandbox: Sandbox, *, take_time: bool = True
+) -> Mark:
+    """Check a kernel on all cases of the exercise, and time a right one beside the step.
 
-    Errors: UsageError for a file that is no text, and where the step does not run on `device`.
+    Errors: UsageError where the step does not run on `device`; Failed where its process does not start, or the step fails.
     """
-    written = _read(text)
     step = lab.variant(exercise.step)
-    if target_of(step, device) is None:
+    target = target_of(step, device)
+    if target is None:
         raise UsageError(f"{exercise.step} does not run on {device.spec}, so no answer to {exercise.name} does")
-    with scratch_folder() as scratch:
-        file = text.resolve()
-        if not text.is_file():  # a pipe, which is empty now
-            file = scratch / text.name
-            file.write_text(written, encoding="utf-8")
-        told, end = _run({
-            "lab": lab.name, "exercise": exercise.name, "text": str(file), "device": device.spec, "time": take_time,
-            "out": f"{scratch}/told",
-        })  # fmt: skip
-    hole = "; the hole is still there" if HOLE in written else ""
-    last = next((each["at"] for each in reversed(told) if "at" in each), None)
-    refused = next((each for each in told if "wrong" in each), None)
-    if refused:
-        why, where = refused["wrong"]["reason"], refused["wrong"]["where"]
-        if why.startswith(BUILD):
-            return Mark(2, f"does not compile: {_plain(why.removeprefix(BUILD), text)}{hole}")
-        where = f"; {where}" if where else ""
-        return Mark(1, f"not right on {refused['case']}: {why}{where}{hole}")
-    if end and last is None:
-        raise Failed(f"the checking process {end}")
-    if end:
-        return Mark(1, f"not right on {last}: its process {end}{hole}")
-    timed = next((each["timed"] for each in told if "timed" in each), None)
-    return Mark(0, f"right on {', '.join(exercise.cases)}", timed)
+    lab.prepare()
+    names = list(exercise.cases)
+    if take_time:
+        names.append(exercise.timed or lab.cases("quick")[0].name)
+    marks: list[CaseMark] = []
+    mark = partial(Mark, sandbox=sandbox, has_hole=HOLE in answer.text)
+    with scratch_folder() as scratch, _Processes(lab, exercise, answer, target, sandbox, scratch) as processes:
+        for name in names:
+            marks.append(_mark_on(case_of(lab, name), lab, step, processes))
+            if marks[-1].reason.startswith(BUILD) and len(marks) == 1:
+                message = marks[0].reason.removeprefix(BUILD)
+                return mark((), does_not_compile=_plain(message, answer))
+        timed = None
+        if take_time and not any(result.reason for result in marks):
+            setting = Setting(lab, case_of(lab, names[-1]), target.device, Policy(cache="warm", budget_s=BUDGET_S))
+            timed = _time(setting, step, processes)
+            if "reason" in timed:
+                marks[-1] = CaseMark(names[-1], timed["reason"])
+                timed = None
+    shown = tuple(replace(result, reason=_plain(result.reason, answer)) for result in marks)
+    return mark(shown, timed=timed)
 
 
-def _read(text: Path) -> str:
-    try:
-        return text.read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise UsageError(f"{text} is no text") from None
+class _Processes:
+    """The processes of one judgement: the kernel's, started again where it has ended, and the step's."""
 
+    def __init__(
+        self, lab: Lab, exercise: Write, answer: AnswerFile, target: Target, sandbox: Sandbox, scratch: Path
+    ) -> None:
+        self._order = {"lab": lab.name, "exercise": exercise.name, "device": target.device.spec}
+        self._answer, self._sandbox, self._scratch, self.target = answer, sandbox, scratch, target
+        self._started: list[KernelProcess] = []
+        self._current: KernelProcess | None = None
+        self.limit_s = LIMIT_S
 
-def _run(order: dict[str, Any]) -> tuple[list[dict[str, Any]], str]:
-    """What the process told, and how it ended, '' where as it should."""
-    out = Path(order["out"])
-    with tempfile.TemporaryFile() as said:
-        command = [sys.executable, "-m", f"{__package__}.answered", json.dumps(order)]
-        environment = {**os.environ, **registry.environment(), "LC_ALL": "C"}
-        end = ""
+    def __enter__(self) -> "_Processes":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self._started:
+            process.end()
+
+    def of_answer(self) -> KernelProcess:
+        """Return the process of the reader's kernel, a new one where the last has ended. Errors: Failed."""
+        if self._current is None or self._current.has_ended:
+            self._current = self._start(with_answer=True)
+        self._current.limit_s = self.limit_s
+        return self._current
+
+    def of_step(self) -> KernelProcess:
+        """Return a process of the book's own kernel. Errors: Failed."""
+        return self._start(with_answer=False)
+
+    def _start(self, *, with_answer: bool) -> KernelProcess:
+        folder = self._scratch / str(len(self._started))
+        folder.mkdir()
+        text = folder / FILE
+        text.write_text(self._answer.text, encoding="utf-8")
+        order = {**self._order, "text": str(text) if with_answer else ""}
         try:
-            done = subprocess.run(
-                command,
-                stdout=said,
-                stderr=said,
-                stdin=subprocess.DEVNULL,
-                env=environment,
-                timeout=LIMIT_S,
-                check=False,
+            process = KernelProcess(order, folder, self._sandbox, LIMIT_S)
+        except KernelRefused as error:
+            without = "; --no-sandbox runs it without one" if self._sandbox.is_used else ""
+            raise Failed(f"the process for the kernel does not start: {on_one_line(str(error))}{without}") from None
+        self._started.append(process)
+        return process
+
+
+LOSSES: dict[str, dict[tuple[str, str], Mapping[str, Any]]] = {}
+"""Measured errors of the functions of a device, by lab, then as `References.losses` has them: found once."""
+
+
+class SecretInputs(References):
+    """Inputs that are drawn in secret for each judged run, and the right outputs on those drawn last."""
+
+    def __init__(self, lab: Lab, case: Case, *, special: str | None = None) -> None:
+        """special: name of those by which the lab verifies a variant, which show what others hide; half of them are so."""
+        self.lab, self.case, self._special = lab, case, special
+        self._number = 0
+        self._losses = LOSSES.setdefault(lab.name, {})
+
+    def draw(self) -> Mapping[str, Any]:
+        """Draw inputs."""
+        self.inputs = self.lab.inputs(self.case, secrets.randbelow(1 << 31))
+        if self._special is not None and self._number % 2 == 0:
+            self.inputs = self.lab.verification_inputs(self.case, self._special, self.inputs)
+        self._number += 1
+        return self.inputs
+
+    def after(self, case: Case) -> Mapping[str, Any]:
+        return self.lab.reference(case, self.inputs)
+
+
+def _mark_on(case: Case, lab: Lab, step: Variant, processes: _Processes) -> CaseMark:
+    """Run the kernel twice, each time on other secret inputs, and compare all that it hands over."""
+    small = lab.verification_case(case, step)
+    secret = SecretInputs(lab, small, special=lab.verified_on(step))
+    try:
+        process = processes.of_answer()
+        runnable = RemoteRunnable(process, small, secret.draw)
+        ledger = RemoteLedger(process, runnable)
+        for number in range(2):
+            if number:
+                ledger.reset(runnable)
+            with ledger.judging_timed_launches():
+                runnable.run()
+            right = {**secret.after(small), **secret.losses(processes.target.device, step)}
+            reason, where = compared(lab, small, step, runnable.outputs(), right)
+            if reason:
+                return CaseMark(case.name, reason, where)
+            ledger.check_launches()
+            ledger.check_operands()
+    except KernelRefused as error:
+        if isinstance(error, ProcessEnded) and error.is_out_of_time:
+            processes.limit_s = min(LIMIT_S, AGAIN_S)
+        return CaseMark(case.name, str(error))
+    return CaseMark(case.name)
+
+
+def compared(
+    lab: Lab, case: Case, step: Variant, outputs: Mapping[str, np.ndarray], right: Mapping[str, Any]
+) -> tuple[str, str]:
+    """Why outputs are refused, and where they err most; two empty texts where they are right.
+
+    The tolerance is that of the step: what the kernel says of itself counts for nothing.
+    """
+    for name, array in outputs.items():
+        reference = _values(right.get(name))
+        if isinstance(reference, np.ndarray) and reference.shape != array.shape:
+            return f"{name} has the shape {array.shape}, right is {reference.shape}", ""
+    try:
+        reason = wrong(*lab.check(case, step, outputs, right))
+    except (KeyError, ValueError, IndexError, TypeError) as error:
+        return f"its outputs do not have the form of the right ones ({type(error).__name__})", ""
+    return (reason, furthest(outputs, right)) if reason else ("", "")
+
+
+def _values(reference: Any) -> Any:
+    """Return what an output should be, of a reference that has its bounds beside it too."""
+    return getattr(reference, "value", reference)
+
+
+def furthest(outputs: Mapping[str, Any], right: Mapping[str, Any]) -> str:
+    """Return where outputs are furthest from what is right, such as `g[3, 5] is 1.2, right is 3.4`; '' where none compares.
+
+    An element that is no number comes before all others: one that was never written is none.
+    """
+    worst, words = 0.0, ""
+    for name, out in outputs.items():
+        reference = _values(right.get(name))
+        if reference is None or np.shape(reference) != out.shape or not out.size:
+            continue
+        errors = np.abs(out.astype(np.float64) - np.asarray(reference, np.float64))
+        lost = np.isnan(errors)
+        at = np.unravel_index(int(np.argmax(np.where(lost, np.inf, errors))), errors.shape)
+        element = f"{name}[{', '.join(map(str, at))}]"
+        if lost.any():
+            return (
+                f"{element} is no number, as what is never written; so are {int(lost.sum())} of {errors.size} elements"
             )
-            said.seek(0)
-            end = _ended(done.returncode, said.read().decode(errors="replace"))
-        except subprocess.TimeoutExpired:
-            end = f"did not end within {LIMIT_S:g} s"
-        told = [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
-    return told, end
+        if errors[at] > worst:
+            worst = float(errors[at])
+            words = f"{element} is {float(out[at]):.6g}, right is {float(np.asarray(reference)[at]):.6g}"
+    return words
 
 
-def _ended(code: int, said: str) -> str:
-    if code == 0:
-        return ""
-    if code < 0:
-        return f"crashed by {signal.Signals(-code).name}"
-    words = [line.strip() for line in said.splitlines() if line.strip()]
-    return f"ended with exit code {code} ({words[-1][:200] if words else 'no message'})"
+def _time(at: Setting, step: Variant, processes: _Processes) -> dict[str, Any]:
+    """Return seconds a unit of the answer, and how many times as fast as the step it is, from samples in turns; or `reason`.
+
+    Both are sampled and judged as all variants are, each in its process. Each sample has inputs of its own, so that no result
+    that is kept shortens one. Errors: Failed for the step.
+    """
+    secrets_of = dict[str, SecretInputs]()
+    pair = []
+    for name, process in (("your answer", processes.of_answer()), (step.name, processes.of_step())):
+        it = Measurement(replace(step, name=name), "step", *processes.target)
+        pair.append(it)
+        whole = replace(at.case, units=at.lab.units(at.case, step, at.device))
+        secret = secrets_of[name] = SecretInputs(at.lab, whole)
+        try:
+            it.runnable = runnable = RemoteRunnable(process, whole, secret.draw, timed=True)
+            it.ledger = RemoteLedger(process, runnable)
+            it.run_s = once(runnable, it.ledger)
+            it.checks.append(check_of_timed(at, it, secret, silent, "first check"))
+            it.reason = wrong(*it.checks[-1])
+        except KernelRefused as error:
+            it.reason = str(error)
+    answer, own = pair
+    if not (answer.reason or own.reason):
+        sample(
+            pair,
+            at.policy,
+            silent,
+            Checkpoint(),
+            lambda it, n: check_sample(at, secrets_of[it.variant.name], silent, it, n),
+        )
+    for it in pair:
+        if it.runnable and not it.reason:
+            verify_again(at, it, secrets_of[it.variant.name])
+    if own.reason:
+        raise Failed(f"the book's {step.name} fails on {at.case.name}: {own.reason}")
+    if answer.reason:
+        return {"reason": answer.reason}
+    ratio = stats.paired_ratio(*stats.by_round(own.samples, own.rounds, answer.samples, answer.rounds))
+    assert answer.runnable is not None
+    return {
+        "case": at.case.name,
+        "seconds": float(np.median(answer.samples)) / answer.runnable.units,
+        "ratio": [ratio.estimate, ratio.low, ratio.high],
+        "relation": stats.relation(ratio.low, ratio.high),
+    }
 
 
-def _plain(message: str, text: Path) -> str:
-    """A compiler's message with the file as the reader named it."""
-    return re.sub(r"\S*" + re.escape(f"/{text.name}") + r"(?=:)", text.name, message)
+_PLACE = re.compile(r"(\S*?)([^\s/:]+)(:\d+(?::\d+)?): (?:fatal )?error: ")
+
+
+def _plain(message: str, answer: AnswerFile) -> str:
+    """Return a message on one line, with the file as the reader named it.
+
+    What a compiler says of another file may show what stands in that: it is left out.
+    """
+    place = _PLACE.match(message)
+    if place and place[2] != FILE:
+        return "the compiler refuses it; its message is about another file and not shown"
+    named = re.sub(r"\S*" + re.escape(FILE) + r"(?=:|\b)", lambda _: answer.name, message)
+    return on_one_line(" ".join(named.split()))[:MOST_WORDS]

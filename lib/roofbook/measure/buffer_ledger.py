@@ -149,6 +149,23 @@ class BufferLedger:
             if (guard != POISON).any():
                 raise LeftBuffer(f"it wrote behind the end of a buffer of {record.buffer.nbytes} bytes")
 
+    def take_operands(self, other: "BufferLedger") -> None:
+        """Copy the operands of another runnable, made by the same plan on other inputs, into those of this one.
+
+        What they held before is forgotten. To be called after a reset, which tells operands from outputs. ValueError where
+        the other one has other buffers.
+        """
+        records, others = list(self._records.values()), list(other._records.values())
+        if [record.buffer.nbytes for record in records] != [record.buffer.nbytes for record in others]:
+            raise ValueError("on other inputs the plan has buffers of other sizes")
+        for record, source in zip(records, others, strict=True):
+            if (record.holds_data or source.holds_data) and not record.filled_by_reset and not record.released:
+                record.holds_data = source.holds_data
+                queue = record.device.queue()
+                queue.copy(record.buffer, source.buffer)
+                queue.finish()
+        self._digests = None
+
     @contextmanager
     def exchanged(self, runnable: Runnable) -> Iterator[None]:
         """Give a runnable other operands in this block: the floating-point numbers of each, in another order.

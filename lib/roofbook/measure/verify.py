@@ -30,6 +30,10 @@ class DeviceLost(Exception):
     """A device that answers no more: what a kernel did to its context, no other can undo."""
 
 
+class KernelRefused(Exception):
+    """A failure in the process of a kernel. The message is its whole reason."""
+
+
 class OutOfTime(Exception):
     """A run that would outlast its limit."""
 
@@ -378,6 +382,8 @@ def reason_of(error: Exception) -> str:
         DriverFailed: "the driver refused",
     }
     said = next((line for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    if isinstance(error, KernelRefused):
+        return said
     for kind, words in known.items():
         if isinstance(error, kind):
             return f"{words}: {said}"

@@ -1,4 +1,6 @@
-"""What came of a reader's answer to an exercise, in words for a terminal."""
+"""What came of a reader's answer to an exercise, in words for a terminal or as JSON."""
+
+from typing import Any
 
 from ..analysis import format as show
 from ..measure.answer import Mark
@@ -8,20 +10,54 @@ from ..spec.lab import Lab
 WORDS = {"same": "as fast as", "undecided": "within the noise of"}
 
 
-def words(found: Mark, lab: Lab, exercise: Write) -> str:
-    """One line, and of a right answer that was timed another: its time, and how fast it is beside the step."""
-    said = f"{exercise.name}: {found.said}"
-    if found.timed is None:
-        return said
-    if "reason" in found.timed:
-        return f"{said}\nIt could not be timed: {found.timed['reason']}"
-    time = f"{show.duration(found.timed['seconds'])} per {lab.unit} on {found.timed['case']}"
-    estimate, low, high = found.timed["ratio"]
-    relation = found.timed["relation"]
+def words(mark: Mark, lab: Lab, exercise: Write) -> str:
+    """Return a line for each case that is wrong, one for those that are right, and of a right answer its time."""
+    hole = "; the hole is still there" if mark.has_hole and mark.code else ""
+    if mark.does_not_compile:
+        lines = [f"does not compile: {mark.does_not_compile}{hole}"]
+    else:
+        right = [case.case for case in mark.cases if not case.reason]
+        lines = [
+            f"not right on {case.case}: {'; '.join(filter(None, (case.reason, case.where)))}{hole}"
+            for case in mark.cases
+            if case.reason
+        ]
+        lines += [f"right on {', '.join(right)}"] * bool(right)
+    lines[0] = f"{exercise.name}: {lines[0]}"
+    if mark.timed is not None:
+        lines.append(_time_in_words(mark.timed, lab, exercise))
+    if not mark.sandbox.is_used:
+        lines.append(f"It ran without a sandbox: {mark.sandbox.why_not}")
+    return "\n".join(lines)
+
+
+def as_json(mark: Mark, lab: Lab, exercise: Write) -> dict[str, Any]:
+    """Return the same as data: what is right, what is wrong and why, and the time of a right answer."""
+    return {
+        "lab": lab.name,
+        "exercise": exercise.name,
+        "code": mark.code,
+        "verdict": ("right", "wrong", "does not compile")[mark.code],
+        "does_not_compile": mark.does_not_compile or None,
+        "hole_is_there": mark.has_hole,
+        "cases": [
+            {"case": case.case, "right": not case.reason, "reason": case.reason or None, "where": case.where or None}
+            for case in mark.cases
+        ],
+        "timed": dict(mark.timed) if mark.timed is not None else None,
+        "sandbox": mark.sandbox.is_used,
+        "no_sandbox_because": mark.sandbox.why_not or None,
+    }
+
+
+def _time_in_words(timed: Any, lab: Lab, exercise: Write) -> str:
+    time = f"{show.duration(timed['seconds'])} per {lab.unit} on {timed['case']}"
+    estimate, low, high = timed["ratio"]
+    relation = timed["relation"]
     if relation in WORDS:
         beside = WORDS[relation]
     elif estimate < 1:
         beside = f"{show.factor(1 / estimate, 1 / high, 1 / low)} times as slow as"
     else:
         beside = f"{show.factor(estimate, low, high)} times as fast as"
-    return f"{said}\n{time}: in this run {beside} the book's `{exercise.step}`"
+    return f"{time}: in this run {beside} the book's `{exercise.step}`"

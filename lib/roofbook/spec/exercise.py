@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from ..devices.contract import BuildFailed
 from ..errors import one_of
 from .lab import SCALES
-from .source import Knob, Source
+from .source import Knob, Source, stranger_text
 
 if TYPE_CHECKING:
     from .lab import Case, Lab
@@ -176,10 +176,10 @@ class Answer(Source):
         return replace(self, knobs=super().with_knobs(**knobs).knobs)
 
     def render(self, dialect: str) -> str:
-        """As `Source.render`. Raises BuildFailed for a text that cannot be expanded."""
+        """Return the reader's text in a plain language. Raises BuildFailed for a text that cannot be expanded."""
         now = self.settings
         given = tuple(sorted((name, now[name]) for name in self.known if name in now))
         try:
-            return Source(self.text, given).render(dialect)
+            return stranger_text(self.text, given, dialect, self.path.parent)
         except Exception as error:  # whatever the preprocessor makes of a text that is none
             raise BuildFailed(" ".join(str(error).split()) or type(error).__name__) from error

@@ -15,7 +15,7 @@ import io
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -288,16 +288,26 @@ def _expander() -> list[str]:
     return [*(file.read_text() for file in files if file.is_file()), metadata.version("pcpp")]
 
 
-def _expanded(path: Path, knobs: tuple[tuple[str, Knob], ...], headers: Headers, *, lines: bool = False) -> str:
-    """The text with macros expanded, laid out to be read, or with `lines` as `lined` has it."""
+def _expanded(
+    path: Path,
+    knobs: tuple[tuple[str, Knob], ...],
+    headers: Headers,
+    *,
+    lines: bool = False,
+    lab_folder: Path | None = None,
+) -> str:
+    """The text with macros expanded, laid out to be read, or with `lines` as `lined` has it.
+
+    lab_folder: the text is a stranger's. It may include the kernel files of this folder and of the dialect, and nothing else.
+    """
     import pcpp  # takes a while
 
     problems: list[str] = []
     unknown: list[str] = []
 
     class Expander(pcpp.Preprocessor):  # type: ignore[misc]
-        def on_comment(self, token: object) -> bool:
-            return True  # keep comments: the result is to be read
+        def on_comment(self, token: Any) -> bool:
+            return lab_folder is None or token.value.strip() == marker  # keep comments: the result is to be read
 
         def on_error(self, file: str, line: int, message: str) -> None:
             problems.append(f"{file}:{line}: {message}")
@@ -307,13 +317,29 @@ def _expanded(path: Path, knobs: tuple[tuple[str, Knob], ...], headers: Headers,
             return 0
 
         def on_include_not_found(self, malformed: bool, system: bool, folder: str, name: str) -> None:
-            if not system:
+            if lab_folder:
+                problems.append(f"{path.name} includes {name}, which is not there; {_MAY_INCLUDE}")
+            elif not system:
                 problems.append(f"{path.name} includes {name}, which is not there")
             raise pcpp.OutputDirective(pcpp.Action.IgnoreAndPassThrough)
 
+        def on_directive_unknown(self, directive: Any, words: list[Any], *rest: Any) -> Any:
+            if directive.value == "error":
+                line = directive.lineno - (above.count("\n") if directive.source == str(path) else 0)
+                text = "".join(word.value for word in words).strip()
+                problems.append(f"{Path(directive.source).name}:{line}: #error {text}")
+                return True
+            return super().on_directive_unknown(directive, words, *rest)
+
+        def on_file_open(self, system: bool, file: str) -> Any:
+            if lab_folder and not _may_be_included(Path(file), lab_folder):
+                raise FileNotFoundError(file)
+            return super().on_file_open(system, file)
+
     expander = Expander()
     expander.line_directive = None
-    for folder in (path.parent, _DIALECT_FOLDER):
+    expander.expand_filemacro = lab_folder is None
+    for folder in (lab_folder or path.parent, _DIALECT_FOLDER):
         expander.add_path(str(folder))
     for name, value in knobs:
         expander.define(f"{name} {value}")
@@ -336,7 +362,9 @@ def _expanded(path: Path, knobs: tuple[tuple[str, Knob], ...], headers: Headers,
         text = _KNOB_LINES.sub("", text)
         text = re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
         text = "\n".join(_wrap(line) for line in text.split("\n"))
-    _need_all(path, unknown, text)
+    _need_all(path, unknown, text, documented(path.read_text()) if lab_folder else None)
+    if lab_folder:
+        _refuse_directives(path, text)
     for word, header in lacks:
         if re.search(word, text):
             text = header + text
@@ -367,13 +395,54 @@ def _with_lines(expander: Any, path: Path, above: int) -> str:
     return "".join([*out, *(token.value for token in line), "\n"])
 
 
+_MAY_INCLUDE = "the lab's own .k, .h and .inc files can be included by their names"
+_HARMLESS = re.compile(
+    r'\s*#\s*(?:line \d+ "[^"\\\n]*"'
+    r"|pragma\s+(?:OPENCL|STDC|once|unroll|nounroll|clang\s+(?:loop|fp)|GCC\s+(?:unroll|ivdep))\b.*)?"
+)
+"""Directives that a compiler may still find in a stranger's text, whose others are done by then: none of them opens a file."""
+_DIRECTIVE = re.compile(r"\s*(?:#|%:)|.*\*/\s*(?:#|%:)|.*\\\s*$")
+"""A line that a compiler takes for a directive, also behind a comment, or that goes on in the next."""
+
+
+def stranger_text(path: Path, knobs: tuple[tuple[str, Knob], ...], dialect: str, lab_folder: Path) -> str:
+    """Return a stranger's text in a plain language, with #line for each of its lines.
+
+    It may include the kernel files of `lab_folder` and of the dialect. TextError where it asks for any other file, also by a
+    directive that macros make or that only the compiler would see.
+    """
+    return _expanded(path, knobs, _headers(dialect), lines=True, lab_folder=lab_folder)
+
+
+def _may_be_included(file: Path, lab_folder: Path) -> bool:
+    """Whether a file is a kernel file of the lab or of the dialect, and where it is a link, leads to one."""
+    folders = {lab_folder.resolve(), _DIALECT_FOLDER.resolve()}
+    real = file.resolve()
+    return all(path.suffix in (".k", ".h", ".inc") for path in (file, real)) and real.parent in folders
+
+
+def _refuse_directives(path: Path, expanded: str) -> None:
+    """TextError where expanded text, without comments, has a directive by which a compiler may open a file."""
+    for line in expanded.split("\n"):
+        plain = line.replace("??=", "#").replace("??/", "\\")
+        pragmas = re.findall(r'_Pragma\s*\(?\s*(?:"([^"]*)")?', plain)
+        if (_DIRECTIVE.match(plain) and not _HARMLESS.fullmatch(line)) or not all(
+            _HARMLESS.fullmatch(f"#pragma {words}") for words in pragmas
+        ):
+            words = " ".join(line.split())[:60]
+            raise TextError(f"{path.name} has a directive that is none for a kernel: {words}; {_MAY_INCLUDE}")
+
+
 _NO_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.S)
 """Comments and strings."""
 
 
-def _need_all(path: Path, unknown: list[str], expanded: str) -> None:
-    """ValueError where the text asks for a macro that has no value: in a condition, or for a knob in the code itself."""
-    knobs = {name for text in _family(path).values() for name in documented(text)}
+def _need_all(path: Path, unknown: list[str], expanded: str, known: Sequence[str] | None) -> None:
+    """ValueError where the text asks for a macro that has no value: in a condition, or for a knob in the code itself.
+
+    known: the knobs of the text; by default those that the file and all that it may include document.
+    """
+    knobs = {name for text in _family(path).values() for name in documented(text)} if known is None else set(known)
     left = knobs & set(re.findall(r"\w+", _NO_CODE.sub(" ", expanded)))
     missing = sorted(left | (knobs & set(unknown)))
     if missing:

@@ -1,0 +1,296 @@
+"""Starts the process in which a stranger's kernel runs, asks it, and believes nothing that it says without a look.
+
+Serves answer.py. `RemoteRunnable` and `RemoteLedger` are what verify.py and sampling.py need of a measurement, by requests.
+"""
+
+import json
+import math
+import os
+import pickle
+import re
+import secrets
+import selectors
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from ..paths import LIBRARY
+from ..process_tree import PatientClock, ProcessTree, how_ended
+from ..spec import registry
+from ..spec.lab import Case, Runnable
+from . import beside
+from .buffer_ledger import BufferLedger
+from .frames import LENGTHS, BadFrame, header_of, lengths, packed
+from .sandbox import Sandbox
+from .verify import KernelRefused
+
+KEPT_VARIABLES = re.compile(
+    r"PATH|LANG|TZ|LD_LIBRARY_PATH|(?:LC|OCL|OPENCL|POCL|PYOPENCL|CUDA|NVIDIA|CUPY|NVRTC|ROOFBOOK|OMP|OPENBLAS|ROCR|HIP|INTEL)_\w+"
+)
+"""Variables of the environment that a kernel's process gets: what a driver may need, and no others."""
+FOLDERS_OF_CACHES = ("POCL_CACHE_DIR", "CUPY_CACHE_DIR", "CUDA_CACHE_PATH", "OCL_ICD_FILENAMES_CACHE")
+"""Variables that name folders which a kernel could write into: it gets its own."""
+LAST_WORDS = 4000
+"""Bytes of standard error that are kept."""
+PART = 1 << 20
+"""Bytes that are written or read at once."""
+EMPTY = memoryview(b"")
+CLOSING_S = 5.0
+"""Seconds for a process that has closed its pipe to end."""
+
+
+class ProcessEnded(KernelRefused):
+    """A kernel's process that handed over no outputs: it ended, hung, or sent what is none."""
+
+    is_out_of_time = False
+
+
+class KernelProcess:
+    """A process for one kernel on one device. It has a folder of its own, in which it may write."""
+
+    def __init__(self, order: Mapping[str, Any], folder: Path, sandbox: Sandbox, limit_s: float) -> None:
+        """limit_s: seconds that each request may take. Raises ProcessEnded, or KernelRefused where the device does not open."""
+        self.limit_s, self._in_sandbox = limit_s, sandbox.is_used
+        self.last_words = b""
+        """What it wrote last to standard error."""
+        self._tree = self._start(order, folder, sandbox)
+        self._received, self._is_over = bytearray(), False
+        try:
+            self._reply()
+        except BaseException:
+            self.end()
+            raise
+
+    def _start(self, order: Mapping[str, Any], folder: Path, sandbox: Sandbox) -> ProcessTree:
+        inner = [sys.executable, "-m", f"{__package__}.answer_worker", json.dumps(order)]
+        environment = {
+            **{name: value for name, value in os.environ.items() if KEPT_VARIABLES.fullmatch(name)},
+            **registry.environment(),
+            **({} if sandbox.is_used else beside.as_parent()),
+            "HOME": str(folder), "TMPDIR": str(folder), "XDG_CACHE_HOME": str(folder / "cache"), "LC_ALL": "C",
+            "PYTHONPATH": str(LIBRARY.parent), "PYTHONDONTWRITEBYTECODE": "1",
+        }  # fmt: skip
+        for name in FOLDERS_OF_CACHES:
+            environment.pop(name, None)
+        pipe = subprocess.PIPE
+        tree = ProcessTree(
+            sandbox.command(inner, folder), stdin=pipe, stdout=pipe, stderr=pipe, cwd=folder, env=environment
+        )
+        for stream in _streams(tree):
+            os.set_blocking(stream.fileno(), False)
+        return tree
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it is no longer there to be asked."""
+        return self._is_over or self._tree.process.poll() is not None
+
+    def ask(self, what: str, payload: Any = None) -> tuple[dict[str, Any], bytes]:
+        """Return header and bytes of the reply. Raises KernelRefused with the reason that it names, or ProcessEnded."""
+        content = b"" if payload is None else pickle.dumps(payload, protocol=5)
+        return self._reply(packed({"do": what}, content))
+
+    def end(self) -> int:
+        """Kill it and all that it started. Returns the code with which it ended, as Popen has it."""
+        self._is_over = True
+        code = self._tree.end()
+        for stream in _streams(self._tree):
+            with suppress(OSError):
+                stream.close()
+        return code
+
+    def _reply(self, request: bytes = b"") -> tuple[dict[str, Any], bytes]:
+        if self._is_over:
+            raise ProcessEnded("its process has ended")
+        clock = PatientClock(self.limit_s)
+        try:
+            header_bytes, payload_bytes = lengths(self._exchange(LENGTHS.size, clock, memoryview(request)))
+            header = header_of(self._exchange(header_bytes, clock))
+            payload = self._exchange(payload_bytes, clock)
+        except TimeoutError:
+            self.end()
+            late = ProcessEnded(f"its process did not end within {self.limit_s:g} s")
+            late.is_out_of_time = True
+            raise late from None
+        except EOFError:
+            raise ProcessEnded(self._why_ended()) from None
+        except BadFrame as error:
+            self.end()
+            raise ProcessEnded(f"its process sent what is no result: {error}") from None
+        if "reason" in header:
+            raise KernelRefused(str(header["reason"])[:LAST_WORDS])
+        return header, payload
+
+    def _exchange(self, count: int, clock: PatientClock, request: memoryview = EMPTY) -> bytes:
+        """Write a request, and read so many bytes. Raises TimeoutError, or EOFError where it ended before."""
+        requests, replies, errors = _streams(self._tree)
+        with selectors.DefaultSelector() as ready:
+            ready.register(replies, selectors.EVENT_READ)
+            ready.register(errors, selectors.EVENT_READ)
+            if request:
+                ready.register(requests, selectors.EVENT_WRITE)
+            while len(self._received) < count or request:
+                for key, _ in ready.select(clock.slice_s()):
+                    if key.fileobj is requests:
+                        request = request[_written(key.fd, request) :]
+                        if not request:
+                            ready.unregister(requests)
+                    elif part := os.read(key.fd, PART):
+                        if key.fileobj is replies:
+                            self._received += part
+                        else:
+                            self.last_words = (self.last_words + part)[-LAST_WORDS:]
+                    elif key.fileobj is replies:
+                        raise EOFError
+                    else:
+                        ready.unregister(errors)
+                clock.tick()
+                if clock.is_over():
+                    raise TimeoutError
+        content = bytes(self._received[:count])
+        del self._received[:count]
+        return content
+
+    def _why_ended(self) -> str:
+        """Say how it ended, of one that has closed its pipe."""
+        try:
+            self._tree.process.wait(CLOSING_S)
+        except subprocess.TimeoutExpired:
+            self.end()
+            return "its process closed its pipe before it had handed over its outputs"
+        code = self.end()
+        if code > 128 and self._in_sandbox:  # bubblewrap ends with the signal in its exit code
+            code = 128 - code
+        missing = " before it had handed over its outputs" if code >= 0 else ""
+        return f"its process {how_ended(code)}{missing}"
+
+
+def _streams(tree: ProcessTree) -> tuple[IO[bytes], IO[bytes], IO[bytes]]:
+    """Return the pipes of a process: requests, replies, errors."""
+    process = tree.process
+    assert process.stdin and process.stdout and process.stderr
+    return process.stdin, process.stdout, process.stderr
+
+
+def _written(descriptor: int, request: memoryview) -> int:
+    """Write what a pipe takes now. Returns how many bytes. Raises EOFError where nobody reads it."""
+    try:
+        return os.write(descriptor, request[:PART])
+    except BlockingIOError:
+        return 0
+    except OSError:
+        raise EOFError from None
+
+
+class RemoteRunnable(Runnable):
+    """A plan in a kernel's process, which gets inputs that are drawn in secret."""
+
+    def __init__(
+        self, process: KernelProcess, case: Case, draw: Callable[[], Mapping[str, Any]], *, timed: bool = False
+    ) -> None:
+        """Plan it on inputs and reset it on garbage.
+
+        case: with its units. draw: draws inputs, and notes them as those on which the next outputs are checked. timed: each
+        run is one on other inputs, with an empty cache.
+        """
+        self._process, self.units, self._draw, self._timed = process, case.units, draw, timed
+        self.are_launches_judged = False
+        """Whether launches that the plan itself times are judged in the next run."""
+        self._is_fresh = True
+        process.ask("plan", (case, draw(), not timed))
+
+    def reset(self) -> None:
+        self.renew(garbage=secrets.randbelow(2) == 1)
+
+    def renew(self, *, garbage: bool) -> None:
+        """Draw other inputs for it, and reset it on garbage or on NaN."""
+        self._process.ask("renew", (self._draw(), garbage))
+        self._is_fresh = True
+
+    def run(self) -> float:
+        """Run it. Raises ProcessEnded for a time that is none."""
+        if self._timed and not self._is_fresh:
+            self.reset()
+        self._is_fresh = False
+        header, _ = self._process.ask("run", (self._timed, self.are_launches_judged))
+        seconds = header.get("seconds")
+        if not isinstance(seconds, float) or not math.isfinite(seconds) or seconds <= 0:
+            self._process.end()
+            raise ProcessEnded("its process sent a time that is none")
+        return seconds
+
+    def outputs(self) -> dict[str, np.ndarray]:
+        """Return what the last run computed. Raises ProcessEnded for bytes that are no arrays."""
+        header, content = self._process.ask("outputs")
+        try:
+            return arrays_of(header.get("arrays"), content)
+        except BadFrame as error:
+            self._process.end()
+            raise ProcessEnded(f"its process sent what is no result: {error}") from None
+
+    def close(self) -> None:
+        self._process.ask("close")
+
+
+def arrays_of(form: Any, content: bytes) -> dict[str, np.ndarray]:
+    """Return the arrays in `content`. form: name, type and shape of each. Raises BadFrame where the two do not fit."""
+    arrays: dict[str, np.ndarray] = {}
+    start = 0
+    if not isinstance(form, list):
+        raise BadFrame("no list of arrays")
+    for entry in form:
+        match entry:
+            case [str(name), str(kind), list(shape)] if (
+                re.fullmatch(r"<[fiu][248]|\|[iub]1", kind)
+                and len(shape) <= 8
+                and all(type(side) is int and 0 <= side < 1 << 40 for side in shape)
+            ):
+                count, dtype = math.prod(shape), np.dtype(kind)
+            case _:
+                raise BadFrame("an array of no known form")
+        if start + count * dtype.itemsize > len(content):
+            raise BadFrame("fewer bytes than the arrays have")
+        arrays[name] = np.frombuffer(content, dtype, count, start).reshape(shape)
+        start += count * dtype.itemsize
+    if start != len(content):
+        raise BadFrame("more bytes than the arrays have")
+    return arrays
+
+
+class RemoteLedger(BufferLedger):
+    """The buffers of a `RemoteRunnable`: each reset draws other inputs in secret, and poisons what is not an operand."""
+
+    def __init__(self, process: KernelProcess, runnable: RemoteRunnable) -> None:
+        super().__init__()
+        self._process, self._runnable = process, runnable
+
+    def reset(self, runnable: Runnable, *, change: Callable[[np.ndarray], np.ndarray] | None = None) -> None:
+        self._runnable.renew(garbage=change is not None or secrets.randbelow(2) == 1)
+
+    def remember_operands(self) -> None:
+        """Nothing to do: its process does so at each reset."""
+
+    def check_operands(self) -> None:
+        self._process.ask("check_operands")
+
+    def check_launches(self) -> None:
+        self._process.ask("check_launches")
+
+    @contextmanager
+    def exchanged(self, runnable: Runnable) -> Iterator[None]:
+        """Give a runnable other inputs, drawn in secret, which it keeps after the block."""
+        self.reset(runnable)
+        yield
+
+    @contextmanager
+    def judging_timed_launches(self, *, poison: bool = True) -> Iterator[Callable[[], float]]:
+        self._runnable.are_launches_judged = True
+        try:
+            yield lambda: 0.0  # the runnable's own seconds are without it
+        finally:
+            self._runnable.are_launches_judged = False

@@ -1,0 +1,151 @@
+"""The process of a stranger's kernel as the judge sees it: what it sends is looked at, and what it can reach is little."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from roofbook.errors import UsageError
+from roofbook.measure import frames, sandbox
+from roofbook.measure.frames import BadFrame
+from roofbook.measure.kernel_process import KernelProcess, ProcessEnded, arrays_of
+from roofbook.measure.sandbox import Sandbox
+from roofbook.measure.verify import KernelRefused
+
+ORDER = {"lab": "stencil", "exercise": "fused", "device": "opencl:pocl", "text": ""}
+
+
+def test_arrays_come_back_as_they_were_sent() -> None:
+    sent = {"g": np.arange(6, dtype=np.float32).reshape(2, 3), "count": np.array([3, -1]), "none": np.empty((0, 4))}
+    form = [[name, array.dtype.str, list(array.shape)] for name, array in sent.items()]
+    found = arrays_of(json.loads(json.dumps(form)), b"".join(array.tobytes() for array in sent.values()))
+    assert list(found) == list(sent) and all((found[name] == sent[name]).all() for name in sent)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        None, {}, [1], [["g"]], [["g", "<f4", [2], 1]], [[1, "<f4", [2]]], [["g", "O", [1]]], [["g", "|V8", [1]]],
+        [["g", "<f4", [3]]], [["g", "<f4", [1]]], [["g", "<f4", [-2, -1]]], [["g", "<f4", [2.0]]], [["g", "<f4", [True, 2]]],
+        [["g", "<f4", [1 << 62, 4]]], [["g", "<f4", ["2"]]], [["g", "<f1", [8]]], [["g", "|u2", [4]]], [["g", "<f4", [1] * 40]],
+        [["g", "<M8", [1]]], [["g", "<f4", 2]], [["g", "<b4", [2]]],
+    ],
+)  # fmt: skip
+def test_what_is_no_array_is_refused(form: Any) -> None:
+    with pytest.raises(BadFrame):
+        arrays_of(form, bytes(8))
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"[]", b"1", b"\xff", b"[" * 5000, b'{"a":'])
+def test_a_header_that_is_no_object_is_refused(text: bytes) -> None:
+    with pytest.raises(BadFrame):
+        frames.header_of(text)
+
+
+def test_a_frame_longer_than_a_frame_may_be_is_refused() -> None:
+    for header, payload in ((frames.LONGEST_HEADER + 1, 0), (2, frames.LONGEST_PAYLOAD + 1)):
+        with pytest.raises(BadFrame):
+            frames.lengths(frames.LENGTHS.pack(header, payload))
+
+
+def in_sandbox(folder: Path, code: str) -> str:
+    if why := sandbox.why_not():
+        pytest.skip(why)
+    done = subprocess.run(
+        Sandbox(True).command([sys.executable, "-c", code], folder), capture_output=True, text=True, check=False
+    )
+    return (done.stdout + done.stderr).strip()
+
+
+def test_in_the_sandbox_there_is_no_network_no_home_and_nothing_to_write_to(tmp_path: Path) -> None:
+    home = os.path.expanduser("~")
+    (secret := tmp_path / "secret.txt").write_text("SECRET")
+    (own := tmp_path / "own").mkdir()
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        server.listen()
+        port = server.getsockname()[1]
+        code = f"""
+import os, socket
+def tried(name, do):
+    try:
+        print(name, do())
+    except OSError as error:
+        print(name, "refused")
+tried("secret", lambda: open({str(secret)!r}).read())
+tried("home", lambda: [f for f in os.listdir({home!r}) if f not in (".pyenv", ".local", "miniconda3")])
+tried("net", lambda: socket.create_connection(("127.0.0.1", {port}), 2))
+for place in ("/usr", "/etc", {str(Path(sys.prefix))!r}):
+    tried("write", lambda: open(place + "/roofbook-test", "w"))
+tried("passwd", lambda: open("/etc/shadow").read()[:0] or "read")
+tried("own", lambda: open("own.txt", "w").write("x"))
+print("others", [p for p in os.listdir("/proc") if p.isdigit() and int(p) > 50])
+"""
+        said = in_sandbox(own, code).splitlines()
+    assert said[0] == "secret refused" and said[1] in ("home refused", "home []") and said[2] == "net refused", said
+    assert said[3:6] == ["write refused"] * 3 and said[6:] == ["passwd refused", "own 1", "others []"], said
+    assert (own / "own.txt").is_file() and not Path("/etc/roofbook-test").exists()
+
+
+def test_without_bubblewrap_one_line_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    sandbox.why_not.cache_clear()
+    try:
+        assert sandbox.sandbox() == Sandbox(False, "bubblewrap (bwrap) is not installed")
+        assert sandbox.sandbox(False).command(["true"], tmp_path) == ["true"]
+        with pytest.raises(UsageError, match=r"there is no sandbox: .* is not installed; --no-sandbox runs"):
+            sandbox.sandbox(True)
+        (tmp_path / "bwrap").write_text("#!/bin/sh\necho no namespaces here >&2\nexit 1\n")
+        (tmp_path / "bwrap").chmod(0o755)
+        sandbox.why_not.cache_clear()
+        assert sandbox.sandbox() == Sandbox(False, "bubblewrap does not work here: no namespaces here")
+    finally:
+        sandbox.why_not.cache_clear()
+
+
+def test_a_process_gets_no_secrets_of_the_environment_and_no_shared_cache(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "SECRET")
+    monkeypatch.setenv("POCL_CACHE_DIR", "/shared")
+    process = KernelProcess(ORDER, tmp_path, Sandbox(False), 120.0)
+    try:
+        children = [
+            Path("/proc", name, "environ").read_bytes()
+            for name in os.listdir("/proc")
+            if name.isdigit() and str(tmp_path).encode() in _environment(name)
+        ]
+    finally:
+        process.end()
+    assert children and not any(b"SECRET" in child or b"/shared" in child for child in children)
+
+
+def _environment(process: str) -> bytes:
+    try:
+        return Path("/proc", process, "environ").read_bytes()
+    except OSError:
+        return b""
+
+
+def test_requests_that_are_none_and_a_device_that_is_none_are_reasons(tmp_path: Path) -> None:
+    process = KernelProcess(ORDER, tmp_path, Sandbox(False), 120.0)
+    try:
+        with pytest.raises(KernelRefused):
+            process.ask("__init__")
+        with pytest.raises(KernelRefused):
+            process.ask("outputs")
+        assert not process.has_ended
+    finally:
+        process.end()
+    with pytest.raises(ProcessEnded):
+        process.ask("outputs")
+    with pytest.raises(KernelRefused, match="unknown device"):
+        KernelProcess({**ORDER, "device": "opencl:nowhere"}, tmp_path, Sandbox(False), 120.0)
