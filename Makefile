@@ -54,12 +54,22 @@ picture: .venv/.book
 citation: .venv/.book
 	@$(BIN)/python -m roofbook.book.citation
 
+# What results/record.sh installs, each with what it needs: its lock, the lock that it agrees with, and the packages.
+RECORD := "record:book:numpy pandas pyarrow duckdb matplotlib pcpp psutil click scikit-learn nvidia-ml-py pyopencl[pocl]" \
+	"record-torch:book:torch" "record-lbmpy:book:lbmpy" "record-cpuinfo:book:py-cpuinfo" \
+	"record-cuda12:book:cupy-cuda12x cuda-toolkit[cudart,nvrtc]==12.*" \
+	"record-cuda13:record-torch:cupy-cuda13x cuda-toolkit[cudart,nvrtc]==13.*"
 lock: .venv/.base
 	echo uv | $(COMPILE) --output-file locks/uv.txt -
 	$(COMPILE) --output-file locks/book.txt pyproject.toml
 	for extra in test cuda12 cuda13 intel; do \
 		$(COMPILE) --extra $$extra --constraint locks/book.txt --output-file locks/$$extra.txt pyproject.toml || exit 1; \
 	done
+	for of in $(RECORD); do \
+		with=$${of#*:}; echo "$${with#*:}" | tr ' ' '\n' | $(COMPILE) --constraint "locks/$${with%%:*}.txt" \
+			--output-file "locks/$${of%%:*}.txt" - || exit 1; \
+	done
+	echo nvidia-cudnn-frontend | $(COMPILE) --no-deps --output-file locks/record-cudnn.txt -
 
 clean:
 	rm -rf .venv _build book/labs book/*.ipynb book/_generated

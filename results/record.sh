@@ -2,7 +2,8 @@
 # Measure everything on this machine and leave the runs in a folder, to send them in:
 #
 #   results/record.sh OUT                      with a network
-#   WHEELS=FOLDER results/record.sh OUT        without one, from wheels in a folder
+#   WHEELS=FOLDER results/record.sh OUT        without one, from wheels in a folder: for each lock of locks/record*.txt,
+#                                              `pip download --require-hashes --no-deps -r LOCK -d FOLDER` fills it elsewhere
 #   CUDA=12 results/record.sh OUT              with CuPy for another CUDA than 13
 #   PEERS= results/record.sh OUT               without PyTorch and lbmpy where they are missing: some gigabytes less
 #
@@ -31,21 +32,23 @@ case " $* " in  # before anything is installed
 esac
 
 [ -x "$out/.venv/bin/python" ] || "$python" -m venv --system-site-packages "$out/.venv"
-install() {
+install() {  # a lock: each package by version and hash
+    lock=$1
+    shift
     [ -z "${WHEELS:-}" ] || set -- --no-index --find-links "$WHEELS" "$@"
-    "$out/.venv/bin/python" -m pip install --quiet --disable-pip-version-check "$@"
+    "$out/.venv/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes "$@" --requirement "$project/locks/$lock.txt"
 }
 has() {
     "$out/.venv/bin/python" -P -c "import importlib.util, sys; sys.exit(not importlib.util.find_spec('$1'))"
 }
-install numpy pandas pyarrow duckdb matplotlib pcpp psutil click scikit-learn nvidia-ml-py 'pyopencl[pocl]'
+install record
 if command -v nvidia-smi >/dev/null; then
-    has cupy || install "cupy-cuda${CUDA:=13}x" "cuda-toolkit[cudart,nvrtc]==$CUDA.*" || echo "no CuPy: nothing is measured by CUDA" >&2
+    has cupy || install "record-cuda${CUDA:=13}" || echo "no CuPy: nothing is measured by CUDA" >&2
     # Of cuDNN's graphs the peers take convolutions, for which that package needs nothing that PyTorch has not.
-    [ -z "${PEERS-torch}" ] || has cudnn || install --no-deps nvidia-cudnn-frontend || echo "no nvidia-cudnn-frontend: no int8 by cuDNN" >&2
+    [ -z "${PEERS-torch}" ] || has cudnn || install record-cudnn --no-deps || echo "no nvidia-cudnn-frontend: no int8 by cuDNN" >&2
 fi
-for peer in ${PEERS-torch lbmpy py-cpuinfo}; do
-    has "$(echo "$peer" | sed 's/^py-//')" || install "$peer" || echo "no $peer: the rows that need it will say so" >&2
+for peer in ${PEERS-torch lbmpy cpuinfo}; do
+    has "$peer" || install "record-$peer" || echo "no $peer: the rows that need it will say so" >&2
 done
 
 export PYTHONPATH="$project/lib${PYTHONPATH:+:$PYTHONPATH}" PYTHONUNBUFFERED=1

@@ -87,7 +87,8 @@ def test_record_takes_names_with_spaces_and_only_mirrors_from_pip_settings(tmp_p
         tmp_path, "my results", WHEELS=str(tmp_path / "my wheels"), PIP_USER="1", PIP_TARGET="/x", PIP_NO_DEPS="1",
         PIP_INDEX_URL="https://mirror",
     )  # fmt: skip
-    assert f"[--no-index][--find-links][{tmp_path / 'my wheels'}][numpy]" in asked
+    assert f"[--no-index][--find-links][{tmp_path / 'my wheels'}]" in asked
+    assert "[--require-hashes]" in asked and f"[--requirement][{ROOT / 'locks' / 'record.txt'}]" in asked
     assert seen == ["PIP_INDEX_URL=https://mirror", "PIP_REQUIRE_VIRTUALENV=0", "PIP_USER=0"]
 
 

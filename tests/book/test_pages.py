@@ -61,6 +61,7 @@ def of(program: str) -> list[Any]:
 def test_every_command_of_the_pages_is_of_a_known_program() -> None:
     """So that each is looked at by one of the tests below."""
     assert {words[0] for _, words in COMMANDS} == {
+        ".",
         "roofbook",
         "make",
         "papermill",
@@ -135,7 +136,7 @@ def test_the_targets_of_make_are_there(words: list[str]) -> None:
     assert re.search(rf"^{words[0]}:", rules, re.M) and words[0] in re.findall(r"\.PHONY: (.*)", rules)[0].split()
     for setting in words[1:]:
         name, _, value = setting.partition("=")
-        assert re.search(rf"^{name} \?=", rules, re.M)
+        assert f"$(call taken_from_command_line,{name}," in rules
         if name in ("GPU", "WITH"):
             assert (ROOT / "locks" / f"{value}.txt").exists()
 
@@ -163,26 +164,30 @@ def test_the_script_that_records_takes_what_it_is_given(words: list[str], tmp_pa
     command = [str(ROOT / SCRIPT), *(str(tmp_path / "out") if word == "OUT" else word for word in words)]
     subprocess.run(command, check=True, cwd=tmp_path, env={**os.environ, "PYTHON": str(fake)})
     called = fake.with_name("python.log").read_text().splitlines()
-    assert any(line.startswith("-m pip install") and "pyopencl[pocl]" in line for line in called)
-    assert shlex.split(called[-1])[:3] == ["-m", "roofbook.cli", "record"]
-    assert cli.app.commands["record"].make_context("record", shlex.split(called[-1])[3:])
+    installs = [line for line in called if "-m pip install" in line]
+    assert any("locks/record.txt" in line for line in installs)
+    for line in installs:  # by hash alone, what locks pin
+        (lock,) = re.findall(r"--requirement (\S+)", line)
+        assert "--require-hashes" in line and Path(lock).is_file() and Path(lock).is_relative_to(ROOT / "locks")
+    assert shlex.split(called[-1])[:4] == ["-P", "-m", "roofbook.cli", "record"]
+    assert cli.app.commands["record"].make_context("record", shlex.split(called[-1])[4:])
 
 
 def test_the_script_that_records_asks_for_a_commit_before_it_installs_anything(tmp_path: Path) -> None:
     log, python, out = tmp_path / "log", tmp_path / "python", tmp_path / "out"
-    python.write_text(f'#!/bin/sh\necho "$@" >> {log}\n[ "$2" != roofbook.devices.checkout ]\n')
+    python.write_text(f'#!/bin/sh\necho "$@" >> {log}\n[ "$3" != roofbook.devices.checkout ]\n')
     python.chmod(0o755)
     own = out / ".venv" / "bin" / "python"
     own.parent.mkdir(parents=True)
     own.symlink_to(python)
     setting = {**os.environ, "PYTHON": str(python)}
-    asked = f"-m roofbook.devices.checkout {out}"
+    asked = f"-P -m roofbook.devices.checkout {out}"
     refused = subprocess.run([str(ROOT / SCRIPT), str(out)], cwd=tmp_path, env=setting)
     assert refused.returncode and log.read_text().splitlines() == [asked]
     log.unlink()
     subprocess.run([str(ROOT / SCRIPT), str(out), "--uncommitted"], cwd=tmp_path, env=setting, check=True)
     called = log.read_text().splitlines()
-    assert asked not in called and called[-1] == f"-m roofbook.cli record {out} --uncommitted"
+    assert asked not in called and called[-1] == f"-P -m roofbook.cli record {out} --uncommitted"
 
 
 def test_the_picture_is_made_by_a_command_that_works() -> None:
