@@ -14,11 +14,12 @@ from typing import Any, cast
 import numpy as np
 
 from ..errors import UsageError, ctrl_c_waits
-from ..paths import cache_dir
-from . import contract, intel, pocl_cpu, pocl_probe
+from ..paths import cache_dir, cache_key
+from . import contract, driver_caches, intel, pocl_cpu, pocl_probe
 from .backends import OPENCL
 from .contract import BuildFailed, OutOfMemory, Span, Unsupported
 from .host import processors_of_this_process
+from .library_folder import not_executable
 from .occupancy import CORES
 
 WEIGHED = 64 << 20
@@ -191,6 +192,7 @@ class OpenCLDevice(contract.Device):
             pocl = "pocl" in self.device.version.lower()
             if why := pyopencl_refused() or (pocl_refused() if pocl else ""):
                 raise UsageError(why)
+            mend_caches()
             self._name_cpu()
             self._context = cl.Context([self.device])
         return self._context
@@ -470,13 +472,30 @@ def _cpu_name(cores: int) -> str:
 
 def pocl_refused() -> str:
     """Why PoCL cannot keep what it compiles, without which it has no device, or one that builds nothing; '' where it can."""
-    name = "POCL_CACHE_DIR"
-    return _refused("PoCL", Path(os.environ.get(name) or cache_dir().with_name("pocl") / "kcache"), name)
+    name, folder = "POCL_CACHE_DIR", _folder_of_pocl()
+    return _refused("PoCL", folder, name) or not_executable(folder, name)
 
 
 def pyopencl_refused() -> str:
     """Why PyOpenCL cannot keep how a kernel is called, without which it calls none; '' where it can."""
-    return _refused("PyOpenCL", cache_dir().with_name("pytools"), "XDG_CACHE_HOME")
+    return _refused("PyOpenCL", _folder_of_pyopencl(), "XDG_CACHE_HOME")
+
+
+def _folder_of_pocl() -> Path:
+    return Path(os.environ.get("POCL_CACHE_DIR") or cache_dir().with_name("pocl") / "kcache")
+
+
+def _folder_of_pyopencl() -> Path:
+    return cache_dir().with_name("pytools")
+
+
+@lru_cache(maxsize=1)
+def mend_caches() -> None:
+    """Remove files of both caches that are not whole, once a process, before a driver reads any of them."""
+    folder = _folder_of_pocl()
+    stamp = cache_dir() / "checked" / cache_key(str(folder))[:16]
+    driver_caches.remove_cut_kernels(folder, stamp)
+    driver_caches.remove_cut_databases(_folder_of_pyopencl())
 
 
 def _refused(whose: str, folder: Path, variable: str) -> str:

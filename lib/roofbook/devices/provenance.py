@@ -12,7 +12,7 @@ from functools import lru_cache
 from importlib import metadata
 from typing import Any, Protocol
 
-from . import checkout, machine
+from . import checkout, machine, settings
 from .backends import BACKENDS
 from .nvml import NvmlCard, card
 
@@ -41,6 +41,8 @@ class Described(Identified, Protocol):
 def environment(device: Identified) -> dict[str, Any]:
     """What env_key is made of: the device's identity, Python, NumPy and the libraries of the device's own backend.
 
+    With the variables that are set and change what a compiler or a driver does.
+
     The same on an unchanged machine, also when a library of the other backend comes or goes, or a driver that the device is
     not of: the identity has the version of its own.
     """
@@ -48,7 +50,13 @@ def environment(device: Identified) -> dict[str, Any]:
     backend = BACKENDS.get(identity.get("backend", ""))
     names = ["numpy", *(backend.libraries if backend else ())]
     found = {name: version for name in names if (version := _version(name))}
-    return {"device": identity, "libraries": found, "python": platform.python_version()}
+    variables = settings.of_device(identity.get("backend", ""), getattr(device, "kind", ""))
+    return {
+        "device": identity,
+        "libraries": found,
+        "python": platform.python_version(),
+        **({"settings": variables} if variables else {}),
+    }
 
 
 def snapshot(device: Described) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..devices import find, provenance
 from ..devices.backends import HOST
@@ -52,6 +52,18 @@ def target_of(variant: Variant, device: Device) -> Target | None:
     return Target(device, device.backend)
 
 
+def environment(variant: Variant, target: Target) -> dict[str, Any]:
+    """Return what env_key is made of: the device's environment, and the host's compilers that make the variant's program."""
+    compilers = getattr(variant.plan, "compilers", None)
+    named = compilers(variant) if compilers else {}
+    return {**provenance.environment(target.device), **({"compilers": named} if named else {})}
+
+
+def key_without_compilers(target: Target) -> str:
+    """Return the env_key of rows that were measured before rows named their compilers: they stay fresh."""
+    return env_key(provenance.environment(target.device))
+
+
 def keys(at: Setting, variant: Variant, target: Target, units: int, **more: str) -> tuple[str, str]:
     """(cell_key, env_key) of a measurement as the code and the machine are now.
 
@@ -70,7 +82,7 @@ def keys(at: Setting, variant: Variant, target: Target, units: int, **more: str)
         **({"threads": "each bound to a processor"} if threads.are_bound(variant) else {}),
         **more,
     }
-    return cell_key(cell), env_key(provenance.environment(target.device))
+    return cell_key(cell), env_key(environment(variant, target))
 
 
 def control_of(variants: Sequence[Variant]) -> Variant:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import memory, own_python
+from ..devices import provenance
 from ..devices.backends import has
 from ..devices.contract import Device
 from ..devices.opencl import AFFINITY
@@ -114,7 +115,15 @@ def _mark(lab: Lab, case: Case, variant: Variant, device: Device) -> Path:
     """The empty file that says that a cell's kernels were compiled. It lies in the cache of PoCL, and goes when that does."""
     cache_of_all = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     pocl = os.environ.get("POCL_CACHE_DIR") or os.path.join(cache_of_all, "pocl", "kcache")
-    what = [lab.name, case.name, case.params, case.units, variant.name, variant.fingerprint(), device.identity()]
+    what = [
+        lab.name,
+        case.name,
+        case.params,
+        case.units,
+        variant.name,
+        variant.fingerprint(),
+        provenance.environment(device),
+    ]
     return Path(pocl, "roofbook", cache_key(json.dumps(what, sort_keys=True, default=str)))
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..devices import provenance
 from ..store.schema import REASONS
+from . import placement
 from .checked_runnable import plain_text
 from .measurement import Measurement
 from .placement import Setting, Target, keys
@@ -78,5 +79,9 @@ def row(at: Setting, it: Measurement, run: str) -> dict[str, Any]:
         "sample_throttle": throttle if any(throttle) and not reason else [],
         "extra": json.dumps({"rate_amount": amount, "rate_unit": rate, "footprint": work.footprint,
                              "error_is": it.nearest.compared, "checks": checks(it), "parts": it.parts, **it.facts}),
-        "provenance": json.dumps(provenance.snapshot(it.device) | ({"neighbours": it.neighbours} if it.neighbours else {})),
+        "provenance": json.dumps(
+            provenance.snapshot(it.device)
+            | {"environment": placement.environment(variant, Target(it.device, it.backend))}
+            | ({"neighbours": it.neighbours} if it.neighbours else {})
+        ),
     }  # fmt: skip

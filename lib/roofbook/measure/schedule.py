@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ..devices import provenance
 from ..devices.contract import Device
 from ..spec.lab import Case, Lab, Variant
 from ..store.files import Where
 from ..store.identity import new_run_id
 from ..store.parquet import Store
 from ..store.schema import CONTROL
+from . import placement
 from .apart import Workers, measure_apart
 from .beside import there, wait_for
 from .case_run import Kept, measure_and_keep
@@ -96,7 +96,8 @@ def with_states(
         {
             "lab": lab.name, "variant": variant.name, "case": case.name, "backend": target.backend,
             "device": target.device.slug, "cell_key": key, "env_key": environment, "role": role,
-            "environment": provenance.environment(target.device),
+            "environment": placement.environment(variant, target),
+            "env_key_without_compilers": placement.key_without_compilers(target),
             "source_sha256": variant.source.sha256 if variant.source else None,
         }
         for case, variant, target, (key, environment) in chosen

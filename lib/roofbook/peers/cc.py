@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..devices import contract
-from ..paths import cache_dir
+from ..devices.library_folder import library_folder as cache_dir
 
 FAST = ("-O3", "-march=native", "-ffast-math")
 """Flags of a peer that is to be fast: this machine's vector width; sums and products may be re-ordered."""

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..paths import cache_dir
+from ..devices.library_folder import library_folder as cache_dir
 from .cc import BuildFailed, _call
 
 

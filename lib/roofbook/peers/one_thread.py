@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from ..devices import backends, contract
-from ..paths import cache_dir, cache_key, write_whole
+from ..devices.library_folder import library_folder as cache_dir
+from ..paths import cache_key, write_whole
 from . import cc
 
 FLAGS = ("-O3", "-march=native", "-ffp-contract=fast", "-fno-math-errno")

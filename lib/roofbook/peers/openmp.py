@@ -14,7 +14,7 @@ import numpy as np
 from ..devices.contract import Device
 from ..devices.host import processors
 from ..spec.lab import Case, Runnable, Variant
-from . import cc
+from . import cc, compilers
 
 SLACK = 128
 """Zeros behind an array: more than the vectors that a thread of any program keeps together have values."""
@@ -44,6 +44,10 @@ class CProgram(Runnable):
         """Why no C peer runs on this machine, in one line; None where they do."""
         return cc.missing()
 
+    @staticmethod
+    def compilers(variant: Variant) -> dict[str, str]:
+        return compilers.c_compiler()
+
     @abstractmethod
     def prepare(self, inputs: Mapping[str, Any]) -> None:
         """Lay out the lab's inputs, and room for outputs, as the function takes them. Not timed."""
@@ -56,7 +60,9 @@ class CProgram(Runnable):
         self._function(*addressed, self.threads)
 
     def facts(self) -> dict[str, Any]:
-        return {"threads": self.threads, "flags": " ".join(self.flags), "note": self.note}
+        ran = compilers.threads_of_a_team(self.threads)
+        fewer = {"threads asked for": self.threads} if ran < self.threads else {}
+        return {"threads": ran, **fewer, "flags": " ".join(self.flags), "note": self.note}
 
 
 def with_slack(array: np.ndarray) -> np.ndarray:

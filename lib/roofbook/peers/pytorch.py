@@ -15,9 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from ..devices.backends import HOST
 from ..devices.contract import BuildFailed, Device, DriverFailed, OutOfMemory, Unsupported
 from ..devices.host import processors
 from ..spec.lab import Case, Runnable, Variant
+from . import compilers
 
 DTYPES = {"fp32": "float32", "tf32": "float32", "fp16": "float16", "bf16": "bfloat16"}
 
@@ -129,7 +131,13 @@ class Call(Runnable):
         facts = {"torch": str(self.torch.__version__), "mode": self.mode}
         if self.queue:
             return {**facts, "cudnn": self.torch.backends.cudnn.version()}
-        return {**facts, "threads": self.torch.get_num_threads()}
+        asked, limit = self.torch.get_num_threads(), compilers.thread_limit()
+        return {**facts, "threads": min(asked, limit or asked)}
+
+    @staticmethod
+    def compilers(variant: Variant) -> dict[str, str]:
+        compiles = HOST in variant.backends and bool(variant.options.get("compile"))
+        return compilers.cxx_compiler() if compiles else {}
 
     def close(self) -> None:
         for name in [name for name, value in vars(self).items() if isinstance(value, self.torch.Tensor)]:

@@ -121,12 +121,15 @@ def facts(reading: Reading) -> list[list[str]]:
         ("Device", f"{said(row, 'device_name') or row['device']}, {label(str(row['backend']))}"),
         ("Devices", "; ".join(map(str, reading.facts.get("took_part", ())))),
         ("Threads", "each bound to a processor" if reading.facts.get("threads_bound") else ""),
+        ("Compiler", _compilers(reading)),
+        ("Variables", "; ".join(f"{name}={value}" for name, value in _environment(row).get("settings", {}).items())),
         ("Interval", _interval(reading)),
         ("Between runs", _between(reading)),
         ("Samples", _samples(reading)),
         ("Timed", said(row, "timed")),
         ("Precision", said(row, "dtype")),
         ("Verified", _verified(reading)),
+        ("Checked while sampling", _checked_samples(reading)),
         ("Throttled", _throttled(reading)),
         ("Protocol", _protocol(row)),
         ("Kernel's source", (said(row, "source_sha256") or "")[:12]),
@@ -134,6 +137,28 @@ def facts(reading: Reading) -> list[list[str]]:
         ("Key of environment", str(row["env_key"])[:12]),
     ]
     return [[name, text] for name, text in told if text]
+
+
+def _environment(row: Mapping[str, Any]) -> dict[str, Any]:
+    return dict(json.loads(said(row, "provenance") or "{}").get("environment") or {})
+
+
+def _compilers(reading: Reading) -> str:
+    """Name the host's compilers of a program; say so where the row is older than that rows name them."""
+    if named := _environment(reading.row).get("compilers"):
+        return "; ".join(f"{what}: {version}" for what, version in named.items())
+    return "not named: this row is older than the rule that rows name the host's compiler" * ("flags" in reading.facts)
+
+
+def _checked_samples(reading: Reading) -> str:
+    """Say how many samples had their own outputs checked; of a row by the earlier protocol, that none had."""
+    if not reading.ok:
+        return ""
+    checks = reading.facts.get("checks")
+    samples = checks.get("samples") if isinstance(checks, Mapping) else None
+    if samples is None:
+        return "no sample: measured by the earlier protocol, which checked a run before the samples and one after them"
+    return f"{len(samples)} of the newest run's samples, drawn at random, by their own outputs" if samples else ""
 
 
 def _interval(reading: Reading) -> str:

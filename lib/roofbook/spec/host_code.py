@@ -25,8 +25,8 @@ INSIDE = ("roofbook.labs.", "roofbook.peers", "roofbook.spec.kernel_run")
 """Modules whose code drives launches: what a plan uses of these, or of its own package where a lab lies outside of this
 one, is part of its identity. Of all others the names are."""
 PACKAGE = "roofbook"
-TELLING = ("facts", "theory")
-"""Methods of a plan that tell of a run after it was timed: no part of what was timed."""
+TELLING = ("facts", "theory", "compilers")
+"""Methods of a plan that only tell of a run: no part of what was timed."""
 
 _KIND = "plan"
 """Under which hashes of plans are kept between processes: to read their modules takes longer than all else of a plan."""
@@ -70,7 +70,7 @@ def hash_of_code(files: Iterable[tuple[str, bytes]]) -> str:
 def hash_of_plan(plan: Callable[..., Any]) -> str:
     """Of the class or function that drives a variant's launches, and of all classes, functions and constants that it uses.
 
-    Those of INSIDE, wherever they stand; `facts` is left out. What the plan has as `sources`, in another language, counts too.
+    Those of INSIDE, wherever they stand; TELLING is left out. What the plan has as `sources`, in another language, counts too.
     Errors: UsageError where the plan does not stand in a file that can be imported.
     """
     own = inspect.unwrap(plan)

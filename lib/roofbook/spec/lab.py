@@ -90,6 +90,14 @@ class Runnable(ABC):
         """What a reader wants to know of this run besides its time: work-group, launches, registers..."""
         return {}
 
+    @staticmethod
+    def compilers(variant: "Variant") -> dict[str, str]:
+        """Name the host's compilers that make this program, with versions: part of the key and of the row.
+
+        A variant in C has `peers.compilers.c_compiler()` here. What the device's own driver compiles is named by the driver.
+        """
+        return {}
+
     def close(self) -> None:
         """Release the device's memory."""
 

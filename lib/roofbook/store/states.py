@@ -42,7 +42,12 @@ def state_of(cell: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> Stat
         return State("stale-code", f"{what} changed since {since}")
     if newest["status"] == "failed":
         return State("failed", f"failed in {since}: {newest['reason'] or 'no reason recorded'}")
-    fresh = [row for row in same if row["env_key"] == cell["env_key"] and row["status"] == "ok"]
+    ok = [row for row in same if row["status"] == "ok"]
+    fresh = [row for row in ok if row["env_key"] == cell["env_key"]]
+    if not fresh and newest["env_key"] == cell.get(
+        "env_key_without_compilers"
+    ):  # it cannot say which compiler it is by
+        fresh = [row for row in ok if row["env_key"] == newest["env_key"]]
     if fresh:
         return State("fresh", f"measured in {since}", fresh[-1]["runs"])
     was, now = read_json(newest["provenance"] or "{}").get("environment"), cell.get("environment")

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...devices.contract import Device
 from ...devices.find import host_cpu
-from ...peers import cc, one_thread
+from ...peers import cc, compilers, one_thread
 from ...spec.kernel_run import KernelRun, ceil_div, fit
 from ...spec.lab import Case, Variant
 from ...spec.source import Source
@@ -100,6 +100,10 @@ class SequentialC(Sequential):
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(one_thread.OneThread(device), variant, case, inputs)
+
+    @staticmethod
+    def compilers(variant: Variant) -> dict[str, str]:
+        return compilers.c_compiler()
 
     def facts(self) -> dict[str, Any]:
         return one_thread.facts()

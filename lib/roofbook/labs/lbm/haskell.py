@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ...devices.contract import Device, DriverFailed
-from ...peers import compiled
+from ...peers import compiled, compilers
 from ...spec.lab import Case, Variant
 from .native import _address, _loaded
 from .plans import CHost
@@ -71,3 +71,7 @@ class HaskellHost(CHost):
     @staticmethod
     def missing() -> str | None:
         return missing()
+
+    @staticmethod
+    def compilers(variant: Variant) -> dict[str, str]:
+        return compilers.haskell_compiler() | compilers.c_compiler()

@@ -17,7 +17,7 @@ import numpy as np
 
 from ...devices.contract import BuildFailed, Device, DriverFailed, Unsupported
 from ...devices.nvml import NvmlCard
-from ...peers import cc, compiled
+from ...peers import cc, compiled, compilers
 from ...spec.lab import Case, Runnable, Variant
 from .plans import UNWRITTEN
 from .problem import Params
@@ -93,6 +93,10 @@ class OpenAcc(Runnable):
     def missing() -> str | None:
         """Why no OpenACC runs on this machine, in one line; None where it may."""
         return None if compiler() else "not here: no C compiler with OpenACC (Debian: apt-get install gcc)"
+
+    @staticmethod
+    def compilers(variant: Variant) -> dict[str, str]:
+        return compilers.openacc_compiler(compiler())
 
     def tell(self, said: bytes, array: np.ndarray | None = None) -> None:
         try:

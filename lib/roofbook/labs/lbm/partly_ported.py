@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...devices.contract import Device
-from ...peers import cc
+from ...peers import cc, compilers
 from ...spec.lab import Case, Variant
 from .plans import UNWRITTEN, Simulation
 
@@ -40,6 +40,10 @@ class PartlyPorted(Simulation):
     def missing() -> str | None:
         """Why the host's part does not run on this machine, in one line; None where it does."""
         return cc.missing()
+
+    @staticmethod
+    def compilers(variant: Variant) -> dict[str, str]:
+        return compilers.c_compiler()
 
     def main_kernel(self) -> str:
         return "propagate"

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ...devices.contract import BuildFailed, Device, Graph, Unsupported
 from ...devices.host import processors
+from ...peers import compilers
 from ...spec.kernel_run import ceil_div
 from ...spec.lab import Case, Runnable, Variant
 from .problem import EX, EY, OPPOSITE, Params
@@ -133,7 +134,11 @@ class OnCpu(Lbmpy):
         self.av_vels = sums.astype(np.float64) / self.fluid_cells
 
     def facts(self) -> dict[str, Any]:
-        return {**super().facts(), "threads": self.threads, "target": self.target}
+        return {**super().facts(), "threads": compilers.threads_of_a_team(self.threads), "target": self.target}
+
+    @staticmethod
+    def compilers(variant: Variant) -> dict[str, str]:
+        return compilers.cxx_compiler()
 
 
 class OnGpu(Lbmpy):

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...devices.contract import Buffer, Device, Kernel, Unsupported
 from ...devices.find import host_cpu
-from ...peers import cc, one_thread
+from ...peers import cc, compilers, one_thread
 from ...spec.lab import Case, Runnable, Variant
 from ...spec.source import Source
 from .problem import EX, EY, OPPOSITE, WEIGHTS, Params
@@ -181,6 +181,10 @@ class SequentialC(Sequential):
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(one_thread.OneThread(device), variant, case, inputs)
+
+    @staticmethod
+    def compilers(variant: Variant) -> dict[str, str]:
+        return compilers.c_compiler()
 
     def facts(self) -> dict[str, Any]:
         return one_thread.facts()
@@ -446,6 +450,10 @@ class CHost(KeptPartials):
         self.even_odd = [self.program.kernel("fused") for _ in range(2)]
         self.loop = native.loop_opencl if device.backend == "opencl" else native.loop_cuda
 
+    @staticmethod
+    def compilers(variant: Variant) -> dict[str, str]:
+        return compilers.c_compiler()
+
     def submit(self) -> None:
         self.launch_accelerate(0)
         if self.units > 1:
@@ -544,7 +552,14 @@ class Native(Runnable):
         return {"f": self.program.state().astype(np.float64), "av_vels": self.av_vels}
 
     def facts(self) -> dict[str, Any]:
-        return {"threads": self.program.threads, "flags": " ".join(self.program.flags), "note": self.program.reason}
+        asked = self.program.threads
+        ran = compilers.threads_of_a_team(asked)
+        fewer = {"threads asked for": asked} if ran < asked else {}
+        return {"threads": ran, **fewer, "flags": " ".join(self.program.flags), "note": self.program.reason}
+
+    @staticmethod
+    def compilers(variant: Variant) -> dict[str, str]:
+        return compilers.c_compiler()
 
 
 class InPlaceGraph(GraphedSteps, InPlace):

@@ -1,0 +1,108 @@
+"""Variables of the environment that change how kernels are compiled or run: PYOPENCL_BUILD_OPTIONS, OMP_THREAD_LIMIT...
+
+Those that are set are part of a measurement's key and of its row, so that rows with them are told from rows without. Variables
+that only say where something lies, what is printed, or which devices are seen are left out: the row names driver and device.
+"""
+
+import hashlib
+import os
+import re
+import shlex
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+ANYWHERE = ("LD_PRELOAD", "LD_BIND_NOW", "GLIBC_TUNABLES", "MALLOC_", "TCMALLOC_", "MIMALLOC_")
+"""Names, or beginnings of names that end in `_`, of what every process reads."""
+BY_BACKEND = {
+    "opencl": (
+        "PYOPENCL_", "POCL_", "CL_", "OPENCL_", "OCL_", "AMD_OCL_", "GPU_", "HSA_", "ROC_", "IGC_", "NEO_", "RUSTICL_",
+        "CLOVER_", "LP_", "GALLIVM_", "CUDA_",
+    ),
+    "cuda": (
+        "CUDA_", "CUPY_", "NVRTC_", "NVCC_", "NVIDIA_TF32_OVERRIDE", "CUBLAS_", "CUBLASLT_", "CUDNN_", "CUSPARSE_", "NCCL_",
+        "TORCH_", "PYTORCH_", "TORCHINDUCTOR_", "TORCHDYNAMO_", "TRITON_", "XLA_", "JAX_",
+    ),
+}  # fmt: skip
+"""What a backend, its driver and the libraries that are compared on it read."""
+ON_A_CPU = (
+    "OMP_", "GOMP_", "KMP_", "LIBOMP_", "ACC_", "MKL_", "OPENBLAS_", "GOTO_", "BLIS_", "NUMEXPR_", "DNNL_", "ONEDNN_", "ATEN_",
+    "TORCH_", "PYTORCH_", "TORCHINDUCTOR_", "TORCHDYNAMO_", "XLA_", "JAX_", "TBB_", "GHCRTS",
+)  # fmt: skip
+"""What programs on the host's CPU read."""
+_ELSEWHERE = re.compile(
+    r"""PYOPENCL_(CTX|TEST|COMPILER_OUTPUT|NO_CACHE|CACHE\w*)
+    |POCL_(AFFINITY|DEBUG|CACHE|TRACING|PATH|LEAVE_KERNEL|KERNEL_CACHE|DEVICES|BUILDING|SIGFPE|SIGUSR2)\w*
+    |O(CL|PENCL)_(ICD|VENDOR|LIB|INC|ROOT|SDK)\w*|CL_LOG\w*
+    |CUDA_(VISIBLE_DEVICES|DEVICE_ORDER|CACHE_\w*|MPS_\w*|PKG\w*|TOOLKIT\w*|INC\w*|BIN\w*|LIB\w*|MAJOR\w*|MINOR\w*|NVCC\w*)
+    |CUPY_(CACHE|DUMP|NUM_BUILD_JOBS|INSTALL)\w*|NCCL_(NVLS_ENABLE|SOCKET_IFNAME|IB_HCA)|XLA_PYTHON_CLIENT_PREALLOCATE
+    |TORCH_(CUDA_ARCH_LIST|SHOW\w*|NCCL\w*)|PYTORCH_BUILD\w*|GPU_(VENDOR|NAME|TYPE|COUNT)
+    |(OMP|KMP|GOMP)_(DISPLAY|SETTINGS|WARNINGS|VERSION|SHOW)\w*
+    |\w+_(VERSION|HOME|ROOT|DIR|PATH|PREFIX|DEBUG|VERBOSE|LOGS?|LOG_\w+|URL|TOKEN|KEY)""",
+    re.X,
+)
+"""Names of those that decide no result and no time, that say which devices are seen, or that this library sets itself."""
+_OURS = {"OPENBLAS_THREAD_TIMEOUT": "4"}
+"""What this library sets for each process that measures (`peers.threads.QUIET`); another value is the user's."""
+COMPILING = (
+    "CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "LIBRARY_PATH", "COMPILER_PATH", "GCC_EXEC_PREFIX", "CCC_OVERRIDE_OPTIONS",
+    "CCC_ADD_ARGS", "CLANG_CONFIG_FILE_USER_DIR", "CLANG_CONFIG_FILE_SYSTEM_DIR", "ICXCFG", "ICPXCFG", "NIX_CFLAGS_COMPILE",
+    "NIX_LDFLAGS", "LD_RUN_PATH", "SOURCE_DATE_EPOCH", "GHC_ENVIRONMENT", "GHC_PACKAGE_PATH",
+)  # fmt: skip
+"""What compilers of the host read besides their arguments."""
+_LONGEST = 160
+
+
+def of_device(backend: str, kind: str, given: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the variables that are set and change what runs on a device: names and values, fit to be published."""
+    environment = os.environ if given is None else given
+    beginnings = (*ANYWHERE, *BY_BACKEND.get(backend, ()), *(ON_A_CPU if kind == "cpu" else ()))
+    return {
+        name: published(value)
+        for name, value in sorted(environment.items())
+        if value and _begins(name, beginnings) and not _ELSEWHERE.fullmatch(name) and _OURS.get(name) != value
+    }
+
+
+def of_compiling(command: str = "", given: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return what changes how a compiler of the host compiles, besides its version and flags; `script` is a wrapper's digest.
+
+    command: the compiler; by default that of CC, else the first C compiler that there is.
+    """
+    environment = os.environ if given is None else given
+    found = {name: published(value) for name in COMPILING if (value := environment.get(name))}
+    try:
+        words = shlex.split(command or environment.get("CC", ""))
+    except ValueError:
+        words = []
+    path = shutil.which(words[0]) if words else shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    digest = _digest_of_script(path) if path else ""
+    return {**found, "script": digest} if digest else found
+
+
+def published(value: str) -> str:
+    """Return a value without what names a user or a place: of each path its last part, and a digest that tells it from others.
+
+    >>> published("2"), published("-cl-opt-disable")
+    ('2', '-cl-opt-disable')
+    >>> published("/home/me/lib/libjemalloc.so.2")
+    'libjemalloc.so.2 (c4cad07d)'
+    """
+    plain = re.sub(r"[^\s=:;,]*[/\\@]([^\s=:;,/\\@]*)", r"\1", " ".join(value.split()))
+    if plain == value and len(value) <= _LONGEST:
+        return value
+    return f"{plain[:_LONGEST]} ({hashlib.sha256(value.encode(errors='surrogateescape')).hexdigest()[:8]})"
+
+
+def _begins(name: str, beginnings: tuple[str, ...]) -> bool:
+    return any(name.startswith(word) if word.endswith("_") else name == word for word in beginnings)
+
+
+def _digest_of_script(path: str) -> str:
+    """Return eight digits of a wrapper's text; '' for a program, which its version tells."""
+    try:
+        with open(path, "rb") as file:
+            text = file.read(1 << 20)
+    except OSError:
+        return ""
+    return hashlib.sha256(text).hexdigest()[:8] if text.startswith(b"#!") and Path(path).name != "ccache" else ""

@@ -1,0 +1,34 @@
+"""A card says what its row names of compilers, variables and checks, and what an older row does not."""
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+from roofbook.report import measured_card
+
+
+def reading(environment: dict[str, Any] | None = None, ok: bool = True, **extra: Any) -> Any:
+    return SimpleNamespace(row={"provenance": json.dumps({"environment": environment or {}})}, ok=ok, facts=extra)
+
+
+def test_the_hosts_compilers_are_named_or_said_to_be_unknown() -> None:
+    named = reading({"compilers": {"C compiler": "gcc 12.2.0", "C compiler's added flags": "-m32"}}, flags="-O3")
+    assert measured_card._compilers(named) == "C compiler: gcc 12.2.0; C compiler's added flags: -m32"
+    assert measured_card._compilers(reading(flags="-O3")).startswith("not named: this row is older")
+    assert measured_card._compilers(reading()) == "", "a kernel, which the driver compiles"
+
+
+def test_rows_by_the_earlier_protocol_say_so() -> None:
+    assert measured_card._checked_samples(reading(checks={"seed": 1, "samples": [3, 17]})).startswith(
+        "2 of the newest run's"
+    )
+    for extra in ({}, {"checks": {"seed": 1}}, {"checks": None}):
+        assert "by the earlier protocol" in measured_card._checked_samples(reading(**extra)), extra
+    assert measured_card._checked_samples(reading(checks={"samples": []})) == ""
+    assert measured_card._checked_samples(reading(ok=False)) == ""
+
+
+def test_variables_that_were_set_are_named() -> None:
+    row = reading({"settings": {"OMP_THREAD_LIMIT": "1"}}).row
+    assert measured_card._environment(row)["settings"] == {"OMP_THREAD_LIMIT": "1"}
+    assert measured_card._environment({"provenance": None}) == {}
