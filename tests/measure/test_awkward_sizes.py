@@ -17,6 +17,7 @@ from roofbook.measure.measurement import Measurement
 from roofbook.measure.placement import Setting
 from roofbook.measure.policy import Policy
 from roofbook.measure.verify import References, prepare
+from roofbook.peers import one_thread
 from roofbook.spec import registry
 from roofbook.spec.lab import AWKWARD_RUNS, SCALES, Case, Lab, Variant
 
@@ -89,24 +90,30 @@ def test_a_step_that_is_wrong_on_odd_sizes_alone_is_refused_and_the_reason_names
     assert why and re.fullmatch(r"wrong result: error \S+, allowed 0.001 \(largest difference, on 7\)", why)
 
 
+BEFORE = RIGHT.replace("y[i] =", "if (i == 0) y[i - 1] = 1; y[i] =")
+READ_BEFORE = RIGHT.replace("2 * x[i]", "i ? 2 * x[i] : x[i] + x[i - 1]")
 BEYOND = RIGHT.replace("y[i] =", "if (i == N - 1) y[N] = 1; y[i] =")
-READ_BEYOND = RIGHT.replace("2 * x[i]", "x[i] + x[i + (i == N - 1)] + (i == N - 1 ? x[i] : 0)")
+READ_BEYOND = RIGHT.replace("2 * x[i]", "i < N - 1 ? 2 * x[i] : x[i] + x[i + 1]")
 
 
-def test_a_write_behind_the_end_of_a_buffer_is_found_and_a_read_there_finds_no_zeros() -> None:
+def test_a_write_outside_of_a_buffer_is_found_and_a_read_there_finds_no_zeros() -> None:
+    assert reason(BEFORE) == "not accepted: it wrote before the start of a buffer of 256 bytes"
+    assert str(reason(READ_BEFORE)).startswith("wrong result: error nan")
     assert reason(BEYOND) == "not accepted: it wrote behind the end of a buffer of 256 bytes"
     assert str(reason(READ_BEYOND)).startswith("wrong result: error nan")
 
 
-def test_what_is_timed_has_nothing_behind_its_buffers() -> None:
-    ledgers = {guarded: BufferLedger(guarded=guarded) for guarded in (False, True)}
-    device = open_device("opencl:0")
-    for guarded, ledger in ledgers.items():
-        made = list[Any]()
-        ledger.plan(lambda made=made: made.append(device.empty(100)))  # type: ignore[misc]
-        assert made[0].nbytes == 100 and made[0].memory.size == 100 + GUARD * guarded
-        ledger.check_guards()
-        made[0].release()
+def test_what_is_timed_has_no_guards_around_its_buffers() -> None:
+    for device in (open_device("opencl:0"), one_thread.OneThread(open_device("opencl:0"))):
+        for guarded in (False, True):
+            ledger, made = BufferLedger(guarded=guarded), list[Any]()
+            ledger.plan(lambda device=device, made=made: made.append(device.empty(100)))  # type: ignore[misc]
+            assert made[0].nbytes == made[0].memory.size == 100
+            (record,) = ledger._records.values()
+            assert record.whole.nbytes == 100 + 2 * GUARD * guarded
+            ledger.check_guards()
+            made[0].release()
+            ledger.check_guards()
 
 
 def test_another_role_is_not_verified_there() -> None:

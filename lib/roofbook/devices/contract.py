@@ -4,6 +4,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -187,11 +188,12 @@ class DeviceObserver(Protocol):
     """Takes note of the buffers and queues that devices hand out, and of the texts that they compile."""
 
     guard_bytes: int
-    """Bytes behind the end of each buffer that belong to nobody: whoever writes there has left the buffer."""
+    """Bytes before and behind each buffer that belong to nobody: whoever writes there has left the buffer."""
 
     def notice_build(self, device: "Device", text: str, options: Sequence[str]) -> None: ...
 
-    def notice_buffer(self, device: "Device", buffer: Buffer) -> None: ...
+    def notice_buffer(self, device: "Device", buffer: Buffer, whole: Buffer) -> None:
+        """whole: the buffer with the guards around it; the buffer itself without any."""
 
     def notice_queue(self, device: "Device", queue: Queue) -> None: ...
 
@@ -211,18 +213,25 @@ def observed_by(observer: DeviceObserver | None) -> Iterator[None]:
 
 
 def _reporting_buffer(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap `empty` of a backend's device so that an observer learns of each buffer, and has its guard behind it."""
+    """Wrap `empty` of a backend's device so that an observer learns of each buffer, and has its guards around it."""
 
     @wraps(method)
     def reporting(device: "Device", nbytes: int) -> Any:
         if _observer is None:
             return method(device, nbytes)
-        made = method(device, nbytes + _observer.guard_bytes)
-        made.nbytes = nbytes
-        _observer.notice_buffer(device, made)
+        guard = _observer.guard_bytes
+        whole = made = method(device, nbytes + 2 * guard)
+        if guard:
+            whole, made.memory, made.nbytes = copy(made), _part(made.memory, guard, nbytes), nbytes
+        _observer.notice_buffer(device, made, whole)
         return made
 
     return reporting
+
+
+def _part(memory: Any, start: int, nbytes: int) -> Any:
+    """Return so many bytes of a backend's memory from `start` on: of OpenCL a sub-buffer, else a slice of an array."""
+    return memory.get_sub_region(start, nbytes) if hasattr(memory, "get_sub_region") else memory[start : start + nbytes]
 
 
 def _reporting_queue(method: Callable[..., Any]) -> Callable[..., Any]:

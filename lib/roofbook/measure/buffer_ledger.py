@@ -30,7 +30,7 @@ CLOSE = 1e-3
 MOST_HELD = 1 << 32
 """Bytes of buffers and arrays that are copied to the host at most."""
 GUARD = 4096
-"""Bytes behind each buffer of a guarded ledger, full of POISON: nobody's, whatever a kernel takes for its size."""
+"""Bytes before and behind each buffer of a guarded ledger, full of POISON: nobody's, whatever a kernel takes for its size."""
 _CHUNK = 1 << 26
 """Bytes of a buffer that are read at once."""
 
@@ -44,7 +44,7 @@ class TimedLaunchDiffers(Exception):
 
 
 class LeftBuffer(Exception):
-    """A kernel wrote behind the end of a buffer."""
+    """A kernel wrote before the start of a buffer, or behind its end."""
 
 
 @dataclass(eq=False)
@@ -53,6 +53,8 @@ class _Record:
 
     device: Device
     buffer: Buffer
+    whole: Buffer
+    """With its guards; the buffer itself where it has none."""
     filled_by_plan: bool = False
     """By the host or by a kernel, while the plan was made."""
     holds_data: bool = False
@@ -85,7 +87,7 @@ class Held:
 class BufferLedger:
     """The device buffers of one runnable.
 
-    guarded: there are GUARD bytes behind each, so that a write behind its end shows, and a read there finds no zeros.
+    guarded: there are GUARD bytes before and behind each, so that a write there shows, and a read there finds no zeros.
     """
 
     def __init__(self, *, guarded: bool = False) -> None:
@@ -141,13 +143,14 @@ class BufferLedger:
                 )
 
     def check_guards(self) -> None:
-        """Raise LeftBuffer where something was written behind the end of a buffer."""
+        """Raise LeftBuffer where something was written before the start of a buffer, or behind its end."""
         for record in self._live() if self.guard_bytes else []:
-            guard = np.empty(self.guard_bytes, np.uint8)
             with observed_by(None):
-                record.device.queue().read(record.buffer, guard, record.buffer.nbytes)
-            if (guard != POISON).any():
-                raise LeftBuffer(f"it wrote behind the end of a buffer of {record.buffer.nbytes} bytes")
+                queue = record.device.queue()
+            for place, start in (("before the start", 0), ("behind the end", self.guard_bytes + record.buffer.nbytes)):
+                guard = queue.read(record.whole, np.empty(self.guard_bytes, np.uint8), start)
+                if (guard != POISON).any():
+                    raise LeftBuffer(f"it wrote {place} of a buffer of {record.buffer.nbytes} bytes")
 
     def take_operands(self, other: "BufferLedger") -> None:
         """Copy the operands of another runnable, made by the same plan on other inputs, into those of this one.
@@ -225,19 +228,23 @@ class BufferLedger:
         """Enter a text that the plan has compiled, with its options."""
         self.builds.append((text, tuple(options)))
 
-    def notice_buffer(self, device: Device, buffer: Buffer) -> None:
-        """Enter a new buffer of the plan."""
-        record = self._records[id(buffer)] = _Record(device, buffer)
+    def notice_buffer(self, device: Device, buffer: Buffer, whole: Buffer) -> None:
+        """Enter a new buffer of the plan, and fill its guards."""
+        record = self._records[id(buffer)] = _Record(device, buffer, whole)
         if self.guard_bytes:
             with observed_by(None):
                 queue = device.queue()
-                queue.send(buffer, np.full(self.guard_bytes, POISON, np.uint8), buffer.nbytes)
-                queue.finish()
+            guard = np.full(self.guard_bytes, POISON, np.uint8)
+            for start in (0, self.guard_bytes + buffer.nbytes):
+                queue.send(whole, guard, start)
+            queue.finish()
         release = buffer.release
 
         def released() -> None:
             record.released = True
             release()
+            if record.whole is not buffer:
+                record.whole.release()
 
         buffer.release = released  # type: ignore[method-assign]
 

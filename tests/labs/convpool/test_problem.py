@@ -259,3 +259,26 @@ def test_wide_weights_are_one_of_each_filter_that_no_byte_holds() -> None:
     names = {each.name: LAB.verified_on(each) for each in LAB.all_variants()}
     assert {names[name] for name in ("sequential", "lists", "tiles", "both-sparse")} == {"wide"}
     assert {names[name] for name in ("strips", "tensor-int8", "torch-fp16", "torch-fp32", "initialisation")} == {""}
+
+
+def test_irregular_inputs_have_lists_of_all_lengths_and_the_same_share_of_zeros() -> None:
+    layer = Layer.named("64x48x16x16-k3")
+    given = problem.inputs(layer, 1)
+    changed = problem.irregular(given)
+    counts = np.count_nonzero(changed["weight"].reshape(64 * 48, 9), axis=1)
+    assert {0, 1, 2, 3, 9} <= set(counts), "an empty slice, longer ones and a full one"
+    by_filter = counts.reshape(64, 48).sum(axis=1)
+    assert by_filter.min() == 0 and by_filter.max() == 48 * 9 and len(set(by_filter)) > 16
+    assert len(set(np.count_nonzero(changed["x"], axis=(1, 2)))) > 8, "channels differ in length"
+    for name in ("x", "weight"):
+        assert changed[name].dtype == np.int16 and changed[name].shape == given[name].shape
+        assert np.count_nonzero(changed[name]) == pytest.approx(np.count_nonzero(given[name]), rel=0.2)
+    problem.guard(layer, **problem.widened(changed))
+
+
+@pytest.mark.parametrize("name", ["1x1x2x2-k1", "1x2x4x4-k1", "3x1x4x4-k3", "5x7x9x9-k3", "2x3x10x10-k5-w0-x0"])
+def test_irregular_inputs_of_any_layer_leave_some_filter_to_compute(name: str) -> None:
+    case = LAB.case(name)
+    changed = LAB.verification_inputs(case, "wide", LAB.inputs(case, 3))
+    assert LAB.reference(case, changed)["out"].any() or np.count_nonzero(changed["weight"]) == 0 or name == "1x1x2x2-k1"
+    assert changed["weight"].any()

@@ -169,19 +169,23 @@ def irregular(given: Mapping[str, Int16], seed: int = 0) -> dict[str, Int16]:
     """Return the same numbers of `x` and `weight` in other places, so that lists of what is not zero differ in length.
 
     Inputs as published have equally many in each channel, and one in each slice of a filter: whoever takes the first entry of a
-    list, or the next list's length, is right on those. Here one slice is empty, the next full, and of four filters or more the
-    one in the middle has no weight at all.
+    list, or the next list's length, is right on those. Here one slice is empty, the next full, and of four filters or more one
+    has no weight at all, and the next no zero.
     """
     generator = np.random.default_rng(seed)
     x, weight = (generator.permutation(given[name].ravel()).reshape(given[name].shape) for name in ("x", "weight"))
+
+    def nowhere_zero(shape: Shape) -> Int16:
+        values: Int16 = generator.integers(1, LARGEST + 1, shape, np.int16)
+        return np.where(generator.random(shape) < 0.5, -values, values)
+
     slices = weight.reshape(-1, *weight.shape[2:])
     if len(slices) > 1:
         slices[len(slices) // 3] = 0
-        slices[len(slices) // 3 + 1] = generator.integers(1, LARGEST + 1, slices.shape[1:]) * generator.choice(
-            [-1, 1], slices.shape[1:]
-        )
+        slices[len(slices) // 3 + 1] = nowhere_zero(slices.shape[1:])
     if len(weight) > 3:
         weight[len(weight) // 2] = 0
+        weight[len(weight) // 2 + 1] = nowhere_zero(weight.shape[1:])
     return {**given, "x": x, "weight": weight}
 
 
