@@ -32,14 +32,14 @@ _HIDDEN = (
     r"\ud800-\udfff"  # halves of a surrogate pair, which UTF-8 cannot hold
 )
 _UNPRINTABLE = re.compile(f"[{_HIDDEN}]")
-_MAY_BE_HALF = re.compile(r"\\u[dD][89a-fA-F]")
+_MAY_BE_HALF, _HALF = re.compile(r"\\u[dD][89a-fA-F]"), re.compile("[\ud800-\udfff]")
 _IN_SCRIPT = re.compile("[<>&]")
 _FENCE = re.compile(r"`{3,}")
 _OF_MARKDOWN = re.compile(r"([][\\`*_{}()<>#!$|~&:@^.\"])")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """What a cell begins with that a spreadsheet takes for a formula; the last four are the wide forms of the first four."""
 _UNSAFE_IN_NAME = re.compile(r"[^\w.+@=~-]+", re.ASCII)
-LONGEST_NAME = 100
+LONGEST_NAME = 48
 """Characters of a file's name that come from a text."""
 
 
@@ -70,7 +70,8 @@ def printable_data(data: Data) -> Data:
 def read_json(text: str) -> Any:
     """Return what the JSON of a row says. With half a surrogate pair in it, which no file can hold, texts are printable."""
     data = json.loads(text)
-    return printable_data(data) if _MAY_BE_HALF.search(text) else data
+    is_half = _MAY_BE_HALF.search(text) and _HALF.search(json.dumps(data, ensure_ascii=False))
+    return printable_data(data) if is_half else data
 
 
 def escape(text: object) -> str:

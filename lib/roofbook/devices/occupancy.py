@@ -5,6 +5,7 @@ of cuda_occupancy.h, the occupancy calculator in the CUDA Toolkit's headers.
 """
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -104,6 +105,8 @@ def recounted(facts: Mapping[str, Any], architecture: int) -> dict[str, Any]:
         if "occupancy_by" + ending in facts or None in (*held, *own) or not min(held):
             continue
         registers, group, was = own
+        if not re.fullmatch(r"\d+(x\d+)*", str(group)):  # a row may say anything
+            continue
         items = math.prod(map(int, str(group).split("x")))
         groups = groups_by_registers(registers, items, REGISTERS, partitions(architecture))
         if groups is not None:

@@ -188,12 +188,12 @@ def _with_tips(drawing: str) -> str:
 
 
 _LIKE_MARKUP = re.compile(rf'"|\bfont|url\(|xlink|{INK}')
-_OF_MARKUP = str.maketrans({letter: f"&#{ord(letter)};" for letter in '":(#'})
+_OF_MARKUP = str.maketrans({letter: f"&#{ord(letter)};" for letter in '":('})
 
 
 def _as_no_markup(text: str) -> str:
     """Return an escaped text of a drawing so that nothing in it is taken for an attribute or a style when that is rewritten."""
-    return text.translate(_OF_MARKUP) if _LIKE_MARKUP.search(text) else text
+    return text.translate(_OF_MARKUP).replace(INK, f"&#35;{INK[1:]}") if _LIKE_MARKUP.search(text) else text
 
 
 LONGEST = 1200

@@ -1,0 +1,191 @@
+"""Hostile text in every column of text, name of metadata and field of JSON of a store: every command prints it and every page
+shows it, and it stays text. A browser listens for what would say otherwise.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from xml.dom import minidom
+
+import pyarrow.parquet as pq
+import pytest
+
+from roofbook import cli
+from roofbook.book import fragments, on_devices
+from roofbook.escaping import printable
+from roofbook.spec import registry
+
+from ..conftest import Command
+from ..hostile import CONTROLS, FORMULA, HOSTILE, hostile_stores, write_hostile_store
+from ..served import served
+
+ROOT = Path(__file__).parents[2]
+LAB, DEVICE, CASE = "stencil", "nvidia-h200", "8192x8192"
+VARIANTS = ("sequential-c", "sequential", "port", "fused", "vectors", "numba", "openmp")
+
+# -- commands ----------------------------------------------------------------------------------------------------------
+
+READING = (
+    ["explain", LAB, "--scale", "published"],
+    ["history", LAB, "--every"],
+    ["history", LAB],
+    ["history", LAB, "--on", "no such device"],
+    ["claims", "--lab", LAB],
+    ["compare", LAB, CASE],
+    ["chart", LAB, CASE, "--scale", "published", "--out", "OUT/chart.svg"],
+    ["chart", LAB, CASE, "--scale", "published", "--on", "no such device", "--out", "OUT/chart.png"],
+    ["export"],
+    ["export", "select * from cells", "--out", "OUT/rows.csv"],
+    ["export", "select * from cells", "--out", "OUT/rows.parquet"],
+    ["rerun", LAB, "fused", "no such case"],
+    ["push", "OUT/other"],
+    ["compact"],
+)
+"""Commands that show what a store holds. `gate` against its rows, `run`, `record` and `profile` measure first."""
+OTHERS = {"build", "check", "devices", "diff", "exercise", "gate", "labs", "pdf", "profile", "pull", "record", "run", "serve",
+          "show", "train"}  # fmt: skip
+"""Commands that show nothing of a store, or that are tried elsewhere: `build` below, the others where they are tested."""
+
+
+@pytest.fixture(scope="module")
+def hostile_results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store each of whose rows has hostile text in one of its columns."""
+    results = tmp_path_factory.mktemp("results")
+    write_hostile_store(ROOT / "results" / "recorded", results, LAB, DEVICE)
+    return results
+
+
+def test_each_command_that_reads_a_store_is_tried() -> None:
+    assert {arguments[0] for arguments in READING} | OTHERS == set(cli.app.commands)
+
+
+def test_commands_write_hostile_text_out(hostile_results: Path, command: Command, tmp_path: Path) -> None:
+    for arguments in READING:
+        given = [word.replace("OUT", str(tmp_path)) for word in arguments]
+        code, out, err = command(*given, "--results", str(hostile_results))
+        assert code in (0, 2), f"{arguments}: {err}"
+        assert not (found := CONTROLS.search(out + err)), f"{arguments}: {found}"
+        assert "Traceback" not in err and (code == 0 or "error: " in err), f"{arguments}: {err}"
+    minidom.parse(str(tmp_path / "chart.svg"))
+    with (tmp_path / "rows.csv").open(newline="", encoding="utf-8") as file:
+        texts = [text for row in csv.reader(file) for text in row]
+    assert HOSTILE in texts, "a file has what the rows have"
+    assert f"'{FORMULA}" in texts and FORMULA not in texts, "no spreadsheet computes it"
+    assert {HOSTILE, FORMULA} <= set(pq.read_table(tmp_path / "rows.parquet")["reason"].to_pylist())
+
+
+def test_whatever_a_command_prints_a_terminal_obeys_none_of_it(tmp_path: Path) -> None:
+    """Text that comes from elsewhere than tables and messages, such as a warning of a library."""
+    code = (
+        "import sys, warnings\nfrom roofbook.errors import UsageError, program\n"
+        f"hostile = {HOSTILE!r}\n"
+        "def work():\n    print(hostile); warnings.warn(hostile); sys.stderr.writelines([hostile]); raise UsageError(hostile)\n"
+        "sys.exit(program(work, ''))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, cwd=tmp_path)
+    for text in (done.stdout.decode(), done.stderr.decode()):
+        assert printable(HOSTILE) in text and not CONTROLS.search(text)
+    assert done.returncode == 2 and b"Traceback" not in done.stderr
+
+
+# -- pages -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def hostile_site(unmeasured: Callable[[], Path]) -> Path:
+    """The pages of a lab of which all rows are hostile, as a site by Sphinx."""
+    root = unmeasured()
+    book = root / "book"
+    for path in [*book.glob("*.md"), *book.glob("exercises/*.md"), *(root / "experiments").glob("*.ipynb")]:
+        if path.stem not in (LAB, "history"):
+            path.unlink()
+    for name in ("CITATION.cff", "LICENSE"):
+        shutil.copy(ROOT / name, root)
+    (root / "results" / "recorded").mkdir()
+    (root / "results" / "recorded" / f"lab={LAB}").symlink_to(ROOT / "results" / "recorded" / f"lab={LAB}")
+    (root / "results" / "recorded" / "lab=peaks").symlink_to(ROOT / "results" / "recorded" / "lab=peaks")
+    with hostile_stores((DEVICE,), VARIANTS), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(registry, "names", lambda: [LAB])
+        patch.setattr(on_devices, "_processes", _in_this_process)
+        patch.setattr(on_devices, "SCALES", ("published",))
+        on_devices.draw(root)
+        (book / "labs").mkdir(exist_ok=True)
+        shutil.copy(root / "experiments" / f"{LAB}.ipynb", book / "labs")
+        fragments.renew(root)
+    shown = "".join(f"````{{fragments}} {path.name}\n````\n\n" for path in sorted((book / "_generated").glob("*.html")))
+    (book / "index.md").write_text(f"# All that is generated\n\n{shown}\nThe end of the page.\n", encoding="utf-8")
+    (book / "_toc.yml").write_text(
+        "format: jb-book\nroot: index\nchapters:\n- glob: labs/*\n- glob: exercises/*\n- file: history\n"
+    )
+    site = root / "_build" / "html"
+    done = subprocess.run(
+        [sys.executable, "-m", "sphinx", "-q", "--keep-going", str(book), str(site)], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    lines = [line for line in done.stderr.splitlines() if not re.search(r"xref_missing|term not in glossary", line)]
+    assert not lines, "MyST takes something for its own, beside links to pages that are left out"
+    return site
+
+
+@contextmanager
+def _in_this_process() -> Iterator[Callable[..., Any]]:
+    """In the place of processes that draw, which would have stores of their own."""
+
+    class Done:
+        def __init__(self, answer: Any) -> None:
+            self.result = lambda: answer
+
+    yield lambda work, *of_what: Done(work(*of_what))
+
+
+def test_pages_show_hostile_text_as_text(hostile_site: Path, browser: Any) -> None:
+    files = (path.relative_to(hostile_site) for path in hostile_site.rglob("*.html"))
+    pages = sorted(str(path) for path in files if path.parts[0] != "_static")
+    assert len(pages) > 10 and any("measurements/" in page for page in pages)
+    wrong, dialogs, errors, asked_for = list[str](), list[str](), list[str](), list[str]()
+    with served(hostile_site) as address:
+        context = browser.new_context()
+        tab = context.new_page()
+        tab.on("dialog", lambda dialog: dialogs.append(dialog.message) or dialog.dismiss())  # type: ignore[func-returns-value]
+        tab.on("console", lambda said: errors.append(f"{tab.url}: {said.text}") if said.type == "error" else None)
+        tab.on("pageerror", lambda error: errors.append(f"{tab.url}: {error}"))
+        tab.on("request", lambda asked: asked_for.append(asked.url))
+        seen = ""
+        for page in pages:
+            tab.goto(f"{address}/{page}")
+            seen += tab.inner_text("body")
+            wrong += [f"{page}: {what}" for what in tab.evaluate(LEFT_ITS_PLACE)]
+        tab.goto(f"{address}/labs/{LAB}.html")
+        tab.select_option("select[name=device]", index=1)
+        tab.wait_for_function("document.querySelector('.device-said').textContent")
+        wrong += tab.evaluate(LEFT_ITS_PLACE)
+        tab.goto(f"{address}/labs/{LAB}/results.html")
+        tab.locator("td a.of:visible").first.click()
+        tab.wait_for_selector("dialog.measurement[open] h2")
+        assert printable(HOSTILE).splitlines()[0] in tab.inner_text("dialog.measurement")
+        wrong += tab.evaluate(LEFT_ITS_PLACE)
+        tab.goto(f"{address}/exercises/{LAB}.html")
+        for radio in tab.locator("input[type=radio]:visible").all():
+            radio.click()
+        wrong += tab.evaluate(LEFT_ITS_PLACE)
+        context.close()
+    assert not wrong, "\n".join(wrong)
+    assert not dialogs and not errors, "\n".join(dialogs + errors)
+    assert not [url for url in asked_for if not url.startswith((address, "data:", "blob:"))]
+    assert "\\x1b]0;owned\\x07" in seen and "onerror=alert(window.hacked=1)" in seen, "the rows are shown"
+
+
+LEFT_ITS_PLACE = """() => [
+    ...(window.hacked ? ["window.hacked"] : []),
+    ...[...document.querySelectorAll("[onerror], [onload]:not(link), img[src*=elsewhere], a[href^='javascript'], "
+        + "a[href^='//'], a[href^='https://elsewhere']")].map(element => element.outerHTML.slice(0, 200)),
+    ...(document.querySelector("footer, #machines") ? [] : ["it has no end"]),
+]"""
