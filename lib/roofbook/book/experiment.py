@@ -17,6 +17,7 @@ from ..analysis.roofline import needed_peaks
 from ..devices.find import open_device
 from ..devices.provenance import snapshot
 from ..errors import UsageError, one_of
+from ..escaping import escape
 from ..measure import beside, schedule
 from ..measure.policy import UNTIMED, Policy
 from ..measure.progress import Reporter
@@ -249,7 +250,7 @@ class Experiment(Page):
         finally:
             show.end()
         self.__dict__.pop("data", None)
-        return Html(f"<p>{done}.</p>")
+        return Html(f"<p>{escape(done)}.</p>")
 
     def _compiling_ahead(self, plans: Sequence[tuple[Sequence[Planned], Policy]]) -> AbstractContextManager[Any]:
         """While the peaks are measured, the lab's kernels are compiled; not where somebody does so for all labs already."""

@@ -4,7 +4,6 @@ For a reader who wants a lab on paper or in an archive. One page alone can be pr
 """
 
 import contextlib
-import json
 import os
 import re
 import shutil
@@ -13,6 +12,7 @@ import subprocess
 from pathlib import Path
 
 from ..errors import Failed, UsageError, ctrl_c_waits, one_of
+from ..escaping import page_json
 from ..paths import scratch_folder, write_whole
 from ..spec import registry
 from .device_choices import DeviceChoice, choices, on_this_machine, shown
@@ -106,7 +106,7 @@ def whole(root: Path, lab: str, choice: DeviceChoice) -> str:
                 cells |= shown(root, lab, choice, name)
     head = files[STORY].read_text(encoding="utf-8").partition("</head>")[0]
     head = re.sub(r"<script\b[^>]*\bsrc=[^>]*></script>|<base\b[^>]*>", "", head)  # which would remember another device
-    told = json.dumps({"cells": cells, "device": choice.label}).replace("</", "<\\/")
+    told = page_json({"cells": cells, "device": choice.label})
     return f"{head}</head><body>\n{''.join(articles)}\n<script>({_SHOW})({told})</script></body></html>\n"
 
 

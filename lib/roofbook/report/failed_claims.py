@@ -55,12 +55,14 @@ def _item(pieces: "Sequence[tuple[int, Judged]]", lab: str, command: str) -> str
 
 def _piece(line: "Judged", lab: str, number: int) -> str:
     published = "; ".join(printed(effect, line.evidence.unit) for effect in line.effects)
-    where = f"{escape(line.evidence.where)}{f', published {published}' if published else ''}: "
+    where = f"{escape(line.evidence.where)}{f', published {escape(published)}' if published else ''}: "
     found = "; ".join(
         f'<strong class="verdict {verdict.replace(" ", "-")}">{verdict}</strong> on {there}'
         for verdict, there in _failed(line, lab)
     )
     steps = dict.fromkeys(name.partition("@")[0] for name in line.variants)
-    links = ", ".join(f'<a href="labs/{lab}/kernels.html#{name}"><code>{escape(name)}</code></a>' for name in steps)
-    row = f'<a href="#{anchor(lab, line.id, number)}">all devices</a>'
+    links = ", ".join(
+        f'<a href="labs/{escape(lab)}/kernels.html#{escape(name)}"><code>{escape(name)}</code></a>' for name in steps
+    )
+    row = f'<a href="#{escape(anchor(lab, line.id, number))}">all devices</a>'
     return f"{where}{found}. {f'Kernels: {links}; ' if links else ''}{row}."
