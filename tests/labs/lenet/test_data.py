@@ -5,11 +5,14 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
+import os
 import struct
 import subprocess
 import sys
 import threading
+import tracemalloc
 import types
+import zlib
 from http.client import HTTPException
 from pathlib import Path
 from typing import Any
@@ -23,7 +26,7 @@ from hypothesis.extra import numpy as arrays
 
 from roofbook.errors import UsageError
 from roofbook.labs.lenet import data
-from roofbook.labs.lenet.data import IMAGES, LABELS, MD5, Bytes, interpolation, load, parse, read, resized
+from roofbook.labs.lenet.data import IMAGES, LABELS, SHA256, Bytes, interpolation, load, parse, read, resized
 from roofbook.peers import pytorch
 
 needs_torch = pytest.mark.skipif(pytorch.missing() is not None, reason=str(pytorch.missing()))
@@ -82,7 +85,10 @@ def test_no_part_of_a_file_is_taken_for_the_whole(
         (LABEL_FILE[:6], "ends within its header, after 6 bytes"),
         (LABEL_FILE[:-1], "holds 10 bytes; expected 11, as its header says 3"),
         (LABEL_FILE + b"\0", "holds 12 bytes; expected 11"),
-        (b"\0\0\x08\x03" + b"\xff" * 12, "as its header says 4294967295 x 4294967295 x 4294967295"),
+        (
+            b"\0\0\x08\x03" + b"\xff" * 12,
+            "holds an array of 4294967295 x 4294967295 x 4294967295; expected 536870912 values at most",
+        ),
         (gzip.compress(LABEL_FILE, mtime=0)[:-5], "is not a complete gzip file"),
         (gzip.compress(LABEL_FILE, mtime=0)[:-8] + bytes(8), "is not a complete gzip file (CRC check failed"),
     ],
@@ -112,6 +118,44 @@ def test_images_and_labels_that_do_not_belong_together(
     with pytest.raises(UsageError) as error:
         load(written(tmp_path, images, labels))
     assert words in str(error.value) and str(tmp_path) in str(error.value) and "\n" not in str(error.value)
+
+
+def bomb(header: bytes, pieces: int) -> bytes:
+    """A gzip file of this header and many MiB of zeros."""
+    packed = zlib.compressobj(9, zlib.DEFLATED, 31)
+    zeros = bytes(1 << 20)
+    return b"".join([packed.compress(header), *(packed.compress(zeros) for _ in range(pieces)), packed.flush()])
+
+
+@pytest.mark.parametrize(
+    ("shape", "words"),
+    [
+        ((10, 28, 28), r"holds more than 7856 bytes; expected 7856"),
+        ((1,), r"holds more than 9 bytes; expected 9"),
+        ((60000, 28, 28), r"holds more than 47040016 bytes"),
+        ((1 << 31, 1 << 31, 1 << 31), r"expected 536870912 values at most"),
+        ((1 << 20, 28, 28), r"expected 536870912 values at most"),
+    ],
+)
+def test_no_more_is_unpacked_than_the_header_says(tmp_path: Path, shape: tuple[int, ...], words: str) -> None:
+    file = tmp_path / "images.gz"
+    file.write_bytes(bomb(bytes([0, 0, 8, len(shape)]) + struct.pack(f">{len(shape)}I", *shape), pieces=64))
+    before = 2 * np.prod(shape[:3], dtype=float) if "values at most" not in words else 0
+    tracemalloc.start()
+    try:
+        with pytest.raises(UsageError, match=words):
+            parse(file)
+        assert tracemalloc.get_traced_memory()[1] < (1 << 23) + before
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe"])
+def test_what_is_no_file_is_not_waited_for(tmp_path: Path, kind: str) -> None:
+    place = tmp_path / "images"
+    place.mkdir() if kind == "folder" else os.mkfifo(place)
+    with pytest.raises(UsageError, match="is no file"):
+        parse(place)
 
 
 # -- where the files are -----------------------------------------------------------------------------------------------
@@ -147,7 +191,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """An empty cache, and what each address answers: bytes, or an exception; `asked` is the list of addresses."""
     said: dict[str, Any] = {"asked": []}
 
-    def urlopen(address: str, timeout: float) -> io.BytesIO:
+    def open_https(address: str, timeout: float) -> io.BytesIO:
         assert timeout
         said["asked"].append(address)
         answer = said.get(address, URLError("no network"))
@@ -157,11 +201,11 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
     monkeypatch.delenv("ROOFBOOK_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr("urllib.request.urlopen", urlopen)
+    monkeypatch.setattr(data, "open_https", open_https)
     for name, content in (("images", IMAGE_FILE), ("labels", LABEL_FILE)):
         file = f"t10k-{name}-idx{3 if name == 'images' else 1}-ubyte.gz"
         said[data.ADDRESSES[0] + file] = raw = gzip.compress(content)
-        monkeypatch.setitem(MD5, file, hashlib.md5(raw).hexdigest())
+        monkeypatch.setitem(SHA256, file, hashlib.sha256(raw).hexdigest())
     monkeypatch.setattr(data, "find_spec", lambda name: None)
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
     return said
@@ -182,7 +226,7 @@ def test_a_file_with_another_checksum_is_asked_for_elsewhere_and_never_kept(
     good = server[data.ADDRESSES[0] + f"t10k-{IMAGES}.gz"]
     server[data.ADDRESSES[0] + f"t10k-{IMAGES}.gz"] = gzip.compress(b"a portal's page")
     with pytest.raises(
-        UsageError, match=r"raw.githubusercontent.com: another checksum .*; fashion-mnist.*: no network"
+        UsageError, match=r"raw.githubusercontent.com: another checksum .*; storage.googleapis.com: no network"
     ):
         load()
     assert not list((tmp_path / "cache").rglob("*ubyte*"))
@@ -202,17 +246,45 @@ class Endless(io.RawIOBase):
 
 def test_a_download_without_an_end_is_given_up(server: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(data, "MOST_BYTES", 1000)
-    monkeypatch.setattr("urllib.request.urlopen", lambda address, timeout: io.BufferedReader(Endless()))
-    with pytest.raises(
-        UsageError, match=r"raw\.githubusercontent\.com: over 1000 bytes; fashion-mnist[^;]*: over 1000"
-    ):
+    monkeypatch.setattr(data, "open_https", lambda address, timeout: io.BufferedReader(Endless()))
+    with pytest.raises(UsageError, match=r"raw\.githubusercontent\.com: over 1000 bytes; storage[^;]*: over 1000"):
         load()
+
+
+def test_all_addresses_are_https_and_none_leads_to_another_scheme() -> None:
+    from email.message import Message
+    from urllib.request import HTTPRedirectHandler, OpenerDirector, Request
+
+    assert all(address.startswith("https://") and address.endswith("/") for address in data.ADDRESSES)
+    opened: list[OpenerDirector] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(OpenerDirector, "open", lambda self, *_, **__: opened.append(self))
+        data.open_https(data.ADDRESSES[0], 1.0)
+    handlers: Any = opened[0].__dict__["handlers"]
+    found: list[Any] = [each for each in handlers if isinstance(each, HTTPRedirectHandler)]
+    (handler,) = found
+    request = Request(data.ADDRESSES[0])
+    for address in ("http://example.org/x", "ftp://example.org/x", "file:///etc/passwd"):
+        with pytest.raises(OSError, match="not https"):
+            handler.redirect_request(request, None, 302, "", Message(), address)
+    led = handler.redirect_request(request, None, 302, "", Message(), "https://example.org/x")
+    assert led and led.full_url == "https://example.org/x"
+
+
+def test_a_large_file_in_the_cache_is_not_read(
+    server: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "cache" / "roofbook" / "fashion-mnist" / f"t10k-{IMAGES}.gz"
+    file.parent.mkdir(parents=True)
+    with file.open("wb") as sparse:
+        sparse.truncate(1 << 40)
+    assert data.at_hand() == "digits" and len(load().images) == 3
 
 
 def test_a_download_that_trickles_is_given_up(server: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(data, "MOST_S", 0.05)
     given_up, before = threading.Event(), threading.enumerate()
-    monkeypatch.setattr("urllib.request.urlopen", lambda address, timeout: given_up.wait(60) and io.BytesIO())
+    monkeypatch.setattr(data, "open_https", lambda address, timeout: given_up.wait(60) and io.BytesIO())
     try:
         with pytest.raises(UsageError, match=rf"t10k-{IMAGES}\.gz was not here after 0\.05 s"):
             load()

@@ -17,7 +17,7 @@ import zlib
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,16 +34,18 @@ IMAGES, LABELS = "images-idx3-ubyte", "labels-idx1-ubyte"
 TEST_FILES = tuple(f"{SPLITS['test']}-{kind}.gz" for kind in (IMAGES, LABELS))
 ADDRESSES = (
     "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/",
-    "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
+    "https://storage.googleapis.com/tensorflow/tf-keras-datasets/",
 )
-MD5 = {
-    "train-images-idx3-ubyte.gz": "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
-    "train-labels-idx1-ubyte.gz": "25c81989df183df01b3e8a0aad5dffbe",
-    "t10k-images-idx3-ubyte.gz": "bef4ecab320f06d8554ea6380940ec79",
-    "t10k-labels-idx1-ubyte.gz": "bb300cfdad3c16e7a12a480ee83cd310",
+SHA256 = {
+    "train-images-idx3-ubyte.gz": "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
+    "train-labels-idx1-ubyte.gz": "a04f17134ac03560a47e3764e11b92fc97de4d1bfaf8ba1a3aa29af54cc90845",
+    "t10k-images-idx3-ubyte.gz": "346e55b948d973a97e58d2351dde16a484bd415d4595297633bb08f03db6a073",
+    "t10k-labels-idx1-ubyte.gz": "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
 }
 TIMEOUT_S, MOST_S, MOST_BYTES = 5, 120, 32_000_000
 """Of a download: seconds without an answer, seconds in all, and the size; the largest file has 26 MB."""
+MOST_VALUES = 1 << 29
+"""Of an array in a file, unpacked. The largest official one has 47 million."""
 TRAINING_DIGITS = 1437  # of 1797
 
 
@@ -84,7 +86,7 @@ def folder() -> str | None:
 def at_hand() -> str:
     """The data set, `Data.name`, whose test images are here without a network: in $ROOFBOOK_DATA, or whole in the cache."""
     files = [cache_dir() / "fashion-mnist" / name for name in TEST_FILES]
-    here = folder() or all(file.is_file() and _official(file.name, file.read_bytes()) for file in files)
+    here = folder() or all(_is_official(file) for file in files)
     return "fashion-mnist" if here else "digits"
 
 
@@ -113,29 +115,48 @@ def read(images: Path, labels: Path, split: str) -> Data:
 def parse(file: Path) -> Bytes:
     """The array of an IDX file of unsigned bytes, plain or gzip: 0 0 8, the number of dimensions, each length, the values.
 
-    Lengths are 32-bit, big-endian. Raises UsageError where the file cannot be read, or holds less, more or else.
+    Lengths are 32-bit, big-endian. No more is unpacked than they say. Raises UsageError where the file cannot be read, or holds
+    less, more or else.
     """
+    if file.exists() and not file.is_file():
+        raise UsageError(f"{file} is no file; expected an IDX file")
     try:
-        raw = file.read_bytes()
-        if raw[:2] == b"\x1f\x8b":
-            raw = gzip.decompress(raw)
+        with file.open("rb") as packed:
+            zipped = packed.read(2) == b"\x1f\x8b"
+            packed.seek(0)
+            if not zipped:
+                return _unpacked(file, packed, os.fstat(packed.fileno()).st_size)
+            with gzip.GzipFile(fileobj=packed) as stream:
+                return _unpacked(file, stream, None)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise UsageError(f"{file} is not a complete gzip file ({error}); copy it again") from None
     except OSError as error:
         raise UsageError(f"{file} cannot be read ({error.strerror}); expected an IDX file") from None
-    if raw[:3] != b"\0\0\x08" or len(raw) < 4 or not 1 <= raw[3] <= 3:
-        magic = raw[:4].hex(" ") or "nothing"
+
+
+def _unpacked(file: Path, stream: BinaryIO | gzip.GzipFile, size: int | None) -> Bytes:
+    """Return the array of an IDX file from its bytes. size: how many there are; None if only reading them tells."""
+    head = stream.read(4)
+    if head[:3] != b"\0\0\x08" or len(head) < 4 or not 1 <= head[3] <= 3:
+        magic = head.hex(" ") or "nothing"
         raise UsageError(f"{file} begins with {magic}; an IDX file of bytes begins with 00 00 08 01 to 03")
-    start = 4 + 4 * raw[3]
-    if len(raw) < start:
-        raise UsageError(f"{file} ends within its header, after {len(raw)} bytes; expected a complete copy of it")
-    shape = [int.from_bytes(raw[at : at + 4], "big") for at in range(4, start, 4)]
-    expected = start + math.prod(shape)
-    if 0 in shape:
+    lengths = stream.read(4 * head[3])
+    start = 4 + 4 * head[3]
+    if 4 + len(lengths) < start:
+        raise UsageError(
+            f"{file} ends within its header, after {4 + len(lengths)} bytes; expected a complete copy of it"
+        )
+    shape = [int.from_bytes(lengths[at : at + 4], "big") for at in range(0, len(lengths), 4)]
+    count = math.prod(shape)
+    if count == 0:
         raise UsageError(f"{file} holds an array of {_text(shape)}, no value at all; expected one image or more")
-    if len(raw) != expected:
-        raise UsageError(f"{file} holds {len(raw)} bytes; expected {expected}, as its header says {_text(shape)}")
-    return np.frombuffer(raw, np.uint8, offset=start).reshape(shape)
+    if count > MOST_VALUES:
+        raise UsageError(f"{file} holds an array of {_text(shape)}; expected {MOST_VALUES} values at most")
+    values = b"" if size is not None and size != start + count else stream.read(count + 1)
+    if len(values) != count:
+        held = size or (f"more than {start + count}" if len(values) > count else start + len(values))
+        raise UsageError(f"{file} holds {held} bytes; expected {start + count}, as its header says {_text(shape)}")
+    return np.frombuffer(values, np.uint8).reshape(shape)
 
 
 def _text(shape: Sequence[int]) -> str:
@@ -155,7 +176,7 @@ def _find(folder: Path, prefix: str, kind: str) -> Path:
 def _cached(name: str) -> Path:
     """An official file, in the cache. Raises OSError where no address gave it whole."""
     file = cache_dir() / "fashion-mnist" / name
-    if not file.is_file() or not _official(name, file.read_bytes()):
+    if not _is_official(file):
         raw = _download(name)
         write_whole(file, raw)
     return file
@@ -181,14 +202,13 @@ def _download(name: str) -> bytes:
 
 
 def _from_an_address(name: str) -> bytes:
-    import urllib.request  # with http.client longer to import than the rest of the lab
     from http.client import HTTPException
 
     failures = []
     for address in ADDRESSES:
         host = address.split("/")[2]
         try:
-            with urllib.request.urlopen(address + name, timeout=TIMEOUT_S) as answer:
+            with open_https(address + name, timeout=TIMEOUT_S) as answer:
                 raw: bytes = answer.read(MOST_BYTES + 1)
             if _official(name, raw):
                 return raw
@@ -199,8 +219,28 @@ def _from_an_address(name: str) -> bytes:
     raise OSError("; ".join(failures))
 
 
+def open_https(address: str, timeout: float) -> Any:
+    """Open an address by https, to which alone it may lead on."""
+    import urllib.request  # with http.client longer to import than the rest of the lab
+
+    class HttpsAlone(urllib.request.HTTPRedirectHandler):
+        def redirect_request(
+            self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
+        ) -> urllib.request.Request | None:
+            if not newurl.lower().startswith("https://"):
+                raise OSError(f"it leads to {newurl[:80]}, which is not https")
+            return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+    return urllib.request.build_opener(HttpsAlone).open(address, timeout=timeout)
+
+
 def _official(name: str, raw: bytes) -> bool:
-    return hashlib.md5(raw, usedforsecurity=False).hexdigest() == MD5[name]
+    return hashlib.sha256(raw).hexdigest() == SHA256[name]
+
+
+def _is_official(file: Path) -> bool:
+    """Whether a file in the cache is whole. One that is larger than any official file is not read."""
+    return file.is_file() and file.stat().st_size <= MOST_BYTES and _official(file.name, file.read_bytes())
 
 
 def digits(split: str, why: str) -> Data:
