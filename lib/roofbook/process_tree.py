@@ -20,7 +20,7 @@ from typing import IO, Any
 from . import process_keeper
 
 ORDERS = process_keeper.ORDERS - {signal.SIGCHLD}
-KEEPER = Path(process_keeper.__file__)
+PYTHON, KEEPER = sys.executable, Path(process_keeper.__file__)
 ENDING_S = 15.0
 """Seconds that a keeper has to kill what it keeps, before it is killed itself."""
 MOST_OUTPUT = 32 << 20
@@ -57,7 +57,7 @@ class ProcessTree:
         process group of this process, so that a signal to the group is one to the program. options: those of
         `subprocess.Popen`.
         """
-        keeper = [sys.executable, "-I", "-S", str(KEEPER), str(os.getpid()), str(grace_s)]
+        keeper = [PYTHON, "-I", "-S", str(KEEPER), str(os.getpid()), str(grace_s)]
         before = signal.pthread_sigmask(signal.SIG_BLOCK, ORDERS)  # or the keeper would lose an order while it starts
         try:
             self.process: subprocess.Popen[bytes] = subprocess.Popen(

@@ -15,10 +15,12 @@ import pytest
 
 from roofbook.devices.find import devices
 from roofbook.measure import precompile
+from roofbook.process_tree import PatientClock
 from roofbook.spec import registry
 from roofbook.spec.lab import Case, Variant
 
 LAB = registry.get("stencil")
+DONE = '{"done": true}'
 
 
 def cells(scale: str = "test") -> list[tuple[Case, Variant]]:
@@ -173,7 +175,9 @@ def test_several_labs_have_the_same_processes_and_one_that_died_is_replaced(
 ) -> None:
     program = tmp_path / "serve"
     died = "case $order in *local-memory*) [ -e died ] || { touch died; exit 1; };; esac"
-    program.write_text(f"#!/bin/sh\ncd {tmp_path}\necho $$ >> pids\nwhile read -r order; do {died}; echo done; done\n")
+    program.write_text(
+        f"#!/bin/sh\ncd {tmp_path}\necho $$ >> pids\nwhile read -r order; do {died}; echo '{{\"done\": true}}'; done\n"
+    )
     program.chmod(0o755)
     monkeypatch.setattr("sys.executable", str(program))
     with precompile.Compilers() as compilers:
@@ -184,3 +188,27 @@ def test_several_labs_have_the_same_processes_and_one_that_died_is_replaced(
             assert len((tmp_path / "pids").read_text().split()) == started
     for pid in (tmp_path / "pids").read_text().split():
         assert not Path("/proc", pid).exists()
+
+
+@pytest.mark.usefixtures("pays")
+@pytest.mark.parametrize(
+    "fault", ["touch hangs; exec sleep 600", "kill -9 $$", "exit 0", "echo '{\"cell\": 99}'", "echo what"]
+)
+def test_a_kernel_that_never_ends_or_ends_its_process_is_left_out_of_its_share(
+    cpu: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    """Another process does the others. The watchdog barks as soon as the kernel hangs, and not before."""
+    program = tmp_path / "serve"
+    first = "echo '{\"cell\": 0}'; case $order in *no-ifs*) " + fault + ";; esac"
+    program.write_text(
+        f"#!/bin/sh\ncd {tmp_path}\nwhile read -r order; do echo \"$order\" >> orders; {first}; echo '{DONE}'; done\n"
+    )
+    program.chmod(0o755)
+    monkeypatch.setattr("sys.executable", str(program))
+    monkeypatch.setattr(PatientClock, "is_over", lambda clock: (tmp_path / "hangs").exists())
+    monkeypatch.setattr(PatientClock, "SLICE_S", 0.05)
+    order = {"lab_name": "stencil", "cells": [["a", "no-ifs", "m"], ["a", "fused", "m"], ["a", "tree", "m"]]}
+    with precompile.Compilers() as compilers:
+        compilers.compile([order])
+    orders = [json.loads(line)["cells"] for line in (tmp_path / "orders").read_text().splitlines()]
+    assert orders == [order["cells"], order["cells"][1:]]

@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -22,9 +23,17 @@ from ..devices.backends import has
 from ..devices.contract import Device
 from ..devices.opencl import AFFINITY
 from ..paths import cache_key, write_whole
+from ..process_tree import BadLine, Lines, ProcessTree
 from ..spec.lab import Case, Lab, Variant
+from . import messages
 from .beside import as_parent, end_with_parent
 
+CELL_S = 60.0
+"""Seconds in which a kernel is compiled and launched ahead. One that takes longer is left to whoever measures it."""
+MOST_ENDED = 3
+"""Processes that a share may end: more kernels of it are likely to have the same fault, and are left to whoever measures."""
+START_S = 600.0
+"""Seconds in which a process that compiles gets ready."""
 FEWEST = 8
 """Kernels for which it pays to start processes."""
 SCALES = ("quick", "test")
@@ -33,48 +42,110 @@ SCALES = ("quick", "test")
 Cell = tuple[Case, Variant]
 
 
+class _Compiler:
+    """A process that compiles, in the process group of this one: what rests while samples are taken rests with it."""
+
+    def __init__(self) -> None:
+        # PoCL compiles in one of its threads: bound, those of two processes may share a processor while another idles.
+        free = {**own_python.environment(), **as_parent(), AFFINITY: "0"}
+        self._tree = ProcessTree(
+            [sys.executable, "-m", __name__], own_session=False, env=free,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        self._process = self._tree.process
+        assert self._process.stdout
+        self._lines = Lines(self._process.stdout)
+
+    def compile(self, order: Mapping[str, Any]) -> int | None:
+        """Do an order. Returns None when it is done, else the number of the cell at which the process ended or hung; -1 for
+        none. It is of no more use then."""
+        assert self._process.stdin
+        number, cells = -1, len(order["cells"])
+        try:
+            self._process.stdin.write(json.dumps(order).encode() + b"\n")
+            self._process.stdin.flush()
+            while True:
+                line = self._lines.next(CELL_S if number >= 0 else START_S)
+                said = messages.expect(
+                    messages.parse(line),
+                    {"cell": lambda n: messages.has_shape(n, int) and 0 <= n < cells},
+                    {"done": bool},
+                )
+                if "done" in said:
+                    return None
+                number = said["cell"]
+        except (OSError, ValueError, TimeoutError, messages.BadMessage, BadLine):
+            return number
+
+    def end(self) -> None:
+        """Kill it, and all that it started."""
+        self._tree.end()
+
+    def close(self) -> None:
+        """Close its pipes, once nobody reads them."""
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe
+            with contextlib.suppress(BrokenPipeError):  # of what it was not there to read
+                pipe.close()
+
+
 class Compilers:
     """Processes that compile, each a share of a lab's kernels at a time. As a context it ends them.
 
-    They start when they are first needed. One that has died does its share no more, and the next share is another one's.
+    They start when they are first needed. One that dies or hangs at a kernel is ended, and another one does the rest of its
+    share without that kernel.
     """
 
     def __init__(self) -> None:
-        self._processes: list[subprocess.Popen[bytes]] = []
+        self._all, self._idle = list[_Compiler](), list[_Compiler]()
+        self._lock, self._is_over = threading.Lock(), False
 
     def __enter__(self) -> "Compilers":
         return self
 
     def __exit__(self, *_: object) -> None:
-        for process in self._processes:
-            process.kill()
-            process.wait()
-            for pipe in (process.stdin, process.stdout):
-                assert pipe
-                with contextlib.suppress(BrokenPipeError):  # of what it was not there to read
-                    pipe.close()
+        self._end()
+        for compiler in self._all:
+            compiler.close()
+
+    def _end(self) -> None:
+        with self._lock:
+            self._is_over = True
+            for compiler in self._all:
+                compiler.end()
 
     def compile(self, orders: Sequence[Mapping[str, Any]]) -> None:
         """Each order by a process of its own, and wait for all. An order is the arguments of `launch`."""
-        # PoCL compiles in one of its threads: bound, those of two processes may share a processor while another idles.
-        free = {**own_python.environment(), **as_parent(), AFFINITY: "0"}
-        pipe, null = subprocess.PIPE, subprocess.DEVNULL
-        alive = [process for process in self._processes if process.poll() is None]
-        for _ in range(len(orders) - len(alive)):
-            process = subprocess.Popen([sys.executable, "-m", __name__], env=free, stdin=pipe, stdout=pipe, stderr=null)
-            self._processes.append(process)
-            alive.append(process)
-        at_work = alive[: len(orders)]
-        for process, order in zip(at_work, orders, strict=True):
-            assert process.stdin
-            with contextlib.suppress(BrokenPipeError):
-                process.stdin.write(json.dumps(order).encode() + b"\n")
-                process.stdin.flush()
-        for process in at_work:
-            assert process.stdout
-            if not process.stdout.readline():  # it has died, or is about to: nothing more is to be had of it
-                process.kill()
-                process.wait()
+        shares = [threading.Thread(target=self._do, args=(order,)) for order in orders]
+        try:
+            for share in shares:
+                share.start()
+            for share in shares:
+                share.join()
+        except BaseException:  # Ctrl-C
+            self._end()
+            raise
+
+    def _do(self, order: Mapping[str, Any]) -> None:
+        left, ended = list(order["cells"]), 0
+        while left and ended < MOST_ENDED and (compiler := self._take()):
+            number = compiler.compile({**order, "cells": left})
+            if number is None:
+                with self._lock:
+                    self._idle.append(compiler)
+                return
+            compiler.end()
+            left, ended = left[number + 1 :] if number >= 0 else [], ended + 1
+
+    def _take(self) -> _Compiler | None:
+        """Return a process that is idle, or a new one; None where no more is to be done."""
+        with self._lock:
+            if self._is_over:
+                return None
+            if self._idle:
+                return self._idle.pop(0)
+            self._all.append(_Compiler())
+            return self._all[-1]
 
 
 def prebuild(
@@ -127,9 +198,13 @@ def _mark(lab: Lab, case: Case, variant: Variant, device: Device) -> Path:
     return Path(pocl, "roofbook", cache_key(json.dumps(what, sort_keys=True, default=str)))
 
 
-def launch(lab_name: str, scale: str, spec: str, seed: int, cells: Sequence[tuple[str, str, str]]) -> None:
+def launch(
+    lab_name: str, scale: str, spec: str, seed: int, cells: Sequence[tuple[str, str, str]],
+    tell: Callable[[int], Any] = lambda number: None,
+) -> None:  # fmt: skip
     """Launch each cell's kernels once, on the case that measuring them begins with. Of cells whose programs are the same, and
-    launched the same way, one is enough. cells: case, variant, and the file that says afterwards that it was done.
+    launched the same way, one is enough. cells: case, variant, and the file that says afterwards that it was done. tell: takes
+    the number of each cell before it is at it.
     """
     from ..devices.find import open_device
     from ..spec import registry
@@ -143,7 +218,8 @@ def launch(lab_name: str, scale: str, spec: str, seed: int, cells: Sequence[tupl
         return lab.inputs(lab.case(case, scale), seed)
 
     launched = set[Any]()
-    for name, variant_name, mark in cells:
+    for number, (name, variant_name, mark) in enumerate(cells):
+        tell(number)
         with contextlib.suppress(Exception):
             variant, before = lab.variant(variant_name), device.programs_built
             trial = variant.plan(device, variant, lab.verification_case(lab.case(name, scale), variant), inputs(name))
@@ -165,10 +241,14 @@ def main() -> None:
     memory.collect_seldom()
     told = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what a driver prints is no message
+
+    def tell(**message: Any) -> None:
+        print(json.dumps(message), file=told)
+
     for line in sys.stdin:
         with contextlib.suppress(Exception):
-            launch(**json.loads(line))
-        print("done", file=told)
+            launch(**json.loads(line), tell=lambda number: tell(cell=number))
+        tell(done=True)
 
 
 if __name__ == "__main__":
