@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -20,6 +21,8 @@ from roofbook.devices.find import host_cpu
 from roofbook.errors import UsageError
 from roofbook.measure import sanitize, sanitized
 from roofbook.measure.sanitize import Checked
+from roofbook.process_tree import PatientClock
+from roofbook.report import checked
 from roofbook.spec import registry
 from roofbook.spec.source import lined
 
@@ -47,6 +50,30 @@ class Flawed(type(RIGHT)):
 LAB = Flawed()
 """
 """A lab outside of the library: `lbm`'s variant `tree`, once for each folder with its kernels."""
+ENDED = """
+import os, sys
+from dataclasses import replace
+from pathlib import Path
+from roofbook.labs.lbm import LAB as RIGHT
+from roofbook.spec.source import Source
+
+TREE = RIGHT.variant("tree")
+
+def plan(*given):
+    HOW
+
+SOURCE = Source.of(Path(__file__).with_name("fused.k"), **dict(TREE.source.knobs))
+
+class Ended(type(RIGHT)):
+    name, sweeps, peers = "ended", (), ()
+    ladder = tuple(
+        replace(TREE, name=name, parent=None, source=SOURCE, plan=plan if name == "bad" else TREE.plan)
+        for name in ("one", "bad", "two")
+    )
+
+LAB = Ended()
+"""
+"""A lab outside of the library whose second variant does not get as far as a kernel."""
 FLAWS = {
     "right": None,
     "no-barrier": ("reduce_tree.inc", "    }\n    BARRIER();", "    }"),
@@ -184,8 +211,17 @@ def test_oclgrind_extends_the_sign_of_conditions_wrongly_where_code_is_optimised
     assert wrong == [(simulators[0], ())]
 
 
+@pytest.mark.parametrize(
+    ("end", "why"),
+    [
+        ("os.kill(os.getpid(), 11)", "Oclgrind crashed by SIGSEGV (no message); it was at: plan"),
+        ("os.kill(os.getpid(), 40)", "Oclgrind crashed by SIGRTMIN+6 (no message); it was at: plan"),
+        ("print('said', flush=True); os._exit(0)", "Oclgrind ended with exit code 0 (said); it was at: plan"),
+        ("write(variant='tree', result=1); sys.exit(3)", "Oclgrind ended with exit code 3 (no message); it was at: plan"),
+    ],
+)  # fmt: skip
 def test_a_variant_that_ends_the_process_costs_no_other(
-    oclgrind: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    oclgrind: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str, why: str
 ) -> None:
     """What an interpreter that crashes in the second variant leaves, and what it leaves of the others."""
     script = tmp_path / "python"
@@ -193,11 +229,14 @@ def test_a_variant_that_ends_the_process_costs_no_other(
         f"#!{sys.executable}\n"
         "import json, os, sys\n"
         "order = json.loads(sys.argv[-1])\n"
+        "def write(**message):\n"
+        "    print(json.dumps(message), file=open(order['out'], 'a'))\n"
         "for name, *_ in order['chosen']:\n"
-        "    print('roofbook checks', name, file=sys.stderr, flush=True)\n"
-        "    name == 'soa' and os.kill(os.getpid(), 11)\n"
-        "    told = {'error': 0.5, 'tolerance': 1.0, 'compared': 'x', 'tool': 'Oclgrind 1', 'optimised': True}\n"
-        "    open(order['out'], 'a').write(json.dumps(told) + '\\n')\n"
+        "    print(order['mark'] + name, file=sys.stderr, flush=True)\n"
+        "    write(variant=name, stage='plan')\n"
+        f"    if name == 'soa':\n        {end}\n"
+        "    result = {'error': 0.5, 'tolerance': 1.0, 'compared': 'x', 'tool': 'Oclgrind 1', 'optimised': True}\n"
+        "    write(variant=name, result=result)\n"
     )
     script.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(script))
@@ -205,12 +244,63 @@ def test_a_variant_that_ends_the_process_costs_no_other(
     case = lab.case("40x24", "test")
     done = list(sanitize.check(lab, [(lab.variant(name), case) for name in ("fused", "soa", "tree")], host_cpu()))
     assert [(it.variant.name, it.clean) for it in done] == [("fused", True), ("soa", False), ("tree", True)]
-    assert done[1].failure == "Oclgrind crashed by SIGSEGV (roofbook checks soa)"
+    assert done[1].failure == why
+    assert "nothing found" not in checked.summary(done[1]) and "not checked to its end; Oclgrind" in checked.summary(
+        done[1]
+    )
+
+
+def test_a_tool_that_never_ends_is_ended(oclgrind: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As soon as it hangs, here: a test waits for no limit."""
+    script = tmp_path / "python"
+    script.write_text(
+        f"#!{sys.executable}\n"
+        "import json, sys, time\n"
+        "order = json.loads(sys.argv[-1])\n"
+        "name = order['chosen'][0][0]\n"
+        "print(order['mark'] + name, file=sys.stderr, flush=True)\n"
+        "print(json.dumps({'variant': name, 'stage': 'run'}), file=open(order['out'], 'a'), flush=True)\n"
+        f"open({str(tmp_path / 'hangs')!r}, 'w')\n"
+        "time.sleep(3600)\n"
+    )
+    script.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(script))
+    monkeypatch.setattr(PatientClock, "is_over", lambda clock: (tmp_path / "hangs").exists())
+    monkeypatch.setattr(PatientClock, "SLICE_S", 0.05)
+    lab = registry.get("lbm")
+    (it,) = sanitize.check(lab, [(lab.variant("fused"), lab.case("40x24", "test"))], host_cpu())
+    assert it.failure == "Oclgrind did not end within 3600 s; it was at: run" and not it.clean
+
+
+@pytest.mark.parametrize("how", ["os._exit(0)", "raise RuntimeError('no context')", "sys.exit()"])
+def test_a_plan_that_ends_its_process_costs_no_other(
+    oclgrind: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command, how: str
+) -> None:
+    """By a lab of one's own, from the command to Oclgrind and back."""
+    folder = tmp_path / "labs" / "ended"
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").write_text(ENDED.replace("HOW", how))
+    for name in (
+        "fused.k",
+        *(path.name for path in KERNELS.glob("*.inc")),
+        *(path.name for path in KERNELS.glob("*.h")),
+    ):
+        shutil.copy(KERNELS / name, folder)
+    monkeypatch.setattr(labs, "__path__", [*labs.__path__, str(folder.parent)])
+    try:
+        code, out, err = command("check", "ended", "all", "--device", host_cpu().spec)
+    finally:
+        registry.get.cache_clear()
+        sys.modules.pop("roofbook.labs.ended", None)
+    said = " ".join(out.split())
+    assert (code, err) == (1, "") and "bad on 40x24 by Oclgrind" in said and "not checked to its end" in said
+    for name in ("one", "two"):
+        assert re.search(rf"{name} on 40x24 by Oclgrind [\d.]+: nothing found; its result is right", said), said
 
 
 # -- compute-sanitizer -------------------------------------------------------------------------------------------------
 
-RIGHT = {"error": 0.5, "tolerance": 1.0, "compared": "x", "tool": "compute-sanitizer"}
+RIGHT = {"error": 0.5, "tolerance": 1.0, "compared": "x", "tool": "compute-sanitizer", "optimised": True}
 
 
 @pytest.fixture
@@ -225,7 +315,7 @@ def sanitizer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[dict
     """A script that writes down its arguments, reports a race by racecheck, and leaves what the watched process would."""
     script = tmp_path / sanitize.SANITIZER
 
-    def make(told: dict[str, Any] | None) -> Path:
+    def make(told: dict[str, Any] | None, summary: str = "========= ERROR SUMMARY: 0 errors") -> Path:
         script.write_text(
             f"#!{sys.executable}\n"
             "import json, sys\n"
@@ -236,10 +326,13 @@ def sanitizer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[dict
             "if 'racecheck' in sys.argv:\n"
             "    print(f'========= Error: Race reported between Read access at fused+0x90 in {place}:12')\n"
             "    print(f'=========     and Write access at fused+0xb0 in {place}:12 [508 hazards]')\n"
+            "order = json.loads(sys.argv[-1])\n"
             "if told:\n"
-            "    open(json.loads(sys.argv[-1])['out'], 'w').write(json.dumps(told) + '\\n')\n"
+            "    record = {'variant': order['chosen'][0][0], 'result': told}\n"
+            "    open(order['out'], 'w').write(json.dumps(record) + '\\n')\n"
             "else:\n"
             "    sys.exit('no driver')\n"
+            f"print({summary!r})\n"
         )
         script.chmod(0o755)
         monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
@@ -268,6 +361,23 @@ def test_a_process_that_tells_nothing_is_a_failure(gpu: Gpu, sanitizer: Callable
     sanitizer(None)
     code, out, _ = command("check", "lbm", "tree", "--device", "cuda:0")
     assert code == 1 and "the process under memcheck ended with exit code 1 (no driver)" in " ".join(out.split())
+
+
+@pytest.mark.parametrize(
+    ("result", "summary", "words"),
+    [
+        (RIGHT, "", "memcheck printed no summary: it did not come to its end"),
+        ({**RIGHT, "error": "none"}, "========= ERROR SUMMARY: 0 errors", "the process under memcheck ended with exit code 0"),
+        ({**RIGHT, "more": 1}, "========= ERROR SUMMARY: 0 errors", "the process under memcheck ended with exit code 0"),
+    ],
+)  # fmt: skip
+def test_a_tool_without_its_last_word_and_a_result_that_is_none_are_failures(
+    gpu: Gpu, sanitizer: Callable[..., Path], command: Command, result: dict[str, Any], summary: str, words: str
+) -> None:
+    sanitizer(result, summary)
+    code, out, _ = command("check", "lbm", "tree", "--device", "cuda:0")
+    said = " ".join(out.split())
+    assert code == 1 and words in said and "nothing found" not in said and "not checked to its end" in said
 
 
 def test_kernels_keep_their_lines_for_compute_sanitizer(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,11 +3,9 @@
 ncu runs the kernels of a process one by one, by default each from a cold cache, as often as it takes to read all counters.
 """
 
-import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Sequence
 from glob import glob
@@ -19,10 +17,12 @@ from ..devices.contract import Device
 from ..devices.find import open_device
 from ..errors import Failed, UsageError
 from ..paths import scratch_folder
+from ..process_tree import how_ended, run_tool
 from ..spec.lab import Case, Lab, Variant
 from ..store.identity import new_run_id
 from ..store.parquet import Store
 from ..store.schema import PROFILE
+from . import messages
 from .checked_runnable import check_of
 from .counters import METRICS, counted, parse, unable
 from .measurement import Measurement
@@ -126,6 +126,15 @@ def _row(cell: Planned, run: str, ncu: tuple[str, str], policy: Policy, scratch:
     return made | own
 
 
+LIMIT_S = 3600.0
+"""Seconds that ncu may take for one variant: it runs kernels again for each group of counters."""
+_RESULTS: tuple[dict[str, Any], ...] = (
+    {"units": messages.whole_above_zero, "error": float, "tolerance": float, "compared": str},
+    {"reason": str},
+)
+"""Shapes of what `profiled` writes; `reason` is why a variant was not counted."""
+
+
 def _watched(cell: Planned, ncu: str, policy: Policy, scratch: Path) -> tuple[str, dict[str, Any]]:
     """What ncu printed, and what the process that it watched told. Errors: Failed where that process told nothing."""
     told = scratch / "told.json"
@@ -136,19 +145,26 @@ def _watched(cell: Planned, ncu: str, policy: Policy, scratch: Path) -> tuple[st
         *("--seed", str(policy.seed), "--scratch", str(scratch), "--out", str(told)),
     ]
     plain = {**os.environ, "LC_ALL": "C"}  # numbers as Python writes them
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", env=plain, check=False)
-    said = done.stdout + done.stderr
+    run = run_tool(command, limit_s=LIMIT_S, env=plain)
+    said = run.output + run.errors
+    if run.out_of_time:
+        raise Failed(f"ncu did not end within {LIMIT_S:g} s")
     if not told.exists():
         why = unable(said.splitlines())
         if isinstance(why, UsageError):
             raise why
-        own = [line for line in done.stderr.splitlines() if line.strip() and not line.startswith("==")]
-        raise Failed(f"the profiled process died: {own[-1] if own else f'exit code {done.returncode}'}")
-    return said, json.loads(told.read_text())
+        own = [line for line in run.errors.splitlines() if line.strip() and not line.startswith("==")]
+        raise Failed(
+            f"the profiled process died: {own[-1] if own else f'exit code {run.code}' if run.code >= 0 else how_ended(run.code)}"
+        )
+    try:
+        return said, messages.expect(messages.parse(told.read_bytes()), *_RESULTS)
+    except messages.BadMessage as bad:
+        raise Failed(f"the profiled process wrote what is no result: {bad}") from None
 
 
 def _version(ncu: str) -> str:
     """`ncu 2025.3.1.0`."""
-    said = subprocess.run([ncu, "--version"], capture_output=True, text=True, check=False).stdout
+    said = run_tool([ncu, "--version"], limit_s=60.0).output
     found = re.search(r"Version (\S+)", said)
     return f"ncu {found[1]}" if found else "ncu"

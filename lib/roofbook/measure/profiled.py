@@ -19,6 +19,7 @@ from ..devices.contract import Device
 from ..errors import UserFacingError
 from ..spec import registry
 from ..spec.lab import Case, Lab, Variant
+from .checked_runnable import check_of, checked_runnable, close_silently, plain_text
 from .ncu import open_cuda
 from .verify import reason_of, wrong
 
@@ -102,22 +103,21 @@ def run(
         small, inputs = lab.verification_case(case, variant), lab.inputs(case, seed)
         name = lab.verified_on(variant)
         given = lab.verification_inputs(small, name, inputs)
-        runnable = variant.plan(device, variant, small, given)
+        runnable = checked_runnable(variant.plan(device, variant, small, given))
         runnable.reset()
         runnable.run()
         right = _reference(lab, small, given, scratch / f"{lab.name}-{small.units}{name}.pickle")
-        error, tolerance, compared = lab.check(small, variant, runnable.outputs(), right)
+        error, tolerance, compared = check_of(lab.check(small, variant, runnable.outputs(), right))
         if reason := wrong(error, tolerance, compared):
             return {"reason": reason}
         runnable.reset()
         with watch.run():
             runnable.run()
-        return {"units": runnable.units, "error": float(error), "tolerance": float(tolerance), "compared": compared}
+        return {"units": runnable.units, "error": error, "tolerance": tolerance, "compared": compared}
     except Exception as why:
-        return {"reason": reason_of(why)}
+        return {"reason": plain_text(reason_of(why))}
     finally:
-        if runnable:
-            runnable.close()
+        close_silently(runnable)
 
 
 def _reference(lab: Lab, case: Case, inputs: Mapping[str, Any], kept: Path) -> Mapping[str, Any]:

@@ -3,14 +3,12 @@
 Oclgrind interprets OpenCL kernels, on any machine. NVIDIA's compute-sanitizer watches the kernels of a CUDA device.
 """
 
+import contextlib
 import json
-import os
 import re
+import secrets
 import shutil
-import signal
-import subprocess
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,13 +17,16 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from .. import own_python
 from ..devices.backends import HOST, OPENCL, has
 from ..devices.contract import Device
 from ..errors import Failed, UsageError
 from ..paths import scratch_folder
+from ..process_tree import ToolRun, how_ended, run_tool
 from ..spec import registry
 from ..spec.lab import Case, Lab, Variant
-from . import findings
+from . import findings, messages
+from .checked_runnable import plain_text
 from .findings import Defect
 from .placement import target_of
 from .policy import Policy
@@ -38,6 +39,8 @@ TOOLS = ("memcheck", "racecheck", "synccheck")
 """Of compute-sanitizer, one run each."""
 PLACES = ("/usr/local/cuda*/bin/compute-sanitizer", "/opt/cuda/bin/compute-sanitizer")
 """Where it is looked for beside PATH."""
+LIMIT_S = 3600.0
+"""Seconds that a tool may take for one variant."""
 REPORTS = 10_000
 """A tool falls silent after so many."""
 SETTINGS = {
@@ -61,7 +64,7 @@ class Checked:
     found: Counter[Defect] = field(default_factory=Counter)
     """How often each was reported."""
     told: Mapping[str, Any] = field(default_factory=dict)
-    """What its process says of the result: see `sanitized.run`."""
+    """What its process says of the result: see `sanitized.run`. Empty where it wrote no closing record."""
     failure: str | None = None
     """Why the tool could not run it, or not to its end."""
     stopped: int | None = None
@@ -161,33 +164,75 @@ def check(
 
 
 def _order(
-    lab: Lab, chosen: Sequence[tuple[Variant, Case]], device: str | None, out: Path, *, ends: bool = False
-) -> str:
-    """What the process is to do."""
+    lab: Lab,
+    chosen: Sequence[tuple[Variant, Case]],
+    device: str | None,
+    out: Path,
+    *,
+    ends: bool = False,
+    mark: str = "",
+) -> dict[str, Any]:
+    """Return what the process is to do."""
     pairs = [[variant.name, case.name, case.scale] for variant, case in chosen]
-    return json.dumps(
-        {"lab": lab.name, "chosen": pairs, "device": device, "seed": Policy().seed, "out": str(out), "ends": ends}
-    )
+    return {
+        "lab": lab.name, "chosen": pairs, "device": device, "seed": Policy().seed, "out": str(out), "ends": ends, "mark": mark,
+    }  # fmt: skip
 
 
-def _run(command: Sequence[str], order: str, **environment: str) -> tuple[str, int]:
-    """What was printed, and the exit code."""
-    told = {**os.environ, **registry.environment(), "LC_ALL": "C", **environment}
-    with tempfile.TemporaryFile() as said:
-        process = [*command, sys.executable, "-m", f"{__package__}.sanitized", order]
-        done = subprocess.run(process, stdout=said, stderr=said, env=told, check=False)
-        said.seek(0)
-        return said.read().decode(errors="replace"), done.returncode
+def _run(command: Sequence[str], order: Mapping[str, Any], mark: str = "", **environment: str) -> ToolRun:
+    """Run what `sanitized` does with an order under a tool. mark: what it prints at the beginning of each variant."""
+    given = {**own_python.environment(), **registry.environment(), "LC_ALL": "C", **environment}
+    process = [*command, sys.executable, "-m", f"{__package__}.sanitized", json.dumps(order)]
+    return run_tool(process, limit_s=LIMIT_S, env=given, together=True, mark=mark.encode() or None)
 
 
-def _read(out: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in out.read_text().splitlines()] if out.exists() else []
+_NUMBER = lambda value: value is None or (isinstance(value, int | float) and not isinstance(value, bool))  # noqa: E731
+"""An error or a tolerance as a shape of `messages`: it may be NaN, and is then wrong."""
+_RESULTS: tuple[dict[str, Any], ...] = (
+    {"error": _NUMBER, "tolerance": _NUMBER, "compared": (str, None), "tool": str, "optimised": bool},
+    {"reason": str, "tool": str, "optimised": bool},
+)
+"""Shapes of what `sanitized` writes of a variant that it has run; `reason` is why it could not be run."""
+
+
+@dataclass
+class _Written:
+    """What the process has written of a variant so far."""
+
+    stage: str = ""
+    """What it was at last."""
+    result: dict[str, Any] | None = None
+    """Its closing record."""
+
+
+def _read(out: Path, variants: Sequence[Variant]) -> dict[str, _Written]:
+    """Return what the process has written, by variant; lines that it cannot have written are left out."""
+    written = {variant.name: _Written() for variant in variants}
+    known = messages.one_of(written)
+    for line in out.read_bytes().splitlines() if out.exists() else []:
+        with contextlib.suppress(messages.BadMessage):
+            said = messages.expect(
+                messages.parse(line),
+                {"variant": known, "stage": str},
+                *({"variant": known, "result": r} for r in _RESULTS),
+            )
+            if "stage" in said:
+                written[said["variant"]].stage = plain_text(said["stage"])
+            else:
+                written[said["variant"]].result = said["result"]
+    return written
+
+
+def _why_no_result(what: str, run: ToolRun, stage: str, words: str) -> str:
+    """Say why a variant has no closing record. what: what ran it. words: the last ones that it printed."""
+    if run.out_of_time:
+        end = f"{what} did not end within {LIMIT_S:g} s"
+    else:
+        end = f"{what} {how_ended(run.code)} ({plain_text(words)})"
+    return f"{end}; it was at: {stage}" if stage else end
 
 
 # -- Oclgrind ----------------------------------------------------------------------------------------------------------
-
-BEGINS = "roofbook checks {}"
-"""A line between the messages of one variant and those of the next."""
 
 
 def _under_oclgrind(
@@ -197,40 +242,38 @@ def _under_oclgrind(
     settings = {**SETTINGS, "OCL_ICD_VENDORS": str(find_oclgrind()), **({"OCLGRIND_QUICK": "1"} if ends else {})}
     left = list(chosen)
     with scratch_folder() as scratch:
-        out = scratch / "told"
         while left:
             names = ", ".join(variant.name for variant, _ in left)
             progress(names, "under Oclgrind")
-            out.unlink(missing_ok=True)
-            said, code = _run((), _order(lab, left, None, out, ends=ends), **settings)
-            told = _read(out)
-            _, *parts = re.split(rf"^{BEGINS.format('.*')}\n", said, flags=re.M)
+            out, mark = scratch / f"told-{len(left)}", f"roofbook checks {secrets.token_hex(8)} "
+            run = _run((), _order(lab, left, None, out, ends=ends, mark=mark), mark, **settings)
+            written = _read(out, [variant for variant, _ in left])
+            _, *parts = re.split(rf"^{mark}.*\n", run.output, flags=re.M)
             if not parts:
-                raise Failed(f"{_end_of(code)} ({_last(said)})")
-            for (variant, case), part, result in zip(left, parts, [*told, {}], strict=False):
-                it = Checked(variant, case, result.get("tool", "Oclgrind"), findings.of_oclgrind(part), result)
+                raise Failed(_why_no_result("Oclgrind", run, "", run.last_words()))
+            done = 0
+            for (variant, case), part in zip(left, parts, strict=False):
+                result = written[variant.name].result
+                it = Checked(
+                    variant, case, (result or {}).get("tool", "Oclgrind"), findings.of_oclgrind(part), result or {}
+                )
                 it.stopped = findings.stopped_at(part)
                 if cannot := findings.failure_of_oclgrind(part):
                     it.failure = f"Oclgrind cannot run it: {cannot}"
                 elif not result:
-                    it.failure = f"{_end_of(code)} ({_last(said)})"
+                    words = ToolRun(run.code, part).last_words()
+                    it.failure = _why_no_result("Oclgrind", run, written[variant.name].stage, words)
                 yield it
-            left = left[max(1, len(parts)) :] if code else []
-
-
-def _end_of(code: int) -> str:
-    """How a process ended that did not do all."""
-    return (
-        f"Oclgrind crashed by {signal.Signals(-code).name}" if code < 0 else f"its process ended with exit code {code}"
-    )
-
-
-def _last(said: str) -> str:
-    words = [line.strip() for line in said.splitlines() if line.strip()]
-    return words[-1][:200] if words else "no message"
+                done += 1
+                if not result:
+                    break
+            left = left[done:]
 
 
 # -- compute-sanitizer -------------------------------------------------------------------------------------------------
+
+_SUMMARY = re.compile(r"^========= (?:ERROR|RACECHECK) SUMMARY: ", re.M)
+"""The last word of a tool that came to its end."""
 
 
 def _under_sanitizer(
@@ -243,11 +286,16 @@ def _under_sanitizer(
             progress(f"{case.name} {variant.name}", f"under {tool}")
             out = scratch / tool
             command = (sanitizer, "--tool", tool, "--show-backtrace", "no", "--print-limit", str(REPORTS))
-            said, code = _run(command, _order(lab, [(variant, case)], device.spec, out))
-            it.found += findings.of_sanitizer(said)
-            if not (told := _read(out)):
-                own = "\n".join(line for line in said.splitlines() if not line.startswith("="))
-                it.failure = f"the process under {tool} ended with exit code {code} ({_last(own)})"
+            run = _run(command, _order(lab, [(variant, case)], device.spec, out))
+            it.found += findings.of_sanitizer(run.output)
+            written = _read(out, [variant])[variant.name]
+            if written.result is None:
+                own = "\n".join(line for line in run.output.splitlines() if not line.startswith("="))
+                words = ToolRun(run.code, own).last_words()
+                it.failure = _why_no_result(f"the process under {tool}", run, written.stage, words)
                 break
-            it.told = told[0]
+            if not _SUMMARY.search(run.output):
+                it.failure = f"{tool} printed no summary: it did not come to its end ({plain_text(run.last_words())})"
+                break
+            it.told = written.result
     return it

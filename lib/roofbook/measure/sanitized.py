@@ -6,7 +6,7 @@ Runs variants once, each on the lab's own checking case, and compares their resu
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,8 @@ from ..devices.opencl import SIMULATOR
 from ..spec import registry
 from ..spec.lab import Case, Lab, Variant
 from ..spec.source import lined
+from .checked_runnable import check_of, checked_runnable, close_silently, plain_text, same_shapes
 from .ncu import open_cuda
-from .sanitize import BEGINS
 from .verify import reason_of, wrong
 
 UNOPTIMISED = ("-cl-opt-disable",)
@@ -42,29 +42,51 @@ class LinedDevice(cuda.CudaDevice):
         return super().build(text, (*options, "-lineinfo"))
 
 
-def run(lab: Lab, variant: Variant, case: Case, device: Device, *, seed: int, compare: bool = True) -> dict[str, Any]:
-    """`error`, `tolerance` and what was `compared`, each None without `compare`; else the `reason` why it did not run."""
+def run(
+    lab: Lab, variant: Variant, case: Case, device: Device, *, seed: int, compare: bool = True,
+    announce: Callable[[str], Any] = lambda stage: None,
+) -> dict[str, Any]:  # fmt: skip
+    """Return `error`, `tolerance` and what was `compared`, each None without `compare`; else the `reason` why it did not run.
+
+    announce: takes what the variant is at.
+    """
     runnable = None
     try:
+        announce("inputs")
         small = lab.verification_case(case, variant)
         inputs = lab.verification_inputs(small, lab.verified_on(variant), lab.inputs(case, seed))
         with lined():
-            runnable = variant.plan(device, variant, small, inputs)
+            announce("plan")
+            runnable = checked_runnable(variant.plan(device, variant, small, inputs), announce)
+            announce("run")
             runnable.reset()
             runnable.run()
-        if not compare:
-            return {"error": None, "tolerance": None, "compared": None}
-        right = lab.reference(small, inputs)
-        error, tolerance, compared = lab.check(small, variant, runnable.outputs(), right)
-        return {"error": float(error), "tolerance": float(tolerance), "compared": compared}
+        if compare:
+            outputs = runnable.outputs()
+            announce("check")
+            right = lab.reference(small, inputs)
+            same_shapes(outputs, right)
+            result = check_of(lab.check(small, variant, outputs, right))._asdict()
+        else:
+            result = {"error": None, "tolerance": None, "compared": None}
+        closing, runnable = runnable, None
+        closing.close()
+        return result
     except Exception as why:
-        return {"reason": reason_of(why)}
+        return {"reason": plain_text(reason_of(why))}
     finally:
-        if runnable:
-            runnable.close()
+        close_silently(runnable)
 
 
-def simulate(lab: Lab, variant: Variant, case: Case, *, seed: int, compare: bool) -> dict[str, Any]:
+def simulate(
+    lab: Lab,
+    variant: Variant,
+    case: Case,
+    *,
+    seed: int,
+    compare: bool,
+    announce: Callable[[str], Any] = lambda stage: None,
+) -> dict[str, Any]:
     """`run` under Oclgrind, with the `tool` and whether the kernel was `optimised`.
 
     A result that is wrong is computed once more from code that no optimiser touched: Oclgrind extends the sign of a vector of
@@ -74,7 +96,11 @@ def simulate(lab: Lab, variant: Variant, case: Case, *, seed: int, compare: bool
     for own in ((), UNOPTIMISED):
         device = SimulatedDevice(own)
         tool = f"{SIMULATOR} {device.device.driver_version.rpartition(' ')[2]}"
-        told = {**run(lab, variant, case, device, seed=seed, compare=compare), "tool": tool, "optimised": not own}
+        told = {
+            **run(lab, variant, case, device, seed=seed, compare=compare, announce=announce),
+            "tool": tool,
+            "optimised": not own,
+        }
         if not compare or "reason" in told or not wrong(told["error"], told["tolerance"], told["compared"]):
             break
     return told
@@ -87,15 +113,24 @@ def main(order: str) -> None:
     lab = registry.get(given["lab"])
     lab.prepare()
     with Path(given["out"]).open("a") as out:
+
+        def write(**message: Any) -> None:
+            print(json.dumps(message), file=out, flush=True)
+
         for name, size, scale in given["chosen"]:
-            print(BEGINS.format(name), file=sys.stderr, flush=True)
+            print(f"\n{given['mark']}{name}", file=sys.stderr, flush=True)
+
+            def announce(stage: str, name: str = name) -> None:
+                write(variant=name, stage=stage)
+
             variant, case, seed = lab.variant(name), lab.case(size, scale), given["seed"]
             if given["device"] is None:
-                told = simulate(lab, variant, case, seed=seed, compare=not given["ends"])
+                result = simulate(lab, variant, case, seed=seed, compare=not given["ends"], announce=announce)
             else:
                 place = LinedDevice(int(open_cuda(given["device"]).spec.partition(":")[2]))
-                told = {**run(lab, variant, case, place, seed=seed), "tool": "compute-sanitizer"}
-            print(json.dumps(told), file=out, flush=True)
+                result = run(lab, variant, case, place, seed=seed, announce=announce)
+                result |= {"tool": "compute-sanitizer", "optimised": True}
+            write(variant=name, result=result)
 
 
 if __name__ == "__main__":

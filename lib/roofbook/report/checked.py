@@ -12,11 +12,16 @@ def findings(it: Checked, root: Path) -> list[str]:
 
 
 def summary(it: Checked) -> str:
-    """What was run, how much was found, and whether the result is right."""
+    """What was run, how much was found, and whether the result is right.
+
+    Nothing is said to be not there where the variant did not run to its end.
+    """
     many = len(it.found)
-    if not many and str(it.reason).startswith("does not build"):
-        return f"{it.variant.name} on {it.case.name} by {it.tool}: {it.reason}"
-    found = f"{many} finding{'s' * (many != 1)}" if many else "nothing found"
+    found = f"{many} finding{'s' * (many != 1)}"
+    if it.failure or "reason" in it.told:
+        found = f"not checked to its end, {found} before" if many else "not checked to its end"
+    elif not many:
+        found = "nothing found"
     said = f"{it.variant.name} on {it.case.name} by {it.tool}: {found}"
     if it.stopped:
         said += f" in the first {it.stopped} reports, after which it fell silent"
