@@ -154,9 +154,8 @@ def _watched(cell: Planned, ncu: str, policy: Policy, scratch: Path) -> tuple[st
         if isinstance(why, UsageError):
             raise why
         own = [line for line in run.errors.splitlines() if line.strip() and not line.startswith("==")]
-        raise Failed(
-            f"the profiled process died: {own[-1] if own else f'exit code {run.code}' if run.code >= 0 else how_ended(run.code)}"
-        )
+        ended = f"exit code {run.code}" if run.code >= 0 else how_ended(run.code)
+        raise Failed(f"the profiled process died: {own[-1] if own else ended}")
     try:
         return said, messages.expect(messages.parse(told.read_bytes()), *_RESULTS)
     except messages.BadMessage as bad:
