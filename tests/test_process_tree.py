@@ -33,7 +33,7 @@ def is_stopped(process: int) -> bool:
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
+    end = time.monotonic() + 500
     while not condition():
         assert time.monotonic() < end, "it did not come to pass"
         time.sleep(0.01)

@@ -71,7 +71,7 @@ def record(folder: Path, out: str, **environment: str) -> list[str]:
         ["sh", str(ROOT / "results" / "record.sh"), out],
         cwd=folder,
         env={**BARE, **told, **environment},
-        timeout=60,
+        timeout=500,
     )
     return log.read_text().splitlines()
 

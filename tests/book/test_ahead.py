@@ -14,7 +14,7 @@ def test_nothing_is_imported_while_samples_are_taken(monkeypatch: pytest.MonkeyP
 
     def take(name: str) -> None:
         first.set()
-        assert go_on.wait(10)
+        assert go_on.wait(500)
         imported.append(name)
         if name == "b":
             rest.set()
@@ -23,14 +23,14 @@ def test_nothing_is_imported_while_samples_are_taken(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(ahead, "MODULES", ("a", "b", "c"))
     monkeypatch.setattr(importlib, "import_module", take)
     with ahead.Ahead(lambda *said: told.append(said), lambda: ended.append([*imported])) as progress:
-        assert first.wait(10), "it begins at once"
+        assert first.wait(500), "it begins at once"
         for what in ("check, 1 of 1", "first run", "sample 1 of at most 50"):
             progress("fused", what)
             go_on.set()
         assert not rest.wait(0.1) and not ended
         for what in ("last run", "last check"):
             progress("fused", what)
-        assert rest.wait(10)
+        assert rest.wait(500)
     assert ended == [["a"]] and imported[:2] == ["a", "b"], "what was begun is ended, and then nothing"
     assert [what for _, what in told][-2:] == ["last run", "last check"]
 

@@ -80,7 +80,7 @@ def run(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch, **environment:
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text)])
-    client = NotebookClient(book, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(folder)}})
+    client = NotebookClient(book, timeout=1500, kernel_name="python3", resources={"metadata": {"path": str(folder)}})
     outputs: list[Any] = client.execute().cells[0].outputs
     return "".join(each.text for each in outputs if each.output_type == "stream")
 

@@ -52,7 +52,7 @@ def tab(browser: Any, tmp_path: Path) -> Any:
     opened = browser.new_page(viewport={"width": SHEET, "height": 1000})
     opened.goto((tmp_path / "lbm.html").as_uri())
     opened.select_option("select[name=device]", "next/cuda")
-    opened.wait_for_function("document.body.textContent.includes('777')", timeout=9000)
+    opened.wait_for_function("document.body.textContent.includes('777')", timeout=300_000)
     yield opened
     opened.close()
 

@@ -121,11 +121,11 @@ def slurm() -> Iterator[dict[str, str]]:
         )
         yield environment
     finally:
-        subprocess.run(["scancel", "--user=root"], env=environment, capture_output=True, timeout=20)
+        subprocess.run(["scancel", "--user=root"], env=environment, capture_output=True, timeout=200)
         for process in reversed(started):
             process.terminate()
             try:
-                process.wait(20)
+                process.wait(200)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

@@ -47,7 +47,7 @@ def opened(browser: Any, site: Path) -> Iterator[Open]:
 def in_sight(tab: Any, selector: str) -> bool:
     """Whether the top of an element comes onto the screen: a page scrolls once it has its style sheet."""
     return bool(tab.wait_for_function("s => { const { top } = document.querySelector(s)?.getBoundingClientRect() ?? {}; "
-                                      "return top > -40 && top < innerHeight; }", arg=selector, timeout=3000))  # fmt: skip
+                                      "return top > -40 && top < innerHeight; }", arg=selector, timeout=300_000))  # fmt: skip
 
 
 def test_a_published_claim_that_did_not_hold_and_its_evidence(opened: Open) -> None:

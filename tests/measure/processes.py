@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+PATIENCE_S = 500.0
+
 
 def state(process: int) -> str:
     """As the system has it: `T` for one that is stopped, `Z` for one that has died."""
@@ -13,8 +15,8 @@ def state(process: int) -> str:
 
 
 def until(what: Callable[[], bool]) -> None:
-    """Wait until it is so; a test fails where it does not come to pass."""
-    end = time.monotonic() + 20
+    """Wait until it is so; a test fails where it does not come to pass. The limit is for what hangs, not for what is slow."""
+    end = time.monotonic() + PATIENCE_S
     while not what():
         assert time.monotonic() < end, "it did not come to pass"
         time.sleep(0.01)

@@ -210,14 +210,14 @@ def test_the_kernel_ends_when_the_command_is_killed(kernel: Path, tmp_path: Path
                 continue
         return [number for number in found if number != process.pid]
 
-    until = time.monotonic() + 120
+    until = time.monotonic() + 500
     while not workers() and time.monotonic() < until:
         time.sleep(0.1)
     time.sleep(2)
     assert workers()
     process.send_signal(signal.SIGKILL)
     process.wait()
-    until = time.monotonic() + 60
+    until = time.monotonic() + 500
     while workers() and time.monotonic() < until:
         time.sleep(0.1)
     assert not workers()

@@ -406,7 +406,7 @@ def test_a_process_whose_reader_died_ends(measure: Measure, faulty: Lab, tmp_pat
     if name == "hang":
         until(lambda: _blocks(process.pid, signal.SIGINT))
     process.stdin.close()
-    assert process.wait(120) == code
+    assert process.wait(1000) == code
     process.stdout.close()
 
 

@@ -134,6 +134,6 @@ def test_samples_on_the_cpu_are_taken_by_one_worker_at_a_time(tmp_path: Path, mo
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(500)
     (_, first_ended), (second_began, _) = sorted(spans)
     assert second_began >= first_ended

@@ -215,7 +215,7 @@ def test_one_of_many_takes_a_lease(at: str) -> None:
 def ended(*arguments: str, **env: str) -> tuple[int, str]:
     command = [sys.executable, "-m", "roofbook.cli", *arguments]
     known = {**os.environ, "PYTHONPATH": os.pathsep.join([LIB, *sys.path]), **env}
-    done = subprocess.run(command, capture_output=True, text=True, env=known, check=False, timeout=100)
+    done = subprocess.run(command, capture_output=True, text=True, env=known, check=False, timeout=1000)
     return done.returncode, done.stdout + done.stderr
 
 
