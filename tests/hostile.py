@@ -34,7 +34,7 @@ CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u20
 KEYS = ("lab", "scale", "role", "status", "variant", "case", "source_sha256", "axis", "parent", "device_kind")
 """The columns by which rows are chosen: with another text in them a row is of nothing that a page shows."""
 LISTS = ("throttle", "sample_throttle")
-FAILED = "vectors"
+FAILED = "tasks-4"
 """The variant whose rows have failed in a store in memory."""
 
 

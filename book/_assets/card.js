@@ -184,8 +184,9 @@
 
   function line(cards, card, run) {
     const commit = make("td"), short = make("code", {}, run.commit.slice(0, 10));
+    const isHash = /^[0-9a-f]{7,64}$/.test(run.commit);
     if (run.commit)
-      commit.append(cards.repository ? make("a", { href: `${cards.repository}/commit/${run.commit}` }, short) : short);
+      commit.append(cards.repository && isHash ? make("a", { href: `${cards.repository}/commit/${run.commit}` }, short) : short);
     if (run.fault) commit.append(` (${run.fault})`);
     const ends = (found) => [...new Set((found ?? []).map((each) => each.toFixed(0)))].join("–") || "not known";
     const count = `${run.samples?.length ?? 0}${run.left_out ? ` (${run.left_out} left out)` : ""}`;

@@ -11,15 +11,20 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import copy
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.dom import minidom
 
+import html5lib
 import pyarrow.parquet as pq
 import pytest
+from markdown_it import MarkdownIt
 
 from roofbook import cli
-from roofbook.book import fragments, on_devices
+from roofbook.book import card_links, fragments, kernels_page, on_devices
+from roofbook.book.kernel_texts import texts
 from roofbook.escaping import printable
 from roofbook.spec import registry
 
@@ -29,7 +34,10 @@ from ..served import served
 
 ROOT = Path(__file__).parents[2]
 LAB, DEVICE, CASE = "stencil", "nvidia-h200", "8192x8192"
-VARIANTS = ("sequential-c", "sequential", "port", "fused", "vectors", "numba", "openmp")
+VARIANTS = (
+    "sequential", "sequential-c", "checked", "rsqrt", "native-rsqrt", "tasks-4", "flat", "float4", "fused", "openmp", "torch",
+    "native-rsqrt@wg=64x1", "native-rsqrt@wg=128x1", "native-rsqrt@wg=256x1",
+)  # fmt: skip
 
 # -- commands ----------------------------------------------------------------------------------------------------------
 
@@ -132,6 +140,7 @@ def hostile_site(unmeasured: Callable[[], Path]) -> Path:
     assert done.returncode == 0, done.stderr
     lines = [line for line in done.stderr.splitlines() if not re.search(r"xref_missing|term not in glossary", line)]
     assert not lines, "MyST takes something for its own, beside links to pages that are left out"
+    card_links.copy(root, site, "https://elsewhere.invalid/book")  # where no commit of these rows may lead
     return site
 
 
@@ -189,3 +198,21 @@ LEFT_ITS_PLACE = """() => [
         + "a[href^='//'], a[href^='https://elsewhere']")].map(element => element.outerHTML.slice(0, 200)),
     ...(document.querySelector("footer, #machines") ? [] : ["it has no end"]),
 ]"""
+
+
+def test_names_of_a_lab_stay_text_and_lead_to_no_other_folder(tmp_path: Path) -> None:
+    """A lab may lie in any folder: its title, the names of its variants and what these say are its author's."""
+    lab = copy(registry.get(LAB))
+    base = lab.variant("checked")
+    hostile = replace(base, name=HOSTILE, parent=None, change=HOSTILE, expect=HOSTILE)
+    lab.title, lab.ladder, lab.peers = HOSTILE, (hostile,), ()
+    known = {HOSTILE: texts(lab, hostile)}
+    assert {Path(each.file).name for each in known[HOSTILE]} == {each.file for each in known[HOSTILE]}
+    tokens = MarkdownIt().parse(kernels_page.page(lab, known, {HOSTILE: "1"}))
+    assert {token.type for token in tokens} <= {"heading_open", "heading_close", "inline", "fence"}
+    for token in tokens:
+        assert {child.type for child in token.children or ()} <= {"text", "code_inline"}
+        if token.type == "fence":
+            tree = html5lib.parseFragment(token.content, namespaceHTMLElements=False)
+            assert {element.get("src") for element in tree.iter("script")} <= {"../../_static/kernels.js?v="}
+            assert not [*tree.iter("img"), *tree.iter("svg")]

@@ -21,7 +21,7 @@ def untraced(row: Mapping[str, Any]) -> str:
     if "git" not in found:
         return ""
     git = found["git"]
-    return checkout.fault(git) or (checkout.ABSENT if checkout.absent(git["commit"]) else "")
+    return checkout.fault(git) or (checkout.ABSENT if checkout.absent(str(git["commit"])) else "")
 
 
 def counts(rows: Iterable[Mapping[str, Any]]) -> dict[str, int]:

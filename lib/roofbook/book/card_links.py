@@ -124,7 +124,7 @@ def copy(root: Path, site: Path, repository: str) -> None:
     for path in files(root):
         text = path.read_text(encoding="utf-8")
         if path.suffix == ".html":
-            text = text.replace(f'"{COMMIT}', f'"{repository}/commit/') if repository else at.sub(r"\1", text)
+            text = text.replace(f'"{COMMIT}', f'"{escape(repository)}/commit/') if repository else at.sub(r"\1", text)
         elif repository:
             text = text.replace(f"{CALL}({{", f'{CALL}({{"repository":{json.dumps(repository)},', 1)
         to = site / "labs" / path.parent.name / "measurements" / path.name

@@ -17,7 +17,7 @@ from ..analysis.roofline import needed_peaks
 from ..devices.find import open_device
 from ..devices.provenance import snapshot
 from ..errors import UsageError, one_of
-from ..escaping import escape
+from ..escaping import escape, file_name
 from ..measure import beside, schedule
 from ..measure.policy import UNTIMED, Policy
 from ..measure.progress import Reporter
@@ -311,7 +311,7 @@ class Experiment(Page):
         """What `draw` draws, from _build/shown where it was drawn before of the same."""
         place = self.root / FOLDER / self.lab.name / f"{self.device.slug}.{self.device.backend}.{self.scale}"
         key = key_of(self._code, made_from)
-        return cast(Shown, DrawnOnce(place / f"{name} {of}.json".replace("/", "-"), key, draw))
+        return cast(Shown, DrawnOnce(place / f"{file_name(name)} {file_name(of)}.json", key, draw))
 
     @cached_property
     def _made_from(self) -> Dependencies:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..devices.backends import C, languages
-from ..escaping import script_json
+from ..escaping import file_name, script_json
 from ..spec.lab import Case, Lab, Variant
 from ..spec.source import Knob
 
@@ -47,16 +47,22 @@ def texts(lab: Lab, variant: Variant) -> list[Text]:
         mine, parent = variant.source.of_size(sizes), lab.variant(variant.parent) if variant.parent else None
         for name in (name for name in languages() if name in variant.languages):
             label = languages()[name].label
-            file = f"{variant.name}.{SUFFIXES.get(name, name)}.txt"
+            file = f"{file_name(variant.name)}.{SUFFIXES.get(name, name)}.txt"
             found.append(Text(name, name, label, file, mine.render(name)))
             if parent and parent.source and name in parent.languages:
                 difference = mine.diff(parent.source.of_size(sizes), (parent.name, variant.name), name)
-                file, label = f"{variant.name}.{name}.diff.txt", f"Difference in {label}"
+                file, label = f"{file_name(variant.name)}.{name}.diff.txt", f"Difference in {label}"
                 if difference:
                     differences.append(Text(f"{name}-difference", name, label, file, f"{difference}\n"))
     files: Sequence[Path] = getattr(variant.plan, "sources", ())
     programs = [
-        Text(each.name, PROGRAMS[each.suffix], each.name, f"{variant.name}.{each.name}.txt", each.read_text("utf-8"))
+        Text(
+            each.name,
+            PROGRAMS[each.suffix],
+            each.name,
+            f"{file_name(variant.name)}.{each.name}.txt",
+            each.read_text("utf-8"),
+        )
         for each in files
         if each.suffix in PROGRAMS
     ]
@@ -76,7 +82,7 @@ def constants(lab: Lab, variant: Variant) -> dict[str, Knob]:
     sizes = lab.sizes(size_of(lab))
     text = variant.source.of_size(sizes).resolve()
     known = {name: value for name, value in variant.source.of_size(sizes).settings.items() if name in sizes}
-    return {name: value for name, value in known.items() if re.search(rf"\b{value}\b", text)}
+    return {name: value for name, value in known.items() if re.search(rf"\b{re.escape(str(value))}\b", text)}
 
 
 def turned(variant: Variant, parent: Variant | None) -> Iterator[tuple[str, Knob, Knob | None]]:

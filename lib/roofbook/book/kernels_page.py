@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ..devices.backends import languages
-from ..escaping import escape, markdown, markdown_code, raw_html
+from ..escaping import escape, file_name, markdown, markdown_code, raw_html
 from ..paths import cache_key, write_whole
 from ..report.html import with_code
 from ..spec import registry
@@ -60,7 +60,7 @@ def _written(lab: Lab, folder: Path) -> str:
     """Write the texts of a lab's kernels into `folder`; its page."""
     known = {each.name: texts(lab, each) for each in (*lab.ladder, *lab.peers)}
     scripts = {name: script(lab, lab.variant(name), found) for name, found in known.items() if found}
-    files = {f"{name}.js": text for name, text in scripts.items()}
+    files = {f"{file_name(name)}.js": text for name, text in scripts.items()}
     files |= {each.file: each.text for found in known.values() for each in found}
     for old in folder.glob("*"):
         if old.name not in files:
@@ -147,7 +147,7 @@ def _kernel(lab: Lab, variant: Variant, found: Sequence[Text], version: str) -> 
         for each in found
     )
     said = "\n".join(f'<p class="table-note">{line}</p>' for line in _notes(lab, variant, parent, found))
-    address = f"../../{SCRIPTS}/{lab.name}/{name}.js?v={version}"
+    address = f"../../{SCRIPTS}/{lab.name}/{file_name(variant.name)}.js?v={version}"
     return (
         f"<p>{over}{with_code(variant.change)}</p>\n{said}\n"
         f'<div class="kernel" data-lab="{lab.name}" data-kernel="{name}" data-script="{address}">'

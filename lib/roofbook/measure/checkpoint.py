@@ -13,6 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from ..escaping import file_name
 from ..paths import write_whole
 from ..store.schema import SLUG
 from .measurement import Measurement, Samples
@@ -69,7 +70,7 @@ class Checkpoint:
 
     @classmethod
     def of_case(cls, folder: Path, lab: str, case: str, *, go_on: bool = True) -> "Checkpoint":
-        return cls(folder / f"{lab}.{case}.json", go_on=go_on)
+        return cls(folder / f"{lab}.{file_name(case)}.json", go_on=go_on)
 
     def runs(self) -> set[str]:
         """Those that the samples are of."""

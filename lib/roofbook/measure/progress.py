@@ -119,7 +119,7 @@ class _Output:
     def __call__(self, text: str) -> None:
         from IPython.display import DisplayHandle
 
-        data = {"text/plain": text}
+        data = {"text/plain": printable(text)}
         if self.handle is None:
             self.handle = DisplayHandle()
             self.handle.display(data, raw=True)

@@ -271,7 +271,7 @@ def _run(reading: Reading, found: Sequence[Change], size: float, machines: Machi
     made: dict[str, Any] = {
         "run": str(row["run"]),
         "started": f"{row['started']:%Y-%m-%d %H:%M}",
-        "commit": commit_of(row) or "",
+        "commit": str(commit_of(row) or ""),
         "fault": untraced(row),
         "machine": machines.number(said(row, "provenance")),
     }
