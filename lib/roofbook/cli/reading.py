@@ -104,7 +104,8 @@ def exercise(
     NAME is one of LAB's kernels to write; without it, they are listed. The exit code is 0 where yours is right on all cases,
     the timed one included, 1 where it is wrong, and 2 where it does not compile.
 
-    A kernel runs with the rights of your account. Of one that is not yours, read the page "A stranger's kernel" first.
+    A kernel runs with the rights of your account. What one that is not yours can do to it, and what the sandbox keeps from it,
+    is said on the page "A stranger's kernel" of the book, book/strangers-kernel.md.
 
     \b
       roofbook exercise stencil fused > my.k
