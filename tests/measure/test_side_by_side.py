@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -125,13 +126,13 @@ class Scripted:
 
     log: ClassVar[list[tuple[str, str]]] = []
 
-    def __init__(self, tree: SourceTree, name: str, policy: Policy) -> None:
-        self.name, self.variants = name, list[str]()
+    def __init__(self, tree: SourceTree, name: str, policy: Policy, variants: list[str]) -> None:
+        self.name, self.variants = name, variants
 
     def tell(self, do: str, variants: list[str], **order: Any) -> None:
-        self.variants = variants
+        assert variants == self.variants
 
-    def answers(self, *last: str) -> Iterator[dict[str, Any]]:
+    def answers(self, *last: Any, others: Any) -> Iterator[dict[str, Any]]:
         for name in self.variants:
             if name == "elsewhere":
                 yield {"made": name, "units": 1, "on": f"device-of-{self.name}", "backend": "opencl"}
@@ -187,3 +188,69 @@ def test_both_sides_of_a_variant_are_sampled_one_after_the_other_and_neither_is_
             "walked back, so that a drift favours none"
         )
     assert {first[0] for first, _ in pairs} == {"before", "now"} and len({str(each) for each in rounds}) > 2
+
+
+# -- what a process says is checked ------------------------------------------------------------------------------------
+
+SAMPLE = {"sample": "one", "seconds": 2.0, "spent": 0.1, "slowed": False, "disturbed": False}
+
+
+@pytest.fixture
+def saying(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Makes a side whose process says these lines, and ends."""
+    sides: list[Any] = []
+
+    def make(*lines: str) -> Any:
+        program = tmp_path / "says"
+        program.write_text("#!/bin/sh\ncat <<'END'\n" + "".join(f"{line}\n" for line in lines) + "END\n")
+        program.chmod(0o755)
+        monkeypatch.setattr("sys.executable", str(program))
+        sides.append(side_by_side._Side(TREE, "now", Policy(), ["one", "two"]))
+        return sides[-1]
+
+    yield make
+    for side in sides:
+        side.end()
+
+
+def test_a_sample_is_believed_after_what_it_is_at(saying: Any) -> None:
+    side = saying(json.dumps({"variant": "one", "what": "outputs \x1b[2J"}), json.dumps(SAMPLE))
+    assert side.sample("one") == SAMPLE and side.at == ("one", "outputs [2J")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *(json.dumps({**SAMPLE, "seconds": seconds}) for seconds in (0, -1.0, float("nan"), float("inf"), "2", None, True)),
+        json.dumps(SAMPLE).replace("2.0", "1e999"), json.dumps({**SAMPLE, "sample": "two"}), json.dumps({**SAMPLE, "x": 1}),
+        json.dumps({**SAMPLE, "slowed": "no"}), json.dumps({"failed": "two", "why": "x"}), json.dumps({"failed": "one"}),
+        json.dumps({"variant": "three", "what": "sample"}), "[]", "nothing", "[" * 100_000, '"\\ud800"', "9" * 10_000,
+    ],
+)  # fmt: skip
+def test_what_is_no_sample_is_no_time(saying: Any, line: str) -> None:
+    with pytest.raises(side_by_side._SideEnded) as end:
+        saying(line).sample("one")
+    assert (end.value.variant, end.value.what) == ("one", "sample") and "no message" in end.value.why
+    assert end.value.why.isprintable() and len(end.value.why) < 400
+
+
+def test_a_process_that_ends_with_0_before_its_answer_has_ended(saying: Any) -> None:
+    with pytest.raises(side_by_side._SideEnded, match="ended with exit code 0"):
+        saying(json.dumps({"variant": "one", "what": "last run"})).verify("one")
+
+
+def test_messages_without_end_end(saying: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(side_by_side, "most_messages", lambda policy, variants: 5)
+    with pytest.raises(side_by_side._SideEnded, match="messages without end"):
+        saying(*[json.dumps({"variant": "one", "what": "sample"})] * 9).sample("one")
+
+
+def test_a_variant_of_which_a_process_says_nothing_has_failed(
+    scripted: type[Scripted], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Scripted, "answers", lambda self, *last, others: iter([{"ready": True}]))
+    (silent,) = fight(bout("one"), RULE)
+    assert (
+        silent.failed == {"before": "its process did not say what came of it"}
+        and silent.verdict(RULE) == "not compared"
+    )

@@ -133,7 +133,7 @@ class Side:
 
         it = self.ready.pop(variant)
         verify_again(self.at, it, self.references, self._progress)
-        it.runnable.close()
+        it.release()
         self.tell(verified=variant, why=it.reason)
 
     def _warm_up(self, it: Any) -> None:

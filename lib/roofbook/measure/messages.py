@@ -12,7 +12,7 @@ from typing import Any
 from ..store.schema import CONTROL, SLUG
 from .checked_runnable import plain_text
 
-MOST_TEXT = 2000
+MOST_TEXT = 20_000
 """Characters of a text in a message."""
 
 Shape = Any

@@ -4,19 +4,19 @@ A run starts both processes afresh. Its rounds take one sample of each variant a
 one ratio a variant; what differs between processes shows only from run to run, so several runs decide.
 """
 
-import json
 import random
 import secrets
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from ..errors import Failed, UsageError, UserFacingError
-from ..process_tree import Lines
-from . import stats
-from .apart import Worker, seconds_allowed, why_ended
+from ..process_tree import BadLine, Lines
+from . import messages, stats
+from .apart import START, Worker, most_messages, seconds_allowed, why_ended
+from .checked_runnable import plain_text
 from .policy import Policy
 from .progress import Progress, silent
 from .source_tree import SourceTree
@@ -134,12 +134,20 @@ def fingerprints(tree: SourceTree, side: str, labs: Sequence[str]) -> dict[str, 
     process = _Side(tree, side, Policy())
     try:
         process.tell("fingerprints", labs=list(labs))
-        found: dict[str, dict[str, Any]] = next(process.answers("fingerprints"))["fingerprints"]
-        return found
+        answer = next(process.answers({"fingerprints": _are_fingerprints}))
+        return {lab: dict(of_variants) for lab, of_variants in answer["fingerprints"].items() if lab in labs}
     except _SideEnded as end:
         raise _error(end, tree) from None
     finally:
         process.end()
+
+
+def _are_fingerprints(value: Any) -> bool:
+    """Whether a value has objects by lab and variant, as `Variant.fingerprint` makes them."""
+    return isinstance(value, dict) and all(
+        isinstance(of_variants, dict) and all(isinstance(fingerprint, dict) for fingerprint in of_variants.values())
+        for of_variants in value.values()
+    )
 
 
 @dataclass
@@ -162,8 +170,9 @@ def _error(end: _SideEnded, tree: SourceTree) -> UserFacingError:
 class _Side:
     """A process that serves samples of one source."""
 
-    def __init__(self, tree: SourceTree, name: str, policy: Policy) -> None:
-        self.name, self.policy, self.at = name, policy, ("", "start")
+    def __init__(self, tree: SourceTree, name: str, policy: Policy, variants: Collection[str] = ()) -> None:
+        """variants: names of those that it may speak of."""
+        self.name, self.policy, self.variants, self.at = name, policy, variants, ("", START)
         command = [sys.executable, "-P", str(Path(__file__).with_name("gate_side.py"))]
         self.worker = Worker(command, tree.folder, tree.environment)
         assert self.worker.process.stdout
@@ -172,34 +181,50 @@ class _Side:
     def tell(self, do: str, **order: Any) -> None:
         self.worker.tell({"do": do, **order})
 
-    def answers(self, *last: str) -> Iterator[dict[str, Any]]:
-        """What it says, up to a message that has one of these names. Raises _SideEnded."""
-        while True:
+    def answers(self, *last: Mapping[str, Any], others: Sequence[Mapping[str, Any]] = ()) -> Iterator[dict[str, Any]]:
+        """Yield what it says, up to a message of one of the shapes `last`. Raises _SideEnded, also for what is no message.
+
+        others: shapes of messages before that, beside what it is at.
+        """
+        stage = {"variant": messages.one_of({"", *self.variants}), "what": str}
+        for _ in range(most_messages(self.policy, len(self.variants))):
             allowed = seconds_allowed(self.policy, self.at[1])
             try:
                 line = self.lines.next(allowed)
+                if not line:
+                    code = self.worker.process.wait()
+                    raise _SideEnded(self.name, why_ended(code, self.worker.complaints), *self.at)
+                said = messages.expect(messages.parse(line), *last, *others, stage, {"error": str})
             except TimeoutError:
                 raise _SideEnded(self.name, f"did not answer for {allowed:.0f} s", *self.at) from None
-            if not line:
-                code = self.worker.process.wait()
-                raise _SideEnded(self.name, why_ended(code, self.worker.complaints), *self.at)
-            said = json.loads(line)
-            if "error" in said:
-                raise _SideEnded(self.name, said["error"], *self.at)
+            except (messages.BadMessage, BadLine) as bad:
+                raise _SideEnded(self.name, f"said what is no message: {bad}", *self.at) from None
+            if said.keys() == {"error"}:
+                raise _SideEnded(self.name, plain_text(said["error"]), *self.at)
+            said = {name: plain_text(value) if isinstance(value, str) else value for name, value in said.items()}
             if "what" in said:
                 self.at = said["variant"], said["what"]
             yield said
-            if any(name in said for name in last):
+            if any(messages.has_shape(said, dict(shape)) for shape in last):
                 return
+        raise _SideEnded(self.name, "sent messages without end", *self.at)
 
     def sample(self, variant: str) -> dict[str, Any]:
+        """Have a sample of a variant taken: its seconds, or why it failed."""
         self.at = variant, "sample"
         self.tell("sample", variant=variant)
-        return list(self.answers("sample", "failed"))[-1]
+        is_it = messages.one_of([variant])
+        sample = {
+            "sample": is_it, "seconds": messages.above_zero, "spent": messages.above_zero, "slowed": bool, "disturbed": bool,
+        }  # fmt: skip
+        return list(self.answers(sample, {"failed": is_it, "why": str}))[-1]
 
     def verify(self, variant: str) -> str | None:
+        """Have a variant verified once more: why it is wrong; None where it is right."""
+        self.at = variant, "last run"
         self.tell("verify", variant=variant)
-        why: str | None = list(self.answers("verified"))[-1]["why"]
+        answer = list(self.answers({"verified": messages.one_of([variant]), "why": (str, None)}))[-1]
+        why: str | None = answer["why"]
         return why
 
     def end(self) -> None:
@@ -209,7 +234,8 @@ class _Side:
 def _run(bout: Bout, duels: Sequence[Duel], progress: Progress) -> None:
     """One run: both processes start, verify what is due, take samples in turns and verify again. Adds a ratio to each duel."""
     progress("", "getting ready")
-    sides = [_Side(tree, name, bout.policy) for tree, name in zip(bout.trees, SIDES, strict=True)]
+    names = [duel.variant for duel in duels]
+    sides = [_Side(tree, name, bout.policy, names) for tree, name in zip(bout.trees, SIDES, strict=True)]
     try:
         units = _prepare(bout, sides, duels, progress)
         ready = [duel for duel in duels if not duel.failed and not duel.absent]
@@ -239,8 +265,14 @@ def _prepare(
             "prepare", lab=bout.lab, case=bout.case, scale=bout.scale, device=bout.device, variants=list(by_name),
             policy=policy, seed=secrets.randbelow(1 << 31),
         )  # fmt: skip
+    known = messages.one_of(by_name)
+    shapes: tuple[dict[str, Any], ...] = (
+        {"made": known, "units": messages.whole_above_zero, "on": str, "backend": str, "device": str},
+        {"failed": known, "why": str},
+        {"absent": known, "why": str},
+    )
     for side in sides:
-        for said in side.answers("ready"):
+        for said in side.answers({"ready": bool}, others=shapes):
             if "what" in said:
                 progress(said["variant"], said["what"])
             elif "made" in said:
@@ -253,6 +285,9 @@ def _prepare(
                 by_name[said["failed"]].failed[side.name] = said["why"]
             elif "absent" in said:
                 by_name[said["absent"]].absent = f"{_named(bout, side.name)}: {said['why']}"
+        for duel in duels:
+            if side.name not in units[duel.variant] and not duel.failed and not duel.absent:
+                duel.failed[side.name] = "its process did not say what came of it"
     return units
 
 
