@@ -9,14 +9,14 @@ import contextlib
 import secrets
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ..devices import checkout
 from ..errors import UsageError
-from ..measure import cluster
+from ..measure import cluster, messages
 from ..measure.cluster import Answer, Berth, Crew, Job, Order
 from ..measure.precompile import SCALES
 from ..measure.progress import ProgressLine
@@ -33,6 +33,53 @@ PATIENCE_S = 15.0
 TOKENS = "unfinished/sweep-"
 """How the file is named by which a worker sees that it sees the store: where git looks for no change."""
 MODULE = "roofbook.book.sweep_worker"
+
+
+def check_answer(order: Order, answer: Answer) -> None:
+    """Check that an answer is one to an order: nothing of it is believed before. Raises BadMessage."""
+    if order["do"] in ("measure", "fail"):
+        messages.expect(answer, {"kept": list})
+        messages.kept_rows(answer["kept"], order["case"], order["variants"])
+    else:
+        messages.expect(answer, _ANSWERS[order["do"]])
+
+
+def _line(value: Any) -> bool:
+    return messages.has_shape(value, str) and value.isprintable()
+
+
+def _text(value: Any) -> bool:
+    """Whether a value is lines that a terminal shows as they are."""
+    return isinstance(value, str) and all(line.isprintable() for line in value.split("\n"))
+
+
+def _by_name(shape: Any) -> Callable[[Any], bool]:
+    return lambda value: (
+        isinstance(value, dict)
+        and all(_line(name) and messages.has_shape(inner, shape) for name, inner in value.items())
+    )
+
+
+def _git(value: Any) -> bool:
+    return value is None or (isinstance(value, dict) and {"commit", "change"} <= value.keys())
+
+
+_CELL = {"case": _line, "scale": _line, "variant": _line, "state": _line, "runs": messages.not_below_zero, "key": _line}
+_STAGE = {
+    "lab": _line, "policy": _by_name((str, float)), "known": _by_name(int), "seconds": _by_name(messages.not_below_zero),
+    "cells": [_CELL],
+}  # fmt: skip
+_ANSWERS: dict[str, dict[str, Any]] = {
+    "who": {
+        "host": _line, "spec": _line, "slug": _line, "name": _line, "kind": messages.one_of(["cpu", "gpu"]),
+        "card": (_line, None), "env_key": _line, "git": _git,
+    },
+    "specs": {"specs": [_line]},
+    "plan": {"title": _line, "device": _line, "stages": [_STAGE]},
+    "compile_ahead": {"compiled": int},
+    "tables": {"texts": [_text]},
+}  # fmt: skip
+"""Shapes of answers, by the order that they answer."""
 
 
 @dataclass
@@ -112,7 +159,8 @@ class ClusterSweep:
             "token": token,
         }
         crew = Crew(
-            self.client, registry.environment(), who, unfit, lambda what, now: line(f"{what}: {now}"), ours=self.ours
+            self.client, registry.environment(), who, unfit, lambda what, now: line(f"{what}: {now}"), ours=self.ours,
+            check=check_answer,
         )  # fmt: skip
         try:
             crew.gather(PATIENCE_S, lambda: line("no worker is there yet"))

@@ -21,8 +21,10 @@ from typing import TYPE_CHECKING, Any
 from .. import own_python
 from ..errors import Failed, UsageError, ctrl_c_waits
 from ..paths import scratch_folder
-from . import pinned, turns
+from ..process_tree import BadLine, Lines, ProcessTree, how_ended
+from . import messages, pinned, turns
 from .beside import as_parent
+from .checked_runnable import plain_text
 from .progress import Progress
 
 if TYPE_CHECKING:
@@ -33,6 +35,12 @@ Order = Mapping[str, Any]
 Answer = dict[str, Any]
 
 TOPIC = "roofbook"
+SILENT_S = 3600.0
+"""Seconds in which a process answers an order..."""
+WATCHED = ("measure",)
+"""...but for those that watch over what they do themselves."""
+MOST_ANSWER = 64 << 20
+"""Bytes of an answer."""
 LOOK_EVERY_S = 0.5
 TELL_EVERY_S = 1.0
 """An order's progress is sent no more often: a message wakes two processes, and one may be on the host that is measured."""
@@ -85,33 +93,43 @@ def asked(order: Order, environment: Mapping[str, str]) -> Answer:
     last = 0.0
     with contextlib.ExitStack() as starting, tempfile.TemporaryFile() as complaints:
         starting.enter_context(turns.Turns(folder).working())  # to start takes a processor
-        process = subprocess.Popen(
+        tree = ProcessTree(
             [sys.executable, "-m", order["module"]],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints, env=environment, start_new_session=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=complaints, env=environment,
         )  # fmt: skip
+        process = tree.process
         assert process.stdin and process.stdout
-        with process:
-            try:
-                process.stdin.write(json.dumps(order).encode() + b"\n")
-                process.stdin.flush()
-                for line in process.stdout:
-                    said: Answer = json.loads(line)
-                    if "what" not in said:
-                        return said
-                    starting.close()
-                    if time.monotonic() - last > TELL_EVERY_S:
-                        last = time.monotonic()
-                        _tell(said)
-            except BrokenPipeError:
-                pass  # what it had to say is in its complaints
-            finally:
-                process.kill()
+        why = ""
+        try:
+            process.stdin.write(json.dumps(order).encode() + b"\n")
+            process.stdin.flush()
+            lines = Lines(process.stdout)
+            lines.MOST_BYTES = MOST_ANSWER
+            while line := lines.next(None if order["do"] in WATCHED else SILENT_S):
+                said = messages.parse(line)
+                if "what" not in said:
+                    return said
+                said = messages.expect(said, {"variant": str, "what": str})
+                starting.close()
+                if time.monotonic() - last > TELL_EVERY_S:
+                    last = time.monotonic()
+                    _tell(said)
+            why = how_ended(process.wait())
+        except BrokenPipeError:
+            why = how_ended(tree.end())
+        except TimeoutError:
+            why = f"did not answer for {SILENT_S:.0f} s"
+        except (messages.BadMessage, BadLine) as bad:
+            why = f"said what is no message: {bad}"
+        finally:
+            tree.end()
+            for pipe in (process.stdin, process.stdout):
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()
         complaints.seek(0)
         words = [line for line in complaints.read().decode(errors="replace").splitlines() if line.strip()]
-        return {
-            "error": f"the process ended with {process.returncode}: {words[-1] if words else 'without a word'}",
-            "usage": False,
-        }
+        last_words = plain_text(words[-1]) if words else "without a word"
+        return {"error": f"the process {why}: {last_words}", "usage": False}
 
 
 def _tell(said: Answer) -> None:
@@ -261,6 +279,8 @@ class Job:
     """The one host where it is to be done; None for any."""
     died: list[str] = field(default_factory=list)
     began: float = 0.0
+    given: Order = field(default_factory=dict)
+    """The order that was handed out last."""
 
 
 class Crew:
@@ -275,18 +295,28 @@ class Crew:
         progress: Progress,
         *,
         ours: bool,
+        check: Callable[[Order, Answer], Any] = lambda order, answer: None,
     ) -> None:
         """environment: what processes on workers need beside their worker's own. who: asks a worker for its `host` and its
         device. unfit: why one that answers so cannot take part; '' where it can. ours: the workers are of this process.
+        check: raises BadMessage for an answer that an order cannot have. Who gives one takes no further part.
         """
         self.client, self.environment, self.ours = client, dict(environment), ours
-        self._who, self._unfit = who, unfit
+        self._who, self._unfit, self._check = who, unfit, check
+        self._progress = progress
         self.places: dict[str, Berth] = {}
         self.refused: dict[str, str] = {}
         """Workers that cannot take these orders, with the reasons."""
         self._asked: dict[Future[Answer], str] = {}
         self._at_work: dict[Future[Answer], tuple[Berth, Job]] = {}
-        client.subscribe_topic(TOPIC, lambda event: progress(event[1]["variant"], event[1]["what"]))
+        client.subscribe_topic(TOPIC, self._follow)
+
+    def _follow(self, event: Any) -> None:
+        """Pass on what a worker is at. Whoever reaches the scheduler can send such events: others are none."""
+        if isinstance(event, tuple | list) and len(event) == 2:
+            said = event[1]
+            if messages.has_shape(said, {"variant": str, "what": str}):
+                self._progress(plain_text(said["variant"]), plain_text(said["what"]))
 
     def alive(self) -> Collection[str]:
         """The addresses of those that the scheduler has now. Failed where the scheduler is gone."""
@@ -323,8 +353,14 @@ class Crew:
             answer = _answer(future) if future.done() else None
             if answer is None:
                 future.cancel()
-            elif why := answer.get("error") or self._unfit(answer):
-                self.refused[address] = f"{answer.get('host', address)}: {why}"
+                continue
+            try:
+                self._checked(self._who, answer)
+            except messages.BadMessage as bad:
+                self.refused[address] = f"{address}: it gave no answer: {bad}"
+                continue
+            if why := answer.get("error") or self._unfit(answer):
+                self.refused[address] = plain_text(f"{answer.get('host', address)}: {why}")
             else:
                 self.places[address] = Berth(address, answer["host"], answer)
                 met.append(self.places[address])
@@ -377,7 +413,7 @@ class Crew:
                 since = time.monotonic()
                 with contextlib.suppress(TimeoutError, CancelledError):  # of workers that died, or of the scheduler
                     wait(list(self._at_work), timeout=LOOK_EVERY_S, return_when="FIRST_COMPLETED")
-                self._collect()
+                self._collect(left)
             elif left:
                 self._patient(since)
                 time.sleep(LOOK_EVERY_S)
@@ -398,22 +434,38 @@ class Crew:
                 left.remove(job)
                 order = job.order(place)
                 if order is not None:
-                    job.began = time.monotonic()
+                    job.began, job.given = time.monotonic(), order
                     self._at_work[self.ask(place.address, order)] = place, job
                     break
         hosts = {place.host for place in self.places.values()}
         left[:] = [job for job in left if job.host is None or job.host in hosts]
 
-    def _collect(self) -> None:
+    def _collect(self, left: list[Job]) -> None:
         for future in [each for each in self._at_work if each.done()]:
             place, job = self._at_work[future]
             answer = _answer(future)
             if answer is None:
                 continue  # its worker died: `_bury` is for that
             del self._at_work[future]
+            try:
+                self._checked(job.given, answer)
+            except messages.BadMessage as bad:
+                self.refused[place.address] = f"{place}: it gave no answer: {bad}"
+                self._lose(place, job, left)
+                continue
             if "error" in answer:
-                raise (UsageError if answer.get("usage") else Failed)(f"{job.name} on {place}: {answer['error']}")
+                said = plain_text(f"{job.name} on {place}: {answer['error']}")
+                raise (UsageError if answer["usage"] else Failed)(said)
             job.done(place, answer)
+
+    def _checked(self, order: Order, answer: Any) -> None:
+        """Check an answer to an order: an error, or what `check` accepts. Raises BadMessage."""
+        if not isinstance(answer, dict):
+            raise messages.BadMessage(f"a {type(answer).__name__}")
+        if "error" in answer:
+            messages.expect(answer, {"error": str, "usage": bool}, {"error": str, "usage": bool, "host": str})
+        else:
+            self._check(order, answer)
 
     def _bury(self, left: list[Job]) -> None:
         """Jobs of workers that died are due again, before all others."""
@@ -424,11 +476,15 @@ class Crew:
                 continue
             del self._at_work[future]
             future.cancel()
-            self.places.pop(place.address, None)
-            job.died.append(str(place))
-            again = job if len(job.died) < DEATHS else job.killed(job.died)
-            if again:
-                left.insert(0, again)
+            self._lose(place, job, left)
+
+    def _lose(self, place: Berth, job: Job, left: list[Job]) -> None:
+        """Do without a worker; its job is due again."""
+        self.places.pop(place.address, None)
+        job.died.append(str(place))
+        again = job if len(job.died) < DEATHS else job.killed(job.died)
+        if again:
+            left.insert(0, again)
 
 
 def _give_up(died: Sequence[str]) -> Job | None:

@@ -6,6 +6,7 @@ side_by_side, cluster, sanitize.
 
 import json
 import math
+import reprlib
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
@@ -40,7 +41,12 @@ def expect(message: Mapping[str, Any], *shapes: Mapping[str, Shape]) -> dict[str
     for shape in shapes:
         if has_shape(message, dict(shape)):
             return dict(message)
-    raise BadMessage(f"not expected: {plain_text(repr(dict(message)))[:200]}")
+    raise BadMessage(f"not expected: {_shown(dict(message))}")
+
+
+def _shown(value: Any) -> str:
+    """Show a value in one short line, however large it is."""
+    return plain_text(reprlib.repr(value))[:200]
 
 
 def has_shape(value: Any, shape: Shape) -> bool:
@@ -104,10 +110,10 @@ def kept_rows(value: Any, case: str, variants: Collection[str]) -> list[list[str
     """
     shape = (one_of([case]), one_of(variants), slug, one_of(["ok", "failed"]), slug)
     if not isinstance(value, list) or len(value) > 2 * len(variants):
-        raise BadMessage(f"rows that nobody ordered: {plain_text(repr(value)[:400])[:200]}")
+        raise BadMessage(f"rows that nobody ordered: {_shown(value)}")
     for row in value:
         if not isinstance(row, list) or len(row) != len(shape) or not all(map(has_shape, row, shape)):
-            raise BadMessage(f"a row that nobody ordered: {plain_text(repr(row)[:400])[:200]}")
+            raise BadMessage(f"a row that nobody ordered: {_shown(row)}")
     if len({(row[1], row[2] == CONTROL) for row in value}) < len(value):
         raise BadMessage("a row that is there twice")
     return [list(row) for row in value]
