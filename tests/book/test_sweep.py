@@ -57,7 +57,7 @@ class Plan(Runnable):
             time.sleep(0.3)
         elif self.case == "deadly" or not (MARKS / self.case).exists():
             (MARKS / f"{{self.case}}{{marks * (self.case == 'deadly') or ''}}").touch()
-            os.kill(psutil.Process().parent().ppid(), signal.SIGKILL)
+            psutil.Process().parents()[3].kill()  # before it a keeper, the process of the order and its keeper
             time.sleep(60)
 
     def outputs(self):
