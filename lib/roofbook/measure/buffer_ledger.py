@@ -30,7 +30,7 @@ CLOSE = 1e-3
 MOST_HELD = 1 << 32
 """Bytes of buffers and arrays that are copied to the host at most."""
 GUARD = 4096
-"""Bytes before and behind each buffer of a guarded ledger, full of POISON: nobody's, whatever a kernel takes for its size."""
+"""Bytes before and behind each buffer of a guarded ledger, full of NaNs: nobody's, whatever a kernel takes for its size."""
 _CHUNK = 1 << 26
 """Bytes of a buffer that are read at once."""
 
@@ -55,6 +55,8 @@ class _Record:
     buffer: Buffer
     whole: Buffer
     """With its guards; the buffer itself where it has none."""
+    guard: np.ndarray | None = None
+    """What its guards hold."""
     filled_by_plan: bool = False
     """By the host or by a kernel, while the plan was made."""
     holds_data: bool = False
@@ -149,7 +151,7 @@ class BufferLedger:
                 queue = record.device.queue()
             for place, start in (("before the start", 0), ("behind the end", self.guard_bytes + record.buffer.nbytes)):
                 guard = queue.read(record.whole, np.empty(self.guard_bytes, np.uint8), start)
-                if (guard != POISON).any():
+                if (guard != record.guard).any():
                     raise LeftBuffer(f"it wrote {place} of a buffer of {record.buffer.nbytes} bytes")
 
     def take_operands(self, other: "BufferLedger") -> None:
@@ -234,9 +236,11 @@ class BufferLedger:
         if self.guard_bytes:
             with observed_by(None):
                 queue = device.queue()
-            guard = np.full(self.guard_bytes, POISON, np.uint8)
+            # NaNs, and of each buffer other ones: what is read outside of one and written outside of another shows.
+            number = POISON - len(self._records) % 128
+            record.guard = np.resize(np.array([number, POISON, POISON, POISON], np.uint8), self.guard_bytes)
             for start in (0, self.guard_bytes + buffer.nbytes):
-                queue.send(whole, guard, start)
+                queue.send(whole, record.guard, start)
             queue.finish()
         release = buffer.release
 

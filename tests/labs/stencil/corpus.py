@@ -42,6 +42,13 @@ def with_half(case: Case, given: Mapping[str, Any]) -> Outputs:
     return passes(case, given, root.astype(np.float16).astype(np.float32))
 
 
+def cut_to_13_bits(case: Case, given: Mapping[str, Any]) -> Outputs:
+    """As an accurate kernel whose results are cut, all but those of the border."""
+    g = with_rsqrt(case, given)["g"].astype(np.float32)
+    g[1:-1] = (g[1:-1].view(np.uint32) & np.uint32(0xFFFFF800)).view(np.float32)
+    return {"g": g.astype(np.float64)}
+
+
 MISTAKES: tuple[Mutant | Emulated, ...] = (
     Mutant("checked", "pass_element.inc", "INSIDE g", "if (0) g", "no element at all"),
     Mutant("checked", "passes.k", "j < ROW_LENGTH)", "j < ROW_LENGTH - 1)", "the last column"),
@@ -75,7 +82,22 @@ MISTAKES: tuple[Mutant | Emulated, ...] = (
     Mutant("float4", "plans.py", "items = self.count // ", "items = self.count // 2 // ", "half of the range"),
     Mutant("fused", "plans.py", '{"PASSES": self.units}', '{"PASSES": self.units + 1}', "that the first sum is a pass"),
     Mutant("native-rsqrt", "plans.py", "else self.height - 2", "else self.height - 3", "an inner row of the range"),
+    Mutant("flat", "flat.k", "if (k < COUNT)", "if (k < COUNT && k != 200)", "what one work-item does"),
+    Mutant("sequential", "sequential.k", "j < width;", "j < width / 4 * 4;", "columns that four does not divide"),
+    Mutant("checked", "passes.k", "#define ACROSS GLOBAL_ID(0)", "#define ACROSS (GLOBAL_ID(0) / 2 * 2)",
+           "every second column"),
+    Mutant("float8", "flat.k", "if (k < COUNT)", "if (k <= COUNT)", "that a work-item behind the last has nothing to do"),
+    Mutant("rsqrt", "passes.k", "#define INVERSE_ROOT(x) RSQRT(x)", "#define INVERSE_ROOT(x) RSQRT(x + 1e-5f)",
+           "that nothing is added to guard a division"),
+    Mutant("fused", "flat.k", "LOAD(r, k) + LOAD(b, k + 2 * WIDTH)", "MAX(LOAD(r, k) + LOAD(b, k + 2 * WIDTH), 0.01f)",
+           "that a sum may be small"),
+    Mutant("local-memory", "pass_staged.inc", "LOCAL_ID(1) * LOCAL_SIZE(0) + LOCAL_ID(0)", "LOCAL_ID(0) / 2 * 2",
+           "a place of its own"),
+    Mutant("checked", "plans.py", "tuple(-(-side // group) * group", "tuple(side // group * group", "the last work-group"),
+    Mutant("float4", "plans.py", "return (-(-items // self.group[0])", "return ((items // self.group[0])",
+           "the last work-group of the range", case="9x384"),
     Emulated("rsqrt", with_the_magic_number, with_rsqrt, "a third step of Newton's method"),
     Emulated("native-rsqrt", with_half, with_rsqrt, "that a root in fp16 is too short"),
+    Emulated("native-rsqrt", cut_to_13_bits, with_rsqrt, "that what is stored has 24 bits"),
 )  # fmt: skip
 """In the words of the last text of each: what is forgotten, or taken for another."""

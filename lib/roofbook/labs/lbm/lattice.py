@@ -91,7 +91,7 @@ COUNTS = (1, 2, 4, 8, 16, 24)
 QUICK_COUNTS = ("1", "8", "24")
 LAUNCHES = {"quick": 2000, "test": 50}
 """Launches of one sample of the queue time; elsewhere as many as were published."""
-AWKWARD = ("33x49", "65x19", "64x16", "32x64")
+AWKWARD = ("33x97", "65x19", "64x16", "32x64")
 """A grid taller than wide, and one wider than tall; the others are for steps that take powers of two alone."""
 AWKWARD_STEPS = 13
 """Time steps on such a grid: two walks, and one step more."""
