@@ -1,5 +1,6 @@
 """Cells that run in this process give a page what a kernel gives it."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,23 @@ def test_what_a_cell_raises_stops_the_notebook_and_is_in_what_is_left_of_it(
     with pytest.raises(papermill.exceptions.PapermillExecutionError) as raised:
         run(tmp_path, "1 /", engine_name=in_process.NAME)
     assert raised.value.ename == "SyntaxError"
+
+
+RAISES = """\
+class Drawing:
+    def _repr_html_(self):
+        raise KeyError("a bug in drawing")
+
+Drawing()
+"""
+
+
+@pytest.mark.parametrize("how", [{"engine_name": in_process.NAME}, {}])
+def test_what_raises_while_it_is_drawn_stops_the_notebook(tmp_path: Path, how: dict[str, str]) -> None:
+    with pytest.raises(papermill.exceptions.PapermillExecutionError) as raised:
+        run(tmp_path, "'before'", RAISES, "never = True", **how)
+    lines = re.sub(r"\x1b\[[\d;]*m", "", "".join(raised.value.traceback))
+    assert raised.value.ename == "KeyError" and re.search(r"Cell In\[\d\], line 3", lines)
 
 
 def test_ctrl_c_ends_it(tmp_path: Path) -> None:

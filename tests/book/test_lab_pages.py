@@ -12,6 +12,7 @@ import nbformat
 import pytest
 
 from roofbook.book import lab_pages
+from roofbook.errors import UsageError
 from roofbook.paths import project_root
 from roofbook.spec import registry
 
@@ -75,8 +76,17 @@ def test_a_tag_sends_a_cell_and_what_follows_to_a_page_until_the_next() -> None:
     found = lab_pages.pages_of(notebook()["cells"])
     pages = [page for page, _ in found]
     assert pages == [*["story"] * 2, *["results"] * 2, *["sweeps"] * 2, *["results"] * 2, *["story"] * 2]
-    with pytest.raises(ValueError, match="page-kernel"):
-        lab_pages.pages_of([markdown("## A", "page-kernel")])
+
+
+@pytest.mark.parametrize(
+    "tag", ["page-kernel", "page-devices", "page-", "Page-results", "page_results", "page results", "page"]
+)
+def test_a_tag_of_no_page_is_refused_with_its_cell(tag: str) -> None:
+    with pytest.raises(
+        UsageError, match=rf"^cell 2: unknown tag of a page '{tag}'.*; valid: page-story, page-results, "
+    ):
+        lab_pages.pages_of([markdown("# A"), markdown("## B", tag)])
+    assert lab_pages.pages_of([markdown("# A", "pagebreak", "remove-input")])[0][0] == "story", "a tag of somebody else"
 
 
 def test_each_page_has_its_cells_a_title_and_links_that_hold_where_it_lies() -> None:

@@ -1,6 +1,7 @@
 """A lab's notebook as it reads on a recorded device: each cell over recorded rows, whatever this machine has run."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,10 @@ from roofbook.store.parquet import Store
 from ..analysis.test_comparison import CUDA, row, store
 
 
-def notebook(*sources: str) -> dict[str, Any]:
+def notebook(*sources: str, lab: str = "lbm") -> dict[str, Any]:
     cells: list[Any] = [{"cell_type": "markdown", "metadata": {}, "source": ["# A lab"]}]
     cells.append({"cell_type": "code", "metadata": {"tags": ["parameters"]}, "source": ['scale = "quick"']})
-    for source in ("import roofbook\nlab = roofbook.open('lbm', globals())\nlab", *sources):
+    for source in (f"import roofbook\nlab = roofbook.open('{lab}', globals())\nlab", *sources):
         cells.append({"cell_type": "code", "metadata": {}, "source": source.splitlines(keepends=True), "outputs": []})
     return {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 4}
 
@@ -37,7 +38,7 @@ def recorded(tmp_path: Path) -> tuple[RecordedData, Store]:
 
 def told(recorded: tuple[RecordedData, Store], *sources: str) -> list[str]:
     """What the cells show, after the one that opens the lab."""
-    given = notebook(*sources)
+    given = notebook(*sources, lab=recorded[0].lab.name)
     found = story.told(given, *recorded)
     return [found[key_of(cell)] for cell in cells_of(given)]
 
@@ -59,11 +60,86 @@ def test_each_cell_is_shown_over_the_rows_of_a_device_and_says_whose_they_are(
     assert '<ul class="effect">' in steps and "100" in steps and words.startswith("<p>"), "sentences are Markdown"
 
 
-def test_a_cell_that_needs_this_machine_shows_nothing_and_stops_nothing(recorded: tuple[RecordedData, Store]) -> None:
-    opened, plan, wrong, unknown, failed = told(
-        recorded, "lab.plan()", "1 / 0", "lab.ladder('512x512')", "lab.failed()"
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("lab.plan()", "<code>lab.plan</code> needs a device to measure on"),
+        ("print(lab.parameters)", "<code>lab.parameters</code> needs a device to measure on"),
+        ("roofbook.paths.project_root()", "<code>roofbook.paths</code> needs a device to measure on"),
+        ("1 / 0", "ZeroDivisionError: division by zero"),
+        ("import numpy as np\nnp.zeros(3)", "<code>np</code> is known only where the notebook is executed"),
+        ("from math import pi\nlab.ladder(str(pi))", "<code>pi</code> is known only"),
+        ("scale.upper()", "<code>scale</code> is known only"),
+        ("get_ipython()", "<code>get_ipython</code> is known only"),
+        ("%matplotlib inline\nlab.ladder()", "line 1 is no plain Python"),
+        ("other = roofbook.open('cnn', globals())", "it opens another lab, cnn"),
+    ],
+)
+def test_a_cell_that_cannot_be_repeated_says_so_and_stops_nothing(
+    recorded: tuple[RecordedData, Store], source: str, reason: str
+) -> None:
+    opened, cell, failed = told(recorded, source, "lab.failed()")
+    assert opened and failed and "This cell is not repeated for a recorded device: " in cell and reason in cell
+
+
+def test_a_cell_after_one_that_cannot_be_repeated_says_so_too(recorded: tuple[RecordedData, Store]) -> None:
+    _, first, second, unknown = told(
+        recorded, "cells = lab.plan()\nnumber = len(cells)", "number + 1", "lab.ladder('512x512')"
     )
-    assert opened and plan == wrong == "" and "512x512" in unknown and failed
+    assert "lab.plan" in first and "<code>number</code> is known only" in second and "512x512" in unknown
+
+
+def test_a_notebook_may_call_the_lab_and_the_library_as_it_likes(recorded: tuple[RecordedData, Store]) -> None:
+    source = "import roofbook as rb\nmine = rb.open('lbm')\nfrom roofbook import open as open_lab\nopen_lab('lbm')"
+    _, opened, ladder, text, hidden = told(recorded, source, "mine.ladder()", "print('a < b')\n1 + 1", "2 + 2;")
+    assert str(CUDA) in opened and "fused" in ladder and hidden == ""
+    assert text == "<pre>a &lt; b</pre>\n<pre>2</pre>"
+
+
+@pytest.mark.parametrize(
+    ("source", "line", "said"),
+    [
+        ("lab.tabel()", 1, "AttributeError"),
+        ("# of all\n\nlab.ladder(colour='red')", 3, "TypeError"),
+        ("for case in lab.cases:\n    display(lab.ladder(case.nmae))", 2, "AttributeError"),
+        ("lba.ladder()", 1, "NameError: name 'lba' is not defined"),
+        ("def all_of(lab):\n    return lab.peers(3)\n\nall_of(lab)", 2, "UsageError|TypeError|AttributeError"),
+    ],
+)
+def test_an_error_of_a_line_with_the_lab_ends_the_build_with_notebook_cell_and_line(
+    recorded: tuple[RecordedData, Store], source: str, line: int, said: str
+) -> None:
+    try:
+        *_, shown = told(recorded, "lab.ladder()", source)
+    except story.ReplayFailed as error:
+        assert re.match(rf"lbm\.ipynb, cell 5, line {line}, on {CUDA}: ({said})", str(error)) and "\n" not in str(error)
+    else:
+        assert "UsageError" in said and "3" in shown, "a case that is not there is said on the page"
+
+
+@pytest.mark.parametrize("drawing", ["ladder", "ladder_chart", "summary", "steps"])
+def test_an_error_while_something_is_drawn_ends_the_build(
+    recorded: tuple[RecordedData, Store], drawing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Broken:
+        def _repr_html_(self) -> str:
+            raise KeyError("a bug in drawing")
+
+    monkeypatch.setattr(story.RecordedPage, drawing, lambda *_: Broken())
+    with pytest.raises(
+        story.ReplayFailed, match=rf"^lbm\.ipynb, cell 4, line 2, on {CUDA}: KeyError: 'a bug in drawing'"
+    ):
+        told(recorded, f"# drawn\ndisplay(lab.{drawing}())\nlab.failed()")
+
+
+def test_an_error_deep_in_the_book_names_its_own_line_too(
+    recorded: tuple[RecordedData, Store], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("roofbook.report.ladder_table._which", lambda *_: 1 / 0)
+    with pytest.raises(
+        story.ReplayFailed, match=r"ZeroDivisionError: division by zero \(report/ladder_table\.py, line \d+\)$"
+    ):
+        told(recorded, "lab.ladder()")
 
 
 def test_what_failed_on_a_recorded_device_is_told_of_that_device(tmp_path: Path) -> None:

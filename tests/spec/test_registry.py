@@ -71,5 +71,18 @@ def test_the_other_labs_are_listed_all_the_same(lab: Callable[[str], None], comm
 
 def test_a_folder_of_labs_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(labs, "__path__", [*labs.__path__, "/nowhere"])
-    with pytest.raises(UsageError, match=r"^ROOFBOOK_LABS names no folder: /nowhere$"):
+    with pytest.raises(UsageError, match=r"^there is no lab 'mine'; ROOFBOOK_LABS names no folder: /nowhere$"):
         registry.get("mine")
+
+
+def test_the_list_of_labs_names_folders_that_are_not_there_or_hold_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command
+) -> None:
+    """Also a file in place of a folder, and the folder of a lab in place of the one that it lies in."""
+    (tmp_path / "file").touch()
+    lab_itself = registry.folders()["stencil"]
+    monkeypatch.setattr(labs, "__path__", [*labs.__path__, "/nowhere", str(tmp_path / "file"), str(lab_itself)])
+    code, out, err = command("labs")
+    assert code == 2 and "stencil" in out and "\n" not in err.strip()
+    assert f"ROOFBOOK_LABS names no folder: /nowhere, {tmp_path / 'file'}; " in err
+    assert f"ROOFBOOK_LABS names a folder without labs: {lab_itself}; it is to hold" in err

@@ -27,6 +27,7 @@ from ..measure import progress
 from ..paths import scratch_folder
 from ..spec import registry
 from .dependencies import Dependencies, lasting
+from .lab_pages import pages_of
 from .manifest import Manifest
 
 logging.getLogger("papermill").addHandler(logging.NullHandler())  # what it has to say comes as an exception
@@ -112,10 +113,10 @@ def execute(
         except PapermillExecutionError as error:
             if error.ename == UsageError.__name__:
                 raise UsageError(error.evalue) from None
-            line = " ".join(str(error.evalue).split())[:200]
+            message = " ".join(str(error.evalue).split())[:200]
             os.replace(partial, stopped_at)
             raise NotebookFailed(
-                f"{notebook.name}, cell {error.cell_index + 1}: {error.ename}: {line}"
+                f"{notebook.name}, {_place(error, stopped_at)}: {error.ename}: {message}"
                 f" (executed so far: {stopped_at.relative_to(root)})"
             ) from None
         if page:
@@ -128,12 +129,24 @@ def execute(
         return page
 
 
+def _place(error: Any, executed: Path) -> str:
+    """Return the cell of papermill's error, and its line if that is known, as the notebook that was executed counts them."""
+    cells = json.loads(executed.read_text(encoding="utf-8"))["cells"]
+    added = sum("injected-parameters" in cell["metadata"].get("tags", []) for cell in cells)
+    lines = re.findall(r"Cell In\[\d+\], line (\d+)", re.sub(r"\x1b\[[\d;]*m", "", "\n".join(error.traceback)))
+    return f"cell {error.cell_index + 1 - added}" + f", line {lines[-1]}" * bool(lines)
+
+
 def check_notebook(path: Path) -> None:
-    """UsageError for a file that is no notebook."""
+    """Refuse a file that is no notebook, and a lab's notebook with a tag of no page, by a UsageError."""
     import nbformat
 
     try:
-        nbformat.read(path, as_version=4)
+        cells = nbformat.read(path, as_version=4)["cells"]
+        if path.stem in registry.names():
+            pages_of(cells)
+    except UsageError as error:
+        raise UsageError(f"{path}, {error}") from None
     except OSError:
         raise
     except Exception as error:  # of other text, nbformat and its validator raise half a dozen kinds

@@ -4,6 +4,8 @@ Serves `roofbook rerun`, which has opened the lab already and ends afterwards.
 """
 
 import io
+import sys
+import traceback
 from contextlib import redirect_stdout
 from typing import Any
 
@@ -21,7 +23,7 @@ class InProcess(Engine):  # type: ignore[misc]
         from traitlets.config import Config
 
         shell: Any = InteractiveShell.instance(config=Config({"HistoryManager": {"enabled": False}}))
-        shell.showtraceback = lambda *_, **__: None
+        shell.showtraceback = failures = _Failures()
         try:
             count = 0
             for at, cell in enumerate(nb_man.nb.cells):
@@ -30,7 +32,7 @@ class InProcess(Engine):  # type: ignore[misc]
                 count += 1
                 nb_man.cell_start(cell, at)
                 cell.execution_count = count
-                cell.outputs, error = _run(shell, cell.source, count)
+                cell.outputs, error = _run(shell, cell.source, count, failures)
                 if error:
                     nb_man.cell_exception(cell, at)
                     break
@@ -39,8 +41,21 @@ class InProcess(Engine):  # type: ignore[misc]
             InteractiveShell.clear_instance()
 
 
-def _run(shell: Any, source: str, count: int) -> tuple[list[Any], bool]:
-    """The outputs of a cell, as notebooks keep them, and whether it raised."""
+class _Failures:
+    """Keeps what IPython would print: also what raised while a result was drawn, which ends no cell by itself."""
+
+    def __init__(self) -> None:
+        self.errors: list[BaseException] = []
+
+    def __call__(self, exc_tuple: Any = None, *_: Any, **__: Any) -> None:
+        error = (exc_tuple or sys.exc_info())[1]
+        if error is not None:
+            self.errors.append(error)
+
+
+def _run(shell: Any, source: str, count: int, failures: _Failures) -> tuple[list[Any], bool]:
+    """Return the outputs of a cell, as notebooks keep them, and whether it raised, or what it shows did."""
+    failures.errors.clear()
     from IPython.core.displayhook import CapturingDisplayHook
     from IPython.core.displaypub import CapturingDisplayPublisher
     from nbformat.v4 import new_output
@@ -54,12 +69,20 @@ def _run(shell: Any, source: str, count: int) -> tuple[list[Any], bool]:
         outputs.append(new_output("display_data", each["data"], metadata=each["metadata"] or {}))
     for each in result.outputs:
         outputs.append(new_output("execute_result", each["data"], metadata=each["metadata"], execution_count=count))
-    error = done.error_before_exec or done.error_in_exec
+    error = done.error_before_exec or done.error_in_exec or next(iter(failures.errors), None)
     if isinstance(error, KeyboardInterrupt):
         raise error
     if error:
-        outputs.append(new_output("error", ename=type(error).__name__, evalue=str(error), traceback=[]))
+        outputs.append(
+            new_output("error", ename=type(error).__name__, evalue=str(error), traceback=_lines(shell, error, count))
+        )
     return outputs, error is not None
+
+
+def _lines(shell: Any, error: BaseException, count: int) -> list[str]:
+    """Return the lines of the cell that an error came through, as a kernel names them."""
+    frames = traceback.walk_tb(error.__traceback__)
+    return [f"Cell In[{count}], line {line}" for frame, line in frames if frame.f_globals is shell.user_global_ns]
 
 
 papermill_engines.register(NAME, InProcess)

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..errors import UsageError, one_of
 from ..escaping import escape, raw_html
 from ..paths import write_whole
 
@@ -37,19 +38,20 @@ SPREAD = ("results", "roofline", "sweeps", "published")
 """Those that a notebook's cells may go to."""
 
 _TAG = "page-"
+_LIKE_A_PAGE = re.compile(r"\s*pages?([-_\s:.]|$)", re.IGNORECASE)
 _HEADING = re.compile(r"\A#{1,6} +(.+)")
 _LINK = re.compile(r"\]\((?!\w+:)([^)\s]+)\)")
 
 
 def pages_of(cells: Iterable[Mapping[str, Any]]) -> list[tuple[str, Mapping[str, Any]]]:
-    """Each cell of a notebook with the page that it belongs to. Raises ValueError for a tag of no page."""
-    found, page = [], STORY
-    for cell in cells:
+    """Return each cell of a notebook with the page that it belongs to. Errors: UsageError for a tag of no page."""
+    found, page, known = [], STORY, [f"{_TAG}{name}" for name in (STORY, *SPREAD)]
+    for number, cell in enumerate(cells, 1):
         for tag in cell["metadata"].get("tags", []):
-            if tag.startswith(_TAG):
+            if tag in known:
                 page = tag.removeprefix(_TAG)
-                if page not in (STORY, *SPREAD):
-                    raise ValueError(f"a cell has the tag {tag}; pages are {', '.join((STORY, *SPREAD))}")
+            elif _LIKE_A_PAGE.match(tag):
+                raise UsageError(f"cell {number}: {one_of('tag of a page', tag, known)}")
         found.append((page, cell))
     return found
 

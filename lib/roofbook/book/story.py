@@ -5,25 +5,41 @@ executed the notebook they show what papermill has left in it.
 """
 
 import ast
-from collections.abc import Mapping, Sequence
+import contextlib
+import dis
+import io
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
+
+import roofbook
 
 from ..analysis.recorded import RecordedData
 from ..analysis.traced import counts, machines
-from ..errors import UserFacingError
+from ..errors import Failed, UserFacingError
 from ..escaping import escape
+from ..paths import LIBRARY
+from ..spec import registry
 from ..spec.lab import Case
 from ..store.current import of_newest
 from ..store.parquet import Store
 from .device_choices import HERE
+from .experiment import Experiment
 from .notebook_cells import cells_of, has_parameters, key_of, outputs_of
 from .page import Note, Page
 
 
 def told(notebook: Mapping[str, Any], data: RecordedData, store: Store) -> dict[str, str]:
-    """By the key of each cell of code, what it shows of a lab on a recorded device."""
-    lab, names = RecordedPage(data, store), dict[str, Any]()
-    return {key_of(cell): _joined(_run("".join(cell["source"]), lab, names)) for cell in cells_of(notebook)}
+    """Return what each cell of code shows of a lab on a recorded device, by the cell's key.
+
+    A cell that cannot be repeated there says so. Errors: ReplayFailed where the book's own code fails in a cell.
+    """
+    replay, shown = _Replay(RecordedPage(data, store), notebook), {}
+    for number, cell in enumerate(notebook["cells"], 1):
+        if cell["cell_type"] == "code" and not has_parameters(cell):
+            shown[key_of(cell)] = _joined(replay.run(number, "".join(cell["source"])))
+    return shown
 
 
 def executed(notebook: Mapping[str, Any]) -> dict[str, str]:
@@ -81,41 +97,169 @@ class RecordedPage(Page):
         return f'<p class="recorded-run"><strong>{escape(str(data.place))}</strong>: {escape(said + "." + apart)}</p>'
 
 
-def _run(code: str, lab: RecordedPage, names: dict[str, Any]) -> list[dict[str, Any]]:
-    """The outputs of a cell. What a recorded device cannot do has none."""
-    shown: list[Any] = []
-    names |= {"display": lambda *things: shown.extend(things)}
-    try:
-        tree = ast.parse(code)
-        for at, line in enumerate(tree.body):
-            if isinstance(line, ast.Import | ast.ImportFrom):
-                continue
-            if _opens(line):
-                names["lab"] = lab
-            elif isinstance(line, ast.Expr) and at == len(tree.body) - 1:
-                value = eval(compile(ast.Expression(line.value), "story", "eval"), names)
-                shown += [value] if value is not None else []
+class ReplayFailed(Failed):
+    """A cell failed on a recorded device by an error in the book's code. Names the notebook, cell, line and device."""
+
+
+class _NotReplayed(Exception):
+    """Why a cell cannot be repeated on a recorded device."""
+
+
+class _Library:
+    """What a notebook imports as `roofbook`: it opens the page of the recorded device."""
+
+    def __init__(self, page: RecordedPage) -> None:
+        self._page = page
+
+    def open(self, lab: str, *_: object, **__: object) -> RecordedPage:
+        """Return the page. Raises _NotReplayed for another lab than that of the page."""
+        if lab != self._page.data.lab.name:
+            raise _NotReplayed(f"it opens another lab, {lab}")
+        return self._page
+
+
+class _Replay:
+    """Runs a notebook's cells over recorded rows. Names live on from cell to cell."""
+
+    def __init__(self, page: RecordedPage, notebook: Mapping[str, Any]) -> None:
+        self._page = page
+        self._names: dict[str, Any] = {}
+        self._absent = {"get_ipython", "In", "Out"}
+        """Names that the notebook has where it is executed, and not here: parameters, imports, what other cells would bind."""
+        for cell in notebook["cells"]:
+            if cell["cell_type"] == "code" and has_parameters(cell):
+                self._absent |= _bound([ast.parse("".join(cell["source"]))])
+
+    def run(self, number: int, code: str) -> list[dict[str, Any]]:
+        """Return the outputs of a cell. number: its place in the notebook, from 1.
+
+        What cannot be repeated here says so. Raises ReplayFailed for an error of the book, and of a line that calls the lab.
+        """
+        file, printed = f"cell {number}", io.StringIO()
+        try:
+            tree = ast.parse(code, file)
+        except SyntaxError as error:
+            return [{"data": _bundle(_note(f"line {error.lineno} is no plain Python"))}]
+        shown: list[tuple[dict[str, str], bool]] = []
+
+        def display(*things: Any, **_: Any) -> None:
+            shown.extend((_bundle(thing), isinstance(thing, Note)) for thing in things if thing is not None)
+
+        self._names["display"] = display
+        done = 0
+        try:
+            with contextlib.redirect_stdout(printed):
+                for done, statement in enumerate(tree.body):
+                    is_result = done == len(tree.body) - 1 and not code.rstrip().endswith(";")
+                    self._execute(statement, file, display if is_result else None)
+        except UserFacingError as why:
+            display(Note(str(why)))
+            self._absent |= _bound(tree.body[done:])
+        except Exception as error:
+            statement = tree.body[done]
+            if (reason := self._why_not(error, statement)) is None:
+                raise ReplayFailed(self._complaint(error, file, statement)) from error
+            display(_note(reason))
+            self._absent |= _bound(tree.body[done:])
+        text = [{"text": printed.getvalue()}] * bool(printed.getvalue())
+        bundles, notes = [bundle for bundle, _ in shown], [bundle for bundle, is_note in shown if is_note]
+        return text + [
+            {"data": each} for at, each in enumerate(bundles) if each not in notes or each not in bundles[:at]
+        ]
+
+    def _execute(self, statement: ast.stmt, file: str, show: Callable[[Any], None] | None) -> None:
+        """Run a statement. show: what is called with the value of an expression."""
+        if isinstance(statement, ast.Import | ast.ImportFrom):
+            self._import(statement)
+        elif isinstance(statement, ast.Expr) and show:
+            show(eval(compile(ast.Expression(statement.value), file, "eval"), self._names))
+        else:
+            exec(compile(ast.Module([statement], []), file, "exec"), self._names)
+
+    def _import(self, statement: ast.Import | ast.ImportFrom) -> None:
+        """Bind `roofbook`, and what is imported from it, to the recorded page. Nothing else is imported."""
+        library = _Library(self._page)
+        for alias in statement.names:
+            name = alias.asname or alias.name.partition(".")[0]
+            if isinstance(statement, ast.Import) and alias.name == roofbook.__name__:
+                self._names[name] = library
+            elif isinstance(statement, ast.ImportFrom) and (statement.module, alias.name) == (
+                roofbook.__name__,
+                "open",
+            ):
+                self._names[name] = library.open
             else:
-                exec(compile(ast.Module([line], []), "story", "exec"), names)
-    except UserFacingError as why:
-        shown.append(Note(str(why)))
-    except Exception:  # a cell of the reader's own, of what only a measured lab has
-        return []
-    bundles = [_bundle(each) for each in shown if each is not None]
-    notes = [_bundle(each) for each in shown if isinstance(each, Note)]
-    return [{"data": each} for at, each in enumerate(bundles) if each not in notes or each not in bundles[:at]]
+                self._absent.add(name)
+
+    def _why_not(self, error: Exception, statement: ast.stmt) -> str | None:
+        """Return why a cell cannot be repeated here; None for an error that ends the build."""
+        if isinstance(error, _NotReplayed):
+            return str(error)
+        if _frames_of_book(error):
+            return None
+        if isinstance(error, NameError) and error.name in self._absent:
+            return f"`{error.name}` is known only where the notebook is executed"
+        if isinstance(error, AttributeError) and isinstance(error.obj, RecordedPage | _Library):
+            owner, known = ("lab", Experiment) if error.obj is self._page else ("roofbook", roofbook)
+            is_known = hasattr(known, error.name or "") or (known is Experiment and error.name in _of_each_experiment())
+            return f"`{owner}.{error.name}` needs a device to measure on" if is_known else None
+        words = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
+        if isinstance(error, NameError) or any(self._names.get(word) is self._page for word in words):
+            return None
+        return f"{type(error).__name__}: {error}"
+
+    def _complaint(self, error: Exception, file: str, statement: ast.stmt) -> str:
+        own = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+        line, of_book = (own or [statement.lineno])[-1], _frames_of_book(error)
+        where = f" ({of_book[-1]})" if of_book else ""
+        said = " ".join(str(error).split())[:200]
+        lab, place = self._page.data.lab.name, self._page.data.place
+        return f"{lab}.ipynb, {file}, line {line}, on {place}: {type(error).__name__}: {said}{where}"
 
 
-def _opens(line: ast.stmt) -> bool:
-    """Whether a line is `lab = roofbook.open(...)`."""
-    return isinstance(line, ast.Assign) and ast.unparse(line.value).startswith("roofbook.open(")
+def _of_each_experiment() -> set[str]:
+    """Return the attributes that an Experiment gets when it is made: the class does not have them."""
+    return {step.argval for step in dis.get_instructions(Experiment.__init__) if step.opname == "STORE_ATTR"}
+
+
+def _note(reason: str) -> Note:
+    return Note(f"this cell is not repeated for a recorded device: {reason}")
+
+
+def _frames_of_book(error: Exception) -> list[str]:
+    """Return the lines of the book's code, and of labs elsewhere, that an error came through: 'report/bars.py, line 51'."""
+    found = []
+    for frame in traceback.extract_tb(error.__traceback__):
+        path = Path(frame.filename).resolve()
+        folder = next(
+            (folder for folder in (LIBRARY, *registry.folders().values()) if path.is_relative_to(folder)), None
+        )
+        if folder and path != Path(__file__).resolve():
+            name = path.relative_to(LIBRARY if folder == LIBRARY else folder.parent)
+            found.append(f"{name}, line {frame.lineno}")
+    return found
+
+
+def _bound(statements: Sequence[ast.AST]) -> set[str]:
+    """Return the names that statements bind."""
+    found = set[str]()
+    for node in (node for statement in statements for node in ast.walk(statement)):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.alias):
+            found.add(node.asname or node.name.partition(".")[0])
+    return found
 
 
 def _bundle(shown: Any) -> dict[str, str]:
-    for kind, method in (("text/html", "_repr_html_"), ("text/markdown", "_repr_markdown_")):
-        if text := getattr(shown, method, lambda: None)():
-            return {kind: text}
-    return {}
+    """Return what a notebook shows of a thing, by its kind."""
+    kinds = {"text/html": "_repr_html_", "text/markdown": "_repr_markdown_"}
+    known = {kind: getattr(shown, method) for kind, method in kinds.items() if hasattr(shown, method)}
+    if not known:
+        return {"text/plain": repr(shown)}
+    return next(({kind: text} for kind, draw in known.items() if (text := draw())), {})
 
 
 def _joined(outputs: Sequence[Mapping[str, Any]]) -> str:

@@ -63,8 +63,8 @@ def labs() -> None:
         say(f"           {lab.about}", hang=11)
         for scale in SCALES:
             say(f"           {scale:10} {', '.join(case.name for case in lab.cases(scale))}", hang=22)
-    if unread:
-        raise UsageError("; ".join(unread))
+    if wrong := [*unread, *filter(None, [all_labs.useless_folders()])]:
+        raise UsageError("; ".join(wrong))
 
 
 @app.command()

@@ -25,6 +25,17 @@ def folders() -> dict[str, Path]:
     return found
 
 
+def useless_folders() -> str:
+    """Return what is wrong with folders that ROOFBOOK_LABS names: they are not there, or hold no lab; '' for none."""
+    named = [Path(place) for place in labs.__path__[1:]]
+    missing = [str(place) for place in named if not place.is_dir()]
+    labless = [str(place) for place in named if place.is_dir() and not any(place.glob("*/__init__.py"))]
+    said = [f"ROOFBOOK_LABS names no folder: {', '.join(missing)}"] * bool(missing)
+    right = "it is to hold a folder for each lab, with __init__.py"
+    said += [f"ROOFBOOK_LABS names a folder without labs: {', '.join(labless)}; {right}"] * bool(labless)
+    return "; ".join(said)
+
+
 def names() -> list[str]:
     """Names of all labs but PEAKS, in alphabetical order."""
     return sorted(folders().keys() - {PEAKS})
@@ -40,8 +51,8 @@ def get(name: str) -> "Lab":
     """The lab of that name, PEAKS included. Errors: UsageError for a name that no lab has, and for one that cannot be read."""
     known = folders()
     if name not in known:
-        if missing := [place for place in labs.__path__[1:] if not Path(place).is_dir()]:
-            raise UsageError(f"ROOFBOOK_LABS names no folder: {', '.join(missing)}")
+        if useless := useless_folders():
+            raise UsageError(f"there is no lab {name!r}; {useless}")
         raise one_of("lab", name, [*names(), PEAKS])
     try:
         lab: Lab = importlib.import_module(f"{labs.__name__}.{name}").LAB

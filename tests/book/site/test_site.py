@@ -418,7 +418,7 @@ def test_a_failing_notebook_says_so_in_a_line_and_leaves_the_earlier_page(tmp_pa
     page.write_text("earlier")
     wrong = notebook(tmp_path / "demo.ipynb", "1 / 0")
     with pytest.raises(
-        execute.NotebookFailed, match=r"demo\.ipynb, cell 2: ZeroDivisionError: .*_build/partial"
+        execute.NotebookFailed, match=r"demo\.ipynb, cell 2, line 1: ZeroDivisionError: .*_build/partial"
     ) as caught:
         execute.execute(tmp_path, wrong)
     assert "\n" not in str(caught.value)
