@@ -24,8 +24,15 @@ out=${1:?"say where to: $0 OUT"}
 shift
 project=$(cd "$(dirname "$0")/.." && pwd)
 python=${PYTHON:-python3}
-mkdir -p "$out"
-out=$(cd "$out" && pwd)
+case $out in  # which no shell expands in --out=~/x, nor within quotes
+"~") out=$HOME ;;
+"~/"*) out=$HOME/${out#"~/"} ;;
+esac
+case ${WHEELS:-} in
+"~/"*) WHEELS=$HOME/${WHEELS#"~/"} ;;
+esac
+mkdir -p -- "$out"
+out=$(cd -- "$out" && pwd)
 case " $* " in  # before anything is installed
 *" --uncommitted "*) ;;
 *) PYTHONPATH="$project/lib" "$python" -P -m roofbook.devices.checkout "$out" ;;

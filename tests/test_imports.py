@@ -17,6 +17,7 @@ LIBRARY = Path(__file__).parents[1] / "lib" / "roofbook"
 ROOMS = (
     *(
         "escaping",
+        "strict_json",
         "terminal",
         "errors",
         "git",

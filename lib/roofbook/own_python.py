@@ -20,6 +20,8 @@ _HARMLESS = ("PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX")
 """Variables of Python that decide only where it keeps what it compiled."""
 _OTHERS = ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_CONFIG_PATH", "DOCUTILSCONFIG")
 """Variables that name the reader's profiles and settings."""
+_FOLDERS = ("XDG_CACHE_HOME", "POCL_CACHE_DIR", "CUPY_CACHE_DIR", "CUDA_CACHE_PATH", "TMPDIR", "ROOFBOOK_DATA")
+"""Variables with one folder each: a `~` in them, which only a shell expands, is the home folder."""
 _SETTINGS = {
     "PYTHONSAFEPATH": "1",  # nothing is imported from the current folder
     "PYTHONNOUSERSITE": "1",
@@ -37,6 +39,7 @@ def environment(given: Mapping[str, str] | None = None) -> dict[str, str]:
         for name, value in before.items()
         if (not name.startswith("PYTHON") or name in _HARMLESS) and name not in _OTHERS
     }
+    kept |= {name: os.path.expanduser(kept[name]) for name in _FOLDERS if kept.get(name, "").startswith("~")}
     own = str(LIBRARY.parent)
     found_anyway = LIBRARY.parent.name in (
         "site-packages",

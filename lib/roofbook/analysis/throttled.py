@@ -1,9 +1,9 @@
 """Samples of a device that slowed itself down: which they are, and the row without them. Serves readings."""
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from .. import strict_json
 from ..devices import provenance
 from ..escaping import read_json
 from ..store.schema import REASONS
@@ -38,4 +38,4 @@ def without_slowed(row: Mapping[str, Any]) -> Mapping[str, Any]:
     if "parts" in told:
         told["parts"] = {name: rest(values) for name, values in told["parts"].items()}
     cut = {name: rest(row[name]) for name in ("samples_s", "wall_s", "rounds") if name in row}
-    return {**row, **cut, "extra": json.dumps(told)}
+    return {**row, **cut, "extra": strict_json.dumps(told)}

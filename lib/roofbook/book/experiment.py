@@ -90,7 +90,7 @@ def check(parameters: Mapping[str, Any]) -> dict[str, Any]:
         if wrong or (name == "results" and not str(value)):
             raise UsageError(f"parameter {name} must be {right}, not {value!r}")
     for name in ("variants", "cases"):
-        value = full[name] = _listed(full[name])
+        value = full[name] = listed(full[name])
         if value is not None and not (
             isinstance(value, list | tuple) and value and all(isinstance(each, str) for each in value)
         ):
@@ -98,14 +98,17 @@ def check(parameters: Mapping[str, Any]) -> dict[str, Any]:
     return full
 
 
-def _listed(value: Any) -> Any:
-    """A list that came as text, as `papermill -p variants '["fused"]'` hands it over; anything else as it is."""
+def listed(value: Any) -> Any:
+    """Return a list of texts that came as text, as `papermill -p variants '["fused"]'` hands it over; else the value itself.
+
+    What looks like a number is a name here: a case may be called 1e3 or 010.
+    """
     if not (isinstance(value, str) and value.strip().startswith("[")):
         return value
     import yaml
 
     try:
-        return yaml.safe_load(value)
+        return yaml.load(value, Loader=yaml.BaseLoader)  # no scalar is anything but text
     except yaml.YAMLError:
         return value
 

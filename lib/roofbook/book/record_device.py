@@ -4,6 +4,7 @@ Serves whoever brings a device into the book. Goes on where it stopped: what OUT
 samples of an interrupted case count.
 """
 
+import os
 import re
 import resource
 import time
@@ -16,10 +17,12 @@ from typing import Any
 from ..devices import checkout
 from ..devices.contract import Device
 from ..devices.find import devices as all_devices
-from ..errors import UsageError
+from ..devices.find import open_device
+from ..errors import UsageError, one_of
 from ..measure import schedule
 from ..measure.schedule import Done
 from ..spec import registry
+from ..spec.lab import Case, Lab
 from ..store.files import Where
 from ..terminal import say
 from . import sweep
@@ -55,6 +58,7 @@ def record(
     try:
         if re.match(r"\w+:/", str(out)):
             raise UsageError("OUT is a folder; afterwards `roofbook push URL --results OUT` copies it to a bucket")
+        out = Path(os.path.expanduser(out))
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"OUT {out} cannot be made: {error.strerror}") from None
@@ -62,32 +66,93 @@ def record(
     where: Where = "local" if uncommitted else "recorded"
     if where == "recorded" and (why := checkout.no_place(out)):
         raise UsageError(why)
+    asked = chosen_cases(labs, scales, cases, variants)
+    for spec in () if cluster or workers else devices:
+        open_device(spec)
     began, done = time.perf_counter(), list[tuple[str, Done, float]]()
     with sweep.opened(cluster, workers, out) if cluster or workers else nullcontext() as crew:
         for spec in devices or (crew.specs() if crew else [each.spec for each in one_of_each_kind(all_devices())]):
-            for name in labs or [registry.PEAKS, *registry.names()]:
-                for scale in scales or (("published",) if name == registry.PEAKS else ("published", "large")):
-                    start = time.perf_counter()
-                    parameters = {
-                        "device": spec, "scale": scale, "budget_s": budget, "results": str(out.resolve()),
-                        "cases": list(cases) or None, "variants": list(variants) or chosen(name, sweeps),
-                        "runs": runs or registry.get(name).recorded_runs,
-                    }  # fmt: skip
-                    how: dict[str, Any] = {
-                        "sweeps": sweeps,
-                        "host": host,
-                        "limit_s": limit,
-                        "remeasure": remeasure,
-                        "where": where,
-                    }
-                    summary = _by_cluster(crew, name, parameters, **how) if crew else _here(name, parameters, **how)
-                    seconds = time.perf_counter() - start
-                    say(f"{summary}, {seconds:.0f} s\n")
-                    done.append((f"{name} {scale} {spec}", summary, seconds))
+            for name, scale, known_cases, known_variants in asked:
+                start = time.perf_counter()
+                parameters = {
+                    "device": spec, "scale": scale, "budget_s": budget, "results": str(out.resolve()),
+                    "cases": known_cases or None, "variants": known_variants or chosen(name, sweeps),
+                    "runs": runs or registry.get(name).recorded_runs,
+                }  # fmt: skip
+                how: dict[str, Any] = {
+                    "sweeps": sweeps,
+                    "host": host,
+                    "limit_s": limit,
+                    "remeasure": remeasure,
+                    "where": where,
+                }
+                summary = _by_cluster(crew, name, parameters, **how) if crew else _here(name, parameters, **how)
+                seconds = time.perf_counter() - start
+                say(f"{summary}, {seconds:.0f} s\n")
+                done.append((f"{name} {scale} {spec}", summary, seconds))
     _hold_to_commit(where)  # rows of a change during the last lab are local
     for what, summary, seconds in done:
         say(f"{what}: {summary}, {seconds:.0f} s", hang=2)
     say(took(time.perf_counter() - began))
+
+
+Asked = tuple[str, str, list[str], list[str]]
+"""A lab, a scale, and which of the cases and variants that were asked for it has there; none where all are meant."""
+
+
+def chosen_cases(
+    labs: Sequence[str], scales: Sequence[str], cases: Sequence[str], variants: Sequence[str]
+) -> list[Asked]:
+    """Return what to measure where: each case at the scales that list it, each variant in the labs that have it.
+
+    A case of a size that no scale lists is measured at the first scale: in labs that are named, or where no lab lists it. labs:
+    all, if none is named. Errors: UsageError for a name that no lab knows, before anything is measured.
+    """
+    asked, found = list[Asked](), set[str]()
+    names_of_labs = labs or [registry.PEAKS, *registry.names()]
+    listed_by_any = (
+        {case for name in names_of_labs for case in _names_of("case", [name], scales)} if not labs else set()
+    )
+    for name in names_of_labs:
+        lab = registry.get(name)
+        own_scales = scales or (("published",) if name == registry.PEAKS else ("published", "large"))
+        own_variants = [variant for variant in variants if variant in {each.name for each in lab.all_variants()}]
+        listed = {scale: [case.name for case in _cases_of(lab, scale)] for scale in own_scales}
+        own_cases = {scale: [case for case in cases if case in listed[scale]] for scale in own_scales}
+        for case in cases:
+            is_listed = case in listed_by_any or any(case in names for names in own_cases.values())
+            if not is_listed and lab.sized(case, own_scales[0]):
+                for scale in scales or own_scales[:1]:
+                    own_cases[scale].append(case)
+        found |= {*own_variants, *(case for names in own_cases.values() for case in names)}
+        if not variants or own_variants:
+            asked += [
+                (name, scale, own_cases[scale], own_variants) for scale in own_scales if own_cases[scale] or not cases
+            ]
+    for what, names in (("case", cases), ("variant", variants)):
+        for name in names:
+            if name not in found:
+                raise one_of(what, name, _names_of(what, names_of_labs, scales))
+    if not asked:
+        raise UsageError("none of these labs has both a case and a variant of those that --case and --variant name")
+    return asked
+
+
+def _cases_of(lab: Lab, scale: str) -> list[Case]:
+    """Return the cases of a scale, with those of its series."""
+    series = [lab.case(name, scale) for each in lab.series(scale) for _, name in each.points]
+    return [*lab.cases(scale), *series]
+
+
+def _names_of(what: str, labs: Sequence[str], scales: Sequence[str]) -> list[str]:
+    """Return the names that would be right, of cases or of variants."""
+    known = [registry.get(name) for name in labs]
+    if what == "variant":
+        names = [variant.name for lab in known for variant in lab.all_variants() if variant.role != "sweep"]
+    else:
+        names = [case.name for lab in known for scale in scales or ("published", "large") for case in lab.cases(scale)]
+        names += [lab.other_sizes for lab in known if lab.other_sizes]
+    return list(dict.fromkeys(names))
 
 
 def _hold_to_commit(where: Where) -> None:

@@ -45,10 +45,23 @@ DEVICE = click.option("--device", default="auto", show_default=True, help=f"{DEV
 
 
 def filled(_: click.Context, __: click.Parameter, given: str | None) -> str | None:
-    """What names a place is not empty, as a shell's variable is that was never set: the folder here has that name too."""
+    """Return what names a place, with `~` as the home folder. What is empty, as a shell's unset variable, is refused.
+
+    No shell expands the `~` of --results=~/rows.
+    """
     if given == "":
         raise click.BadParameter("it is empty")
-    return given
+    return given if given is None else os.path.expanduser(given)
+
+
+class UserPath(click.Path):
+    """A file or folder as the user names it, with `~` as the home folder."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(path_type=Path, **options)
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
+        return super().convert(os.path.expanduser(value), parameter, context)
 
 
 def number(_: click.Context, __: click.Parameter, given: float) -> float:
@@ -60,7 +73,7 @@ def number(_: click.Context, __: click.Parameter, given: float) -> float:
 
 def _there(context: click.Context, option: click.Parameter, results: str) -> str:
     """A store to read. One that a user names is there."""
-    filled(context, option, results)
+    results = str(filled(context, option, results))
     from ..paths import project_root
     from ..store.storage import located, storage_of
 
@@ -97,7 +110,7 @@ def _to_write(_: click.Context, option: click.Parameter, given: str | None) -> P
     """A file to write: what is mistyped is refused before anything is measured or drawn."""
     if given is None:
         return None
-    out = Path(given)
+    out = Path(os.path.expanduser(given))
     written = out if out.exists() and not out.is_file() else out.resolve().parent  # a file is replaced whole
     why = ""
     if not out.parent.is_dir():

@@ -128,12 +128,12 @@ def gate(
     asked = Asked(labs, cases, variants, scale, device, budget, unchanged)
     rule = Rule(1 + tolerance / 100, runs)
     tell = Reporter()
-    path = Path(ref)
+    path = Path(ref) if Path(ref).exists() else Path(os.path.expanduser(ref))
     try:
         if path.suffix == ".parquet" and not path.exists():
             raise UsageError(f"there is no file {path}")
         if "://" in ref or path.suffix == ".parquet" or (path.is_dir() and next(path.rglob("*.parquet"), None)):
-            found = against_rows(ref, asked, rule, tell)
+            found = against_rows(ref if "://" in ref else str(path), asked, rule, tell)
         else:
             found = against_commit(ref, asked, rule, tell)
     except KeyboardInterrupt:

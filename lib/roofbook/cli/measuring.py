@@ -1,5 +1,6 @@
 """Commands that measure, on a device that is here."""
 
+import contextlib
 import sys
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from .app import (
     SCALES,
     VARIANT,
     WORKERS,
+    UserPath,
     app,
     filled,
     of_scale,
@@ -135,14 +137,22 @@ def _swept(root: Path, lab: str, given: dict[str, Any], cluster: str | None, wor
     return False
 
 
-def _literal(text: str) -> Any:
-    """`0.5`, `true`, `["fused"]` as papermill reads them: YAML scalars and lists, else the text itself."""
-    import yaml
+_WORDS = {"True": True, "true": True, "False": False, "false": False, "None": None, "null": None}
 
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError:
-        return text
+
+def _literal(text: str) -> Any:
+    """Read a parameter as papermill's own -p does: numbers as Python writes them, else the text; and a list of texts.
+
+    So `1e3` is a number, `010` is ten, and `yes`, `1:30` or a date is a text.
+    """
+    from ..book.experiment import listed
+
+    if text in _WORDS:
+        return _WORDS[text]
+    for number in (int, float):
+        with contextlib.suppress(ValueError):
+            return number(text)
+    return listed(text)
 
 
 @app.command()
@@ -384,7 +394,7 @@ def explain(lab: str, scale: str, device: str, results: str) -> None:
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the weights.")
 @click.option("--epochs", type=click.IntRange(1), default=60, show_default=True, help="Passes over the images.")
-@click.option("--out", type=click.Path(path_type=Path), help="An .npz file.  [default: the weights that the lab uses]")
+@click.option("--out", type=UserPath(), help="An .npz file.  [default: the weights that the lab uses]")
 def train(lab: str, data_dir: str | None, seed: int, epochs: int, out: Path | None) -> None:
     """Train the weights of a lab's network again.
 

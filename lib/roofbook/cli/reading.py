@@ -7,11 +7,12 @@ from typing import IO, TYPE_CHECKING
 
 import click
 
+from .. import strict_json
 from ..devices.backends import OPENCL, languages
 from ..errors import UsageError
 from ..escaping import printable, spreadsheet_frame
 from ..terminal import say
-from .app import DEVICE, LAB, RECORDED, SCALE, VARIANT, app, to_write
+from .app import DEVICE, LAB, RECORDED, SCALE, VARIANT, UserPath, app, to_write
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -77,7 +78,7 @@ def diff(lab: str, variant: str) -> None:
 @click.option(
     "--check",
     "answer",
-    type=click.Path(path_type=Path, allow_dash=True),
+    type=UserPath(allow_dash=True),
     help="A file with your kernel, or - for standard input: is it right?",
 )
 @click.option("--solution", is_flag=True, help="Print the kernel without the hole.")
@@ -111,7 +112,6 @@ def exercise(
       roofbook exercise stencil fused > my.k
       roofbook exercise stencil fused --check my.k
     """
-    import json
 
     from ..devices.find import open_device
     from ..measure.answer import judge
@@ -138,7 +138,7 @@ def exercise(
         known, chosen, handed_in, open_device(device, known.preferred_backend), sandbox_if(sandbox), take_time=time
     )
     if as_json:
-        print(json.dumps(marked.as_json(mark, known, chosen), indent=2))
+        print(strict_json.dumps(marked.as_json(mark, known, chosen), indent=2))
     else:
         say(marked.words(mark, known, chosen))
     sys.exit(mark.code)
@@ -312,7 +312,6 @@ def _write_csv(table: "pa.Table", to: IO[bytes] | None) -> None:
 
     Errors: UsageError for what no text is made of.
     """
-    import json
     from decimal import Decimal
 
     import pyarrow as pa
@@ -323,7 +322,9 @@ def _write_csv(table: "pa.Table", to: IO[bytes] | None) -> None:
     try:
         for at, column in enumerate(table.columns):
             if pa.types.is_nested(column.type):
-                texts = [None if value is None else json.dumps(value, default=plain) for value in column.to_pylist()]
+                texts = [
+                    None if value is None else strict_json.dumps(value, default=plain) for value in column.to_pylist()
+                ]
                 table = table.set_column(at, table.field(at).name, pa.array(texts, pa.string()))
         frame = spreadsheet_frame(table.to_pandas())
         if to is None:

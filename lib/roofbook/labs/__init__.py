@@ -5,4 +5,5 @@ Labs of your own may lie elsewhere: ROOFBOOK_LABS names folders to look in as we
 
 import os
 
-__path__ = [*__path__, *map(os.path.abspath, filter(None, os.environ.get("ROOFBOOK_LABS", "").split(os.pathsep)))]
+_named = filter(None, os.environ.get("ROOFBOOK_LABS", "").split(os.pathsep))
+__path__ = [*__path__, *(os.path.abspath(os.path.expanduser(folder)) for folder in _named)]

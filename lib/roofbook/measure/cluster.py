@@ -67,7 +67,7 @@ def need() -> None:
     try:
         import distributed  # noqa: F401
     except ImportError as error:
-        raise UsageError(f"a cluster needs the package {error.name}: pip install 'roofbook[cluster]'") from None
+        raise UsageError(f"a cluster needs the package {error.name}: `make book WITH=cluster` installs it") from None
 
 
 # -- on a worker -------------------------------------------------------------------------------------------------------

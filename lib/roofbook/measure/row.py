@@ -1,10 +1,10 @@
 """The row of the store that a measurement becomes."""
 
-import json
 import math
 from collections.abc import Sequence
 from typing import Any
 
+from .. import strict_json
 from ..devices import provenance
 from ..store.schema import REASONS
 from . import placement
@@ -77,9 +77,9 @@ def row(at: Setting, it: Measurement, run: str) -> dict[str, Any]:
         "temperature_c": [value for read in it.clocks if (value := read["temperature_c"]) is not None],
         "throttle": sorted({reason for read in it.clocks for reason in read["throttle"]}),
         "sample_throttle": throttle if any(throttle) and not reason else [],
-        "extra": json.dumps({"rate_amount": amount, "rate_unit": rate, "footprint": work.footprint,
+        "extra": strict_json.dumps({"rate_amount": amount, "rate_unit": rate, "footprint": work.footprint,
                              "error_is": it.nearest.compared, "checks": checks(it), "parts": it.parts, **it.facts}),
-        "provenance": json.dumps(
+        "provenance": strict_json.dumps(
             provenance.snapshot(it.device)
             | {"environment": placement.environment(variant, Target(it.device, it.backend))}
             | ({"neighbours": it.neighbours} if it.neighbours else {})

@@ -1,9 +1,11 @@
 """What a lab is made of: cases, variants in a ladder, sweeps, and the work that the algorithm needs at least."""
 
+import re
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import wraps
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -242,6 +244,17 @@ class Series:
     """Pairs of variants: from which x on is the first the faster one?"""
 
 
+def by_make(reason: str | None) -> str | None:
+    """Return a reason with the project's own command in place of pip's for one of its extras, which no registry has.
+
+    >>> by_make("JAX is not installed: pip install 'roofbook[peers]'")
+    'JAX is not installed: `make book WITH=peers` installs it'
+    """
+    return (
+        re.sub(r"pip install '?roofbook\[(\w+)\]'?", r"`make book WITH=\1` installs it", reason) if reason else reason
+    )
+
+
 class Lab(ABC):
     """A problem with seeded inputs, a float64 reference, a tolerance, a work model, and an ordered ladder.
 
@@ -380,6 +393,13 @@ class Lab(ABC):
         Such as those of native roots, whose accuracy OpenCL leaves to the device. By default there are none.
         """
         return {}
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Let the lab's own `skip_reason` name the project's command: plans say what pip would be told."""
+        super().__init_subclass__(**options)
+        if "skip_reason" in vars(cls):
+            own = vars(cls)["skip_reason"]
+            setattr(cls, "skip_reason", wraps(own)(lambda self, *where: by_make(own(self, *where))))  # noqa: B010
 
     def skip_reason(self, variant: Variant, case: Case) -> str | None:
         """Why a variant is not for a case, such as a side that is no power of two; None where it is."""

@@ -55,7 +55,7 @@ class Bucket:
             from obstore.store import from_url
         except ImportError:
             raise UsageError(
-                f"results at {address.partition('://')[0]}:// need the package obstore: .venv/bin/pip install -e '.[bucket]'"
+                f"results at {address.partition('://')[0]}:// need the package obstore: `make book WITH=bucket` installs it"
             ) from None
         bare = address.partition("://")[2]
         if re.search(r"[@?#]", bare):

@@ -101,8 +101,8 @@ def storage_of(results: str | Path) -> Storage:
 
 
 def located(root: Path, results: str | Path) -> str | Path:
-    """The address that a user's `results` stands for: a URL as it is, a folder seen from the checkout `root`."""
-    return str(results) if "://" in str(results) else root / results
+    """The address that a user's `results` stands for: a URL as it is, a folder seen from the checkout `root`; `~` is home."""
+    return str(results) if "://" in str(results) else root / os.path.expanduser(results)
 
 
 def digest(data: bytes) -> str:

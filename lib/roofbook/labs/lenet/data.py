@@ -80,7 +80,7 @@ def load(data_dir: str | Path | None = None, split: str = "test") -> Data:
 
 def folder() -> str | None:
     """The folder of images that $ROOFBOOK_DATA names."""
-    return os.environ.get("ROOFBOOK_DATA") or None
+    return os.path.expanduser(os.environ.get("ROOFBOOK_DATA", "")) or None
 
 
 def at_hand() -> str:
