@@ -277,7 +277,9 @@ def test_a_missing_package_is_an_excuse(monkeypatch: pytest.MonkeyPatch, module:
     reason = f"{package} is not installed: pip install 'roofbook[peers]'"
     assert peers.Lbmpy.missing() == reason
     case = LAB.cases("test")[0]
-    assert {LAB.skip_reason(LAB.variant(name), case) for name in ("lbmpy-cpu", "lbmpy", "lbmpy-bare")} == {by_make(reason)}
+    assert {LAB.skip_reason(LAB.variant(name), case) for name in ("lbmpy-cpu", "lbmpy", "lbmpy-bare")} == {
+        by_make(reason)
+    }
     assert LAB.skip_reason(LAB.variant("openmp"), case) is None
     with pytest.raises(Unsupported, match=re.escape(reason)):
         peers.OnCpu(host_cpu(), LAB.variant("lbmpy-cpu"), case, LAB.inputs(case, 1))
