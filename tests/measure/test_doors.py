@@ -72,7 +72,7 @@ def answering(words: bytes | None) -> Iterator[str]:
 
 
 @pytest.mark.parametrize(
-    "words", [None, b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\x00" * 8, b"SSH-2.0-OpenSSH_9.2\r\n" * 9]
+    "words", [None, b"HTTP/1.1 400 Bad Request\r\n\r\n", b"\x00" * 8, b"SSH-2.0-OpenSSH_9.2\r\n" * 9, b"\x1b[2J" * 99]
 )
 def test_an_address_of_no_scheduler_is_one_line_in_the_end(
     dask: None, monkeypatch: pytest.MonkeyPatch, words: bytes | None

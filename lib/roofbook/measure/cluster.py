@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from .. import own_python
 from ..errors import Failed, UsageError, ctrl_c_waits
+from ..escaping import printable
 from ..paths import scratch_folder
 from ..process_tree import BadLine, Lines, ProcessTree, how_ended
 from . import messages, pinned, turns
@@ -50,9 +51,10 @@ LOOPBACK = "127.0.0.1"
 """The interface that other hosts do not reach."""
 ANSWERS_S = 20.0
 """Seconds within which a scheduler answers, or is none."""
-_SILENT = (
-    "it is silent. The address must be one that `dask scheduler` prints, such as tcp://HOST:8786, or tls://HOST:8786 with the"
-    " certificates that Dask's settings name"
+_SILENT = "it is silent"
+_RIGHT = (
+    "the address must be one that `dask scheduler` prints, such as tcp://HOST:8786, or tls://HOST:8786 with the certificates"
+    " that Dask's settings name"
 )
 GONE_S = 60.0
 """Seconds after which workers that we started ourselves do not come back."""
@@ -166,11 +168,11 @@ def connected(address: str | None, workers: int | None) -> Iterator["Client"]:
             address = cluster.scheduler_address
             until.enter_context(_own_workers(address, workers or 1, scratch))
         elif why := _no_scheduler(address):
-            raise UsageError(f"no Dask scheduler answers at {address!r}: {why}")
+            raise UsageError(f"no Dask scheduler answers at {address!r}: {why}; {_RIGHT}")
         try:
             client = until.enter_context(Client(address, timeout=ANSWERS_S))
         except (OSError, TimeoutError, ValueError, TypeError) as error:
-            raise UsageError(f"no Dask scheduler answers at {address!r}: {_in_one_line(error)}") from None
+            raise UsageError(f"no Dask scheduler answers at {address!r}: {_in_one_line(error)}; {_RIGHT}") from None
         yield client
 
 
@@ -210,7 +212,7 @@ async def _identity(address: str) -> str:
 
 
 def _in_one_line(error: BaseException) -> str:
-    return (" ".join(str(error).split()) or type(error).__name__)[:160]
+    return printable(" ".join(str(error).split()) or type(error).__name__)[:160]
 
 
 def is_open(address: str) -> bool:
