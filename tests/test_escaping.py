@@ -108,3 +108,13 @@ def test_no_spreadsheet_computes_a_text(text: str) -> None:
 def test_half_a_surrogate_pair_in_json_can_be_written() -> None:
     found = escaping.read_json(json.dumps({"a": HALF, "b": [{HALF: 1.5}]}))
     assert found == {"a": "\\ud800", "b": [{"\\ud800": 1.5}]}
+
+
+def test_all_html_is_escaped_by_one_function() -> None:
+    """Python's own leaves in the text what hides others, or turns the direction of what stands beside it."""
+    library = Path(escaping.__file__).parent
+    others = [path for path in library.rglob("*.py") if path.name != "escaping.py"]
+    found = [
+        str(path) for path in others if re.search(r"html import .*\bescape\b|html\.escape\(", path.read_text("utf-8"))
+    ]
+    assert not found

@@ -56,10 +56,10 @@ class Reading:
     def id(self) -> str:
         """What it is known by among all of a lab on a device at a scale: its variant, its case, and whether it is a control.
 
-        It stands in addresses, so it has no space.
+        It stands in addresses, so it has no space and no #.
         """
         name, case = str(self.row["variant"]), str(self.row.get("case") or "")
-        return re.sub(r"\s", "_", printable("~".join([name, case, *[CONTROL] * (self.role == CONTROL)])))
+        return re.sub(r"[\s#]", "_", printable("~".join([name, case, *[CONTROL] * (self.role == CONTROL)])))
 
     @property
     def runs(self) -> "tuple[Reading, ...]":

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..analysis import format as show
 from ..analysis.gate import FAILING, Findings, Gated
-from ..escaping import printable
+from ..escaping import printable, printable_data
 from ..measure.side_by_side import Rule
 from ..measure.stats import CONFIDENCE, ENOUGH_RUNS, LEAST, RatioEstimate
 from .html import Cell, Row, Table
@@ -109,7 +109,7 @@ def as_json(found: Findings, rule: Rule) -> str:
         "elsewhere": found.elsewhere, "new": found.new, "gone": found.gone,
         "results": outcomes,
     }  # fmt: skip
-    return json.dumps(made, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    return json.dumps(printable_data(made), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _how(found: Findings) -> str:

@@ -6,8 +6,9 @@ For pages.py. The outlines are Font Awesome's, read at build time from the scrip
 import importlib.util
 import re
 from functools import cache
-from html import escape
 from pathlib import Path
+
+from ...escaping import escape
 
 PACKS = {"fas": "fas", "fa-solid": "fas", "far": "far", "fa-regular": "far", "fab": "fab", "fa-brands": "fab"}
 _ICON = re.compile(r'<(i|span)\s+class="((?:[^"]*\s)?(?:fa[srb]?\s|fa-)[^"]*)"([^>]*)>\s*</\1>')
