@@ -19,12 +19,13 @@ from roofbook.store.schema import JSON, TEXT
 
 HOSTILE = (
     "\x1b]0;owned\x07\x1b[2J\r\x9b31m\u202e\u2028"  # a terminal's title, its screen, a line begun again, a turned direction
-    "</title></textarea></style></script><!--<script>"  # the ends of what HTML takes as it is
-    "<img src=//elsewhere.invalid/x onerror=alert(window.hacked=1)>\"'><svg onload=alert(window.hacked=1)>"
+    "\"'><img src=//elsewhere.invalid/x onerror=alert(window.hacked=1)><svg onload=alert(window.hacked=1)>"
+    "</title></textarea></style></script>"  # the ends of what HTML takes as it is
+    "<img src=//elsewhere.invalid/x onerror=alert(window.hacked=1)><script>window.hacked=1</script><!--<script>"
     "\n```\n\n````\n<script>window.hacked=1</script>\n:::{note}\n:::\n"  # the ends of a fence of MyST, and what is below it
     "{raw}`<b>x</b>` {doc}`nowhere` [a](javascript:window.hacked=1) ![b](//elsewhere.invalid/y) <https://elsewhere.invalid>"
     " $\\frac{$ %s {0} {x!r} `a` |b| ../../../etc/passwd\x00"  # mathtext, formats, a path
-    ' font: 1px x; url(#x) id="x" data-of="x" href="#x" -->]]> &lt;script&gt; \U000e0041'
+    ' font: 1px x; url(#x) id="x" data-of="x" href="#x" ]]> &lt;script&gt; \U000e0041'
 )
 FORMULA = '=HYPERLINK("//elsewhere.invalid")'
 HALF = "\ud800"
