@@ -15,8 +15,9 @@ import pytest
 
 from roofbook.errors import UsageError
 from roofbook.paths import LIBRARY
-from roofbook.spec import registry
+from roofbook.spec import host_code, registry
 from roofbook.spec.host_code import hash_of_code, hash_of_plan, hash_of_text
+from roofbook.spec.source import Source
 
 CODE = '''"""A module."""
 import os
@@ -258,3 +259,27 @@ def test_every_plan_of_the_labs_has_an_identity_of_its_own_code() -> None:
     for lab in registry.names():
         for plan in {variant.plan for variant in registry.get(lab).all_variants()}:
             assert len(hash_of_plan(plan)) == 64
+
+
+def test_a_source_reads_alike_whatever_the_locale_and_an_editors_mark(tmp_path: Path) -> None:
+    plain, marked, latin = (tmp_path / name for name in ("plain.k", "marked.k", "latin.k"))
+    text = "// café\r\nint a;\n"
+    plain.write_bytes(text.encode())
+    marked.write_bytes(text.encode("utf-8-sig"))
+    latin.write_bytes(text.encode("latin-1"))
+    assert host_code.source_text(plain) == host_code.source_text(marked) == "// café\nint a;\n"
+    with pytest.raises(UsageError, match=r"latin\.k is no text in UTF-8 at byte 6: save it as UTF-8"):
+        host_code.source_text(latin)
+
+
+def test_a_kernel_with_an_editors_mark_is_the_same_kernel(tmp_path: Path) -> None:
+    text = '#include "part.inc"\nKERNEL(k)(GLOBAL float *x) { x[0] = PART; }\n'
+    sources = []
+    for name, encoding in (("plain", "utf-8"), ("marked", "utf-8-sig")):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "kernel.k").write_text(text, encoding=encoding)
+        (folder / "part.inc").write_text("#define PART 1.0f\n", encoding=encoding)
+        sources.append(Source.of(folder / "kernel.k"))
+    assert sources[0].render("opencl") == sources[1].render("opencl")
+    assert "\ufeff" not in sources[1].render("opencl") and "1.0f" in sources[1].render("opencl")

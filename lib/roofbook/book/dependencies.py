@@ -17,6 +17,7 @@ from typing import Any
 from ..devices import provenance
 from ..devices.contract import Device
 from ..devices.find import open_device
+from ..measure import placement
 from ..paths import LIBRARY
 from ..spec import registry
 from ..spec.host_code import hash_of_code
@@ -216,7 +217,10 @@ def environment(lab: str, device: str) -> dict[str, Any]:
     """Where a lab's notebook would run now; of any other notebook, the interpreter."""
     if not _is_lab(lab):
         return {"python": platform.python_version()}
-    return provenance.environment(open_device(device, registry.get(lab).preferred_backend))
+    known = registry.get(lab)
+    compilers = {variant.plan: placement.compilers_of(variant) for variant in known.all_variants()}
+    named = sorted({f"{what} {version}" for each in compilers.values() for what, version in each.items()})
+    return {**provenance.environment(open_device(device, known.preferred_backend)), "compilers": named}
 
 
 def _runs(results: Path, *folders: str) -> list[str]:

@@ -52,10 +52,15 @@ def target_of(variant: Variant, device: Device) -> Target | None:
     return Target(device, device.backend)
 
 
+def compilers_of(variant: Variant) -> dict[str, str]:
+    """Return the host's compilers that make a variant's program, with their versions; none for most."""
+    compilers = getattr(variant.plan, "compilers", None)
+    return dict(compilers(variant)) if compilers else {}
+
+
 def environment(variant: Variant, target: Target) -> dict[str, Any]:
     """Return what env_key is made of: the device's environment, and the host's compilers that make the variant's program."""
-    compilers = getattr(variant.plan, "compilers", None)
-    named = compilers(variant) if compilers else {}
+    named = compilers_of(variant)
     return {**provenance.environment(target.device), **({"compilers": named} if named else {})}
 
 

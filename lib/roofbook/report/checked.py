@@ -4,6 +4,7 @@ from pathlib import Path
 
 from ..measure.findings import Defect, SourceLine
 from ..measure.sanitize import Checked
+from ..spec.host_code import source_text
 
 
 def findings(it: Checked, root: Path) -> list[str]:
@@ -46,5 +47,5 @@ def _line(place: SourceLine, root: Path) -> str:
     """`lib/roofbook/labs/lbm/fused.k:58: const float f2 = FROM(2, south * nx + x);`"""
     path = Path(place.file).resolve()
     name = path.relative_to(root) if path.is_relative_to(root) else path
-    lines = path.read_text().splitlines() if path.is_file() else []
+    lines = source_text(path).splitlines() if path.is_file() else []
     return f"{name}:{place.line}" + (f": {lines[place.line - 1].strip()}" if place.line <= len(lines) else "")

@@ -48,6 +48,17 @@ def tokens_of(text: str) -> str:
     return " ".join(found)
 
 
+def source_text(path: Path) -> str:
+    """Return a source file's text, whatever the locale: UTF-8, with or without an editor's byte order mark.
+
+    Lines end in a line feed alone. Raises UsageError for what is no such text.
+    """
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path.name} is no text in UTF-8 at byte {error.start}: save it as UTF-8") from None
+
+
 @lru_cache(maxsize=4096)
 def hash_of_text(text: str) -> str:
     """Of kernel text or C: comments and white space change none."""
@@ -87,7 +98,7 @@ def hash_of_plan(plan: Callable[..., Any]) -> str:
         raise UsageError(
             f"{own.__module__}.{own.__qualname__}: a plan must stand at the top level of a module in a file"
         )
-    hashes = [hash_of_text(path.read_text()) for path in others]
+    hashes = [hash_of_text(source_text(path)) for path in others]
     made = _of(json.dumps([sorted(reader.found.values()), hashes]).encode())
     kept = {"modules": _modules(reader.modules), "texts": texts, "hash": made}
     write_cached(_KIND, key, json.dumps(kept).encode())

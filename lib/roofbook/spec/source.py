@@ -27,7 +27,7 @@ from typing import Any
 from .. import paths
 from ..devices import backends
 from ..errors import UsageError
-from .host_code import hash_of_text
+from .host_code import hash_of_text, source_text
 
 _DIALECT_FOLDER = paths.LIBRARY / "spec" / "dialect"
 Knob = int | float | str
@@ -159,7 +159,7 @@ def _names(path: Path, word: str) -> bool:
 @lru_cache(maxsize=256)
 def _words(path: Path) -> frozenset[str]:
     """Of the file and of all that it may include; many files include the same ones, which are read once."""
-    text = path.read_text()
+    text = source_text(path)
     return frozenset(re.findall(r"\w+", text)).union(*(_words(file) for file in _included(path.parent, text)))
 
 
@@ -228,7 +228,7 @@ def _read_family(path: Path) -> _Family:
         file = open_ends.pop()
         if file not in texts:
             stamps[file] = _stamp(file)  # before it is read: an edit made meanwhile shows
-            texts[file] = file.read_text()
+            texts[file] = source_text(file)
             open_ends.extend(_included(path.parent, texts[file]))
     return _Family(MappingProxyType(texts), stamps)
 
@@ -261,7 +261,7 @@ def _headers(dialect: str | None) -> Headers:
     if dialect is None:
         return "", ()
     language = backends.languages()[dialect]
-    return language.dialect.read_text(), tuple((word, file.read_text()) for word, file in language.lacks.items())
+    return source_text(language.dialect), tuple((word, source_text(file)) for word, file in language.lacks.items())
 
 
 @lru_cache(maxsize=1024)
@@ -285,7 +285,7 @@ def _expander() -> list[str]:
     from importlib import metadata  # takes longer to import than all else here
 
     files = [*sorted(_DIALECT_FOLDER.iterdir()), Path(__file__)]
-    return [*(file.read_text() for file in files if file.is_file()), metadata.version("pcpp")]
+    return [*(source_text(file) for file in files if file.is_file()), metadata.version("pcpp")]
 
 
 def _expanded(
@@ -337,6 +337,7 @@ def _expanded(
             return super().on_file_open(system, file)
 
     expander = Expander()
+    expander.assume_encoding = "utf-8-sig"
     expander.line_directive = None
     expander.expand_filemacro = lab_folder is None
     for folder in (lab_folder or path.parent, _DIALECT_FOLDER):
@@ -347,7 +348,7 @@ def _expanded(
     marker = "// <kernel>"
     above = f"{prelude}\n{marker}\n"
     expander.rewrite_paths = []  # absolute ones stay so
-    expander.parse(f"{above}{path.read_text()}", str(path))
+    expander.parse(f"{above}{source_text(path)}", str(path))
     if lines:
         text = _with_lines(expander, path, above.count("\n"))
     else:
@@ -362,7 +363,7 @@ def _expanded(
         text = _KNOB_LINES.sub("", text)
         text = re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
         text = "\n".join(_wrap(line) for line in text.split("\n"))
-    _need_all(path, unknown, text, documented(path.read_text()) if lab_folder else None)
+    _need_all(path, unknown, text, documented(source_text(path)) if lab_folder else None)
     if lab_folder:
         _refuse_directives(path, text)
     for word, header in lacks:
