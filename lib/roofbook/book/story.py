@@ -8,12 +8,11 @@ import ast
 import contextlib
 import dis
 import io
+import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-import roofbook
 
 from ..analysis.recorded import RecordedData
 from ..analysis.traced import counts, machines
@@ -28,6 +27,9 @@ from .device_choices import HERE
 from .experiment import Experiment
 from .notebook_cells import cells_of, has_parameters, key_of, outputs_of
 from .page import Note, Page
+
+PACKAGE = sys.modules[__name__.partition(".")[0]]
+"""What a notebook imports: this package."""
 
 
 def told(notebook: Mapping[str, Any], data: RecordedData, store: Store) -> dict[str, str]:
@@ -181,10 +183,10 @@ class _Replay:
         library = _Library(self._page)
         for alias in statement.names:
             name = alias.asname or alias.name.partition(".")[0]
-            if isinstance(statement, ast.Import) and alias.name == roofbook.__name__:
+            if isinstance(statement, ast.Import) and alias.name == PACKAGE.__name__:
                 self._names[name] = library
             elif isinstance(statement, ast.ImportFrom) and (statement.module, alias.name) == (
-                roofbook.__name__,
+                PACKAGE.__name__,
                 "open",
             ):
                 self._names[name] = library.open
@@ -200,7 +202,7 @@ class _Replay:
         if isinstance(error, NameError) and error.name in self._absent:
             return f"`{error.name}` is known only where the notebook is executed"
         if isinstance(error, AttributeError) and isinstance(error.obj, RecordedPage | _Library):
-            owner, known = ("lab", Experiment) if error.obj is self._page else ("roofbook", roofbook)
+            owner, known = ("lab", Experiment) if error.obj is self._page else (PACKAGE.__name__, PACKAGE)
             is_known = hasattr(known, error.name or "") or (known is Experiment and error.name in _of_each_experiment())
             return f"`{owner}.{error.name}` needs a device to measure on" if is_known else None
         words = {node.id for node in ast.walk(statement) if isinstance(node, ast.Name)}
