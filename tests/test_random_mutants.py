@@ -1,0 +1,89 @@
+"""Small changes of kernels that are drawn at random: what may be drawn, and that nearly all are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from roofbook.spec import registry
+
+from .random_mutants import Judge, RandomMutant, changes_of, drawn, mutated
+
+CODE = "  for (int i = lane; i < WIDTH - 1; i++) sum += x[AT(i + 1)]; // i < 7"
+
+
+def test_each_kind_of_change_is_made_in_code_and_none_in_comments() -> None:
+    made = {(old, new) for _, old, new in changes_of(CODE)}
+    assert {
+        ("<", "<="),
+        ("<", ">"),
+        ("1", "0"),
+        ("1", "2"),
+        ("-", "+"),
+        ("+", "-"),
+        ("+=", "="),
+        ("WIDTH", "HEIGHT"),
+    } <= made
+    assert all(start < CODE.index("//") for start, _, _ in changes_of(CODE)) and ("7", "8") not in made
+    for line in (
+        "// a < b",
+        "#ifdef A + 1",
+        '#include "a 1.h"',
+        "#pragma unroll 4",
+        "",
+        "KERNEL void f(int a, int b) {",
+    ):
+        assert list(changes_of(line)) == []
+    assert {(old, new) for _, old, new in changes_of("#define AT(i, j) (i) * WIDTH + (j)")} >= {("*", "+"), ("+", "-")}
+
+
+def test_a_change_is_made_at_its_place_alone() -> None:
+    start = CODE.index("1)")
+    mutant = RandomMutant("stencil", "flat", "flat.k", 1, start, "1", "2")
+    assert mutant.applied_to(f"a\n{CODE}\n{CODE}") == f"a\n{CODE[:start]}2{CODE[start + 1 :]}\n{CODE}"
+    with pytest.raises(AssertionError, match="has changed since the mutant was drawn"):
+        mutant.applied_to("a\nb\n")
+
+
+def test_what_is_drawn_is_another_kernel_of_a_step_that_runs_here(tmp_path: Path) -> None:
+    lab = registry.get("convpool")
+    mutants = drawn("convpool", 5, seed=1)
+    assert mutants == drawn("convpool", 5, seed=1) != drawn("convpool", 5, seed=2)
+    for mutant in mutants:
+        right = lab.variant(mutant.variant)
+        wrong = mutated(lab, right, mutant, tmp_path).source
+        assert right.source and wrong and wrong.sha256 != right.source.sha256
+
+
+@pytest.fixture(scope="module")
+def judge() -> Iterator[Judge]:
+    made = Judge("test")
+    yield made
+    made.close()
+
+
+def place(file: str, words: str) -> tuple[int, int]:
+    """Line and place in it of words of a kernel of the stencil."""
+    text = (Path(registry.__file__).parents[1] / "labs" / "stencil" / file).read_text().split("\n")
+    (line,) = [number for number, each in enumerate(text) if words in each]
+    return line, text[line].index(words)
+
+
+def test_a_mutant_is_refused_accepted_or_found_not_to_end(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.random_mutants.LIMIT_S", 900.0)
+    wrong = RandomMutant("stencil", "flat", "flat.k", *place("flat.k", "2 * WIDTH"), "2", "1")
+    assert judge.verdict(wrong).startswith("wrong result: ")
+    harmless = RandomMutant("stencil", "flat", "flat.k", *place("flat.k", "1; pass < PASSES"), "1", "2")
+    assert judge.verdict(harmless) == "accepted"  # of a step with one pass the loop does nothing
+    monkeypatch.setattr("tests.random_mutants.LIMIT_S", 3.0)
+    endless = RandomMutant("stencil", "streams", "streams.k", *place("streams.k", "k++) {"), "k++", "k += 0")
+    assert judge.verdict(endless) == "out of time"
+
+
+def test_most_of_a_sample_are_refused(judge: Judge) -> None:
+    """Of those that are not, most are no mistakes: a bound that is never reached, an arm that a step does not take."""
+    said = [judge.verdict(mutant) for lab in ("stencil", "convpool") for mutant in drawn(lab, 5, seed=11)]
+    built = [verdict for verdict in said if not verdict.startswith("does not build")]
+    assert len(built) >= 5 and built.count("accepted") <= 0.3 * len(built), said
