@@ -43,7 +43,7 @@ from roofbook.devices.backends import BACKENDS
 from roofbook.devices.find import devices
 from roofbook.measure import schedule
 from roofbook.measure.case_run import measure_and_keep
-from roofbook.store import gathered
+from roofbook.store import row_cache
 
 ROOT = Path(__file__).parents[1]
 
@@ -143,7 +143,8 @@ def in_this_process() -> Iterator[None]:
 def rows_of_tests_are_not_kept() -> Iterator[None]:
     """What this process reads of a store that a test makes does not stay in the user's cache."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gathered, "cached", lambda kind, key, make: make())
+        patch.setattr(row_cache, "read_cached", lambda kind, key: None)
+        patch.setattr(row_cache, "write_cached", lambda kind, key, content: None)
         yield
 
 

@@ -26,6 +26,24 @@ def project_root(start: Path | None = None) -> Path:
     raise UsageError(f"{here} is not in a checkout of Roofbook: no folder with experiments/ and _config.yml above it")
 
 
+def read_regular(path: str | Path, most: int | None = None, *, follow: bool = True) -> bytes:
+    """Return the content of a regular file. It waits for no pipe and asks no device.
+
+    most: bytes that it may have. follow: whether a link may lead to it. Errors: OSError, whose `strerror` says what it is.
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
+    try:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file", str(path))
+        if most is not None and found.st_size > most:
+            raise OSError(errno.EFBIG, f"it has {found.st_size} bytes, {most} at most", str(path))
+        with os.fdopen(handle, "rb", closefd=False) as file:
+            return file.read() if most is None else file.read(most)
+    finally:
+        os.close(handle)
+
+
 def write_whole(path: Path, content: str | bytes | Iterable[bytes], *, durable: bool = False) -> None:
     """Write a file so that whoever reads it, now or after a process died, finds the old content or the new one, never a part.
 

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from roofbook.errors import UsageError
-from roofbook.store import bucket, files, parquet, storage
+from roofbook.store import parquet, storage
 from roofbook.store.bucket import Bucket
 from roofbook.store.copying import copy
 from roofbook.store.parquet import Store
@@ -29,7 +29,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def row(variant: str = "fused", minute: int = 0, **fields: Any) -> dict[str, Any]:
-    named = {name: name for name in ("case", "device", "backend", "policy", "cell_key", "env_key")}
+    named = {name: name for name in ("case", "device", "cell_key", "env_key")}
     at = {"run": "20260101T000000Z-0a1b2c", "started": START + timedelta(minutes=minute)}
     return {
         **named,
@@ -37,6 +37,8 @@ def row(variant: str = "fused", minute: int = 0, **fields: Any) -> dict[str, Any
         "lab": "lbm",
         "variant": variant,
         "role": "step",
+        "backend": "opencl",
+        "policy": "{}",
         "status": "ok",
         "samples_s": [1.0] * 50,
         **fields,
@@ -83,7 +85,7 @@ def test_a_file_is_fetched_once_and_only_where_it_is_asked_for(at: str, monkeypa
         kept.append([row(lab=lab)])
     fetch = Bucket._fetch
 
-    def noted(self: Bucket, due: tuple[storage.Entry, Path, Any]) -> bool:
+    def noted(self: Bucket, due: tuple[storage.Entry, Path]) -> bool:
         fetched.append(due[0].name)
         return fetch(self, due)
 
@@ -263,58 +265,3 @@ def test_what_the_library_panics_at_is_told(at: str, monkeypatch: pytest.MonkeyP
 def test_a_bucket_that_is_not_there(at: str) -> None:
     with pytest.raises(UsageError, match="s3://nobodys/x: the bucket does not exist"):
         Store("s3://nobodys/x").rows("lbm")
-
-
-def test_of_a_merged_file_only_the_columns_that_are_asked_for_are_fetched(
-    at: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import pyarrow.parquet as pq
-
-    monkeypatch.setattr(bucket, "_LARGE", 0)
-    monkeypatch.setattr(files, "_TAIL", 1000)  # less than the footer
-    kept, here, sent = Store(at), Store(tmp_path / "results"), list[int]()
-    for minute in range(4):
-        rows = [row(f"v{minute}", minute, samples_s=[random.random() for _ in range(20_000)], extra="{}")]
-        kept.append(rows)
-        here.append(rows)
-    kept.compact()
-    parts = Bucket._parts
-
-    def counted(self: Bucket, name: str, asked: Any) -> Any:
-        sent.append(sum(end - begin for begin, end in asked))
-        return parts(self, name, asked)
-
-    monkeypatch.setattr(Bucket, "_parts", counted)
-    for sql in (
-        "select variant, count(*) as n from cells group by variant order by variant",
-        "select extra from cells where lab = 'lbm' order by started",
-    ):
-        assert kept.arrow(sql).equals(here.arrow(sql))
-    (copied,) = kept.files(columns=["extra"])
-    whole = kept.storage.entries("local/*/*/merged*.parquet")[0].size
-    assert sent and sum(sent) < whole / 4 and "samples_s" not in pq.read_schema(copied).names
-    with pytest.raises(UsageError, match="wall"):
-        kept.query("select wall from cells")
-    assert kept.arrow("select * from cells order by started").equals(here.arrow("select * from cells order by started"))
-    asked = len(sent)
-    means = "select variant, list_avg(samples_s) as mean from cells order by variant"
-    assert kept.arrow(means).equals(here.arrow(means)) and len(sent) == asked, "what is here whole was fetched again"
-
-
-@pytest.mark.parametrize(
-    ("sql", "columns"),
-    [
-        ("select lab, count(*) from cells where \"case\" = 'x' group by lab", {"lab", "case"}),
-        ("SELECT avg(list_avg(Samples_S)) FROM cells", {"samples_s"}),
-        ("with a as (select run from cells) select count(*) from a", {"run"}),
-        ("select * from cells", None),
-        ("from cells", None),
-        ("select cells from cells", None),
-        ("select c from cells c", None),
-        ("select columns('samples.') from cells", None),
-        ("summarize cells", None),
-        ("select lab from (from cells)", None),
-    ],
-)
-def test_columns_that_sql_names(sql: str, columns: set[str] | None) -> None:
-    assert parquet.named_columns(sql) == columns

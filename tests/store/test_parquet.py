@@ -102,7 +102,7 @@ def test_empty_store_has_empty_tables(kept: Store) -> None:
 
 
 def test_layout_and_defaults(kept: Store) -> None:
-    one = row(samples_s=[1.0, float("nan")], rounds=np.array([0, 1]), parent=None, units=200)
+    one = row(samples_s=[1.0, 2.0], rounds=np.array([0, 1]), parent=None, units=200)
     paths = kept.append([one, row("other", device="gpu")]) + kept.append([row("later", 1)])
     assert [str(path.relative_to(kept.root)) for path in paths] == [
         "local/lab=lbm/device=some-cpu/20260101T000000Z-0a1b2c.parquet",
@@ -113,7 +113,7 @@ def test_layout_and_defaults(kept: Store) -> None:
     assert variants(kept) == ["fused", "later", "other", "recorded"]
     read = kept.latest("lbm", variant="fused").iloc[0]
     assert list(read.index) == list(schema.SCHEMA.names)
-    assert read["samples_s"][0] == 1 and np.isnan(read["samples_s"][1])
+    assert list(read["samples_s"]) == [1, 2]
     assert (list(read["rounds"]), list(read["throttle"]), read["units"]) == ([0, 1], [], 200)
     assert list(read["wall_s"]) == [] and read["started"] == START
     assert not [path for path in kept.root.rglob(".*")]
@@ -146,19 +146,20 @@ def test_a_store_of_one_part_reads_that_alone(kept: Store) -> None:
     assert list(ours.rows("lbm", where=["local"])["variant"]) == ["mine"]
 
 
-text = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
-doubles = st.lists(st.floats(), max_size=30)
+letters = st.characters(exclude_categories=["Cc", "Cf", "Cs", "Co", "Zl", "Zp"], exclude_characters="/\\")
+names = st.text(letters, min_size=1, max_size=20).filter(lambda said: said.strip() and not said.startswith("."))
+text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20)
+times = st.floats(min_value=0, exclude_min=True, allow_infinity=False)
+sampled = st.lists(st.tuples(times, times, st.integers(0, 2**31 - 1)), max_size=30)
 rows_of_any_kind = st.fixed_dictionaries(
-    {"variant": text, "case": text, "policy": text, "samples_s": doubles},
+    {"variant": names, "case": names, "sampled": sampled},
     optional={
-        "parent": st.none() | text,
+        "policy": st.sampled_from(["{}", '{"cache": "warm", "seed": 20}']),
+        "parent": st.none() | names,
         "reason": st.none() | text,
-        "rounds": st.lists(st.integers(-(2**31), 2**31 - 1), max_size=30),
-        "wall_s": doubles,
-        "throttle": st.lists(text, max_size=3),
-        "sample_throttle": st.lists(text, max_size=3),
-        "units": st.none() | st.integers(-(2**63), 2**63 - 1),
-        "flops": st.none() | st.floats(),
+        "throttle": st.lists(names, max_size=3),
+        "units": st.none() | st.integers(1, 2**53),
+        "flops": st.none() | st.floats(0, allow_infinity=False),
         "extra": st.none() | text.map(lambda said: json.dumps({"said": said}, ensure_ascii=False)),
     },
 )
@@ -167,11 +168,17 @@ rows_of_any_kind = st.fixed_dictionaries(
 @settings(max_examples=40)
 @given(st.lists(rows_of_any_kind, min_size=1, max_size=5))
 def test_round_trip(fields: list[dict[str, Any]]) -> None:
-    rows = [row(minute=minute) | given for minute, given in enumerate(fields)]
+    columns = ("samples_s", "wall_s", "rounds")
+    rows = []
+    for minute, given_fields in enumerate(fields):
+        drawn = given_fields.pop("sampled")
+        rows.append(
+            row(minute=minute) | given_fields | {name: [each[at] for each in drawn] for at, name in enumerate(columns)}
+        )
     with tempfile.TemporaryDirectory() as folder:
         kept = Store(folder)
         kept.append(rows)
-        read = kept._ask("select * from cells order by started", ())[0].to_pylist()
+        read = kept.arrow("select * from cells order by started").to_pylist()
     for was, now in zip(rows, read, strict=True):
         lists = ("samples_s", "wall_s", "rounds", "clock_mhz", "temperature_c", "throttle", "sample_throttle")
         empty: dict[str, Any] = {name: [] for name in lists}
@@ -188,11 +195,21 @@ def test_round_trip(fields: list[dict[str, Any]]) -> None:
         ({"lab": "../lbm"}, "names a file"),
         ({"device": ""}, "names a file"),
         ({"run": ".hidden"}, "names a file"),
-        ({"status": "fine"}, "valid: ok, failed"),
+        ({"status": "fine"}, "status is none of ok, failed"),
+        ({"role": "guest"}, "role is none of step,"),
+        ({"scale": "huge"}, "scale is none of quick,"),
+        ({"backend": "abacus"}, "backend is none of .*host"),
+        ({"policy": "warm"}, "policy is not the JSON of an object"),
+        ({"variant": "a\x1b[2J"}, "variant has a control character"),
+        ({"variant": "../../etc"}, "variant is no name but a path"),
+        ({"case": "x" * 201}, "case has 201 letters, 200 at most"),
+        ({"samples_s": [1.0, 0.0]}, "samples_s has a value that is no time"),
+        ({"samples_s": [1.0, 2.0], "rounds": [0]}, "rounds and samples_s have different lengths"),
+        ({"provenance": '{"git": {"commit": 7}}'}, "provenance has a value of a wrong type at git.commit"),
         ({"started": datetime(2026, 1, 1)}, "time zone"),
         ({"started": "now"}, "time zone"),
-        ({"extra": "none"}, "extra 'none' is not the JSON of an object"),
-        ({"provenance": '{"environment": []}'}, "provenance .* is not the JSON of an object"),
+        ({"extra": "none"}, "extra is not the JSON of an object"),
+        ({"provenance": '{"environment": []}'}, "provenance has a value of a wrong type at environment"),
         ({"samples_s": "1.0"}, "field 'samples_s' must be list"),
         ({"samples_s": [None, "x"]}, "field 'samples_s' must be list"),
         ({"flops": "many"}, "field 'flops' must be double"),
@@ -211,7 +228,7 @@ def test_wrong_rows_are_refused_whole(kept: Store, fields: dict[str, Any], said:
 def test_one_measurement_is_one_row(kept: Store) -> None:
     with pytest.raises(UsageError, match="same measurement"):
         kept.append([row(), row()])
-    kept.append([row(), row(role="again"), row(policy="warm"), row(minute=1)])
+    kept.append([row(), row(role="again"), row(policy='{"cache": "warm"}'), row(minute=1)])
     assert len(kept.rows("lbm")) == 4
 
 
@@ -337,18 +354,21 @@ def test_odd_folder_names(tmp_path: Path) -> None:
 
 
 def test_columns_of_other_versions(kept: Store) -> None:
-    """A file with a column less and one more is read beside the others."""
+    """A file with a column less and one more is read beside the others, without what only another version knows."""
 
     (path,) = kept.append([row()])
     old = pq.ParquetFile(path).read().drop_columns(["throttle"])
     pq.write_table(old.append_column("new", old["variant"]), path.with_name("old.parquet"))
     kept.append([row("now", 1)])
     path.unlink()
-    read = kept.query("select variant, throttle, new from cells order by started")
-    assert read["new"].fillna("").tolist() == ["fused", ""]
-    assert read["throttle"].iloc[0] is None
-    assert len(kept.compact()) == 1
-    assert kept.query("select new from cells order by started")["new"].fillna("").tolist() == ["fused", ""]
+    read = kept.query("select variant, throttle from cells order by started")
+    assert read["throttle"].iloc[0] is None and variants(kept) == ["fused", "now"]
+    kept.append([row("last", 2)])
+    (merged,) = kept.compact()
+    old = path.with_name("old.parquet")
+    assert set(kept.files()) == {old, merged} and "new" in pq.ParquetFile(old).schema_arrow.names, (
+        "nothing of it is lost"
+    )
 
 
 def test_published_figures(kept: Store) -> None:
@@ -383,7 +403,7 @@ def test_latest_and_rows(kept: Store) -> None:
 
 def test_a_row_from_the_future_is_older_than_all_others(kept: Store, capsys: pytest.CaptureFixture[str]) -> None:
     """A wrong clock's row does not rule for ever, wherever the newest is taken; one warning names its file."""
-    here: dict[str, Any] = {"units": 1, "error": 0.0, "bound": 1.0, "samples_s": [1.0]}
+    here: dict[str, Any] = {"units": 1, "error": 0.0, "bound": 1.0, "samples_s": [1.0], "rounds": [0]}
     kept.append([row(**here)])
     far = datetime.now(UTC) + timedelta(days=900)
     (wrong,) = kept.append([row(run="wrong", started=far, status="failed", reason="a wrong clock")])
@@ -464,7 +484,7 @@ def test_states_of_many_cells(kept: Store) -> None:
 
 def test_compact_keeps_every_row_once(kept: Store) -> None:
     for minute in range(6):
-        kept.append([row(minute=minute, samples_s=[minute, float("nan")]), row("tiled", minute, device="gpu")])
+        kept.append([row(minute=minute, samples_s=[minute + 1, 0.5]), row("tiled", minute, device="gpu")])
     before = kept.query("select * from cells order by started, variant").to_json(date_format="iso")
     merged = kept.compact()
     assert kept.files() == sorted(merged) and len(merged) == 2

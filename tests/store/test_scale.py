@@ -31,7 +31,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Store:
     for number in range(FILES):
         at = {"lab": f"lab{number % 5}", "device": f"device{number // 5 % 2}", "run": f"r{number}"}
         at["case"] = f"{128 << number // 10 % 4}x128"
-        at["provenance"] = f'{{"environment": {{"libraries": "{"x" * 600}"}}, "run": {number}}}'
+        at["provenance"] = f'{{"environment": {{"libraries": {{"x": "{"x" * 600}"}}}}, "run": {number}}}'
         samples = chance.normal(1e-3, 1e-5, (ROWS, SAMPLES))
         kept.append([row(f"v{each}", number) | at | {"samples_s": taken} for each, taken in enumerate(samples)])
     return kept

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ..devices.contract import Device
 from ..devices.find import open_device, spec_of
-from ..errors import UsageError, one_of
+from ..errors import UsageError, of_system, one_of
 from ..measure import side_by_side, stats
 from ..measure.placement import target_of
 from ..measure.policy import Policy
@@ -19,7 +19,7 @@ from ..measure.progress import Progress, silent
 from ..measure.schedule import Planned, bring_up_to_date, plan
 from ..measure.side_by_side import Bout, Duel, Rule, Verdict
 from ..measure.source_tree import Project
-from ..paths import scratch_folder, write_whole
+from ..paths import read_regular, scratch_folder, write_whole
 from ..spec import registry
 from ..spec.lab import Case, Lab, Variant
 from ..store.parquet import Store
@@ -261,11 +261,12 @@ def _lack(stored: Store, labs: Sequence[Lab], asked: Asked) -> str:
 
 def stored_rows(ref: str, folder: Path) -> Store:
     """A store to read: that of a URL or folder; else of a Parquet file or of all those below a folder, copied into `folder`."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    import pyarrow.compute as pc
 
     from ..store import files
-    from ..store.schema import REQUIRED, SLUG, schema
+    from ..store.checker import check_file
+    from ..store.file_check import MOST_BYTES
+    from ..store.schema import schema
 
     if "://" in ref:
         return Store(ref)
@@ -277,21 +278,17 @@ def stored_rows(ref: str, folder: Path) -> Store:
         raise UsageError(f"{path} holds no Parquet file")
     for number, source in enumerate(sources):
         try:
-            table = pq.read_table(source, partitioning=None)
-            for column in schema():  # a file may be older than a column
-                if column.name not in (*table.column_names, *REQUIRED):
-                    table = table.append_column(column, pa.nulls(len(table), column.type))
-            table = table.select(schema().names).cast(schema())
-        except (pa.ArrowException, OSError, KeyError, ValueError) as error:
-            said = str(error).partition("\n")[0][:120]
-            raise UsageError(f"{source} holds no rows of the store: {said}") from None
-        frame = table.select(["lab", "device"]).to_pandas()
-        for (lab, device), rows in frame.groupby(["lab", "device"], dropna=False).groups.items():
-            for name in (lab, device):  # it becomes a folder
-                if not isinstance(name, str) or not SLUG.fullmatch(name):
-                    raise UsageError(f"{source} holds no rows of the store: {name!r} is no name of a lab or a device")
+            checked = check_file(read_regular(source, MOST_BYTES))
+        except OSError as error:
+            raise UsageError(of_system(error)) from None
+        if checked.facts.fault:
+            raise UsageError(f"{files.shown(source)} holds no rows of the store: {checked.facts.fault}")
+        files.warn_of(source, checked.facts)
+        table = checked.rows.select(schema().names).cast(schema())
+        for lab, device in set(zip(table["lab"].to_pylist(), table["device"].to_pylist(), strict=True)):
+            mine = table.filter(pc.and_(pc.equal(table["lab"], lab), pc.equal(table["device"], device)))
             place = folder / files.folder_of("local", lab, device) / f"rows-{number}.parquet"
-            write_whole(place, files.encoded(table.take(list(rows))))
+            write_whole(place, files.encoded(mine))
     return Store(folder)
 
 

@@ -16,7 +16,7 @@ from ..devices.contract import Device
 from ..errors import UsageError
 from ..paths import project_root
 from ..spec.lab import Lab, Variant
-from ..store.files import readable, stamp
+from ..store.files import EVERYWHERE, stamp
 from ..store.parquet import Store
 from ..store.schema import MEASUREMENT, age
 from .throttled import without_slowed
@@ -113,24 +113,16 @@ def _written(found: Iterable[Timed]) -> str:
 
 
 def _read(lab: Lab, store: Store) -> list[Timed]:
-    """From the files themselves, without DuckDB and pandas."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    """From the checked rows, without DuckDB and pandas."""
+    import pyarrow.compute as pc
 
     names = [name for name in Timed.__annotations__ if name not in ("recorded", "seconds")]
     also = (*MEASUREMENT, "role", "status", "started", "samples_s", "units", "sample_throttle")
     rows = []
-    for where in ("recorded", "local"):
-        for path in readable(store.files(lab.name, where=(where,))):
-            try:
-                table = pq.ParquetFile(path).read([*names, *also])
-            except (pa.ArrowException, OSError):
-                continue
-            rows += [
-                dict.fromkeys(names) | row | {"recorded": where == "recorded"}
-                for row in table.to_pylist()
-                if row["role"] == "step"
-            ]
+    for where in EVERYWHERE:
+        table = store.checked(lab.name, where=(where,)).table
+        steps = table.filter(pc.equal(table["role"].cast("string"), "step")).select([*names, *also])
+        rows += [row | {"recorded": where == "recorded"} for row in steps.to_pylist()]
     runs: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
     for row in sorted(rows, key=lambda row: (age(row["started"]), row["run"])):
         runs.setdefault((row["device"], row["backend"], row["case"], row["variant"]), []).append(row)

@@ -7,22 +7,20 @@ environment variables, and no message repeats what a server says, since that may
 import contextlib
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
-from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ..errors import UsageError
 from ..paths import cache_dir, cache_key, write_whole
-from .files import MERGED, some_columns
+from .file_check import MOST_BYTES
+from .files import shown, unnamed, warn_once
 from .storage import Entry, digest
 
 _AT_ONCE = 16
 """Requests: more gain nothing on one connection's bandwidth."""
-_LARGE = 1 << 20
-"""Bytes from which it pays to ask for some columns of a file."""
 _WITHIN_S = 15
 """For how long a request that fails by the server's or the network's fault is tried again."""
 _SILENT_S = 20
@@ -89,29 +87,23 @@ class Bucket:
                 for each in chunk:
                     name = each["path"]
                     if name.count("/") == depth and PurePosixPath(name).match(pattern):
-                        found.append(Entry(name, each["size"], _tag(each)))
+                        if why := _left_out(name, each["size"]):
+                            warn_once(self.root / cache_key(name), f"{self.address}/{shown(name)} is left out: {why}")
+                        else:
+                            found.append(Entry(name, each["size"], _tag(each)))
         return sorted(found)
 
-    def files(self, patterns: Sequence[str], columns: Collection[str] | None = None) -> list[Path]:
+    def files(self, patterns: Sequence[str]) -> list[Path]:
         while True:
             found = [entry for each in patterns for entry in self.entries(each)]
             there = {path: path.stat().st_size for each in patterns for path in self._copies(each)}
-            due, paths = [], []
-            for entry in found:
-                path, some = self._cached(entry), None
-                if there.get(path) != entry.size:
-                    if columns is not None and entry.size > _LARGE and entry.name.rpartition("/")[2].startswith(MERGED):
-                        path, some = self._cached(entry, columns), columns
-                    if some is None or path not in there:
-                        due.append((entry, path, some))
-                paths.append(path)
+            paths = [self._cached(entry) for entry in found]
+            due = [(entry, path) for entry, path in zip(found, paths, strict=True) if there.get(path) != entry.size]
             with ThreadPoolExecutor(_AT_ONCE) as pool:
                 if not all(list(pool.map(self._fetch, due))):
                     continue  # a merge took one away
-            now = {self._cached(entry).stem for entry in found}
-            for path in there:
-                if "~".join(path.stem.split("~")[:2]) not in now:
-                    path.unlink(missing_ok=True)
+            for path in there.keys() - set(paths):
+                path.unlink(missing_ok=True)
             return paths
 
     def _copies(self, pattern: str) -> Iterator[Path]:
@@ -120,36 +112,26 @@ class Bucket:
                 path.stat()
                 yield path
 
-    def _cached(self, entry: Entry, columns: Collection[str] | None = None) -> Path:
-        """Another file may have the name after a merge, so a copy is named by its content too, and by its columns."""
+    def _cached(self, entry: Entry) -> Path:
+        """Another file may have the name after a merge, so a copy is named by its content too."""
         path = self.root / entry.name
-        part = "" if columns is None else f"~{cache_key(*sorted(columns))[:16]}"
-        return path.with_name(f"{path.stem}~{entry.tag}{part}{path.suffix}")
+        return path.with_name(f"{path.stem}~{entry.tag}{path.suffix}")
 
     def name(self, path: Path) -> str:
         return re.sub(r"~[^/]*(\.[^./]*)$", r"\1", path.relative_to(self.root).as_posix())
 
-    def _fetch(self, due: tuple[Entry, Path, Collection[str] | None]) -> bool:
+    def _fetch(self, due: tuple[Entry, Path]) -> bool:
         """Whether the file was still there."""
-        entry, path, columns = due
+        entry, path = due
         try:
             with self._told():
-                if columns is None:
-                    got = self._obstore.get(self._store, entry.name)
-                    data, tag = bytes(got.bytes()), _tag(got.meta)
-                else:
-                    data, tag = some_columns(entry.size, partial(self._parts, entry.name), columns), entry.tag
+                got = self._obstore.get(self._store, entry.name)
+                data, tag = bytes(got.bytes()), _tag(got.meta)
         except FileNotFoundError:
             return False
         if tag == entry.tag:
             write_whole(path, data)
         return tag == entry.tag
-
-    def _parts(self, name: str, parts: Sequence[tuple[int, int]]) -> Sequence[Any]:
-        starts, ends = ([part[at] for part in parts] for at in (0, 1))
-        return (
-            self._obstore.get_ranges(self._store, name, starts=starts, ends=ends, coalesce=_LARGE // 8) if parts else []
-        )
 
     def read(self, name: str) -> bytes:
         with self._told():
@@ -197,9 +179,14 @@ class Bucket:
             ) from None
 
 
+def _left_out(name: str, size: int) -> str:
+    """Why an object is not even fetched; '' for one that is."""
+    return unnamed(name) or (f"it has {size} bytes, {MOST_BYTES} at most" if size > MOST_BYTES else "")
+
+
 def _tag(meta: Any) -> str:
     """What an object store says that changes with the content, as part of a file's name."""
-    return re.sub(r"\W", "", meta["e_tag"] or meta["version"] or f"{meta['last_modified']:%Y%m%dT%H%M%S%f}")
+    return re.sub(r"\W", "", meta["e_tag"] or meta["version"] or f"{meta['last_modified']:%Y%m%dT%H%M%S%f}")[:40]
 
 
 def _said(error: Exception, code: str) -> str:

@@ -3,12 +3,16 @@
 Serves the commands `push` and `pull`. A file is known by its content, so one that was merged there meanwhile stays so.
 """
 
+import errno
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from ..errors import warn
-from .files import EVERYWHERE, MERGED, fault, merged_from, pattern, unnamed
+from .checker import check_file
+from .file_check import MOST_BYTES, Facts
+from .files import EVERYWHERE, MERGED, of_rows, pattern, shown, unnamed
+from .row_cache import read_rows
 from .storage import Entry, Storage, digest, keep
 
 _AT_ONCE = 16
@@ -52,8 +56,8 @@ def _contents(target: Storage, pool: ThreadPoolExecutor) -> set[str]:
     known = set[str]()
     for part in EVERYWHERE:
         known |= set(pool.map(lambda entry: _digest(target, entry), target.entries(pattern(part))))
-        for path in target.files([pattern(part, name=f"{MERGED}*")]):
-            known |= set(merged_from(path))
+        for facts in read_rows(target.files([pattern(part, name=f"{MERGED}*")])).facts.values():
+            known |= set(facts.merged_from)
     return known
 
 
@@ -67,22 +71,32 @@ def _digest(place: Storage, entry: Entry) -> str:
 
 def _copy_one(source: Storage, target: Storage, entry: Entry, known: set[str]) -> str:
     """Which number of Copied it adds to; none where it is gone meanwhile."""
-    data = b""
+    name = f"{source.address}/{shown(entry.name)}"
     try:
-        if source.digest(entry) in known:
+        why = unnamed(entry.name) or (
+            f"it has {entry.size} bytes, {MOST_BYTES} at most" if entry.size > MOST_BYTES else ""
+        )
+        if not why and source.digest(entry) in known:
             return "there"
-        data = source.read(entry.name)
-        why = unnamed(entry.name) or fault(data)
+        data = b"" if why else source.read(entry.name)
     except FileNotFoundError:
         return ""
-    except OSError as error:  # it may not be read, or is a folder
-        why = error.strerror or str(error)
-    if why:
-        warn(f"warning: {source.address}/{entry.name} is left out: {why}")
+    except OSError as error:  # it may not be read, or is a folder, a pipe or a link
+        why, data = _kind_of(error), b""
+    facts = Facts(why) if why else check_file(data).facts
+    if facts.fault:
+        warn(f"warning: {name} is left out: {facts.fault}")
         return "broken"
+    if facts.wrong:
+        warn(f"warning: {name} is copied with all its rows, but {of_rows(facts)} by who reads it")
     folder, _, name = entry.name.rpartition("/")
-    origins = merged_from(data) if name.startswith(MERGED) else []
+    origins = facts.merged_from if name.startswith(MERGED) else ()
     if digest(data) in known or (origins and known.issuperset(origins)):
         return "there"
     keep(target, folder, name.removesuffix(".parquet"), data)
     return "new"
+
+
+def _kind_of(error: OSError) -> str:
+    """What the system says of a file that is none, or may not be read."""
+    return "it is a link" if error.errno == errno.ELOOP else error.strerror or str(error)

@@ -3,7 +3,6 @@
 pyarrow is imported on first use: it takes longer to import than all else here.
 """
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -42,6 +41,9 @@ PROFILE = "profile"
 CONTROL = "again"
 """The role of the A/A control: a variant that is measured a second time beside itself."""
 
+ROLES = ("step", "base", "peer", "sweep", "probe", "peak", CONTROL, PROFILE)
+"""What a row is measured as."""
+
 REQUIRED = ("run", "started", "lab", "variant", "case", "role", "device", "backend", "policy", "cell_key", "env_key")
 IDENTITY = (*REQUIRED, "scale", "dtype", "timed")
 """Rows equal in these are one measurement in two files."""
@@ -56,8 +58,6 @@ _EMPTY = (
     "throttle",
     "sample_throttle",
 )  # rather than null
-JSON = {"extra": ("parts",), "provenance": ("environment", "environment.device", "git", "gpu")}
-"""The columns of text that is a JSON object, each with where others lie in it."""
 OLDEST_FIRST, NEWEST_FIRST = "started <= now(), started, run", "started <= now() desc, started desc, run desc"
 """The order of rows in SQL, as `age` has it."""
 SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
@@ -89,55 +89,14 @@ def schema() -> "pa.Schema":
     return pa.schema([(name, types[kind]) for name, kind in COLUMNS.items()])
 
 
-def unlike(found: "pa.Schema") -> str:
-    """Why a file with these columns holds no rows of the store; '' where it does. A column that is missing reads as null."""
-    import pyarrow as pa
-
-    for field in schema():
-        at = found.get_field_index(field.name)
-        if at < 0:
-            if field.name in REQUIRED:
-                return f"it has no column {field.name!r}"
-            continue
-        kind = found.field(at).type
-        alike = kind == field.type or pa.types.is_null(kind) or (
-            pa.types.is_timestamp(kind) and pa.types.is_timestamp(field.type) and kind.tz is not None
-        )  # fmt: skip
-        if not alike:
-            return f"its column {field.name!r} is {kind}, not {field.type}"
-    return ""
-
-
-def fits(text: str, inner: Sequence[str]) -> bool:
-    """Whether a text is a JSON object, as is what lies in it at the places `inner`, or null."""
-    try:
-        whole = json.loads(text)
-        for place in inner:
-            found = whole
-            for name in place.split("."):
-                found = {} if found.get(name) is None else found[name]
-            found.keys()
-        return isinstance(whole, dict)
-    except (ValueError, TypeError, AttributeError, RecursionError):
-        return False
-
-
 def check(row: Mapping[str, Any]) -> None:
-    """UsageError for an unknown field, a missing required one, a name that is no name of a file, or what is no JSON."""
+    """Raise UsageError for an unknown field, a missing required one or a time without its zone; row_rules.py has more."""
     for name in row:
         if name not in COLUMNS:
             raise one_of("field of a row", name, list(COLUMNS))
     for name in (*REQUIRED, "status"):
         if row.get(name) is None:
             raise UsageError(f"a row lacks {name!r}; every row has {', '.join((*REQUIRED, 'status'))}")
-    for name in ("lab", "device", "run"):
-        if not SLUG.fullmatch(str(row[name])):
-            raise UsageError(f"{name} {row[name]!r} names a file: letters, digits and . _ + - only")
-    if row["status"] not in ("ok", "failed"):
-        raise one_of("status", row["status"], ["ok", "failed"])
-    for name, inner in JSON.items():
-        if row.get(name) is not None and not fits(row[name], inner):
-            raise UsageError(f"{name} {str(row[name])[:80]!r} is not the JSON of an object")
     if not isinstance(row["started"], datetime) or row["started"].tzinfo is None:
         raise UsageError(f"started {row['started']!r} is not a datetime with its time zone")
 

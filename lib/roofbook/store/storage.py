@@ -11,12 +11,13 @@ import random
 import re
 import secrets
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from ..errors import UsageError, ctrl_c_waits
-from ..paths import write_whole
+from ..paths import read_regular, write_whole
+from .file_check import MOST_BYTES
 from .files import unnamed, warn_of_closed
 from .identity import new_run_id
 
@@ -50,11 +51,8 @@ class Storage(Protocol):
         """The files whose names fit, sorted. `*` and the like stay within one part of a name."""
         ...
 
-    def files(self, patterns: Sequence[str], columns: Collection[str] | None = None) -> list[Path]:
-        """Where to read the files whose names fit any of these, sorted by pattern and name: themselves, or copies.
-
-        columns: those that a copy of a merged file has at least; all without it.
-        """
+    def files(self, patterns: Sequence[str]) -> list[Path]:
+        """Where to read the files whose names fit any of these, sorted by pattern and name: themselves, or copies."""
         ...
 
     def name(self, path: Path) -> str:
@@ -191,7 +189,7 @@ class Folder:
                 found.append(Entry(self.name(path), at.st_size, f"{at.st_mode} {at.st_mtime_ns}"))
         return found
 
-    def files(self, patterns: Sequence[str], columns: Collection[str] | None = None) -> list[Path]:
+    def files(self, patterns: Sequence[str]) -> list[Path]:
         """Listed until two listings agree: a single one can miss what a merge just moved."""
         for each in patterns:
             warn_of_closed(self.root, each)
@@ -204,7 +202,7 @@ class Folder:
         return path.relative_to(self.root).as_posix()
 
     def read(self, name: str) -> bytes:
-        return (self.root / name).read_bytes()
+        return read_regular(self.root / name, MOST_BYTES, follow=False)
 
     def digest(self, entry: Entry) -> str:
         return digest(self.read(entry.name))
@@ -216,7 +214,7 @@ class Folder:
             return False
         _make(folder)
         remove_stale(folder)
-        part = folder / f".{final.stem}-{secrets.token_hex(6)}.tmp"
+        part = folder / f".{secrets.token_hex(8)}.tmp"
         try:
             with part.open("xb") as file:
                 file.write(data)

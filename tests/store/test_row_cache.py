@@ -1,4 +1,4 @@
-"""Small files are read as one, and say what they say by themselves; what is kept of them follows what happens to them."""
+"""Files are checked once and read as one, and say what they say by themselves; what is kept follows what happens to them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from roofbook import paths
-from roofbook.store import files, gathered
+from roofbook.store import files, row_cache
+from roofbook.store.checker import Checked, check_file
+from roofbook.store.file_check import Facts, checked_schema
 from roofbook.store.parquet import Store
 
 from .test_parquet import row
@@ -19,16 +21,17 @@ from .test_parquet import row
 
 @pytest.fixture
 def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
-    """A store whose files are gathered in a cache of its own."""
+    """A store with a cache of its own."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(gathered, "cached", paths.cached)
+    for name in ("read_cached", "write_cached"):
+        monkeypatch.setattr(row_cache, name, getattr(paths, name))
     return Store(tmp_path / "results")
 
 
 def fill(kept: Store, first: int, last: int, **fields: Any) -> list[Path]:
     made = []
     for at in range(first, last):
-        made += kept.append([row(f"v{at}", at, run=f"r{at:03}", samples_s=[0.5, at], **fields)])
+        made += kept.append([row(f"v{at}", at, run=f"r{at:03}", samples_s=[0.5, at + 1], **fields)])
     return made
 
 
@@ -37,14 +40,16 @@ def read(kept: Store) -> list[dict[str, Any]]:
 
 
 def by_themselves(kept: Store) -> list[dict[str, Any]]:
-    """What the files say where none is gathered."""
+    """What the files say where none is kept."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gathered, "_MOST_FILES", 0)
+        patch.setattr(row_cache, "_known", {})
+        patch.setattr(row_cache, "read_cached", lambda kind, key: None)
+        patch.setattr(row_cache, "write_cached", lambda kind, key, content: None)
         return read(kept)
 
 
 def of_another_process() -> None:
-    gathered._gathered.cache_clear()
+    row_cache._known.clear()
 
 
 def in_the_cache(tmp_path: Path) -> int:
@@ -72,11 +77,10 @@ def test_rows_of_files_of_all_kinds(kept: Store, capsys: pytest.CaptureFixture[s
     texts = pa.array(["no JSON", "{}"])
     table = pq.ParquetFile(odd).read()
     pq.write_table(table.set_column(table.column_names.index("extra"), "extra", texts), odd)
-    gathers = gathered.gathered(kept.files())
-    assert {"new.parquet", "null.parquet", "broken.parquet", "odd.parquet"}.isdisjoint(
-        path.name for path in gathers.newest
-    )
-    assert len(gathers.newest) == len(kept.files()) - 4
+    facts = row_cache.read_rows(kept.files()).facts
+    assert {path.name for path in facts if not facts[path].whole} == {
+        *("new.parquet", "null.parquet", "broken.parquet", "odd.parquet")
+    }
     assert read(kept) == by_themselves(kept) and len(read(kept)) == 5 + 20 + 2 + 1 + 2 + 1
     files._warned.clear()
     capsys.readouterr()
@@ -87,29 +91,27 @@ def test_rows_of_files_of_all_kinds(kept: Store, capsys: pytest.CaptureFixture[s
 
 
 def test_what_is_known_opens_no_file(kept: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fill(kept, 0, 2 * gathered._TOGETHER + 3)
+    fill(kept, 0, 2 * row_cache._TOGETHER + 3)
     before = read(kept)
     assert in_the_cache(tmp_path) == 2 + 3
     of_another_process()
     opened: list[Path] = []
-    opens = pq.ParquetFile
+    opens = paths.read_regular
 
-    def told(path: Path) -> pq.ParquetFile:
+    def noted(path: Path, most: int) -> bytes:
         opened.append(path)
-        return opens(path)
+        return opens(path, most)
 
-    monkeypatch.setattr(pq, "ParquetFile", told)
+    monkeypatch.setattr(row_cache, "read_regular", noted)
     assert read(kept) == before and not opened
     (new,) = fill(kept, 90, 91)
-    opened.clear()
     assert len(read(kept)) == len(before) + 1 and set(opened) == {new}
-    fill(kept, 91, 90 + gathered._TOGETHER)
-    read(kept)
-    assert in_the_cache(tmp_path) == 3 + 3, "those that are kept together are kept once"
+    fill(kept, 91, 90 + row_cache._TOGETHER)
+    assert len(read(kept)) == len(before) + row_cache._TOGETHER
 
 
 def test_it_follows_what_happens_to_files(kept: Store, tmp_path: Path) -> None:
-    made = fill(kept, 0, gathered._TOGETHER + 2)
+    made = fill(kept, 0, row_cache._TOGETHER + 2)
     read(kept)
     made[3].unlink()
     assert read(kept) == by_themselves(kept) and len(read(kept)) == len(made) - 1
@@ -125,12 +127,17 @@ def test_it_follows_what_happens_to_files(kept: Store, tmp_path: Path) -> None:
 
 def test_it_is_read_where_nothing_can_be_kept(kept: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "cache").write_text("no folder")
-    fill(kept, 0, gathered._TOGETHER + 1)
-    assert len(read(kept)) == gathered._TOGETHER + 1
+    fill(kept, 0, row_cache._TOGETHER + 1)
+    assert len(read(kept)) == row_cache._TOGETHER + 1
 
 
-@pytest.mark.parametrize(("limit", "value"), (("_MOST_FILES", 3), ("_MOST_BYTES", 100)))
-def test_what_is_large_is_left_to_duckdb(kept: Store, limit: str, value: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gathered, limit, value)
-    fill(kept, 0, 4)
-    assert gathered.gathered(kept.files()).rows is None and len(read(kept)) == 4
+def test_a_file_at_which_the_process_was_killed_is_tried_again(
+    kept: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What another process did, such as the system for lack of memory, is not kept as if the file were to blame."""
+    fill(kept, 0, 2)
+    empty = checked_schema().empty_table()
+    monkeypatch.setattr(row_cache, "check_file", lambda data: Checked(empty, Facts("killed"), lasting=False))
+    assert read(kept) == [] and in_the_cache(tmp_path) == 0
+    monkeypatch.setattr(row_cache, "check_file", check_file)
+    assert len(read(kept)) == 2
