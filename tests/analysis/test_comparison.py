@@ -107,7 +107,7 @@ def test_each_place_has_its_time_with_its_interval_and_each_pair_its_ratio(tmp_p
         ({"error": 3.0}, "failed: not verified: error 3, allowed 0"),
         ({"source_sha256": "of an older kernel"}, "not measured"),
         ({"scale": "quick"}, "not measured"),
-        ({"role": "profile"}, "not measured"),
+        ({"role": "profile", "extra": '{"tool": "ncu", "counters": {}}'}, "not measured"),
     ],
 )
 def test_a_cell_without_a_verified_time_of_todays_kernel_says_why(

@@ -19,7 +19,7 @@ IDLE, BUSY = {"before": [0.0], "after": [3.0]}, {"before": [97.0], "after": [100
 
 
 def row(run: int, told: dict[str, Any], seconds: float, card: str = "GPU-a", **more: Any) -> dict[str, Any]:
-    provenance = {"neighbours": told, "gpu": {"uuid": card}, "git": {"commit": "c"}}
+    provenance = {"neighbours": told, "gpu": {"uuid": card}, "git": {"commit": "c" * 40}}
     return {
         "run": f"r{run}", "started": datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=run), "lab": "made",
         "variant": "one", "case": "a", "role": "step", "device": "card", "device_name": "Card", "device_kind": "gpu",

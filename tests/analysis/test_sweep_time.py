@@ -96,7 +96,7 @@ def sweep_of(began: float, cards: dict[str, str], took: dict[str, tuple[float, f
         for variant in ("one", "two"):
             made = row(case, variant, run, began + first, began + last, device_kind="gpu", device_name="A card")
             told = json.loads(made["provenance"])
-            made["provenance"] = json.dumps({**told, "gpu": {"uuid": card}, "git": {"commit": "c0ffee"}})
+            made["provenance"] = json.dumps({**told, "gpu": {"uuid": card}, "git": {"commit": "c0ffee" * 6 + "cafe"}})
             rows.append(made)
     return rows
 

@@ -12,7 +12,7 @@ import pytest
 
 from roofbook import paths
 from roofbook.store import files, row_cache
-from roofbook.store.checker import Checked, check_file
+from roofbook.store.checker import CheckedFile, check_file
 from roofbook.store.file_check import Facts, checked_schema
 from roofbook.store.parquet import Store
 
@@ -137,7 +137,7 @@ def test_a_file_at_which_the_process_was_killed_is_tried_again(
     """What another process did, such as the system for lack of memory, is not kept as if the file were to blame."""
     fill(kept, 0, 2)
     empty = checked_schema().empty_table()
-    monkeypatch.setattr(row_cache, "check_file", lambda data: Checked(empty, Facts("killed"), lasting=False))
+    monkeypatch.setattr(row_cache, "check_file", lambda data: CheckedFile(empty, Facts("killed"), lasting=False))
     assert read(kept) == [] and in_the_cache(tmp_path) == 0
     monkeypatch.setattr(row_cache, "check_file", check_file)
     assert len(read(kept)) == 2

@@ -16,7 +16,7 @@ from roofbook import paths
 from roofbook.book import experiment
 from roofbook.errors import UsageError
 from roofbook.store import parquet, storage
-from roofbook.store.checker import Checked
+from roofbook.store.checker import CheckedFile
 from roofbook.store.copying import copy
 from roofbook.store.file_check import Facts
 from roofbook.store.parquet import Store
@@ -186,7 +186,7 @@ def test_no_merge_makes_a_file_too_large_to_be_read(tmp_path: Path, monkeypatch:
     kept = Store(tmp_path)
     for minute in range(4):
         kept.append([row(f"v{minute}", minute)])
-    monkeypatch.setattr(parquet, "check_file", lambda data: Checked(pa.table({}), Facts("it has too many rows")))
+    monkeypatch.setattr(parquet, "check_file", lambda data: CheckedFile(pa.table({}), Facts("it has too many rows")))
     assert kept.compact() == [] and len(variants(kept)) == 4
 
 

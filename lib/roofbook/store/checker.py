@@ -15,8 +15,9 @@ import time
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from .. import own_python
 from ..errors import ctrl_c_waits
-from ..paths import LIBRARY
+from ..process_tree import name_of_signal
 from .file_check import CPU_S, FACTS, Facts, checked_schema
 
 if TYPE_CHECKING:
@@ -26,12 +27,12 @@ WALL_S = 20.0 * CPU_S
 """Seconds after which an answer is not waited for any more: a machine may be busy, but not so busy."""
 _PASSED_ON = (
     *("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "SYSTEMROOT", "LD_LIBRARY_PATH"),
-    *("PYTHONHOME", "PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX"),
+    *("PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX", own_python.PACKAGES),
 )
 """Variables of the environment that the process gets: no credentials are among them."""
 
 
-class Checked(NamedTuple):
+class CheckedFile(NamedTuple):
     """What a file holds that may count, and what there is to say of it."""
 
     rows: "pa.Table"
@@ -40,7 +41,7 @@ class Checked(NamedTuple):
     """Whether the same file would give the same again: not where something else may have ended the process."""
 
 
-def check_file(data: bytes) -> Checked:
+def check_file(data: bytes) -> CheckedFile:
     """Return the rows of a Parquet file that hold what rows of the store may hold. Whatever it is, nothing happens to us."""
     return _checker(os.getpid()).check(data)
 
@@ -56,7 +57,7 @@ class _Checker:
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
 
-    def check(self, data: bytes) -> Checked:
+    def check(self, data: bytes) -> CheckedFile:
         import pyarrow as pa
 
         with self._lock:
@@ -65,13 +66,13 @@ class _Checker:
             except BaseException:  # such as Ctrl-C: the answer would come to who asks next
                 self._end()
                 raise
-        if isinstance(answer, Checked):
+        if isinstance(answer, CheckedFile):
             return answer
         with pa.ipc.open_stream(answer) as stream:
             table = stream.read_all()
-        return Checked(table.replace_schema_metadata(), Facts.of_json(table.schema.metadata[FACTS]))
+        return CheckedFile(table.replace_schema_metadata(), Facts.of_json(table.schema.metadata[FACTS]))
 
-    def _ask(self, data: bytes) -> "bytes | Checked":
+    def _ask(self, data: bytes) -> "bytes | CheckedFile":
         """The answer as an Arrow stream; or a fault, where there is none."""
         process = self._started()
         assert process.stdin and process.stdout
@@ -110,15 +111,12 @@ class _Checker:
             return self._process
         self._end()
         environment = {name: value for name in _PASSED_ON if (value := os.environ.get(name)) is not None}
-        environment |= {
-            "PYTHONPATH": str(LIBRARY.parent),
-            "ARROW_DEFAULT_MEMORY_POOL": "system",
-            "MALLOC_ARENA_MAX": "1",
-        }
+        environment = own_python.environment(environment)
+        environment |= {"ARROW_DEFAULT_MEMORY_POOL": "system", "MALLOC_ARENA_MAX": "1"}
         environment |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "ARROW_IO_THREADS"), "1")
         with ctrl_c_waits():  # else nobody could end it
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", f"{__package__}.file_check"],
+                [sys.executable, "-m", f"{__package__}.file_check"],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=-1,
                 env=environment, cwd="/", start_new_session=True,
             )  # fmt: skip
@@ -136,11 +134,11 @@ class _Checker:
                     pipe.close()
 
 
-def _fault_of(number: int, lasting: bool) -> Checked:
+def _fault_of(number: int, lasting: bool) -> CheckedFile:
     """What to say of a file at which the process ended by this signal."""
     empty = checked_schema().empty_table()
     if number == signal.SIGPROF:
-        return Checked(empty, Facts(f"to check it takes more than {CPU_S} s"), lasting)
-    named = signal.Signals(number).name if number in set(signal.Signals) else "an error"
+        return CheckedFile(empty, Facts(f"to check it takes more than {CPU_S} s"), lasting)
+    named = name_of_signal(number) if number > 0 else "an error"
     lasting = number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
-    return Checked(empty, Facts(f"the process that read it was ended by {named}"), lasting)
+    return CheckedFile(empty, Facts(f"the process that read it was ended by {named}"), lasting)

@@ -17,7 +17,7 @@ from .checker import check_file
 from .database import ask
 from .files import EVERYWHERE, Stamp, Where
 from .identity import new_run_id
-from .row_cache import AT, Rows, read_rows
+from .row_cache import AT, CheckedRows, read_rows
 from .row_rules import wrong_rows
 from .schema import COLUMNS, IDENTITY, NEWEST_FIRST, OLDEST_FIRST, PROFILE, REQUIRED, SLUG, TEXT, check, table
 from .states import PLACE, State, place_of, state_of
@@ -85,7 +85,7 @@ class Store:
         """The Parquet files, sorted by part and name; of a bucket copies."""
         return self.storage.files([files.pattern(each, lab, device) for each in where or self.parts])
 
-    def checked(self, lab: str = "*", device: str = "*", where: Sequence[Where] | None = None) -> Rows:
+    def checked(self, lab: str = "*", device: str = "*", where: Sequence[Where] | None = None) -> CheckedRows:
         """The rows that may count, each as often as files have it, and what there is to say of the files; without SQL."""
         while True:
             found = self._files_of(lab, device, where)
@@ -182,7 +182,7 @@ class Store:
                     merged.append(made)
         return merged
 
-    def _merged(self, folder: str, rows: Rows) -> Path | None:
+    def _merged(self, folder: str, rows: CheckedRows) -> Path | None:
         """Merge the files of which nothing is left out; None where there are not two, or they would be too large as one."""
         old = [path for path, facts in rows.facts.items() if facts.whole]
         if len(old) < 2:

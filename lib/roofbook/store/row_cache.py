@@ -35,7 +35,7 @@ _KIND = "rows"
 _FACTS = b"roofbook.facts"
 
 
-class Rows(NamedTuple):
+class CheckedRows(NamedTuple):
     """Rows that may count, with AT, and what there is to say of each file that they were looked for in."""
 
     table: "pa.Table"
@@ -50,7 +50,7 @@ class Rows(NamedTuple):
 _GONE = "it cannot be reached"
 
 
-def read_rows(found: Sequence[Path]) -> Rows:
+def read_rows(found: Sequence[Path]) -> CheckedRows:
     """Return the rows of these files that hold what rows may hold. A warning names, once, what is left out."""
     import pyarrow as pa
 
@@ -62,7 +62,7 @@ def read_rows(found: Sequence[Path]) -> Rows:
     for path in found:
         if facts[path].fault != _GONE or path.is_symlink():
             files.warn_of(path, facts[path])
-    return Rows(pa.concat_tables(tables), facts)
+    return CheckedRows(pa.concat_tables(tables), facts)
 
 
 @cache
@@ -85,10 +85,10 @@ def _groups(found: Sequence[Path]) -> Iterator[list[tuple[Path, files.Stamp]]]:
         yield from ([each] for each in mine[whole:])
 
 
-_known: dict[tuple[tuple[Path, files.Stamp], ...], Rows] = {}
+_known: dict[tuple[tuple[Path, files.Stamp], ...], CheckedRows] = {}
 
 
-def _read_group(group: Sequence[tuple[Path, files.Stamp]]) -> Rows:
+def _read_group(group: Sequence[tuple[Path, files.Stamp]]) -> CheckedRows:
     """The rows of files of one folder: as this process knows them, as the cache does, or checked now."""
     key = tuple(group)
     if key in _known:
@@ -109,7 +109,7 @@ def _read_group(group: Sequence[tuple[Path, files.Stamp]]) -> Rows:
     return rows
 
 
-def _kept(group: tuple[tuple[Path, files.Stamp], ...]) -> Rows | None:
+def _kept(group: tuple[tuple[Path, files.Stamp], ...]) -> CheckedRows | None:
     """What the cache has of these files; None where it has nothing, or nothing whole."""
     import pyarrow as pa
 
@@ -120,10 +120,10 @@ def _kept(group: tuple[tuple[Path, files.Stamp], ...]) -> Rows | None:
         table = file.read_all()
     told = json.loads(table.schema.metadata[_FACTS])
     facts = {path: Facts.of_json(text) for (path, _), text in zip(group, told, strict=True)}
-    return Rows(table.replace_schema_metadata(), facts)
+    return CheckedRows(table.replace_schema_metadata(), facts)
 
 
-def _encoded(rows: Rows) -> bytes:
+def _encoded(rows: CheckedRows) -> bytes:
     import pyarrow as pa
 
     table = rows.table.replace_schema_metadata({_FACTS: json.dumps([each.as_json() for each in rows.facts.values()])})
@@ -133,7 +133,7 @@ def _encoded(rows: Rows) -> bytes:
     return bytes(sink.getvalue())
 
 
-def _check_group(group: Sequence[tuple[Path, files.Stamp]]) -> tuple[Rows, bool]:
+def _check_group(group: Sequence[tuple[Path, files.Stamp]]) -> tuple[CheckedRows, bool]:
     """The rows of these files, checked now; and whether the same files would give the same again."""
     import pyarrow as pa
 
@@ -146,22 +146,22 @@ def _check_group(group: Sequence[tuple[Path, files.Stamp]]) -> tuple[Rows, bool]
         facts |= rows.facts
         lasting &= lasts
     whole = pa.concat_tables(tables).unify_dictionaries().combine_chunks()
-    return Rows(whole, facts), lasting
+    return CheckedRows(whole, facts), lasting
 
 
-def _check_one(path: Path, stamp: files.Stamp) -> tuple[Rows, bool]:
+def _check_one(path: Path, stamp: files.Stamp) -> tuple[CheckedRows, bool]:
     """As `_check_group`, of one file."""
     import pyarrow as pa
 
     if why := _unread(path, stamp):
-        return Rows(_schema().empty_table(), {path: Facts(why)}), stamp != (0, 0, 0)
+        return CheckedRows(_schema().empty_table(), {path: Facts(why)}), stamp != (0, 0, 0)
     try:
         checked = check_file(read_regular(path, MOST_BYTES))
     except OSError as error:
-        return Rows(_schema().empty_table(), {path: Facts(_refused(error))}), False
+        return CheckedRows(_schema().empty_table(), {path: Facts(_refused(error))}), False
     place = pa.array([0] * len(checked.rows), pa.int32())
     names = pa.DictionaryArray.from_arrays(place, pa.array([str(path.absolute())]))
-    rows = Rows(checked.rows.append_column(_schema().field(FILE), names), {path: checked.facts})
+    rows = CheckedRows(checked.rows.append_column(_schema().field(FILE), names), {path: checked.facts})
     return rows, checked.lasting and files.stamp(path) == stamp
 
 

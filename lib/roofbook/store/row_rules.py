@@ -122,9 +122,10 @@ def _rules() -> dict[str, Callable[[str], str]]:
     from ..spec.lab import SCALES
 
     return {
-        **dict.fromkeys(("run", "lab", "device", "cell_key", "env_key", "source_sha256"), _slug),
+        **dict.fromkeys(("run", "lab", "device"), _slug),
         **dict.fromkeys(("variant", "case", "parent"), _name),
         **dict.fromkeys(("axis", "point", "dtype", "device_name", "timed", "unit"), _words),
+        **dict.fromkeys(("cell_key", "env_key", "source_sha256"), _words),
         **dict.fromkeys(("reason", "policy", "extra", "provenance"), _long),
         "role": _one_of(ROLES),
         "status": _one_of(("ok", "failed")),
@@ -229,15 +230,15 @@ def _wrong_numbers(table: "pa.Table") -> dict[int, str]:
 
 
 def _wrong_lengths(table: "pa.Table") -> dict[int, str]:
-    """Judge lists that go by samples: each has as many values as there are samples, or none."""
+    """Judge lists that go by samples: of a row that is ok, each has as many values as there are samples, or none."""
     wrong: dict[int, str] = {}
     samples, count = _lists(table, "samples_s")[0], verified(table)
     _mark(wrong, {int(row): "samples_s is empty" for row in (count & (samples < 1)).nonzero()[0]})
-    profile = _is(table, "role", PROFILE)
+    ok, profile = _is(table, "status", "ok"), _is(table, "role", PROFILE)
     for name in ("rounds", "wall_s", "sample_throttle"):
         length = _lists(table, name)[0]
         needed = (count & ~profile) if name == "rounds" else False
-        unequal = (length != samples) & ((length > 0) | needed)
+        unequal = ok & (length != samples) & ((length > 0) | needed)
         why = f"{name} and samples_s have different lengths"
         _mark(wrong, {int(row): why for row in unequal.nonzero()[0]})
     return wrong
