@@ -18,7 +18,7 @@ from datetime import datetime
 from functools import cache
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
-from .row_rules import FIRST_TIME, LAST_TIME, wrong_rows
+from .row_rules import FIRST_TIME, LAST_TIME, NO_TEXT, wrong_rows
 from .schema import COLUMNS, REQUIRED, schema
 
 if TYPE_CHECKING:
@@ -267,10 +267,6 @@ def _as_text(one: "pa.Array") -> "pa.Array":
     if bounds["min"] is not None and not 0 <= bounds["min"] <= bounds["max"] < len(one.dictionary):
         raise Fault("it is not a whole Parquet file")
     return pa.DictionaryArray.from_arrays(one.indices.cast(pa.int32()), _in_utf8(one.dictionary.cast(pa.string())))
-
-
-NO_TEXT = "\0"
-"""What stands for a text that is not UTF-8: no column of text may have it."""
 
 
 def _in_utf8(texts: "pa.Array") -> "pa.Array":

@@ -13,7 +13,7 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..devices.backends import BACKENDS, HOST
-from .schema import COLUMNS, PROFILE, REQUIRED, ROLES, SLUG, TIMES
+from .schema import COLUMNS, JSON, PROFILE, REQUIRED, ROLES, SLUG, TIMES
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,6 +26,8 @@ MOST_DEPTH = 20
 """Levels of objects and lists within one another in a JSON text."""
 FIRST_TIME, LAST_TIME = datetime(1970, 1, 1, tzinfo=UTC), datetime(2262, 1, 1, tzinfo=UTC)
 """Between these lies when a row was started: other times are no dates to pandas."""
+NO_TEXT = "\ufffe\uffff"
+"""What stands for a text that is not UTF-8: both are no characters."""
 _COMMIT = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _GROUP = re.compile(r"[0-9]{1,10}(x[0-9]{1,10}){0,2}")
 _UNFIT_CATEGORIES = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
@@ -90,6 +92,8 @@ def _slug(text: str) -> str:
 def _words(text: str) -> str:
     import unicodedata
 
+    if text == NO_TEXT:
+        return "is not UTF-8"
     if len(text) > MOST_LETTERS["name"]:
         return f"has {len(text)} letters, {MOST_LETTERS['name']} at most"
     if not text.isprintable() and any(unicodedata.category(letter) in _UNFIT_CATEGORIES for letter in text):
@@ -107,8 +111,8 @@ def _name(text: str) -> str:
 
 def _long(text: str) -> str:
     most = MOST_LETTERS["text"]
-    if "\0" in text:
-        return "is no text in UTF-8, or has a NUL"
+    if text == NO_TEXT:
+        return "is not UTF-8"
     return f"has {len(text)} letters, {most} at most" if len(text) > most else ""
 
 
@@ -126,7 +130,7 @@ def _rules() -> dict[str, Callable[[str], str]]:
         **dict.fromkeys(("variant", "case", "parent"), _name),
         **dict.fromkeys(("axis", "point", "dtype", "device_name", "timed", "unit"), _words),
         **dict.fromkeys(("cell_key", "env_key", "source_sha256"), _words),
-        **dict.fromkeys(("reason", "policy", "extra", "provenance"), _long),
+        **dict.fromkeys(("reason", *JSON), _long),
         "role": _one_of(ROLES),
         "status": _one_of(("ok", "failed")),
         "scale": _one_of(SCALES),
@@ -250,7 +254,7 @@ def _wrong_json(table: "pa.Table", known: set[int]) -> dict[int, str]:
     ok, samples = _is(table, "status", "ok"), _lists(table, "samples_s")[0]
     texts, at = _texts(table, "role")
     roles = [texts[number] if number >= 0 else "" for number in at]
-    for name, kind in (("policy", _POLICY), ("extra", _EXTRA), ("provenance", _PROVENANCE)):
+    for name, kind in zip(JSON, (_POLICY, _EXTRA, _PROVENANCE), strict=True):
         texts, at = _texts(table, name)
         read: dict[int, _Told | str] = {}
         for row, number in enumerate(at.tolist()):

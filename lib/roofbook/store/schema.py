@@ -58,6 +58,8 @@ _EMPTY = (
     "throttle",
     "sample_throttle",
 )  # rather than null
+JSON = ("policy", "extra", "provenance")
+"""The columns of text that is the JSON of an object."""
 OLDEST_FIRST, NEWEST_FIRST = "started <= now(), started, run", "started <= now() desc, started desc, run desc"
 """The order of rows in SQL, as `age` has it."""
 SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
