@@ -283,6 +283,9 @@ def stored_rows(ref: str, folder: Path) -> Store:
             raise UsageError(of_system(error)) from None
         if checked.facts.fault:
             raise UsageError(f"{files.shown(source)} holds no rows of the store: {checked.facts.fault}")
+        if not len(checked.rows):
+            why = files.of_rows(checked.facts) if checked.facts.wrong else "it is empty"
+            raise UsageError(f"{files.shown(source)} holds no rows of the store: {why}")
         files.warn_of(source, checked.facts)
         table = checked.rows.select(schema().names).cast(schema())
         for lab, device in set(zip(table["lab"].to_pylist(), table["device"].to_pylist(), strict=True)):
