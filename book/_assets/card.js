@@ -105,6 +105,11 @@
       dialog = make("dialog", { class: "measurement", "aria-labelledby": "measurement-name" });
       dialog.addEventListener("click", (event) => event.target === dialog && dialog.close());
       dialog.addEventListener("close", closed);
+      document.addEventListener("keydown", (event) => {  // wherever the focus is: a click on a part may have taken it
+        if (event.key !== "Escape" || !dialog.open) return;
+        event.preventDefault();
+        dialog.close();
+      }, true);
       document.body.append(dialog);
     }
     dialog.replaceChildren(shown(cards, card));
@@ -128,7 +133,7 @@
     const parts = [close, make("h2", { id: "measurement-name" }, `${card.variant} on ${card.case}`)];
     parts.push(make("p", { class: "card-time" }, card.time || `no time: ${card.why}`));
     parts.push(make("p", { class: "card-on" }, `${cards.title}, ${cards.on}`));
-    if (card.what) parts.push(make("p", {}, card.what));
+    if (card.what) parts.push(make("p", {}, ...withCode(card.what)));
     parts.push(make("p", { class: "card-answer" }, card.answer));
     if (card.axis) parts.push(drawing(card));
     parts.push(again(cards, card), runs(cards, card), pairs(card.facts));
@@ -137,6 +142,10 @@
       if (used.has(at)) parts.push(make("details", {}, make("summary", {}, `Machine ${at + 1}`), pairs(facts)));
     return make("div", { class: "measured" }, ...parts);
   }
+
+  // What stands in backquotes, such as the name of a step, as code.
+  const withCode = (text) =>
+    text.split(/`([^`]+)`/).map((part, at) => (at % 2 ? make("code", {}, part) : part));
 
   const pairs = (facts) =>
     make("dl", {}, ...facts.flatMap(([name, text]) => [make("dt", {}, name), make("dd", {}, text)]));

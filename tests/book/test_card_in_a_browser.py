@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -104,6 +105,38 @@ def test_a_number_opens_its_card_and_escape_leads_back(opened: Open) -> None:
     tab.wait_for_function("!location.search.includes('measurement')")
     assert tab.locator("dialog[open]").count() == 0
     assert tab.evaluate("document.activeElement.className") == "of"
+
+
+def test_escape_closes_a_card_wherever_the_focus_is(opened: Open) -> None:
+    """Each press counts, also after a part was opened and closed, and after a click on plain text."""
+    tab = opened()
+    for clicked in (
+        ["dialog summary"],
+        ["dialog summary", "dialog summary"],
+        ["dialog summary", "dialog h2"],
+        ["dialog dd"],
+    ):
+        tab.locator("td a.of").first.click()
+        card(tab)
+        for part in clicked:
+            tab.locator(part).first.click()
+        tab.evaluate("document.activeElement.blur()")
+        tab.keyboard.press("Escape")
+        assert tab.locator("dialog[open]").count() == 0, clicked
+
+
+def test_what_stands_in_backquotes_is_code_on_a_card(opened: Open, site: Path) -> None:
+    path = site / "labs" / "lbm" / "measurements" / "gpu.cuda.js"
+    before = path.read_text()
+    try:
+        path.write_text(re.sub(r'"what":"[^"]*"', '"what":"As `fused` < `soa`, once"', before))
+        tab = opened()
+        tab.locator("td a.of").first.click()
+        said = card(tab)
+        assert "As fused < soa, once" in said and "`" not in said
+        assert tab.locator("dialog p code").all_inner_texts()[:2] == ["fused", "soa"]
+    finally:
+        path.write_text(before)
 
 
 def test_by_keyboard_a_table_is_one_stop_and_arrows_go_from_number_to_number(opened: Open) -> None:

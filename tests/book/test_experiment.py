@@ -535,6 +535,28 @@ def test_conclusions_may_ask_for_seconds_and_the_fastest_point(
     assert f"point {min(times, key=lambda point: times[point])}" in experiment.published().html
 
 
+def test_a_terminal_shows_the_variants_that_were_asked_for_alone(opened: Open) -> None:
+    experiment = opened(variants=["fused", "soa"])
+    experiment.measure()
+    (table, *_) = experiment.tables()
+    assert [name.removesuffix(" (A/A control)") for name in table.frame["variant"]] in (
+        ["fused", "fused", "soa"],
+        ["fused", "soa"],
+    )
+    assert "not measured" not in table.text
+
+
+def test_a_lab_without_a_report_says_so_in_place_of_published_figures(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    experiment = opened()
+    monkeypatch.setattr(experiment.lab, "name", "sgemm")
+    for scale in ("quick", "published"):
+        monkeypatch.setattr(experiment, "scale", scale)
+        shown = experiment.published()
+        assert isinstance(shown, Note) and shown.text.startswith("Sgemm has no published figures")
+
+
 def test_the_lab_says_which_part_or_fact_a_published_figure_is_held_against(
     opened: Open, lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:

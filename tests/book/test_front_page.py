@@ -60,6 +60,9 @@ def test_a_card_has_the_descent_and_what_came_of_it(tmp_path: Path) -> None:
     assert shown.count("<section") == shown.count("<svg") == 1
     assert '<h3><a href="labs/lbm.html">Lattice Boltzmann</a></h3>' in shown
     assert f"{GRID}, {H200}, CUDA" in shown
+    assert shown.count(f'<span data-of="lbm/nvidia-h200.cuda#fused~{GRID}">') == 3, (
+        "a time and two ratios, with their cards"
+    )
     words = re.sub(r"<[^>]+>", "", shown[shown.index("</figure>") :])
     assert "The fastest kernel in one run is fused: 100" in words
     assert re.search(r"which is in these runs \d+ \[\d+, \d+\] times as fast as sequential\.", words)

@@ -115,6 +115,24 @@ def test_launch_in_one_and_two_dimensions(
     np.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.parametrize(("size", "local"), [((100,), (64,)), ((64, 10), (16, 4)), ((1 << 20,), (1 << 20,))])
+def test_a_launch_that_opencl_refuses_names_the_kernel_its_groups_and_its_range(
+    device: Device, program: contract.Program, size: tuple[int, ...], local: tuple[int, ...]
+) -> None:
+    if device.backend != "opencl":
+        pytest.skip("a refusal of OpenCL")
+    y = device.upload(np.zeros(8, np.float32))
+    group, items = (" x ".join(map(str, sizes)) for sizes in (local, size))
+    words = rf"^axpy was not launched, INVALID_WORK_GROUP_SIZE: groups of {group} in a range of {items}(, which|$)"
+    with pytest.raises(RuntimeError, match=words):
+        device.queue().launch(program.kernel("axpy"), size, local, y, y, np.float32(2), np.int32(8))
+
+
+@pytest.mark.parametrize("text", ["{0} ", " {0}", "{0}\n", "{1} : {2}", "{1}: {2}"])
+def test_blanks_around_a_device_do_not_count(device: Device, text: str) -> None:
+    assert open_device(text.format(device.spec, *device.spec.split(":"))) is device
+
+
 def test_work_items_groups_local_memory_and_barriers(device: Device, program: contract.Program) -> None:
     queue, out = device.queue(), device.empty(4 * 16 * 6)
     queue.launch(program.kernel("ids"), (16, 6), (4, 2), out)

@@ -19,7 +19,7 @@ from roofbook.spec.lab import Lab, Variant
 from .. import mutants
 from .quick import unoptimised
 
-LABS = ("stencil", "lbm", "cnn", "convpool", "lenet")
+LABS = sorted(path.parent.name for path in Path(__file__).parent.glob("*/corpus.py"))
 CORPORA = {lab: import_module(f".{lab}.corpus", __package__) for lab in LABS}
 MISTAKES: list[tuple[str, mutants.Mutant | mutants.Emulated]] = [
     (lab, each) for lab, corpus in CORPORA.items() for each in corpus.MISTAKES

@@ -23,6 +23,7 @@ from dataclasses import replace
 from copy import copy
 
 LAB = copy(OTHER)
+LAB.name = "mine"
 """
 
 
@@ -46,9 +47,11 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None
     [
         ("import nosuch", r"__init__\.py, line 1: ModuleNotFoundError: No module named 'nosuch'"),
         ("\nx = (", r"__init__\.py, line 2: SyntaxError: '\(' was never closed"),
+        (WHOLE + "LAB.name = 'sgemm'", "it calls itself 'sgemm'; a lab is named as its folder is, 'mine'"),
+        (WHOLE + "LAB.name = 'stencil'", "it calls itself 'stencil'; a lab is named as its folder is, 'mine'"),
         ("", "AttributeError: module 'roofbook.labs.mine' has no attribute 'LAB'"),
-        (WHOLE + "LADDER[0].source.with_knobs(PASES=3)", r"__init__\.py, line 9: \w+\.k has no knob PASES"),
-        (WHOLE + "replace(LADDER[0], kind='cpuu')", "line 9: variant sequential: kind is 'cpuu'; cpu, gpu or None is meant"),
+        (WHOLE + "LADDER[0].source.with_knobs(PASES=3)", r"__init__\.py, line 10: \w+\.k has no knob PASES"),
+        (WHOLE + "replace(LADDER[0], kind='cpuu')", "line 10: variant sequential: kind is 'cpuu'; cpu, gpu or None is meant"),
         (WHOLE + "replace(LADDER[0], differs=('sauce',))", "differs in sauce; source, plan and options can"),
         (WHOLE + "replace(LADDER[0], predicts={'gpuu': None})", "variant sequential: predicts for gpuu; there are cpu, cuda"),
         (WHOLE + "replace(LADDER[0], predicts='NO_GAIN')", "predicts 'NO_GAIN', which is no Prediction"),

@@ -34,7 +34,7 @@ from ..store.storage import located
 from .dependencies import Dependencies
 from .kept import FOLDER, DrawnOnce, key_of
 from .meanwhile import Meanwhile
-from .page import Page, published_of
+from .page import Note, Page, noted, published_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -279,6 +279,10 @@ class Experiment(Page):
         if self.lab.name == registry.PEAKS:
             return [self.peak_table()]
         measured = set(self.data.rows["case"])
+        if self.parameters["variants"]:
+            asked = [variant.name for variant in self.variants]
+            shown = [self.data.on(case.name).alone().with_order(asked) for case in self.cases if case.name in measured]
+            return [report.ladder(data) for data in shown]
         return [self.ladder(case.name) for case in self.cases if case.name in measured]
 
     def demonstration(self) -> Table:
@@ -295,7 +299,8 @@ class Experiment(Page):
             )
         return report.demonstration(shown)
 
-    def published(self) -> Table:
+    @noted
+    def published(self) -> Table | Note:
         """Every published figure of the lab, and what was measured: here at the published sizes, else on a recorded device."""
         if self.scale == "published":
             return super().published()

@@ -5,12 +5,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .. import report
-from ..analysis.lab_data import LabData
+from ..analysis.lab_data import LabData, Measured
 from ..analysis.places import Place, card_of
 from ..analysis.recorded import RecordedData, recorded
 from ..analysis.sentences import about_bases, beside_base, beside_peer
 from ..escaping import escape
 from ..report.descent import Ends, Glance, line
+from ..report.html import number_of
 from ..spec import registry
 from .device_choices import HERE
 
@@ -47,9 +48,10 @@ def _card(data: RecordedData) -> str:
     from markdown_it import MarkdownIt
 
     lab, case = data.lab, data.case().name
-    beside = beside_peer(data.measured, case)
-    over = about_bases(lab, data.measured, [case])
-    words = " ".join([beside_base(lab, data.measured, case), *over, *[f"{beside}."] * bool(beside)])
+    measured = Measured(data, lambda text, of: number_of(text, card_of(lab.name, data.place.id, data.scale, of)))
+    beside = beside_peer(measured, case)
+    over = about_bases(lab, measured, [case])
+    words = " ".join([beside_base(lab, measured, case), *over, *[f"{beside}."] * bool(beside)])
     head = f'<h3><a href="labs/{lab.name}.html">{escape(lab.title)}</a></h3>'
     drawn = report.descent(data.on(), title=f"{case}, {data.place}").html
     return f'<section class="descent">{head}\n{drawn}\n{MarkdownIt().render(words)}</section>\n'

@@ -328,6 +328,7 @@ class Page(ABC):
         said = publication(self.data.lab).summary(Measured(self.data, number_of))
         return Markdown("\n\n".join(filter(None, [said, predictions.sentence(predictions.counted(self.data))])))
 
+    @noted
     def published(self) -> Table:
         """Every published figure of the lab, what was measured beside it."""
         return published_of(self.data, self.store)
@@ -341,5 +342,10 @@ class Page(ABC):
 def published_of(data: LabData, store: Store) -> Table:
     """Every published figure of a lab beside what these rows have measured of it."""
     own = (store.root / "published").is_dir()
-    table = figures(data.lab.name, store.root if own else project_root() / "results")
+    results = store.root if own else project_root() / "results"
+    if not (results / "published" / f"{data.lab.name}.csv").is_file():
+        raise UsageError(
+            f"{data.lab.name} has no published figures: its report, if it has one, is not in results/published"
+        )
+    table = figures(data.lab.name, results)
     return report.published(PublishedFigures.of(data, table), data.rows)

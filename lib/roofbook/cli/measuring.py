@@ -92,6 +92,8 @@ def run(
 
     \b
       roofbook run lbm -p variants '[fused, soa]' -p cases '[128x128]'
+
+    With variants it prints these alone, and the book's page stays as it was.
     """
     from ..book import execute
     from ..book.experiment import Experiment
@@ -106,10 +108,14 @@ def run(
     experiment = Experiment(lab, given, root)
     if given["device"] == "auto" and (why := why_auto(experiment.lab.preferred_backend)):
         say(why)
-    page = execute.execute(root, root / "experiments" / f"{lab}.ipynb", given)
+    notebook = root / "experiments" / f"{lab}.ipynb"
+    of_part = bool(experiment.parameters["variants"])
+    part = root / "_build" / "of-variants" / notebook.name
+    page = execute.execute(root, notebook, given, page=part if of_part else None)
     for table in experiment.tables():
         print(table.text, end="\n\n")
-    say(f"The executed notebook: {page.relative_to(root)}; `roofbook build` renders it.")
+    next_step = "the book's page stays as it was" if of_part else "`roofbook build` renders it"
+    say(f"The executed notebook: {page.relative_to(root)}; {next_step}.")
 
 
 def _swept(root: Path, lab: str, given: dict[str, Any], cluster: str | None, workers: int | None) -> bool:

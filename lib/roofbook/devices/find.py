@@ -29,7 +29,9 @@ def open_device(spec: str = "auto", preferred_backend: str = OPENCL.name) -> Dev
 
     `auto` is a GPU by `preferred_backend`, else a GPU by another, else the CPU device. `opencl:0` and `cuda:0` count a
     backend's devices; `opencl:NVIDIA` takes the first whose platform contains the word, else the first that it describes.
+    Blanks around either part do not count.
     """
+    spec = ":".join(part.strip() for part in spec.split(":", 1))
     backend, _, which = (preferred_backend if spec == "auto" else spec).partition(":")
     of_backend = devices(backend)
     if spec == "auto":

@@ -75,6 +75,23 @@ class Program(contract.Program):
         return buffer, (buffer,)
 
 
+def _said_of_launch(kernel: Any, error: Any) -> str:
+    """Return which kernel was not launched, and OpenCL's word for why: 'soa was not launched, INVALID_WORK_GROUP_SIZE'."""
+    import pyopencl as cl
+
+    words = {code: name for name, code in vars(cl.status_code).items() if isinstance(code, int)}
+    return f"{kernel.function_name} was not launched, {words.get(error.code, f'error {error.code}')}"
+
+
+def _sizes(global_size: Sequence[int], local_size: Sequence[int]) -> str:
+    """Return the sizes of a launch in words, and where the groups do not divide the range."""
+    group, items = (" x ".join(map(str, size)) for size in (local_size, global_size))
+    uneven = len(global_size) != len(local_size) or any(
+        not own or whole % own for whole, own in zip(global_size, local_size, strict=False)
+    )
+    return f"groups of {group} in a range of {items}" + ", which they do not divide" * uneven
+
+
 class Queue(contract.Queue):
     def __init__(self, context: Any, device: Any, profiling: bool) -> None:
         import pyopencl as cl
@@ -93,7 +110,11 @@ class Queue(contract.Queue):
             kernel.kernel.set_scalar_arg_dtypes([None if isinstance(arg, Buffer) else arg.dtype for arg in args])
             kernel.typed = True
         kernel.kernel.set_args(*[arg.memory if isinstance(arg, Buffer) else arg for arg in args])
-        event = self._cl.enqueue_nd_range_kernel(self.queue, kernel.kernel, tuple(global_size), tuple(local_size))
+        sizes = tuple(global_size), tuple(local_size)
+        try:
+            event = self._cl.enqueue_nd_range_kernel(self.queue, kernel.kernel, *sizes)
+        except self._cl.LogicError as error:
+            raise RuntimeError(f"{_said_of_launch(kernel.kernel, error)}: {_sizes(*sizes)}") from None
         self._note("kernel", event)
 
     def _note(self, what: str, event: Any) -> None:

@@ -11,6 +11,7 @@ from ..analysis.history import CODE, DRIVER, MACHINE
 from ..devices import checkout
 from ..escaping import escape
 from ..measure.stats import CONFIDENCE
+from .html import with_code
 
 KINDS = {CODE: "code", DRIVER: "driver or libraries", MACHINE: "machine"}
 """What a change of a kind is called."""
@@ -67,7 +68,7 @@ all.</p>
 def card(each: Mapping[str, Any]) -> str:
     """One measurement as a section."""
     time = f"<p class=card-time>{escape(each['time'])}</p>" if each["time"] else ""
-    what = f"<p>{escape(each['what'])}</p>" if each["what"] else ""
+    what = f"<p>{with_code(each['what'])}</p>" if each["what"] else ""
     facts = "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in each["facts"])
     return f"""<section class=measured id="{escape(each["id"])}">
 <h2>{escape(each["variant"])} on {escape(each["case"])}</h2>

@@ -57,6 +57,9 @@ def get(name: str) -> "Lab":
     try:
         lab: Lab = importlib.import_module(f"{labs.__name__}.{name}").LAB
         _check(lab)
+        if lab.name != name:
+            right = f"a lab is named as its folder is, {name!r}, since its rows and pages are kept under that name"
+            raise ValueError(f"it calls itself {lab.name!r}; {right}")
     except UserFacingError as error:
         raise UsageError(f"lab {name}: {_where(error, known[name])}{error}") from error
     except Exception as error:
