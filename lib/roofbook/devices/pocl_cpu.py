@@ -18,6 +18,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from .. import own_python
 from ..paths import cache_key, read_cached, scratch_folder, write_cached
 from . import pocl_probe
 
@@ -147,12 +148,14 @@ def _parsed(kept: bytes) -> CpuChoice:
 
 def run_probe(name: str, whole: bool) -> ProbeOutcome | None:
     """Run the probe for a CPU in a process of its own, with a folder of its own and none of the reader's settings of PoCL."""
-    settings = {key: value for key, value in os.environ.items() if not key.startswith(("POCL_", "PYOPENCL_"))}
+    ours = own_python.environment()
+    settings = {key: value for key, value in ours.items() if not key.startswith(("POCL_", "PYOPENCL_"))}
     how = "whole" if whole else "narrow"
     try:
         with scratch_folder() as folder:
             settings |= {"POCL_CACHE_DIR": str(folder), "POCL_AFFINITY": "0", "XDG_CACHE_HOME": str(folder)}
-            command = [sys.executable, "-P", str(Path(pocl_probe.__file__).resolve()), name, str(folder), how]
+            program, packages = str(Path(pocl_probe.__file__).resolve()), os.pathsep.join(sys.path)
+            command = [sys.executable, "-P", program, name, str(folder), how, packages]
             subprocess.run(
                 command, env=settings, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, timeout=WALL_SECONDS
             )

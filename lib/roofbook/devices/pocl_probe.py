@@ -2,7 +2,7 @@
 
 It is a process of its own because a CPU that does not fit may end it, or keep LLVM busy without end. It imports nothing of
 this library, so that it starts quickly. Arguments: LLVM's name of the CPU ('' keeps PoCL's own), a folder that PoCL may use and
-that takes the result, and `narrow` or `whole`.
+that takes the result, `narrow` or `whole`, and where packages are looked for.
 """
 
 import contextlib
@@ -137,5 +137,6 @@ if __name__ == "__main__":
 
         resource.setrlimit(resource.RLIMIT_CPU, (CPU_SECONDS, CPU_SECONDS))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    sys.path[:] = sys.argv[4].split(os.pathsep)
     main(sys.argv[1], Path(sys.argv[2]), sys.argv[3])
     os._exit(0)
