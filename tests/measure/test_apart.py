@@ -31,7 +31,7 @@ from roofbook.store.parquet import Store
 from .processes import state, until
 
 LAB = """
-import ctypes, os, signal, sys, time
+import ctypes, os, signal, sys, threading, time
 from collections.abc import Mapping, Sequence
 import numpy as np
 from roofbook.errors import UsageError
@@ -107,6 +107,14 @@ class Plan(Runnable):
             raise cl.LogicError("illegal address")
         if what == "print":
             print("a driver says something")
+            open(os.environ["HANGS"] + "-printed", "w").close()
+        if what == "ends-later":
+            threading.Thread(target=self.end_later, daemon=True).start()
+
+    def end_later(self):
+        while not os.path.exists(os.environ["HANGS"] + "-printed"):
+            time.sleep(0.001)
+        os._exit(0)
 
     def outputs(self):
         self.at("outputs")
@@ -136,6 +144,7 @@ class Faulty(Lab):
         made("exit", run2="exit"),
         made("hang", run1="hang"), made("hang-late", run3="hang"), made("python", run1="python"), made("usage", run1="usage"),
         made("lost", run1="lost"), made("lost-late", run4="lost"), made("slow", run1="slow"),
+        made("ends-later", "plan ends-later"),
         *(made(f"{fault} in {stage}", f"{stage} {fault}") for stage in STAGES for fault in FAULTS),
     )
 
@@ -300,6 +309,38 @@ def test_what_ends_or_stops_a_process_costs_its_own_row_and_its_stage_is_named(
     assert dict(rows["status"]) == {"one": "ok", f"{fault} in {stage}": "failed", "two": "ok"}
     reason = rows.loc[f"{fault} in {stage}", "reason"]
     assert re.fullmatch(rf"{why}( \(.*\))?; it was at: {STAGES[stage]}", reason), reason
+
+
+def test_what_a_variant_ends_while_another_one_runs_is_its_own_fault(measure: Measure) -> None:
+    """A thread of it ends the process in a run of `two`: each is tried alone."""
+    rows = measure("one", "ends-later", "two")
+    assert dict(rows["status"]) == {"one": "ok", "ends-later": "failed", "two": "ok"}
+    assert rows.loc["ends-later", "reason"].startswith("ended with exit code 0")
+
+
+def test_where_nobody_can_say_who_ended_a_process_each_is_tried_alone(
+    measure: Measure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = apart._said
+    groups: list[list[str]] = []
+
+    def talk(workers: Any, at: Any, variants: Any, *more: Any) -> Any:
+        groups.append([variant.name for variant in variants])
+        if "two" in groups[-1]:
+            raise apart.Ended("ended with exit code 0", "", "rows")
+        yield from said(workers, at, variants, *more)
+
+    monkeypatch.setattr(apart, "_said", talk)
+    rows = measure("one", "two", "python")
+    assert groups == [["one", "two", "python"], ["one"], ["two"], ["python"]]
+    assert dict(rows["status"]) == {"one": "ok", "two": "failed", "python": "failed"}
+    assert rows.loc["two", "reason"] == "ended with exit code 0; it was at: rows"
+
+
+def test_rows_that_are_kept_once_are_all_kept(measure: Measure) -> None:
+    """As on a cluster: those of a process, and of each variant that was tried alone, have names of their own."""
+    rows = measure("one", "ends-later", "two", "exit-0 in run", once="case-1", go_on=False)
+    assert dict(rows["status"]) == {"one": "ok", "ends-later": "failed", "two": "ok", "exit-0 in run": "failed"}
 
 
 @pytest.mark.parametrize("stage", STAGES)

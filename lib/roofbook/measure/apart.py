@@ -132,6 +132,8 @@ class Ended(Exception):
     variant: str
     """What it was at; '' before the first."""
     what: str
+    hung: bool = False
+    """Whether it did not answer in time."""
 
 
 def measure_apart(
@@ -148,16 +150,19 @@ def measure_apart(
 ) -> list[Kept]:
     """As `case_run.measure_and_keep`, in a process of its own, one of `workers`.
 
-    A variant that ends it becomes a failed row with the reason. The others go on in another process, with `go_on` with the
-    samples that they had. Where nobody can say which variant ended it, each of the others goes on alone. Errors: Failed for a
-    process that died before it was at any variant; UsageError as the process itself had it.
+    A variant that ends it is tried once more alone, since what crashes late may have been started by another one; where that
+    fails, and where it hangs, it becomes a failed row with the reason. The others go on in another process, with `go_on` with
+    the samples that they had. Errors: Failed for a process that died before it was at any variant; UsageError as the process
+    itself had it.
     """
     workers = workers or Workers(at.lab.name, at.device.spec, 1)
     kept, groups = list[Kept](), [list(variants)]
     while groups:
         left = groups.pop(0)
+        is_alone = len(left) == 1 < len(variants)
+        name = f"{once}.{left[0].name}" if once and is_alone else once  # rows of each name are kept once
         try:
-            with contextlib.closing(_said(workers, at, left, run, store, where, go_on, once)) as conversation:
+            with contextlib.closing(_said(workers, at, left, run, store, where, go_on, name)) as conversation:
                 for said in conversation:
                     if "kept" in said:
                         kept += [Kept(*kept_row) for kept_row in said["kept"]]
@@ -166,18 +171,23 @@ def measure_apart(
         except Ended as end:
             known = {kept_row.variant for kept_row in kept}
             due = [variant for variant in left if variant.name not in known]
-            guilty = next((variant for variant in left if variant.name == end.variant), None)
-            if guilty is None and end.what == START:
+            guilty = next((variant for variant in due if variant.name == end.variant), None)
+            if end.what == START and not end.variant:
                 raise Failed(f"{at.lab.name} {at.case.name}: the measuring process {end.why}") from None
-            if guilty is None and len(due) > 1:
+            if len(left) == 1 or (guilty and end.hung):
+                guilty = guilty or next(iter(due), None)
+                if guilty:
+                    measurement = failed(at, guilty, f"{end.why}; it was at: {end.what}")
+                    store.append([row(at, measurement, run)], where, once and f"{once}.{guilty.name}")
+                    kept.append(Kept(at.case.name, guilty.name, measurement.role, "failed", run))
+                groups.insert(0, [variant for variant in due if variant is not guilty])
+            elif guilty:
+                groups.insert(0, [variant for variant in due if variant is not guilty])
+                groups.append([guilty])
+            elif end.variant in known:  # such as one that poisoned the device, whose row is there
+                groups.insert(0, due)
+            else:
                 groups += [[variant] for variant in due]
-                continue
-            guilty = guilty or next(iter(due), None)
-            if guilty and guilty.name not in known:
-                measurement = failed(at, guilty, f"{end.why}; it was at: {end.what}")
-                store.append([row(at, measurement, run)], where, once and f"{once}.{guilty.name}")
-                kept.append(Kept(at.case.name, guilty.name, measurement.role, "failed", run))
-            groups.insert(0, [variant for variant in due if variant is not guilty])
             groups = [group for group in groups if group]
     return kept
 
@@ -236,7 +246,7 @@ def _said(
             yield said
         raise Ended(why_ended(process.wait(), worker.complaints), variant, what)
     except TimeoutError:
-        raise Ended(f"did not answer for {seconds_allowed(at.policy, what):.0f} s", variant, what) from None
+        raise Ended(f"did not answer for {seconds_allowed(at.policy, what):.0f} s", variant, what, hung=True) from None
     except (BadMessage, BadLine) as bad:
         raise Ended(f"said what is no message: {bad}", variant, what) from None
     except (KeyboardInterrupt, GeneratorExit):  # here, or in the midst of what is done with a message
