@@ -13,6 +13,7 @@ import pytest
 from roofbook.devices import find as all_devices
 from roofbook.devices.contract import BuildFailed, OutOfMemory, Unsupported
 from roofbook.errors import UsageError
+from roofbook.measure import verify
 from roofbook.measure.case_run import measure_case
 from roofbook.measure.placement import Setting
 from roofbook.measure.verify import DeviceLost
@@ -219,3 +220,8 @@ def test_a_compiler_in_the_first_run_does_not_count_as_its_time(bench: Bench) ->
     bench(made("a", seconds=0.1, compiles=30.0))
     assert bench.row("a")["status"] == "ok"
     assert bench.log.of("trial reset") == ["a", "a"], "poisoned again before the second run"
+
+
+def test_a_library_that_cannot_be_mapped_is_said_with_what_would_be_right() -> None:
+    said = verify.told(OSError("/tmp/x/fused.so: failed to map segment from shared object"))
+    assert "noexec" in said and "TMPDIR" in said and "noexec" not in verify.told(OSError("no such file"))

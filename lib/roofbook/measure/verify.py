@@ -415,11 +415,17 @@ def _of_a_driver(error: Exception) -> bool:
     return type(error).__module__.split(".")[0] in ("pyopencl", "cupy", "cupy_backends")
 
 
+MAPPING_FAILED = "failed to map segment from shared object"
+"""What the loader says of a library on a file system that is mounted noexec."""
+
+
 def told(error: Exception) -> str:
     """What an error of no known kind is, and where in the project it arose."""
     said = " ".join(str(error).split())
     places = [each for each in traceback.extract_tb(error.__traceback__) if LIBRARY in Path(each.filename).parents]
     where = f" ({places[-1].filename.rpartition('/')[2]}, line {places[-1].lineno})" if places else ""
+    if MAPPING_FAILED in said:
+        where += "; its file system may be mounted noexec: TMPDIR and XDG_CACHE_HOME name other folders"
     return f"{type(error).__name__}: {said}"[:300] + where
 
 

@@ -1,11 +1,11 @@
 """What a gate found: a table for a terminal, JSON for a program, and annotations that GitHub shows beside the changed lines."""
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from .. import strict_json
 from ..analysis import format as show
 from ..analysis.gate import FAILING, Findings, Gated
 from ..escaping import printable, printable_data
@@ -109,7 +109,7 @@ def as_json(found: Findings, rule: Rule) -> str:
         "elsewhere": found.elsewhere, "new": found.new, "gone": found.gone,
         "results": outcomes,
     }  # fmt: skip
-    return json.dumps(printable_data(made), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    return strict_json.dumps(printable_data(made), indent=1, ensure_ascii=False) + "\n"
 
 
 def _how(found: Findings) -> str:
