@@ -190,7 +190,7 @@ class Page(ABC):
         chosen = data.lab.variant(variant)
         if chosen.source is None:
             raise UsageError(f"variant {variant!r} has no kernel: it is a program of the host")
-        own = C.name if C.name in chosen.languages else data.device.backend
+        own = next(each for each in (C.name, data.device.backend, *BACKENDS) if each in chosen.languages)
         return report.html_source(chosen.source.of_size(data.lab.sizes(data.case())).render(dialect or own), "c")
 
     @marked
