@@ -132,9 +132,11 @@ def test_measuring_again_goes_on_without_what_it_has_finished_by_the_same_policy
     """Else each part of a long recording would begin with the same failures, and end with the same times."""
     schedule.bring_up_to_date(planned(auto, store), auto, store, POLICY)
     before, checked = len(store.rows("lbm")), list[str]()
+    names = {cell.case.name for cell in planned(auto, store)}
 
     def check(self: Lattice, case: Case, variant: Variant, *_: object) -> tuple[float, float, str]:
-        checked.append(variant.name)
+        if case.name in names:  # not its small runs of awkward sizes
+            checked.append(variant.name)
         return (2.0 if variant.name == "sequential" else 0.5), 1.0, "of something"
 
     def press_ctrl_c(what: str, now: str) -> None:
