@@ -103,6 +103,26 @@ def test_a_table_names_the_lines_whose_kernels_call() -> None:
     assert not [note for note in notes if "inlined" in note]
 
 
+BUILDS = """
+import sys
+from roofbook.devices import opencl, pocl_cpu
+pocl_cpu.choice = lambda device: pocl_cpu.CpuChoice("generic", sys.argv[1], ())
+from roofbook.devices.find import host_cpu
+device = host_cpu()
+queue = device.queue()
+queue.launch(device.build("__kernel void one(__global float *x) { x[0] = 1; }").kernel("one"), (1,), (1,), device.empty(64))
+queue.finish()
+"""
+
+
+def test_what_pocl_keeps_is_of_the_cpu_that_was_named(tmp_path: Path) -> None:
+    """PoCL's own cache does not tell two names apart: code for another CPU would be taken from it."""
+    for number, name in enumerate(("skylake-avx512", "skylake", "skylake-avx512"), 1):
+        done = made_up("", "", tmp_path, "-c", BUILDS, name)
+        assert done.returncode == 0, done.stderr
+        assert len([*tmp_path.rglob("one.so")]) == min(number, 2)
+
+
 def made_up(name: str, flags: str, folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
     """Run a Python command on this machine as if its CPU had another name, or other features. Caches lie in `folder`."""
     if not any(getattr(device, "compiles_for", None) for device in find.devices("opencl")):

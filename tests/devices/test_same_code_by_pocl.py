@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from roofbook.devices import opencl
+from roofbook.devices import opencl, pocl_cpu, pocl_probe
 from roofbook.devices.find import host_cpu
 from roofbook.paths import cache_key, cached
 from roofbook.spec import registry
@@ -43,7 +43,7 @@ Code = Mapping[str, Mapping[str, Mapping[str, str]]]
 
 def key_of(lab: Lab) -> str:
     """What decides the code of a lab's steps: PoCL and the processor, how it is asked, and the kernels, plans and options."""
-    asked = (Path(str(each.__file__)).read_text() for each in (pocl_code, opencl))
+    asked = (Path(str(each.__file__)).read_text() for each in (pocl_code, opencl, pocl_cpu, pocl_probe))
     steps = [
         (each.name, case.name, each.fingerprint(), each.source.render("opencl"))
         for *both, case in pocl_code.pairs(lab)

@@ -237,6 +237,12 @@ class OpenCLDevice(contract.Device):
         is_pocls = self.kind == "cpu" and "pocl" in self.device.version.lower()
         return pocl_cpu.choice(self.device) if is_pocls else None
 
+    def _cpu_option(self) -> list[str]:
+        """Return a macro that no kernel uses: PoCL's cache knows code by its options, and not by the CPU that we name."""
+        chosen = self.compiles_for
+        renamed = chosen and chosen.name and chosen.name != chosen.own
+        return ["-D", "ROOFBOOK_FOR_" + re.sub(r"\W", "_", chosen.name)] if chosen and renamed else []
+
     def _name_cpu(self) -> None:
         """Let PoCL compile for the CPU that was chosen."""
         if self.compiles_for and self.compiles_for.name:
@@ -258,7 +264,9 @@ class OpenCLDevice(contract.Device):
         with warnings.catch_warnings(), _quiet():
             warnings.simplefilter("ignore", cl.CompilerWarning)
             try:
-                program = cl.Program(self.context, text).build(options=list(options), devices=[self.device])
+                program = cl.Program(self.context, text).build(
+                    options=[*options, *self._cpu_option()], devices=[self.device]
+                )
             except cl.RuntimeError as error:
                 raise BuildFailed(_first_error(str(error))) from error
         return self._programs.setdefault((text, *options), Program(program, self.device))
