@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from roofbook.measure import answer, sandbox
 from roofbook.measure.answer import SecretInputs
 from roofbook.measure.kernel_process import RemoteRunnable
 from roofbook.process_keeper import descendants
+from roofbook.spec import exercise, registry
 
 from ..conftest import Command
 
@@ -47,6 +49,14 @@ def kernel(command: Command, tmp_path: Path) -> Path:
     assert code == 0 and FILL in out
     (tmp_path / "my.k").write_text(out)
     return tmp_path / "my.k"
+
+
+@pytest.fixture
+def few_cases(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two cases in place of all that the exercise has: each is compiled anew."""
+    known = exercise.exercises(registry.get("stencil"))
+    short = replace(known, write=tuple(replace(one, cases=("6x1024", "7x48")) for one in known.write))
+    monkeypatch.setattr(exercise, "exercises", lambda _: short)
 
 
 def judged(command: Command, kernel: Path, words: str = "", instead: str = "", *more: str) -> tuple[int, str]:
@@ -136,6 +146,7 @@ def test_a_kernel_that_skips_what_is_done_finds_nothing_done(
     assert code == 0 and len(are_right) > 20 and all(are_right), said
 
 
+@pytest.mark.usefixtures("few_cases")
 @pytest.mark.parametrize("name", CHEATS)
 def test_a_dishonest_kernel_is_refused(command: Command, kernel: Path, name: str) -> None:
     body, reason = CHEATS[name]
@@ -148,7 +159,7 @@ SYSTEM_CHEATS = {
     "ends the process": ("SYS(231, 0, 0, 0, 0, 0, 0);", r"process ended with exit code 0 before it had handed over"),
     "ends the process on large cases": (
         f"if (COUNT > 100000) SYS(231, 0, 0, 0, 0, 0, 0); {HONEST}",
-        r"not right on 1024x1024: its process ended with exit code 0 .*right on 6x1024, 7x48, 3x4, 34x100",
+        r"not right on 1024x1024: its process ended with exit code 0 .*right on 6x1024, 7x48",
     ),
     "ends by a real-time signal": (
         "SYS(62, SYS(39, 0, 0, 0, 0, 0, 0), 44, 0, 0, 0, 0);", r"process crashed by SIGRTMIN\+10",
@@ -172,6 +183,7 @@ SYSTEM_CHEATS = {
 
 
 @x86
+@pytest.mark.usefixtures("few_cases")
 @pytest.mark.parametrize("name", SYSTEM_CHEATS)
 def test_a_kernel_that_calls_the_system_is_refused(command: Command, kernel: Path, name: str) -> None:
     body, reason = SYSTEM_CHEATS[name]
@@ -181,6 +193,7 @@ def test_a_kernel_that_calls_the_system_is_refused(command: Command, kernel: Pat
 
 
 @x86
+@pytest.mark.usefixtures("few_cases")
 @pytest.mark.parametrize("way", ["--sandbox", "--no-sandbox"])
 def test_what_a_kernel_starts_ends_with_it(command: Command, kernel: Path, way: str) -> None:
     if way == "--sandbox" and (why := sandbox.why_not()):
@@ -265,6 +278,7 @@ def test_a_message_names_a_file_of_any_name(command: Command, kernel: Path, name
     assert code == 2 and re.search(r": [^:]*\.k:\d+:\d+: ", told) and told.isprintable()
 
 
+@pytest.mark.usefixtures("few_cases")
 def test_a_kernel_that_crashes_or_never_ends_is_wrong(
     command: Command, kernel: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -276,7 +290,7 @@ def test_a_kernel_that_crashes_or_never_ends_is_wrong(
     monkeypatch.setattr(answer, "AGAIN_S", 4.0)
     code, said = judged(command, kernel, "pass++", "pass *= 1", "--no-time")
     assert code == 1 and said.startswith("fused: not right on 6x1024: its process did not end within 20 s")
-    assert "not right on 34x100: its process did not end within 4 s" in said
+    assert "not right on 7x48: its process did not end within 4 s" in said
 
 
 def test_bad_input_is_one_line(command: Command, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from roofbook.devices.find import open_device
 from roofbook.errors import UsageError
 from roofbook.measure import frames, sandbox
 from roofbook.measure.frames import BadFrame
@@ -20,7 +21,9 @@ from roofbook.measure.kernel_process import KernelProcess, ProcessEnded, arrays_
 from roofbook.measure.sandbox import Sandbox
 from roofbook.measure.verify import KernelRefused
 
-ORDER = {"lab": "stencil", "exercise": "fused", "device": "opencl:pocl", "text": ""}
+ORDER = {
+    "lab": "stencil", "exercise": "fused", "device": "opencl:pocl", "model": open_device("opencl:pocl").name, "text": "",
+}  # fmt: skip
 
 
 def test_arrays_come_back_as_they_were_sent() -> None:
@@ -149,3 +152,5 @@ def test_requests_that_are_none_and_a_device_that_is_none_are_reasons(tmp_path: 
         process.ask("outputs")
     with pytest.raises(KernelRefused, match="unknown device"):
         KernelProcess({**ORDER, "device": "opencl:nowhere"}, tmp_path, Sandbox(False), 120.0)
+    with pytest.raises(KernelRefused, match="is another device there than a Z80"):
+        KernelProcess({**ORDER, "model": "a Z80"}, tmp_path, Sandbox(False), 120.0)

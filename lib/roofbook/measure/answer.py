@@ -117,7 +117,12 @@ class _Processes:
     def __init__(
         self, lab: Lab, exercise: Write, answer: AnswerFile, target: Target, sandbox: Sandbox, scratch: Path
     ) -> None:
-        self._order = {"lab": lab.name, "exercise": exercise.name, "device": target.device.spec}
+        self._order = {
+            "lab": lab.name,
+            "exercise": exercise.name,
+            "device": target.device.spec,
+            "model": target.device.name,
+        }
         self._answer, self._sandbox, self._scratch, self.target = answer, sandbox, scratch, target
         self._started: list[KernelProcess] = []
         self._current: KernelProcess | None = None

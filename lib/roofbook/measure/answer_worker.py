@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from ..devices.find import open_device
-from ..errors import UserFacingError
+from ..errors import UsageError, UserFacingError
 from ..spec import registry
 from ..spec.exercise import Answer, exercises
 from ..spec.lab import Case, Runnable, Variant
@@ -159,7 +159,8 @@ def workbench_of(order: Mapping[str, Any]) -> Workbench:
     if order["text"]:
         variant = replace(variant, source=Answer.to(exercise, variant.source, Path(order["text"])))
     target = target_of(variant, open_device(order["device"], lab.preferred_backend))
-    assert target is not None
+    if target is None or target.device.name != order["model"]:
+        raise UsageError(f"{order['device']} is another device there than {order['model']}")
     return Workbench(variant, target)
 
 

@@ -26,15 +26,15 @@ from ..spec.lab import Case, Runnable
 from . import beside
 from .buffer_ledger import BufferLedger
 from .frames import LENGTHS, BadFrame, header_of, lengths, packed
-from .sandbox import Sandbox
+from .sandbox import Sandbox, package_folders
 from .verify import KernelRefused
 
 KEPT_VARIABLES = re.compile(
     r"PATH|LANG|TZ|LD_LIBRARY_PATH|(?:LC|OCL|OPENCL|POCL|PYOPENCL|CUDA|NVIDIA|CUPY|NVRTC|ROOFBOOK|OMP|OPENBLAS|ROCR|HIP|INTEL)_\w+"
 )
 """Variables of the environment that a kernel's process gets: what a driver may need, and no others."""
-FOLDERS_OF_CACHES = ("POCL_CACHE_DIR", "CUPY_CACHE_DIR", "CUDA_CACHE_PATH", "OCL_ICD_FILENAMES_CACHE")
-"""Variables that name folders which a kernel could write into: it gets its own."""
+NOT_KEPT = ("POCL_CACHE_DIR", "PYOPENCL_CACHE_DIR", "CUPY_CACHE_DIR", "CUDA_CACHE_PATH", beside.PARENT, beside.VARIABLE)
+"""Of these, those that name folders where compiled code is kept, as it gets its own, and processes of ours."""
 LAST_WORDS = 4000
 """Bytes of standard error that are kept."""
 PART = 1 << 20
@@ -54,7 +54,10 @@ class KernelProcess:
     """A process for one kernel on one device. It has a folder of its own, in which it may write."""
 
     def __init__(self, order: Mapping[str, Any], folder: Path, sandbox: Sandbox, limit_s: float) -> None:
-        """limit_s: seconds that each request may take. Raises ProcessEnded, or KernelRefused where the device does not open."""
+        """limit_s: seconds that each request may take.
+
+        Raises ProcessEnded, or KernelRefused where the device does not open or is another one there than `model` of the order.
+        """
         self.limit_s, self._in_sandbox = limit_s, sandbox.is_used
         self.last_words = b""
         """What it wrote last to standard error."""
@@ -68,15 +71,14 @@ class KernelProcess:
 
     def _start(self, order: Mapping[str, Any], folder: Path, sandbox: Sandbox) -> ProcessTree:
         inner = [sys.executable, "-m", f"{__package__}.answer_worker", json.dumps(order)]
+        kept = {name: value for name, value in os.environ.items() if KEPT_VARIABLES.fullmatch(name)}
         environment = {
-            **{name: value for name, value in os.environ.items() if KEPT_VARIABLES.fullmatch(name)},
+            **{name: value for name, value in kept.items() if name not in NOT_KEPT},
             **registry.environment(),
             **({} if sandbox.is_used else beside.as_parent()),
             "HOME": str(folder), "TMPDIR": str(folder), "XDG_CACHE_HOME": str(folder / "cache"), "LC_ALL": "C",
-            "PYTHONPATH": str(LIBRARY.parent), "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONPATH": os.pathsep.join(map(str, (LIBRARY.parent, *package_folders()))), "PYTHONDONTWRITEBYTECODE": "1",
         }  # fmt: skip
-        for name in FOLDERS_OF_CACHES:
-            environment.pop(name, None)
         pipe = subprocess.PIPE
         tree = ProcessTree(
             sandbox.command(inner, folder), stdin=pipe, stdout=pipe, stderr=pipe, cwd=folder, env=environment

@@ -5,7 +5,6 @@ Serves kernel_process.py. What the process sees are the system's programs, this 
 
 import os
 import shutil
-import site
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -29,6 +28,8 @@ SETTINGS = (
 """What programs are loaded by. Of /etc nothing else is there."""
 NAMED = ("OCL_ICD_VENDORS", "OPENCL_VENDOR_PATH", "CUDA_PATH", "CUDA_HOME", "LD_LIBRARY_PATH")
 """Variables of the environment that name folders of drivers."""
+PACKAGES = ("numpy", "pcpp", "click", "pyopencl", "cupy", "duckdb", "pandas", "psutil")
+"""Some that this library imports: a folder with one of them is one of packages."""
 GPUS = ("nvidia*", "dri", "kfd")
 PROBE_S = 20.0
 
@@ -92,21 +93,26 @@ def _bubblewrap() -> list[str]:
     return command
 
 
+def package_folders() -> list[Path]:
+    """Return the folders, beside those of this environment, from which this process imports what a kernel's process needs."""
+    prefixes = [Path(prefix) for prefix in (sys.prefix, sys.base_prefix)]
+    folders = [Path(os.path.abspath(entry)) for entry in sys.path if entry]
+    return [
+        folder
+        for folder in dict.fromkeys(folders)
+        if any((folder / name).is_dir() for name in PACKAGES) and not any(map(folder.is_relative_to, prefixes))
+    ]
+
+
 def _readable() -> Iterator[Path]:
     """Yield the files and folders that can be read, each that is there once, what holds others before them."""
-    python = [
-        sys.prefix,
-        sys.base_prefix,
-        *site.getsitepackages(),
-        *([site.getusersitepackages()] if site.ENABLE_USER_SITE else []),
-    ]
+    python = [sys.prefix, sys.base_prefix, *package_folders()]
     drivers = [folder for name in NAMED for folder in os.environ.get(name, "").split(os.pathsep)]
-    own = [
-        str(folder)
-        for folder in (LIBRARY, *registry.folders().values())
-        if folder == LIBRARY or LIBRARY not in folder.parents
-    ]
-    places = sorted({Path(os.path.abspath(place)) for place in (*SYSTEM, *SETTINGS, *python, *drivers, *own) if place})
-    for place in places:
-        if place != Path("/") and place.exists():
+    labs = [folder for folder in registry.folders().values() if not folder.is_relative_to(LIBRARY)]
+    places = {
+        Path(os.path.abspath(str(place))) for place in (*SYSTEM, *SETTINGS, *python, *drivers, LIBRARY, *labs) if place
+    }
+    home = Path(os.path.abspath(os.path.expanduser("~")))
+    for place in sorted(places):
+        if place.exists() and place not in (Path("/"), home, *home.parents):
             yield place
