@@ -17,9 +17,10 @@ from roofbook.devices.find import open_device
 from roofbook.errors import UsageError
 from roofbook.measure import frames, sandbox
 from roofbook.measure.frames import BadFrame
-from roofbook.measure.kernel_process import KernelProcess, ProcessEnded, arrays_of
+from roofbook.measure.kernel_process import KernelProcess, ProcessEnded, RemoteRunnable, arrays_of, form_of
 from roofbook.measure.sandbox import Sandbox
 from roofbook.measure.verify import KernelRefused
+from roofbook.spec.lab import Case
 
 ORDER = {
     "lab": "stencil", "exercise": "fused", "device": "opencl:pocl", "model": open_device("opencl:pocl").name, "text": "",
@@ -57,6 +58,44 @@ def test_a_frame_longer_than_a_frame_may_be_is_refused() -> None:
     for header, payload in ((frames.LONGEST_HEADER + 1, 0), (2, frames.LONGEST_PAYLOAD + 1)):
         with pytest.raises(BadFrame):
             frames.lengths(frames.LENGTHS.pack(header, payload))
+
+
+class HostileProcess:
+    """Stands in for the process of a kernel: it answers each request with the same."""
+
+    def __init__(self, header: dict[str, Any], content: bytes = b"") -> None:
+        self.reply, self.is_ended = (header, content), False
+
+    def ask(self, what: str, payload: Any = None) -> tuple[dict[str, Any], bytes]:
+        return self.reply
+
+    def end(self) -> None:
+        self.is_ended = True
+
+
+CASE = Case("7x48", "test", {}, 1)
+
+
+@pytest.mark.parametrize("seconds", [None, 0.0, -1.0, float("nan"), float("inf"), "1", True, [1.0], 10**400])
+def test_a_time_that_is_none_ends_the_process(seconds: Any) -> None:
+    process: Any = HostileProcess({"seconds": seconds})
+    with pytest.raises(ProcessEnded, match="a time that is none"):
+        RemoteRunnable(process, CASE, dict).run()
+    assert process.is_ended
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [[], [["g", "<f4", [1, 2]]], [["g", "<i4", [2]]], [["h", "<f4", [2]]], [["g", "<f4", [1]], ["h", "<f4", [1]]]],
+)
+def test_outputs_of_another_form_than_the_books_kernel_end_the_process(arrays: Any) -> None:
+    process: Any = HostileProcess({"arrays": arrays}, bytes(8 if arrays else 0))
+    runnable = RemoteRunnable(process, CASE, dict)
+    runnable.outputs()
+    runnable.form = form_of({"g": np.zeros(2, np.float32)})
+    with pytest.raises(ProcessEnded, match="another form than those of the book's kernel"):
+        runnable.outputs()
+    assert process.is_ended
 
 
 def in_sandbox(folder: Path, code: str) -> str:

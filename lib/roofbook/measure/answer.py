@@ -22,7 +22,7 @@ from ..spec.exercise import HOLE, Write, case_of
 from ..spec.lab import Case, Lab, Variant
 from . import stats
 from .checkpoint import Checkpoint
-from .kernel_process import KernelProcess, ProcessEnded, RemoteLedger, RemoteRunnable
+from .kernel_process import Form, KernelProcess, ProcessEnded, RemoteLedger, RemoteRunnable, form_of
 from .measurement import Measurement
 from .placement import Setting, Target, target_of
 from .policy import Policy
@@ -224,7 +224,8 @@ def compared(
         if isinstance(reference, np.ndarray) and reference.shape != array.shape:
             return f"{name} has the shape {array.shape}, right is {reference.shape}", ""
     try:
-        reason = wrong(*lab.check(case, step, outputs, right))
+        with np.errstate(all="ignore"):
+            reason = wrong(*lab.check(case, step, outputs, right))
     except (KeyError, ValueError, IndexError, TypeError) as error:
         return f"its outputs do not have the form of the right ones ({type(error).__name__})", ""
     return (reason, furthest(outputs, right)) if reason else ("", "")
@@ -245,7 +246,8 @@ def furthest(outputs: Mapping[str, Any], right: Mapping[str, Any]) -> str:
         reference = _values(right.get(name))
         if reference is None or np.shape(reference) != out.shape or not out.size:
             continue
-        errors = np.abs(out.astype(np.float64) - np.asarray(reference, np.float64))
+        with np.errstate(all="ignore"):
+            errors = np.abs(out.astype(np.float64) - np.asarray(reference, np.float64))
         lost = np.isnan(errors)
         at = np.unravel_index(int(np.argmax(np.where(lost, np.inf, errors))), errors.shape)
         element = f"{name}[{', '.join(map(str, at))}]"
@@ -267,7 +269,8 @@ def _time(at: Setting, step: Variant, processes: _Processes) -> dict[str, Any]:
     """
     secrets_of = dict[str, SecretInputs]()
     pair = []
-    for name, process in (("your answer", processes.of_answer()), (step.name, processes.of_step())):
+    form: Form | None = None
+    for name, process in ((step.name, processes.of_step()), ("your answer", processes.of_answer())):
         it = Measurement(replace(step, name=name), "step", *processes.target)
         pair.append(it)
         whole = replace(at.case, units=at.lab.units(at.case, step, at.device))
@@ -276,11 +279,12 @@ def _time(at: Setting, step: Variant, processes: _Processes) -> dict[str, Any]:
             it.runnable = runnable = RemoteRunnable(process, whole, secret.draw, timed=True)
             it.ledger = RemoteLedger(process, runnable)
             it.run_s = once(runnable, it.ledger)
+            runnable.form = form = form or form_of(runnable.outputs())
             it.checks.append(check_of_timed(at, it, secret, silent, "first check"))
             it.reason = wrong(*it.checks[-1])
         except KernelRefused as error:
             it.reason = str(error)
-    answer, own = pair
+    own, answer = pair
     if not (answer.reason or own.reason):
         sample(
             pair,

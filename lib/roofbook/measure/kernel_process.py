@@ -203,6 +203,8 @@ class RemoteRunnable(Runnable):
         self._process, self.units, self._draw, self._timed = process, case.units, draw, timed
         self.are_launches_judged = False
         """Whether launches that the plan itself times are judged in the next run."""
+        self.form: Form | None = None
+        """Form that its outputs must have."""
         self._is_fresh = True
         process.ask("plan", (case, draw(), not timed))
 
@@ -227,16 +229,28 @@ class RemoteRunnable(Runnable):
         return seconds
 
     def outputs(self) -> dict[str, np.ndarray]:
-        """Return what the last run computed. Raises ProcessEnded for bytes that are no arrays."""
+        """Return what the last run computed. Raises ProcessEnded for bytes that are no arrays, or those of another form."""
         header, content = self._process.ask("outputs")
         try:
-            return arrays_of(header.get("arrays"), content)
+            arrays = arrays_of(header.get("arrays"), content)
+            if self.form is not None and form_of(arrays) != self.form:
+                raise BadFrame("outputs of another form than those of the book's kernel")
+            return arrays
         except BadFrame as error:
             self._process.end()
             raise ProcessEnded(f"its process sent what is no result: {error}") from None
 
     def close(self) -> None:
         self._process.ask("close")
+
+
+Form = dict[str, tuple[np.dtype[Any], tuple[int, ...]]]
+"""Type and shape of each output."""
+
+
+def form_of(arrays: Mapping[str, np.ndarray]) -> Form:
+    """Return the form of outputs."""
+    return {name: (array.dtype, array.shape) for name, array in arrays.items()}
 
 
 def arrays_of(form: Any, content: bytes) -> dict[str, np.ndarray]:
