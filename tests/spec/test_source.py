@@ -466,3 +466,18 @@ def test_a_header_stands_alone(path: Path, dialect: str, tmp_path: Path) -> None
     assert not left, f"left: {sorted(left)}"
     kernels = re.findall(r"(?:__kernel|__global__) void (\w+)", text)
     assert len(kernels) == len(set(kernels))
+
+
+def test_a_comment_of_an_included_file_stays_where_its_code_does(tmp_path: Path) -> None:
+    """So that a kernel's text does not open with comments on macros that are expanded further down."""
+    (tmp_path / "macros.h").write_text("// Macros for the lattice.\n#define TWICE(x) (2 * (x))\n")
+    (tmp_path / "more.h").write_text('// More of them.\n#include "macros.h"\n#define FOUR(x) TWICE(TWICE(x))\n')
+    (tmp_path / "helper.h").write_text("// A function.\nint one(void) { return 1; }\n// Nothing follows.\n")
+    kernel = (
+        '// The kernel.\n#include "more.h"\n#include "helper.h"\n\n// Of this file.\nkernel void k(global int *a) {\n'
+    )
+    (tmp_path / "k.k").write_text(kernel + "  // Inside.\n  a[0] = FOUR(one());\n}\n")
+    text = Source.of(tmp_path / "k.k").render("opencl")
+    comments = [line.strip() for line in text.split("\n") if line.strip().startswith("//")]
+    assert comments == ["// The kernel.", "// A function.", "// Of this file.", "// Inside."]
+    assert "\x1f" not in text and "one(void)" in text

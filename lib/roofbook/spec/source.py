@@ -307,7 +307,11 @@ def _expanded(
 
     class Expander(pcpp.Preprocessor):  # type: ignore[misc]
         def on_comment(self, token: Any) -> bool:
-            return lab_folder is None or token.value.strip() == marker  # keep comments: the result is to be read
+            if token.value.strip() == marker:
+                return True
+            if not lines and token.value.startswith("//"):
+                token.value += f"{_OF_FILE}{Path(token.source or path).name}"
+            return lab_folder is None  # comments stay: the result is to be read
 
         def on_error(self, file: str, line: int, message: str) -> None:
             problems.append(f"{file}:{line}: {message}")
@@ -359,7 +363,7 @@ def _expanded(
         raise TextError("; ".join(problems))
     text = text.split(marker, 1)[1]
     if not lines:
-        text = re.sub(r"[ \t]+$", "", text, flags=re.M)
+        text = re.sub(r"[ \t]+$", "", _without_lone_comments(text, path.name), flags=re.M)
         text = _KNOB_LINES.sub("", text)
         text = re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
         text = "\n".join(_wrap(line) for line in text.split("\n"))
@@ -370,6 +374,36 @@ def _expanded(
         if re.search(word, text):
             text = header + text
     return text
+
+
+_OF_FILE = "\x1f"
+"""What stands between a comment and the name of its file while a text is expanded."""
+
+
+def _without_lone_comments(text: str, main: str) -> str:
+    """Return expanded text without comments of included files whose code is not there, such as that on a file of macros.
+
+    A comment belongs to the code behind it. Of several files' comments in a row those of the last stay, and those of `main`.
+    """
+    kept: list[str] = []
+    run: list[tuple[str, str]] = []
+
+    def end_run() -> None:
+        last = next((file for _, file in reversed(run) if file), "")
+        kept.extend(comment for comment, file in run if not file or file in (main, last))
+        run.clear()
+
+    for line in text.split("\n"):
+        comment, _, file = line.partition(_OF_FILE)
+        if line.lstrip().startswith("//"):
+            run.append((comment, file))
+        elif line.strip():
+            end_run()
+            kept.append(comment)
+        else:
+            run.append((line, ""))
+    end_run()
+    return "\n".join(kept)
 
 
 def _with_lines(expander: Any, path: Path, above: int) -> str:

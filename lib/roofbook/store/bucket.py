@@ -10,8 +10,10 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from http.client import HTTPException
 from pathlib import Path, PurePosixPath
 from typing import Any
+from urllib.request import urlopen
 
 from ..errors import UsageError
 from ..paths import cache_dir, cache_key, write_whole
@@ -27,6 +29,9 @@ _SILENT_S = 20
 """After which a connection that says nothing counts as broken. Until then Ctrl-C waits: the library does not look for it."""
 _ENDPOINT = r"https?://(?:[\w.:%-]+@)?(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::([0-9]{1,5}))?(?:/[\w.~%/-]*)?"
 """What is no such address makes the library panic."""
+_HEAD = 1 << 16
+"""Bytes of an answer that are looked at for the name of the protocol's answer."""
+_NO_OBJECT_STORE = "what answers there is no object store: AWS_ENDPOINT_URL is to be the address of one that speaks S3"
 _SAYS = {
     "NoSuchBucket": "the bucket does not exist",
     "InvalidAccessKeyId": "the server does not know this AWS_ACCESS_KEY_ID",
@@ -60,8 +65,8 @@ class Bucket:
             raise UsageError(
                 "the URL of results is s3://BUCKET/NAME; credentials belong into the environment's variables"
             )
-        self.address, self._obstore = address.rstrip("/"), obstore
-        endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
+        self.address, self._obstore, self._is_checked = address.rstrip("/"), obstore, False
+        endpoint = self._endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
         port = re.fullmatch(_ENDPOINT, endpoint) if endpoint else None
         if endpoint and (not port or int(port[1] or 0) > 65535):
             raise UsageError("AWS_ENDPOINT_URL is the address of a server, such as https://HOST or http://HOST:PORT")
@@ -81,17 +86,35 @@ class Bucket:
 
     def entries(self, pattern: str) -> list[Entry]:
         under = PurePosixPath(re.split(r"[*?\[]", pattern, maxsplit=1)[0] + "x").parent
-        depth, found = pattern.count("/"), []
+        depth, found, is_empty = pattern.count("/"), [], True
         with self._told():
             for chunk in self._obstore.list(self._store, str(under), chunk_size=1000):
                 for each in chunk:
+                    is_empty = False
                     name = each["path"]
                     if name.count("/") == depth and PurePosixPath(name).match(pattern):
                         if why := _left_out(name, each["size"]):
                             warn_once(self.root / cache_key(name), f"{self.address}/{shown(name)} is left out: {why}")
                         else:
                             found.append(Entry(name, each["size"], _tag(each)))
+        if is_empty:
+            self._check_protocol()
         return sorted(found)
+
+    def _check_protocol(self) -> None:
+        """Raise a UsageError where the endpoint is a plain web server, whose pages obstore reads as a list of nothing."""
+        if self._is_checked or not self._endpoint.startswith("http") or not self.address.startswith("s3://"):
+            return
+        bucket = self.address.partition("://")[2].partition("/")[0]
+        request = f"{self._endpoint.rstrip('/')}/{bucket}?list-type=2&max-keys=0"
+        answer = (
+            b"<ListBucketResult"  # the library was answered: what else is wrong with the server, requests will tell
+        )
+        with contextlib.suppress(OSError, ValueError, HTTPException), urlopen(request, timeout=_SILENT_S) as response:
+            answer = response.read(_HEAD)
+        if b"<ListBucketResult" not in answer:
+            raise UsageError(f"{self.address}: {_NO_OBJECT_STORE}")
+        self._is_checked = True
 
     def files(self, patterns: Sequence[str]) -> list[Path]:
         while True:
@@ -195,6 +218,12 @@ def _said(error: Exception, code: str) -> str:
         return _SAYS.get(code, f"the server refuses it: {code}")
     if "169.254.169.254" in text:
         return "there are no credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+    if re.search(r"kind: Timeout|TimedOut|timed out", text):
+        return f"the server answers too slowly: nothing came for {_SILENT_S} s, each time that it was asked"
+    if re.search(
+        r"invalid list response|InvalidListResponse|InvalidResponse|Unexpected(End)?Event|Malformed", text, re.I
+    ):
+        return _NO_OBJECT_STORE
     if status := re.search(r"non-2xx status code: (\d{3})", text):
         return f"the server answers with status {status[1]}"
     if "HTTP error" in text:
