@@ -60,7 +60,8 @@ def ask(sql: str, params: Sequence[Any], tables: "Mapping[str, pa.Table]", views
         raise UsageError(f"the store cannot answer: {_brief(str(error), 300)}") from error
     finally:
         if not _unstoppable:
-            cursor.close()
+            with contextlib.suppress(duckdb.Error):
+                cursor.close()
 
 
 def _brief(text: str, most: int = 80) -> str:
@@ -105,8 +106,8 @@ class _Question:
             self._error = error
 
     def answer(self) -> "pa.Table":
-        self._thread.start()
         try:
+            self._thread.start()
             self._thread.join(LIMIT_S)
         except BaseException:
             self._stop()
@@ -120,8 +121,10 @@ class _Question:
         return self._answer
 
     def _stop(self) -> None:
-        self._cursor.interrupt()
-        self._thread.join(_GRACE_S)
+        with ctrl_c_waits():
+            self._cursor.interrupt()
+            if self._thread.ident is not None:
+                self._thread.join(_GRACE_S)
         if self._thread.is_alive():
             if not _unstoppable:
                 atexit.register(_be_silent)
