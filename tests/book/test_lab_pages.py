@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -51,7 +52,7 @@ def code(text: str) -> dict[str, Any]:
 
 def notebook() -> dict[str, Any]:
     cells = [
-        markdown("# A lab: what it asks\n\n[Exercises](../exercises/a.md), [times](#The-times,-all-of-them)."),
+        markdown("# A lab: what it asks\n\n[Exercises](../book/exercises/a.md), [times](#The-times,-all-of-them)."),
         code("open"),
         markdown(
             "## The times, all of them\n\n[Its course](../index.md), [limits](#Limits), [shapes](#Shapes).",
@@ -189,3 +190,17 @@ def test_a_labs_story_is_apart_from_its_results_sweeps_and_published_figures(nam
         ("steps(", "story"), ("summary", "story"),
     ):  # fmt: skip
         assert [page for page, text in asked.items() if shown in text] in ([there], []), shown
+
+
+def test_links_of_the_notebooks_lead_to_files_where_the_notebooks_lie() -> None:
+    """As JupyterLab follows them. What the site alone has, such as a lab's page of kernels, is no link of a notebook."""
+    root = project_root()
+    followed = 0
+    for notebook in (root / "experiments").glob("*.ipynb"):
+        for cell in json.loads(notebook.read_text())["cells"]:
+            for link in re.findall(
+                r"\]\((\.\./[^)\s#]+)", "".join(cell["source"]) if cell["cell_type"] == "markdown" else ""
+            ):
+                assert (notebook.parent / link).is_file(), f"{notebook.name}: {link}"
+                followed += 1
+    assert followed >= 5

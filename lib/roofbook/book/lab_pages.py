@@ -37,6 +37,8 @@ PAGES = {
 SPREAD = ("results", "roofline", "sweeps", "published")
 """Those that a notebook's cells may go to."""
 
+_BOOK = "../book/"
+"""What a notebook's link to a written page begins with, so that JupyterLab finds it too; the site has the page in `../`."""
 _TAG = "page-"
 _LIKE_A_PAGE = re.compile(r"\s*pages?([-_\s:.]|$)", re.IGNORECASE)
 _HEADING = re.compile(r"\A#{1,6} +(.+)")
@@ -214,11 +216,11 @@ def _linked(cell: Mapping[str, Any], page: str, targets: Mapping[str, tuple[str,
     """A cell with its links as they must be on `page`, a folder further down than the story."""
 
     def moved(match: re.Match[str]) -> str:
-        to = match[1]
+        to = match[1].replace(_BOOK, "../", 1) if match[1].startswith(_BOOK) else match[1]
         if to in targets:
             there, anchor = targets[to]
             return f"](#{anchor})" if there == page else f"]({_address(page, there, lab)}#{anchor})"
-        return match[0] if to.startswith("#") or page == STORY else f"](../{to})"
+        return f"]({to})" if to.startswith("#") or page == STORY else f"](../{to})"
 
     return {**cell, "source": _LINK.sub(moved, _source(cell))} if cell["cell_type"] == "markdown" else cell
 
