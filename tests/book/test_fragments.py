@@ -102,7 +102,8 @@ def test_what_a_launch_and_a_fence_cost_has_a_line_for_each_device_that_was_meas
         return row(
             lab="peaks", variant=name, case=case, device=device.lower(), device_name=device, device_kind="gpu",
             backend="cuda", scale="published", role="peak", source_sha256=kernel.sha256 if kernel else "",
-            samples_s=[seconds * 7] * 9, wall_s=[seconds * 7] * 9, rounds=range(9), units=7, extra="{}", provenance="{}", error=0.0, bound=0.0,
+            samples_s=[seconds * 7] * 9, wall_s=[seconds * 7] * 9, rounds=range(9), units=7,
+            extra='{"amount": 1, "rate": ""}', provenance="{}", error=0.0, bound=0.0,
         )  # fmt: skip
 
     store.append(
