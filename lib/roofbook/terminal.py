@@ -5,7 +5,7 @@ import re
 import shutil
 from collections.abc import Sequence
 from functools import cache
-from typing import TextIO
+from typing import Any, TextIO
 from unicodedata import combining, east_asian_width
 
 from .escaping import printable
@@ -36,8 +36,8 @@ def printable_stream(stream: TextIO) -> TextIO:
     if type(stream) is not io.TextIOWrapper:
         return stream
     stream.flush()
-    encoding, line_buffering = stream.encoding, stream.line_buffering
-    return PrintableStream(stream.detach(), encoding=encoding, errors="replace", line_buffering=line_buffering)
+    how: dict[str, Any] = {name: getattr(stream, name) for name in ("encoding", "line_buffering", "write_through")}
+    return PrintableStream(stream.detach(), errors="replace", **how)
 
 
 def write_control(stream: TextIO, text: str) -> None:

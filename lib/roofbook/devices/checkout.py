@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import git
+from ..errors import warn
 from ..paths import LIBRARY
 
 PROJECT = LIBRARY.parents[1]
@@ -188,5 +189,5 @@ def _change(project: Path, hidden: list[bytes]) -> str:
 if __name__ == "__main__":
     ignore(Path(sys.argv[1]))
     if said := no_place(Path(sys.argv[1])) or refusal():
-        print(f"error: {said}", file=sys.stderr)
+        warn(f"error: {said}")
         sys.exit(2)

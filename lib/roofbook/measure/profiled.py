@@ -16,7 +16,7 @@ import click
 
 from ..devices import cuda
 from ..devices.contract import Device
-from ..errors import UserFacingError
+from ..errors import UserFacingError, warn
 from ..spec import registry
 from ..spec.lab import Case, Lab, Variant
 from .checked_runnable import check_of, checked_runnable, close_silently, plain_text
@@ -156,5 +156,5 @@ if __name__ == "__main__":
     try:
         main(standalone_mode=True)
     except UserFacingError as error:
-        print(f"error: {error}", file=sys.stderr)
+        warn(f"error: {error}")
         sys.exit(2)
