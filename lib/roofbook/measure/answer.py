@@ -31,7 +31,7 @@ from .sampling import sample
 from .sandbox import Sandbox
 from .verify import KernelRefused, References, check_of_timed, check_sample, once, verify_again, wrong
 
-LIMIT_S = 60.0
+LIMIT_S = 120.0
 """Seconds that a request to the kernel's process may take: seconds are what most need."""
 AGAIN_S = 15.0
 """The same once a request was not answered in time: the other cases are still tried."""
