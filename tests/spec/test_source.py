@@ -481,3 +481,17 @@ def test_a_comment_of_an_included_file_stays_where_its_code_does(tmp_path: Path)
     comments = [line.strip() for line in text.split("\n") if line.strip().startswith("//")]
     assert comments == ["// The kernel.", "// A function.", "// Of this file.", "// Inside."]
     assert "\x1f" not in text and "one(void)" in text
+
+
+@pytest.mark.parametrize(
+    ("ending", "own", "other", "label"), [("cl", "opencl", "cuda", "OpenCL"), ("cu", "cuda", "opencl", "CUDA")]
+)
+def test_a_file_in_one_language_is_never_printed_as_another(
+    tmp_path: Path, ending: str, own: str, other: str, label: str
+) -> None:
+    (tmp_path / f"k.{ending}").write_text("kernel void k(global int *a) { a[0] = 1; }\n")
+    source = Source.of(tmp_path / f"k.{ending}")
+    assert "a[0] = 1" in source.render(own)
+    for language in (other, "c"):
+        with pytest.raises(ValueError, match=rf"^k\.{ending} is {label} only$"):
+            source.render(language)

@@ -25,7 +25,7 @@ from ..store.parquet import Store
 from ..store.storage import located
 from . import extension_code
 
-KERNELS = (".k", ".cu", ".h", ".c")
+KERNELS = (".k", ".cu", ".cl", ".h", ".c")
 
 
 class Dependencies:

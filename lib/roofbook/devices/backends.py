@@ -31,6 +31,7 @@ FEATURES: Mapping[str, str] = {
     "several": "sets of devices whose queues wait for each other and copy from each other's memory",
     "nccl": "NCCL's messages between devices",
     "cuda-c++": "kernels in CUDA C++, with what the neutral dialect has no word for",
+    "opencl-c": "kernels in OpenCL C, with what the neutral dialect has no word for",
     "half2": "arithmetic on two fp16 numbers in a register",
     "mma": "a warp's matrix products on tensor cores",
     "wgmma": "a warpgroup's matrix products on tensor cores, and tiles fetched by the TMA unit",
@@ -126,8 +127,8 @@ OPENCL = Backend(
     dialect=_HEADERS / "opencl.h",
     highlight="c",
     features=frozenset({
-        "cpu", "compiles-at-launch", "vector-types", "constant-pointers", "opencl-api", "images", "pinned", "streams",
-        "several",
+        "cpu", "opencl-c", "compiles-at-launch", "vector-types", "constant-pointers", "opencl-api", "images", "pinned",
+        "streams", "several",
     }),
     lacks={r"\batomic_add_float\(": _HEADERS / "atomics.opencl.h"},
     libraries=("pyopencl",),

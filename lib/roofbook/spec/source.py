@@ -5,9 +5,9 @@ A knob is a macro that may be set from outside (`LAYOUT=SOA`). The head of the f
 given nor has a default is an error. What a compiler gets is exactly what `roofbook show` prints: the text after the knobs
 and the dialect have been expanded.
 
-A folder of kernels has `.k` files (kernels in the neutral dialect) and `.cu` files (in CUDA), which are never included; `.h`
-files, which stand alone and may be included anywhere and any number of times; and `.inc` files, which are pieces of the
-text around them and say in their first line what they use of it.
+A folder of kernels has `.k` files (kernels in the neutral dialect) and `.cu` or `.cl` files (in CUDA or OpenCL), which are
+never included; `.h` files, which stand alone and may be included anywhere and any number of times; and `.inc` files, which are
+pieces of the text around them and say in their first line what they use of it.
 """
 
 import hashlib
@@ -67,7 +67,8 @@ def lined() -> Iterator[None]:
 class Source:
     """One kernel file and the values of its knobs.
 
-    `path` is a `.k` file (neutral dialect) or a `.cu` file (CUDA C++ alone). Included files are looked up beside it.
+    `path` is a `.k` file (neutral dialect), or a `.cu` or `.cl` file (CUDA C++ or OpenCL C alone).
+    Included files are looked up beside it.
     """
 
     path: Path
@@ -133,7 +134,7 @@ class Source:
     @property
     def needs(self) -> frozenset[str]:
         """The features without which no backend takes this file."""
-        return frozenset({"cuda-c++"} if self.path.suffix == ".cu" else ())
+        return frozenset(_OF_LANGUAGE.get(self.path.suffix, ()))
 
     @property
     def sha256(self) -> str:
@@ -376,6 +377,8 @@ def _expanded(
     return text
 
 
+_OF_LANGUAGE = {".cu": ("cuda-c++",), ".cl": ("opencl-c",)}
+"""By the ending of a kernel's file, what a backend needs to take it; any takes the neutral dialect."""
 _OF_FILE = "\x1f"
 """What stands between a comment and the name of its file while a text is expanded."""
 
