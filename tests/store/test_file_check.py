@@ -172,6 +172,7 @@ BAD_VALUES: list[tuple[str, Any, str]] = [
     *((name, "a\u202eb", f"{name} has a control character") for name in ("case", "axis", "point", "dtype", "timed")),
     *((name, "x" * 201, f"{name} has 201 letters, 200 at most") for name in ("variant", "device_name", "env_key")),
     *((name, "../x", f"{name} names a file") for name in ("lab", "device", "run")),
+    *((name, "x" * 121, f"{name} has 121 letters, 120 at most") for name in ("lab", "device", "run")),
     *((name, "other", f"{name} is none of") for name in ("role", "status", "scale", "backend", "device_kind")),
     *((name, None, f"{name} is null") for name in ("status", *REQUIRED)),
     ("reason", NO_TEXT, "reason is not UTF-8"),

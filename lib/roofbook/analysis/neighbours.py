@@ -41,8 +41,8 @@ def beside(store: Store) -> list[IdleAgainstBusy]:
     kinds: defaultdict[tuple[Any, ...], dict[bool, list[Mapping[str, Any]]]] = defaultdict(dict)
     for row in rows:
         told = read_json(row["provenance"])
-        if (kind := _busy(told["neighbours"])) is not None:
-            card = told.get("gpu", {}).get("uuid"), told.get("git", {}).get("commit")
+        if (kind := _busy(told.get("neighbours") or {})) is not None:
+            card = (told.get("gpu") or {}).get("uuid"), (told.get("git") or {}).get("commit")
             kinds[*(row[name] for name in _SAME), *card].setdefault(kind, []).append(row)
     found = [
         IdleAgainstBusy(read_runs(both[False]), read_runs(both[True])) for both in kinds.values() if len(both) == 2

@@ -18,7 +18,7 @@ from ..store.schema import PROFILE
 
 _SPANS = """
 select "case", run, min(epoch(started)) as began,
-       max(epoch(cast(regexp_extract(provenance, '"time": "([^"]+)"', 1) as timestamptz))) as ended, count(*) as n
+       max(epoch(try_cast(regexp_extract(provenance, '"time": "([^"]+)"', 1) as timestamptz))) as ended, count(*) as n
 from cells
 where lab = ? and device = ? and backend = ? and role <> ? and regexp_matches(provenance, '"time": "[^"]+"')
 group by "case", run order by run, began
@@ -103,7 +103,7 @@ with measured as (
     select run, lab, device_name, backend, "case", started, variant || ' ' || role as what,
            regexp_extract(provenance, '"uuid": "([^"]+)"', 1) as card,
            regexp_extract(provenance, '"commit": "([^"]+)"', 1) as commit,
-           cast(regexp_extract(provenance, '"time": "([^"]+)"', 1) as timestamptz) as ended
+           try_cast(regexp_extract(provenance, '"time": "([^"]+)"', 1) as timestamptz) as ended
     from cells
     where device_kind = 'gpu' and role <> ? and regexp_matches(provenance, '"time": "[^"]+"')
 )

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-MOST_LETTERS = {"name": 200, "text": 1 << 20}
-"""Letters that a name (of a variant, a device, a key) and a longer text (a reason, JSON) may have."""
+MOST_LETTERS = {"file": 120, "name": 200, "text": 1 << 20}
+"""Letters of a name that names a file or folder, of another name, and of a longer text (a reason, JSON)."""
 MOST_DEPTH = 20
 """Levels of objects and lists within one another in a JSON text."""
 FIRST_TIME, LAST_TIME = datetime(1970, 1, 1, tzinfo=UTC), datetime(2262, 1, 1, tzinfo=UTC)
@@ -84,8 +84,8 @@ def _wrong_texts(table: "pa.Table", name: str) -> dict[int, str]:
 
 
 def _slug(text: str) -> str:
-    if len(text) > MOST_LETTERS["name"]:
-        return f"has {len(text)} letters, {MOST_LETTERS['name']} at most"
+    if len(text) > MOST_LETTERS["file"]:
+        return f"has {len(text)} letters, {MOST_LETTERS['file']} at most"
     return "" if SLUG.fullmatch(text) else "names a file: letters, digits and . _ + - only"
 
 
