@@ -273,7 +273,7 @@ def test_bad_input_is_one_line_for_the_user(measure: Measure) -> None:
 
 
 def test_a_process_that_never_begins_is_an_error_and_no_loop(measure: Measure, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONHOME", "/nowhere")
+    monkeypatch.setattr(sys, "executable", "false")
     with pytest.raises(Failed, match="faulty small: the measuring process ended with exit code 1"):
         measure("one")
 
