@@ -173,7 +173,8 @@ BAD_VALUES: list[tuple[str, Any, str]] = [
     *((name, "x" * 201, f"{name} has 201 letters, 200 at most") for name in ("variant", "device_name", "env_key")),
     *((name, "../x", f"{name} names a file") for name in ("lab", "device", "run")),
     *((name, "x" * 121, f"{name} has 121 letters, 120 at most") for name in ("lab", "device", "run")),
-    *((name, "other", f"{name} is none of") for name in ("role", "status", "scale", "backend", "device_kind")),
+    *((name, "other", f"{name} is none of") for name in ("role", "status", "scale", "device_kind")),
+    ("backend", "no/slug", "backend names a file"),
     *((name, None, f"{name} is null") for name in ("status", *REQUIRED)),
     ("reason", NO_TEXT, "reason is not UTF-8"),
 ]

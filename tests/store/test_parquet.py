@@ -198,7 +198,7 @@ def test_round_trip(fields: list[dict[str, Any]]) -> None:
         ({"status": "fine"}, "status is none of ok, failed"),
         ({"role": "guest"}, "role is none of step,"),
         ({"scale": "huge"}, "scale is none of quick,"),
-        ({"backend": "abacus"}, "backend is none of .*host"),
+        ({"backend": "an/abacus"}, "backend names a file"),
         ({"policy": "warm"}, "policy is not the JSON of an object"),
         ({"variant": "a\x1b[2J"}, "variant has a control character"),
         ({"variant": "../../etc"}, "variant is no name but a path"),

@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..devices.backends import BACKENDS, HOST
 from .schema import COLUMNS, JSON, PROFILE, REQUIRED, ROLES, SLUG, TIMES
 
 if TYPE_CHECKING:
@@ -126,7 +125,7 @@ def _rules() -> dict[str, Callable[[str], str]]:
     from ..spec.lab import SCALES
 
     return {
-        **dict.fromkeys(("run", "lab", "device"), _slug),
+        **dict.fromkeys(("run", "lab", "device", "backend"), _slug),
         **dict.fromkeys(("variant", "case", "parent"), _name),
         **dict.fromkeys(("axis", "point", "dtype", "device_name", "timed", "unit"), _words),
         **dict.fromkeys(("cell_key", "env_key", "source_sha256"), _words),
@@ -135,7 +134,6 @@ def _rules() -> dict[str, Callable[[str], str]]:
         "status": _one_of(("ok", "failed")),
         "scale": _one_of(SCALES),
         "device_kind": _one_of(("cpu", "gpu")),
-        "backend": _one_of((*BACKENDS, HOST)),
     }
 
 
