@@ -269,7 +269,7 @@ def test_what_is_wrong_is_one_line(tmp_path: Path, words: list[str], said: str) 
 def test_a_missing_package_is_one_line_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
     with pytest.raises(
-        UsageError, match=r"^a cluster needs the package distributed: pip install 'roofbook\[cluster\]'$"
+        UsageError, match=r"^a cluster needs the package distributed: `make book WITH=cluster` installs it$"
     ):
         cluster.need()
 

@@ -86,7 +86,7 @@ def test_without_obstore_one_line_says_how_to_get_it() -> None:
     known = {**os.environ, "PYTHONPATH": os.pathsep.join([LIB, *sys.path])}
     done = subprocess.run(command, capture_output=True, text=True, env=known, check=False)
     assert done.returncode == 2 and done.stderr == (
-        "error: results at s3:// need the package obstore: .venv/bin/pip install -e '.[bucket]'\n"
+        "error: results at s3:// need the package obstore: `make book WITH=bucket` installs it\n"
     )
 
 

@@ -51,7 +51,7 @@ class Standing(str):
 def note(text: str, css: str = "table-note") -> Html:
     """A note below a table or figure, a standing one marked as such."""
     mark = " standing" if isinstance(text, Standing) else ""
-    return Html(f'<p class="{escape(css)}{mark}">{escape(text)}</p>')
+    return Html(f'<p class="{escape(css)}{mark}">{with_code(text)}</p>')
 
 
 @dataclass(frozen=True)

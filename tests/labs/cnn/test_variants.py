@@ -22,7 +22,7 @@ from roofbook.labs.cnn import LAB, forward, peers, plans, tuned
 from roofbook.labs.cnn.problem import Array, Layer, course_wrong, error_over_bound, inputs, reference
 from roofbook.measure.placement import target_of
 from roofbook.peers import cc, cudnn, pytorch
-from roofbook.spec.lab import Case, Runnable, Variant
+from roofbook.spec.lab import Case, Runnable, Variant, by_make
 
 from ... import mutants
 from ..sampled import points
@@ -102,7 +102,7 @@ def why_not(variant: Variant, layer: Layer) -> str | None:
         absent = cc.missing() if variant.plan is peers.OpenMP else pytorch.missing()
         if variant.plan is tuned.SplitConvolution:
             absent = cudnn.missing()
-        return absent or ("not on this case: cuDNN takes channels and filters by eight" if odd else None)
+        return by_make(absent) or ("not on this case: cuDNN takes channels and filters by eight" if odd else None)
     if variant.plan in TILED:
         sub, group = variant.options.get("sub", (4, 2, 14)), variant.options.get("group", (4, 8, 2))
         for name, side, part, items in zip(("filters", "rows", "columns"), layer.conv_shape, sub, group, strict=True):

@@ -86,7 +86,7 @@ def test_what_is_built_is_kept_by_all_that_decides_it(tmp_path: Path, monkeypatc
     maker.chmod(0o755)
 
     def made(told: str = "1", **more: Any) -> str:
-        return compiled.build([str(maker), "-x"], [source], told, **more).read_text()
+        return compiled.build([str(maker), "-x"], [source], told, **{"suffix": ".txt", **more}).read_text()
 
     assert made() == made() == "one" and count.read_text() == "x\n"
     made("2"), made(last=["-l"]), made(suffix=".so")
