@@ -129,6 +129,22 @@ def test_what_cannot_be_read_stops_no_copy(
     assert copy(ours.storage, mine.storage) == (0, 2, 0), "nor where it is in the way"
 
 
+def test_what_is_no_file_of_a_store_is_left_out_of_a_copy_and_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mine, ours = Store(tmp_path / "mine"), Store(tmp_path / "ours")
+    (good,) = mine.append([row("good")])
+    os.mkfifo(good.with_name("pipe.parquet"))
+    good.with_name("link.parquet").symlink_to(good)
+    for name in ("x" * 247, "a\x1b[2J", "line\nbreak"):
+        good.with_name(f"{name}.parquet").write_bytes(good.read_bytes())
+    assert copy(mine.storage, ours.storage) == (1, 0, 5)
+    said = capsys.readouterr().err
+    for why in ("it is no regular file", "it is a link", "its name has 255 bytes", "its name has a control character"):
+        assert why in said
+    assert "\x1b" not in said and said.count("\n") == 5 and variants(ours) == ["good"]
+
+
 def test_a_lease_is_one_s_until_it_is_given_back_or_left_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
