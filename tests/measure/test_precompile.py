@@ -181,11 +181,12 @@ def test_several_labs_have_the_same_processes_and_one_that_died_is_replaced(
     program.chmod(0o755)
     monkeypatch.setattr("sys.executable", str(program))
     with precompile.Compilers() as compilers:
-        for first, started in ((0, 2), (3, 2), (0, 3), (3, 3)):
+        for first in (0, 3, 0, 3):
             given = [each for each in cells() if each[1].name != "local-memory"][first : first + 2]
             given += [each for each in cells() if each[1].name == "local-memory"] if first else []
             assert precompile.prebuild(LAB, given, cpu, 20, lambda _: None, compilers=compilers) == len(given)
-            assert len((tmp_path / "pids").read_text().split()) == started
+    assert (tmp_path / "died").exists()
+    assert len((tmp_path / "pids").read_text().split()) <= 3, "two for four labs, and one in place of that which died"
     for pid in (tmp_path / "pids").read_text().split():
         assert not Path("/proc", pid).exists()
 

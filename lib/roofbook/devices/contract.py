@@ -221,7 +221,9 @@ def _reporting_buffer(method: Callable[..., Any]) -> Callable[..., Any]:
             return method(device, nbytes)
         guard = _observer.guard_bytes
         whole = made = method(device, nbytes + 2 * guard)
-        if guard:
+        if guard and not hasattr(made, "memory"):  # a backend whose memory has no parts has no guards
+            whole = made = method(device, nbytes)
+        elif guard:
             whole, made.memory, made.nbytes = copy(made), _part(made.memory, guard, nbytes), nbytes
         _observer.notice_buffer(device, made, whole)
         return made

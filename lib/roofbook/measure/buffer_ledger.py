@@ -146,7 +146,7 @@ class BufferLedger:
 
     def check_guards(self) -> None:
         """Raise LeftBuffer where something was written before the start of a buffer, or behind its end."""
-        for record in self._live() if self.guard_bytes else []:
+        for record in [record for record in self._live() if record.guard is not None]:
             with observed_by(None):
                 queue = record.device.queue()
             for place, start in (("before the start", 0), ("behind the end", self.guard_bytes + record.buffer.nbytes)):
@@ -233,7 +233,7 @@ class BufferLedger:
     def notice_buffer(self, device: Device, buffer: Buffer, whole: Buffer) -> None:
         """Enter a new buffer of the plan, and fill its guards."""
         record = self._records[id(buffer)] = _Record(device, buffer, whole)
-        if self.guard_bytes:
+        if whole is not buffer:
             with observed_by(None):
                 queue = device.queue()
             # NaNs, and of each buffer other ones: what is read outside of one and written outside of another shows.
