@@ -25,7 +25,7 @@ KEPT = [["small", "a", "step", "ok", RUN], ["small", "b", "step", "failed", RUN]
 def test_rows_of_an_order_are_believed() -> None:
     check_answer(MEASURE, {"kept": KEPT})
     check_answer({"do": "who"}, WHO)
-    check_answer({"do": "tables"}, {"texts": ["one\ntwo"]})
+    check_answer({"do": "tables"}, {"texts": ["one\ntwo: 272\u202fGFLOP/s"]})
     cell = {"case": "small", "scale": "quick", "variant": "a", "state": "missing", "runs": 0, "key": "k"}
     stage = {"lab": "lbm", "policy": {"cache": "cold", "seed": 1}, "known": {"small": 2}, "seconds": {"small": 0.5}}
     check_answer({"do": "plan"}, {"title": "t", "device": "d", "stages": [{**stage, "cells": [cell]}]})

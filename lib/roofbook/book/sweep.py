@@ -16,6 +16,7 @@ from typing import Any
 
 from ..devices import checkout
 from ..errors import UsageError
+from ..escaping import printable
 from ..measure import cluster, messages
 from ..measure.cluster import Answer, Berth, Crew, Job, Order
 from ..measure.precompile import SCALES
@@ -45,12 +46,12 @@ def check_answer(order: Order, answer: Answer) -> None:
 
 
 def _line(value: Any) -> bool:
-    return messages.has_shape(value, str) and value.isprintable()
+    return messages.has_shape(value, str) and printable(value) == value and len(value.splitlines()) <= 1
 
 
 def _text(value: Any) -> bool:
     """Whether a value is lines that a terminal shows as they are."""
-    return isinstance(value, str) and all(line.isprintable() for line in value.split("\n"))
+    return isinstance(value, str) and printable(value) == value
 
 
 def _by_name(shape: Any) -> Callable[[Any], bool]:

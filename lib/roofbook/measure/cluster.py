@@ -385,7 +385,8 @@ class Crew:
 
     def _patient(self, since: float) -> None:
         if self.ours and time.monotonic() - since > GONE_S:
-            raise Failed("no worker is left; the same command continues from what is in the store")
+            why = "".join(f" ({reason})" for reason in dict.fromkeys(self.refused.values()))
+            raise Failed(f"no worker is left{why}; the same command continues from what is in the store")
 
     def do(self, order: Order) -> Answer:
         """The answer of any worker to an order; another one's where it dies. Errors: as the order has them."""
