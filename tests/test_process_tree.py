@@ -138,7 +138,7 @@ def test_it_stops_goes_on_and_takes_ctrl_c() -> None:
 
 
 def test_a_stopped_program_ends() -> None:
-    tree = ProcessTree(["sh", "-c", "echo $$; sleep 600"], stdout=subprocess.PIPE)
+    tree = ProcessTree(["sh", "-c", "echo $$; exec sleep 600"], stdout=subprocess.PIPE)
     assert tree.process.stdout
     number = int(tree.process.stdout.readline())
     tree.pause()
@@ -148,7 +148,7 @@ def test_a_stopped_program_ends() -> None:
 
 
 def test_a_program_whose_keeper_was_killed_ends() -> None:
-    tree = ProcessTree(["sh", "-c", "echo $$; sleep 600"], stdout=subprocess.PIPE)
+    tree = ProcessTree(["sh", "-c", "echo $$; exec sleep 600"], stdout=subprocess.PIPE)
     assert tree.process.stdout
     number = int(tree.process.stdout.readline())
     tree.process.kill()
@@ -160,7 +160,7 @@ def test_a_program_whose_keeper_was_killed_ends() -> None:
 def test_in_the_group_of_its_parent_a_signal_to_the_group_is_one_to_it() -> None:
     starter = (
         "import os, subprocess, sys\nfrom roofbook.process_tree import ProcessTree\n"
-        "ProcessTree(['sh', '-c', 'echo $$; sleep 600'], own_session=False).process.wait()"
+        "ProcessTree(['sh', '-c', 'echo $$; exec sleep 600'], own_session=False).process.wait()"
     )
     parent = subprocess.Popen([sys.executable, "-c", starter], stdout=subprocess.PIPE, process_group=0)
     assert parent.stdout

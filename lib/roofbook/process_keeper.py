@@ -15,6 +15,7 @@ import resource
 import signal
 import sys
 import time
+from collections.abc import Iterable
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 PARENT_DIED = signal.SIGUSR1
@@ -56,7 +57,7 @@ def main(parent: int, grace_s: float, command: list[str]) -> int:
         elif order.si_signo == signal.SIGINT:
             _signal([program], signal.SIGINT)
         elif order.si_signo == signal.SIGTSTP:
-            _signal(descendants(os.getpid()), signal.SIGSTOP)
+            _stop_all()
         elif order.si_signo == signal.SIGCONT:
             _signal(descendants(os.getpid()), signal.SIGCONT)
 
@@ -98,6 +99,14 @@ def end_all() -> None:
         time.sleep(0.002)
 
 
+def _stop_all() -> None:
+    """Stop all descendants of this process, also those that they start meanwhile."""
+    stopped: set[int] = set()
+    while running := set(descendants(os.getpid())) - stopped:
+        _signal(running, signal.SIGSTOP)
+        stopped |= running
+
+
 def descendants(ancestor: int) -> list[int]:
     """Return the numbers of all processes that descend from a process, as /proc has them now."""
     children: dict[int, list[int]] = {}
@@ -113,7 +122,7 @@ def descendants(ancestor: int) -> list[int]:
     return family
 
 
-def _signal(processes: list[int], number: int) -> None:
+def _signal(processes: Iterable[int], number: int) -> None:
     for process in processes:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(process, number)
