@@ -89,7 +89,7 @@ MISTAKES: tuple[Mutant | Emulated, ...] = (
     Mutant("float8", "flat.k", "if (k < COUNT)", "if (k <= COUNT)", "that a work-item behind the last has nothing to do"),
     Mutant("rsqrt", "passes.k", "#define INVERSE_ROOT(x) RSQRT(x)", "#define INVERSE_ROOT(x) RSQRT(x + 1e-5f)",
            "that nothing is added to guard a division"),
-    Mutant("fused", "flat.k", "LOAD(r, k) + LOAD(b, k + 2 * WIDTH)", "MAX(LOAD(r, k) + LOAD(b, k + 2 * WIDTH), 0.01f)",
+    Mutant("rsqrt", "passes.k", "#define INVERSE_ROOT(x) RSQRT(x)", "#define INVERSE_ROOT(x) RSQRT(MAX(x, 0.01f))",
            "that a sum may be small"),
     Mutant("local-memory", "pass_staged.inc", "LOCAL_ID(1) * LOCAL_SIZE(0) + LOCAL_ID(0)", "LOCAL_ID(0) / 2 * 2",
            "a place of its own"),
