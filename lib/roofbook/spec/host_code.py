@@ -1,7 +1,8 @@
 """The identity of code: what it does, whatever is said about it and wherever it stands.
 
-Of Python it is the syntax tree without comments, docstrings, annotations, import lines and names of modules; of kernels
-and C the tokens. Serves the identity of a measurement, and what pages are made from.
+Python counts as its syntax tree, without comments, docstrings, annotations, import lines and names of modules; in a plan
+names that only its own code sees do not count either. Kernels and C count as their tokens. Serves the identity of a
+measurement, and what pages are made from.
 """
 
 import ast
@@ -13,13 +14,15 @@ import pickle
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
 from ..errors import UsageError
 from ..paths import cache_key, cached_text, read_cached, write_cached
+from . import python_names
+from .python_names import Naming, Place, is_of_module, name_elsewhere, resolve_names, written
 
 INSIDE = ("roofbook.labs.", "roofbook.peers", "roofbook.spec.kernel_run")
 """Modules whose code drives launches: what a plan uses of these, or of its own package where a lab lies outside of this
@@ -27,6 +30,9 @@ one, is part of its identity. Of all others the names are."""
 PACKAGE = "roofbook"
 TELLING = ("facts", "theory", "compilers")
 """Methods of a plan that only tell of a run: no part of what was timed."""
+
+RECORDED = Path(__file__).with_name("recorded_plans.json")
+"""See `_recorded_hashes`. Once all rows are recorded anew, the file goes."""
 
 _KIND = "plan"
 """Under which hashes of plans are kept between processes: to read their modules takes longer than all else of a plan."""
@@ -91,23 +97,29 @@ def hash_of_plan(plan: Callable[..., Any]) -> str:
     key = cache_key(__file__, *place)
     known = json.loads(read_cached(_KIND, key) or "{}")
     if known.get("texts") == texts and known["modules"] == _modules(known["modules"]):
-        return str(known["hash"])
-    reader = _Reader(own.__module__)
-    reader.read(*place)
-    if not reader.found:
+        return _recorded_hashes().get(known["hash"]) or str(known["hash"])
+    closure = _Closure(own.__module__)
+    closure.add(*place)
+    if not closure.definitions:
         raise UsageError(
             f"{own.__module__}.{own.__qualname__}: a plan must stand at the top level of a module in a file"
         )
     hashes = [hash_of_text(source_text(path)) for path in others]
-    made = _of(json.dumps([sorted(reader.found.values()), hashes]).encode())
-    kept = {"modules": _modules(reader.modules), "texts": texts, "hash": made}
+    made = _of(json.dumps([closure.texts(), hashes]).encode())
+    kept = {"modules": _modules(closure.modules), "texts": texts, "hash": made}
     write_cached(_KIND, key, json.dumps(kept).encode())
-    return made
+    return _recorded_hashes().get(made, made)
+
+
+@cache
+def _recorded_hashes() -> dict[str, str]:
+    """Hashes of plans as recorded rows have them, made when names of variables counted, by the hash that each plan has now."""
+    return dict(json.loads(RECORDED.read_text(encoding="utf-8")))
 
 
 def _modules(names: Iterable[str]) -> dict[str, str | None]:
-    """The modules that a plan's hash is made from, this one among them, with hashes of their texts."""
-    return {name: _hash_of_module(name) for name in sorted({__name__, *names})}
+    """Return the modules that a plan's hash is made from, with hashes of their texts; those that make it are among them."""
+    return {name: _hash_of_module(name) for name in sorted({__name__, python_names.__name__, *names})}
 
 
 @cache
@@ -170,30 +182,46 @@ def _imported(node: ast.AST, package: str) -> Iterator[tuple[str, tuple[str, str
             yield alias.asname or alias.name.partition(".")[0], (alias.name, None)
 
 
-@dataclass
-class _Reader:
-    """Reads definitions and all that they use, each once: of INSIDE and of the package of `home`, a module."""
+class _Closure:
+    """A plan and all definitions that it uses, each once: of INSIDE and of the package of `home`, a module."""
 
-    home: str
-    found: dict[tuple[str, str], str] = field(default_factory=dict)
-    modules: set[str] = field(default_factory=set)
-    """All that were looked at."""
+    def __init__(self, home: str) -> None:
+        self.home = home
+        self.definitions: dict[Place, ast.stmt] = {}
+        self.modules = set[str]()
+        """All that were looked at."""
 
-    def read(self, module: str, name: str) -> None:
-        """A definition of a module, or of the one that it imports it from."""
-        if (module, name) in self.found or not self._is_inside(module):
-            return
-        self.modules.add(module)
-        if (known := _module(module)) is None:
-            return
-        if name in known.definitions:
-            self.found[module, name], uses, looked_at = _definition(module, name)
-            self.modules |= looked_at
-            for place in uses:
-                self.read(*place)
-        elif name in known.imports:
-            base, of = known.imports[name]
-            self.read(base, of or "")
+    def add(self, module: str, name: str) -> None:
+        """Add a definition that stands in a module, or that the module imports, and what it uses, breadth first."""
+        pending = [(module, name)]
+        for used in pending:  # grows meanwhile
+            place = self.place_of(*used)
+            if place and place not in self.definitions:
+                self.definitions[place], uses, looked_at = _definition(*place)
+                self.modules |= looked_at
+                pending += uses
+
+    def place_of(self, module: str, name: str) -> Place | None:
+        """Return where a name of a module is defined; None outside of what is part of a plan."""
+        seen = set[Place]()
+        while self._is_inside(module) and (module, name) not in seen:
+            seen.add((module, name))
+            self.modules.add(module)
+            known = _module(module)
+            if known is None:
+                return None
+            if name in known.definitions:
+                return module, name
+            if name not in known.imports:
+                return None
+            module, imported = known.imports[name]
+            name = imported or ""
+        return None
+
+    def texts(self) -> list[str]:
+        """Return the definitions as texts, in the order in which they are used."""
+        naming = Naming(self.place_of, self.definitions)
+        return [naming.write(place) for place in self.definitions]
 
     def _is_inside(self, module: str) -> bool:
         return module.startswith(INSIDE) or (_top(module) == _top(self.home) != PACKAGE)
@@ -204,13 +232,14 @@ def _top(module: str) -> str:
 
 
 @cache
-def _definition(module: str, name: str) -> tuple[str, list[tuple[str, str]], set[str]]:
-    """A definition as text, what it uses, as modules and names in them, and which modules that was asked of."""
+def _definition(module: str, name: str) -> tuple[ast.stmt, list[Place], set[str]]:
+    """Return a definition as a syntax tree of what it does, the names that it uses, and the modules that were looked at."""
     known = _module(module)
     assert known
+    tree: ast.stmt = pickle.loads(pickle.dumps(known.definitions[name]))  # its own copy
+    resolve_names(tree)
     plain = _Plain(known)
-    node = plain.visit(pickle.loads(pickle.dumps(known.definitions[name])))  # its own copy
-    return _written(node), [*((module, used) for used in plain.used), *plain.places], plain.looked_at
+    return plain.visit(tree), plain.uses, plain.looked_at
 
 
 class _Plain(ast.NodeTransformer):
@@ -218,8 +247,8 @@ class _Plain(ast.NodeTransformer):
 
     def __init__(self, module: _Module) -> None:
         self.module = module
-        self.used: list[str] = []
-        self.places: list[tuple[str, str]] = []
+        self.uses: list[Place] = []
+        """In the order of the text."""
         self.looked_at: set[str] = set()
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
@@ -251,21 +280,21 @@ class _Plain(ast.NodeTransformer):
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         """`module.name` is `name`."""
-        if isinstance(node.value, ast.Name) and (place := self._module_of(node.value.id)):
-            self.places.append((place, node.attr))
-            return ast.Name(node.attr, ast.Load())
+        if isinstance(node.value, ast.Name) and (module := self._module_of(node.value)):
+            self.uses.append((module, node.attr))
+            return name_elsewhere(module, node.attr)
         return self.generic_visit(node)
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
-        if node.id in self.module.definitions or node.id in self.module.imports:
-            self.used.append(node.id)
+        if is_of_module(node) and (node.id in self.module.definitions or node.id in self.module.imports):
+            self.uses.append((self.module.name, node.id))
         return node
 
-    def _module_of(self, name: str) -> str | None:
-        """The module of this project that a name stands for."""
-        if name in self.module.definitions or name not in self.module.imports:
+    def _module_of(self, name: ast.Name) -> str | None:
+        """Return the module of this project that a name stands for; None where it stands for something else."""
+        if not is_of_module(name) or name.id in self.module.definitions or name.id not in self.module.imports:
             return None
-        base, of = self.module.imports[name]
+        base, of = self.module.imports[name.id]
         full = f"{base}.{of}" if of else base
         if _top(full) not in (PACKAGE, _top(self.module.name)):
             return None
@@ -275,20 +304,6 @@ class _Plain(ast.NodeTransformer):
 
 def _is_idle(node: ast.AST) -> bool:
     return _is_docstring(node) or isinstance(node, ast.Import | ast.ImportFrom)
-
-
-def _written(node: Any) -> str:
-    """A syntax tree as text, the same by every version of Python: node types and what they hold, but for places."""
-    if isinstance(node, ast.AST):
-        held = ((name, getattr(node, name, None)) for name in node._fields if name not in _UNWRITTEN)
-        inner = ",".join(f"{name}={_written(value)}" for name, value in held if value is not None and value != [])
-        return f"{type(node).__name__}({inner})"
-    if isinstance(node, list):
-        return f"[{','.join(map(_written, node))}]"
-    return repr(node)
-
-
-_UNWRITTEN = {"ctx", "kind", "type_comment", "type_params", "type_ignores"}
 
 
 @cache
@@ -301,7 +316,7 @@ def _of_python(text: bytes) -> str:
     for node in ast.walk(tree):
         if isinstance(body := getattr(node, "body", None), list):
             body[:] = [each for each in body if not _is_docstring(each)]
-    return _of(_written(tree).encode())
+    return _of(written(tree).encode())
 
 
 def _is_docstring(node: ast.AST) -> bool:
