@@ -1,0 +1,134 @@
+"""The words of the code: names that say what a value is, and docstrings that can be read alone."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from roofbook.paths import LIBRARY
+
+ROOT = Path(__file__).parents[1]
+NAMES_ONLY_A_NEIGHBOUR_EXPLAINS = set(
+    re.findall(
+        r"\w+",
+        """each found it mine those these own told said known made kept gone wanted shown here there other others what where why
+        whole given all more less both such its theirs beside asked meant rest left_over whoever item items thing things stuff
+        obj elem tmp""",
+    )
+)
+WITHOUT_SUBJECT = re.compile(r"(Of |The same|Those |That |What |As `|Whose |It |These |Such )")
+MOST_NAMES = 0.01
+"""Share of the names of a room that may be of NAMES_ONLY_A_NEIGHBOUR_EXPLAINS: tests of such names need some."""
+MOST_WHATS = 0.002
+"""Share of the words of a room's docstrings that may be 'what'."""
+UNFINISHED = {
+    "analysis",
+    "book",
+    "cli",
+    "devices",
+    "labs",
+    "measure",
+    "peers",
+    "report",
+    "spec",
+    "store",
+    "tests",
+    "roofbook",
+}
+"""Rooms whose words were not gone through yet."""
+
+
+def rooms() -> dict[str, list[Path]]:
+    """Return the Python files of each folder of the library, of its top folder, and of the tests."""
+    folders = {folder.name: sorted(folder.rglob("*.py")) for folder in sorted(LIBRARY.iterdir()) if folder.is_dir()}
+    named = {name: files for name, files in folders.items() if files}
+    return {**named, "roofbook": sorted(LIBRARY.glob("*.py")), "tests": sorted((ROOT / "tests").rglob("*.py"))}
+
+
+ROOMS = rooms()
+
+
+def bound_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Yield line and name of each variable that code assigns, and of each parameter."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.lineno, node.id
+        elif isinstance(node, ast.arg):
+            yield node.lineno, node.arg
+
+
+def docstrings(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Yield line and text of each docstring, those below a constant or an attribute included."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield node.lineno, node.value.value.strip()
+
+
+def trees(room: str) -> Iterator[tuple[str, ast.AST]]:
+    """Yield path and syntax tree of each file of a room."""
+    for path in ROOMS[room]:
+        yield str(path.relative_to(path.parents[-2])), ast.parse(path.read_text(encoding="utf-8"))
+
+
+def empty_names(room: str) -> tuple[list[str], int]:
+    """Return `file:line: name` of each name that only its neighbours explain, and the number of all names."""
+    names = [
+        (f"{path}:{line}: {name}", name.strip("_"))
+        for path, tree in trees(room)
+        for line, name in bound_names(tree)
+        if name not in ("self", "cls", "_")
+    ]
+    return [where for where, name in names if name in NAMES_ONLY_A_NEIGHBOUR_EXPLAINS], len(names)
+
+
+def whats(room: str) -> tuple[list[str], int]:
+    """Return `file:line` of each docstring with the word 'what', once for each time, and the number of all words."""
+    words = [
+        (f"{path}:{line}", word)
+        for path, tree in trees(room)
+        for line, text in docstrings(tree)
+        for word in re.findall(r"[a-z']+", text.lower())
+    ]
+    return [where for where, word in words if word == "what"], len(words)
+
+
+@pytest.mark.parametrize("room", sorted(ROOMS.keys() - UNFINISHED))
+def test_names_say_what_a_value_is(room: str) -> None:
+    empty, of_all = empty_names(room)
+    assert len(empty) <= MOST_NAMES * of_all, "\n".join(empty)
+
+
+@pytest.mark.parametrize("room", sorted(ROOMS.keys() - UNFINISHED))
+def test_docstrings_open_with_a_verb_or_a_noun(room: str) -> None:
+    without = [
+        f"{path}:{line}: {text.splitlines()[0]}"
+        for path, tree in trees(room)
+        for line, text in docstrings(tree)
+        if WITHOUT_SUBJECT.match(text)
+    ]
+    assert not without, "\n".join(without)
+
+
+@pytest.mark.parametrize("room", sorted(ROOMS.keys() - UNFINISHED))
+def test_docstrings_name_things_instead_of_asking_for_them(room: str) -> None:
+    places, of_all = whats(room)
+    assert len(places) <= MOST_WHATS * of_all, "\n".join(places)
+
+
+def test_offenders_are_found() -> None:
+    tree = ast.parse(
+        'def f(each, *, row):\n    """Of a row."""\n    for found in each:\n        _told = found\nLIMIT = 3\n"""What it is."""'
+    )
+    assert [(line, name) for line, name in bound_names(tree)] == [
+        (5, "LIMIT"),
+        (1, "each"),
+        (1, "row"),
+        (3, "found"),
+        (4, "_told"),
+    ]
+    assert sorted(docstrings(tree)) == [(2, "Of a row."), (6, "What it is.")]
+    assert all(WITHOUT_SUBJECT.match(text) for _, text in docstrings(tree))
