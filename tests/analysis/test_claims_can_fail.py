@@ -13,10 +13,10 @@ import pytest
 
 from roofbook.analysis import evidence, verdicts
 from roofbook.analysis.between_devices import ConsumerCard
+from roofbook.analysis.claim_data import Cells
 from roofbook.analysis.evidence import Evidence, Parts
-from roofbook.analysis.measured_cells import Cells
-from roofbook.analysis.places import of_host
 from roofbook.analysis.publication import publication
+from roofbook.analysis.store_devices import of_host
 from roofbook.paths import project_root
 from roofbook.spec import registry
 from roofbook.spec.lab import Lab

@@ -18,7 +18,7 @@ import pytest
 
 from roofbook.analysis import comparison, predictions, verdicts
 from roofbook.analysis.comparison import Comparison, PlacePair
-from roofbook.analysis.places import Place, of_host
+from roofbook.analysis.store_devices import Place, of_host
 from roofbook.book import fragments, site
 from roofbook.errors import UsageError
 from roofbook.report import comparison_table as report

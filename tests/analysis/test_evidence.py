@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from roofbook.analysis.claim_data import Cells, MissingData, NotApplicable
 from roofbook.analysis.evidence import (
     AboveMost,
     Bandwidth,
@@ -26,7 +27,6 @@ from roofbook.analysis.evidence import (
     Parts,
     Share,
 )
-from roofbook.analysis.measured_cells import Cells, MissingData, NotApplicable
 from roofbook.analysis.publication import publication
 from roofbook.spec.lab import Case, Lab, Sweep, Variant, Work
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from roofbook.analysis import recorded as module
-from roofbook.analysis.places import Place
 from roofbook.analysis.recorded import recorded
+from roofbook.analysis.store_devices import Place
 from roofbook.spec import registry
 from roofbook.store.parquet import Store
 

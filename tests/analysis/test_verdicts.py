@@ -22,10 +22,10 @@ from hypothesis import strategies as st
 from roofbook import cli, report
 from roofbook.analysis import evidence, verdicts
 from roofbook.analysis.evidence import Finding
-from roofbook.analysis.places import of_host
 from roofbook.analysis.publication import publication
 from roofbook.analysis.readings import faster, newest
 from roofbook.analysis.recorded import recorded
+from roofbook.analysis.store_devices import of_host
 from roofbook.book import fragments
 from roofbook.book.experiment import PARAMETERS
 from roofbook.measure import stats

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from roofbook import paths
-from roofbook.analysis.places import Place
+from roofbook.analysis.store_devices import Place
 from roofbook.book import dependencies
 from roofbook.book.dependencies import Dependencies
 from roofbook.devices import provenance

@@ -10,8 +10,8 @@ from typing import Any, cast
 
 import pytest
 
-from roofbook.analysis.places import Place
 from roofbook.analysis.recorded import RecordedData
+from roofbook.analysis.store_devices import Place
 from roofbook.book import front_page
 from roofbook.paths import project_root
 from roofbook.store.parquet import Store

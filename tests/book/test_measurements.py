@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from roofbook import cli
-from roofbook.analysis.places import card_of
 from roofbook.analysis.readings import read_runs
 from roofbook.analysis.recorded import RecordedData, recorded
+from roofbook.analysis.store_devices import card_of
 from roofbook.book import card_links, device_choices, measurements, on_devices
 from roofbook.book.device_switch import finished
 from roofbook.devices.find import spec_of

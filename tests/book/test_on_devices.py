@@ -14,8 +14,8 @@ from typing import Any, cast
 
 import pytest
 
-from roofbook.analysis.places import Place
 from roofbook.analysis.recorded import recorded
+from roofbook.analysis.store_devices import Place
 from roofbook.book import device_choices, device_switch, on_devices
 from roofbook.book.lab_pages import STORY
 from roofbook.paths import project_root

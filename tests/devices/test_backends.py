@@ -12,7 +12,7 @@ import pytest
 
 from roofbook import report
 from roofbook.analysis.case_data import CaseData
-from roofbook.analysis.places import Place
+from roofbook.analysis.store_devices import Place
 from roofbook.devices import backends
 from roofbook.devices.backends import BACKENDS, CUDA, FEATURES, HOST, OPENCL
 from roofbook.devices.contract import BuildFailed, Device

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from roofbook.analysis.evidence import Finding, NotTestable
-from roofbook.analysis.places import Place
+from roofbook.analysis.store_devices import Place
 from roofbook.analysis.verdicts import Judged, Verdict
 from roofbook.report import failed_claims
 

@@ -22,7 +22,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roofbook.analysis import quickest, readings
+from roofbook.analysis import fastest_variant, readings
 from roofbook.errors import UsageError
 from roofbook.spec import registry
 from roofbook.store import identity, parquet, schema
@@ -411,7 +411,7 @@ def test_a_row_from_the_future_is_older_than_all_others(kept: Store, capsys: pyt
     assert kept.rows("lbm")["run"].tolist() == ["wrong", row()["run"]]
     assert kept.state(**cell()).state == "fresh"
     assert readings.newest(kept.rows("lbm").iloc[::-1])["fused"].ok
-    assert [each.run for each in quickest.timed(registry.get("lbm"), kept)] == [row()["run"]]
+    assert [each.run for each in fastest_variant.timed(registry.get("lbm"), kept)] == [row()["run"]]
     said = f"warning: {wrong} has rows of {far:%Y-%m-%d %H:%M} UTC, which is to come: a clock was wrong"
     assert capsys.readouterr().err == f"{said}; they count as older than all others\n"
     kept.append([row(run="last", started=far + timedelta(days=1), status="failed")])

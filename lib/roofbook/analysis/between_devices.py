@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from .claim_data import Cells, MissingData, NotApplicable
 from .evidence import Evidence, Finding, ratio
-from .measured_cells import Cells, MissingData, NotApplicable
 
 if TYPE_CHECKING:
     from ..spec.lab import Lab

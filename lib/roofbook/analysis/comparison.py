@@ -14,10 +14,10 @@ from ..devices.backends import CUDA, OPENCL
 from ..errors import UsageError, one_of
 from ..paths import project_root
 from ..store.published import figures
-from .places import Place, card_of
 from .publication import publication
 from .readings import Reading, Speedup, faster, newest
 from .recorded import RecordedData, recorded
+from .store_devices import Place, card_of
 
 if TYPE_CHECKING:
     from ..spec.lab import Case, Lab
@@ -41,7 +41,7 @@ class Time:
     host: str = ""
     """The name of the device that it is of, where that is the place's host and not the place itself."""
     of: str = ""
-    """The measurement that ours is of, as `places.card_of` names it."""
+    """The measurement that ours is of, as `store_devices.card_of` names it."""
 
 
 @dataclass(frozen=True)

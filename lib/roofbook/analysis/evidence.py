@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from ..measure import stats
-from .measured_cells import Cells, MissingData, NotApplicable
+from .claim_data import Cells, MissingData, NotApplicable
 from .readings import Reading, faster, of_kernel, side_by_side, value
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from typing import Any
 from ..devices import provenance
 from ..escaping import read_json
 from ..store.schema import CONTROL, MEASUREMENT, PROFILE, age
-from .places import machine
 from .readings import FEW_RUNS, GIVEN, Reading, Speedup, faster, given, read_runs, said, unfit
+from .store_devices import machine
 
 Row = Mapping[str, Any]
 KEY = ("variant", "case", "device", "backend", "scale")

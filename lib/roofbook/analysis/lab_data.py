@@ -47,7 +47,7 @@ class LabData(ABC):
     @property
     @abstractmethod
     def peer_rows(self) -> "pd.DataFrame":
-        """The rows of peers that another backend calls on this very device, as `places.peers_by_other_backends` has them."""
+        """Rows of the peers that another backend runs on this very device; see `store_devices.peers_by_other_backends`."""
 
     @cached_property
     def rows_with_peers(self) -> "pd.DataFrame":

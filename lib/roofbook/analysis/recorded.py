@@ -17,7 +17,7 @@ from ..store.files import Where
 from ..store.parquet import Store
 from ..store.schema import PROFILE
 from .lab_data import LabData
-from .places import Place, by_place, peers_by_other_backends
+from .store_devices import Place, by_place, peers_by_other_backends
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,10 +9,10 @@ from ..measure import stats
 from ..store.current import matching_source
 from ..store.published import claims
 from ..store.schema import PROFILE
+from .claim_data import Cells, MissingData, NotApplicable
 from .evidence import Counted, Evidence, Finding, NotTestable
-from .measured_cells import Cells, MissingData, NotApplicable
-from .places import Place, by_place
 from .publication import publication
+from .store_devices import Place, by_place
 
 if TYPE_CHECKING:
     from ..spec.lab import Lab

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from .. import report
 from ..analysis.lab_data import LabData
-from ..analysis.places import peers_by_other_backends
 from ..analysis.recorded import recorded
 from ..analysis.roofline import needed_peaks
+from ..analysis.store_devices import peers_by_other_backends
 from ..devices.find import open_device
 from ..devices.provenance import snapshot
 from ..errors import UsageError, one_of

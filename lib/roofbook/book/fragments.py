@@ -11,11 +11,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..analysis.campaign_time import Cost, cost_of, swept
 from ..analysis.neighbours import beside
 from ..analysis.publication import publication
 from ..analysis.recorded import recorded
 from ..analysis.roofline import COSTS
-from ..analysis.sweep_time import Cost, cost_of, swept
 from ..analysis.verdicts import Judged, command, judged, only
 from ..escaping import escape, markdown, raw_html
 from ..paths import cache_key, cached_text

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from .. import report
 from ..analysis.lab_data import LabData, Measured
-from ..analysis.places import Place, card_of
 from ..analysis.recorded import RecordedData, recorded
 from ..analysis.sentences import about_bases, beside_base, beside_peer
+from ..analysis.store_devices import Place, card_of
 from ..escaping import escape
 from ..report.descent import Ends, Glance, line
 from ..report.html import number_of

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .. import memory
-from ..analysis.places import Place
 from ..analysis.recorded import recorded
+from ..analysis.store_devices import Place
 from ..measure.beside import end_with_parent
 from ..paths import write_whole
 from ..spec import registry

@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..analysis.provenance_check import counts, machines
 from ..analysis.recorded import RecordedData
-from ..analysis.traced import counts, machines
 from ..errors import Failed, UserFacingError
 from ..escaping import escape
 from ..paths import LIBRARY

@@ -56,7 +56,7 @@ def specs(order: Mapping[str, Any]) -> Answer:
 
 def plan(order: Mapping[str, Any]) -> Answer:
     """What of a lab and, for its page, of the peaks is to be measured, each with its state in the store."""
-    from ..analysis.sweep_time import cost_of
+    from ..analysis.campaign_time import cost_of
     from .experiment import Experiment
 
     experiment = Experiment(order["lab"], order["parameters"], parts=order["parts"])

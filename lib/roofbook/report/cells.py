@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..analysis import format as show
+from ..analysis.provenance_check import untraced
 from ..analysis.readings import TOO_FEW, Home, Reading, Speedup, said, value
 from ..analysis.roofline import Bound
 from ..analysis.throttled import LEAST
-from ..analysis.traced import untraced
 from ..devices.backends import OPENCL
 from ..devices.pocl_cpu import CALLS
 from ..measure import stats

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from ..analysis import format as show
-from ..analysis.places import Place, card_of
+from ..analysis.store_devices import Place, card_of
 from ..analysis.verdicts import no_difference
 from ..measure.stats import CONFIDENCE
 from .cells import SAME

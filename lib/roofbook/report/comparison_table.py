@@ -9,8 +9,8 @@ from typing import Any
 
 from ..analysis import format as show
 from ..analysis.comparison import Comparison, PairSummary, PlacePair, Time, summaries
-from ..analysis.places import Place
 from ..analysis.readings import TOO_FEW, Speedup
+from ..analysis.store_devices import Place
 from ..escaping import escape, script_json
 from ..measure import stats
 from ..measure.stats import CONFIDENCE

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from ..analysis import format as show
-from ..analysis.sweep_time import Cost, SweepTimes, forecast
+from ..analysis.campaign_time import Cost, SweepTimes, forecast
 from ..devices.backends import label
 from .html import Cell, Row, Table
 

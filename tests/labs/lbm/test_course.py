@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import roofbook.labs.lbm.lattice
-from roofbook.analysis.quickest import Choice
+from roofbook.analysis.fastest_variant import Choice
 from roofbook.devices.contract import OutOfMemory
 from roofbook.devices.find import devices
 from roofbook.errors import UsageError

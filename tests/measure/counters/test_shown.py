@@ -14,9 +14,9 @@ import pandas as pd
 import pytest
 
 from roofbook import report
+from roofbook.analysis.claim_data import Cells, MissingData, NotApplicable
 from roofbook.analysis.evidence import Counted, Finding
 from roofbook.analysis.lab_data import Measured
-from roofbook.analysis.measured_cells import Cells, MissingData, NotApplicable
 from roofbook.analysis.publication import publication
 from roofbook.analysis.published_figures import PublishedFigures
 from roofbook.analysis.readings import newest

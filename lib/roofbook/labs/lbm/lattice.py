@@ -46,7 +46,7 @@ from .problem import (
 )
 
 if TYPE_CHECKING:
-    from ...analysis.quickest import Choice
+    from ...analysis.fastest_variant import Choice
 
 HERE = Path(__file__).parent
 
@@ -455,7 +455,7 @@ _IN_CHUNKS = (plans.KeptPartials, plans.Vectors, plans.InPlace, *(step.plan for 
 
 def _named(name: str, device: Device, case: Case) -> "Choice":
     """The variant that a user names. UsageError where it cannot run."""
-    from ...analysis.quickest import Choice
+    from ...analysis.fastest_variant import Choice
 
     chosen = LAB.variant(name)
     why = LAB.skip_reason(chosen, case) or (
@@ -471,7 +471,7 @@ def _quickest(device: Device, case: Case) -> "list[Choice]":
 
     A user who names one device has none of those for several.
     """
-    from ...analysis.quickest import choices, here
+    from ...analysis.fastest_variant import choices, here
 
     def cells(name: str) -> float:
         return math.prod(shape(name))

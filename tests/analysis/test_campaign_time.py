@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofbook.analysis.sweep_time import Cost, cost_of, forecast, makespan, swept
+from roofbook.analysis.campaign_time import Cost, cost_of, forecast, makespan, swept
 from roofbook.store.parquet import Store
 
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)

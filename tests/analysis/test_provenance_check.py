@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from roofbook import report
-from roofbook.analysis import traced
+from roofbook.analysis import provenance_check
 from roofbook.analysis.case_data import CaseData
-from roofbook.analysis.places import by_place
+from roofbook.analysis.store_devices import by_place
 from roofbook.devices import checkout
 from roofbook.spec import registry
 
@@ -43,7 +43,7 @@ def of(git: dict[str, Any] | None, **facts: Any) -> str:
     ],
 )
 def test_why_a_row_is_not_traced(provenance: str | None, why: str) -> None:
-    assert traced.untraced({"provenance": provenance}) == why
+    assert provenance_check.untraced({"provenance": provenance}) == why
 
 
 def test_a_table_names_the_lines_that_no_commit_stands_for() -> None:
@@ -62,7 +62,7 @@ def test_rows_are_counted_by_their_fault() -> None:
     rows = frame(
         *(row(name, 1e-3, provenance=of(git)) for name, git in (("a", None), ("b", None), ("c", {"commit": KNOWN})))
     )
-    assert traced.counts(rows.to_dict("records")) == {"unknown commit": 2}
+    assert provenance_check.counts(rows.to_dict("records")) == {"unknown commit": 2}
 
 
 def machine(name: str, uuid: str | None = None, **facts: Any) -> str:
@@ -72,13 +72,13 @@ def machine(name: str, uuid: str | None = None, **facts: Any) -> str:
 
 def test_machines_of_one_name_are_told_apart_by_what_differs() -> None:
     cards = frame(row("a", 1e-3, provenance=machine("m1", "GPU-1")), row("b", 1e-3, provenance=machine("m1", "GPU-2")))
-    assert traced.machines(cards) == ["m1, GPU-1", "m1, GPU-2"]
+    assert provenance_check.machines(cards) == ["m1, GPU-1", "m1, GPU-2"]
     hosts = [machine("m1", cpu_id="model 143"), machine("m2", cpu_id="model 207"), "{}"]
-    assert traced.machines(frame(*(row("a", 1e-3, provenance=each) for each in hosts))) == [
+    assert provenance_check.machines(frame(*(row("a", 1e-3, provenance=each) for each in hosts))) == [
         "m1, model 143", "m2, model 207",
     ]  # fmt: skip
     with_host = frame(row("a", 1e-3, provenance=machine("m1", "GPU-1")), row("b", 1e-3, provenance=machine("m1")))
-    assert traced.machines(with_host) == [], "one machine: its card and its own processor"
+    assert provenance_check.machines(with_host) == [], "one machine: its card and its own processor"
 
 
 def test_the_host_of_a_device_is_the_machine_itself_and_not_another_of_its_name() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from roofbook.analysis import quickest
+from roofbook.analysis import fastest_variant
 from roofbook.errors import UsageError
 from roofbook.labs.lbm.lattice import _quickest
 from roofbook.spec import registry
@@ -45,10 +45,10 @@ def row(variant: str, seconds: float, **other: Any) -> dict[str, Any]:
     } | other  # fmt: skip
 
 
-def chosen(store: Store | None, place: Place | None = None, case: str = "128x128") -> list[quickest.Choice]:
+def chosen(store: Store | None, place: Place | None = None, case: str = "128x128") -> list[fastest_variant.Choice]:
     device: Any = place or Place()
     variants = [each for each in LBM.ladder if each.role == "step" and device.backend in each.backends]
-    return quickest.choices(LBM, device, case, cells, variants, store)
+    return fastest_variant.choices(LBM, device, case, cells, variants, store)
 
 
 @pytest.fixture(autouse=True)
@@ -114,8 +114,8 @@ def test_without_a_store_there_is_a_plain_default(tmp_path: Path, monkeypatch: p
     folder.mkdir(parents=True)
     (folder / "torn.parquet").write_bytes(b"PAR1")
     assert chosen(Store(tmp_path / "results"))[0].variant.name == LBM.best
-    monkeypatch.setattr(quickest, "project_root", lambda: (_ for _ in ()).throw(UsageError("nowhere")))
-    assert quickest.here() is None
+    monkeypatch.setattr(fastest_variant, "project_root", lambda: (_ for _ in ()).throw(UsageError("nowhere")))
+    assert fastest_variant.here() is None
 
 
 @pytest.mark.parametrize("case", ["128x128", "128x256", "256x256", "1024x1024"])

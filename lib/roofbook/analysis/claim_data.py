@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from ..devices.backends import has
 from ..store.current import of_newest
 from ..store.schema import PROFILE
-from .places import of_host
 from .readings import Reading, newest
 from .roofline import read_peaks
+from .store_devices import of_host
 
 if TYPE_CHECKING:
     import pandas as pd

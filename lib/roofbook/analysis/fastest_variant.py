@@ -104,7 +104,9 @@ def timed(lab: Lab, store: Store) -> list[Timed]:
     files = [(str(path), stamp(path)) for path in store.files(lab.name)]
     if not files:
         return []
-    text = paths.cached_text("quickest", paths.cache_key(lab.name, repr(files)), lambda: _written(_read(lab, store)))
+    text = paths.cached_text(
+        "fastest_variant", paths.cache_key(lab.name, repr(files)), lambda: _written(_read(lab, store))
+    )
     return [Timed(**each) for each in json.loads(text)]
 
 
