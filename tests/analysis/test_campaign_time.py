@@ -71,7 +71,7 @@ def test_a_forecast_counts_every_run_and_the_start_of_each_case() -> None:
 
 
 def test_the_table_of_the_page_has_each_number_of_devices_and_the_longest_case() -> None:
-    from roofbook.report.sweep_table import DEVICES, sweep_table
+    from roofbook.report.campaign_table import DEVICES, sweep_table
 
     costs = {"A card": [("one", Cost({"a": 99.0, "b": 1.0}, 1.0), 1), ("two", Cost({"c": 50.0}, 0.0), 2)]}
     table = sweep_table(costs)
@@ -130,7 +130,7 @@ def test_one_kind_of_sweep_is_no_comparison(tmp_path: Path, kinds: list[dict[str
 
 
 def test_the_table_of_sweeps_has_a_line_for_each_number_of_cards(tmp_path: Path) -> None:
-    from roofbook.report.sweep_table import swept_table
+    from roofbook.report.campaign_table import swept_table
 
     store = Store(tmp_path)
     for at, cards in enumerate((TWO, ONE, TWO)):

@@ -12,7 +12,7 @@ from roofbook import report
 from roofbook.analysis.case_data import CaseData
 from roofbook.analysis.readings import Speedup, faster, newest
 from roofbook.errors import UsageError
-from roofbook.report.cells import ratio_cell
+from roofbook.report.cell_format import ratio_cell
 
 from ..report.rows import ORDER, STARTED, frame, lab_rows, row
 from ..report.shown import line

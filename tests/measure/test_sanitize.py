@@ -22,7 +22,7 @@ from roofbook.errors import UsageError
 from roofbook.measure import sanitize, sanitized
 from roofbook.measure.sanitize import Checked
 from roofbook.process_tree import PatientClock
-from roofbook.report import checked
+from roofbook.report import sanitizer_text
 from roofbook.spec import registry
 from roofbook.spec.source import lined
 
@@ -245,9 +245,9 @@ def test_a_variant_that_ends_the_process_costs_no_other(
     done = list(sanitize.check(lab, [(lab.variant(name), case) for name in ("fused", "soa", "tree")], host_cpu()))
     assert [(it.variant.name, it.clean) for it in done] == [("fused", True), ("soa", False), ("tree", True)]
     assert done[1].failure == why
-    assert "nothing found" not in checked.summary(done[1]) and "not checked to its end; Oclgrind" in checked.summary(
+    assert "nothing found" not in sanitizer_text.summary(
         done[1]
-    )
+    ) and "not checked to its end; Oclgrind" in sanitizer_text.summary(done[1])
 
 
 def test_a_tool_that_never_ends_is_ended(oclgrind: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

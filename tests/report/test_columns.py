@@ -11,9 +11,9 @@ import pytest
 from roofbook import report
 from roofbook.analysis.case_data import CaseData
 from roofbook.analysis.roofline import Bound
-from roofbook.report.descent import Glance
-from roofbook.report.descent import line as ends
 from roofbook.report.html import MORE, Cell, Row
+from roofbook.report.ladder_descent import Glance
+from roofbook.report.ladder_descent import line as ends
 
 from ..axe import violations
 from .rows import ORDER, frame, lab_rows, row

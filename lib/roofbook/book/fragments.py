@@ -19,11 +19,11 @@ from ..analysis.roofline import COSTS
 from ..analysis.verdicts import Judged, command, judged, only
 from ..escaping import escape, markdown, raw_html
 from ..paths import cache_key, cached_text
-from ..report.descent import Ends
+from ..report.campaign_table import sweep_table, swept_table
 from ..report.html import Cell
+from ..report.ladder_descent import Ends
 from ..report.neighbours_table import neighbours_table
 from ..report.peaks_table import between_devices
-from ..report.sweep_table import sweep_table, swept_table
 from ..spec import registry
 from ..spec.exercise import exercises
 from ..spec.lab import Lab

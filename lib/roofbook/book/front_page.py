@@ -10,8 +10,8 @@ from ..analysis.recorded import RecordedData, recorded
 from ..analysis.sentences import about_bases, beside_base, beside_peer
 from ..analysis.store_devices import Place, card_of
 from ..escaping import escape
-from ..report.descent import Ends, Glance, line
 from ..report.html import number_of
+from ..report.ladder_descent import Ends, Glance, line
 from ..spec import registry
 from .device_choices import HERE
 

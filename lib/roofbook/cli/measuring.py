@@ -357,7 +357,7 @@ def check(lab: str, variant: str, case: str | None, scale: str, device: str, end
     from ..measure import sanitize
     from ..measure.progress import Reporter
     from ..paths import project_root
-    from ..report import checked
+    from ..report import sanitizer_text
     from ..spec import registry as all_labs
 
     known = all_labs.get(lab)
@@ -367,9 +367,9 @@ def check(lab: str, variant: str, case: str | None, scale: str, device: str, end
     try:
         for it in sanitize.check(known, chosen, place, ends=ends, progress=tell):
             tell.end()
-            for finding in checked.findings(it, root):
+            for finding in sanitizer_text.findings(it, root):
                 print(finding, end="\n\n")
-            say(checked.summary(it))
+            say(sanitizer_text.summary(it))
             bad += not it.clean
     finally:
         tell.end()

@@ -116,7 +116,7 @@ def exercise(
     from ..devices.find import open_device
     from ..measure.answer import judge
     from ..measure.sandbox import sandbox as sandbox_if
-    from ..report import marked
+    from ..report import exercise_feedback
     from ..spec import exercise as exercises
     from ..spec import registry as all_labs
     from ..spec.answer_file import read_answer
@@ -138,9 +138,9 @@ def exercise(
         known, chosen, handed_in, open_device(device, known.preferred_backend), sandbox_if(sandbox), take_time=time
     )
     if as_json:
-        print(strict_json.dumps(marked.as_json(mark, known, chosen), indent=2))
+        print(strict_json.dumps(exercise_feedback.as_json(mark, known, chosen), indent=2))
     else:
-        say(marked.words(mark, known, chosen))
+        say(exercise_feedback.words(mark, known, chosen))
     sys.exit(mark.code)
 
 

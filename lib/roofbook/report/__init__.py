@@ -9,20 +9,20 @@ from .bars import ladder_chart
 from .claims_table import behind, claims
 from .counters_table import counters
 from .demonstration import demonstration
-from .descent import descent, glance
 from .failed_claims import failed_claims
 from .figure import Figure
 from .html import Html, Table, html_diff, html_source
+from .ladder_descent import descent, glance
 from .ladder_table import ladder, leave_one_out, sweep
-from .pairs import pairs
-from .parts import parts, resources
 from .peaks_table import bandwidths, peaks
 from .peers_table import peers
 from .published_table import published
 from .roofs import roofline_chart
+from .run_parts import parts, resources
 from .scaling_table import scaling
 from .series import crossings, series
 from .status import card, failed, states
+from .step_pairs import pairs
 from .sweeps import heat_map, line_sweep, sweep_grid
 from .timeline import timeline
 

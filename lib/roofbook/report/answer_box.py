@@ -9,7 +9,7 @@ from ..analysis.case_data import CaseData
 from ..analysis.readings import Reading, Speedup, said
 from ..analysis.sentences import effect_text
 from ..escaping import escape
-from .cells import ABOVE, above, floor_of
+from .cell_format import ABOVE, above, floor_of
 from .counters_table import moved_by_step
 from .html import Html, number_of
 

@@ -7,8 +7,8 @@ from ..errors import UsageError
 from ..measure.stats import CONFIDENCE
 from .bars import absences, bar, cross, flag, heading, lanes, legend, upright
 from .figure import INK, Figure, finish, style
-from .looks import looks_of
 from .roofs import DASHES, binary
+from .variant_style import looks_of
 
 FAR = 3.0  # times the peak or the longest bar: a level of the memory beyond it is named, not drawn
 

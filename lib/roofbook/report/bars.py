@@ -9,9 +9,9 @@ from ..analysis.case_data import CaseData, over_another
 from ..analysis.readings import Reading, faster, home_of
 from ..errors import UsageError
 from ..measure.stats import CONFIDENCE
-from .cells import run_notes, where
+from .cell_format import run_notes, where
 from .figure import COLOURS, FONT, INK, WIDTH, Figure, finish, style, tell
-from .looks import looks_of
+from .variant_style import looks_of
 
 
 def ladder_chart(data: CaseData, title: str = "", published: tuple[float, str] | None = None) -> Figure:

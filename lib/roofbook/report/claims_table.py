@@ -10,7 +10,7 @@ from ..analysis import format as show
 from ..analysis.store_devices import Place, card_of
 from ..analysis.verdicts import no_difference
 from ..measure.stats import CONFIDENCE
-from .cells import SAME
+from .cell_format import SAME
 from .html import Cell, Row, Table
 
 if TYPE_CHECKING:

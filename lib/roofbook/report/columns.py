@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import Any
 
 from ..analysis.readings import Reading, Speedup
-from .cells import commit_notes, compiler_notes, no_time, throttle_notes
+from .cell_format import commit_notes, compiler_notes, no_time, throttle_notes
 from .html import MORE, Cell, Row, Table
 
 

@@ -14,7 +14,7 @@ from ..analysis.store_devices import Place
 from ..escaping import escape, script_json
 from ..measure import stats
 from ..measure.stats import CONFIDENCE
-from .cells import SAME
+from .cell_format import SAME
 from .html import Cell, Html, Row, Standing, Table
 
 COLUMNS = ("variant", "device", "backend", "seconds", "low", "high", "note")

@@ -14,7 +14,7 @@ from ..measure.counters import BUSY, LIMITS
 from ..store.schema import PROFILE
 from .columns import Column
 from .html import Cell, Standing, Table
-from .parts import by_variant
+from .run_parts import by_variant
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,7 +10,7 @@ from ..analysis.readings import Home, Reading, Speedup, faster, fastest, home_of
 from ..analysis.roofline import Bound, work_unit
 from ..errors import UsageError
 from ..measure.stats import CONFIDENCE
-from .cells import (
+from .cell_format import (
     ABOVE,
     SAME,
     above,

@@ -6,7 +6,7 @@ from dataclasses import replace
 from ..analysis import format as show
 from ..analysis.neighbours import BUSY, IDLE, IdleAgainstBusy
 from ..store.schema import CONTROL
-from .cells import ratio_cell, time_cell
+from .cell_format import ratio_cell, time_cell
 from .html import Cell, Row, Table
 
 

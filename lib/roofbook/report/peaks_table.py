@@ -8,7 +8,7 @@ from ..analysis import format as show
 from ..analysis.readings import Reading, cases_of, newest, value
 from ..errors import UsageError
 from ..measure.stats import CONFIDENCE
-from .cells import run_notes, time_cell
+from .cell_format import run_notes, time_cell
 from .figure import FONT, INK, SERIES, WIDTH, Figure, describe, finish, style, tell
 from .html import MORE, Cell, Row, Table
 from .roofs import binary

@@ -7,11 +7,11 @@ from ..analysis.case_data import CaseData
 from ..analysis.readings import Reading, Speedup, faster, fastest, said
 from ..analysis.sentences import joined
 from ..measure.stats import CONFIDENCE
-from .cells import SAME, ratio_cell, ratio_head, usual_how
+from .cell_format import SAME, ratio_cell, ratio_head, usual_how
 from .columns import Column, ratio_column
 from .html import Cell, Standing, Table
 from .ladder_table import notes_of, time_column
-from .parts import by_variant
+from .run_parts import by_variant
 
 NOTE = Standing(
     "Best step like it: of the steps in the peer's precision those that differ least from it in what is done and timed, "

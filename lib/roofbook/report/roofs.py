@@ -14,7 +14,7 @@ from ..errors import UsageError
 from ..measure.stats import LEAST
 from .figure import COLOURS, FONT, INK, WIDTH, Figure, describe, finish, style, tell
 from .html import Standing
-from .looks import looks_of
+from .variant_style import looks_of
 
 DASHES = ((0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)), (0, (9, 3)))  # of the other levels' diagonals
 STYLES: Mapping[str, tuple[str, Any]] = {  # dtype -> its marker and the dashes of its roof

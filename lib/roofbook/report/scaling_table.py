@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ..analysis import format as show
 from ..analysis import scaling as measured
 from ..analysis.readings import Reading, faster
-from .cells import ratio_cell, ratio_head, run_notes, usual_how
+from .cell_format import ratio_cell, ratio_head, run_notes, usual_how
 from .html import Cell, Row, Table
 
 if TYPE_CHECKING:

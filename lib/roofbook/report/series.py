@@ -12,12 +12,12 @@ from ..errors import UsageError
 from ..measure import stats
 from ..measure.stats import CONFIDENCE
 from .bars import absences
-from .cells import ratio_cell, ratio_head, run_notes, usual_how
+from .cell_format import ratio_cell, ratio_head, run_notes, usual_how
 from .figure import FONT, INK, WIDTH, Figure, describe, finish, style, tell
 from .html import Cell, Row, Table
 from .ladder_table import RATIO_NOTE, ROUND_NOTE
-from .looks import looks
 from .sweeps import course, grouped, labelled, logarithmic
+from .variant_style import looks
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,7 +8,7 @@ from ..analysis.readings import said
 from ..measure.stats import CONFIDENCE
 from ..store.schema import CONTROL
 from .cards_page import KINDS
-from .cells import SAME
+from .cell_format import SAME
 from .history_tables import NOTHING
 from .html import Cell, Row, Table
 

@@ -10,8 +10,8 @@ from roofbook import report
 from roofbook.analysis.case_data import CaseData
 from roofbook.analysis.roofline import Bound
 from roofbook.errors import UsageError
-from roofbook.report.descent import Ends, Glance
-from roofbook.report.descent import line as line_of
+from roofbook.report.ladder_descent import Ends, Glance
+from roofbook.report.ladder_descent import line as line_of
 
 from .rows import ORDER, frame, lab_rows, row
 

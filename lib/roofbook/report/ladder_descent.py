@@ -10,10 +10,10 @@ from ..analysis.case_data import CaseData
 from ..analysis.readings import Home, Reading, Speedup, faster, home_of
 from ..errors import UsageError
 from ..measure.stats import CONFIDENCE
-from .cells import ABOVE, SAME, floor_of, notes_of_runs, ratio_cell, share_cell, where
+from .cell_format import ABOVE, SAME, floor_of, notes_of_runs, ratio_cell, share_cell, where
 from .figure import INK, Figure, describe, finish, style, tell
 from .html import MORE, Cell, Row, Table
-from .looks import looks_of
+from .variant_style import looks_of
 
 SIZE = 3.7, 2.5
 """Inches of a descent: two stand side by side, and on a phone one has the width to itself."""

@@ -8,7 +8,7 @@ from matplotlib.colors import to_hex
 
 from roofbook import report
 from roofbook.analysis.case_data import CaseData
-from roofbook.report import figure, looks
+from roofbook.report import figure, variant_style
 from roofbook.spec.lab import Series
 
 from .rows import ORDER, frame, lab_rows, row
@@ -38,19 +38,30 @@ def test_colours_are_told_apart(seen: str) -> None:
     def apart(one: str, other: str) -> float:
         return float(np.linalg.norm(lab(one, seen) - lab(other, seen)))
 
-    assert min(apart(*pair) for pair in combinations(looks.COLOURS, 2)) >= 20
-    assert min(apart(each, other) for each in looks.COLOURS for other in (looks.FIRST, figure.COLOURS["failed"])) >= 12
+    assert min(apart(*pair) for pair in combinations(variant_style.COLOURS, 2)) >= 20
+    assert (
+        min(
+            apart(each, other)
+            for each in variant_style.COLOURS
+            for other in (variant_style.FIRST, figure.COLOURS["failed"])
+        )
+        >= 12
+    )
 
 
 def test_forty_variants_are_told_apart_and_the_first_is_grey() -> None:
-    found = looks.looks([str(at) for at in range(43)])
-    assert len({(each.colour, each.marker) for each in found.values()}) == 43 and found["0"].colour == looks.FIRST
+    found = variant_style.looks([str(at) for at in range(43)])
+    assert (
+        len({(each.colour, each.marker) for each in found.values()}) == 43 and found["0"].colour == variant_style.FIRST
+    )
 
 
 def test_a_variant_has_its_colour_in_every_figure_however_few_are_drawn() -> None:
     data = CaseData(lab_rows(), ORDER, "256x256", lab_order=ORDER)
-    own = looks.looks_of(data)
-    assert looks.looks_of(data.with_order(["fused", "peer", "new"])) == own | {"new": looks.look(len(ORDER) - 1)}
+    own = variant_style.looks_of(data)
+    assert variant_style.looks_of(data.with_order(["fused", "peer", "new"])) == own | {
+        "new": variant_style.look(len(ORDER) - 1)
+    }
     for chart in (data, data.with_order(["sequential", "fused", "peer"])):
         bars = [each for each in axes(report.ladder_chart(chart)).patches if each.get_height() == 0.36]
         names = [name for name in chart.order if name in chart.found and chart.found[name].ok]
@@ -66,7 +77,7 @@ def test_a_series_has_the_colours_of_its_lab() -> None:
     over = Series("n", "Which?", "n", ((1.0, "one"), (2.0, "two")), ("fused", "peer"))
     rows = frame(*(row(name, 1e-4, case=case) for name in ("fused", "peer") for case in ("one", "two")))
     drawn = [each[0] for each in axes(report.series(rows, over, lab_order=ORDER)).containers]
-    own = looks.looks(ORDER)
+    own = variant_style.looks(ORDER)
     assert [(each.get_color(), each.get_marker()) for each in drawn] == [
         (own[name].colour, own[name].marker) for name in ("fused", "peer")
     ]

@@ -9,7 +9,7 @@ from ..analysis.readings import Reading, home_of
 from ..devices.backends import BACKENDS
 from ..errors import UsageError
 from ..measure.stats import CONFIDENCE
-from .cells import absence, fact_cell, hosts, part_cell, where
+from .cell_format import absence, fact_cell, hosts, part_cell, where
 from .columns import Column, Line, by_columns
 from .html import Cell, Standing, Table
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from ..analysis.readings import cases_of, faster, newest
 from ..errors import UsageError
-from .cells import ratio_cell, ratio_head, run_notes, usual_how
+from .cell_format import ratio_cell, ratio_head, run_notes, usual_how
 from .html import Cell, Row, Table
 from .ladder_table import RATIO_NOTE, ROUND_NOTE
 
