@@ -10,8 +10,7 @@ from roofbook import report
 from roofbook.analysis.case_data import CaseData
 from roofbook.analysis.roofline import Bound
 from roofbook.errors import UsageError
-from roofbook.report.ladder_descent import Ends, Glance
-from roofbook.report.ladder_descent import line as line_of
+from roofbook.report.ladder_descent import GlanceRow, LadderOnDevice, glance_row
 
 from .rows import ORDER, frame, lab_rows, row
 
@@ -42,9 +41,9 @@ def test_a_descent_without_a_peer_or_a_bound_does_not_speak_of_them() -> None:
         report.descent(CaseData(frame(row("peer", 1e-4, role="peer")), ORDER, "256x256"))
 
 
-def line(lab: str, rows: pd.DataFrame, place: str = "Some GPU, OpenCL", floor: Bound | None = FLOOR) -> Ends:
+def line(lab: str, rows: pd.DataFrame, place: str = "Some GPU, OpenCL", floor: Bound | None = FLOOR) -> GlanceRow:
     data = CaseData(rows, ORDER, "256x256", bounds={"float32": floor} if floor else {})
-    return line_of(Glance(lab, place, data))
+    return glance_row(LadderOnDevice(lab, place, data))
 
 
 def test_the_ends_of_each_ladder_stand_below_their_lab() -> None:
@@ -69,8 +68,8 @@ def test_the_next_base_stands_in_for_one_without_a_time() -> None:
     both = [row("sequential", 4e-3), row("by-c", 1e-3, "sequential"), row("fused", 1e-4)]
     failed = [both[0], row("by-c", 1e-3, status="failed", reason="no C compiler"), both[2]]
     lines = [
-        line_of(
-            Glance(
+        glance_row(
+            LadderOnDevice(
                 "One",
                 "A GPU",
                 CaseData(frame(*rows), ["sequential", "by-c", "fused"], "256x256", ("by-c", "sequential")),

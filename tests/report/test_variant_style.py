@@ -50,7 +50,7 @@ def test_colours_are_told_apart(seen: str) -> None:
 
 
 def test_forty_variants_are_told_apart_and_the_first_is_grey() -> None:
-    found = variant_style.looks([str(at) for at in range(43)])
+    found = variant_style.styles_in_order([str(at) for at in range(43)])
     assert (
         len({(each.colour, each.marker) for each in found.values()}) == 43 and found["0"].colour == variant_style.FIRST
     )
@@ -58,9 +58,9 @@ def test_forty_variants_are_told_apart_and_the_first_is_grey() -> None:
 
 def test_a_variant_has_its_colour_in_every_figure_however_few_are_drawn() -> None:
     data = CaseData(lab_rows(), ORDER, "256x256", lab_order=ORDER)
-    own = variant_style.looks_of(data)
-    assert variant_style.looks_of(data.with_order(["fused", "peer", "new"])) == own | {
-        "new": variant_style.look(len(ORDER) - 1)
+    own = variant_style.styles_of(data)
+    assert variant_style.styles_of(data.with_order(["fused", "peer", "new"])) == own | {
+        "new": variant_style.style_at(len(ORDER) - 1)
     }
     for chart in (data, data.with_order(["sequential", "fused", "peer"])):
         bars = [each for each in axes(report.ladder_chart(chart)).patches if each.get_height() == 0.36]
@@ -77,7 +77,7 @@ def test_a_series_has_the_colours_of_its_lab() -> None:
     over = Series("n", "Which?", "n", ((1.0, "one"), (2.0, "two")), ("fused", "peer"))
     rows = frame(*(row(name, 1e-4, case=case) for name in ("fused", "peer") for case in ("one", "two")))
     drawn = [each[0] for each in axes(report.series(rows, over, lab_order=ORDER)).containers]
-    own = variant_style.looks(ORDER)
+    own = variant_style.styles_in_order(ORDER)
     assert [(each.get_color(), each.get_marker()) for each in drawn] == [
         (own[name].colour, own[name].marker) for name in ("fused", "peer")
     ]

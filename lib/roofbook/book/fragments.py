@@ -21,7 +21,7 @@ from ..escaping import escape, markdown, raw_html
 from ..paths import cache_key, cached_text
 from ..report.campaign_table import sweep_table, swept_table
 from ..report.html import Cell
-from ..report.ladder_descent import Ends
+from ..report.ladder_descent import GlanceRow
 from ..report.neighbours_table import neighbours_table
 from ..report.peaks_table import between_devices
 from ..spec import registry
@@ -187,20 +187,20 @@ def _has_page_of_lab(root: Path, notebook: Path) -> bool:
     return notebook.stem in registry.names() and execute.page_of(root, notebook).exists()
 
 
-def _recorded_ends(lab: Lab, store: Store) -> list[Ends]:
+def _recorded_ends(lab: Lab, store: Store) -> list[GlanceRow]:
     return front_page.recorded_ends(recorded(lab, store))
 
 
-def _own_ends(lab: Lab, parameters: Mapping[str, Any], root: Path) -> list[Ends]:
+def _own_ends(lab: Lab, parameters: Mapping[str, Any], root: Path) -> list[GlanceRow]:
     return front_page.own_ends(Experiment(lab.name, parameters, root))
 
 
-def _kept(made_from: Mapping[str, str], make: Callable[[], Sequence[Ends]]) -> list[Ends]:
+def _kept(made_from: Mapping[str, str], make: Callable[[], Sequence[GlanceRow]]) -> list[GlanceRow]:
     """The lines that `make` gives, or gave when they were made from the same before: one lab's change makes one lab's anew."""
     text = cached_text(
         "ends", cache_key(json.dumps(made_from, sort_keys=True)), lambda: json.dumps(list(map(asdict, make())))
     )
-    return [Ends(**each | {"cells": [Cell(**cell) for cell in each["cells"]]}) for each in json.loads(text)]
+    return [GlanceRow(**each | {"cells": [Cell(**cell) for cell in each["cells"]]}) for each in json.loads(text)]
 
 
 def verdicts(lab: Lab, lines: Sequence[Judged], on: str | None = None) -> "tuple[Table, Table]":

@@ -11,7 +11,7 @@ from ..analysis.sentences import about_bases, beside_base, beside_peer
 from ..analysis.store_devices import Place, card_of
 from ..escaping import escape
 from ..report.html import number_of
-from ..report.ladder_descent import Ends, Glance, line
+from ..report.ladder_descent import GlanceRow, LadderOnDevice, glance_row
 from ..spec import registry
 from .device_choices import HERE
 
@@ -57,24 +57,24 @@ def _card(data: RecordedData) -> str:
     return f'<section class="descent">{head}\n{drawn}\n{MarkdownIt().render(words)}</section>\n'
 
 
-def recorded_ends(found: Iterable[RecordedData]) -> list[Ends]:
+def recorded_ends(found: Iterable[RecordedData]) -> list[GlanceRow]:
     """Baseline and fastest kernel of a lab on each recorded device."""
     return [_ends(data, str(data.place), data.place.id, data.scale) for data in found if _timed(data)]
 
 
-def own_ends(here: "Experiment") -> list[Ends]:
+def own_ends(here: "Experiment") -> list[GlanceRow]:
     """The same on this machine; none where no step was measured."""
     return [_ends(here.data, f"{here.device.name}, this machine", HERE.name)] if _timed(here.data) else []
 
 
-def _ends(data: LabData, place: str, device: str, scale: str = "published") -> Ends:
+def _ends(data: LabData, place: str, device: str, scale: str = "published") -> GlanceRow:
     """device: that of the cards of its measurements."""
-    found = line(Glance(data.lab.title, place, data.on().over(data.lab.headline)))
+    found = glance_row(LadderOnDevice(data.lab.title, place, data.on().over(data.lab.headline)))
     named = [replace(each, of=each.of and card_of(data.lab.name, device, scale, each.of)) for each in found.cells]
     return replace(found, cells=named)
 
 
-def ends(lines: Sequence[Ends]) -> str:
+def ends(lines: Sequence[GlanceRow]) -> str:
     """The table of these lines, those of a lab together. '' for none."""
     return report.glance(lines, "Baseline and fastest kernel of each lab").html if lines else ""
 

@@ -9,7 +9,7 @@ from ..analysis.case_data import CaseData
 from ..analysis.readings import Reading, Speedup, said
 from ..analysis.sentences import effect_text
 from ..escaping import escape
-from .cell_format import ABOVE, above, floor_of
+from .cell_format import ABOVE_REASON, bound_of, is_above_bound
 from .counters_table import moved_by_step
 from .html import Html, number_of
 
@@ -81,11 +81,11 @@ def _named(data: CaseData, kernel: Fastest) -> str:
 
 
 def _share(data: CaseData, reading: Reading) -> str:
-    floor = floor_of(data.bounds, reading)
+    floor = bound_of(data.bounds, reading)
     if floor is None:
         return "Unknown: the peak of its precision was not measured here."
-    if above(floor, reading):
-        return f"It is faster than its bound of {show.duration(floor.seconds)}: {escape(ABOVE)}."
+    if is_above_bound(floor, reading):
+        return f"It is faster than its bound of {show.duration(floor.seconds)}: {escape(ABOVE_REASON)}."
     share = show.percent(min(1.0, floor.seconds / reading.median))
     roof = floor.roof if floor.roof == "memory" else f"{floor.roof} arithmetic"
     return f"<strong>{share}</strong> of its bound, {show.duration(floor.seconds)}, which {escape(roof)} sets."

@@ -8,7 +8,7 @@ from ..measure.stats import CONFIDENCE
 from .bars import absences, bar, cross, flag, heading, lanes, legend, upright
 from .figure import INK, Figure, finish, style
 from .roofs import DASHES, binary
-from .variant_style import looks_of
+from .variant_style import styles_of
 
 FAR = 3.0  # times the peak or the longest bar: a level of the memory beyond it is named, not drawn
 
@@ -37,7 +37,7 @@ def bandwidth_chart(data: CaseData, title: str = "") -> Figure:
     rates = {f"up to {binary(level.size)}": level.bandwidth / 1e9 for level in peaks.levels()}
     levels = {label: rate for label, rate in rates.items() if abs(rate / own - 1) > 0.05}
     near = {label: rate for label, rate in levels.items() if rate <= FAR * longest}
-    looks = looks_of(data)
+    looks = styles_of(data)
     with style():
         ax = lanes(len(names), (0.0, 1.06 * max([longest, *near.values()])), flagged=True)
         for at, name in enumerate(names):

@@ -9,9 +9,9 @@ from ..analysis.case_data import CaseData, over_another
 from ..analysis.readings import Reading, faster, home_of
 from ..errors import UsageError
 from ..measure.stats import CONFIDENCE
-from .cell_format import run_notes, where
+from .cell_format import device_note, run_notes
 from .figure import COLOURS, FONT, INK, WIDTH, Figure, finish, style, tell
-from .variant_style import looks_of
+from .variant_style import styles_of
 
 
 def ladder_chart(data: CaseData, title: str = "", published: tuple[float, str] | None = None) -> Figure:
@@ -37,7 +37,7 @@ def ladder_chart(data: CaseData, title: str = "", published: tuple[float, str] |
     log = max(ends) / min(ends) > 20
     left = (1.0 if min(ends) >= 1 else min(ends) / 1.2) if log else 0.0
     right = max(ends) ** 1.04 * 1.08 if log else max(ends) * 1.06
-    looks, per = looks_of(data), found[base].row["unit"]
+    looks, per = styles_of(data), found[base].row["unit"]
     with style():
         ax = lanes(len(names), (left, right), log=log, flagged=published is not None)
         for at, name in enumerate(names):
@@ -51,7 +51,12 @@ def ladder_chart(data: CaseData, title: str = "", published: tuple[float, str] |
             interval = (estimate, low, high) if has_interval else (estimate,)
             number, space, brackets = show.factor(*interval).partition(" ")
             said = "base" if name == base else f"{number}\u00d7{space}{brackets}"
-            heading(ax, at, f"{name} {where(reading, home)}".rstrip(), f"{said} \u00b7 {show.duration(reading.median)}")
+            heading(
+                ax,
+                at,
+                f"{name} {device_note(reading, home)}".rstrip(),
+                f"{said} \u00b7 {show.duration(reading.median)}",
+            )
             start = max(left, 1.0) if log else 0.0
             whiskers = (low, high) if has_interval else None
             ratio = f"{show.factor(*interval)} times as fast as {base}" if name != base else said

@@ -1,6 +1,4 @@
-"""How long all that is recorded of a device would take on so many of them, and how long sweeps took, as tables of the page on
-clusters.
-"""
+"""Tables of campaigns for the page on clusters: forecast times by number of devices, and times that campaigns took."""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -15,19 +13,22 @@ DEVICES = (1, 2, 64, 1024)
 
 
 def sweep_table(costs: Mapping[str, Sequence[tuple[str, Cost, int]]]) -> Table:
-    """A line for each device and number of them. costs: by a device's name its labs', each with its name and number of runs."""
+    """Return a table with a line for each device and number of devices.
+
+    costs: device name -> (lab name, cost, number of runs) of each lab.
+    """
     import pandas as pd
 
     heads = [Cell("Device"), Cell("How many", "num"), Cell("Time", "num"), Cell("Times as fast as one", "num")]
     heads += [Cell("Devices at work", "num"), Cell("Longest case", "wrap")]
     lines, records = list[Row](), list[dict[str, object]]()
-    for device, those in costs.items():
-        longest, case = max((cost.seconds[case], f"{lab} {case}") for lab, cost, _ in those for case in cost.seconds)
-        for each in forecast([(cost, runs) for _, cost, runs in those], DEVICES):
-            cells = [Cell(device), Cell(str(each.devices), "num"), Cell(show.duration(each.seconds), "num")]
-            cells += [Cell(f"{each.speedup:.3g}", "num"), Cell(f"{100 * each.busy:.3g} %", "num")]
+    for device, labs in costs.items():
+        longest, case = max((cost.seconds[case], f"{lab} {case}") for lab, cost, _ in labs for case in cost.seconds)
+        for forecasted in forecast([(cost, runs) for _, cost, runs in labs], DEVICES):
+            cells = [Cell(device), Cell(str(forecasted.devices), "num"), Cell(show.duration(forecasted.seconds), "num")]
+            cells += [Cell(f"{forecasted.speedup:.3g}", "num"), Cell(f"{100 * forecasted.busy:.3g} %", "num")]
             lines.append(Row([*cells, Cell(f"{case}, {show.duration(longest)}", "wrap")]))
-            records.append({"device": device, **asdict(each), "longest_case": case, "longest_seconds": longest})
+            records.append({"device": device, **asdict(forecasted), "longest_case": case, "longest_seconds": longest})
     notes = (
         "Cases as the recorded runs took them: published and large sizes, sweeps and peers, as many runs as each lab asks for.",
         "Each case has its compiling, its checks and the start of a process in it. Each device takes the longest case that "
@@ -39,8 +40,8 @@ def sweep_table(costs: Mapping[str, Sequence[tuple[str, Cost, int]]]) -> Table:
     )
 
 
-def swept_table(found: Sequence[SweepTimes]) -> Table:
-    """A line for each sweep and number of cards that it was done on: what it took, the gain, and what the model says."""
+def swept_table(campaigns: Sequence[SweepTimes]) -> Table:
+    """Return a table with a line for each campaign and number of cards: its time, the gain, and the forecast."""
     import pandas as pd
 
     heads = [
@@ -52,20 +53,20 @@ def swept_table(found: Sequence[SweepTimes]) -> Table:
     ]
     heads.append(Cell("The model says", "num"))
     lines, records = list[Row](), list[dict[str, object]]()
-    for sweep in found:
-        alone = statistics.median(sweep.seconds[1])
-        for cards, seconds in sorted(sweep.seconds.items()):
-            median, modelled = statistics.median(seconds), sweep.modelled[cards]
+    for campaign in campaigns:
+        alone = statistics.median(campaign.seconds[1])
+        for cards, seconds in sorted(campaign.seconds.items()):
+            median, modelled = statistics.median(seconds), campaign.modelled[cards]
             spread = f" ({', '.join(map(show.duration, sorted(seconds)))})" * (len(seconds) > 1)
-            gains = sorted(one / each for one in sweep.seconds[1] for each in seconds) if cards > 1 else [1.0]
+            gains = sorted(one / several for one in campaign.seconds[1] for several in seconds) if cards > 1 else [1.0]
             between = f" ({gains[0]:.3g} to {gains[-1]:.3g})" * (len(gains) > 1)
-            what = f"{sweep.lab}: {sweep.cases} cases, {sweep.measurements} measurements"
-            device = f"{sweep.device_name}, {label(sweep.backend)}"
-            cells = [Cell(what, "wrap"), Cell(device, "wrap"), Cell(str(cards), "num")]
+            cases = f"{campaign.lab}: {campaign.cases} cases, {campaign.measurements} measurements"
+            device = f"{campaign.device_name}, {label(campaign.backend)}"
+            cells = [Cell(cases, "wrap"), Cell(device, "wrap"), Cell(str(cards), "num")]
             cells += [Cell(show.duration(median) + spread, "num"), Cell(f"{alone / median:.3g}{between}", "num")]
             lines.append(Row([*cells, Cell(show.duration(modelled), "num")]))
             records.append({
-                "lab": sweep.lab, "device": sweep.device_name, "cards": cards, "seconds": median, "runs": len(seconds),
+                "lab": campaign.lab, "device": campaign.device_name, "cards": cards, "seconds": median, "runs": len(seconds),
                 "speedup": alone / median, "modelled_seconds": modelled,
             })  # fmt: skip
     notes = (

@@ -1,4 +1,4 @@
-"""What the cells of a table say about one reading: its time, its ratios, its share of the bound, its check, its facts."""
+"""Cells of one reading in a table: its time, ratios, share of the bound, check and facts. Also the notes on such cells."""
 
 import math
 from collections import Counter
@@ -16,15 +16,15 @@ from ..measure import stats
 from ..spec.rounding import TIMES_ACCURATE
 from .html import Cell, Row, Standing
 
-SAME = (
+INTERVAL_WORDS = (
     f"where it comes within {100 * (stats.LEAST - 1):g} % of 1, 'same' if all of it lies within"
     f" {100 * (stats.EQUAL - 1):g} % of 1, else 'undecided'"
 )
-"""What a note says of an interval, after naming it."""
+"""Words of a note that follow the name of an interval: how a table reads it."""
 
 
 def time_cell(reading: Reading, unit: float) -> Cell:
-    """Median and interval in the column's unit; small print where the samples are few."""
+    """Return the cell of the median and its interval in `unit` seconds; small print if the samples are few."""
     return Cell(
         show.interval(reading.median / unit, reading.low / unit, reading.high / unit),
         "num",
@@ -34,58 +34,58 @@ def time_cell(reading: Reading, unit: float) -> Cell:
 
 
 def part_cell(reading: Reading, part: str, unit: float) -> Cell:
-    """Median and interval of a part of the run in the column's unit; a dash where there is no such part."""
+    """Return the cell of the median and interval of a part of the run, in `unit` seconds; a dash without such a part."""
     if part not in reading.parts:
         return Cell(show.DASH, "num")
-    found = reading.parts_together([part])
-    text = show.interval(found.median / unit, found.low / unit, found.high / unit)
-    return Cell(text, "num", small=f"({found.few})" if found.few else "", of=reading.id)
+    parts_reading = reading.parts_together([part])
+    text = show.interval(parts_reading.median / unit, parts_reading.low / unit, parts_reading.high / unit)
+    return Cell(text, "num", small=f"({parts_reading.few})" if parts_reading.few else "", of=reading.id)
 
 
 def fact_cell(reading: Reading, fact: str, digits: int = 4) -> Cell:
-    """A fact of the run: a text or a whole number as it is, another number in so many digits, else a dash."""
-    told: Any = reading.facts.get(fact)
-    if told is None:
+    """Return the cell of a fact of the run: a text or a whole number as it is, another number with `digits`, else a dash."""
+    fact_value: Any = reading.facts.get(fact)
+    if fact_value is None:
         return Cell(show.DASH, "num")
-    if isinstance(told, float):
-        return Cell(show.number(told, digits), "num", of=reading.id)
-    if isinstance(told, int) and not isinstance(told, bool):
-        return Cell(show.number(told, places=0), "num", of=reading.id)
-    return Cell(str(told))
+    if isinstance(fact_value, float):
+        return Cell(show.number(fact_value, digits), "num", of=reading.id)
+    if isinstance(fact_value, int) and not isinstance(fact_value, bool):
+        return Cell(show.number(fact_value, places=0), "num", of=reading.id)
+    return Cell(str(fact_value))
 
 
 def samples_cell(reading: Reading) -> Cell:
-    """How many samples in how many runs, of how many units each; how many are throttled. A note has the reasons."""
-    gone, slowed = (sum(getattr(each, name) for each in reading.runs) for name in ("left_out", "slowed"))
+    """Return the cell of the samples: their number, units per sample, runs, and throttled samples. A note has the reasons."""
+    left_out, slowed = (sum(getattr(run, name) for run in reading.runs) for name in ("left_out", "slowed"))
     small = [f"{len(reading.runs)} runs"] * (len(reading.runs) > 1)
-    small += [f"{gone} throttled left out"] * bool(gone) + [f"{slowed} throttled"] * bool(slowed)
+    small += [f"{left_out} throttled left out"] * bool(left_out) + [f"{slowed} throttled"] * bool(slowed)
     text = f"{reading.samples} \u00d7 {show.number(reading.units, places=0)}"
     return Cell(text, "num", small=f"({', '.join(small)})" if small else "", of=reading.id)
 
 
 def _listed(field: Any) -> list[str]:
-    """A list of the row; a null reads as None or NaN."""
+    """Return a list of the row; a null, which reads as None or NaN, gives an empty one."""
     return list(field) if hasattr(field, "__len__") else []
 
 
 def run_notes(readings: Iterable[Reading]) -> list[str]:
-    """What a table says of how many runs its times are of; no note without a time."""
+    """Return the note on how many runs the times are over; none without a time."""
     return notes_of_runs(len(reading.runs) for reading in readings if reading.ok)
 
 
 def notes_of_runs(numbers: Iterable[int]) -> list[str]:
-    """The same of the numbers of runs."""
+    """Return the note on how many runs the times are over, from the number of runs of each."""
     counts = set(numbers)
     fewest, most = min(counts, default=0), max(counts, default=0)
     if most == 0:
         return []
     if most == 1:
-        more = "The interval of a time of one run holds in this run, and another may differ by more than it says."
-        return ["Each time is of one run.", Standing(more)]
-    each = "each in a process of its own"
+        caveat = "The interval of a time of one run holds in this run, and another may differ by more than it says."
+        return ["Each time is of one run.", Standing(caveat)]
+    separate = "each in a process of its own"
     if fewest >= stats.ENOUGH_RUNS:
-        return [f"Times and ratios are over {_range(fewest, most)} runs, {each}, and intervals are between runs."]
-    between = f"Intervals are between runs, {each}, where there are {stats.ENOUGH_RUNS} or more"
+        return [f"Times and ratios are over {_range(fewest, most)} runs, {separate}, and intervals are between runs."]
+    between = f"Intervals are between runs, {separate}, where there are {stats.ENOUGH_RUNS} or more"
     return [
         Standing(
             f"{between}; else an interval holds in the runs that were taken, and another may differ by more than it says."
@@ -97,17 +97,17 @@ def _range(fewest: int, most: int) -> str:
     return str(most) if fewest == most else f"{fewest} to {most}"
 
 
-def ratio_cell(ratio: Speedup | None, *, known: str = "") -> Cell:
-    """A ratio with its interval, or 'same' or 'undecided', or a dash where not both were measured.
+def ratio_cell(ratio: Speedup | None, *, head_how: str = "") -> Cell:
+    """Return the cell of a ratio with its interval, or 'same' or 'undecided', or a dash if not both were measured.
 
-    known: how the ratio was taken, where the column's head says so already.
+    head_how: how the ratio was taken, if the column's head says so already.
     """
     if ratio is None:
         return Cell(show.DASH, "num")
     if TOO_FEW in ratio.how:
         return Cell(show.number(ratio.estimate), "num same", small=f"({ratio.how})", of=ratio.of)
     how = ratio.how or f"over {ratio.runs} runs"
-    text, small = show.factor(ratio.estimate, ratio.low, ratio.high), f"({how})" if ratio.how != known else ""
+    text, small = show.factor(ratio.estimate, ratio.low, ratio.high), f"({how})" if ratio.how != head_how else ""
     if ratio.same:
         wide = ratio.word == "undecided"
         ends = show.undecided(ratio.estimate, ratio.low, ratio.high) if wide else text[text.find("[") :]
@@ -117,44 +117,44 @@ def ratio_cell(ratio: Speedup | None, *, known: str = "") -> Cell:
 
 
 def usual_how(ratios: Iterable[Speedup | None]) -> str:
-    """How most of a column's ratios were taken: its head says it once."""
-    ways = Counter(ratio.how for ratio in ratios if ratio and TOO_FEW not in ratio.how)
-    return ways.most_common(1)[0][0] if ways else ""
+    """Return how most ratios of a column were taken, for its head to say once."""
+    counts = Counter(ratio.how for ratio in ratios if ratio and TOO_FEW not in ratio.how)
+    return counts.most_common(1)[0][0] if counts else ""
 
 
 def ratio_head(text: str, how: str) -> Cell:
-    """The head of a column of ratios, most of which were taken so."""
+    """Return the head of a column of ratios. how: how most of them were taken."""
     return Cell(text, "num", small=f"({how})" if how else "")
 
 
-def floor_of(bounds: Mapping[str, Bound] | None, reading: Reading) -> Bound | None:
-    """The bound of a reading's variant, which its A/A control shares, else of what it multiplies; None without either."""
-    held = bounds or {}
-    return held.get(str(reading.row["variant"])) or held.get(str(said(reading.row, "dtype")))
+def bound_of(bounds: Mapping[str, Bound] | None, reading: Reading) -> Bound | None:
+    """Return the bound of a reading's variant, which its A/A control shares, or that of its dtype; None without either."""
+    bounds = bounds or {}
+    return bounds.get(str(reading.row["variant"])) or bounds.get(str(said(reading.row, "dtype")))
 
 
-def above(floor: Bound | None, reading: Reading) -> bool:
-    """Whether it is faster than its bound by more than a difference may be claimed of: then that is none."""
+def is_above_bound(floor: Bound | None, reading: Reading) -> bool:
+    """Return whether a reading is faster than its bound by more than the least difference that a table claims."""
     return floor is not None and reading.role != "probe" and floor.seconds > stats.LEAST * reading.median
 
 
-ABOVE = "a peak was measured too low, or less work is done than is counted"
-"""Why a variant can be faster than its bound, which nothing can be."""
+ABOVE_REASON = "a peak was measured too low, or less work is done than is counted"
+"""Explanation of a variant that is faster than its bound, which nothing can be."""
 
 
 def share_cell(floor: Bound | None, reading: Reading) -> Cell:
-    """Bound of the reading's dtype over its time. One that is faster has no share: what it is faster than is no bound."""
+    """Return the cell of the bound as a share of the reading's time; 'above' if the reading is faster than its bound."""
     if reading.role == "probe":
         return Cell(show.DASH, "num")
     if floor is None:
         return Cell(show.DASH, "num")  # a note has the precisions without a peak, and each bound
-    if above(floor, reading):
+    if is_above_bound(floor, reading):
         return Cell("above", "num above-bound", of=reading.id)
     return Cell(show.percent(min(1.0, floor.seconds / reading.median)), "num", of=reading.id)
 
 
 def check_cell(reading: Reading) -> Cell:
-    """The error as a part of what is allowed, which for a verified reading is at most 1."""
+    """Return the cell of the error as a part of the tolerance; at most 1 for a verified reading."""
     error, limit = value(reading.row, "error"), value(reading.row, "bound")
     if math.isnan(limit):
         return Cell("nothing to check", "unchecked")
@@ -168,11 +168,13 @@ def _of_native(reading: Reading) -> bool:
 
 
 def native_notes(readings: Iterable[Reading]) -> list[str]:
-    """What native functions lost, where they lost more than the usual tolerance."""
-    found = [(value(each.row, "error"), value(each.row, "bound")) for each in readings if _of_native(each)]
-    if not found:
+    """Return the note on the errors of native functions that exceed the usual tolerance."""
+    errors_limits = [
+        (value(reading.row, "error"), value(reading.row, "bound")) for reading in readings if _of_native(reading)
+    ]
+    if not errors_limits:
         return []
-    errors, limits = zip(*found, strict=True)
+    errors, limits = zip(*errors_limits, strict=True)
     least, most = show.number(min(errors)), show.number(max(errors))
     return [
         "× accurate: OpenCL leaves the accuracy of native functions to the device. Here their errors are"
@@ -181,10 +183,10 @@ def native_notes(readings: Iterable[Reading]) -> list[str]:
     ]
 
 
-def where(reading: Reading | None, home: Home) -> str:
+def device_note(reading: Reading | None, home: Home) -> str:
     """Return small print for a line from another device, as `sequential` is on a GPU's ladder, or by another backend.
 
-    `hosts` names the host.
+    `host_notes` names the host.
     """
     if reading is None or not reading.ok:
         return ""
@@ -196,84 +198,84 @@ def where(reading: Reading | None, home: Home) -> str:
     return f"(on {said(reading.row, 'device_name') or reading.row['device']})"
 
 
-def hosts(readings: Iterable[Reading], home: Home) -> list[str]:
-    """A note that says which CPU the host is of which `where` speaks; none where it speaks of none."""
-    marked = [reading for reading in readings if where(reading, home) == "(on the host)"]
-    names = dict.fromkeys(str(said(each.row, "device_name") or each.row["device"]) for each in marked)
+def host_notes(readings: Iterable[Reading], home: Home) -> list[str]:
+    """Return the note that names the CPUs of lines that say "(on the host)"; none if no line does."""
+    on_host = [reading for reading in readings if device_note(reading, home) == "(on the host)"]
+    names = dict.fromkeys(str(said(reading.row, "device_name") or reading.row["device"]) for reading in on_host)
     return [f"The host: {'; '.join(names)}."] * bool(names)
 
 
 def throttle_notes(readings: Iterable[Reading]) -> list[str]:
-    """What is said of samples of a device that slowed itself down or reached its power cap; nothing where there are none."""
-    shown = [each for each in readings if each.ok]
-    slowed = [each for each in shown if each.left_out + each.slowed]
-    capped = [each for each in shown if each not in slowed and _held_by([each])]
+    """Return the notes on samples of a device that slowed itself down or reached its power cap; none without such samples."""
+    timed = [reading for reading in readings if reading.ok]
+    slowed = [reading for reading in timed if reading.left_out + reading.slowed]
+    capped = [reading for reading in timed if reading not in slowed and _held_by([reading])]
     notes = []
     if slowed:
-        told = f" ({', '.join(_held_by(slowed))})" if _held_by(slowed) else ""
+        reasons = f" ({', '.join(_held_by(slowed))})" if _held_by(slowed) else ""
         notes.append(
-            f"Throttled: the device had slowed itself down, for its heat or for lack of power{told}. Such samples are left out"
-            f" where at least {LEAST} others remain."
+            f"Throttled: the device had slowed itself down, for its heat or for lack of power{reasons}. Such samples are left"
+            f" out where at least {LEAST} others remain."
         )
     if capped:
-        names = _those([each.variant for each in capped], len(shown))
+        names = _names_or_count([reading.variant for reading in capped], len(timed))
         notes.append(f"Clocks were held down at times by: {', '.join(_held_by(capped))}. Such samples count: {names}.")
     return notes
 
 
 def _held_by(readings: Iterable[Reading]) -> list[str]:
-    """What held their clocks down at times, each reason once."""
-    every = (why for each in readings for run in each.runs for why in _listed(run.row.get("throttle")))
-    return list(dict.fromkeys(every))
+    """Return the reasons why clocks were held down at times, each once."""
+    reasons = (reason for reading in readings for run in reading.runs for reason in _listed(run.row.get("throttle")))
+    return list(dict.fromkeys(reasons))
 
 
 def _faults(reading: Reading) -> list[str]:
-    """Why runs of it cannot be traced, each reason once."""
-    return [fault for fault in dict.fromkeys(untraced(each.row) for each in reading.runs) if fault]
+    """Return the reasons why runs of a reading cannot be traced, each once."""
+    return [fault for fault in dict.fromkeys(untraced(run.row) for run in reading.runs) if fault]
 
 
 MOST_NAMES = 6
-"""That a note lists; of more it says how many."""
+"""Number of names that a note lists before it switches to a count."""
 
 
 def commit_notes(readings: Iterable[Reading]) -> list[str]:
-    """Which lines are of code that no commit names; nothing where all are traced."""
-    shown = [each for each in readings if each.ok]
-    faults = {each.variant: _faults(each) for each in shown}
+    """Return the note on lines whose code no commit names; none if all are traced."""
+    timed = [reading for reading in readings if reading.ok]
+    faults = {reading.variant: _faults(reading) for reading in timed}
     by_fault = {
-        fault: [name for name, its in faults.items() if fault in its]
-        for fault in dict.fromkeys(fault for its in faults.values() for fault in its)
+        fault: [name for name, its_faults in faults.items() if fault in its_faults]
+        for fault in dict.fromkeys(fault for its_faults in faults.values() for fault in its_faults)
     }
 
-    said = "; ".join(f"{fault}: {_those(names, len(shown))}" for fault, names in by_fault.items())
-    return [f"Not traced to their code: {said}."] * bool(said)
+    text = "; ".join(f"{fault}: {_names_or_count(names, len(timed))}" for fault, names in by_fault.items())
+    return [f"Not traced to their code: {text}."] * bool(text)
 
 
 def compiler_notes(readings: Iterable[Reading]) -> list[str]:
     """Return a note that names the lines whose kernels call PoCL's built-in functions instead of inlining them."""
-    shown = [each for each in readings if each.ok]
+    timed = [reading for reading in readings if reading.ok]
     calling = [
-        each.variant
-        for each in shown
-        if each.row.get("backend") == OPENCL.name and CALLS in (said(each.row, "provenance") or "")
+        reading.variant
+        for reading in timed
+        if reading.row.get("backend") == OPENCL.name and CALLS in (said(reading.row, "provenance") or "")
     ]
-    names = _those(calling, len(shown))
+    names = _names_or_count(calling, len(timed))
     return [f"PoCL inlined no built-in function for this CPU, so kernels are slower than it allows: {names}."] * bool(
         calling
     )
 
 
-def _those(names: list[str], of: int) -> str:
-    return ", ".join(names) if len(names) <= MOST_NAMES else f"{len(names)} of {of} lines"
+def _names_or_count(names: list[str], total: int) -> str:
+    return ", ".join(names) if len(names) <= MOST_NAMES else f"{len(names)} of {total} lines"
 
 
-def no_time(head: list[Cell], reading: Reading | None, span: int, lack: str = "not measured") -> Row:
-    """A line that says why there is no time, in place of all its figures."""
+def row_without_time(head: list[Cell], reading: Reading | None, span: int, lack: str = "not measured") -> Row:
+    """Return a row that says why there is no time, in place of all its figures."""
     if reading is not None:
         return Row([*head, Cell(f"failed: {reading.why}", "reason", span=span)], "failed")
     return Row([*head, Cell(lack, "reason", span=span)], "absent")
 
 
-def absence(name: str, skip_reasons: Mapping[str, str]) -> str:
-    """Why a variant has no row."""
+def absence_reason(name: str, skip_reasons: Mapping[str, str]) -> str:
+    """Return why a variant has no row."""
     return skip_reasons.get(name, "not measured")

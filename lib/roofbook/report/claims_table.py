@@ -10,7 +10,7 @@ from ..analysis import format as show
 from ..analysis.store_devices import Place, card_of
 from ..analysis.verdicts import no_difference
 from ..measure.stats import CONFIDENCE
-from .cell_format import SAME
+from .cell_format import INTERVAL_WORDS
 from .html import Cell, Row, Table
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def claims(lines: "Sequence[Judged]", title: str, lab: str = "") -> Table:
         "In parentheses below a statement: what exactly is compared. Below a published number:"
         " 'claims none' where the report says that there is no effect.",
         "Below each verdict: the number measured here, a speedup or what the published number is, with its"
-        f" {CONFIDENCE} interval. Whether times differ is decided as in every table: {SAME}.",
+        f" {CONFIDENCE} interval. Whether times differ is decided as in every table: {INTERVAL_WORDS}.",
         "A row of the store counts if its kernel is identical to today's and its size is a published one; of these, all"
         " runs of the newest measurement.",
     ]

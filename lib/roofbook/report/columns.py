@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import Any
 
 from ..analysis.readings import Reading, Speedup
-from .cell_format import commit_notes, compiler_notes, no_time, throttle_notes
+from .cell_format import commit_notes, compiler_notes, row_without_time, throttle_notes
 from .html import MORE, Cell, Row, Table
 
 
@@ -98,7 +98,7 @@ def _without_time(line: Line, columns: Sequence[Column]) -> Row:
         if own:
             cells += [_marked(own(line.variant), column) for column in span]
         elif row is None:
-            row = no_time([], line.reading, len(span), line.lack)
+            row = row_without_time([], line.reading, len(span), line.lack)
             cells += row.cells
         else:
             cells.append(_marked(Cell("", span=len(span)), span[0]))

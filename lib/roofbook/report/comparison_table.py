@@ -14,13 +14,13 @@ from ..analysis.store_devices import Place
 from ..escaping import escape, script_json
 from ..measure import stats
 from ..measure.stats import CONFIDENCE
-from .cell_format import SAME
+from .cell_format import INTERVAL_WORDS
 from .html import Cell, Html, Row, Standing, Table
 
 COLUMNS = ("variant", "device", "backend", "seconds", "low", "high", "note")
 NOTES = (
     f"Times are medians with the {CONFIDENCE} interval of the median.",
-    f"Ratios: how many times as fast, with the {CONFIDENCE} interval, across runs or devices; {SAME}. With"
+    f"Ratios: how many times as fast, with the {CONFIDENCE} interval, across runs or devices; {INTERVAL_WORDS}. With"
     f" {stats.ENOUGH_RUNS} runs or more of each it holds between runs, with fewer in these runs, and says so.",
 )
 USUAL = ("across runs", "across devices")

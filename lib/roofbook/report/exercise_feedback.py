@@ -1,4 +1,4 @@
-"""What came of a reader's answer to an exercise, in words for a terminal or as JSON."""
+"""Feedback on a reader's answer to an exercise, as text for a terminal or as JSON."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ WORDS = {"same": "as fast as", "undecided": "within the noise of"}
 
 
 def words(mark: Mark, lab: Lab, exercise: Write) -> str:
-    """Return a line for each case that is wrong, one for those that are right, and of a right answer its time."""
+    """Return a line for each wrong case, one line for all right cases, and the time of a right answer."""
     hole = "; the hole is still there" if mark.has_hole and mark.code else ""
     if mark.does_not_compile:
         lines = [f"does not compile: {mark.does_not_compile}{hole}"]
@@ -32,7 +32,7 @@ def words(mark: Mark, lab: Lab, exercise: Write) -> str:
 
 
 def as_json(mark: Mark, lab: Lab, exercise: Write) -> dict[str, Any]:
-    """Return the same as data: what is right, what is wrong and why, and the time of a right answer."""
+    """Return the feedback as JSON data: verdict, reasons by case, and the time of a right answer."""
     return {
         "lab": lab.name,
         "exercise": exercise.name,
@@ -55,9 +55,9 @@ def _time_in_words(timed: Any, lab: Lab, exercise: Write) -> str:
     estimate, low, high = timed["ratio"]
     relation = timed["relation"]
     if relation in WORDS:
-        beside = WORDS[relation]
+        comparison = WORDS[relation]
     elif estimate < 1:
-        beside = f"{show.factor(1 / estimate, 1 / high, 1 / low)} times as slow as"
+        comparison = f"{show.factor(1 / estimate, 1 / high, 1 / low)} times as slow as"
     else:
-        beside = f"{show.factor(estimate, low, high)} times as fast as"
-    return f"{time}: in this run {beside} the book's `{exercise.step}`"
+        comparison = f"{show.factor(estimate, low, high)} times as fast as"
+    return f"{time}: in this run {comparison} the book's `{exercise.step}`"

@@ -1,4 +1,4 @@
-"""Ladders at a glance: one as a descent, and of many the first step beside the fastest."""
+"""Ladders at a glance: a figure of one ladder's times, and a table of the first and the fastest step of many."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,38 +10,41 @@ from ..analysis.case_data import CaseData
 from ..analysis.readings import Home, Reading, Speedup, faster, home_of
 from ..errors import UsageError
 from ..measure.stats import CONFIDENCE
-from .cell_format import ABOVE, SAME, floor_of, notes_of_runs, ratio_cell, share_cell, where
+from .cell_format import ABOVE_REASON, INTERVAL_WORDS, bound_of, device_note, notes_of_runs, ratio_cell, share_cell
 from .figure import INK, Figure, describe, finish, style, tell
 from .html import MORE, Cell, Row, Table
-from .variant_style import looks_of
+from .variant_style import styles_of
 
 SIZE = 3.7, 2.5
-"""Inches of a descent: two stand side by side, and on a phone one has the width to itself."""
+"""Width and height of a descent in inches: two fit side by side, and on a phone each takes the full width."""
 
 
 def descent(data: CaseData, title: str = "") -> Figure:
-    """Time of each verified step in ladder order, logarithmic, with the fastest so far, the fastest peer and the bound.
+    """Draw the time of each verified step in ladder order, with the fastest so far, the fastest peer and the bound.
 
-    The bound is that of the fastest step. Errors: UsageError where no step has a verified time on the case.
+    The time axis is logarithmic. The bound is that of the fastest step. Errors: UsageError if no step is verified on the case.
     """
     from matplotlib.figure import Figure as Drawing
     from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
     steps, best, peer = _ranked(data)
-    times, at, looks = [each.median for each in steps], range(1, len(steps) + 1), looks_of(data)
+    times, positions, styles = [reading.median for reading in steps], range(1, len(steps) + 1), styles_of(data)
     with style():
         drawing = Drawing(figsize=SIZE)
         ax = drawing.add_axes((0.0, 0.0, 1.0, 1.0))
         ax.set(yscale="log", xlim=(0.4, len(steps) + 0.6))
         ax.grid(axis="y")
-        ax.step(at, list(accumulate(times, min)), where="post", color=INK, lw=1.2, alpha=0.7, label="fastest so far")
-        dots = ax.scatter(at, times, s=25, c=[looks[each.variant].colour for each in steps], label="a step", zorder=2.5)
-        said = zip(at, steps, strict=True)
-        tell(dots, *(f"step {place}, {each.variant}: {show.duration(each.median)}" for place, each in said))
+        ax.step(
+            positions, list(accumulate(times, min)), where="post", color=INK, lw=1.2, alpha=0.7, label="fastest so far"
+        )
+        colours = [styles[reading.variant].colour for reading in steps]
+        dots = ax.scatter(positions, times, s=25, c=colours, label="a step", zorder=2.5)
+        numbered = zip(positions, steps, strict=True)
+        tell(dots, *(f"step {number}, {step.variant}: {show.duration(step.median)}" for number, step in numbered))
         if peer:
-            colour = looks[peer.variant].colour
+            colour = styles[peer.variant].colour
             ax.axhline(peer.median, color=colour, lw=1.6, ls="--", label="fastest peer")
-        if floor := floor_of(data.bounds, best):
+        if floor := bound_of(data.bounds, best):
             ax.axhline(floor.seconds, color=INK, lw=1.4, label="bound")
         lowest, highest = ax.get_ylim()
         ax.set_ylim(lowest / 1.3, highest)
@@ -52,10 +55,12 @@ def descent(data: CaseData, title: str = "") -> Figure:
         ax.set_xlabel("step of the ladder")
         ax.set_ylabel(f"time per {steps[0].row['unit']}")
         ax.legend(loc="lower center", bbox_to_anchor=(0.45, 1.0), ncols=2, columnspacing=1.0, handlelength=1.4)
-        ends = [(each.variant, show.duration(each.median)) for each in (steps[0], best, *([peer] if peer else []))]
+        ends = [
+            (reading.variant, show.duration(reading.median)) for reading in (steps[0], best, *([peer] if peer else []))
+        ]
         kinds = zip(("first step", "fastest step", "fastest peer"), ends, strict=False)
-        told = "; ".join(f"{what}: {name}, {time}" for what, (name, time) in kinds)
-        return finish(drawing, title or f"The ladder on {data.case}", description=describe(drawing, told))
+        description = "; ".join(f"{kind}: {name}, {time}" for kind, (name, time) in kinds)
+        return finish(drawing, title or f"The ladder on {data.case}", description=describe(drawing, description))
 
 
 def _tick(seconds: float) -> str:
@@ -64,8 +69,8 @@ def _tick(seconds: float) -> str:
 
 
 @dataclass(frozen=True)
-class Glance:
-    """One lab on one device: what `line` tells of it."""
+class LadderOnDevice:
+    """The input of `glance_row`: one lab on one device."""
 
     lab: str
     place: str
@@ -79,37 +84,37 @@ COLUMNS = (
 )  # fmt: skip
 NOTES = (
     "The largest case of the lab's page. vs baseline, vs peer: how many times as fast the fastest kernel is, with the "
-    f"{CONFIDENCE} interval; {SAME}. A peer runs on the same device, whichever backend calls it.",
+    f"{CONFIDENCE} interval; {INTERVAL_WORDS}. A peer runs on the same device, whichever backend calls it.",
     "Of the bound: the least time that the device's measured peaks allow in the precision of the fastest kernel, over its "
-    f"time. 'above': it is faster than that allows: {ABOVE}.",
+    f"time. 'above': it is faster than that allows: {ABOVE_REASON}.",
 )
 
 
 @dataclass(frozen=True)
-class Ends:
-    """A line of `glance`: the ends of a ladder, as plain data that a file may keep."""
+class GlanceRow:
+    """A row of the table `glance` as plain data, which `json` can write."""
 
     lab: str
     cells: Sequence[Cell]
     record: Mapping[str, Any]
     runs: Sequence[int]
-    """Of each time that it shows, how many runs it is of."""
+    """Number of runs behind each time that the row shows."""
 
 
-def line(glance: Glance) -> Ends:
-    """The first step of a lab on a device, the fastest, and how these compare, with each other and the fastest peer.
+def glance_row(glance: LadderOnDevice) -> GlanceRow:
+    """Return a lab's baseline and fastest step on a device, and their ratios to each other and to the fastest peer.
 
-    Errors: UsageError where no step has a verified time on the case.
+    Errors: UsageError if no step has a verified time on the case.
     """
     data = glance.data
     _, best, peer = _ranked(data)
     home = home_of([best])
     base = next(iter(data.verified([data.base])), None)
-    to_base, to_peer = (faster(other, best) for other in (base, peer))
+    to_base, to_peer = (faster(reference, best) for reference in (base, peer))
     cells = [
         Cell(glance.place), _on_demand(_timed(base, home)), _timed(best, home),
         _ratio(to_base, _named(base, home) or f"({data.base} has no time here)"), _on_demand(_timed(peer, home)),
-        _ratio(to_peer, _named(peer, home) or NO_PEER), share_cell(floor_of(data.bounds, best), best),
+        _ratio(to_peer, _named(peer, home) or NO_PEER), share_cell(bound_of(data.bounds, best), best),
         Cell(data.case),
     ]  # fmt: skip
     record = {
@@ -117,22 +122,20 @@ def line(glance: Glance) -> Ends:
         "seconds": best.median, "peer": peer.variant if peer else None,
         **_fields("vs_base", to_base), **_fields("vs_peer", to_peer),
     }  # fmt: skip
-    return Ends(glance.lab, cells, record, [len(each.runs) for each in (base, best, peer) if each])
+    return GlanceRow(glance.lab, cells, record, [len(reading.runs) for reading in (base, best, peer) if reading])
 
 
-def glance(lines: Sequence[Ends], caption: str) -> Table:
-    """Below each lab a line a device."""
+def glance(lines: Sequence[GlanceRow], caption: str) -> Table:
+    """Return a table with one part per lab and one row per device."""
     import pandas as pd
 
-    made, hidden = list[Row](), sum(MORE in column.css for column in COLUMNS)
-    for before, each in zip([None, *lines], lines, strict=False):
-        if before is None or before.lab != each.lab:
-            made.append(Row([Cell(each.lab, span=len(COLUMNS) - hidden), Cell("", MORE, hidden)], "group"))
-        made.append(Row(each.cells))
-    notes = [*NOTES, *notes_of_runs(number for each in lines for number in each.runs)]
-    return Table(
-        caption, COLUMNS, made, pd.DataFrame([each.record for each in lines]), notes, "glance", {"seconds": "s"}
-    )
+    rows, on_demand = list[Row](), sum(MORE in column.css for column in COLUMNS)
+    for previous, row in zip([None, *lines], lines, strict=False):
+        if previous is None or previous.lab != row.lab:
+            rows.append(Row([Cell(row.lab, span=len(COLUMNS) - on_demand), Cell("", MORE, on_demand)], "group"))
+        rows.append(Row(row.cells))
+    notes = [*NOTES, *notes_of_runs(number for row in lines for number in row.runs)]
+    return Table(caption, COLUMNS, rows, pd.DataFrame([row.record for row in lines]), notes, "glance", {"seconds": "s"})
 
 
 def _ranked(data: CaseData) -> tuple[list[Reading], Reading, Reading | None]:
@@ -144,9 +147,9 @@ def _ranked(data: CaseData) -> tuple[list[Reading], Reading, Reading | None]:
 
 
 def _ratio(ratio: Speedup | None, over: str) -> Cell:
-    """Return a ratio with its interval; in small print what it is over, or why there is none."""
-    whole = ratio_cell(ratio, known=ratio.how if ratio else "")
-    return replace(whole, small=f"{whole.small} {over}".strip())
+    """Return the cell of a ratio with its interval; its small print names the reference, or says why there is no ratio."""
+    cell = ratio_cell(ratio, head_how=ratio.how if ratio else "")
+    return replace(cell, small=f"{cell.small} {over}".strip())
 
 
 def _fields(name: str, ratio: Speedup | None) -> dict[str, float | None]:
@@ -160,7 +163,7 @@ def _on_demand(cell: Cell) -> Cell:
 
 
 def _named(reading: Reading | None, home: Home) -> str:
-    return " ".join(filter(None, (reading.variant, where(reading, home)))) if reading else ""
+    return " ".join(filter(None, (reading.variant, device_note(reading, home)))) if reading else ""
 
 
 def _timed(reading: Reading | None, home: Home) -> Cell:

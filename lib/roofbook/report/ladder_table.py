@@ -11,13 +11,14 @@ from ..analysis.roofline import Bound, work_unit
 from ..errors import UsageError
 from ..measure.stats import CONFIDENCE
 from .cell_format import (
-    ABOVE,
-    SAME,
-    above,
-    absence,
+    ABOVE_REASON,
+    INTERVAL_WORDS,
+    absence_reason,
+    bound_of,
     check_cell,
-    floor_of,
-    hosts,
+    device_note,
+    host_notes,
+    is_above_bound,
     native_notes,
     ratio_cell,
     ratio_head,
@@ -26,7 +27,6 @@ from .cell_format import (
     share_cell,
     time_cell,
     usual_how,
-    where,
 )  # fmt: skip
 from .columns import Column, Line, by_columns, ratio_column
 from .html import Cell, Standing, Table
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 TIME_NOTE = Standing(f"Times are medians with the {CONFIDENCE} interval of the median.")
-RATIO_NOTE = Standing(f"Ratios: how many times as fast, with the {CONFIDENCE} interval; {SAME}.")
+RATIO_NOTE = Standing(f"Ratios: how many times as fast, with the {CONFIDENCE} interval; {INTERVAL_WORDS}.")
 FEW_NOTE = Standing(
     f"'range': fewer than 6 samples in each run give no {CONFIDENCE} interval, so the brackets hold the shortest and the"
     " longest sample."
@@ -67,12 +67,12 @@ def ladder(data: CaseData, caption: str = "") -> Table:
     def over_base(reading: Reading) -> Cell:
         if reading.variant == base:
             return Cell("base", "num base")
-        return ratio_cell(to_base[reading.variant], known=base_how)
+        return ratio_cell(to_base[reading.variant], head_how=base_how)
 
     def over_library(reading: Reading) -> Cell:
         if reading is _library(data, reading, libraries):
             return Cell("library", "num base")
-        return ratio_cell(to_library[reading.variant], known=library_how)
+        return ratio_cell(to_library[reading.variant], head_how=library_how)
 
     lines_of_steps = [name for name in names if name not in found or found[name].role != "again"]
     before = dict(zip(lines_of_steps[1:], lines_of_steps, strict=False))
@@ -90,7 +90,7 @@ def ladder(data: CaseData, caption: str = "") -> Table:
         ratio_column(
             "vs_parent",
             ratio_head("vs step before", parent_how),
-            lambda each: ratio_cell(to_parent[each.variant], known=parent_how),
+            lambda each: ratio_cell(to_parent[each.variant], head_how=parent_how),
             lambda each: to_parent[each.variant],
         ),
     ]
@@ -125,8 +125,8 @@ def ladder(data: CaseData, caption: str = "") -> Table:
         reading = found.get(name)
         role = {"step": "", "base": "", "again": "control"}.get(reading.role, reading.role) if reading else ""
         marks = " ".join(filter(None, [role, "best" if reading and reading is first else ""]))
-        head = Cell(name, small=where(reading, home))
-        lines.append(Line(head, name, reading, absence(name, data.skip_reasons), marks))
+        head = Cell(name, small=device_note(reading, home))
+        lines.append(Line(head, name, reading, absence_reason(name, data.skip_reasons), marks))
     notes = [
         *notes_of(good),
         *_which(data, libraries, good, home),
@@ -136,7 +136,7 @@ def ladder(data: CaseData, caption: str = "") -> Table:
     ]
     if data.bounds is not None:
         notes += _bound_notes(data.bounds, [each for each in good if each.role != "probe"], unit)
-    notes += [*native_notes(good), *hosts(good, home)]
+    notes += [*native_notes(good), *host_notes(good, home)]
     return by_columns(caption or f"The ladder on {data.case}", "Variant", columns, lines, notes, "ladder")
 
 
@@ -193,7 +193,8 @@ def _which(data: CaseData, libraries: Mapping[str, Reading], readings: Sequence[
     if not libraries:
         return []
     named = [
-        f"{dtype} {' '.join(filter(None, (each.variant, where(each, home))))}" for dtype, each in libraries.items()
+        f"{dtype} {' '.join(filter(None, (each.variant, device_note(each, home))))}"
+        for dtype, each in libraries.items()
     ]
     lacking = sorted({data.precision(each) for each in readings if each.role != "probe"} - libraries.keys())
     none = f" None has a time in {', '.join(lacking)}." * bool(lacking)
@@ -204,10 +205,10 @@ def _which(data: CaseData, libraries: Mapping[str, Reading], readings: Sequence[
 
 def _share(bounds: Mapping[str, Bound]) -> Column:
     def share(reading: Reading) -> float | None:
-        floor = floor_of(bounds, reading)
+        floor = bound_of(bounds, reading)
         return floor.seconds / reading.median if floor else None
 
-    return Column.of("share", Cell("Of the bound", "num"), lambda each: share_cell(floor_of(bounds, each), each), share)
+    return Column.of("share", Cell("Of the bound", "num"), lambda each: share_cell(bound_of(bounds, each), each), share)
 
 
 def sweep(data: CaseData, axis: str, variant: str | None = None, caption: str = "") -> Table:
@@ -227,7 +228,7 @@ def sweep(data: CaseData, axis: str, variant: str | None = None, caption: str = 
     def over_fastest(reading: Reading) -> Cell:
         if reading is first:
             return Cell("fastest", "num base")
-        return ratio_cell(to_first[reading.variant], known=how_first)
+        return ratio_cell(to_first[reading.variant], head_how=how_first)
 
     columns = [
         time_column(unit, show.time_unit(reading.median for reading in good)),
@@ -235,7 +236,7 @@ def sweep(data: CaseData, axis: str, variant: str | None = None, caption: str = 
         ratio_column(
             "vs_parent",
             ratio_head(f"vs {parent}", how_swept),
-            lambda each: ratio_cell(to_swept[each.variant], known=how_swept),
+            lambda each: ratio_cell(to_swept[each.variant], head_how=how_swept),
             lambda each: to_swept[each.variant],
         ),
         ratio_column("vs_base", ratio_head("vs fastest", how_first), over_fastest, lambda each: to_first[each.variant]),
@@ -290,14 +291,16 @@ def leave_one_out(data: CaseData, without: Mapping[str, str], best: str, caption
             lambda each: (each.median, each.low, each.high), unit=f"s per {unit}",
         ),
         samples_column(),
-        ratio_column("worth", ratio_head("Worth", how), lambda each: ratio_cell(worth(each), known=how), worth),
+        ratio_column("worth", ratio_head("Worth", how), lambda each: ratio_cell(worth(each), head_how=how), worth),
     ]  # fmt: skip
     lines = []
     for label, name in without.items():
         broken = whole is None or not whole.ok
         reading = whole if broken else found.get(name)
         lines.append(Line(Cell(label), name, reading, fields={"optimisation": label}))
-    worth_note = Standing(f"Worth: the time without it over the time with it, with its {CONFIDENCE} interval; {SAME}.")
+    worth_note = Standing(
+        f"Worth: the time without it over the time with it, with its {CONFIDENCE} interval; {INTERVAL_WORDS}."
+    )
     notes = [*notes_of(known, worth_note), *_same_code(data, list(without.values()))]
     caption = caption or f"{best} without one optimisation, on {data.case}"
     return by_columns(caption, "Optimisation", columns, lines, notes, "leave-one-out")
@@ -349,13 +352,15 @@ def _bound_notes(bounds: Mapping[str, Bound], readings: Sequence[Reading], unit:
         each.facts.get("devices", 1) > 1 and each.variant in bounds for each in readings
     )
     lacking = [dtype for dtype in used if dtype not in bounds]
-    over = {each.variant: floor for each in readings if (floor := floor_of(bounds, each)) and above(floor, each)}
+    over = {
+        each.variant: floor for each in readings if (floor := bound_of(bounds, each)) and is_above_bound(floor, each)
+    }
     times = {each.variant: each.median for each in readings}
     beyond = ", ".join(f"{name} {show.number(floor.seconds / times[name])}\u00d7" for name, floor in over.items())
     return [
         *[f"Bound per {unit}: {'; '.join(known)}."] * bool(known),
         *[f"Bound of variants that move fewer bytes{more}: {'; '.join(fewer)}."] * bool(fewer),
-        *[f"'above': faster than its bound, so the bound is wrong: {ABOVE}. How many times as fast: {beyond}."]
+        *[f"'above': faster than its bound, so the bound is wrong: {ABOVE_REASON}. How many times as fast: {beyond}."]
         * bool(over),
         *[f"No bound, because the peak was not measured: {', '.join(lacking)}."] * bool(lacking),
     ]

@@ -7,7 +7,7 @@ from ..analysis.case_data import CaseData
 from ..analysis.readings import Reading, Speedup, faster, fastest, said
 from ..analysis.sentences import joined
 from ..measure.stats import CONFIDENCE
-from .cell_format import SAME, ratio_cell, ratio_head, usual_how
+from .cell_format import INTERVAL_WORDS, ratio_cell, ratio_head, usual_how
 from .columns import Column, ratio_column
 from .html import Cell, Standing, Table
 from .ladder_table import notes_of, time_column
@@ -16,7 +16,7 @@ from .run_parts import by_variant
 NOTE = Standing(
     "Best step like it: of the steps in the peer's precision those that differ least from it in what is done and timed, "
     "and of them the fastest; what differs all the same stands beside what the peer is. "
-    f"vs peer: how many times as fast as the peer the step is, with its {CONFIDENCE} interval; {SAME}."
+    f"vs peer: how many times as fast as the peer the step is, with its {CONFIDENCE} interval; {INTERVAL_WORDS}."
 )
 
 
@@ -74,7 +74,9 @@ def _beside(
     how = usual_how(map(times, peers))
     return [
         Column.of(name, Cell(head), named, lambda peer: getattr(of[peer.variant], "variant", None), more),
-        ratio_column(ratio, ratio_head("vs peer", how), lambda peer: ratio_cell(times(peer), known=how), times, more),
+        ratio_column(
+            ratio, ratio_head("vs peer", how), lambda peer: ratio_cell(times(peer), head_how=how), times, more
+        ),
     ]
 
 

@@ -14,7 +14,7 @@ from ..errors import UsageError
 from ..measure.stats import LEAST
 from .figure import COLOURS, FONT, INK, WIDTH, Figure, describe, finish, style, tell
 from .html import Standing
-from .variant_style import looks_of
+from .variant_style import styles_of
 
 DASHES = ((0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)), (0, (9, 3)))  # of the other levels' diagonals
 STYLES: Mapping[str, tuple[str, Any]] = {  # dtype -> its marker and the dashes of its roof
@@ -118,7 +118,7 @@ def roofline_chart(data: CaseData, title: str = "") -> Figure:
         _roofs(ax, frame, tops, labels, own, max(slopes.values()))
         way = path(names, found)
         _arrows(ax, names, found, spots, way)
-        looks = looks_of(data)
+        looks = styles_of(data)
         tips = {name: _tip(name, spot, tops, own) for name, spot in spots.items()}
         for name, spot in spots.items():
             failed = any(name in names for names in above)

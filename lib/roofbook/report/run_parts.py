@@ -1,4 +1,4 @@
-"""Tables of what runs tell besides their time: the parts of it, such as copies, and what the kernels take of the device."""
+"""Tables of a run besides its time: its parts, such as copies, and the device's resources that its kernels take."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -9,7 +9,7 @@ from ..analysis.readings import Reading, home_of
 from ..devices.backends import BACKENDS
 from ..errors import UsageError
 from ..measure.stats import CONFIDENCE
-from .cell_format import absence, fact_cell, hosts, part_cell, where
+from .cell_format import absence_reason, device_note, fact_cell, host_notes, part_cell
 from .columns import Column, Line, by_columns
 from .html import Cell, Standing, Table
 
@@ -27,101 +27,109 @@ RESOURCES = (
     ("occupancy", "Occupancy"),
     ("work_group_limit", "Largest group"),
 )
-"""Facts of a run, as `Kernel.resources` and `occupancy` name them, and the heads of their columns."""
+"""Facts of a run, by their names in `Kernel.resources` and `occupancy`, and the heads of their columns."""
 FIRST = ("group", "registers", "local_bytes", "spill_bytes", "occupancy")
-"""Those that a page shows at once."""
+"""Facts that a page shows without being asked for all columns."""
 
 AT_ONCE = 4
-"""Columns of parts and facts that a page shows at once."""
+"""Number of columns of parts and facts that a page shows without being asked for all columns."""
 RESOURCES_NOTE = Standing("Registers, spilled and private memory are per work-item, local memory is per group.")
 COUNTED_BY = {"driver": "as the driver counts", "rule": "by the rule of cuda_occupancy.h"}
 
 
 def parts(data: CaseData, parts: Sequence[str], facts: Mapping[str, str] | None = None, caption: str = "") -> Table:
-    """One line a variant in ladder order: the median of each part of its run, per unit, then facts of the run.
+    """Return a table with a line for each variant in ladder order: the median of each part of its run, then facts of the run.
 
-    parts: names of `Runnable.parts`. facts: name in `extra` -> head of its column. `Table.frame` has the parts in seconds.
-    Errors: UsageError for no parts and no facts, an unknown case or a part that is no time.
+    parts: names of `Runnable.parts`. facts: name in `extra` -> head of its column. Times are per unit; `Table.frame` has them
+    in seconds. Errors: UsageError for no parts and no facts, for an unknown case, and for a part that is no time.
     """
     facts = facts or {}
     if not parts and not facts:
         raise UsageError("no parts to show: this lab reports only a run's time")
-    mine = data.verified(data.order)
-    medians = [_median(each, part) for each in mine for part in parts]
+    readings = data.verified(data.order)
+    medians = [_median(reading, part) for reading in readings for part in parts]
     scale = show.time_unit(seconds for seconds in medians if seconds is not None)
-    unit = next((str(each.row["unit"]) for each in mine), "unit")
-    columns = [_part(part, scale, unit) for part in parts] + [_fact(fact, head, mine) for fact, head in facts.items()]
-    columns = [replace(column, more=at >= AT_ONCE) for at, column in enumerate(columns)]
+    unit = next((str(reading.row["unit"]) for reading in readings), "unit")
+    columns = [_part(part, scale, unit) for part in parts] + [
+        _fact(fact, head, readings) for fact, head in facts.items()
+    ]
+    columns = [replace(column, more=index >= AT_ONCE) for index, column in enumerate(columns)]
     notes = [f"Parts are medians per {unit} with the {CONFIDENCE} interval of the median."] * bool(parts)
     return by_variant(data, columns, caption or f"Parts of a run on {data.case}", notes, "parts")
 
 
 def resources(data: CaseData, caption: str = "") -> Table:
-    """One line a variant in ladder order: its group, what its kernel takes, and how many groups fit at once.
+    """Return a table with a line for each variant in ladder order: its group, the resources of its kernel, its occupancy.
 
-    What no variant tells has no column. Errors: UsageError where none tells anything, or for an unknown case.
+    A fact that no variant reports has no column. Errors: UsageError if no variant reports any, and for an unknown case.
     """
-    mine = data.verified(data.order)
-    told = [(fact, head) for fact, head in RESOURCES if any(fact in each.facts for each in mine)]
-    told.sort(key=lambda each: each[0] not in FIRST)
-    columns = [_fact(fact, head, mine, fact not in FIRST) for fact, head in told]
+    readings = data.verified(data.order)
+    reported = [(fact, head) for fact, head in RESOURCES if any(fact in reading.facts for reading in readings)]
+    reported.sort(key=lambda fact_head: fact_head[0] not in FIRST)
+    columns = [_fact(fact, head, readings, fact not in FIRST) for fact, head in reported]
     if not columns:
         raise UsageError(f"no verified variant on {data.case} reports the resources of its kernel")
-    backends = dict.fromkeys(str(each.row["backend"]) for each in mine)
-    reports = (Standing(each.reports) for name, each in BACKENDS.items() if name in backends)
+    backends = dict.fromkeys(str(reading.row["backend"]) for reading in readings)
+    reports = (Standing(backend.reports) for name, backend in BACKENDS.items() if name in backends)
     notes: list[str] = [RESOURCES_NOTE, *reports]
-    older = [each.variant for each in mine if "occupancy" in each.facts and "occupancy_by" not in each.facts]
-    notes += _counted(mine)
+    old_rule = [
+        reading.variant for reading in readings if "occupancy" in reading.facts and "occupancy_by" not in reading.facts
+    ]
+    notes += _counted(readings)
     notes += [
-        f"By an older rule, which took all registers for one pool: the groups by registers of {', '.join(older)}."
-    ] * bool(older)
+        f"By an older rule, which took all registers for one pool: the groups by registers of {', '.join(old_rule)}."
+    ] * bool(old_rule)
     return by_variant(data, columns, caption or f"What each kernel takes on {data.case}", notes, "resources")
 
 
 def _median(reading: Reading, part: str) -> float | None:
-    """Seconds per unit."""
+    """Return the median of a part in seconds per unit; None if the run has no such part."""
     return reading.parts_together([part]).median if part in reading.parts else None
 
 
 def _part(part: str, scale: tuple[str, float], unit: str) -> Column:
     head = Cell(f"{part} ({scale[0]})", "num")
     return Column.of(
-        part, head, lambda each: part_cell(each, part, scale[1]), lambda each: _median(each, part), unit=f"s per {unit}"
+        part,
+        head,
+        lambda reading: part_cell(reading, part, scale[1]),
+        lambda reading: _median(reading, part),
+        unit=f"s per {unit}",
     )
 
 
-def _fact(fact: str, head: str, readings: Sequence[Reading], more: bool = False) -> Column:
+def _fact(fact: str, head: str, readings: Sequence[Reading], on_demand: bool = False) -> Column:
     words = any(isinstance(reading.facts.get(fact), str) for reading in readings)
-    cell = _occupancy if fact == "occupancy" else lambda each: fact_cell(each, fact)
-    return Column.of(fact, Cell(head, "" if words else "num"), cell, lambda each: each.facts.get(fact), more)
+    cell = _occupancy if fact == "occupancy" else lambda reading: fact_cell(reading, fact)
+    return Column.of(fact, Cell(head, "" if words else "num"), cell, lambda reading: reading.facts.get(fact), on_demand)
 
 
 def _occupancy(reading: Reading) -> Cell:
-    """Occupancy in per cent; a note says whose count it is."""
+    """Return the cell of the occupancy in per cent. A note says who counted it."""
     if "occupancy" not in reading.facts:
         return fact_cell(reading, "occupancy")
     return Cell(show.percent(reading.facts["occupancy"]), "num")
 
 
 def _counted(readings: Sequence[Reading]) -> list[str]:
-    """Whose count of the occupancy it is."""
-    by = {each.variant: COUNTED_BY.get(each.facts.get("occupancy_by", ""), "") for each in readings}
+    """Return the note that says who counted the occupancy."""
+    counted_by = {reading.variant: COUNTED_BY.get(reading.facts.get("occupancy_by", ""), "") for reading in readings}
     names = {
-        words: [name for name, told in by.items() if told == words]
-        for words in dict.fromkeys(filter(None, by.values()))
+        words: [name for name, counted in counted_by.items() if counted == words]
+        for words in dict.fromkeys(filter(None, counted_by.values()))
     }
     if len(names) == 1:
         return [f"Occupancy is {words}." for words in names]
-    return [f"Occupancy {words}: {', '.join(those)}." for words, those in names.items()]
+    return [f"Occupancy {words}: {', '.join(variants)}." for words, variants in names.items()]
 
 
 def by_variant(data: CaseData, columns: Sequence[Column], caption: str, notes: Sequence[str], css: str) -> Table:
-    """One line a variant of `data.order`: the columns of its reading, else why there are none."""
+    """Return a table with a line for each variant of `data.order`: the columns of its reading, or why it has none."""
     home = home_of(reading for reading in data.found.values() if reading.ok)
     lines = [
-        Line(Cell(name, small=where(reading, home)), name, reading, absence(name, data.skip_reasons))
+        Line(Cell(name, small=device_note(reading, home)), name, reading, absence_reason(name, data.skip_reasons))
         for name in data.order
         for reading in [data.found.get(name)]
     ]
-    noted = [*notes, *hosts((data.found[name] for name in data.order if name in data.found), home)]
+    noted = [*notes, *host_notes((data.found[name] for name in data.order if name in data.found), home)]
     return by_columns(caption, "Variant", columns, lines, noted, css)

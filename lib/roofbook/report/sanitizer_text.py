@@ -1,4 +1,4 @@
-"""What a tool found wrong in a variant, as text: each mistake with the kernel's own lines. Serves `roofbook check`."""
+"""Findings of a sanitizer as text: each defect with the kernel's own lines. Serves `roofbook check`."""
 
 from pathlib import Path
 
@@ -7,45 +7,47 @@ from ..measure.sanitize import Checked
 from ..spec.host_code import source_text
 
 
-def findings(it: Checked, root: Path) -> list[str]:
-    """Each finding with the lines of the kernel below it; files are named from `root`."""
-    return [_finding(finding, times, root) for finding, times in it.found.items()]
+def findings(check: Checked, root: Path) -> list[str]:
+    """Return each finding, followed by the lines of the kernel; files are named relative to `root`."""
+    return [_finding(finding, count, root) for finding, count in check.found.items()]
 
 
-def summary(it: Checked) -> str:
-    """What was run, how much was found, and whether the result is right.
+def summary(check: Checked) -> str:
+    """Return one line: variant and tool, number of findings, and whether the result is right.
 
-    Nothing is said to be not there where the variant did not run to its end.
+    It never says "nothing found" of a variant that did not run to its end.
     """
-    many = len(it.found)
-    found = f"{many} finding{'s' * (many != 1)}"
-    if it.failure or "reason" in it.told:
-        found = f"not checked to its end, {found} before" if many else "not checked to its end"
-    elif not many:
-        found = "nothing found"
-    said = f"{it.variant.name} on {it.case.name} by {it.tool}: {found}"
-    if it.stopped:
-        said += f" in the first {it.stopped} reports, after which it fell silent"
-    return f"{said}; {_result(it)}"
+    count = len(check.found)
+    outcome = f"{count} finding{'s' * (count != 1)}"
+    if check.failure or "reason" in check.told:
+        outcome = f"not checked to its end, {outcome} before" if count else "not checked to its end"
+    elif not count:
+        outcome = "nothing found"
+    text = f"{check.variant.name} on {check.case.name} by {check.tool}: {outcome}"
+    if check.stopped:
+        text += f" in the first {check.stopped} reports, after which it fell silent"
+    return f"{text}; {_result(check)}"
 
 
-def _result(it: Checked) -> str:
-    if it.reason:
-        return it.reason
-    if it.told["error"] is None:
+def _result(check: Checked) -> str:
+    if check.reason:
+        return check.reason
+    if check.told["error"] is None:
         return "its result was not compared"
-    how = "" if it.told.get("optimised", True) else ", compiled without optimisation"
-    return f"its result is right{how} (error {it.told['error']:.3g}, allowed {it.told['tolerance']:.3g})"
+    mode = "" if check.told.get("optimised", True) else ", compiled without optimisation"
+    return f"its result is right{mode} (error {check.told['error']:.3g}, allowed {check.told['tolerance']:.3g})"
 
 
-def _finding(found: Defect, times: int, root: Path) -> str:
-    head = f"{found.kind}, in kernel {found.kernel}{f', {times} times' * (times > 1)}"
-    return "\n".join([head, *(f"  {_line(place, root)}" for place in found.places)])
+def _finding(defect: Defect, count: int, root: Path) -> str:
+    head = f"{defect.kind}, in kernel {defect.kernel}{f', {count} times' * (count > 1)}"
+    return "\n".join([head, *(f"  {_line(source_line, root)}" for source_line in defect.places)])
 
 
-def _line(place: SourceLine, root: Path) -> str:
-    """`lib/roofbook/labs/lbm/fused.k:58: const float f2 = FROM(2, south * nx + x);`"""
-    path = Path(place.file).resolve()
+def _line(source_line: SourceLine, root: Path) -> str:
+    """Return `lib/roofbook/labs/lbm/fused.k:58: const float f2 = FROM(2, south * nx + x);`."""
+    path = Path(source_line.file).resolve()
     name = path.relative_to(root) if path.is_relative_to(root) else path
     lines = source_text(path).splitlines() if path.is_file() else []
-    return f"{name}:{place.line}" + (f": {lines[place.line - 1].strip()}" if place.line <= len(lines) else "")
+    return f"{name}:{source_line.line}" + (
+        f": {lines[source_line.line - 1].strip()}" if source_line.line <= len(lines) else ""
+    )

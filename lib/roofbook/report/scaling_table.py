@@ -44,7 +44,7 @@ def scaling(found: Mapping[tuple[int, int], Reading], series: "Series", caption:
                 Cell(show.number(rows, places=0), "num"),
                 Cell(str(devices), "num"),
                 Cell(show.number(reading.median / size), "num"),
-                ratio_cell(gains[devices, rows], known=how),
+                ratio_cell(gains[devices, rows], head_how=how),
                 _percent(weak),
                 Cell(show.DASH if said is None else show.number(said / size), "num"),
                 Cell("read from it" if read else show.DASH) if off is None else Cell(f"{100 * off:+.0f}{show.THIN}%", "num"),

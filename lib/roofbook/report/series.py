@@ -17,7 +17,7 @@ from .figure import FONT, INK, WIDTH, Figure, describe, finish, style, tell
 from .html import Cell, Row, Table
 from .ladder_table import RATIO_NOTE, ROUND_NOTE
 from .sweeps import course, grouped, labelled, logarithmic
-from .variant_style import looks
+from .variant_style import styles_in_order
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,7 +60,7 @@ def series(
     log = _log(series)
     name, size = show.time_unit(each.median for each in good)
     drawn = [variant for variant in series.variants if any(each.variant == variant for each in good)]
-    look = looks([*lab_order, *(variant for variant in series.variants if variant not in lab_order)])
+    look = styles_in_order([*lab_order, *(variant for variant in series.variants if variant not in lab_order)])
     said = []
     with style():
         drawing = Drawing(figsize=(WIDTH, 3.9))
@@ -134,7 +134,7 @@ def crossings(rows: "pd.DataFrame", series: "Series", *, skipped: Skipped | None
         )
     hows = [usual_how(at_ends[end] for _, at_ends in lines) for end in range(len(ends))]
     shown = [
-        Row([*named, *(ratio_cell(each, known=how) for each, how in zip(at_ends, hows, strict=True))])
+        Row([*named, *(ratio_cell(each, head_how=how) for each, how in zip(at_ends, hows, strict=True))])
         for named, at_ends in lines
     ]
     columns = [Cell("First"), Cell("Second"), Cell("The first is")]

@@ -1,4 +1,4 @@
-"""What the changes that a page tells of are worth: steps against each other, all cases side by side."""
+"""Table of the changes that a page describes: one step against another, all cases side by side."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -15,30 +15,34 @@ if TYPE_CHECKING:
     from ..analysis.publication import Pairs
 
 
-def pairs(rows: "pd.DataFrame", told: "Pairs", *, cases: Sequence[str], caption: str = "") -> Table:
-    """One line a pair: the step, what it is compared with, how many times as fast it is on each case, and what changes.
+def pairs(rows: "pd.DataFrame", topics: "Pairs", *, cases: Sequence[str], caption: str = "") -> Table:
+    """Return a table with a line for each pair: the step, its reference, their ratio on each case, and the change.
 
-    rows: store rows of one lab; the newest of a variant counts, and only a verified one. Pairs that no case has both of are
-    left out. `Table.frame` has a line for each ratio. Errors: UsageError where there is none, or for a sample that is no time.
+    rows: store rows of one lab; the newest verified one of a variant counts. topics: what changes, and its pairs. Pairs that
+    were not both measured on any case are left out. `Table.frame` has a line for each ratio. Errors: UsageError if no pair is
+    left, or for a sample that is no time.
     """
     import pandas as pd
 
-    known = cases_of(rows)
-    found = {case: newest(rows, case) if case in known else {} for case in cases}
+    measured_cases = cases_of(rows)
+    readings = {case: newest(rows, case) if case in measured_cases else {} for case in cases}
     compared = {
-        (one, other): {case: faster(of.get(other), of[one]) if one in of else None for case, of in found.items()}
-        for _, each in told
-        for one, other in each
+        (step, reference): {
+            case: faster(by_variant.get(reference), by_variant[step]) if step in by_variant else None
+            for case, by_variant in readings.items()
+        }
+        for _, step_pairs in topics
+        for step, reference in step_pairs
     }
     hows = {case: usual_how(ratios[case] for ratios in compared.values()) for case in cases}
     lines, records = [], []
-    for what, each in told:
-        for one, other in each:
-            ratios = compared[one, other]
+    for topic, step_pairs in topics:
+        for step, reference in step_pairs:
+            ratios = compared[step, reference]
             if any(ratios.values()):
-                cells = [ratio_cell(ratio, known=hows[case]) for case, ratio in ratios.items()]
-                lines.append(Row([Cell(one), Cell(other), *cells, Cell(what)]))
-            records += [(what, one, other, case, ratio.estimate, ratio.low, ratio.high, ratio.same)
+                cells = [ratio_cell(ratio, head_how=hows[case]) for case, ratio in ratios.items()]
+                lines.append(Row([Cell(step), Cell(reference), *cells, Cell(topic)]))
+            records += [(topic, step, reference, case, ratio.estimate, ratio.low, ratio.high, ratio.same)
                         for case, ratio in ratios.items() if ratio]  # fmt: skip
     if not lines:
         raise UsageError("no two steps that the page compares have a time here")
@@ -49,6 +53,10 @@ def pairs(rows: "pd.DataFrame", told: "Pairs", *, cases: Sequence[str], caption:
         Cell("What changes"),
     ]
     frame = pd.DataFrame(records, columns=["what", "step", "reference", "case", "ratio", "low", "high", "same"])
-    named = dict.fromkeys(name for pair in compared for name in pair)
-    notes = [RATIO_NOTE, ROUND_NOTE, *run_notes(of[name] for of in found.values() for name in named if name in of)]
+    names = dict.fromkeys(name for pair in compared for name in pair)
+    notes = [
+        RATIO_NOTE,
+        ROUND_NOTE,
+        *run_notes(by_variant[name] for by_variant in readings.values() for name in names if name in by_variant),
+    ]
     return Table(caption or "Steps compared", columns, lines, frame, notes, "pairs")

@@ -1,4 +1,4 @@
-"""How a variant is drawn: one colour and one marker, the same in all figures of its lab, for whoever compares two of them."""
+"""Colour and marker of each variant: the same in all figures of a lab."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,36 +8,44 @@ from ..analysis.case_data import CaseData
 
 FIRST = "#85898f"
 COLOURS = ("#0c6ccc", "#9c540c", "#3c7854", "#9c4890", "#009ccc", "#a89054")
-"""Told apart by who sees no red or no green too: 20 apart in CIE Lab, also as Machado et al. (2009) simulate both, and 12 from
-the colours of what failed and of the first step; with a contrast of 3 on a light and on a dark ground."""
+"""Colours that readers who see no red or no green can tell apart too.
+
+They are at least 20 apart in CIE Lab, also as Machado et al. (2009) simulate both, and 12 from the colours of failed variants
+and of the first step. Their contrast is 3 on a light and on a dark ground.
+"""
 MARKERS = "osD^vP*"
 
 
 @dataclass(frozen=True)
-class Look:
-    """A colour, a marker, and whether it is drawn hollow on a dashed line, as where colours are used for another time."""
+class VariantStyle:
+    """A colour, a marker, and whether the marker is hollow and its line dashed: so a colour can be used twice."""
 
     colour: str
     marker: str
-    again: bool
+    hollow: bool
 
     @property
     def line(self) -> dict[str, Any]:
-        """The look of a line with markers, as matplotlib wants it."""
-        face = "none" if self.again else self.colour
-        return {"color": self.colour, "marker": self.marker, "mfc": face, "ls": "--" if self.again else "-"}
+        """Return the matplotlib arguments of a line with markers in this style."""
+        face = "none" if self.hollow else self.colour
+        return {"color": self.colour, "marker": self.marker, "mfc": face, "ls": "--" if self.hollow else "-"}
 
 
-def look(at: int) -> Look:
-    """That of the variant at this place behind the first of its lab. No two of the first 42 are alike."""
-    return Look(COLOURS[at % len(COLOURS)], MARKERS[at % len(MARKERS)], at // len(COLOURS) % 2 == 1)
+def style_at(position: int) -> VariantStyle:
+    """Return the style of the variant at `position` after the first one of its lab. The first 42 all differ."""
+    return VariantStyle(
+        COLOURS[position % len(COLOURS)], MARKERS[position % len(MARKERS)], position // len(COLOURS) % 2 == 1
+    )
 
 
-def looks(order: Sequence[str]) -> dict[str, Look]:
-    """By name the looks of a lab's variants: of its ladder in its order, the first of which is grey, then of libraries."""
-    return {name: look(at - 1) if at else Look(FIRST, "o", again=False) for at, name in enumerate(order)}
+def styles_in_order(order: Sequence[str]) -> dict[str, VariantStyle]:
+    """Return the style of each variant by name. order: the ladder, then the libraries; its first variant is grey."""
+    return {
+        name: style_at(position - 1) if position else VariantStyle(FIRST, "o", hollow=False)
+        for position, name in enumerate(order)
+    }
 
 
-def looks_of(data: CaseData) -> dict[str, Look]:
-    """Those of a case's lab; of variants that it does not know, behind them."""
-    return looks([*data.lab_order, *(name for name in data.order if name not in data.lab_order)])
+def styles_of(data: CaseData) -> dict[str, VariantStyle]:
+    """Return the style of each variant of a case's lab, then of variants that the lab does not know."""
+    return styles_in_order([*data.lab_order, *(name for name in data.order if name not in data.lab_order)])

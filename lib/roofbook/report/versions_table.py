@@ -8,7 +8,7 @@ from ..analysis.readings import said
 from ..measure.stats import CONFIDENCE
 from ..store.schema import CONTROL
 from .cards_page import KINDS
-from .cell_format import SAME
+from .cell_format import INTERVAL_WORDS
 from .history_tables import NOTHING
 from .html import Cell, Row, Table
 
@@ -34,7 +34,7 @@ def versions_tables(
     told = f"{_several(len(found), 'measurement')} in {_several(count, 'version')}"
     notes = [f"{told}; {_several(moved, 'change')} beyond the noise."]
     if shown:
-        notes.append(f"Ratios with their {CONFIDENCE} interval; {SAME}.")
+        notes.append(f"Ratios with their {CONFIDENCE} interval; {INTERVAL_WORDS}.")
         notes.append("'these runs': of one or two runs on a side, so another may differ by more.")
     else:
         notes.append(NOTHING)
