@@ -90,6 +90,11 @@ def test_twice_is_as_once() -> None:
     assert own_python.environment(once) == once
 
 
+def test_without_a_path_programs_of_the_system_are_found() -> None:
+    assert own_python.environment({})["PATH"] == os.defpath
+    assert own_python.environment({"PATH": ""})["PATH"] == "" and own_python.environment({"PATH": "/x"})["PATH"] == "/x"
+
+
 def test_the_command_is_the_package_itself_too(tmp_path: Path) -> None:
     listed = [
         subprocess.run(
@@ -98,6 +103,61 @@ def test_the_command_is_the_package_itself_too(tmp_path: Path) -> None:
         for name in ("roofbook", "roofbook.cli")
     ]
     assert listed[0] == listed[1] and "stencil" in listed[0]
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ({"XDG_CACHE_HOME": ""}, {}),
+        ({"XDG_CACHE_HOME": "cache", "POCL_CACHE_DIR": ""}, {}),
+        ({"POCL_CACHE_DIR": "pocl", "CUDA_CACHE_PATH": "./x"}, {"POCL_CACHE_DIR": "HERE/pocl", "CUDA_CACHE_PATH": "HERE/x"}),
+        ({"CUPY_CACHE_DIR": "/x", "XDG_CACHE_HOME": "/y"}, {"CUPY_CACHE_DIR": "/x", "XDG_CACHE_HOME": "/y"}),
+    ],
+)  # fmt: skip
+def test_caches_have_whole_names_or_none(
+    given: dict[str, str], kept: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PoCL has no device where its cache has an empty name; a relative one would be a folder in the checkout."""
+    monkeypatch.chdir(tmp_path)
+    caches = {name: value for name, value in own_python.environment(given).items() if "CACHE" in name}
+    assert caches == {name: value.replace("HERE", str(tmp_path)) for name, value in kept.items()}
+
+
+def test_ends_of_processes_are_seen_where_the_shell_ignores_them(tmp_path: Path) -> None:
+    """With SIGCHLD ignored, Python has code 0 for any process that has ended: what git refuses would be an answer."""
+    start = (
+        "import signal; signal.signal(signal.SIGCHLD, signal.SIG_IGN); signal.pthread_sigmask(signal.SIG_BLOCK, [17])\n"
+        "from roofbook import own_python; own_python.settle()\n"
+        "import subprocess; print(subprocess.run(['sh', '-c', 'exit 7']).returncode)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", start], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == "7\n"
+
+
+@pytest.mark.parametrize("content", [b"font.family: caf\xe9\n", b"backend: no-such\n", b"axes.xmargin: 0.4\n", b"\0"])
+@pytest.mark.parametrize("way", ["matplotlib.figure", "matplotlib", "matplotlib.backends.backend_svg"])
+def test_a_matplotlibrc_of_the_current_folder_is_not_read(content: bytes, way: str, tmp_path: Path) -> None:
+    (tmp_path / "matplotlibrc").write_bytes(content)
+    say = (
+        f"import roofbook, os, {way}, matplotlib\n"
+        "print(matplotlib.rcParams['axes.xmargin'], os.path.samefile(os.getcwd(), os.environ['PWD']))\n"
+    )
+    environment = own_python.environment() | {"PWD": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", say], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.stdout == "0.05 True\n" and not done.stderr, done.stderr
+
+
+def test_a_current_folder_that_is_gone_stays_so(tmp_path: Path) -> None:
+    say = (
+        "import os, sys; os.rmdir(os.getcwd()); import roofbook, matplotlib\n"
+        "print(matplotlib.rcParams['axes.xmargin'], os.readlink('/proc/self/cwd').endswith(' (deleted)'))\n"
+    )
+    (tmp_path / "gone").mkdir()
+    environment = own_python.environment()
+    done = subprocess.run(
+        [sys.executable, "-c", say], cwd=tmp_path / "gone", env=environment, capture_output=True, text=True
+    )
+    assert done.stdout == "0.05 True\n", done.stderr
 
 
 def test_names_of_the_readers_profile_are_no_parameters() -> None:

@@ -70,6 +70,31 @@ def test_a_tilde_that_no_shell_expands_is_the_home_folder(
     assert environment["ROOFBOOK_DATA"] == "x~"
 
 
+@pytest.mark.parametrize("text", ["~no-such-user/rows", "~no-such-user"])
+def test_the_home_folder_of_nobody_is_refused(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command
+) -> None:
+    """Else a folder of that name would be made, in the checkout too."""
+    monkeypatch.chdir(tmp_path)
+    for words in (
+        ("export", "--results", text), ("export", "--out", text), ("push", text), ("gate", "--against", f"{text}.parquet"),
+        ("rerun", "stencil", "fused", "7x48", "--scale", "test", "--no-page", f"--results={text}"),
+        ("exercise", "stencil", "fused", "--check", text), ("record", text, "--uncommitted", "--lab", "peaks"),
+    ):  # fmt: skip
+        code, _, said = command(*words)
+        assert code == 2 and "there is no user no-such-user" in said and said.count("\n") == 1, (words, said)
+    assert not os.listdir(tmp_path)
+    (tmp_path / text.partition("/")[0]).mkdir()
+    assert paths.expanded(text) == text, "a folder that is there is meant"
+
+
+def test_a_home_folder_that_is_not_known_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(os.path, "expanduser", lambda text: text)  # as where no user has this number
+    with pytest.raises(UsageError, match=r"^~/rows: the home folder is not known; \./~/rows is a folder of that name$"):
+        paths.expanded("~/rows")
+
+
 def test_a_case_is_recorded_at_the_scales_that_list_it() -> None:
     assert chosen_cases(["lbm"], (), ["128x128"], ()) == [("lbm", "published", ["128x128"], [])]
     large = [case.name for case in registry.get("lbm").cases("large")]

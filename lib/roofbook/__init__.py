@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 __all__ = ["UsageError", "open"]
 
 own_python.search_packages_last()
+own_python.import_matplotlib_elsewhere()
 
 
 def open(lab: str, parameters: dict[str, Any]) -> "Experiment":

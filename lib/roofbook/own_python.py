@@ -8,9 +8,14 @@ those of Python itself and of its environment, where they replace none.
 """
 
 import os
+import signal
 import site
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
 
 from .paths import LIBRARY
 
@@ -22,6 +27,8 @@ _OTHERS = ("IPYTHONDIR", "JUPYTER_CONFIG_DIR", "JUPYTER_CONFIG_PATH", "DOCUTILSC
 """Variables that name the reader's profiles and settings."""
 _FOLDERS = ("XDG_CACHE_HOME", "POCL_CACHE_DIR", "CUPY_CACHE_DIR", "CUDA_CACHE_PATH", "TMPDIR", "ROOFBOOK_DATA")
 """Variables with one folder each: a `~` in them, which only a shell expands, is the home folder."""
+_CACHES = ("XDG_CACHE_HOME", "POCL_CACHE_DIR", "CUPY_CACHE_DIR", "CUDA_CACHE_PATH")
+"""Those of them that drivers and libraries write into. An empty name is none to some, and an error to others."""
 _SETTINGS = {
     "PYTHONSAFEPATH": "1",  # nothing is imported from the current folder
     "PYTHONNOUSERSITE": "1",
@@ -40,6 +47,12 @@ def environment(given: Mapping[str, str] | None = None) -> dict[str, str]:
         if (not name.startswith("PYTHON") or name in _HARMLESS) and name not in _OTHERS
     }
     kept |= {name: os.path.expanduser(kept[name]) for name in _FOLDERS if kept.get(name, "").startswith("~")}
+    for name in _CACHES:
+        if name in kept and not os.path.isabs(kept[name]):  # of XDG such a name is void; and a checkout is no cache
+            relative = kept.pop(name)
+            if relative and name != "XDG_CACHE_HOME":
+                kept[name] = os.path.abspath(relative)
+    kept.setdefault("PATH", os.defpath)  # as shells have it; a compiler that PoCL brings finds no linker without
     own = str(LIBRARY.parent)
     found_anyway = LIBRARY.parent.name in (
         "site-packages",
@@ -78,6 +91,51 @@ def settle() -> None:
     os.environ.clear()
     os.environ.update(own)
     search_packages_last()
+    if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:  # then all processes seem to end with code 0, git's too
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
+
+
+class _MatplotlibElsewhere(MetaPathFinder):
+    """Imports matplotlib as if this library were the current folder: it reads a matplotlibrc there before any other."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        spec = PathFinder.find_spec(fullname, path, target) if fullname == "matplotlib" else None
+        if spec is None or spec.loader is None:
+            return None
+        execute = spec.loader.exec_module
+
+        def execute_elsewhere(module: ModuleType) -> None:
+            with _in_folder(str(LIBRARY)):
+                execute(module)
+
+        spec.loader.exec_module = execute_elsewhere  # type: ignore[method-assign]
+        return spec
+
+
+@contextmanager
+def _in_folder(folder: str) -> Iterator[None]:
+    """Make a folder the current one within the block. The one before may have been removed, or may be closed to the reader."""
+    try:
+        before = os.open(".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        yield
+        return
+    try:
+        os.chdir(folder)
+        yield
+    finally:
+        with suppress(OSError):
+            os.fchdir(before)
+        os.close(before)
+
+
+def import_matplotlib_elsewhere() -> None:
+    """Keep a matplotlibrc of the current folder out of this process, whoever imports matplotlib first. Twice is as once."""
+    if not any(isinstance(finder, _MatplotlibElsewhere) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _MatplotlibElsewhere())
 
 
 def _user_site(given: Mapping[str, str]) -> list[str]:

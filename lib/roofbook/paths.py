@@ -126,6 +126,19 @@ def scratch_folder(within: str | Path | None = None) -> Iterator[Path]:
             folder.cleanup()
 
 
+def expanded(text: str) -> str:
+    """Return what a user calls a file or a folder, with `~` and `~NAME` as home folders, which no shell expands in --out=~/x.
+
+    Errors: UsageError where there is no such home folder: a folder that is named `~NAME` would be made where one stands.
+    """
+    whole = os.path.expanduser(text)
+    if whole.startswith("~") and not os.path.lexists(whole.partition("/")[0]):
+        whose = whole.partition("/")[0].removeprefix("~")
+        missing = f"there is no user {whose}" if whose else "the home folder is not known"
+        raise UsageError(f"{text}: {missing}; ./{text} is a folder of that name")
+    return whole
+
+
 def cache_dir() -> Path:
     """$XDG_CACHE_HOME/roofbook, or ~/.cache/roofbook; one that cannot be written for a user without a home."""
     return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "roofbook"

@@ -18,6 +18,7 @@ import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import nbformat
 import pytest
@@ -131,6 +132,19 @@ def test_a_kernel_that_is_to_end_is_interrupted_in_a_cell_once_and_killed_at_non
         with ThreadPoolExecutor(1) as thread:  # a test in a browser may have left a loop at work in this one
             thread.submit(asyncio.run, end()).result()
         assert (kernel.returncode, kernel.stdout.read()) == (-signal.SIGKILL, "")
+
+
+@pytest.mark.parametrize(
+    ("traceback", "place"),
+    [
+        ([], "cell 1"),
+        (["File /x.py:3"], "cell 1"),
+        (["Cell In[1], line 2", "\x1b[1mCell In[1], line 7\x1b[0m"], "cell 1, line 7"),
+    ],
+)
+def test_an_error_of_a_cell_has_its_line_if_it_is_known(tmp_path: Path, traceback: list[str], place: str) -> None:
+    error = SimpleNamespace(cell_index=0, traceback=traceback)
+    assert execute._place(error, notebook(tmp_path, "1")) == place
 
 
 def test_a_notebook_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -128,6 +128,19 @@ def test_a_launch_that_opencl_refuses_names_the_kernel_its_groups_and_its_range(
         device.queue().launch(program.kernel("axpy"), size, local, y, y, np.float32(2), np.int32(8))
 
 
+@pytest.mark.parametrize("count", [1, 3, 5])
+def test_a_launch_with_more_or_fewer_arguments_says_how_many_are_taken(
+    device: Device, program: contract.Program, count: int
+) -> None:
+    if device.backend != "opencl":
+        pytest.skip("CUDA does not tell how many arguments a kernel takes")
+    y = device.upload(np.zeros(8, np.float32))
+    arguments = [y, y, np.float32(2), np.int32(8), np.int32(8)][:count]
+    words = f"^axpy was not launched: it takes 4 arguments, and {count} are given$"
+    with pytest.raises(RuntimeError, match=words):
+        device.queue().launch(program.kernel("axpy"), (64,), (64,), *arguments)
+
+
 @pytest.mark.parametrize("text", ["{0} ", " {0}", "{0}\n", "{1} : {2}", "{1}: {2}"])
 def test_blanks_around_a_device_do_not_count(device: Device, text: str) -> None:
     assert open_device(text.format(device.spec, *device.spec.split(":"))) is device

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from roofbook.devices import cuda, driver, find, opencl, provenance
-from roofbook.devices.contract import Device
+from roofbook.devices.contract import BuildFailed, Device
 from roofbook.devices.find import open_device
 from roofbook.errors import UsageError
 from roofbook.labs.peaks import theory
@@ -219,3 +219,23 @@ def test_the_driver_of_what_is_named_is_started_ahead(monkeypatch: pytest.Monkey
         driver.start_driver_of(spec, "cuda")
     driver.start_driver_of("auto", "opencl")
     assert started == [0, 1, 0, 0]
+
+
+@pytest.mark.parametrize("name", ["OCL_ICD_VENDORS", "POCL_DEVICES", "CUDA_VISIBLE_DEVICES"])
+def test_where_no_device_is_seen_variables_that_hide_them_are_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for other in find.CHOOSING:
+        monkeypatch.delenv(other, raising=False)
+    assert "this environment" not in str(find.no_device())
+    monkeypatch.setenv(name, "/nowhere\n2")
+    assert str(find.no_device()).endswith(f"; this environment says which are seen: {name}=/nowhere 2")
+
+
+@pytest.mark.parametrize("options", ["-no-such-option", "-D '", "-cl-std=CL9.9"])
+def test_options_that_the_environment_adds_are_named_where_nothing_builds(
+    options: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not (found := find.devices("opencl")):
+        pytest.skip("no OpenCL device")
+    monkeypatch.setenv("PYOPENCL_BUILD_OPTIONS", options)
+    with pytest.raises(BuildFailed, match=r"\(PYOPENCL_BUILD_OPTIONS adds .* to its options\)$"):
+        found[0].build(f"__kernel void named_{abs(hash(options))}(__global int *x) {{ x[0] = 1; }}")

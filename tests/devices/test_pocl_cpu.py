@@ -166,7 +166,7 @@ def test_on_a_made_up_cpu_functions_are_inlined_or_the_device_says_that_they_are
 ) -> None:
     done = made_up(name, flags, tmp_path, "-c", SAYS)
     assert done.returncode == 0, done.stderr
-    (own, taken, calls, known), warning, identity, same = json.loads(done.stdout)
+    (own, taken, calls, known, _), warning, identity, same = json.loads(done.stdout)
     assert own == name or not name
     assert known and taken and same and bool(warning) == bool(calls)
     assert identity == (
@@ -174,6 +174,44 @@ def test_on_a_made_up_cpu_functions_are_inlined_or_the_device_says_that_they_are
     )
     listed = made_up(name, flags, tmp_path, "-m", "roofbook.cli", "devices").stdout
     assert ("calls its built-in functions" in " ".join(listed.split())) == bool(calls)
+
+
+RUN = ("stencil", "fused", "7x48", "--scale", "test", "--no-page", "--device", "opencl:pocl")
+
+
+@pytest.mark.parametrize(
+    ("linker", "words"),
+    [
+        ("", r'Executable "ld" doesn\'t exist'),
+        ("echo cannot find -lm >&2; exit 1", r"linker command failed with exit code 1"),
+        ("kill -9 $$", r"(Killed|linker command|unable to execute command).*"),
+    ],
+    ids=["none", "fails", "is killed"],
+)
+def test_without_a_linker_pocl_runs_no_kernel_and_says_so(
+    linker: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kernel that is not linked ends its process: it must not count as wrong, nor be tried for one CPU after another."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    if linker:
+        (programs / "ld").write_text(f"#!/bin/sh\n{linker}\n")
+        (programs / "ld").chmod(0o755)
+    monkeypatch.setenv("PATH", str(programs))
+    needed = r"a linker, `ld`, that works must be on the PATH \(Debian: apt-get install binutils\)"
+    whole = rf"PoCL cannot link kernels: {words}.*; {needed}"
+    listed = made_up("", "", tmp_path, "-m", "roofbook.cli", "devices")
+    assert listed.returncode == 0 and re.search(whole, " ".join(listed.stdout.split()))
+    answer = tmp_path / "my.k"
+    answer.write_text(
+        made_up("", "", tmp_path, "-m", "roofbook.cli", "exercise", "stencil", "fused", "--solution").stdout
+    )
+    for command in (
+        ("rerun", *RUN, "--results", str(tmp_path / "results")),
+        ("exercise", "stencil", "fused", "--check", str(answer), "--device", "opencl:pocl"),
+    ):
+        done = made_up("", "", tmp_path, "-m", "roofbook.cli", *command)
+        assert done.returncode == 2 and re.search(whole, done.stderr) and "Traceback" not in done.stderr + done.stdout
 
 
 def test_tests_of_machine_code_hold_on_a_cpu_whose_name_does_not_fit(tmp_path: Path) -> None:

@@ -79,7 +79,50 @@ def test_all_wrong_cases_are_named_with_where_and_by_how_much(command: Command, 
     kernel.write_text(kernel.read_text().replace("pass < PASSES", "pass < PASSES - LAST"))
     code, said = judged(command, kernel, "KERNEL void flat", only, "--no-time")
     assert code == 1 and said.startswith("fused: not right on 7x48: wrong result: error ")
-    assert re.search(r"; g\[\d, \d+\] is [\d.]+, right is [\d.]+ right on 6x1024, 3x4, 34x100( It ran|$)", said)
+    assert re.search(r"; g\[\d, \d+\] is [\d.]+, right is [\d.]+ right on 6x1024, 3x4, 34x100 It was launched", said)
+
+
+OTHERWISE = {
+    "arguments in another order": (
+        "KERNEL void flat(GLOBAL float *g, GLOBAL const float *r, GLOBAL const float *b) "
+        "{ const int k = GLOBAL_ID(0) * 4; if (k >= COUNT) return; BODY }", 1, r"not right on 6x1024: wrong result.*",
+    ),
+    "arguments of its own": (
+        "KERNEL void flat(GLOBAL const float *r, GLOBAL const float *b, GLOBAL float *g, int passes) "
+        "{ const int k = GLOBAL_ID(0) * 4; if (k >= COUNT) return; BODY }", 1,
+        r"not right on 6x1024: RuntimeError: flat was not launched: it takes 4 arguments, and 3 are given.*",
+    ),
+    "fewer arguments": (
+        "KERNEL void flat(GLOBAL float *g) { g[GLOBAL_ID(0)] = 0; }", 1, r".*flat was not launched: it takes 1 arguments.*",
+    ),
+    "a group of its own": (
+        f"__attribute__((reqd_work_group_size(32, 1, 1))) {HEAD} "
+        "{ const int k = GLOBAL_ID(0) * 4; if (k >= COUNT) return; BODY }", 1,
+        r".*groups of 128 in a range of 1024, and the kernel is declared for groups of 32 x 1 x 1 .*",
+    ),
+    "one element a work-item": (
+        f"{HEAD} {{ const int k = GLOBAL_ID(0); if (k < COUNT) g[k + WIDTH] += PASSES * rsqrt(r[k] + b[k + 2 * WIDTH]); }}", 1,
+        r"not right on 6x1024: wrong result.*",
+    ),
+    "a name of its own": (
+        f"{HEAD.replace('flat', 'mine')} {{ const int k = GLOBAL_ID(0) * 4; if (k >= COUNT) return; BODY }}", 2,
+        r"does not compile: no kernel in it is named flat.*",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", OTHERWISE)
+def test_a_right_kernel_that_is_to_be_launched_otherwise_is_told_how_it_was(
+    command: Command, kernel: Path, few_cases: None, way: str
+) -> None:
+    text, expected, words = OTHERWISE[way]
+    kernel.write_text(text.replace("BODY", HONEST) + "\n")
+    code, said = judged(command, kernel, "", "", "--no-time")
+    assert code == expected and re.fullmatch(f"fused: {words}", said)
+    as_own = (
+        "It was launched as the book's own kernel is, `roofbook exercise stencil fused --solution`: by its arguments"
+    )
+    assert (as_own in said) == (code == 1)
 
 
 def test_json_has_each_case_and_the_reason(command: Command, kernel: Path) -> None:

@@ -134,7 +134,8 @@ def _place(error: Any, executed: Path) -> str:
     cells = json.loads(executed.read_text(encoding="utf-8"))["cells"]
     added = sum("injected-parameters" in cell["metadata"].get("tags", []) for cell in cells)
     lines = re.findall(r"Cell In\[\d+\], line (\d+)", re.sub(r"\x1b\[[\d;]*m", "", "\n".join(error.traceback)))
-    return f"cell {error.cell_index + 1 - added}" + f", line {lines[-1]}" * bool(lines)
+    line = f", line {lines[-1]}" if lines else ""
+    return f"cell {error.cell_index + 1 - added}{line}"
 
 
 def check_notebook(path: Path) -> None:

@@ -4,7 +4,6 @@ Serves whoever brings a device into the book. Goes on where it stopped: what OUT
 samples of an interrupted case count.
 """
 
-import os
 import re
 import resource
 import time
@@ -21,6 +20,7 @@ from ..devices.find import open_device
 from ..errors import UsageError, one_of
 from ..measure import schedule
 from ..measure.schedule import Done
+from ..paths import expanded
 from ..spec import registry
 from ..spec.lab import Case, Lab
 from ..store.files import Where
@@ -58,7 +58,7 @@ def record(
     try:
         if re.match(r"\w+:/", str(out)):
             raise UsageError("OUT is a folder; afterwards `roofbook push URL --results OUT` copies it to a bucket")
-        out = Path(os.path.expanduser(out))
+        out = Path(expanded(str(out)))
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"OUT {out} cannot be made: {error.strerror}") from None

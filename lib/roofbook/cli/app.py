@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from ..errors import UsageError, one_of
+from ..paths import expanded
 
 
 @click.group(
@@ -51,7 +52,7 @@ def filled(_: click.Context, __: click.Parameter, given: str | None) -> str | No
     """
     if given == "":
         raise click.BadParameter("it is empty")
-    return given if given is None else os.path.expanduser(given)
+    return given if given is None else expanded(given)
 
 
 class UserPath(click.Path):
@@ -61,7 +62,7 @@ class UserPath(click.Path):
         super().__init__(path_type=Path, **options)
 
     def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
-        return super().convert(os.path.expanduser(value), parameter, context)
+        return super().convert(expanded(value), parameter, context)
 
 
 def number(_: click.Context, __: click.Parameter, given: float) -> float:
@@ -110,7 +111,7 @@ def _to_write(_: click.Context, option: click.Parameter, given: str | None) -> P
     """A file to write: what is mistyped is refused before anything is measured or drawn."""
     if given is None:
         return None
-    out = Path(os.path.expanduser(given))
+    out = Path(expanded(given))
     written = out if out.exists() and not out.is_file() else out.resolve().parent  # a file is replaced whole
     why = ""
     if not out.parent.is_dir():

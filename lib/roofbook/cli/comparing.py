@@ -122,13 +122,13 @@ def gate(
     from ..analysis.gate import Asked, against_commit, against_rows
     from ..measure.progress import Reporter
     from ..measure.side_by_side import Rule
-    from ..paths import write_whole
+    from ..paths import expanded, write_whole
     from ..report import gate_report
 
     asked = Asked(labs, cases, variants, scale, device, budget, unchanged)
     rule = Rule(1 + tolerance / 100, runs)
     tell = Reporter()
-    path = Path(ref) if Path(ref).exists() else Path(os.path.expanduser(ref))
+    path = Path(ref) if Path(ref).exists() else Path(expanded(ref))
     try:
         if path.suffix == ".parquet" and not path.exists():
             raise UsageError(f"there is no file {path}")

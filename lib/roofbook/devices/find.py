@@ -1,11 +1,18 @@
 """Which devices this machine has, and how one is found by the name that a user gives."""
 
+import os
 import re
 from collections.abc import Sequence
 
 from ..errors import UsageError, one_of
 from .backends import BACKENDS, OPENCL
 from .contract import Device, Unsupported
+
+CHOOSING = (
+    "OCL_ICD_VENDORS", "OCL_ICD_FILENAMES", "OPENCL_VENDOR_PATH", "POCL_DEVICES", "CUDA_VISIBLE_DEVICES",
+    "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ONEAPI_DEVICE_SELECTOR",
+)  # fmt: skip
+"""Variables that say which drivers are loaded, and which of their devices are seen."""
 
 
 def devices(of: str | None = None) -> list[Device]:
@@ -21,7 +28,9 @@ def no_device() -> UsageError:
     from .opencl import pocl_refused
 
     why = pocl_refused() or "install an OpenCL driver, or `pip install 'pyopencl[pocl]'` for the CPU"
-    return UsageError(f"no device: {why}")
+    chosen = [f"{name}={value}" for name in CHOOSING if (value := os.environ.get(name)) is not None]
+    are_set = f"; this environment says which are seen: {' '.join(', '.join(chosen).split())}" if chosen else ""
+    return UsageError(f"no device: {why}{are_set}")
 
 
 def open_device(spec: str = "auto", preferred_backend: str = OPENCL.name) -> Device:

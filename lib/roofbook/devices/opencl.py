@@ -1,6 +1,7 @@
 """The PyOpenCL backend: any OpenCL device, and the CPU of every machine through PoCL."""
 
 import contextlib
+import errno
 import os
 import re
 import tempfile
@@ -15,13 +16,15 @@ import numpy as np
 
 from ..errors import UsageError, ctrl_c_waits
 from ..paths import cache_dir, cache_key
-from . import contract, driver_caches, intel, pocl_cpu, pocl_probe
+from . import contract, driver_caches, intel, pocl_cpu, pocl_probe, settings
 from .backends import OPENCL
 from .contract import BuildFailed, OutOfMemory, Span, Unsupported
 from .host import processors_of_this_process
 from .library_folder import not_executable
 from .occupancy import CORES
 
+LEAST_LEFT = 1 << 20
+"""Bytes that the file system of a cache must have left: on a full one PoCL ends the process."""
 WEIGHED = 64 << 20
 """Bytes from which on a CPU's buffer is weighed against what the host has left. A system that grants more than it has ends a
 process that uses it."""
@@ -83,6 +86,14 @@ def _said_of_launch(kernel: Any, error: Any) -> str:
     return f"{kernel.function_name} was not launched, {words.get(error.code, f'error {error.code}')}"
 
 
+def _declared_group(kernel: Any, device: Any) -> str:
+    """Return the group that a kernel's text asks for, in words; '' where it asks for none."""
+    import pyopencl as cl
+
+    group = kernel.get_work_group_info(cl.kernel_work_group_info.COMPILE_WORK_GROUP_SIZE, device)
+    return f", and the kernel is declared for groups of {' x '.join(map(str, group))}" if any(group) else ""
+
+
 def _sizes(global_size: Sequence[int], local_size: Sequence[int]) -> str:
     """Return the sizes of a launch in words, and where the groups do not divide the range."""
     group, items = (" x ".join(map(str, size)) for size in (local_size, global_size))
@@ -107,6 +118,10 @@ class Queue(contract.Queue):
 
     def launch(self, kernel: Any, global_size: Sequence[int], local_size: Sequence[int], *args: Any) -> None:
         if not kernel.typed:  # PyOpenCL then packs all scalars in one call: 70 times faster than one by one
+            if (takes := kernel.kernel.num_args) != len(args):
+                raise RuntimeError(
+                    f"{kernel.name} was not launched: it takes {takes} arguments, and {len(args)} are given"
+                )
             kernel.kernel.set_scalar_arg_dtypes([None if isinstance(arg, Buffer) else arg.dtype for arg in args])
             kernel.typed = True
         kernel.kernel.set_args(*[arg.memory if isinstance(arg, Buffer) else arg for arg in args])
@@ -114,7 +129,8 @@ class Queue(contract.Queue):
         try:
             event = self._cl.enqueue_nd_range_kernel(self.queue, kernel.kernel, *sizes)
         except self._cl.LogicError as error:
-            raise RuntimeError(f"{_said_of_launch(kernel.kernel, error)}: {_sizes(*sizes)}") from None
+            said = _said_of_launch(kernel.kernel, error), _sizes(*sizes) + _declared_group(kernel.kernel, kernel.device)
+            raise RuntimeError(": ".join(said)) from None
         self._note("kernel", event)
 
     def _note(self, what: str, event: Any) -> None:
@@ -213,6 +229,8 @@ class OpenCLDevice(contract.Device):
             pocl = "pocl" in self.device.version.lower()
             if why := pyopencl_refused() or (pocl_refused() if pocl else ""):
                 raise UsageError(why)
+            if self.compiles_for and self.compiles_for.refusal:
+                raise UsageError(self.compiles_for.refusal)
             mend_caches()
             self._name_cpu()
             self._context = cl.Context([self.device])
@@ -268,7 +286,7 @@ class OpenCLDevice(contract.Device):
                     options=[*options, *self._cpu_option()], devices=[self.device]
                 )
             except cl.RuntimeError as error:
-                raise BuildFailed(_first_error(str(error))) from error
+                raise BuildFailed(_first_error(str(error)) + _added_options()) from error
         return self._programs.setdefault((text, *options), Program(program, self.device))
 
     def empty(self, nbytes: int) -> Buffer:
@@ -433,6 +451,12 @@ def _pci_bus_id(device: Any) -> str | None:
     return f"{domain:04X}:{bus & 0xFF:02X}:{slot & 0xFF:02X}.0"
 
 
+def _added_options() -> str:
+    """Return what the environment adds to the options of a program, in words; '' for nothing."""
+    added = os.environ.get("PYOPENCL_BUILD_OPTIONS", "")
+    return f" (PYOPENCL_BUILD_OPTIONS adds {settings.published(added)!r} to its options)" if added else ""
+
+
 def _first_error(log: str) -> str:
     """The compiler's first error, with the temporary file that it names taken out."""
     lines = [re.sub(r"\S*tempfile\S*\.cl:", "line ", line).strip() for line in log.splitlines() if line.strip()]
@@ -532,6 +556,9 @@ def _refused(whose: str, folder: Path, variable: str) -> str:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as file:
             file.write(bytes(1 << 12))
+        state = os.statvfs(folder)
+        if state.f_bavail * state.f_frsize < LEAST_LEFT:
+            raise OSError(errno.ENOSPC, f"fewer than {LEAST_LEFT} bytes are left")
     except OSError as error:
         return f"{whose} cannot write into {folder}: {error.strerror}; {variable} names another folder for it"
     return ""

@@ -11,6 +11,8 @@ kept in the cache.
 import json
 import os
 import platform
+import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Collection, Sequence
@@ -41,6 +43,14 @@ WALL_SECONDS = 600
 
 CALLS = "built-in functions are calls"
 """Words in a device's identity that say so."""
+LINKER = "ld"
+"""The program by which PoCL's compiler links a kernel, unless it was built with one of its own."""
+_NOT_LINKED = re.compile(r"error: (?:unable to execute command: )?(.+)")
+"""An error of PoCL's compiler, which it prints before PoCL's own word on linking."""
+
+
+class NotLinked(Exception):
+    """PoCL compiled the probe and could not link it, as where the system has no linker. The message is its compiler's."""
 
 
 class ProbeOutcome(NamedTuple):
@@ -61,6 +71,8 @@ class CpuChoice(NamedTuple):
     """Built-in functions that stay calls."""
     known: bool = True
     """Whether a probe ran."""
+    refusal: str = ""
+    """Why PoCL can run no kernel here, and what would be right; '' where it can."""
 
     @property
     def identity(self) -> str:
@@ -71,7 +83,9 @@ class CpuChoice(NamedTuple):
 
     @property
     def warning(self) -> str:
-        """A line for readers where kernels are slower than this CPU allows; '' where all is well."""
+        """A line for readers where kernels are slower than this CPU allows, or do not run; '' where all is well."""
+        if self.refusal:
+            return self.refusal
         if not self.known:
             return f"PoCL compiles for {self.name or 'its own choice'}: no probe kernel ran, so its kernels may fail or be slow"
         if not self.calls:
@@ -132,22 +146,32 @@ def _choice(own: str, version: str) -> CpuChoice:
     x86 = platform.machine().lower() in ("x86_64", "amd64", "i686", "i386")
     candidates, flags = LIBRARIES if x86 and own else (), processor_flags()
     texts = (Path(file).read_text(encoding="utf-8") for file in (__file__, pocl_probe.__file__))
-    key = cache_key(own, version, *sorted(flags), *texts)
+    links = (
+        shutil.which(LINKER) is not None
+    )  # a probe that ran where there was a linker says nothing of where there is none
+    key = cache_key(own, version, str(links), *sorted(flags), *texts)
     if (kept := read_cached("pocl-cpu", key)) is not None:
         return _parsed(kept)
-    chosen = choose(own, flags, candidates, run_probe)
+    try:
+        chosen = choose(own, flags, candidates, run_probe)
+    except NotLinked as error:  # so it would be for any other name
+        needed = f"a linker, `{LINKER}`, that works must be on the PATH (Debian: apt-get install binutils)"
+        return CpuChoice(own, own, (), known=False, refusal=f"PoCL cannot link kernels: {error}; {needed}")
     if chosen.known:
         write_cached("pocl-cpu", key, json.dumps(chosen).encode())
     return chosen
 
 
 def _parsed(kept: bytes) -> CpuChoice:
-    own, name, calls, known = json.loads(kept)
-    return CpuChoice(own, name, tuple(calls), known)
+    own, name, calls, *others = json.loads(kept)
+    return CpuChoice(own, name, tuple(calls), *others)
 
 
 def run_probe(name: str, whole: bool) -> ProbeOutcome | None:
-    """Run the probe for a CPU in a process of its own, with a folder of its own and none of the reader's settings of PoCL."""
+    """Run the probe for a CPU in a process of its own, with a folder of its own and none of the reader's settings of PoCL.
+
+    Raises NotLinked where PoCL says that it could not link it.
+    """
     ours = own_python.environment()
     settings = {key: value for key, value in ours.items() if not key.startswith(("POCL_", "PYOPENCL_"))}
     how = "whole" if whole else "narrow"
@@ -156,9 +180,12 @@ def run_probe(name: str, whole: bool) -> ProbeOutcome | None:
             settings |= {"POCL_CACHE_DIR": str(folder), "POCL_AFFINITY": "0", "XDG_CACHE_HOME": str(folder)}
             program, packages = str(Path(pocl_probe.__file__).resolve()), os.pathsep.join(sys.path)
             command = [sys.executable, "-P", program, name, str(folder), how, packages]
-            subprocess.run(
+            done = subprocess.run(
                 command, env=settings, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, timeout=WALL_SECONDS
             )
+            said = done.stderr.decode(errors="replace")
+            if "inking of kernel" in said and (error := _NOT_LINKED.search(said)):
+                raise NotLinked(" ".join(error[1].split()).rstrip("!."))
             result = json.loads((folder / pocl_probe.RESULT).read_text())
     except (OSError, ValueError, subprocess.TimeoutExpired):
         return None

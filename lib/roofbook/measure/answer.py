@@ -82,7 +82,7 @@ def judge(
 ) -> Mark:
     """Check a kernel on all cases of the exercise, and time a right one beside the step.
 
-    Errors: UsageError where the step does not run on `device`; Failed where its process does not start, or the step fails.
+    Errors: UsageError where the step does not run on `device`, or its process does not start; Failed where the step fails.
     """
     step = lab.variant(exercise.step)
     target = target_of(step, device)
@@ -136,14 +136,14 @@ class _Processes:
             process.end()
 
     def of_answer(self) -> KernelProcess:
-        """Return the process of the reader's kernel, a new one where the last has ended. Errors: Failed."""
+        """Return the process of the reader's kernel, a new one where the last has ended. Errors: UsageError."""
         if self._current is None or self._current.has_ended:
             self._current = self._start(with_answer=True)
         self._current.limit_s = self.limit_s
         return self._current
 
     def of_step(self) -> KernelProcess:
-        """Return a process of the book's own kernel. Errors: Failed."""
+        """Return a process of the book's own kernel. Errors: UsageError."""
         return self._start(with_answer=False)
 
     def _start(self, *, with_answer: bool) -> KernelProcess:
@@ -156,7 +156,11 @@ class _Processes:
             process = KernelProcess(order, folder, self._sandbox, LIMIT_S)
         except KernelRefused as error:
             without = "; --no-sandbox runs it without one" if self._sandbox.is_used else ""
-            raise Failed(f"the process for the kernel does not start: {on_one_line(str(error))}{without}") from None
+            where = f" (its own folder is within {self._scratch.parent}; TMPDIR names another)"
+            named = where if str(self._scratch) in str(error) else ""
+            raise UsageError(
+                f"the process for the kernel does not start: {on_one_line(str(error))}{named}{without}"
+            ) from None
         self._started.append(process)
         return process
 

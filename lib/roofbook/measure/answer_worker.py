@@ -161,6 +161,7 @@ def workbench_of(order: Mapping[str, Any]) -> Workbench:
     target = target_of(variant, open_device(order["device"], lab.preferred_backend))
     if target is None or target.device.name != order["model"]:
         raise UsageError(f"{order['device']} is another device there than {order['model']}")
+    target.device.queue()  # a driver that can run no kernel says so here: that is no fault of the kernel
     return Workbench(variant, target)
 
 

@@ -74,7 +74,9 @@ def why_not() -> str:
             [*_bubblewrap(), "--chdir", "/", sys.executable, "-c", "import numpy"],
             stdin=subprocess.DEVNULL, capture_output=True, timeout=PROBE_S, check=False,
         )  # fmt: skip
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except subprocess.TimeoutExpired:
+        return f"bubblewrap does not work here: it did not end within {PROBE_S:g} s"
+    except OSError as error:
         return f"bubblewrap does not work here: {' '.join(str(error).split())[:200]}"
     words = [line.strip() for line in done.stderr.decode(errors="replace").splitlines() if line.strip()]
     return f"bubblewrap does not work here: {words[-1][:200] if words else done.returncode}" if done.returncode else ""

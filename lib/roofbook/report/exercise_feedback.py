@@ -23,6 +23,7 @@ def words(mark: Mark, lab: Lab, exercise: Write) -> str:
             if case.reason
         ]
         lines += [f"right on {', '.join(right)}"] * bool(right)
+        lines += [_launch_in_words(lab, exercise)] * bool(mark.code)
     lines[0] = f"{exercise.name}: {lines[0]}"
     if mark.timed is not None:
         lines.append(_time_in_words(mark.timed, lab, exercise))
@@ -48,6 +49,12 @@ def as_json(mark: Mark, lab: Lab, exercise: Write) -> dict[str, Any]:
         "sandbox": mark.sandbox.is_used,
         "no_sandbox_because": mark.sandbox.why_not or None,
     }
+
+
+def _launch_in_words(lab: Lab, exercise: Write) -> str:
+    """Say how an answer is launched: one that is right by other arguments or for another range is wrong by these."""
+    own = f"`roofbook exercise {lab.name} {exercise.name} --solution`"
+    return f"It was launched as the book's own kernel is, {own}: by its arguments, in its groups and its range"
 
 
 def _time_in_words(timed: Any, lab: Lab, exercise: Write) -> str:

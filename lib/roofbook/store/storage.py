@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from ..errors import UsageError, ctrl_c_waits
-from ..paths import read_regular, write_whole
+from ..paths import expanded, read_regular, write_whole
 from .file_check import MOST_BYTES
 from .files import unnamed, warn_of_closed
 from .identity import new_run_id
@@ -100,7 +100,7 @@ def storage_of(results: str | Path) -> Storage:
 
 def located(root: Path, results: str | Path) -> str | Path:
     """The address that a user's `results` stands for: a URL as it is, a folder seen from the checkout `root`; `~` is home."""
-    return str(results) if "://" in str(results) else root / os.path.expanduser(results)
+    return str(results) if "://" in str(results) else root / expanded(str(results))
 
 
 def digest(data: bytes) -> str:
