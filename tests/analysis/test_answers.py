@@ -75,9 +75,9 @@ def test_a_kernel_is_compared_with_the_fastest_peer_of_its_own_conditions() -> N
         row("openmp", 5e-6, role="peer", **HOST),
     )
     peer, quicker = found.fastest.peer, found.fastest.faster_peer
-    assert peer and quicker and peer.alike and peer.other.variant == "lbmpy"
+    assert peer and quicker and peer.alike and peer.reading.variant == "lbmpy"
     assert peer.ratio and peer.ratio.estimate == pytest.approx(1.5, rel=0.01)
-    assert quicker.other.variant == "lbmpy-bare", "a program of the host is no peer of a GPU, however fast it is"
+    assert quicker.reading.variant == "lbmpy-bare", "a program of the host is no peer of a GPU, however fast it is"
     assert found.plain is None, "the fastest has no conditions itself"
 
 
@@ -117,7 +117,7 @@ def test_a_ratio_that_the_two_times_beside_it_do_not_make_says_why(quick: int, s
     slower = row(base, 2e-5, samples_s=[1.01 * each for each in peer])
     data = CaseData(frame(kernel, rival, slower), ["in-place", "lbmpy", base], "256x256")
     found = answer(lab, data)
-    assert found and found.fastest.peer and found.base and found.base.ratio and found.base.other.variant == base
+    assert found and found.fastest.peer and found.base and found.base.ratio and found.base.reading.variant == base
     assert found.fastest.peer.medians_disagree(found.fastest.reading) == bool(said)
     assert said in box(data, found)
     assert box(data, found).count("The ratio pairs samples of the same round") == 2 * bool(said), (
@@ -136,9 +136,9 @@ def test_beside_the_fastest_without_conditions_stands_a_faster_peer_that_is_as_e
     )  # fmt: skip
     assert found.plain and found.plain.reading.variant == "split"
     peer, exact = found.plain.peer, found.plain.as_exact
-    assert peer and peer.alike and peer.other.variant == "torch-fp32"
-    assert exact and exact.other.variant == "torch-folded-fp32"
-    assert (exact.only_kernel, exact.only_other) == ([], ["does ReLU and pooling as well"])
+    assert peer and peer.alike and peer.reading.variant == "torch-fp32"
+    assert exact and exact.reading.variant == "torch-folded-fp32"
+    assert (exact.only_kernel, exact.only_rival) == ([], ["does ReLU and pooling as well"])
     assert exact.ratio and exact.ratio.estimate == pytest.approx(5, rel=0.01)
 
 
@@ -148,9 +148,9 @@ def test_where_no_peer_is_alike_the_one_that_differs_least_stands_beside_it_and_
         row("lbmpy-bare", 2e-5, role="peer"), row("given-c", 1e-2, role="peer", **HOST),
     )  # fmt: skip
     peer = found.fastest.peer
-    assert peer and peer.other.variant == "lbmpy"
-    assert (peer.only_other, peer.only_kernel) == ([], ["stores populations in fp16"])
-    assert found.fastest.faster_peer and found.fastest.faster_peer.other.variant == "lbmpy-bare"
+    assert peer and peer.reading.variant == "lbmpy"
+    assert (peer.only_rival, peer.only_kernel) == ([], ["stores populations in fp16"])
+    assert found.fastest.faster_peer and found.fastest.faster_peer.reading.variant == "lbmpy-bare"
     assert found.plain and found.plain.reading.variant == "in-place"
     assert found.plain.peer and found.plain.peer.alike
 
@@ -200,10 +200,10 @@ def test_a_headline_says_in_what_two_are_alike_or_in_what_they_differ() -> None:
     twice, both = "2.00 times as fast as", ("rounds operands to fp16", LAID_OUT)
     assert beside(twice) == ""
     assert beside(twice, {}) == "Like for like the best peer is `peer 0`: `step` is 2.00 times as fast as it"
-    assert beside(twice, {"both": both}).startswith(
+    assert beside(twice, {"shared": both}).startswith(
         f"Like for like the best peer is `peer 0`, which also rounds operands to fp16 and {LAID_OUT}: `step` is"
     )
-    unlike = {"both": both, "only_other": (CHANNELS_LAST,), "only_kernel": ("pools", "adds", "ends")}
+    unlike = {"shared": both, "only_rival": (CHANNELS_LAST,), "only_kernel": ("pools", "adds", "ends")}
     words = "which leaves results channels-last, while `step` pools, adds and ends"
     assert beside(twice, unlike).startswith(f"The nearest peer is `peer 0`, {words}: `step` is")
     assert beside(twice, {"only_kernel": ("pools",)}).startswith("The nearest peer is `peer 0`, while `step` pools: ")
@@ -217,10 +217,10 @@ def test_what_is_multiplied_comes_before_how_results_lie() -> None:
     lab = registry.get("lenet")
     rows = [row("tensor", 1e-5), row("torch-fp32", 2e-4, role="peer"), row("torch-fp16", 1e-4, role="peer")]
     found = answered("lenet", *rows)
-    assert found.fastest.peer and found.fastest.peer.other.variant == "torch-fp16", (
+    assert found.fastest.peer and found.fastest.peer.reading.variant == "torch-fp16", (
         "that is nearer than another precision"
     )
-    assert len(found.fastest.peer.only_other) > len(lab.conditions(lab.variant("tensor")))
+    assert len(found.fastest.peer.only_rival) > len(lab.conditions(lab.variant("tensor")))
     assert found.fastest.faster_peer is None
 
 
@@ -240,7 +240,7 @@ def test_the_steps_that_mattered_are_those_on_the_way_with_the_largest_gains_on_
     assert [(each.step, each.over) for each in found.mattered] == [("no-finish", "ported"), ("select", "soa")]
     assert len(found.mattered) == MATTERED
     assert found.mattered[0].ratio.estimate == pytest.approx(4, rel=0.01)
-    assert found.base and found.base.other.variant == "sequential"
+    assert found.base and found.base.reading.variant == "sequential"
     assert found.base_is == registry.get("lbm").variant("sequential").said
 
 

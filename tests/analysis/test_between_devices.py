@@ -105,7 +105,7 @@ def test_a_consumer_card_beats_a_data_centre_card_or_does_not(
         "one pair, told by both"
     )
     for name, other in ((GEFORCE, V100), (V100, GEFORCE)):
-        number = found[name].found
+        number = found[name].finding
         assert number and other in number.how and "across devices" in number.how
         assert noise > 0.1 or number.estimate == pytest.approx(1 / seconds, rel=0.01)
 
@@ -113,7 +113,7 @@ def test_a_consumer_card_beats_a_data_centre_card_or_does_not(
 def test_of_several_pairs_the_one_counts_that_speaks_most_for_the_claim(tmp_path: Path) -> None:
     found = judged(tmp_path, [Device(GEFORCE, 1e-5), Device(V100, 1.34e-5), Device(H200, 0.5e-5)])
     assert {name: each.verdict for name, each in found.items()} == {GEFORCE: "holds", V100: "holds", H200: "reversed"}
-    number = found[GEFORCE].found
+    number = found[GEFORCE].finding
     assert number and V100 in number.how
 
 
@@ -134,11 +134,11 @@ def test_of_several_pairs_the_one_counts_that_speaks_most_for_the_claim(tmp_path
 def test_without_a_card_of_each_kind_it_is_not_testable(
     tmp_path: Path, devices: list[Device], name: str, why: str
 ) -> None:
-    assert judged(tmp_path, devices)[name] == Verdict("not testable", why=why)
+    assert judged(tmp_path, devices)[name] == Verdict("not testable", reason=why)
 
 
 def test_a_card_that_failed_or_was_not_measured_is_no_evidence(tmp_path: Path) -> None:
     found = judged(tmp_path / "failed", [Device(GEFORCE, 1e-5, status="failed"), Device(H200, 1e-5)])
-    assert found[H200] == Verdict("not measured", why=f"{VARIANT} failed: out of memory on {GEFORCE}")
+    assert found[H200] == Verdict("not measured", reason=f"{VARIANT} failed: out of memory on {GEFORCE}")
     both = [Device(GEFORCE, 1e-5, status="failed"), Device("AMD Radeon RX 7900 XTX", 1.5e-5), Device(H200, 1e-5)]
     assert judged(tmp_path / "one", both)[H200].verdict == "reversed", "another card tells"

@@ -331,7 +331,7 @@ def test_a_port_is_judged_over_the_reports_first_program(claim: str, step: str, 
 def test_a_port_without_a_time_of_the_first_program_is_not_measured_and_names_it() -> None:
     effects, piece = pieces_of("lbm", "port")[0]
     held = cells(registry.get("lbm"), [row(name, piece.case, 1.0) for name in ("sequential", "ported")])
-    assert verdicts.verdict_on(effects, piece, held) == verdicts.Verdict("not measured", why="partly-ported")
+    assert verdicts.verdict_on(effects, piece, held) == verdicts.Verdict("not measured", reason="partly-ported")
 
 
 @pytest.mark.parametrize(("lab", "claim"), [("convpool", "copies"), ("lbm", "arguments")])
@@ -339,7 +339,7 @@ def test_what_the_report_compared_with_something_else_is_not_testable_and_says_w
     ((_, piece),) = pieces_of(lab, claim)
     assert isinstance(piece, evidence.NotTestable) and "report" in piece.reason
     held = cells(registry.get(lab), [row(registry.get(lab).ladder[0].name, "any", 1.0)])
-    assert verdicts.verdict_on((), piece, held) == verdicts.Verdict("not testable", why=piece.reason)
+    assert verdicts.verdict_on((), piece, held) == verdicts.Verdict("not testable", reason=piece.reason)
 
 
 def test_the_numbers_of_a_claim_go_to_what_they_are_of() -> None:

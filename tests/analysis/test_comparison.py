@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 from roofbook.analysis import comparison, predictions, verdicts
-from roofbook.analysis.comparison import Comparison, PlacePair
-from roofbook.analysis.store_devices import Place, of_host
+from roofbook.analysis.comparison import Comparison, DevicePair
+from roofbook.analysis.store_devices import StoreDevice, of_host
 from roofbook.book import fragments, site
 from roofbook.errors import UsageError
 from roofbook.report import comparison_table as report
@@ -29,13 +29,13 @@ from ..axe import Eyes
 
 STARTED = datetime(2026, 1, 1, 10, tzinfo=UTC)
 H200, CPU = "NVIDIA H200", "A CPU"
-CUDA = Place("nvidia-h200", "cuda", H200, "gpu")
-OPENCL = Place("nvidia-h200", "opencl", H200, "gpu")
-POCL = Place("a-cpu", "opencl", CPU, "cpu")
+CUDA = StoreDevice("nvidia-h200", "cuda", H200, "gpu")
+OPENCL = StoreDevice("nvidia-h200", "opencl", H200, "gpu")
+POCL = StoreDevice("a-cpu", "opencl", CPU, "cpu")
 GRID = "128x128"
 
 
-def row(variant: str, seconds: float, place: Place = CUDA, lab: str = "lbm", **other: Any) -> dict[str, Any]:
+def row(variant: str, seconds: float, place: StoreDevice = CUDA, lab: str = "lbm", **other: Any) -> dict[str, Any]:
     """A verified row of a run of its own on that place; what runs on the host is a row of the CPU."""
     known = registry.get(lab).variant(variant)
     on = POCL if of_host(known) else place
@@ -92,9 +92,9 @@ def test_each_place_has_its_time_with_its_interval_and_each_pair_its_ratio(tmp_p
     against = found.ratios[processors]["soa"]
     assert against.estimate == pytest.approx(10) and against.how == "across devices in these runs"
     (turned,) = [
-        each.ratios[PlacePair(CUDA, OPENCL)]["fused"]
+        each.ratios[DevicePair(CUDA, OPENCL)]["fused"]
         for each in comparison.compared(
-            registry.get("lbm"), Store(tmp_path), "published", lambda _: [PlacePair(CUDA, OPENCL)]
+            registry.get("lbm"), Store(tmp_path), "published", lambda _: [DevicePair(CUDA, OPENCL)]
         )
     ]
     assert turned.word == "slower" and turned.estimate == pytest.approx(0.5)
@@ -116,7 +116,7 @@ def test_a_cell_without_a_verified_time_of_todays_kernel_says_why(
     rows = [row("fused", 1e-5), row("fused", 1e-5, OPENCL) | broken, row("soa", 1e-5), row("soa", 1e-5, OPENCL)]
     found = only(tmp_path, *rows, row("graph", 1e-5))
     assert OPENCL not in found.times["fused"] and found.lacks["fused"][OPENCL] == why
-    assert list(found.ratios[PlacePair(OPENCL, CUDA)]) == ["soa"]
+    assert list(found.ratios[DevicePair(OPENCL, CUDA)]) == ["soa"]
     assert found.lacks["graph"][OPENCL] == "not on this device"
     assert found.lacks["ported"] == {CUDA: "not measured", OPENCL: "not measured"}, "shown for its published time"
     assert "half-storage" not in found.times, "measured nowhere, published nowhere"
@@ -148,24 +148,24 @@ def test_what_runs_on_the_host_is_marked_and_in_no_ratio_of_a_gpu(tmp_path: Path
 
 
 def test_pairs_are_the_backends_of_a_gpu_and_each_gpu_against_each_cpu() -> None:
-    other, another = Place("a100", "cuda", "A100", "gpu"), Place("b-cpu", "opencl", "B CPU", "cpu")
+    other, another = StoreDevice("a100", "cuda", "A100", "gpu"), StoreDevice("b-cpu", "opencl", "B CPU", "cpu")
     assert comparison.pairs([CUDA]) == comparison.pairs([POCL]) == comparison.pairs([]) == []
-    assert comparison.pairs([CUDA, OPENCL]) == [PlacePair(OPENCL, CUDA)]
+    assert comparison.pairs([CUDA, OPENCL]) == [DevicePair(OPENCL, CUDA)]
     assert comparison.pairs([OPENCL, CUDA, other, POCL, another]) == [
-        PlacePair(OPENCL, CUDA), PlacePair(OPENCL, POCL), PlacePair(OPENCL, another), PlacePair(other, POCL),
-        PlacePair(other, another),
+        DevicePair(OPENCL, CUDA), DevicePair(OPENCL, POCL), DevicePair(OPENCL, another), DevicePair(other, POCL),
+        DevicePair(other, another),
     ]  # fmt: skip
 
 
-INTEL = Place("a-cpu-intel-opencl", "opencl", f"{POCL.name}, Intel OpenCL", "cpu")
+INTEL = StoreDevice("a-cpu-intel-opencl", "opencl", f"{POCL.name}, Intel OpenCL", "cpu")
 
 
 def test_a_cpus_other_platform_is_compared_with_pocl_and_named_by_its_platform(tmp_path: Path) -> None:
-    again = Place("a-cpu-2", "opencl", f"{POCL.name} 2", "cpu")
+    again = StoreDevice("a-cpu-2", "opencl", f"{POCL.name} 2", "cpu")
     (pair,) = comparison.pairs([POCL, INTEL, again])
-    assert pair == PlacePair(INTEL, POCL) and str(pair) == f"{POCL.name}: Intel OpenCL vs PoCL"
+    assert pair == DevicePair(INTEL, POCL) and str(pair) == f"{POCL.name}: Intel OpenCL vs PoCL"
     assert (str(INTEL), str(POCL)) == (f"{POCL.name}, Intel OpenCL", f"{POCL.name}, OpenCL")
-    assert PlacePair(OPENCL, INTEL) in comparison.pairs([OPENCL, POCL, INTEL])
+    assert DevicePair(OPENCL, INTEL) in comparison.pairs([OPENCL, POCL, INTEL])
     found = only(tmp_path, row("fused", 1e-4, INTEL), row("fused", 4e-4, POCL), row("sequential", 1e-2))
     assert found.ratios[pair]["fused"].estimate == pytest.approx(4)
     assert found.times["sequential"][INTEL].note == "on the host", "by PoCL, whatever platform the lab runs on"
@@ -182,7 +182,7 @@ def test_quick_sizes_are_compared_where_a_cpu_was_measured_by_several_platforms(
     kept.append([row("fused", 1e-4, INTEL, **quick)], "local")
     assert comparison.scales(kept)(lab)[-1] == "quick" and "quick" not in comparison.scales(kept)(registry.get("cnn"))
     found = comparison.on_case(lab, kept, GRID, [INTEL.device, POCL.id])
-    assert found.scale == "quick" and list(found.ratios) == [PlacePair(INTEL, POCL)]
+    assert found.scale == "quick" and list(found.ratios) == [DevicePair(INTEL, POCL)]
     kept.append([row("fused", 1e-3, POCL)], "local")
     assert comparison.on_case(lab, kept, GRID).scale == "published"
     assert comparison.on_case(lab, kept, GRID, [INTEL.device]).scale == "quick"
@@ -190,8 +190,8 @@ def test_quick_sizes_are_compared_where_a_cpu_was_measured_by_several_platforms(
 
 def test_a_place_held_against_itself_is_the_same_in_every_cell(tmp_path: Path) -> None:
     kept = store(tmp_path, row("fused", 1e-5), row("soa", 2e-5))
-    (found,) = comparison.compared(registry.get("lbm"), kept, "published", lambda places: [PlacePair(CUDA, CUDA)])
-    assert [each.word for each in found.ratios[PlacePair(CUDA, CUDA)].values()] == ["same", "same"]
+    (found,) = comparison.compared(registry.get("lbm"), kept, "published", lambda places: [DevicePair(CUDA, CUDA)])
+    assert [each.word for each in found.ratios[DevicePair(CUDA, CUDA)].values()] == ["same", "same"]
 
 
 def test_the_summary_is_the_geometric_mean_over_the_ladder_and_the_peers_of_all_cases(tmp_path: Path) -> None:
@@ -199,10 +199,10 @@ def test_the_summary_is_the_geometric_mean_over_the_ladder_and_the_peers_of_all_
     rows += everywhere("soa", 1e-5, 2e-5, 1e-3, case="256x256")
     rows += everywhere("flat-grid@wg=32x1", 9e-5, 1e-5, 1e-3)
     made = comparison.compared(registry.get("lbm"), store(tmp_path, *rows), "published")
-    assert "flat-grid@wg=32x1" in made[0].ratios[PlacePair(OPENCL, CUDA)]
+    assert "flat-grid@wg=32x1" in made[0].ratios[DevicePair(OPENCL, CUDA)]
     found = comparison.summaries(made)
-    assert list(found) == [PlacePair(OPENCL, CUDA), PlacePair(OPENCL, POCL)]
-    (line,) = found[PlacePair(OPENCL, CUDA)]
+    assert list(found) == [DevicePair(OPENCL, CUDA), DevicePair(OPENCL, POCL)]
+    (line,) = found[DevicePair(OPENCL, CUDA)]
     assert (line.cells, line.verdicts) == (3, {"faster": 1, "same": 1, "undecided": 0, "slower": 1})
     assert line.mean == pytest.approx(2 ** (1 / 3)) and (line.least, line.greatest) == pytest.approx((0.5, 4))
     (table, _) = report.overview(made)
@@ -213,11 +213,11 @@ def test_a_case_that_one_backend_has_not_is_no_part_of_a_summary_by_that_backend
     rows = [row("fused", 1e-5, OPENCL), row("fused", 1e-3, POCL)]
     rows += [row("fused", 1e-6, CUDA, case="256x256"), row("fused", 1e-3, POCL, case="256x256")]
     made = comparison.compared(registry.get("lbm"), store(tmp_path, *rows), "published")
-    assert {pair for each in made for pair in each.ratios} == {PlacePair(OPENCL, POCL), PlacePair(CUDA, POCL)}
+    assert {pair for each in made for pair in each.ratios} == {DevicePair(OPENCL, POCL), DevicePair(CUDA, POCL)}
     found = comparison.summaries(made)
-    assert list(found) == [PlacePair(OPENCL, POCL)] and found[PlacePair(OPENCL, POCL)][0].cells == 1
+    assert list(found) == [DevicePair(OPENCL, POCL)] and found[DevicePair(OPENCL, POCL)][0].cells == 1
     (other,) = comparison.summaries(made[1:])
-    assert other == PlacePair(CUDA, POCL), "where OpenCL has none, CUDA is what there is"
+    assert other == DevicePair(CUDA, POCL), "where OpenCL has none, CUDA is what there is"
 
 
 # -- published times ---------------------------------------------------------------------------------------------------

@@ -127,7 +127,7 @@ def test_a_pair_is_a_ratio_of_rounds() -> None:
         "in one run",
     )
     assert 2.98 < found.low < found.high < 3.02, "the drift of 10 % is that of both and cancels"
-    assert pair.variants(LAB) == ("slow", "quick") and pair.where == CASE
+    assert pair.variants(LAB) == ("slow", "quick") and pair.scope == CASE
     across = pair.find(cells(row("slow", 3.0), row("quick", 1.0, run="another")))
     assert across.how == "across these runs" and across.low < 2.9 < 3.1 < across.high
 
@@ -181,7 +181,7 @@ def test_a_pair_takes_parts_of_runs() -> None:
     pair = Pair(Parts("slow", ("copy", "free")), Parts("quick", ("copy",)), CASE)
     rows = row("slow", 9.0, parts={"copy": 3.0, "free": 1.0}), row("quick", 1.0, parts={"copy": 2.0})
     assert pair.find(cells(*rows)).estimate == pytest.approx(2, rel=0.01)
-    assert pair.where == "small, copy + free" and pair.variants(LAB) == ("slow", "quick")
+    assert pair.scope == "small, copy + free" and pair.variants(LAB) == ("slow", "quick")
     same = Pair(Parts("slow", ("copy",)), Parts("slow", ("free",)), CASE)
     assert same.variants(LAB) == ("slow",) and same.find(cells(*rows)).estimate == pytest.approx(3, rel=0.01)
     with pytest.raises(MissingData, match="quick has no part 'copy'"):

@@ -70,7 +70,7 @@ def test_the_fastest_of_the_newest_verified_rows_is_taken(tmp_path: Path) -> Non
     store = Store(tmp_path)
     store.append([row("fused", 3e-6), row("soa", 1e-6), row("tree", 2e-6)], "recorded")
     assert [each.variant.name for each in chosen(store)] == ["soa", "tree", "fused", "flat-grid"]
-    assert chosen(store)[0].why == "the fastest of 3 measured on NVIDIA H200 by CUDA at 128x128, run run-0"
+    assert chosen(store)[0].reason == "the fastest of 3 measured on NVIDIA H200 by CUDA at 128x128, run run-0"
     store.append([row("soa", 9e-6, day=1), row("tree", 0, day=1, status="failed", reason="x", samples_s=[])])
     assert [each.variant.name for each in chosen(store)] == ["fused", "soa", "flat-grid"], "newer rows count at once"
     others = [row("kept-partials", 1e-9, day=2, role="again"), row("select", 1e-9, day=2, backend="opencl")]
@@ -115,7 +115,7 @@ def test_without_a_store_there_is_a_plain_default(tmp_path: Path, monkeypatch: p
     (folder / "torn.parquet").write_bytes(b"PAR1")
     assert chosen(Store(tmp_path / "results"))[0].variant.name == LBM.best
     monkeypatch.setattr(fastest_variant, "project_root", lambda: (_ for _ in ()).throw(UsageError("nowhere")))
-    assert fastest_variant.here() is None
+    assert fastest_variant.checkout_store() is None
 
 
 @pytest.mark.parametrize("case", ["128x128", "128x256", "256x256", "1024x1024"])

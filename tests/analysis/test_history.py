@@ -69,7 +69,7 @@ def test_each_run_has_its_own_median_and_the_version_that_over_all() -> None:
 def test_what_changed_between_two_versions_is_named(other: dict[str, Any], kind: str, said: str) -> None:
     cold: dict[str, Any] = {"policy": '{"cache": "cold"}', "extra": '{"lbmpy": "2.0", "source": "clothes"}'}
     before, after = history.versions([taken(1, 1e-3, **cold), taken(2, 2e-3, **cold | other)])
-    assert not before.changes and [(each.kind, each.what) for each in after.changes] == [(kind, said)]
+    assert not before.changes and [(each.kind, each.text) for each in after.changes] == [(kind, said)]
     assert after.changed and after.ratio is not None and after.ratio.word == "slower"
     assert after.ratio.estimate == pytest.approx(1 / (2 * 100 / after.reading.units), rel=0.02)
     said = "2 versions in 2 runs, by 1 commit: its time changed once in these runs; others may differ by more."
@@ -80,7 +80,7 @@ def test_all_that_changed_between_two_versions_is_named_and_what_is_not_known_to
     was = {"environment": {"libraries": {"numpy": "2.0", "pocl": "5"}, "python": "3.11"}, "gpu": None, "machine": None}
     now = {"environment": {"libraries": {"numpy": "2.1"}, "python": "3.12"}}
     _, after = history.versions([taken(1, told=was), taken(2, told=now, env_key="new")])
-    assert [each.what for each in after.changes] == [
+    assert [each.text for each in after.changes] == [
         "the numpy changed: 2.0 -> 2.1",
         "the python changed: 3.11 -> 3.12",
         "perhaps another card: the earlier row does not say which it is of",
@@ -102,7 +102,7 @@ def test_what_differs_between_runs_of_one_version_is_named(told: dict[str, Any],
     """What one of both does not tell is no change."""
     (version,) = history.versions([taken(1), taken(2, told=told)])
     first, second = history.within(version.reading)
-    assert not first[1] and [(each.kind, each.what) for each in second[1]] == [(kind, said)] * bool(kind)
+    assert not first[1] and [(each.kind, each.text) for each in second[1]] == [(kind, said)] * bool(kind)
 
 
 def test_a_change_of_three_runs_on_each_side_holds_in_others_too() -> None:
@@ -156,7 +156,7 @@ def test_a_machine_that_takes_over_within_a_version_begins_a_stretch_of_its_own(
     assert [len(each.reading.runs) for each in (first, second, third)] == [3, 3, 3]
     assert first.ratio is None and not first.changes
     assert second.ratio is not None and second.ratio.word == "slower" and not second.ratio.how.endswith("these runs")
-    assert [(each.kind, each.what) for each in second.changes] == [(MACHINE, "another card: GPU-1 -> GPU-2")]
+    assert [(each.kind, each.text) for each in second.changes] == [(MACHINE, "another card: GPU-1 -> GPU-2")]
     assert third.ratio is not None and third.ratio.word == "faster", (
         "compared with the other card's, the last before it"
     )

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from roofbook.analysis.neighbours import beside
+from roofbook.analysis.neighbours import idle_against_busy
 from roofbook.book.fragments import neighbours
 from roofbook.report.neighbours_table import neighbours_table
 from roofbook.store.parquet import Store
@@ -32,7 +32,7 @@ def row(run: int, told: dict[str, Any], seconds: float, card: str = "GPU-a", **m
 def test_the_same_measurement_is_compared_beside_idle_cards_and_beside_busy_ones(tmp_path: Path) -> None:
     store = Store(tmp_path)
     store.append([row(at, told, 2e-6 if told is BUSY else 1e-6) for at, told in enumerate([IDLE, BUSY] * 3)])
-    (found,) = beside(store)
+    (found,) = idle_against_busy(store)
     assert (len(found.idle.runs), len(found.busy.runs)) == (3, 3)
     assert found.lost and found.lost.estimate == pytest.approx(2, rel=0.01) and found.lost.runs == 0
     table = neighbours_table([found])
@@ -61,7 +61,7 @@ def test_what_is_of_another_card_code_or_kind_or_is_neither_idle_nor_busy_does_n
 ) -> None:
     store = Store(tmp_path)
     store.append([row(0, IDLE, 1e-6), row(1, told, 1e-6, **more)])
-    assert beside(store) == []
+    assert idle_against_busy(store) == []
 
 
 def test_the_fragment_is_of_recorded_rows(tmp_path: Path) -> None:

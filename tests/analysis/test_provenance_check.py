@@ -10,7 +10,7 @@ import pytest
 from roofbook import report
 from roofbook.analysis import provenance_check
 from roofbook.analysis.case_data import CaseData
-from roofbook.analysis.store_devices import by_place
+from roofbook.analysis.store_devices import rows_by_device
 from roofbook.devices import checkout
 from roofbook.spec import registry
 
@@ -90,5 +90,5 @@ def test_the_host_of_a_device_is_the_machine_itself_and_not_another_of_its_name(
         row("fused", 1e-5, provenance=machine("m1", "GPU-1")),
         *(row(host, 1e-3, device=name, device_kind="cpu", provenance=text) for name, text in places.items()),
     )
-    ((_, mine),) = by_place(lab, rows)
+    ((_, mine),) = rows_by_device(lab, rows)
     assert set(mine["device"]) == {"some-gpu", "own", "old"}

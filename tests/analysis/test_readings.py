@@ -21,7 +21,7 @@ from ..report.shown import line
 def test_the_newest_row_counts_even_when_it_failed() -> None:
     later = STARTED + pd.Timedelta(hours=1)
     rows = frame(row("a", 1e-3, started=later, status="failed", reason="build error"), row("a", 1e-3))
-    assert newest(rows, "256x256")["a"].why == "build error"
+    assert newest(rows, "256x256")["a"].reason == "build error"
 
 
 def test_ratio_above_one_is_faster_and_pairs_rounds() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from roofbook.analysis import recorded as module
 from roofbook.analysis.recorded import recorded
-from roofbook.analysis.store_devices import Place
+from roofbook.analysis.store_devices import StoreDevice
 from roofbook.spec import registry
 from roofbook.store.parquet import Store
 
@@ -78,7 +78,7 @@ def test_what_is_kept_is_bounded(tmp_path: Path, add: Callable[..., Any]) -> Non
 
 
 def test_of_alike_devices_the_one_with_most_measurements_comes_first(tmp_path: Path) -> None:
-    few, most = (Place(name, "opencl", name.upper(), "gpu") for name in ("a", "b"))
+    few, most = (StoreDevice(name, "opencl", name.upper(), "gpu") for name in ("a", "b"))
     store = Store(tmp_path)
     store.append([made("fused", 1e-4, few), made("fused", 1e-4, most), made("soa", 1e-4, most)], "recorded")
     assert [each.place.name for each in recorded(LAB, store)] == ["B", "A"]
@@ -86,8 +86,8 @@ def test_of_alike_devices_the_one_with_most_measurements_comes_first(tmp_path: P
 
 def test_a_step_for_cpus_is_not_on_a_gpu_by_the_same_backend(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    store.append([made("fused", 1e-4, Place("a", "opencl", "A", "gpu"))], "recorded")
-    store.append([made("fused", 1e-4, Place("b", "opencl", "B", "cpu"))], "recorded")
+    store.append([made("fused", 1e-4, StoreDevice("a", "opencl", "A", "gpu"))], "recorded")
+    store.append([made("fused", 1e-4, StoreDevice("b", "opencl", "B", "cpu"))], "recorded")
     gpu, cpu = recorded(LAB, store)
     for name in ("bands", "team"):
         step = LAB.variant(name)
@@ -97,6 +97,6 @@ def test_a_step_for_cpus_is_not_on_a_gpu_by_the_same_backend(tmp_path: Path) -> 
 def test_a_step_of_several_gpus_was_not_measured_where_it_has_no_row(tmp_path: Path) -> None:
     """No row says how many GPUs a machine had."""
     store = Store(tmp_path)
-    store.append([made("fused", 1e-4, Place("a", "cuda", "A", "gpu"))], "recorded")
+    store.append([made("fused", 1e-4, StoreDevice("a", "cuda", "A", "gpu"))], "recorded")
     (gpu,) = recorded(LAB, store)
     assert gpu.skip_reason(LAB.variant("halo-direct"), gpu.case()) == ""

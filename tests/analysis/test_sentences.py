@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from roofbook.analysis.lab_data import LabData
-from roofbook.analysis.sentences import NOT_COMPARED, NOT_MEASURED, beside_base, known, ratio_text
+from roofbook.analysis.sentences import NOT_COMPARED, NOT_MEASURED, beside_base, ratio_text, without_missing
 from roofbook.spec import registry
 from roofbook.spec.lab import Case, Lab
 
@@ -34,11 +34,11 @@ def test_a_ratio_in_words_claims_no_more_than_its_interval(other: dict[str, obje
 
 def test_what_has_no_figure_is_left_out_of_a_sentence() -> None:
     assert (
-        known(["a is 2", f"b is {NOT_MEASURED}", f"c is {NOT_COMPARED} with d", "e is 3"], " and ")
+        without_missing(["a is 2", f"b is {NOT_MEASURED}", f"c is {NOT_COMPARED} with d", "e is 3"], " and ")
         == "a is 2 and e is 3"
     )
-    assert known([f"b is {NOT_MEASURED}"]) == ""
-    assert known(()) == ""
+    assert without_missing([f"b is {NOT_MEASURED}"]) == ""
+    assert without_missing(()) == ""
 
 
 @pytest.mark.parametrize(("runs", "said"), [(1, "in one run"), (2, "in two runs"), (3, "here")])

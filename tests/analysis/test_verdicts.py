@@ -402,9 +402,9 @@ def test_a_claim_is_judged_by_its_cells(tmp_path: Path) -> None:
     (grid,) = found["grid"]
     assert (grid.claim, grid.effects) == ("one block per filter beats one block per filter row", (4.5,))
     assert grid.variants == ("row-groups", "filter-groups") and list(map(str, grid.outcomes)) == ["NVIDIA H200, CUDA"]
-    assert outcome(grid).verdict == "holds" and outcome(grid).found is not None
+    assert outcome(grid).verdict == "holds" and outcome(grid).finding is not None
     assert outcome(found["sparse"][0]).verdict == "no difference"
-    assert outcome(found["atomic-pool"][0]) == verdicts.Verdict("not measured", why="atomic-pool")
+    assert outcome(found["atomic-pool"][0]) == verdicts.Verdict("not measured", reason="atomic-pool")
     assert outcome(found["tiling-128"][0]).verdict == "not measured"
 
 
@@ -422,7 +422,7 @@ def test_what_failed_was_not_verified_or_is_of_another_kernel_gives_no_number(
 ) -> None:
     kept = row("lists", 1e-3), row("input-in-local", 2e-3)
     found = judge(tmp_path, *kept, row("row-groups", 4.4e-3), row("filter-groups", 1e-3) | broken)
-    assert outcome(found["grid"][0]) == verdicts.Verdict("not measured", why=why)
+    assert outcome(found["grid"][0]) == verdicts.Verdict("not measured", reason=why)
     assert outcome(found["input-shared"][0]).verdict == "holds"
 
 
@@ -435,9 +435,9 @@ def test_the_newest_row_of_todays_kernel_counts_and_of_a_pair_the_newest_run_tha
     }
     rows = row("filter-groups", 4e-3), row("lists", 1e-3, **later), row("lists", 9e-3, **latest)
     apart = outcome(judge(tmp_path / "apart", *rows)["sparse"][0])
-    assert apart.verdict == "holds" and apart.found is not None and apart.found.how == "across these runs"
+    assert apart.verdict == "holds" and apart.finding is not None and apart.finding.how == "across these runs"
     beside = outcome(judge(tmp_path / "beside", *rows, row("lists", 4e-3))["sparse"][0])
-    assert beside.verdict == "no difference" and beside.found is not None and beside.found.how == "in one run"
+    assert beside.verdict == "no difference" and beside.finding is not None and beside.finding.how == "in one run"
 
 
 def test_a_device_by_two_backends_is_two_columns_and_what_is_not_for_one_is_not_testable_there(tmp_path: Path) -> None:
@@ -448,7 +448,7 @@ def test_a_device_by_two_backends_is_two_columns_and_what_is_not_for_one_is_not_
     assert list(map(str, found["sparse"][0].outcomes)) == ["NVIDIA H200, CUDA", "NVIDIA H200, OpenCL"]
     cached = found["cached-loads"][0]
     assert outcome(cached).verdict == "no difference"
-    assert outcome(cached, "opencl") == verdicts.Verdict("not testable", why="uncached is not for opencl")
+    assert outcome(cached, "opencl") == verdicts.Verdict("not testable", reason="uncached is not for opencl")
 
 
 def test_the_host_of_a_device_is_that_of_its_machine_and_no_column_of_its_own(tmp_path: Path) -> None:
@@ -460,7 +460,7 @@ def test_the_host_of_a_device_is_that_of_its_machine_and_no_column_of_its_own(tm
     assert [place.device for place in mine.outcomes] == ["nvidia-h200"]
     assert outcome(mine).verdict == "holds"
     other = judge(tmp_path / "other", *rows, row("sequential", 1.6, cpu="Another", **other_run))["gpu"][0]
-    assert outcome(other) == verdicts.Verdict("not measured", why="sequential")
+    assert outcome(other) == verdicts.Verdict("not measured", reason="sequential")
 
 
 def test_a_claim_with_several_numbers_has_a_verdict_on_each(tmp_path: Path) -> None:
@@ -480,7 +480,7 @@ def test_a_claim_with_several_numbers_has_a_verdict_on_each(tmp_path: Path) -> N
     assert [(line.effects, outcome(line).verdict) for line in found["openacc"]] == [
         ((effect,), "not measured") for effect in (0.098, 0.229, 0.591)
     ]
-    assert outcome(found["openmp"][0]) == verdicts.Verdict("not testable", why="the claim is about a CPU")
+    assert outcome(found["openmp"][0]) == verdicts.Verdict("not testable", reason="the claim is about a CPU")
 
 
 # -- the tables, the command and the page ------------------------------------------------------------------------------
@@ -579,11 +579,11 @@ def test_a_claim_and_a_ladder_have_the_same_ratio_of_two_variants(lab: str) -> N
         if not isinstance(piece, evidence.Pair) or isinstance(piece.slower, evidence.Parts):
             continue
         for place, outcome in line.outcomes.items():
-            if outcome.found is not None:
+            if outcome.finding is not None:
                 readings = newest(rows[place], piece.case)
                 ratio = faster(readings[str(piece.slower)], readings[str(piece.faster)])
                 assert ratio is not None
-                numbers = (outcome.found.estimate, outcome.found.low, outcome.found.high)
+                numbers = (outcome.finding.estimate, outcome.finding.low, outcome.finding.high)
                 assert (ratio.estimate, ratio.low, ratio.high) == numbers, (line.id, place)
                 compared += 1
     assert compared > 3

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from roofbook import paths
-from roofbook.analysis.store_devices import Place
+from roofbook.analysis.store_devices import StoreDevice
 from roofbook.book import dependencies
 from roofbook.book.dependencies import Dependencies
 from roofbook.devices import provenance
@@ -144,7 +144,7 @@ def test_quick_runs_count_for_the_comparison_once_a_cpu_was_measured_by_two_plat
     """So what `make book` measures makes it again only where it is shown."""
     root = unmeasured()
 
-    def compared(*places: Place) -> str:
+    def compared(*places: StoreDevice) -> str:
         rows = [row("fused", 1e-4, place, scale="quick") | {"run": f"2026-{place.device}"} for place in places]
         Store(root / "results").append(rows, "local")
         return Dependencies(root).comparison()["store"]

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from roofbook.analysis.recorded import RecordedData
-from roofbook.analysis.store_devices import Place
+from roofbook.analysis.store_devices import StoreDevice
 from roofbook.book import front_page
 from roofbook.paths import project_root
 from roofbook.store.parquet import Store
@@ -39,7 +39,9 @@ def test_devices_stand_in_one_order_gpus_first(tmp_path: Path) -> None:
         ({OPENCL: {"lbm": 2}, CUDA: {"lbm": 3}}, CUDA),
     ],
 )
-def test_the_ladders_are_of_the_gpu_that_has_most(cells: dict[Place, dict[str, int]], chosen: Place) -> None:
+def test_the_ladders_are_of_the_gpu_that_has_most(
+    cells: dict[StoreDevice, dict[str, int]], chosen: StoreDevice
+) -> None:
     found = [
         SimpleNamespace(place=place, rows=[None] * count, lab=SimpleNamespace(name=lab))
         for place, each in cells.items()
@@ -92,7 +94,7 @@ def test_every_ratio_of_the_record_has_its_interval_and_a_peer_of_its_device() -
         for cell in (line.cells[3], line.cells[5]):
             assert "[" in f"{cell.text} {cell.small}" or cell.text == "–", line.cells
         if peer := line.record["peer"]:
-            assert data.on().found[peer].row["device"] == data.place.device, (line.lab, str(data.place))
+            assert data.on().readings[peer].row["device"] == data.place.device, (line.lab, str(data.place))
 
 
 def test_nothing_on_record_is_no_card_and_no_table() -> None:

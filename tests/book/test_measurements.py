@@ -62,7 +62,7 @@ def test_each_card_has_the_numbers_of_its_rows(drawn: tuple[RecordedData, dict[s
         version = card["versions"][-1]
         assert {each["run"] for each in version["runs"]} == {str(each.row["run"]) for each in reading.runs}
         if not reading.ok:
-            assert card["why"] == reading.why and not card["time"] and "seconds" not in version
+            assert card["why"] == reading.reason and not card["time"] and "seconds" not in version
             continue
         assert version["seconds"] == pytest.approx([reading.median, reading.low, reading.high], rel=6e-4)
         for run in version["runs"]:

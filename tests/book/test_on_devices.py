@@ -15,7 +15,7 @@ from typing import Any, cast
 import pytest
 
 from roofbook.analysis.recorded import recorded
-from roofbook.analysis.store_devices import Place
+from roofbook.analysis.store_devices import StoreDevice
 from roofbook.book import device_choices, device_switch, on_devices
 from roofbook.book.lab_pages import STORY
 from roofbook.paths import project_root
@@ -249,7 +249,7 @@ def test_ids_of_figures_are_unique_over_all_cells_and_tables_scroll() -> None:
 
 
 def test_of_gpus_with_as_much_of_a_lab_the_one_with_most_of_all_labs_comes_first(tmp_path: Path) -> None:
-    few, most, least = (Place(name, "cuda", name.upper(), "gpu") for name in ("a", "b", "c"))
+    few, most, least = (StoreDevice(name, "cuda", name.upper(), "gpu") for name in ("a", "b", "c"))
     rows = [made(name, 1e-4, place) for place in (few, most) for name in ("fused", "soa")]
     store = Store(tmp_path / "results")
     store.append([*rows, made("fused", 1e-4, least)], "recorded")

@@ -209,7 +209,7 @@ def test_rows_of_the_same_device_are_compared_run_by_run(rows: list[dict[str, An
     slow, even = found["chain-0"], found["chain-1"]
     assert slow.verdict == "slower" and slow.ratio and slow.runs == 3, "a hundred times as long, on any machine"
     assert slow.ratio.how == "across runs" and 10 < slow.ratio.estimate < 1000
-    assert even.verdict != "slower" and "plan, its options or the host's code changed" in even.why
+    assert even.verdict != "slower" and "plan, its options or the host's code changed" in even.reason
 
 
 def test_one_stored_run_decides_nothing(rows: list[dict[str, Any]], tmp_path: Path) -> None:
@@ -218,7 +218,7 @@ def test_one_stored_run_decides_nothing(rows: list[dict[str, Any]], tmp_path: Pa
     ]
     found = compared(first, tmp_path)
     assert {each.verdict for each in found.values()} == {"undecided"}
-    assert found["chain-0"].why.startswith("one run on a side cannot show how far runs differ")
+    assert found["chain-0"].reason.startswith("one run on a side cannot show how far runs differ")
 
 
 def test_rows_may_be_a_file_and_what_is_fresh_there_is_not_measured(rows: list[dict[str, Any]], tmp_path: Path) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 
 from roofbook.analysis.evidence import Finding, NotTestable
-from roofbook.analysis.store_devices import Place
+from roofbook.analysis.store_devices import StoreDevice
 from roofbook.analysis.verdicts import Judged, Verdict
 from roofbook.report import failed_claims
 
-GPU, CPU = Place("a-gpu", "cuda", "A GPU", "gpu"), Place("a-cpu", "opencl", "A CPU", "cpu")
+GPU, CPU = StoreDevice("a-gpu", "cuda", "A GPU", "gpu"), StoreDevice("a-cpu", "opencl", "A CPU", "cpu")
 AGAIN = {"soa": "roofbook run lbm", "tree": "", "fused": ""}
 
 

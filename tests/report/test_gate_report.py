@@ -40,7 +40,7 @@ def gated(variant: str, verdict: Verdict, low: float = 0.999, high: float = 1.02
 @pytest.fixture
 def found() -> Findings:
     failed = Gated(
-        "lbm", "wrong", "128x128", "step", "broken", why="now: wrong result:\n100% of it", file="d.k", line=3
+        "lbm", "wrong", "128x128", "step", "broken", reason="now: wrong result:\n100% of it", file="d.k", line=3
     )
     some = [
         gated("same", "unchanged"),

@@ -64,7 +64,7 @@ def test_a_variant_has_its_colour_in_every_figure_however_few_are_drawn() -> Non
     }
     for chart in (data, data.with_order(["sequential", "fused", "peer"])):
         bars = [each for each in axes(report.ladder_chart(chart)).patches if each.get_height() == 0.36]
-        names = [name for name in chart.order if name in chart.found and chart.found[name].ok]
+        names = [name for name in chart.order if name in chart.readings and chart.readings[name].ok]
         assert [to_hex(bar.get_facecolor()) for bar in bars] == [own[name].colour for name in names]
         assert [bar.get_hatch() for bar in bars] == [None] * (len(names) - 1) + ["////"], "a library's is hatched"
     (dots,) = axes(report.descent(data)).collections

@@ -25,13 +25,13 @@ MATTERED = 2
 class Rival:
     """A reading beside a kernel. ratio: how many times as fast the kernel is."""
 
-    other: Reading
+    reading: Reading
     ratio: Speedup | None
-    only_other: Sequence[str] = ()
+    only_rival: Sequence[str] = ()
     """What is said of the other alone."""
     only_kernel: Sequence[str] = ()
     """What is said of the kernel alone."""
-    both: Sequence[str] = ()
+    shared: Sequence[str] = ()
     """What is said of both."""
 
     called_by: str = ""
@@ -40,7 +40,7 @@ class Rival:
     @property
     def alike(self) -> bool:
         """Whether like is compared with like."""
-        return not (self.only_other or self.only_kernel)
+        return not (self.only_rival or self.only_kernel)
 
     def medians_disagree(self, kernel: Reading) -> bool:
         """Whether the two median times, which stand beside a ratio of pairs, make one that lies well outside its interval.
@@ -49,7 +49,7 @@ class Rival:
         """
         if self.ratio is None or not self.ratio.runs:
             return False
-        of_medians = self.other.median / kernel.median
+        of_medians = self.reading.median / kernel.median
         return not self.ratio.low / stats.LEAST <= of_medians <= self.ratio.high * stats.LEAST
 
 
@@ -100,7 +100,7 @@ class LabAnswer:
 
 def answer(lab: "Lab", data: "CaseData") -> LabAnswer | None:
     """The answer of a case; None where no step has a verified time on it."""
-    found = data.found
+    found = data.readings
     steps = [each for each in found.values() if each.ok and each.role == "step"]
     best = fastest(steps)
     if best is None:
@@ -149,11 +149,11 @@ def mattered(lab: "Lab", step: str, found: Mapping[str, Reading]) -> list[Matter
 def _kernel(lab: "Lab", reading: Reading, peers: Iterable[Reading]) -> Fastest:
     conditions = lab.conditions(lab.variant(reading.variant))
     known = [_beside(lab, reading, each) for each in peers]
-    nearest = min(known, key=lambda each: (_distance(each), each.other.median), default=None)
+    nearest = min(known, key=lambda each: (_distance(each), each.reading.median), default=None)
 
     def faster_of(some: Iterable[Rival]) -> Rival | None:
-        quickest = min(some, key=lambda each: each.other.median, default=None)
-        return quickest if quickest and nearest and quickest.other.median < nearest.other.median else None
+        quickest = min(some, key=lambda each: each.reading.median, default=None)
+        return quickest if quickest and nearest and quickest.reading.median < nearest.reading.median else None
 
     exact = (each for each in known if not _distance(each)[0])
     return Fastest(reading, conditions, nearest, faster_of(known), faster_of(exact))
@@ -168,5 +168,5 @@ def _beside(lab: "Lab", reading: Reading, peer: Reading) -> Rival:
 
 def _distance(beside: Rival) -> tuple[int, int]:
     """What is multiplied comes first: half the digits are another problem, results in another order are not."""
-    unlike = [*beside.only_other, *beside.only_kernel]
+    unlike = [*beside.only_rival, *beside.only_kernel]
     return sum(each.startswith(ROUNDS_OPERANDS) for each in unlike), len(unlike)

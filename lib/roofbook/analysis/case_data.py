@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ..spec.lab import unlike
-from .readings import Reading, fastest, newest, said
+from .readings import Reading, fastest, newest, text_field
 from .roofline import Bound, Peaks
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class CaseData:
     """`order` of the whole lab, however few are asked for: by it figures know a variant's colour."""
 
     @cached_property
-    def found(self) -> dict[str, Reading]:
+    def readings(self) -> dict[str, Reading]:
         """The newest reading of each variant. Errors: UsageError for an unknown case or a sample that is no time."""
         return newest(self.rows, self.case, self.roles)
 
@@ -69,7 +69,7 @@ class CaseData:
 
     def precision(self, reading: Reading) -> str:
         """By which a reading is compared with libraries: the type whose plain steps are as exact."""
-        return self.exact_as.get(str(reading.row["variant"])) or said(reading.row, "dtype") or "float32"
+        return self.exact_as.get(str(reading.row["variant"])) or text_field(reading.row, "dtype") or "float32"
 
     def unlike(self, one: str, other: str) -> tuple[list[str], list[str]]:
         """The conditions of one variant alone, and those of the other alone, as `spec.lab.unlike` has them."""
@@ -96,11 +96,11 @@ class CaseData:
 
     def verified(self, names: Sequence[str]) -> list[Reading]:
         """Those of `names` that have a verified time, in their order."""
-        return [self.found[name] for name in names if name in self.found and self.found[name].ok]
+        return [self.readings[name] for name in names if name in self.readings and self.readings[name].ok]
 
     def unit(self, names: Sequence[str]) -> str:
         """What a time is per, such as `step`, by the rows of `names`."""
-        return next((str(self.found[name].row["unit"]) for name in names if name in self.found), "unit")
+        return next((str(self.readings[name].row["unit"]) for name in names if name in self.readings), "unit")
 
     def ranked(self) -> tuple[list[Reading], Reading | None, Reading | None]:
         """Return the verified steps and bases in ladder order, the fastest step, and the fastest peer on that step's device."""

@@ -61,7 +61,7 @@ class Cells:
         if reading is None:
             raise MissingData(variant)
         if not reading.ok:
-            raise MissingData(f"{variant} failed: {reading.why}")
+            raise MissingData(f"{variant} failed: {reading.reason}")
         return reading
 
     def counted(self, variant: str, case: str) -> Mapping[str, Any]:
@@ -70,7 +70,7 @@ class Cells:
             raise NotApplicable("hardware counters need CUDA")
         reading = newest(self._profiles[self._profiles["case"] == case], roles=[PROFILE]).get(variant)
         if reading is None or not reading.ok:
-            raise MissingData(f"counters of {variant}{f': {reading.why}' if reading else ''}")
+            raise MissingData(f"counters of {variant}{f': {reading.reason}' if reading else ''}")
         return reading.facts
 
     def ran(self, variants: Iterable[str], case: str) -> dict[str, Reading]:

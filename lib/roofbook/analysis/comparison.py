@@ -17,7 +17,7 @@ from ..store.published import figures
 from .publication import publication
 from .readings import Reading, Speedup, faster, newest
 from .recorded import RecordedData, recorded
-from .store_devices import Place, card_of
+from .store_devices import StoreDevice, card_of
 
 if TYPE_CHECKING:
     from ..spec.lab import Case, Lab
@@ -45,11 +45,11 @@ class Time:
 
 
 @dataclass(frozen=True)
-class PlacePair:
+class DevicePair:
     """Two places whose times are compared with each other: how many times as fast is `own` as `reference`?"""
 
-    own: Place
-    reference: Place
+    own: StoreDevice
+    reference: StoreDevice
 
     def __str__(self) -> str:
         if self.own.device == self.reference.device:
@@ -66,14 +66,14 @@ class Comparison:
     lab: "Lab"
     scale: str
     case: str
-    places: Sequence[Place]
-    times: Mapping[str, Mapping[Place, Time]]
+    places: Sequence[StoreDevice]
+    times: Mapping[str, Mapping[StoreDevice, Time]]
     """By variant. Only verified readings are times."""
-    lacks: Mapping[str, Mapping[Place, str]]
+    lacks: Mapping[str, Mapping[StoreDevice, str]]
     """By variant, why a place has no time of it."""
     published: Mapping[str, Mapping[str, Time]]
     """By variant and device, the shortest published time that covers what the lab times."""
-    ratios: Mapping[PlacePair, Mapping[str, Speedup]]
+    ratios: Mapping[DevicePair, Mapping[str, Speedup]]
     """By variant. None of a variant that runs on the host for both."""
 
 
@@ -81,7 +81,7 @@ class Comparison:
 class PairSummary:
     """The ratios of a pair over the ladder and the peers of a lab, on all of its cases."""
 
-    pair: PlacePair
+    pair: DevicePair
     lab: "Lab"
     cells: int
     mean: float
@@ -91,7 +91,7 @@ class PairSummary:
     verdicts: Mapping[str, int]
 
 
-def _other_platform(own: Place, reference: Place) -> str:
+def _other_platform(own: StoreDevice, reference: StoreDevice) -> str:
     """The platform of `own`, where that is the CPU `reference` by another than PoCL, which a name does not say."""
     return own.name.removeprefix(f"{reference.name}, ") if own.name.startswith(f"{reference.name}, ") else ""
 
@@ -109,27 +109,27 @@ def at_quick(cpus: Iterable[tuple[str, str]]) -> set[str]:
     return {lab for lab, number in found.items() if number > 1}
 
 
-def pairs(places: Sequence[Place]) -> list[PlacePair]:
+def pairs(places: Sequence[StoreDevice]) -> list[DevicePair]:
     """OpenCL against CUDA on each GPU that has both; a CPU by other platforms against PoCL; each GPU against each CPU, by the
     CPU's backend where it has it.
     """
     by = {(place.device, place.backend): place for place in places}
     found = [
-        PlacePair(place, by[place.device, CUDA.name])
+        DevicePair(place, by[place.device, CUDA.name])
         for place in places
         if place.backend == OPENCL.name and (place.device, CUDA.name) in by
     ]
-    gpus: dict[str, Place] = {}
+    gpus: dict[str, StoreDevice] = {}
     for place in places:
         if place.kind == "gpu":
             gpus.setdefault(place.device, place)
     cpus = [place for place in places if place.kind == "cpu"]
-    found += [PlacePair(own, pocl) for own in cpus for pocl in cpus if _other_platform(own, pocl)]
-    return found + [PlacePair(by.get((gpu.device, cpu.backend), gpu), cpu) for gpu in gpus.values() for cpu in cpus]
+    found += [DevicePair(own, pocl) for own in cpus for pocl in cpus if _other_platform(own, pocl)]
+    return found + [DevicePair(by.get((gpu.device, cpu.backend), gpu), cpu) for gpu in gpus.values() for cpu in cpus]
 
 
 def compared(
-    lab: "Lab", store: "Store", scale: str, choose: Callable[[Sequence[Place]], Sequence[PlacePair]] = pairs
+    lab: "Lab", store: "Store", scale: str, choose: Callable[[Sequence[StoreDevice]], Sequence[DevicePair]] = pairs
 ) -> list[Comparison]:
     """Every case of the lab at that scale of which the store has cells, with the ratios of the pairs that `choose` gives.
 
@@ -153,15 +153,15 @@ def on_case(lab: "Lab", store: "Store", case: str, on: Sequence[str] = ()) -> Co
     UsageError for a case or place that the store does not have.
     """
 
-    def chosen(places: Sequence[Place]) -> list[Place]:
+    def chosen(places: Sequence[StoreDevice]) -> list[StoreDevice]:
         return list(dict.fromkeys(place for name in on for place in places if name in (place.device, place.id)))
 
     def missing(made: Comparison, names: Sequence[str]) -> list[str]:
         return [name for name in names if not any(name in (place.device, place.id) for place in made.places)]
 
-    def choose(places: Sequence[Place]) -> list[PlacePair]:
+    def choose(places: Sequence[StoreDevice]) -> list[DevicePair]:
         mine = chosen(places)
-        return [PlacePair(mine[0], other) for other in mine[1:]]
+        return [DevicePair(mine[0], other) for other in mine[1:]]
 
     made: dict[str, list[Comparison]] = {}
     for scale in scales(store)(lab):
@@ -184,15 +184,15 @@ def _compared(
     case: "Case",
     here: Sequence[RecordedData],
     theirs: Mapping[str, Mapping[str, Time]],
-    choose: Callable[[Sequence[Place]], Sequence[PlacePair]],
+    choose: Callable[[Sequence[StoreDevice]], Sequence[DevicePair]],
 ) -> Comparison:
     swept = [each.name for each in lab.all_variants() if each.role == "sweep" and each.name in theirs]
     known = [each.name for each in lab.all_variants() if each.role in ROLES] + swept
     readings = {record.place: newest(record.rows, case.name) for record in here}
     excuses = {record.place: record.skip_reasons(case) for record in here}
     names = [name for name in known if name in theirs or any(name in found for found in readings.values())]
-    times: dict[str, dict[Place, Time]] = {name: {} for name in names}
-    lacks: dict[str, dict[Place, str]] = {name: {} for name in names}
+    times: dict[str, dict[StoreDevice, Time]] = {name: {} for name in names}
+    lacks: dict[str, dict[StoreDevice, str]] = {name: {} for name in names}
     for place, found in readings.items():
         for name in names:
             reading = found.get(name)
@@ -202,25 +202,25 @@ def _compared(
                 of = card_of(lab.name, place.id, scale, reading.id)
                 times[name][place] = replace(_time(reading, place), of=of)
             else:
-                lacks[name][place] = f"failed: {reading.why}"
+                lacks[name][place] = f"failed: {reading.reason}"
     ratios = {pair: dict(_ratios(names, pair, readings)) for pair in choose(list(readings))}
     kept = {pair: mine for pair, mine in ratios.items() if mine}
     published = {name: theirs[name] for name in names if name in theirs}
     return Comparison(lab, scale, case.name, list(readings), times, lacks, published, kept)
 
 
-def _time(reading: Reading, place: Place) -> Time:
+def _time(reading: Reading, place: StoreDevice) -> Time:
     notes = ["on the host"] * _hosted(reading, place) + [reading.few] * bool(reading.few)
     host = str(reading.row["device_name"]) if _hosted(reading, place) else ""
     return Time(reading.median, reading.low, reading.high, ", ".join(notes), host)
 
 
-def _hosted(reading: Reading, place: Place) -> bool:
+def _hosted(reading: Reading, place: StoreDevice) -> bool:
     return bool(reading.row["device"] != place.device)
 
 
 def _ratios(
-    names: Iterable[str], pair: PlacePair, readings: Mapping[Place, Mapping[str, Reading]]
+    names: Iterable[str], pair: DevicePair, readings: Mapping[StoreDevice, Mapping[str, Reading]]
 ) -> Iterable[tuple[str, Speedup]]:
     for name in names:
         own, reference = (readings[place].get(name) for place in (pair.own, pair.reference))
@@ -261,12 +261,12 @@ def _published(lab: "Lab", store: "Store", found: Sequence[RecordedData]) -> dic
     return shortest
 
 
-def summaries(made: Sequence[Comparison]) -> dict[PlacePair, list[PairSummary]]:
+def summaries(made: Sequence[Comparison]) -> dict[DevicePair, list[PairSummary]]:
     """What the ratios come to, by pair and lab, in the order of the comparisons. Points of sweeps do not count.
 
     Of two devices that one backend has anywhere, a case that only different backends have does not count either.
     """
-    found: dict[PlacePair, dict[str, list[Speedup]]] = {}
+    found: dict[DevicePair, dict[str, list[Speedup]]] = {}
     labs = {each.lab.name: each.lab for each in made}
     for each in made:
         steps = {variant.name for variant in (*each.lab.ladder, *each.lab.peers)}
@@ -282,7 +282,7 @@ def summaries(made: Sequence[Comparison]) -> dict[PlacePair, list[PairSummary]]:
     }
 
 
-def _summary(pair: PlacePair, lab: "Lab", ratios: Sequence[Speedup]) -> PairSummary:
+def _summary(pair: DevicePair, lab: "Lab", ratios: Sequence[Speedup]) -> PairSummary:
     estimates = [ratio.estimate for ratio in ratios]
     mean = math.exp(sum(map(math.log, estimates)) / len(estimates))
     said = [ratio.word for ratio in ratios]

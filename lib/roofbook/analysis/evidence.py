@@ -13,7 +13,7 @@ import numpy as np
 
 from ..measure import stats
 from .claim_data import Cells, MissingData, NotApplicable
-from .readings import Reading, faster, of_kernel, side_by_side, value
+from .readings import Reading, faster, number_field, of_kernel, side_by_side
 
 if TYPE_CHECKING:
     from ..spec.lab import Lab
@@ -89,7 +89,7 @@ class Evidence(ABC):
     """What else a reader should know who doubts the verdict, such as what the report compared."""
 
     @property
-    def where(self) -> str:
+    def scope(self) -> str:
         """The case, and what of it."""
         return self.case
 
@@ -142,7 +142,7 @@ class Pair(Evidence):
     remark: str = ""
 
     @property
-    def where(self) -> str:
+    def scope(self) -> str:
         parts = [" + ".join(each.parts) for each in (self.slower, self.faster) if isinstance(each, Parts)]
         most = [f"less than {self.below:g} x"] if self.below else []
         return ", ".join([self.case, *parts[:1], *most])
@@ -361,7 +361,7 @@ class Fact(Evidence):
     remark: str = ""
 
     @property
-    def where(self) -> str:
+    def scope(self) -> str:
         return f"{self.case}, {self.fact}"
 
     @property
@@ -393,7 +393,7 @@ class Even(Evidence):
     remark: str = ""
 
     @property
-    def where(self) -> str:
+    def scope(self) -> str:
         return f"{self.case}, {self.detail}"
 
     @property
@@ -468,7 +468,7 @@ class Counted(Evidence):
     remark: str = ""
 
     @property
-    def where(self) -> str:
+    def scope(self) -> str:
         return f"{self.case}, {self.counter} of {self.kernel} {self.number}"
 
     @property
@@ -512,7 +512,9 @@ class Intensity(Evidence):
     def find(self, cells: Cells) -> Finding:
         row, peaks = cells.reading(self.variant, self.case).row, cells.peaks
         ridge = peaks.flops["float32"] / memory(peaks)
-        return exactly(value(row, "flops") / value(row, "bytes"), f"the ridge point is at {ridge:.3g}", ridge)
+        return exactly(
+            number_field(row, "flops") / number_field(row, "bytes"), f"the ridge point is at {ridge:.3g}", ridge
+        )
 
 
 @dataclass(frozen=True)
@@ -530,7 +532,7 @@ class Bandwidth(Evidence):
     unit = "%"
 
     @property
-    def where(self) -> str:
+    def scope(self) -> str:
         return f"{self.case}, bandwidth"
 
     @property
@@ -546,7 +548,7 @@ class Bandwidth(Evidence):
 
     def find(self, cells: Cells) -> Finding:
         reading = cells.reading(self.variant, self.case)
-        least = value(reading.row, "bytes") / memory(cells.peaks)
+        least = number_field(reading.row, "bytes") / memory(cells.peaks)
         return Finding(least / reading.median, least / reading.high, least / reading.low, reading.few, self.turn)
 
 

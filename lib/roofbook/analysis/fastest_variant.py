@@ -42,13 +42,13 @@ class Choice:
     """A variant, and in one line why it."""
 
     variant: Variant
-    why: str
+    reason: str
 
     def __str__(self) -> str:
-        return f"{self.variant.name}: {self.why}"
+        return f"{self.variant.name}: {self.reason}"
 
 
-def here() -> Store | None:
+def checkout_store() -> Store | None:
     """The store of the checkout around this folder, else of this library; None where it was installed without one."""
     try:
         return Store(project_root() / "results")

@@ -64,7 +64,7 @@ class Gated:
     """How many there are, on the side that has fewer."""
     ratios: tuple[float, ...] = ()
     """That of each run; none where rows were compared."""
-    why: str = ""
+    reason: str = ""
     file: str = ""
     """The file of the change, or of the kernel, as the repository names it."""
     line: int = 1
@@ -81,7 +81,7 @@ class Findings:
     same: int = 0
     """Variants that have not changed."""
     new: list[str] = field(default_factory=list)
-    gone: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
     """Names `lab variant` of those that one side alone has."""
 
     elsewhere: list[str] = field(default_factory=list)
@@ -181,7 +181,7 @@ def _changed(lab: Lab, asked: Asked, before: Mapping[str, object], found: Findin
     found.new += [f"{lab.name} {each.name}" for each in mine if each.name not in before]
     if not asked.variants:
         known = {each.name for each in lab.all_variants()}
-        found.gone += [f"{lab.name} {name}" for name in before if name not in known]
+        found.removed += [f"{lab.name} {name}" for name in before if name not in known]
     there = [each for each in mine if each.name in before]
     due = [each for each in there if asked.unchanged or each.fingerprint() != before[each.name]]
     found.same += len(there) - len(due)
@@ -301,16 +301,16 @@ def _of_rows(cell: Planned, stored: Store, scratch: Store, rule: Rule) -> Gated:
     common = (cell.lab.name, cell.variant.name, cell.case.name, cell.lab.unit)
     place = _place_without_commit(cell.variant)
     if now is None or not now.ok:
-        why = now.why if now else "it was not measured"
+        why = now.reason if now else "it was not measured"
         return Gated(
-            *common, "broken" if before and before.ok else "not compared", why=why, file=place[0], line=place[1]
+            *common, "broken" if before and before.ok else "not compared", reason=why, file=place[0], line=place[1]
         )
     if before is None or not before.ok:
         return Gated(
-            *common, "not compared", why=before.why if before else "it has no rows", file=place[0], line=place[1]
+            *common, "not compared", reason=before.reason if before else "it has no rows", file=place[0], line=place[1]
         )
     ratio = stats.unpaired_ratio([each.times for each in now.runs], [each.times for each in before.runs])
-    told = [each.what for each in changes(before.row, now.row)]
+    told = [each.text for each in changes(before.row, now.row)]
     word = side_by_side.verdict(ratio, rule)
     fewest = min(len(before.runs), len(now.runs))
     if fewest < stats.ENOUGH_RUNS:
@@ -318,7 +318,7 @@ def _of_rows(cell: Planned, stored: Store, scratch: Store, rule: Rule) -> Gated:
         told.insert(0, f"{'one run' if fewest == 1 else 'two runs'} on a side cannot show how far runs differ")
     return Gated(
         *common, word, cell.device.slug, cell.backend, ratio, (before.median, now.median), fewest,
-        why="; ".join(told), file=place[0], line=place[1],
+        reason="; ".join(told), file=place[0], line=place[1],
     )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from ..devices import provenance
 from ..escaping import read_json
 from ..store.schema import CONTROL, MEASUREMENT, PROFILE, age
-from .readings import FEW_RUNS, GIVEN, Reading, Speedup, faster, given, read_runs, said, unfit
+from .readings import FEW_RUNS, INPUT_FACTS, Reading, Speedup, faster, input_facts, read_runs, text_field, unfit
 from .store_devices import machine
 
 Row = Mapping[str, Any]
@@ -26,7 +26,7 @@ class Change:
     """What differs between two rows of a measurement: its kind, CODE, DRIVER or MACHINE, and what it is in a clause."""
 
     kind: str
-    what: str
+    text: str
 
 
 @dataclass(frozen=True)
@@ -123,23 +123,23 @@ def stretches(found: Sequence[Version]) -> list[Version]:
 def changes(was: Row, now: Row) -> tuple[Change, ...]:
     """What differs between two rows of a measurement, as far as both tell. Code first, then driver, then machine."""
     found = [Change(CODE, what) for what in _code(was, now)]
-    before, after = _told(said(was, "provenance")), _told(said(now, "provenance"))
+    before, after = _told(text_field(was, "provenance")), _told(text_field(now, "provenance"))
     old, new = before.get("environment"), after.get("environment")
     if old and new:
         named = provenance.differences(old, new)
-        if said(now, "device_kind") == "gpu":  # older rows of GPUs name PoCL where it was merely installed
+        if text_field(now, "device_kind") == "gpu":  # older rows of GPUs name PoCL where it was merely installed
             named = [each for each in named if not each.startswith("pocl")]
         found += [Change(DRIVER, each) for each in named]
-    told = given(was), given(now)
+    told = input_facts(was), input_facts(now)
     found += [
         Change(DRIVER, f"{what}, {name}: {told[0][name]} -> {told[1][name]}")
-        for name, what in GIVEN.items()
+        for name, what in INPUT_FACTS.items()
         if _differ(*told, name)
     ]
     cards = before.get("gpu") or {}, after.get("gpu") or {}
     if _differ(*cards, "driver"):
         found.append(Change(DRIVER, f"the GPU's driver changed: {cards[0]['driver']} -> {cards[1]['driver']}"))
-    machines = [machine(said(row, "provenance")) for row in (was, now)]
+    machines = [machine(text_field(row, "provenance")) for row in (was, now)]
     if machines[0][1] and machines[1][1] and machines[0] != machines[1]:
         found.append(Change(MACHINE, f"another machine: {machines[0][1]} -> {machines[1][1]}"))
     for name, what in _OF_CARD.items():
@@ -150,7 +150,7 @@ def changes(was: Row, now: Row) -> tuple[Change, ...]:
 
 def _unknown(was: Row, now: Row) -> list[Change]:
     """That it may have been another card, where only the later row says which it is of."""
-    before, after = ((_told(said(row, "provenance")).get("gpu") or {}).get("uuid") for row in (was, now))
+    before, after = ((_told(text_field(row, "provenance")).get("gpu") or {}).get("uuid") for row in (was, now))
     return [Change(MACHINE, "perhaps another card: the earlier row does not say which it is of")] * bool(
         after and not before
     )
@@ -165,15 +165,15 @@ _OF_CARD = {
 
 def _code(was: Row, now: Row) -> list[str]:
     """What is other code in a clause; nothing where both rows are of the same."""
-    if was["cell_key"] == now["cell_key"] and said(was, "timed") == said(now, "timed"):
+    if was["cell_key"] == now["cell_key"] and text_field(was, "timed") == text_field(now, "timed"):
         return []
-    sources = said(was, "source_sha256"), said(now, "source_sha256")
+    sources = text_field(was, "source_sha256"), text_field(now, "source_sha256")
     found = ["the kernel's source changed"] * (sources[0] != sources[1])
-    if said(was, "timed") != said(now, "timed"):
-        found.append(f"what is timed changed: {said(was, 'timed')} -> {said(now, 'timed')}")
+    if text_field(was, "timed") != text_field(now, "timed"):
+        found.append(f"what is timed changed: {text_field(was, 'timed')} -> {text_field(now, 'timed')}")
     if was["units"] == was["units"] and now["units"] == now["units"] and was["units"] != now["units"]:
         found.append(f"a sample repeats it {int(now['units'])} times, no longer {int(was['units'])}")
-    policies = _told(said(was, "policy")), _told(said(now, "policy"))
+    policies = _told(text_field(was, "policy")), _told(text_field(now, "policy"))
     found += [
         f"{name} of the protocol changed: {policies[0][name]} -> {policies[1][name]}"
         for name in ("cache", "seed")
@@ -188,8 +188,8 @@ def _differ(was: Mapping[str, Any], now: Mapping[str, Any], name: str) -> bool:
 
 
 def _version_of(row: Row) -> tuple[str, ...]:
-    told = (f"{name} {value}" for name, value in sorted(given(row).items()))
-    return *(str(row[name]) for name in MEASUREMENT), said(row, "timed") or "", *told
+    told = (f"{name} {value}" for name, value in sorted(input_facts(row).items()))
+    return *(str(row[name]) for name in MEASUREMENT), text_field(row, "timed") or "", *told
 
 
 def _read(rows: Sequence[Row]) -> Reading:
@@ -211,7 +211,7 @@ def answer(found: Sequence[Version]) -> str:
     moved = [each for each in found[1:] if each.changed]
     runs = sum(len(each.reading.runs) for each in found)
     if not last.reading.ok:
-        return f"It has no time: {last.reading.why}." + " It had one before." * bool(earlier)
+        return f"It has no time: {last.reading.reason}." + " It had one before." * bool(earlier)
     if runs == 1:
         return "It was measured in one run: nothing tells yet whether another would differ."
     if not earlier:
@@ -227,7 +227,7 @@ def answer(found: Sequence[Version]) -> str:
 
 def commit_of(row: Row) -> str | None:
     """The commit that a row names."""
-    return (_told(said(row, "provenance")).get("git") or {}).get("commit")
+    return (_told(text_field(row, "provenance")).get("git") or {}).get("commit")
 
 
 def _commits(found: Sequence[Version]) -> str:

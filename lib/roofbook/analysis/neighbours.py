@@ -31,7 +31,7 @@ class IdleAgainstBusy:
         return faster(self.busy, self.idle)
 
 
-def beside(store: Store) -> list[IdleAgainstBusy]:
+def idle_against_busy(store: Store) -> list[IdleAgainstBusy]:
     """All that the store has in verified runs of both kinds on the same card, by the same code."""
     rows = store.arrow(
         "select * from cells where device_kind = 'gpu' and role <> ? and contains(provenance, '\"neighbours\"') "

@@ -55,7 +55,7 @@ def of_step(data: "LabData", variant: "Variant") -> dict[str, Prediction]:
     """By case what is predicted of a step on a device; without the cases of which nothing is."""
     found = {}
     for case in data.cases:
-        own = data.on(case.name).found.get(variant.name) if case.name in cases_of(data.rows) else None
+        own = data.on(case.name).readings.get(variant.name) if case.name in cases_of(data.rows) else None
         if own:  # a program of the host runs on another device than the lab
             where = {str(own.row["device_kind"]), str(own.row["backend"]), data.lab.case_class(case)}
             if said := predicted(variant.predicts, where):
@@ -68,7 +68,7 @@ def counted(data: "LabData") -> Counter[Outcome]:
     found = Counter[Outcome]()
     for variant in data.lab.ladder:
         for case, said in of_step(data, variant).items():
-            readings = data.on(case).found
+            readings = data.on(case).readings
             own = readings[variant.name]
             if own.ok and (ratio := faster(readings.get(variant.parent or ""), own)):
                 found[outcome(said, ratio)] += 1

@@ -33,7 +33,7 @@ class Reading:
 
     variant: str
     row: Mapping[str, Any]
-    why: str = ""
+    reason: str = ""
     times: tuple[float, ...] = ()
     """Of the newest run."""
     median: float = math.nan
@@ -90,11 +90,11 @@ class Reading:
 
     @property
     def ok(self) -> bool:
-        return not self.why
+        return not self.reason
 
     @property
     def role(self) -> str:
-        return said(self.row, "role") or "step"
+        return text_field(self.row, "role") or "step"
 
     @property
     def units(self) -> int:
@@ -106,8 +106,8 @@ class Reading:
 
         How many groups fit is counted again for rows that are older than today's rule: `occupancy.recounted`.
         """
-        told: dict[str, Any] = read_json(said(self.row, "extra") or "{}") if self.ok else {}
-        architecture = re.search(r", sm_(\d+)", said(self.row, "provenance") or "")  # of the device's identity
+        told: dict[str, Any] = read_json(text_field(self.row, "extra") or "{}") if self.ok else {}
+        architecture = re.search(r", sm_(\d+)", text_field(self.row, "provenance") or "")  # of the device's identity
         return recounted(told, int(architecture[1])) if architecture else told
 
     @cached_property
@@ -154,13 +154,13 @@ class Speedup:
         return self.word in ("same", "undecided")
 
 
-def said(row: Mapping[str, Any], key: str) -> str | None:
+def text_field(row: Mapping[str, Any], key: str) -> str | None:
     """Text of a field that may be missing, null or NaN."""
     value = row.get(key)
     return None if value is None or value != value or value == "" else str(value)
 
 
-def value(row: Mapping[str, Any], key: str) -> float:
+def number_field(row: Mapping[str, Any], key: str) -> float:
     """Number of a field that may be missing or null: NaN then."""
     found = row.get(key)
     return math.nan if found is None else float(found)
@@ -215,7 +215,7 @@ class _Found:
 
     @property
     def role(self) -> str:
-        return said(self.rows[0], "role") or "step"
+        return text_field(self.rows[0], "role") or "step"
 
     @cached_property
     def reading(self) -> Reading:
@@ -280,14 +280,14 @@ def read_runs(rows: Sequence[Mapping[str, Any]]) -> Reading:
         if (
             row["run"] not in runs
             and all(row.get(name) == rows[0].get(name) for name in (*MEASUREMENT, "timed"))
-            and given(row) == given(rows[0])
+            and input_facts(row) == input_facts(rows[0])
             and not unfit(row)
         ):
             runs[row["run"]] = read(row)
     return _over_runs(list(runs.values()))
 
 
-GIVEN = {
+INPUT_FACTS = {
     "source": "other images",
     **dict.fromkeys(("torch", "cudnn graphs", "jax", "lbmpy", "pystencils"), "another version of a library"),
 }
@@ -295,16 +295,16 @@ GIVEN = {
 same are one measurement."""
 
 
-def given(row: Mapping[str, Any]) -> Mapping[str, str]:
-    """Of a row, what it tells of GIVEN."""
-    return _given(said(row, "extra") or "{}")
+def input_facts(row: Mapping[str, Any]) -> Mapping[str, str]:
+    """Of a row, what it tells of INPUT_FACTS."""
+    return _input_facts(text_field(row, "extra") or "{}")
 
 
 @lru_cache(maxsize=1 << 15)
-def _given(told: str) -> Mapping[str, str]:
-    if not any(f'"{name}"' in told for name in GIVEN):  # most tell nothing, and much else
+def _input_facts(told: str) -> Mapping[str, str]:
+    if not any(f'"{name}"' in told for name in INPUT_FACTS):  # most tell nothing, and much else
         return {}
-    return {name: str(value) for name, value in read_json(told).items() if name in GIVEN}
+    return {name: str(value) for name, value in read_json(told).items() if name in INPUT_FACTS}
 
 
 def _over_runs(runs: Sequence[Reading]) -> Reading:
@@ -323,27 +323,27 @@ def read(row: Mapping[str, Any]) -> Reading:
     name = str(row["variant"])
     why = unfit(row)
     if why:
-        return Reading(name, row, why, parent=said(row, "parent"))
+        return Reading(name, row, why, parent=text_field(row, "parent"))
     gone, slow = len(left_out(row)), len(slowed(row))
     row = without_slowed(row)
     raw = row.get("samples_s")
     samples = [float(each) for each in raw] if raw is not None else []
     if not samples or not all(math.isfinite(each) and each > 0 for each in samples):
         raise UsageError(f"{name} on {row['case']}: samples_s holds {samples[:3]}…; positive finite seconds are needed")
-    units = value(row, "units")
+    units = number_field(row, "units")
     if not (units > 0 and units.is_integer()):
         raise UsageError(f"{name} on {row['case']}: units is {units:g}; a whole number above 0 is needed")
     times = tuple(each / units for each in samples)
-    found = Reading(name, row, "", times, parent=said(row, "parent"), left_out=gone, slowed=slow - gone)
+    found = Reading(name, row, "", times, parent=text_field(row, "parent"), left_out=gone, slowed=slow - gone)
     return found._at(stats.median_ci(times))
 
 
 def unfit(row: Mapping[str, Any]) -> str:
     """Why this row may not give a number; '' when it may. A probe that computes nothing has nothing to check."""
-    if said(row, "status") != "ok":
-        return said(row, "reason") or "failed, no reason recorded"
-    error, limit = value(row, "error"), value(row, "bound")
-    if error <= limit or (said(row, "role") == "probe" and math.isnan(limit)):
+    if text_field(row, "status") != "ok":
+        return text_field(row, "reason") or "failed, no reason recorded"
+    error, limit = number_field(row, "error"), number_field(row, "bound")
+    if error <= limit or (text_field(row, "role") == "probe" and math.isnan(limit)):
         return ""
     return f"not verified: error {error:.3g}, allowed {limit:.3g}"
 
@@ -417,11 +417,15 @@ def _in_runs(reading: Reading, rows: Iterable[Mapping[str, Any]], runs: set[Any]
 
 def measured_otherwise(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
     """In what two rows were measured differently, as far as it changes what a time is: not in how many samples there are."""
-    policies = [_policy(said(row, "policy") or "{}") for row in (one, other)]
+    policies = [_policy(text_field(row, "policy") or "{}") for row in (one, other)]
     found = [what for name, what in _OF_POLICY.items() if policies[0].get(name) != policies[1].get(name)]
-    found += ["another time"] * (said(one, "timed") != said(other, "timed"))
-    both = given(one).keys() & given(other).keys()
-    found += [what for name, what in GIVEN.items() if name in both and given(one)[name] != given(other)[name]]
+    found += ["another time"] * (text_field(one, "timed") != text_field(other, "timed"))
+    both = input_facts(one).keys() & input_facts(other).keys()
+    found += [
+        what
+        for name, what in INPUT_FACTS.items()
+        if name in both and input_facts(one)[name] != input_facts(other)[name]
+    ]
     return list(dict.fromkeys(found))
 
 

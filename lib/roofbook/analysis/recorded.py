@@ -17,7 +17,7 @@ from ..store.files import Where
 from ..store.parquet import Store
 from ..store.schema import PROFILE
 from .lab_data import LabData
-from .store_devices import Place, by_place, peers_by_other_backends
+from .store_devices import StoreDevice, peers_by_other_backends, rows_by_device
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,7 +29,7 @@ class RecordedDevice(Device):
     alike = sys.maxsize
     """How many of it a machine had no row says."""
 
-    def __init__(self, place: Place, row: "pd.Series[Any]") -> None:
+    def __init__(self, place: StoreDevice, row: "pd.Series[Any]") -> None:
         self.backend, self.kind, self.name, self.spec = place.backend, place.kind, place.name, f"{place}, recorded"
         self._identity = (read_json(row["provenance"] or "{}").get("environment") or {}).get("device") or {}
         if found := re.search(r"\bsm_(\d+)\b", self._identity.get("device", "")):
@@ -54,7 +54,7 @@ class RecordedData(LabData):
     def __init__(
         self,
         lab: Lab,
-        place: Place,
+        place: StoreDevice,
         store: Store,
         scale: str,
         rows: "pd.DataFrame",
@@ -139,6 +139,6 @@ def _found(lab: Lab, store: Store, scale: str, parts: Sequence[Where]) -> list[R
 
     made = [
         RecordedData(lab, place, store, scale, own, peers_by_other_backends(lab, rows, own, place.device), parts)
-        for place, own in by_place(lab, rows)
+        for place, own in rows_by_device(lab, rows)
     ]
     return sorted(made, key=order)

@@ -67,7 +67,7 @@ def effect_text(ratio: Speedup) -> tuple[str, str]:
     return "as fast" if ratio.word == "same" else f"{times} times as {ratio.word.removesuffix('er')}", ends
 
 
-def known(parts: Iterable[str], joined: str = ", ") -> str:
+def without_missing(parts: Iterable[str], joined: str = ", ") -> str:
     """Parts of a sentence one after the other, without those whose figure is not there; '' for none."""
     return joined.join(part for part in parts if NOT_MEASURED not in part and NOT_COMPARED not in part)
 
@@ -92,7 +92,7 @@ def beside_base(lab: "Lab", measured: "Measured", case: str) -> str:
     """One sentence: the fastest step of a case, its time, and how fast it is against the base, as far as that is known."""
     fastest = measured.fastest(case)
     base = measured.base(case)
-    against = known([f", which is {measured.times(fastest, base, case)} {markdown_code(base)}"])
+    against = without_missing([f", which is {measured.times(fastest, base, case)} {markdown_code(base)}"])
     time = f"{measured.value(fastest, case)} per {lab.unit}"
     return f"The fastest kernel {measured.where(fastest, case)} is {markdown_code(fastest)}: {time}{against}."
 
@@ -121,17 +121,17 @@ def beside_peer(measured: "Measured", case: str) -> str:
     fastest, said = measured.fastest(case), list[str]()
     kernel = markdown_code(fastest)
     for rival in measured.rivals(case):
-        peer = markdown_code(rival.other.variant) + f" (called by {rival.called_by})" * bool(rival.called_by)
-        times = measured.times(fastest, rival.other.variant, case)
+        peer = markdown_code(rival.reading.variant) + f" (called by {rival.called_by})" * bool(rival.called_by)
+        times = measured.times(fastest, rival.reading.variant, case)
         alone = f", while {kernel} {joined(rival.only_kernel)}" if rival.only_kernel else ""
-        unlike = f"{which('', rival.only_other)}{alone}"
+        unlike = f"{which('', rival.only_rival)}{alone}"
         if said:
             said.append(f"{times} the fastest peer, {peer}{unlike}")
         elif rival.alike:
-            said.append(f"Like for like the best peer is {peer}{which('also ', rival.both)}: {kernel} is {times} it")
+            said.append(f"Like for like the best peer is {peer}{which('also ', rival.shared)}: {kernel} is {times} it")
         else:
             said.append(f"The nearest peer is {peer}{unlike}: {kernel} is {times} it")
-    return known(said, ", and ")
+    return without_missing(said, ", and ")
 
 
 def which(how: str, conditions: Sequence[str]) -> str:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Place:
+class StoreDevice:
     """A device by a backend, as one column of the verdicts."""
 
     device: str
@@ -48,14 +48,14 @@ def of_host(variant: "Variant") -> bool:
     return HOST in variant.backends or variant.options.get("device") == "host"
 
 
-def by_place(lab: "Lab", rows: "pd.DataFrame") -> "list[tuple[Place, pd.DataFrame]]":
+def rows_by_device(lab: "Lab", rows: "pd.DataFrame") -> "list[tuple[StoreDevice, pd.DataFrame]]":
     """The rows of a lab by the devices and backends that they are of, each with those that its host measured."""
     hosted = rows["variant"].isin([variant.name for variant in lab.all_variants() if of_host(variant)])
     machines = rows["provenance"].map(machine)
     found = []
     for (device, backend), own in rows[~hosted].groupby(["device", "backend"]):
         last = own.iloc[-1]
-        place = Place(device, backend, str(last["device_name"]), str(last["device_kind"]))
+        place = StoreDevice(device, backend, str(last["device_name"]), str(last["device_kind"]))
         here = set(machines[own.index])
         on_host = hosted & machines.map(lambda each, here=here: any(_one(each, other) for other in here))
         found.append((place, rows[rows.index.isin(own.index) | on_host]))

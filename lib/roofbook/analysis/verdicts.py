@@ -12,7 +12,7 @@ from ..store.schema import PROFILE
 from .claim_data import Cells, MissingData, NotApplicable
 from .evidence import Counted, Evidence, Finding, NotTestable
 from .publication import publication
-from .store_devices import Place, by_place
+from .store_devices import StoreDevice, rows_by_device
 
 if TYPE_CHECKING:
     from ..spec.lab import Lab
@@ -109,8 +109,8 @@ class Verdict:
     """A verdict on one device, with the number that it rests on, or why there is none."""
 
     verdict: str
-    found: Finding | None = None
-    why: str = ""
+    finding: Finding | None = None
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class Judged:
     evidence: Evidence
     variants: tuple[str, ...]
     """Those whose cells the evidence needs."""
-    outcomes: Mapping[Place, Verdict]
+    outcomes: Mapping[StoreDevice, Verdict]
 
 
 def judged(lab: "Lab", store: "Store") -> list[Judged]:
@@ -149,7 +149,7 @@ def judged(lab: "Lab", store: "Store") -> list[Judged]:
             outcomes = {place: verdict_on(mine, piece, cells) for place, cells in on.items()}
             said = claim["id"], claim["claim"], claim["shown_by"], mine
             lines.append(Judged(*said, piece, piece.variants(lab), outcomes))
-    shown = [place for place in on if any(line.outcomes[place].found for line in lines)]
+    shown = [place for place in on if any(line.outcomes[place].finding for line in lines)]
     return [replace(line, outcomes={place: line.outcomes[place] for place in shown}) for line in lines]
 
 
@@ -173,14 +173,14 @@ def verdict_on(effects: tuple[float, ...], evidence: Evidence, cells: Cells) -> 
     try:
         found = evidence.find(cells)
     except NotApplicable as why:
-        return Verdict("not testable", why=str(why))
+        return Verdict("not testable", reason=str(why))
     except MissingData as why:
-        return Verdict("not measured", why=str(why))
+        return Verdict("not measured", reason=str(why))
     effect = effects[0] if effects and evidence.effect is None else evidence.effect
     return Verdict(verdict(effect, found), found)
 
 
-def _devices(lab: "Lab", store: "Store") -> dict[Place, Cells]:
+def _devices(lab: "Lab", store: "Store") -> dict[StoreDevice, Cells]:
     """The cells of each device that evidence asks for, by the device's name; its host's are those of the same machine."""
     every = [piece for pieces in publication(lab).evidence.values() for piece in pieces]
     asked = dict.fromkeys(name for piece in every for name in piece.variants(lab))
@@ -189,7 +189,7 @@ def _devices(lab: "Lab", store: "Store") -> dict[Place, Cells]:
     rows = matching_source(lab, store.rows(lab.name, scale=SCALE, variant=list(asked)))
     profiles = matching_source(lab, store.rows(lab.name, scale=SCALE, variant=list(asked), role=PROFILE))
     found = {}
-    for place, mine in by_place(lab, rows):
+    for place, mine in rows_by_device(lab, rows):
         peaks = store.rows("peaks", scale=SCALE, device=place.device, backend=place.backend)
         watched = profiles[(profiles["device"] == place.device) & (profiles["backend"] == place.backend)]
         found[place] = Cells(lab, mine, peaks, watched, backend=place.backend, kind=place.kind, name=place.name)

@@ -129,13 +129,13 @@ def _ratio(it: Predict, data: RecordedData) -> Iterator[tuple[str, Speedup]]:
     case = data.case().name if it.case is None else it.case
     if case not in {each.name for each in data.cases}:
         return
-    read = data.on(case).found
+    read = data.on(case).readings
     if it.step in read and (ratio := faster(read.get(it.against), read[it.step])):
         yield case, ratio
 
 
 def _compared(it: Predict, data: RecordedData, case: str, ratio: Speedup) -> Row:
-    read = data.on(case).found
+    read = data.on(case).readings
     times = [Cell(show.duration(read[name].median), "num") for name in (it.against, it.step)]
     factor = Cell(show.factor(ratio.estimate, ratio.low, ratio.high), "num", small=ratio.word if ratio.same else "")
     return Row([Cell(str(data.place)), Cell(case), *times, factor, Cell(_runs(ratio))])
@@ -176,7 +176,7 @@ class Swept:
             return self.data.skip_reason(point, self.data.case(self.case)) or "not measured"
         it = self.read[point.name]
         if not it.ok:
-            return it.why
+            return it.reason
         name, size = show.time_unit([it.median])
         return f"{show.interval(it.median / size, it.low / size, it.high / size)}{show.THIN}{name}"
 
@@ -221,7 +221,7 @@ def _swept(it: Turn, data: RecordedData, points: Sequence[Variant]) -> Swept | N
     """The sweep on its case, by default the largest that has two points or more; None where there is none."""
     cases = sorted(data.cases, key=lambda case: data.lab.work(case).footprint, reverse=True)
     for case in (each.name for each in cases if it.case in (None, each.name)):
-        read = data.on(case).found
+        read = data.on(case).readings
         column = Swept(data, case, {point.name: read[point.name] for point in points if point.name in read})
         if len(column.verified(points)) > 1:
             return column

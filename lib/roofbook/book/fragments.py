@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..analysis.campaign_time import Cost, cost_of, swept
-from ..analysis.neighbours import beside
+from ..analysis.neighbours import idle_against_busy
 from ..analysis.publication import publication
 from ..analysis.recorded import recorded
 from ..analysis.roofline import COSTS
@@ -160,7 +160,7 @@ def sweeps_done(results: Path) -> str:
 
 def neighbours(results: Path) -> str:
     """What a busy card beside the one that is measured matters, by the recorded runs; '' where none are of both kinds."""
-    found = beside(Store(results, ["recorded"]))
+    found = idle_against_busy(Store(results, ["recorded"]))
     return neighbours_table(found).html if found else ""
 
 

@@ -8,7 +8,7 @@ from .. import report
 from ..analysis.lab_data import LabData, Measured
 from ..analysis.recorded import RecordedData, recorded
 from ..analysis.sentences import about_bases, beside_base, beside_peer
-from ..analysis.store_devices import Place, card_of
+from ..analysis.store_devices import StoreDevice, card_of
 from ..escaping import escape
 from ..report.html import number_of
 from ..report.ladder_descent import GlanceRow, LadderOnDevice, glance_row
@@ -34,11 +34,11 @@ def ladders(found: Sequence[RecordedData]) -> str:
 
 def on_one_place(found: Sequence[RecordedData]) -> list[RecordedData]:
     """Those of one place: a GPU before a CPU, with most labs, and of such that with most measurements, as it has the peers."""
-    by_place: dict[Place, list[RecordedData]] = {}
+    by_place: dict[StoreDevice, list[RecordedData]] = {}
     for data in found:
         by_place.setdefault(data.place, []).append(data)
 
-    def extent(place: Place) -> tuple[bool, int, int]:
+    def extent(place: StoreDevice) -> tuple[bool, int, int]:
         return place.kind == "gpu", len(by_place[place]), sum(len(data.rows) for data in by_place[place])
 
     return by_place[max(by_place, key=extent)] if found else []

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from .. import memory
 from ..analysis.recorded import recorded
-from ..analysis.store_devices import Place
+from ..analysis.store_devices import StoreDevice
 from ..measure.beside import end_with_parent
 from ..paths import write_whole
 from ..spec import registry
@@ -139,9 +139,9 @@ NEARLY = 0.9
 
 
 def _in_all_labs(store: Store) -> dict[str, int]:
-    """By `Place.id`, the variants on cases of which a place has a measurement, in all labs together."""
+    """By `StoreDevice.id`, the variants on cases of which a place has a measurement, in all labs together."""
     sql = 'SELECT device, backend, count(DISTINCT (lab, variant, "case")) FROM cells GROUP BY ALL'
-    return {Place(device, backend, "", "").id: count for device, backend, count in store.query(sql).to_numpy()}
+    return {StoreDevice(device, backend, "", "").id: count for device, backend, count in store.query(sql).to_numpy()}
 
 
 @contextlib.contextmanager

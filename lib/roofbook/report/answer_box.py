@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from ..analysis import format as show
 from ..analysis.answers import Fastest, LabAnswer, Mattered, Rival
 from ..analysis.case_data import CaseData
-from ..analysis.readings import Reading, Speedup, said
+from ..analysis.readings import Reading, Speedup, text_field
 from ..analysis.sentences import effect_text
 from ..escaping import escape
 from .cell_format import ABOVE_REASON, bound_of, is_above_bound
@@ -76,7 +76,7 @@ def _named(data: CaseData, kernel: Fastest) -> str:
     """The kernel, its precision and time, and its conditions in a sentence."""
     reading = kernel.reading
     time = f"<strong>{_time(reading)}</strong> per {escape(str(reading.row['unit']))}"
-    precision = escape(str(said(reading.row, "dtype") or ""))
+    precision = escape(str(text_field(reading.row, "dtype") or ""))
     return f"{_step(reading)}, {precision}: {time}." + _sentence(kernel.conditions, "It")
 
 
@@ -95,7 +95,7 @@ def _peers(data: CaseData, kernel: Fastest) -> list[tuple[str, str]]:
     if kernel.peer is None:
         return [("Against the best peer", "No library or other program was measured on this device.")]
     head = "Against the best peer like for like" if kernel.peer.alike else "Against the nearest peer"
-    is_what = data.changes.get(kernel.peer.other.variant, "")
+    is_what = data.changes.get(kernel.peer.reading.variant, "")
     lines = [
         (
             head,
@@ -108,16 +108,16 @@ def _peers(data: CaseData, kernel: Fastest) -> list[tuple[str, str]]:
 
 
 def _peer(kernel: Fastest, beside: Rival) -> str:
-    unlike = _sentence(beside.only_other, "The peer")
+    unlike = _sentence(beside.only_rival, "The peer")
     alone = _sentence(beside.only_kernel, f"{_step(kernel.reading)} alone")
-    return f"{_beside(beside)}.{_by_rounds(kernel, beside)}{unlike}{alone}{FREE * _is_free(beside.other)}"
+    return f"{_beside(beside)}.{_by_rounds(kernel, beside)}{unlike}{alone}{FREE * _is_free(beside.reading)}"
 
 
 def _by_rounds(kernel: Fastest, beside: Rival) -> str:
     """Why the ratio is not that of the two times which stand there; '' where it is."""
     if not beside.medians_disagree(kernel.reading):
         return ""
-    alone = show.factor(beside.other.median / kernel.reading.median)
+    alone = show.factor(beside.reading.median / kernel.reading.median)
     return f" The ratio pairs samples of the same round: the median times alone would make it {alone}."
 
 
@@ -139,7 +139,7 @@ def _base(found: LabAnswer) -> str:
 
 def _beside(beside: Rival) -> str:
     """'<strong>1.11 times as fast</strong> [1.10, 1.12] as <code>torch</code>, 236 us'."""
-    name, time = f"<code>{escape(beside.other.variant)}</code>", _time(beside.other)
+    name, time = f"<code>{escape(beside.reading.variant)}</code>", _time(beside.reading)
     name += f" (called by {escape(beside.called_by)})" * bool(beside.called_by)
     return (
         f"{_effect(beside.ratio, name, begins=True)}, {time}" if beside.ratio else f"Not compared with {name}, {time}"
@@ -161,10 +161,10 @@ def _mattered(data: CaseData, steps: Sequence[Mattered], profiles: "pd.DataFrame
     items = []
     for each in steps:
         effect = _effect(each.ratio, f"<code>{escape(each.over)}</code>")
-        counted = moved_by_step(profiles, data.found[each.step], data.found[each.over], each.ratio.word)
+        counted = moved_by_step(profiles, data.readings[each.step], data.readings[each.over], each.ratio.word)
         cause = f" <small>Counters: {escape(counted)}.</small>" if counted else ""
         items.append(
-            f"<li>{_step(data.found[each.step])}, {effect}: {escape(data.changes.get(each.step, ''))}{cause}</li>"
+            f"<li>{_step(data.readings[each.step])}, {effect}: {escape(data.changes.get(each.step, ''))}{cause}</li>"
         )
     return f"<ol>{''.join(items)}</ol>"
 

@@ -2,7 +2,7 @@
 
 from ..analysis import format as show
 from ..analysis.case_data import CaseData
-from ..analysis.readings import Reading, home_of, value
+from ..analysis.readings import Reading, home_of, number_field
 from ..errors import UsageError
 from ..measure.stats import CONFIDENCE
 from .bars import absences, bar, cross, flag, heading, lanes, legend, upright
@@ -24,8 +24,8 @@ def bandwidth_chart(data: CaseData, title: str = "") -> Figure:
 
     if data.peaks is None:
         raise UsageError("no bandwidths: a peak of this device has no verified time")
-    found, case, order, peaks = data.found, data.case, data.drawn, data.peaks
-    ready = [name for name in order if name in found and found[name].ok and value(found[name].row, "bytes") > 0]
+    found, case, order, peaks = data.readings, data.case, data.drawn, data.peaks
+    ready = [name for name in order if name in found and found[name].ok and number_field(found[name].row, "bytes") > 0]
     home = home_of([found[name] for name in ready])
     good = [name for name in ready if home.has(found[name])]
     if not good:
@@ -43,7 +43,7 @@ def bandwidth_chart(data: CaseData, title: str = "") -> Figure:
         for at, name in enumerate(names):
             if name not in good:
                 heading(ax, at, name)
-                cross(ax, at, name, found[name].why)
+                cross(ax, at, name, found[name].reason)
                 continue
             estimate, low, high = reached[name]
             heading(ax, at, name, f"{_said(estimate)} \u00b7 {show.percent(estimate / own)}")
@@ -78,7 +78,7 @@ def bandwidth_chart(data: CaseData, title: str = "") -> Figure:
 
 def _bandwidth(reading: Reading) -> tuple[float, float, float]:
     """(estimate, low, high) in GB/s of a verified reading."""
-    moved = value(reading.row, "bytes") / 1e9
+    moved = number_field(reading.row, "bytes") / 1e9
     return moved / reading.median, moved / reading.high, moved / reading.low
 
 

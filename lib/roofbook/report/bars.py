@@ -23,11 +23,11 @@ def ladder_chart(data: CaseData, title: str = "", published: tuple[float, str] |
     """
     from matplotlib.ticker import LogLocator, NullLocator
 
-    found, case, order = data.found, data.case, data.drawn
+    found, case, order = data.readings, data.case, data.drawn
     names = [name for name in order if name in found]
     good = [name for name in names if found[name].ok]
     if not good:
-        failed = "; ".join(f"{name} failed: {found[name].why}" for name in names) or "measure the ladder first"
+        failed = "; ".join(f"{name} failed: {found[name].reason}" for name in names) or "measure the ladder first"
         raise UsageError(f"no variant of {', '.join(order)} has a verified time on {case}; {failed}")
     base = next((name for name in data.bases if name in good), good[0])
     home = home_of([found[name] for name in good])
@@ -44,7 +44,7 @@ def ladder_chart(data: CaseData, title: str = "", published: tuple[float, str] |
             reading = found[name]
             if not reading.ok:
                 heading(ax, at, name)
-                cross(ax, at, name, reading.why)
+                cross(ax, at, name, reading.reason)
                 continue
             estimate, low, high = speed[name]
             has_interval = name != base and math.isfinite(high) and low > 0

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..analysis import format as show
 from ..analysis.provenance_check import untraced
-from ..analysis.readings import TOO_FEW, Home, Reading, Speedup, said, value
+from ..analysis.readings import TOO_FEW, Home, Reading, Speedup, number_field, text_field
 from ..analysis.roofline import Bound
 from ..analysis.throttled import LEAST
 from ..devices.backends import OPENCL
@@ -130,7 +130,7 @@ def ratio_head(text: str, how: str) -> Cell:
 def bound_of(bounds: Mapping[str, Bound] | None, reading: Reading) -> Bound | None:
     """Return the bound of a reading's variant, which its A/A control shares, or that of its dtype; None without either."""
     bounds = bounds or {}
-    return bounds.get(str(reading.row["variant"])) or bounds.get(str(said(reading.row, "dtype")))
+    return bounds.get(str(reading.row["variant"])) or bounds.get(str(text_field(reading.row, "dtype")))
 
 
 def is_above_bound(floor: Bound | None, reading: Reading) -> bool:
@@ -155,7 +155,7 @@ def share_cell(floor: Bound | None, reading: Reading) -> Cell:
 
 def check_cell(reading: Reading) -> Cell:
     """Return the cell of the error as a part of the tolerance; at most 1 for a verified reading."""
-    error, limit = value(reading.row, "error"), value(reading.row, "bound")
+    error, limit = number_field(reading.row, "error"), number_field(reading.row, "bound")
     if math.isnan(limit):
         return Cell("nothing to check", "unchecked")
     part = error / limit if limit else 0.0
@@ -170,7 +170,9 @@ def _of_native(reading: Reading) -> bool:
 def native_notes(readings: Iterable[Reading]) -> list[str]:
     """Return the note on the errors of native functions that exceed the usual tolerance."""
     errors_limits = [
-        (value(reading.row, "error"), value(reading.row, "bound")) for reading in readings if _of_native(reading)
+        (number_field(reading.row, "error"), number_field(reading.row, "bound"))
+        for reading in readings
+        if _of_native(reading)
     ]
     if not errors_limits:
         return []
@@ -195,13 +197,13 @@ def device_note(reading: Reading | None, home: Home) -> str:
         return f"(by {backend})" if backend else ""
     if reading.row["device_kind"] == "cpu":
         return "(on the host)"
-    return f"(on {said(reading.row, 'device_name') or reading.row['device']})"
+    return f"(on {text_field(reading.row, 'device_name') or reading.row['device']})"
 
 
 def host_notes(readings: Iterable[Reading], home: Home) -> list[str]:
     """Return the note that names the CPUs of lines that say "(on the host)"; none if no line does."""
     on_host = [reading for reading in readings if device_note(reading, home) == "(on the host)"]
-    names = dict.fromkeys(str(said(reading.row, "device_name") or reading.row["device"]) for reading in on_host)
+    names = dict.fromkeys(str(text_field(reading.row, "device_name") or reading.row["device"]) for reading in on_host)
     return [f"The host: {'; '.join(names)}."] * bool(names)
 
 
@@ -257,7 +259,7 @@ def compiler_notes(readings: Iterable[Reading]) -> list[str]:
     calling = [
         reading.variant
         for reading in timed
-        if reading.row.get("backend") == OPENCL.name and CALLS in (said(reading.row, "provenance") or "")
+        if reading.row.get("backend") == OPENCL.name and CALLS in (text_field(reading.row, "provenance") or "")
     ]
     names = _names_or_count(calling, len(timed))
     return [f"PoCL inlined no built-in function for this CPU, so kernels are slower than it allows: {names}."] * bool(
@@ -272,7 +274,7 @@ def _names_or_count(names: list[str], total: int) -> str:
 def row_without_time(head: list[Cell], reading: Reading | None, span: int, lack: str = "not measured") -> Row:
     """Return a row that says why there is no time, in place of all its figures."""
     if reading is not None:
-        return Row([*head, Cell(f"failed: {reading.why}", "reason", span=span)], "failed")
+        return Row([*head, Cell(f"failed: {reading.reason}", "reason", span=span)], "failed")
     return Row([*head, Cell(lack, "reason", span=span)], "absent")
 
 

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from ..analysis import format as show
-from ..analysis.store_devices import Place, card_of
+from ..analysis.store_devices import StoreDevice, card_of
 from ..analysis.verdicts import no_difference
 from ..measure.stats import CONFIDENCE
 from .cell_format import INTERVAL_WORDS
@@ -41,7 +41,7 @@ def claims(lines: "Sequence[Judged]", title: str, lab: str = "") -> Table:
                 line.claim if at == 0 else "", "wrap", small=f"({compared})" if compared not in ("", above) else ""
             )
             above = compared
-            cells = [Cell(line.id), said, Cell(line.evidence.where, "wrap"), _published(line)]
+            cells = [Cell(line.id), said, Cell(line.evidence.scope, "wrap"), _published(line)]
             if reason := getattr(line.evidence, "reason", ""):
                 cells.append(Cell(f"not testable: {reason}", "reason wrap", span=len(places) or 1))
             else:
@@ -107,19 +107,19 @@ def printed(effect: float, unit: str) -> str:
     return f"{size * effect:.10g}{ending}"
 
 
-def verdict_cell(line: "Judged", place: Place, lab: str) -> Cell:
+def verdict_cell(line: "Judged", place: StoreDevice, lab: str) -> Cell:
     """A verdict, of the measurement of the first kernel that it rests on. lab: its name, '' where no page links to it."""
     shown, case = _outcome(line.outcomes[place], line.evidence.unit), line.evidence.case
-    if not lab or not case or not line.variants or line.outcomes[place].found is None:
+    if not lab or not case or not line.variants or line.outcomes[place].finding is None:
         return shown
     return replace(shown, of=card_of(lab, place.id, "published", f"{line.variants[0]}~{case}".replace(" ", "_")))
 
 
 def _outcome(outcome: "Verdict", unit: str) -> Cell:
     """A verdict, and in small print our number or why there is none."""
-    found, (size, ending) = outcome.found, _units(unit)
+    found, (size, ending) = outcome.finding, _units(unit)
     if found is None:
-        return Cell(outcome.verdict, "absent wrap", small=f"({outcome.why})")
+        return Cell(outcome.verdict, "absent wrap", small=f"({outcome.reason})")
     if found.low == found.high:
         small = show.number(size * found.estimate)
     else:
@@ -135,7 +135,7 @@ def _records(line: "Judged") -> list[dict[str, Any]]:
     told = {
         "id": line.id,
         "claim": line.claim,
-        "case": line.evidence.where,
+        "case": line.evidence.scope,
         "variants": ", ".join(line.variants),
         "compared": line.evidence.compared,
         "published": line.effects[0] if len(line.effects) == 1 else None,
@@ -145,8 +145,8 @@ def _records(line: "Judged") -> list[dict[str, Any]]:
         | {"device": place.device, "backend": place.backend, "verdict": outcome.verdict}
         | (
             {"ours": found.estimate, "ours_low": found.low, "ours_high": found.high, "note": found.how}
-            if (found := outcome.found)
-            else {"note": outcome.why}
+            if (found := outcome.finding)
+            else {"note": outcome.reason}
         )
         for place, outcome in line.outcomes.items()
     ]

@@ -111,7 +111,7 @@ def _identity(line: Line) -> dict[str, Any]:
         return {"variant": line.variant, "status": "missing", "reason": line.lack}
     return {
         "variant": line.variant, "parent": reading.parent, "role": reading.role, "device": reading.row["device"],
-        "run": reading.row["run"], "status": "ok" if reading.ok else "failed", "reason": reading.why or None,
+        "run": reading.row["run"], "status": "ok" if reading.ok else "failed", "reason": reading.reason or None,
     }  # fmt: skip
 
 

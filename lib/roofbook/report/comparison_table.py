@@ -8,9 +8,9 @@ from itertools import islice
 from typing import Any
 
 from ..analysis import format as show
-from ..analysis.comparison import Comparison, PairSummary, PlacePair, Time, summaries
+from ..analysis.comparison import Comparison, DevicePair, PairSummary, Time, summaries
 from ..analysis.readings import TOO_FEW, Speedup
-from ..analysis.store_devices import Place
+from ..analysis.store_devices import StoreDevice
 from ..escaping import escape, script_json
 from ..measure import stats
 from ..measure.stats import CONFIDENCE
@@ -57,7 +57,7 @@ def overview(made: Sequence[Comparison]) -> list[Table]:
     return [_overview(pair, lines) for pair, lines in summaries(made).items()]
 
 
-def _overview(pair: PlacePair, lines: Sequence[PairSummary]) -> Table:
+def _overview(pair: DevicePair, lines: Sequence[PairSummary]) -> Table:
     import pandas as pd
 
     columns = [
@@ -218,7 +218,7 @@ def _ratio(ratio: Speedup | None, own: Time | None) -> Cell:
     return Cell(ratio.word, f"num verdict {ratio.word}", small=_factor(ratio), of=of)
 
 
-def _record(name: str, place: Place, case: Comparison) -> dict[str, Any]:
+def _record(name: str, place: StoreDevice, case: Comparison) -> dict[str, Any]:
     told = {"variant": name, "device": place.device, "backend": place.backend}
     if time := case.times[name].get(place):
         return told | {"seconds": time.seconds, "low": time.low, "high": time.high, "note": time.note}

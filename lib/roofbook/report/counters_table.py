@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..analysis import format as show
 from ..analysis.case_data import CaseData
-from ..analysis.readings import Reading, newest, of_each_scale, value
+from ..analysis.readings import Reading, newest, number_field, of_each_scale
 from ..devices.backends import label
 from ..errors import UsageError
 from ..measure.counters import BUSY, LIMITS
@@ -48,7 +48,7 @@ def counters(data: CaseData, profiles: "pd.DataFrame", caption: str = "") -> Tab
     backend took it. `Table.frame` has amounts per unit, seconds and shares from 0 to 1. Errors: UsageError where nothing on
     the case was counted.
     """
-    case, order, timed = data.case, data.order, data.found
+    case, order, timed = data.case, data.order, data.readings
     counted = replace(data, rows=profiles[profiles["case"] == case], roles=(PROFILE,), skip_reasons={})
     found = newest(counted.rows, roles=counted.roles)
     names = [name for name in order if name in found]
@@ -167,7 +167,7 @@ def _told(counter: str) -> Callable[[Reading], float]:
 
 
 def _modelled(reading: Reading) -> float:
-    return value(reading.row, "bytes")
+    return number_field(reading.row, "bytes")
 
 
 def _number(name: str, head: str, of: Callable[[Reading], float], size: float = 1.0, more: bool = False) -> Column:

@@ -55,7 +55,7 @@ def _item(pieces: "Sequence[tuple[int, Judged]]", lab: str, command: str) -> str
 
 def _piece(line: "Judged", lab: str, number: int) -> str:
     published = "; ".join(printed(effect, line.evidence.unit) for effect in line.effects)
-    where = f"{escape(line.evidence.where)}{f', published {escape(published)}' if published else ''}: "
+    where = f"{escape(line.evidence.scope)}{f', published {escape(published)}' if published else ''}: "
     found = "; ".join(
         f'<strong class="verdict {verdict.replace(" ", "-")}">{verdict}</strong> on {there}'
         for verdict, there in _failed(line, lab)

@@ -33,7 +33,7 @@ def gate_table(found: Findings, rule: Rule) -> Table:
         Cell("Variant"), Cell("Case"), Cell("Verdict"), Cell("Times as long", "num"), Cell(f"Before, {name}", "num"),
         Cell(f"Now, {name}", "num"), Cell("Runs", "num"), Cell("Why", "wrap"),
     ]  # fmt: skip
-    if not any(each.why for each in ordered):
+    if not any(each.reason for each in ordered):
         heads.pop()
     lines = [Row(_cells(each, size)[: len(heads)], each.verdict) for each in ordered]
     frame = pd.DataFrame([_record(each) for each in ordered])
@@ -50,7 +50,7 @@ def _cells(each: Gated, size: float) -> list[Cell]:
         Cell(_times(ratio) if ratio else show.DASH, "num"),
         *(Cell(time, "num") for time in times),
         Cell(str(each.runs or ""), "num"),
-        Cell(each.why, "wrap"),
+        Cell(each.reason, "wrap"),
     ]
 
 
@@ -79,7 +79,7 @@ def notes(found: Findings, rule: Rule) -> list[str]:
     for names, what in (
         (found.elsewhere, "Changed, but not measured, since this device does not run them"),
         (found.new, "New, so there is nothing to compare with"),
-        (found.gone, "Gone"),
+        (found.removed, "Gone"),
     ):
         if names:
             more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
@@ -106,7 +106,7 @@ def as_json(found: Findings, rule: Rule) -> str:
     made = {
         "against": found.against, "commit": found.commit, "failed": bool(found.failing), "comparison": _how(found),
         "rule": asdict(rule) | {"least": LEAST}, "compared": found.compared, "unchanged": found.same,
-        "elsewhere": found.elsewhere, "new": found.new, "gone": found.gone,
+        "elsewhere": found.elsewhere, "new": found.new, "gone": found.removed,
         "results": outcomes,
     }  # fmt: skip
     return strict_json.dumps(printable_data(made), indent=1, ensure_ascii=False) + "\n"
@@ -124,7 +124,7 @@ def _record(each: Gated) -> dict[str, Any]:
     return {
         "lab": each.lab, "variant": each.variant, "case": each.case, "device": each.device, "backend": each.backend,
         "verdict": each.verdict, "ratio": estimate, "low": low, "high": high,
-        "before_s": before, "now_s": now, "unit": each.unit, "why": each.why,
+        "before_s": before, "now_s": now, "unit": each.unit, "why": each.reason,
         "file": each.file, "line": each.line,
     }  # fmt: skip
 
@@ -139,7 +139,7 @@ def _annotation(level: str, each: Gated, found: Findings) -> str:
     ratio = each.ratio
     told = f"{_times(ratio)} times as long as in {found.against}" if ratio else ""
     where = f" on {each.device} by {each.backend}" if each.device else ""
-    text = "; ".join(filter(None, [f"{each.variant} on {each.case}{where}: {each.verdict}", told, each.why]))
+    text = "; ".join(filter(None, [f"{each.variant} on {each.case}{where}: {each.verdict}", told, each.reason]))
     place = f"file={_property(each.file)},line={each.line}," if each.file else ""
     return f"::{level} {place}title={_property(f'{each.lab} {each.variant}: {each.verdict}')}::{_escaped(text)}"
 

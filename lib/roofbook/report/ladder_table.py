@@ -6,7 +6,18 @@ from typing import TYPE_CHECKING
 
 from ..analysis import format as show
 from ..analysis.case_data import CaseData, peers_on
-from ..analysis.readings import Home, Reading, Speedup, faster, fastest, home_of, newest, points_in_order, said, value
+from ..analysis.readings import (
+    Home,
+    Reading,
+    Speedup,
+    faster,
+    fastest,
+    home_of,
+    newest,
+    number_field,
+    points_in_order,
+    text_field,
+)
 from ..analysis.roofline import Bound, work_unit
 from ..errors import UsageError
 from ..measure.stats import CONFIDENCE
@@ -52,7 +63,7 @@ def ladder(data: CaseData, caption: str = "") -> Table:
     control follows it. `Table.frame` has seconds per unit, ratios and shares. Errors: UsageError for an unknown case or a
     sample that is no time.
     """
-    found, base = data.found, data.base
+    found, base = data.readings, data.base
     names = _with_controls(data.order, found)
     good = data.verified(names)
     unit = data.unit(names)
@@ -115,7 +126,7 @@ def ladder(data: CaseData, caption: str = "") -> Table:
     columns += [
         Column(
             Cell("Error / allowed", "num"), check_cell, ("error", "bound"),
-            lambda each: (value(each.row, "error"), value(each.row, "bound")), more=True,
+            lambda each: (number_field(each.row, "error"), number_field(each.row, "bound")), more=True,
         ),
         samples_column(),
     ]  # fmt: skip
@@ -217,7 +228,7 @@ def sweep(data: CaseData, axis: str, variant: str | None = None, caption: str = 
     variant: the swept one, needed where several have this axis. Every point that is 'same' as the fastest is marked.
     """
     readings, parent = swept(data.rows, axis, data.case, variant)
-    swept_one = data.found.get(parent)
+    swept_one = data.readings.get(parent)
     good = [reading for reading in readings.values() if reading.ok]
     first = fastest(good)
     unit = next((str(reading.row["unit"]) for reading in readings.values()), "unit")
@@ -253,14 +264,15 @@ def sweep(data: CaseData, axis: str, variant: str | None = None, caption: str = 
 
 def swept(rows: "pd.DataFrame", axis: str, case: str, variant: str | None = None) -> tuple[dict[str, Reading], str]:
     """Newest reading by point of one variant's sweep over `axis`, points in order, and the name of that variant."""
-    points = [reading for reading in newest(rows, case, ["sweep"]).values() if said(reading.row, "axis") == axis]
+    points = [reading for reading in newest(rows, case, ["sweep"]).values() if text_field(reading.row, "axis") == axis]
     parents = list(dict.fromkeys(str(reading.parent) for reading in points))
     if variant is None and len(parents) == 1:
         variant = parents[0]
     mine = {str(reading.row["point"]): reading for reading in points if reading.parent == variant}
     if not mine:
         have = ", ".join(
-            f"{reading.parent} over {said(reading.row, 'axis')}" for reading in newest(rows, case, ["sweep"]).values()
+            f"{reading.parent} over {text_field(reading.row, 'axis')}"
+            for reading in newest(rows, case, ["sweep"]).values()
         )
         one = "; ".join(dict.fromkeys(have.split(", "))) or "none"
         raise UsageError(f"no single sweep of {variant or 'a variant'} over {axis!r} on {case}; measured sweeps: {one}")
@@ -272,7 +284,7 @@ def leave_one_out(data: CaseData, without: Mapping[str, str], best: str, caption
 
     without: optimisation -> name of the variant that is `best` without it. Above 1: the optimisation helps.
     """
-    found = data.found
+    found = data.readings
     whole = found.get(best)
     known = data.verified([best, *without.values()])
     scale = show.time_unit(reading.median for reading in known)
@@ -313,9 +325,9 @@ def _cache(data: CaseData) -> list[str]:
 def _same_code(data: CaseData, names: Sequence[str]) -> list[str]:
     """Which of these, where they were measured, are their parents in machine code by the device's compiler, and why."""
     told = "; ".join(
-        f"{name} and {data.found[name].parent}, since {data.same_code[name]}"
+        f"{name} and {data.readings[name].parent}, since {data.same_code[name]}"
         for name in names
-        if name in data.same_code and name in data.found
+        if name in data.same_code and name in data.readings
     )
     same = f"In the tests of this book {data.compiler} makes one machine code of a variant and its parent, always or at times"
     return [f"{same}. Where it does, their times differ by noise alone: {told}."] * bool(told)
@@ -342,7 +354,10 @@ def _bound_notes(bounds: Mapping[str, Bound], readings: Sequence[Reading], unit:
         )
         return f"{show.duration(floor.seconds)}, by {'memory' if memory else 'arithmetic'} ({rate})"
 
-    used, own = dict.fromkeys(str(said(each.row, "dtype")) for each in readings), defaultdict[str, list[str]](list)
+    used, own = (
+        dict.fromkeys(str(text_field(each.row, "dtype")) for each in readings),
+        defaultdict[str, list[str]](list),
+    )
     for name in dict.fromkeys(each.variant for each in readings):
         if name in bounds:
             own[limit(bounds[name])].append(name)

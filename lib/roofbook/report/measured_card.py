@@ -14,7 +14,7 @@ from typing import Any
 from ..analysis import format as show
 from ..analysis.history import Change, Version, answer, commit_of, within
 from ..analysis.provenance_check import untraced
-from ..analysis.readings import FEW_RUNS, Reading, said, value
+from ..analysis.readings import FEW_RUNS, Reading, number_field, text_field
 from ..analysis.store_devices import machine
 from ..devices.backends import label
 from ..escaping import read_json
@@ -70,7 +70,7 @@ def card(found: Sequence[Version], machines: Machines, what: str, scale: str, de
         "unit": name,
         "seconds": size,
         "time": _text(last, size) + f" {name} per {row['unit']}" if last.ok else "",
-        "why": last.why,
+        "why": last.reason,
         "answer": answer(found),
         "command": command(last, scale, device),
         "facts": facts(last),
@@ -118,7 +118,7 @@ def facts(reading: Reading) -> list[list[str]]:
     """What holds of all of its runs: pairs of a name and what it is."""
     row = reading.row
     told = [
-        ("Device", f"{said(row, 'device_name') or row['device']}, {label(str(row['backend']))}"),
+        ("Device", f"{text_field(row, 'device_name') or row['device']}, {label(str(row['backend']))}"),
         ("Devices", "; ".join(map(str, reading.facts.get("took_part", ())))),
         ("Threads", "each bound to a processor" if reading.facts.get("threads_bound") else ""),
         ("Compiler", _compilers(reading)),
@@ -126,13 +126,13 @@ def facts(reading: Reading) -> list[list[str]]:
         ("Interval", _interval(reading)),
         ("Between runs", _between(reading)),
         ("Samples", _samples(reading)),
-        ("Timed", said(row, "timed")),
-        ("Precision", said(row, "dtype")),
+        ("Timed", text_field(row, "timed")),
+        ("Precision", text_field(row, "dtype")),
         ("Verified", _verified(reading)),
         ("Checked while sampling", _checked_samples(reading)),
         ("Throttled", _throttled(reading)),
         ("Protocol", _protocol(row)),
-        ("Kernel's source", (said(row, "source_sha256") or "")[:12]),
+        ("Kernel's source", (text_field(row, "source_sha256") or "")[:12]),
         ("Key of code", str(row["cell_key"])[:12]),
         ("Key of environment", str(row["env_key"])[:12]),
     ]
@@ -140,7 +140,7 @@ def facts(reading: Reading) -> list[list[str]]:
 
 
 def _environment(row: Mapping[str, Any]) -> dict[str, Any]:
-    return dict(json.loads(said(row, "provenance") or "{}").get("environment") or {})
+    return dict(json.loads(text_field(row, "provenance") or "{}").get("environment") or {})
 
 
 def _compilers(reading: Reading) -> str:
@@ -189,7 +189,7 @@ def _samples(reading: Reading) -> str:
 
 
 def _verified(reading: Reading) -> str:
-    error, limit = value(reading.row, "error"), value(reading.row, "bound")
+    error, limit = number_field(reading.row, "error"), number_field(reading.row, "bound")
     if math.isnan(limit):
         return "nothing to check: a probe that computes nothing" if reading.ok else ""
     what = reading.facts.get("error_is")
@@ -220,7 +220,7 @@ def _throttle(row: Mapping[str, Any]) -> list[str]:
 
 
 def _protocol(row: Mapping[str, Any]) -> str:
-    policy = read_json(said(row, "policy") or "{}")
+    policy = read_json(text_field(row, "policy") or "{}")
     told = {
         "cache": "{} cache",
         "seed": "seed {}",
@@ -255,7 +255,7 @@ def _version(version: Version, size: float, machines: Machines) -> dict[str, Any
         made["ratio"] = f"{show.factor(ratio.estimate, ratio.low, ratio.high)} times as fast as before"
         made |= {"word": ratio.word, "how": ratio.how}
     if not reading.ok:
-        made["why"] = reading.why
+        made["why"] = reading.reason
     else:
         made |= {"time": _text(reading, size), "seconds": _ends(reading)}
     made["runs"] = [_run(each, found, size, machines) for each, found in within(reading)]
@@ -263,7 +263,7 @@ def _version(version: Version, size: float, machines: Machines) -> dict[str, Any
 
 
 def _changes(found: Sequence[Change]) -> list[list[str]]:
-    return [[each.kind, each.what] for each in found]
+    return [[each.kind, each.text] for each in found]
 
 
 def _run(reading: Reading, found: Sequence[Change], size: float, machines: Machines) -> dict[str, Any]:
@@ -273,7 +273,7 @@ def _run(reading: Reading, found: Sequence[Change], size: float, machines: Machi
         "started": f"{row['started']:%Y-%m-%d %H:%M}",
         "commit": str(commit_of(row) or ""),
         "fault": untraced(row),
-        "machine": machines.number(said(row, "provenance")),
+        "machine": machines.number(text_field(row, "provenance")),
     }
     if reading.ok:
         made |= {

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..analysis import format as show
-from ..analysis.readings import Reading, cases_of, newest, value
+from ..analysis.readings import Reading, cases_of, newest, number_field
 from ..errors import UsageError
 from ..measure.stats import CONFIDENCE
 from .cell_format import run_notes, time_cell
@@ -38,7 +38,7 @@ def peaks(rows: "pd.DataFrame", device: str, changes: Mapping[str, str], *, capt
         code = Cell(row["variant"])
         if not reading.ok:
             lines.append(
-                Row([Cell(name), code, Cell(f"failed: {reading.why}", "reason", span=3), Cell("", MORE)], "failed")
+                Row([Cell(name), code, Cell(f"failed: {reading.reason}", "reason", span=3), Cell("", MORE)], "failed")
             )
             continue
         amount, rate = reading.facts["amount"], reading.facts["rate"]
@@ -122,7 +122,7 @@ def bandwidths(rows: "pd.DataFrame", device: str, actions: Sequence[str] = ("rea
     for case in cases_of(rows):
         for name, reading in newest(rows, case).items():
             if name in actions and reading.ok:
-                lines.setdefault(name, []).append((value(reading.row, "bytes"), reading))
+                lines.setdefault(name, []).append((number_field(reading.row, "bytes"), reading))
     if not lines:
         raise UsageError(f"no stream of {device} has a verified time")
     paper = next((each.facts["theory"] for line in lines.values() for _, each in line if "theory" in each.facts), None)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from ..analysis import format as show
 from ..analysis.case_data import CaseData
-from ..analysis.readings import Reading, Speedup, faster, fastest, said
+from ..analysis.readings import Reading, Speedup, faster, fastest, text_field
 from ..analysis.sentences import joined
 from ..measure.stats import CONFIDENCE
 from .cell_format import INTERVAL_WORDS, ratio_cell, ratio_head, usual_how
@@ -27,7 +27,7 @@ def peers(data: CaseData, caption: str = "") -> Table:
     step is faster. Errors: UsageError for an unknown case or a sample that is no time.
     """
     mine = data.verified(data.peers)
-    steps = [each for each in data.found.values() if each.ok and each.role == "step"]
+    steps = [each for each in data.readings.values() if each.ok and each.role == "step"]
     alike, quickest = {each.variant: data.nearest(each, steps) for each in mine}, fastest(steps)
     scale = show.time_unit(reading.median for reading in mine)
     columns = [
@@ -94,4 +94,4 @@ def _precision(data: CaseData, peer: Reading) -> Cell:
 
 
 def _dtype(reading: Reading) -> str:
-    return said(reading.row, "dtype") or "float32"
+    return text_field(reading.row, "dtype") or "float32"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..analysis import format as show
 from ..analysis.published_figures import PublishedFigures
-from ..analysis.readings import Reading, cases_of, faster, newest, said
+from ..analysis.readings import Reading, cases_of, faster, newest, text_field
 from .html import ASIDE, Cell, Fold, Row, Table
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ def _ours(
     if reading is None:
         return Cell("not measured", "absent"), nothing
     if not reading.ok:
-        return Cell(f"failed: {reading.why}", "failed"), {"status": "failed"}
+        return Cell(f"failed: {reading.reason}", "failed"), {"status": "failed"}
     if fact is not None:
         return _fact(figure, reading, fact)
     names = (part,) if isinstance(part, str) else part or ()
@@ -233,4 +233,4 @@ def _times(record: Mapping[str, Any]) -> Cell:
 
 
 def _device(row: Mapping[str, Any]) -> str:
-    return said(row, "device_name") or str(row["device"])
+    return text_field(row, "device_name") or str(row["device"])

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..analysis import format as show
 from ..analysis.case_data import CaseData
-from ..analysis.readings import Reading, home_of, newest, said, value
+from ..analysis.readings import Reading, home_of, newest, number_field, text_field
 from ..analysis.roofline import work_unit
 from ..errors import UsageError
 from ..measure.stats import LEAST
@@ -178,17 +178,17 @@ def _tip(name: str, spot: Spot, tops: Mapping[str, float], own: float) -> str:
 
 
 def _has_work(reading: Reading) -> bool:
-    return value(reading.row, "flops") > 0 and value(reading.row, "bytes") > 0
+    return number_field(reading.row, "flops") > 0 and number_field(reading.row, "bytes") > 0
 
 
 def _spot(reading: Reading, counted: float | None) -> Spot:
     """Where a verified reading stands. counted: bytes per unit; 0 of them (all from a cache) has no place on the axis."""
     if counted is not None and not (math.isfinite(counted) and counted >= 0):
         raise UsageError(f"{reading.variant}: {counted} bytes counted; a finite number of at least 0 is needed")
-    flops = value(reading.row, "flops")
+    flops = number_field(reading.row, "flops")
     return Spot(
-        str(said(reading.row, "dtype")),
-        flops / value(reading.row, "bytes"),
+        str(text_field(reading.row, "dtype")),
+        flops / number_field(reading.row, "bytes"),
         flops / counted if counted else None,
         *(flops / seconds for seconds in (reading.median, reading.high, reading.low)),
     )

@@ -125,11 +125,11 @@ def _counted(readings: Sequence[Reading]) -> list[str]:
 
 def by_variant(data: CaseData, columns: Sequence[Column], caption: str, notes: Sequence[str], css: str) -> Table:
     """Return a table with a line for each variant of `data.order`: the columns of its reading, or why it has none."""
-    home = home_of(reading for reading in data.found.values() if reading.ok)
+    home = home_of(reading for reading in data.readings.values() if reading.ok)
     lines = [
         Line(Cell(name, small=device_note(reading, home)), name, reading, absence_reason(name, data.skip_reasons))
         for name in data.order
-        for reading in [data.found.get(name)]
+        for reading in [data.readings.get(name)]
     ]
-    noted = [*notes, *host_notes((data.found[name] for name in data.order if name in data.found), home)]
+    noted = [*notes, *host_notes((data.readings[name] for name in data.order if name in data.readings), home)]
     return by_columns(caption, "Variant", columns, lines, noted, css)

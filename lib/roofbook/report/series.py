@@ -232,7 +232,7 @@ def _log(series: "Series") -> bool:
 def _absence(found: Found, variant: str, case: str, skipped: Skipped) -> str:
     """Why a point has no verified time; '' where it has."""
     reading = found.get((variant, case))
-    return reading.why if reading else skipped.get((variant, case), "not measured")
+    return reading.reason if reading else skipped.get((variant, case), "not measured")
 
 
 def _gaps(found: Found, series: "Series", skipped: Skipped) -> list[str]:

@@ -74,7 +74,7 @@ def failed(rows: "pd.DataFrame", caption: str = "", of: str = "") -> Table:
                 "case": case,
                 "device": device,
                 "backend": reading.row.get("backend"),
-                "reason": reading.why,
+                "reason": reading.reason,
                 "started": reading.row["started"],
             }
             for name, reading in newest(group).items()

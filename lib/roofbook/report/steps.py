@@ -145,7 +145,7 @@ def _lack(reading: Reading | None, lack: str) -> str:
     """Why there is no time; '' where there is one."""
     if reading is None:
         return lack or "not measured"
-    return "" if reading.ok else f"failed: {reading.why}"
+    return "" if reading.ok else f"failed: {reading.reason}"
 
 
 def _sentence(words: str) -> str:

@@ -97,8 +97,8 @@ def line_sweep(
                     mew=1.8,
                     transform=ax.get_xaxis_transform(),
                 )
-                tell(cross, f"{label}, {reading.row['point']}: {reading.why}")
-                failures[f"{label}, {reading.row['axis']} = {reading.row['point']}"] = reading.why
+                tell(cross, f"{label}, {reading.row['point']}: {reading.reason}")
+                failures[f"{label}, {reading.row['axis']} = {reading.row['point']}"] = reading.reason
         if not wide:
             ax.set_ylim(bottom=0)
         shown = points if kind == "words" else labelled(points, places, log=kind == "log")
@@ -207,7 +207,7 @@ def sweep_grid(
         first, second = pairs[point]
         frame.loc[second, first] = reading.median
         if not reading.ok:
-            reasons[second, first] = reading.why
+            reasons[second, first] = reading.reason
     return frame, {**reasons, **{(pairs[point][1], pairs[point][0]): why for point, why in skipped.items()}}
 
 

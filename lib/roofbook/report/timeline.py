@@ -34,7 +34,7 @@ def timeline(data: CaseData, variants: Sequence[str], title: str = "") -> Figure
     from matplotlib.patches import Patch
     from matplotlib.ticker import NullLocator
 
-    found, case = data.found, data.case
+    found, case = data.readings, data.case
     traced = {name: spans for name in variants if name in found and (spans := _spans(found[name]))}
     if not traced:
         raise UsageError(f"no verified run of {', '.join(variants) or 'any variant'} on {case} has a timeline")
@@ -71,7 +71,7 @@ def timeline(data: CaseData, variants: Sequence[str], title: str = "") -> Figure
             notes.append(f"Only the first {show.duration(until)} are drawn; {joined(cut)} went on. {whole}")
         untold = [name for name in variants if name in found and found[name].ok and name not in traced]
         notes += [f"No timeline: {', '.join(untold)}."] * bool(untold)
-        notes += [f"{name} failed: {found[name].why}." for name in variants if name in found and not found[name].ok]
+        notes += [f"{name} failed: {found[name].reason}." for name in variants if name in found and not found[name].ok]
         notes += absences(variants, found, data.skip_reasons)
         return finish(drawing, title or f"Timeline of the queues on {case}", notes)
 

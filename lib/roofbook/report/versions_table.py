@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from ..analysis import format as show
 from ..analysis.history import Version, commit_of, oldest
-from ..analysis.readings import said
+from ..analysis.readings import text_field
 from ..measure.stats import CONFIDENCE
 from ..store.schema import CONTROL
 from .cards_page import KINDS
@@ -72,8 +72,8 @@ def _cells(key: tuple[str, ...], version: Version) -> list[Cell]:
 
 
 def _why(version: Version) -> str:
-    told = [f"{KINDS[each.kind]}: {each.what}" for each in version.changes]
-    return "; ".join([*told, *[version.reading.why] * (not version.reading.ok)])
+    told = [f"{KINDS[each.kind]}: {each.text}" for each in version.changes]
+    return "; ".join([*told, *[version.reading.reason] * (not version.reading.ok)])
 
 
 def _record(key: tuple[str, ...], version: Version) -> dict[str, object]:
@@ -83,7 +83,7 @@ def _record(key: tuple[str, ...], version: Version) -> dict[str, object]:
     numbers = {"ratio": ratio.estimate, "low": ratio.low, "high": ratio.high, "word": ratio.word} if ratio else {}
     return {
         **named, "since": first["started"], "commit": commit_of(first), "runs": len(reading.runs), "seconds": reading.median,
-        **numbers, "changed": version.changed, "why": _why(version), "run": said(first, "run"),
+        **numbers, "changed": version.changed, "why": _why(version), "run": text_field(first, "run"),
     }  # fmt: skip
 
 

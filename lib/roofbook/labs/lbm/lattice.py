@@ -471,7 +471,7 @@ def _quickest(device: Device, case: Case) -> "list[Choice]":
 
     A user who names one device has none of those for several.
     """
-    from ...analysis.fastest_variant import choices, here
+    from ...analysis.fastest_variant import checkout_store, choices
 
     def cells(name: str) -> float:
         return math.prod(shape(name))
@@ -492,7 +492,7 @@ def _quickest(device: Device, case: Case) -> "list[Choice]":
         if variant.role == "step" and variant.is_for(device.backend, device.kind) and "unit_roundoff" not in variant.options
         and "devices" not in variant.options and not LAB.skip_reason(variant, case) and fits(variant)
     ]  # fmt: skip
-    return choices(LAB, device, case.name, cells, runnable, here())
+    return choices(LAB, device, case.name, cells, runnable, checkout_store())
 
 
 LAB = Lattice()

@@ -9,7 +9,7 @@ from ...analysis.between_devices import ConsumerCard
 from ...analysis.evidence import HALF, LITTLE, Bandwidth, Best, Evidence, Intensity, NotTestable, Pair
 from ...analysis.lab_data import Measured
 from ...analysis.publication import Demonstration, Publication
-from ...analysis.sentences import about_bases, beside_peer, known
+from ...analysis.sentences import about_bases, beside_peer, without_missing
 from ...devices.contract import Device
 from . import LAB
 
@@ -107,12 +107,12 @@ class CourseReport(Publication):
             against.append(f"{measured.times(fastest, FIRST, name)} the report's first program")
             if measured.fastest_peer(name) != "openmp":
                 against.append(f"{measured.times(fastest, 'openmp', name)} C + OpenMP on the host's cores")
-            which = known(against, ", ")
-            alone = known((
+            which = without_missing(against, ", ")
+            alone = without_missing((
                 f"the step without its arithmetic (`no-compute`) takes {measured.value('no-compute', name)} per step",
                 f"`soa` takes {measured.value('soa', name)}",
             ))  # fmt: skip
-            last = known((
+            last = without_missing((
                 f"one grid instead of two (`in-place`) is {measured.times('in-place', LAB.best, name)} `{LAB.best}`",
                 f"fp16 storage (`half-storage`) is {measured.times('half-storage', 'in-place', name)} `in-place`",
             ))  # fmt: skip
