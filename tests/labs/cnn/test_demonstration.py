@@ -10,7 +10,7 @@ from roofbook.analysis.publication import publication
 from roofbook.analysis.sentences import NOT_MEASURED
 from roofbook.devices.contract import Device
 from roofbook.labs.cnn import LAB
-from roofbook.labs.cnn.problem import Outcome, what_passes
+from roofbook.labs.cnn.problem import Outcome, check_outcomes
 
 from ..known import Known, shown
 
@@ -38,7 +38,7 @@ def test_the_summary_leaves_out_what_was_not_measured() -> None:
 
 def test_the_table_says_what_each_check_lets_pass() -> None:
     table = shown(LAB, HOST)
-    outcomes = what_passes()
+    outcomes = check_outcomes()
     assert list(table.frame.columns) == list(Outcome._fields) and len(table.rows) == len(table.frame) == len(outcomes)
     for row, each in zip(table.rows, outcomes, strict=True):
         computed, drawn, rms, wrong, course, over, bound = (cell.text for cell in row.cells)

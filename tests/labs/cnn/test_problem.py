@@ -19,6 +19,7 @@ from roofbook.labs.cnn.problem import (
     Layer,
     blocked,
     bound,
+    check_outcomes,
     course_wrong,
     error_over_bound,
     inputs,
@@ -27,7 +28,6 @@ from roofbook.labs.cnn.problem import (
     reference,
     rounded,
     sequential,
-    what_passes,
 )
 
 PUBLISHED = Layer(channels=256, filters=256, height=224, width=224, kernel=5)
@@ -351,7 +351,7 @@ def test_rounded_keeps_what_has_no_significand_and_agrees_with_fp16() -> None:
 
 
 def test_what_passes_shows_where_the_courses_check_is_blind() -> None:
-    said = {(each.inputs, each.computed): each for each in what_passes()}
+    said = {(each.inputs, each.computed): each for each in check_outcomes()}
     assert len(said) == 18
     uniform = {computed: each for (drawn, computed), each in said.items() if drawn == "U[0, 1)"}
     normal = {computed: each for (drawn, computed), each in said.items() if drawn == "N(0, 1)"}

@@ -13,7 +13,7 @@ from roofbook.analysis.publication import publication
 from roofbook.analysis.sentences import NOT_MEASURED
 from roofbook.devices.contract import Device
 from roofbook.labs.convpool import LAB
-from roofbook.labs.convpool.demonstration import Outcome, added, pooled, products_of, rounded, saturated, what_passes
+from roofbook.labs.convpool.demonstration import Outcome, added, check_outcomes, pooled, products_of, rounded, saturated
 from roofbook.labs.convpool.problem import Layer, inputs, reference
 
 from ..known import Known, shown
@@ -87,7 +87,7 @@ def outcomes(found: list[Outcome], drawn: str) -> dict[str, Outcome]:
 
 
 def test_what_passes_and_what_is_refused() -> None:
-    found = what_passes()
+    found = check_outcomes()
     for drawn in ("as published", "without zeros"):
         for sums, each in outcomes(found, drawn).items():
             exact = sums in ("int32", "fp32", "int32, from the last product to the first")
@@ -105,7 +105,7 @@ def test_what_passes_and_what_is_refused() -> None:
 
 def test_the_table_says_what_was_found() -> None:
     table = shown(LAB, HOST)
-    found = what_passes()
+    found = check_outcomes()
     assert list(table.frame.columns) == list(Outcome._fields) and len(table.rows) == len(table.frame) == len(found)
     for row, each in zip(table.rows, found, strict=True):
         drawn, sums, wrong, guarded, passes, passes_rounded = (cell.text for cell in row.cells)

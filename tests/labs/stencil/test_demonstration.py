@@ -100,7 +100,7 @@ def one_wrong(x: np.ndarray) -> np.ndarray:
 def test_errors_of_known_roots() -> None:
     device = cast(Device, Made(nearest, lambda x: np.nextafter(nearest(x), np.float32(0)), one_wrong))
     exact, below, wrong = demonstration.roots(device)
-    assert [each.what for each in (exact, below, wrong)] == ["1/sqrt", "rsqrt", "native_rsqrt"]
+    assert [each.computed for each in (exact, below, wrong)] == ["1/sqrt", "rsqrt", "native_rsqrt"]
     assert exact.values == 2**24 and exact.differing == 0
     assert 0.4999 < exact.largest <= 0.5 and exact.mean == pytest.approx(0.25, rel=1e-3)
     assert below.differing == 2**24 and 1.4999 < below.largest <= 1.5 and below.mean == pytest.approx(1, rel=1e-3)
@@ -129,8 +129,8 @@ def test_one_bit_that_differs_is_counted(device: Device, monkeypatch: pytest.Mon
         pytest.skip(f"native roots of {device.name} differ with the width of a vector")
     monkeypatch.setattr(demonstration, "passes", flipped)
     for each in demonstration.fusions(device):
-        apart = each.what.startswith("float4")
-        assert (each.differing, each.largest) == ((1, 1) if apart else (0, 0)), each.what
+        apart = each.computed.startswith("float4")
+        assert (each.differing, each.largest) == ((1, 1) if apart else (0, 0)), each.computed
 
 
 # -- on a device -------------------------------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ def test_one_bit_that_differs_is_counted(device: Device, monkeypatch: pytest.Mon
 
 def test_the_table_says_what_the_roots_give_away_and_that_fusing_changes_no_bit(device: Device) -> None:
     table = shown(LAB, device)
-    frame = table.frame.set_index("what")
+    frame = table.frame.set_index("computed")
     roots, fused = frame[frame.against == "exact"], frame[frame.against == "fused"]
     assert list(roots.index) == ["1/sqrt", "rsqrt", "native_rsqrt"] and (roots["values"] == 2**24).all()
     estimates = native.are_estimates(device)

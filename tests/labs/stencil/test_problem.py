@@ -217,4 +217,4 @@ def test_inputs_of_a_check_have_roots_of_many_magnitudes_and_those_of_a_large_gr
     assert sums.min() < 0.02 and sums.max() > 200 and np.isfinite(sums).all()
     assert np.array_equal(spread["g"], drawn["g"]) and spread["r"].dtype == np.float32
     assert over(single(spread, 23), spread, 23) <= 1
-    assert widened(drawn, most=100) == drawn
+    assert widened(drawn, largest_size=100) == drawn

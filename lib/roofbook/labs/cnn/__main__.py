@@ -1,4 +1,4 @@
-"""The course's program with the lab's kernels: python -m roofbook.labs.cnn DIR, same files in and out."""
+"""The course's program with the lab's kernels: python -m roofbook.labs.cnn DIR reads and writes the course's files."""
 
 from __future__ import annotations
 
@@ -35,27 +35,27 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Returns the exit code: 0, or 2 after one line on stderr where the user's input is wrong, 130 after Ctrl-C."""
+    """Run the program and return its exit code: 0, 2 after an error of the user (one line on stderr), 130 after Ctrl-C."""
     return program(lambda: _run(_parser().parse_args(argv)), "stopped; nothing was written")
 
 
-def _run(given: argparse.Namespace) -> None:
-    layer, x, weight, bias = course.read(given.folder, given.kernel)
+def _run(arguments: argparse.Namespace) -> None:
+    layer, x, weight, bias = course.read(arguments.folder, arguments.kernel)
 
     from . import forward
 
     start = time.perf_counter()
-    out = forward(given.device, given.variant, layer, x, weight, bias)
+    out = forward(arguments.device, arguments.variant, layer, x, weight, bias)
     elapsed = time.perf_counter() - start
     print(f"Layer:    {layer.name}, {layer.flops / 1e9:.4g} GFLOP")
     print(f"Time:     {elapsed:.6f} s, one cold call with copies and build")
     print(f"Rate:     {layer.flops / 1e9 / elapsed:.4g} GFLOP/s, of that call")
-    if given.check:
+    if arguments.check:
         right = reference(layer, x, weight, bias)
         print(f"Error:    {error_over_bound(out, right, layer):.3g} of the tolerance for fp32, at most")
         print(f"Course:   {course_wrong(out, right['out'])} of {out.size} outputs wrong by its check")
-    print(f"Written:  {course.write_output(given.folder, out)}")
+    print(f"Written:  {course.write_output(arguments.folder, out)}")
 
 
 if __name__ == "__main__":
-    os._exit(main())  # Ctrl-C while Python takes down what is done would be its exit code
+    os._exit(main())  # a Ctrl-C while Python shuts down would change the exit code

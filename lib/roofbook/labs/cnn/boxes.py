@@ -1,4 +1,4 @@
-"""The last tensor-core steps: operands packed in one launch (pack_operands.k), and boxes of pixels that serve all taps."""
+"""The last tensor-core steps: operands packed in one launch (pack_operands.k), and boxes of pixels used for all taps."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,34 +14,34 @@ from .plans import HERE, Convolution
 from .problem import Layer
 
 LINE, TILE_I, TILE_H, STAGES_BYTES = 128, 128, 8, 230400
-"""As in operands.h and tensor_window.cu: bytes of a line, a block's filters and rows, and its shared memory."""
+"""Bytes of a line, filters and rows of a block, bytes of its shared memory: constants of operands.h and tensor_window.cu."""
 
 
 class Form:
-    """How the operands of a layer lie in memory: `parts` numbers of `size` bytes each, as pack_operands.k writes them."""
+    """The layout of a layer's operands in memory: `parts` numbers of `size` bytes each, as pack_operands.k writes them."""
 
     def __init__(self, layer: Layer, operands: str) -> None:
         self.layer, self.parts, self.size = layer, *{"SPLIT": (2, 2), "TF32": (1, 4)}[operands]
         self.depth = LINE // self.size
-        """Channels of a line."""
+        """Number of channels in a line."""
         self.slices = ceil_div(layer.channels, self.depth)
         self.channels, self.filters = self.slices * self.depth, 2 * TILE_I * ceil_div(layer.filters, 2 * TILE_I)
         self.rows, self.columns = layer.x_shape[1:]
         self.pixels = (self.parts, self.rows, self.columns, self.channels)
         self.taps = (self.parts, layer.kernel**2, self.filters, self.channels)
         self.groups = self.slices * (self.filters + ceil_div(self.columns, 32) * self.rows)
-        """Work-groups of 256 that pack."""
+        """Number of work-groups of 256 that pack."""
 
 
 class Boxes(Convolution):
-    """Clusters of two, no more than the device holds. Option `prepared`: operands are packed once, not in each call."""
+    """Clusters of two blocks, as many as the device holds. Option `prepared`: operands are packed once, not in each call."""
 
     kernel_name = "tensor"
     group: tuple[int, ...] = (384,)
     operands: str
-    """As the knob of pack_operands.k."""
+    """Value of the knob OPERANDS of pack_operands.k."""
     tile_w: int
-    """Columns of a block's tile."""
+    """Number of columns in a block's tile."""
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(device, variant, case, inputs)
@@ -60,15 +60,15 @@ class Boxes(Convolution):
             tensor_map(self.taps, *filters, half=True, size=form.size),
             tensor_map(self.pixels, sizes[:rank], box[:rank], half=True, strides=strides[: rank - 1], size=form.size),
         )
-        self.weight_map, self.pixel_map = (device.upload(np.frombuffer(each, np.uint8)) for each in maps)
+        self.weight_map, self.pixel_map = (device.upload(np.frombuffer(encoded, np.uint8)) for encoded in maps)
         self.buffers += [self.pixels, self.taps, self.weight_map, self.pixel_map]
         self.kernel.configure(dynamic_local_bytes=STAGES_BYTES + 1024)
         self.prepared = bool(variant.options.get("prepared"))
 
     def lay_out(self) -> tuple[int, ...]:
-        one = self.layer
-        columns, rows = ceil_div(one.width, self.tile_w), ceil_div(one.height, 2 * TILE_H)
-        tiles = 2 * ceil_div(one.filters, 2 * TILE_I) * columns * rows
+        layer = self.layer
+        columns, rows = ceil_div(layer.width, self.tile_w), ceil_div(layer.height, 2 * TILE_H)
+        tiles = 2 * ceil_div(layer.filters, 2 * TILE_I) * columns * rows
         return (384 * 2 * min(tiles, self.device.compute_units // 2),)
 
     def build_options(self) -> tuple[str, ...]:
@@ -90,12 +90,12 @@ class Boxes(Convolution):
 
 
 class Tf32(Boxes):
-    """Operands of 4 bytes, rounded to TF32; a tile is that of tensor_window.cu."""
+    """Operands of 4 bytes, rounded to TF32, in the tiles of tensor_window.cu."""
 
     operands, tile_w = "TF32", 32
 
 
 class Split(Boxes):
-    """Operands of two parts of fp16; a tile is that of tensor_split.cu."""
+    """Operands of two parts of fp16, in the tiles of tensor_split.cu."""
 
     operands, tile_w = "SPLIT", 16

@@ -1,30 +1,30 @@
-"""What its checks let pass. Every number is computed."""
+"""The lab's demonstration: right and wrong results that two checks accept. Every number is computed."""
 
 import math
 
 from ...analysis.publication import Demonstration
 from ...devices.contract import Device
-from .problem import what_passes
+from .problem import check_outcomes
 
 
 def demonstration(device: Device) -> Demonstration:
-    """What the course's check and the bound for fp32 let pass. Computed on the host: precisions and mistakes are emulated."""
+    """Tabulate the results that the course's check and the bound for fp32 accept. The host emulates precisions and mistakes."""
     import pandas as pd
 
     from ...analysis import format as show
 
-    found = what_passes()
+    outcomes = check_outcomes()
     lines = [
         [
-            each.computed,
-            each.inputs,
-            "NaN" if math.isnan(each.rms) else f"{each.rms:.1e}",
-            f"{each.course_wrong} of {each.outputs}",
-            "passes" if each.passes_course else "refused",
-            "NaN" if math.isnan(each.rms) else show.number(each.error_over_bound, 2),
-            "passes" if each.passes_bound else "refused",
+            outcome.computed,
+            outcome.inputs,
+            "NaN" if math.isnan(outcome.rms) else f"{outcome.rms:.1e}",
+            f"{outcome.course_wrong} of {outcome.outputs}",
+            "passes" if outcome.passes_course else "refused",
+            "NaN" if math.isnan(outcome.rms) else show.number(outcome.error_over_bound, 2),
+            "passes" if outcome.passes_bound else "refused",
         ]
-        for each in found
+        for outcome in outcomes
     ]
     heads = [
         "Computed with",
@@ -45,6 +45,6 @@ def demonstration(device: Device) -> Demonstration:
         heads,
         lines,
         frozenset({"rms error / rms result", "Wrong by the course's check", "Largest error / tolerance for fp32"}),
-        pd.DataFrame(found),
+        pd.DataFrame(outcomes),
         notes,
     )

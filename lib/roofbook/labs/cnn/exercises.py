@@ -1,4 +1,4 @@
-"""The exercises of the convolution layer: what a shared tile gains, which group to launch, and the reordered loops."""
+"""The exercises of the convolution layer: the gain of a shared tile, the size of work-groups, and the reordered loops."""
 
 from ...spec.exercise import Exercises, Predict, Turn, Write
 
@@ -6,8 +6,8 @@ EXERCISES = Exercises(
     predict=(
         Predict(
             "implicit-gemm", "fissioned",
-            "A group of a GPU reads each operand once into local memory and uses it for a whole tile, where every work-item of "
-            "the other kernel reads its own; a CPU's cache does this by itself, and barriers cost it.",
+            "On a GPU, a group reads each operand into local memory once for a whole tile; in the other kernel each work-item "
+            "reads its own. A CPU's cache shares operands anyway, and barriers cost it time.",
         ),
     ),
     turn=(

@@ -1,4 +1,4 @@
-"""The ladder of this lab and its peers: each step, what it changes, what is expected of it, and the knobs that make it."""
+"""The ladder of this lab and its peers: each step with its change, its expected effect, and its knobs."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,12 +18,12 @@ HERE = Path(__file__).parent
 WGMMA = frozenset({"wgmma"})
 CLUSTERS = WGMMA | {"clusters"}
 LAYER = {"CHANNELS": 256, "FILTERS": 256, "HEIGHT": 224, "WIDTH": 224, "TAPS": 5}
-"""The published layer: what a kernel's text shows; a plan sets the case's own."""
+"""Sizes of the published layer, for the kernels as shown; a plan sets the sizes of the case."""
 SUB = dict(zip(("SUB_I", "SUB_H", "SUB_W"), plans.PUBLISHED_SUB, strict=True))
 GROUP = dict(zip(("LOCAL_0", "LOCAL_1", "LOCAL_2"), plans.PUBLISHED_GROUP, strict=True))
 
 TILED = Source.of(HERE / "tiled.k", **SUB, **LAYER)
-"""Tile and sub-tile, and none of the five knobs turned."""
+"""Tiles and sub-tiles, without any of the report's five optimisations."""
 GLOBAL_NUMBER = TILED.with_knobs(START="GLOBAL_NUMBER")
 PERMUTED = GLOBAL_NUMBER.with_knobs(ORDER="OUTERMOST")
 UNROLLED = PERMUTED.with_knobs(UNROLL="UNROLLED")
@@ -34,7 +34,7 @@ GEMM = Source.of(HERE / "gemm.k", **LAYER)
 
 NO_ADDRESS = {"NVRTC": "every index is a constant, so the sub-tile is in registers, which have no address to align"}
 ZEROS = {"NVRTC": "the sub-tile is in registers, and whether a loop or a declaration set them to zero leaves no trace"}
-"""Why compilers make one code of two texts."""
+"""Reason, by compiler, why two kernel texts become the same machine code."""
 
 TENSOR = Source.of(HERE / "tensor.cu", **LAYER)
 TENSOR_COLUMNS = Source.of(HERE / "tensor_columns.cu", **LAYER)
@@ -75,8 +75,8 @@ LADDER = (
     Variant(
         "permuted", "global-id", PERMUTED, plans.Tiled,
         "The loops over channel and taps are outermost: one tap at a time for the whole sub-tile.",
-        "A weight serves 28 outputs, an input 4. But the loop over filters indexes the sub-tile at run time, which keeps it "
-        "out of registers.",
+        "A loaded weight is used for 28 outputs, an input for 4. But the loop over filters indexes the sub-tile at run time, "
+        "which keeps it out of registers.",
     ),
     Variant(
         "unrolled", "permuted", UNROLLED, plans.Tiled,
@@ -92,7 +92,7 @@ LADDER = (
     Variant(
         "fissioned", "aligned", SEPARATE, plans.Tiled,
         "The bias is the initial value; ReLU and pooling are separate loops.",
-        "These stages are a few operations per output beside thousands: no effect, though 1.22x was published.",
+        "These stages are a few operations per output of thousands: no effect, though 1.22x was published.",
         published="best (global 64x112x16, local 4x8x2)", predicts=SAME,
     ),
     Variant(
@@ -102,28 +102,28 @@ LADDER = (
     ),
     Variant(
         "zeroed-declared", "zeroed", SEPARATE.with_knobs(STAGES="ZEROED", ZEROS="DECLARED"), plans.Tiled,
-        "The zeros stand in the declaration of the sub-tile, = {{{0}}}, as in the report, not in a loop.",
-        "In registers the time is the same. Of a sub-tile in memory, a compiler may clear all of it in one go.",
+        "The sub-tile is set to zero in its declaration, = {{{0}}}, as in the report, not in a loop.",
+        "In registers the time is the same. A compiler may clear a sub-tile in memory in one go.",
         same_code=ZEROS, predicts={"gpu": SAME},
     ),
     Variant(
         "fused-declared", "unrolled", DECLARED, plans.Tiled,
-        "The fused loop as the report had it: its zeros, too, stand in the declaration.",
+        "The fused loop, with the sub-tile set to zero in its declaration, as in the report.",
         "In registers the time is the same.",
         same_code=ZEROS, predicts={"gpu": SAME},
     ),
     Variant(
         "fused-declared-aligned", "fused-declared", DECLARED.with_knobs(ALIGN="LINE"), plans.Tiled,
         "The same sub-tile, aligned to 128 bytes: the report's fused version.",
-        "The report gained a little here, and nothing without these zeros. Registers have no address.",
+        "The report gained a little here, and nothing in its version without zeros. Registers have no address.",
         same_code=NO_ADDRESS, predicts={"gpu": SAME},
     ),
     Variant(
         "constant", "fissioned", SEPARATE.with_knobs(SPACE="READ_ONLY"), plans.Tiled,
         "Input and weights are declared in constant memory.",
-        "Constant memory holds 64 KiB on a GPU, and they take millions of bytes: refused, or the same loads as before.",
+        "Constant memory holds 64 KiB on a GPU; the arrays take megabytes. It is refused, or the loads stay the same.",
         frozenset({"constant-pointers"}),
-        same_code={"PoCL": "a CPU has no constant memory apart from its memory"}, predicts=SAME,
+        same_code={"PoCL": "a CPU has no separate constant memory"}, predicts=SAME,
     ),
     Variant(
         "local-tile", "fissioned", Source.of(HERE / "local_tile.k", **SUB, **LAYER, **GROUP), plans.LocalTile,
@@ -140,7 +140,8 @@ LADDER = (
     Variant(
         "double-buffered", "implicit-gemm", GEMM.with_knobs(BUFFERS="TWO"), plans.Gemm,
         "The next channel is loaded into registers while this one is multiplied; one barrier per channel.",
-        "Two groups per multiprocessor already hide each other's waits: a few per cent.", predicts=FEW_PERCENT,
+        "With two groups per multiprocessor, one already computes while the other waits: a few per cent.",
+        predicts=FEW_PERCENT,
     ),
     Variant(
         "vectors", "fissioned", Source.of(HERE / "vectors.k", **LAYER), plans.Vectors,
@@ -150,9 +151,9 @@ LADDER = (
     ),
     Variant(
         "four-rows", "vectors", Source.of(HERE / "four_rows.k", **LAYER), four_rows.FourRows,
-        "4 filters (2 with AVX2) by 4 rows by a register of columns; a work-item takes all filters, and weights as they lie.",
-        "A third fewer loads of inputs, no columns done twice where a vector divides the width, no launch to pack weights. "
-        "With AVX2 its parent's vectors of sixteen are two registers each, and its sums do not all fit.",
+        "4 filters (2 with AVX2) by 4 rows by a register of columns; a work-item takes all filters; weights are not packed.",
+        "A third fewer loads of inputs, no columns computed twice if a vector divides the width, no launch to pack weights. "
+        "With AVX2, vectors of sixteen take two registers each, and the sums of `vectors` do not all fit.",
         frozenset({"cpu"}), kind="cpu", differs=("source", "plan"), predicts={"cpu": FASTER},
     ),
     Variant(
@@ -191,7 +192,7 @@ LADDER = (
     ),
     Variant(
         "tensor-columns", "tensor-prepared", TENSOR_COLUMNS, tensor.Columns,
-        "A box of pixels serves a column of taps, each one row further down; a cluster shares weights instead of pixels.",
+        "One box of pixels is used for a column of taps, each one row further down; a cluster shares weights, not pixels.",
         "A little more than half as much to read from the cache.",
         CLUSTERS, options={"operand_roundoff": 2.0**-11, "prepared": True}, differs=("source", "plan"),
         dtype="float16", architectures=hopper.ARCHITECTURES, shows={"tensor": "%nctaid"}, predicts=FASTER,
@@ -206,13 +207,13 @@ LADDER = (
     Variant(
         "tensor-wide-stores", "tensor-persistent", TENSOR_COLUMNS.with_knobs(STORES="FOUR"), tensor.Columns,
         "Neighbouring threads exchange results in registers, so that each writes four outputs at once.",
-        "A quarter of the stores, for which the tensor cores wait.",
+        "A quarter of the stores; the tensor cores wait for them.",
         CLUSTERS, options={"operand_roundoff": 2.0**-11, "prepared": True, "persistent": True},
         dtype="float16", architectures=hopper.ARCHITECTURES, shows={"tensor": "shfl"}, predicts=FASTER,
     ),
     Variant(
         "tensor-window", "tensor-wide-stores", TENSOR_WINDOW, tensor.Window,
-        "A box of pixels serves all taps of its channels; pixels and sums are stored column by column.",
+        "One box of pixels is used for all taps of its channels; pixels and sums are stored column by column.",
         "Two fifths less to read from the cache.",
         CLUSTERS, options={"operand_roundoff": 2.0**-11, "prepared": True, "persistent": True},
         differs=("source", "plan"), dtype="float16", architectures=hopper.ARCHITECTURES, predicts=FASTER,
@@ -220,15 +221,16 @@ LADDER = (
     Variant(
         "tensor-relaxed", "tensor-window", TENSOR_WINDOW.with_knobs(BARRIERS="RELAXED"), tensor.Window,
         "Barriers use relaxed ordering: threads neither write nor read the data that goes through shared memory.",
-        "Saves a fence of the whole chip per iteration, while the tensor cores idle: at most a tenth of the loop's time.",
+        "Saves a chip-wide fence per iteration, during which the tensor cores idle: at most a tenth of the loop's time.",
         CLUSTERS, options={"operand_roundoff": 2.0**-11, "prepared": True, "persistent": True},
         dtype="float16", architectures=hopper.ARCHITECTURES, shows={"tensor": r"mbarrier\.arrive\.relaxed"},
         predicts=at_most(1 / 0.9),
     ),
     Variant(
         "tensor-turns", "tensor-relaxed", TENSOR_TURNS, tensor.Window,
-        "Each warpgroup waits for all its products of a tap; meanwhile the other's are computed, so that they take turns.",
-        "The peak's own kernel waits so and keeps the tensor cores busy. If interleaving costs time, 3 % is to be gained.",
+        "Each warpgroup waits for all its products of a tap while the other's are computed, so they take turns.",
+        "The kernel that measures the peak waits like this and keeps the tensor cores busy. If interleaving costs time, "
+        "this gains 3 %.",
         CLUSTERS, options={"operand_roundoff": 2.0**-11, "prepared": True, "persistent": True},
         dtype="float16", architectures=hopper.ARCHITECTURES, predicts=about(1.03),
     ),
@@ -248,8 +250,8 @@ LADDER = (
     ),
     Variant(
         "tensor-split-window", "tensor-split", TENSOR_SPLIT.with_knobs(BARRIERS="RELAXED"), boxes.Split,
-        "As tensor-relaxed; both parts arrive together, for three products. Threads add up what the matrix units sum per tap.",
-        "Fewer bytes from the cache, and both operands packed in one launch. The units cut off sums: fewer terms, less error.",
+        "tensor-relaxed with split operands: both parts arrive together, for three products. Threads add up sums of taps.",
+        "Fewer bytes from the cache, both operands packed in one launch. The units cut off sums: shorter ones lose less.",
         CLUSTERS, options={}, differs=("source", "plan"), dtype="float16", architectures=hopper.ARCHITECTURES,
         predicts=FASTER,
     ),
@@ -257,20 +259,21 @@ LADDER = (
 
 PEERS = (
     Variant(
-        "torch-cpu", None, None, peers.TorchConvolution, "PyTorch on the CPU, fp32, channels last.", "oneDNN, at its best.",
+        "torch-cpu", None, None, peers.TorchConvolution, "PyTorch on the CPU, fp32, channels last.", "oneDNN at its best.",
         needs=frozenset({"host"}), role="peer", options={"precision": "fp32", "channels_last": True},
     ),
     Variant(
         "openmp", None, None, peers.OpenMP, "A page of C + OpenMP: 4 filters by 2 rows by 2 vectors in registers, all cores.",
-        "What a CPU can do without a library.", needs=frozenset({"host"}), role="peer",
+        "Shows how fast a CPU can be without a library.", needs=frozenset({"host"}), role="peer",
     ),
     Variant(
-        "torch-fp32", None, None, peers.TorchConvolution, "PyTorch and cuDNN, fp32, TF32 off.", "What a user of fp32 gets.",
+        "torch-fp32", None, None, peers.TorchConvolution,
+        "PyTorch and cuDNN, fp32, TF32 off.", "The speed that a user of fp32 gets.",
         needs=frozenset({"pytorch"}), role="peer", options={"precision": "fp32"},
     ),
     Variant(
         "torch-tf32", None, None, peers.TorchConvolution,
-        "PyTorch and cuDNN, TF32, channels last.", "Its default, at its best.",
+        "PyTorch and cuDNN, TF32, channels last.", "cuDNN's default, at its best.",
         needs=frozenset({"pytorch"}), role="peer", dtype="tfloat32",
         options={"precision": "tf32", "channels_last": True, "operand_roundoff": 2.0**-11},
     ),
@@ -298,7 +301,7 @@ PEERS = (
         needs=frozenset({"pytorch"}), role="peer", options={"precision": "fp32"},
     ),
     Variant(
-        "cublas-prepared", None, None, peers.Product, "The same, with the matrix ready in memory: unfolding is not timed.",
+        "cublas-prepared", None, None, peers.Product, "cuBLAS with the input unfolded beforehand: unfolding is not timed.",
         "Only the product with bias, ReLU and pool: its gain over `cublas` is the cost of unfolding.",
         needs=frozenset({"pytorch"}), role="peer", options={"precision": "fp32", "prepared": True},
     ),
@@ -311,7 +314,7 @@ PEERS = (
     Variant(
         "cudnn-fused-tf32", None, None, tuned.FusedConvolution,
         "cuDNN with bias and ReLU in the convolution's kernel, TF32; turning operands channels-last is timed.",
-        "Half of what eager TF32 takes beside its convolution.",
+        "Should halve the time that eager TF32 spends outside its convolution.",
         needs=frozenset({"pytorch"}), role="peer", dtype="tfloat32",
         options={"precision": "tf32", "channels_last": True, "operand_roundoff": 2.0**-11, "compile": True},
     ),
@@ -327,14 +330,14 @@ PEERS = (
     Variant(
         "cudnn-fused", None, None, tuned.FusedConvolution,
         "cuDNN with bias and ReLU in the convolution's kernel, fp16; converting operands is timed.",
-        "What a user has whose data is fp32 in NumPy's order, before and after.",
+        "For a user whose data is fp32 in NumPy's order, before and after.",
         needs=frozenset({"pytorch"}), role="peer", dtype="float16",
         options={"precision": "fp16", "channels_last": True, "operand_roundoff": 2.0**-11, "compile": True},
     ),
     Variant(
         "cudnn-fused-prepared", None, None, tuned.FusedConvolution,
         "cuDNN with bias and ReLU in the convolution's kernel, fp16, operands converted beforehand.",
-        "No pass for the bias and ReLU: a little faster than what torch.compile makes of the layer.",
+        "No extra pass for bias and ReLU: a little faster than the layer by torch.compile.",
         needs=frozenset({"pytorch"}), role="peer", dtype="float16",
         options={
             "precision": "fp16", "channels_last": True, "operand_roundoff": 2.0**-11, "compile": True, "prepared": True,
@@ -343,13 +346,13 @@ PEERS = (
     Variant(
         "cudnn-split", None, None, tuned.SplitConvolution,
         "cuDNN's own graph, operands split into two fp16 parts: three products in one kernel, the rest by torch.compile.",
-        "What `tensor-split` does, by a library: fp32's error bound at a third of fp16's rate.",
+        "The method of `tensor-split`, by a library: fp32's error bound at a third of fp16's rate.",
         needs=frozenset({"pytorch"}), role="peer", dtype="float16", options={"compile": True},
     ),
     Variant(
         "torch-autotuned", None, None, tuned.Autotuned,
         "All of the layer by torch.compile in its mode max-autotune, fp16, operands converted beforehand.",
-        "It times convolutions of Triton beside cuDNN's, which are made for this chip: cuDNN's will win.",
+        "It times Triton's convolutions and cuDNN's; cuDNN's are made for this chip and will win.",
         needs=frozenset({"pytorch"}), role="peer", dtype="float16",
         options={
             "precision": "fp16", "channels_last": True, "operand_roundoff": 2.0**-11, "compile": True, "prepared": True,

@@ -1,4 +1,4 @@
-"""The layer by others: PyTorch with cuDNN or oneDNN, a library's matrix product, and a page of C."""
+"""The peers of the layer: PyTorch with cuDNN or oneDNN, a library's matrix product, and a page of C with OpenMP."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,9 +12,9 @@ from .problem import Layer
 
 
 class TorchConvolution(Call):
-    """TorchConvolution, bias, ReLU and pool of x (C, H+k-1, W+k-1) -> out (O, H//2, W//2). A unit is a call.
+    """The layer in PyTorch: x (C, H+k-1, W+k-1) -> out (O, H//2, W//2). A unit is a call.
 
-    Options are those of every Call; the inputs lie in their type and layout before a run.
+    Options are those of every Call. The inputs are in their type and layout before a run.
     """
 
     def prepare(self, inputs: Mapping[str, Any]) -> None:
@@ -36,9 +36,9 @@ class TorchConvolution(Call):
 
 
 class Product(TorchConvolution):
-    """The same as one matrix product: by cuBLAS, or by MKL on a CPU.
+    """The layer as one matrix product: by cuBLAS, or by MKL on a CPU.
 
-    Option `prepared`: the unfolded input, k*k times as large, lies in memory before a run, which begins with the product.
+    Option `prepared`: the input is unfolded, to k*k times its size, before a run, which begins with the product.
     """
 
     def prepare(self, inputs: Mapping[str, Any]) -> None:
@@ -51,7 +51,7 @@ class Product(TorchConvolution):
 
 
 class OpenMP(openmp.CProgram):
-    """The same in C (openmp.c)."""
+    """The layer in C with OpenMP (openmp.c)."""
 
     sources = (Path(__file__).with_name("openmp.c"), cc.HEADER)
     function = "layer"
@@ -77,21 +77,21 @@ class OpenMP(openmp.CProgram):
 
 
 def layer(x: Any, weight: Any, bias: Any) -> Any:
-    """out (1, O, H//2, W//2) of x (1, C, H+k-1, W+k-1)."""
+    """Compute the layer: x (1, C, H+k-1, W+k-1) -> out (1, O, H//2, W//2)."""
     from torch.nn import functional
 
     return functional.max_pool2d(functional.relu(functional.conv2d(x, weight, bias), inplace=True), 2)
 
 
 def unfolded(x: Any, weight: Any) -> Any:
-    """The operands of each output of the convolution: (C*k*k, H*W) of x (1, C, H+k-1, W+k-1)."""
+    """Unfold x (1, C, H+k-1, W+k-1) to the operands of each output of the convolution: (C*k*k, H*W)."""
     from torch.nn import functional
 
     return functional.unfold(x, weight.shape[2:])[0]
 
 
 def product(columns: Any, weight: Any, bias: Any, height: int) -> Any:
-    """out (1, O, H//2, W//2) of the unfolded input."""
+    """Compute the layer from the unfolded input: out (1, O, H//2, W//2)."""
     from torch import addmm
     from torch.nn import functional
 

@@ -1,4 +1,4 @@
-"""How the host drives the convolution layer: one launch, or the weights packed first; and the sizes of each launch."""
+"""The plans that launch the layer's kernels: one launch, or the weights packed first; and the sizes of each launch."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -17,16 +17,16 @@ from .problem import Layer
 
 HERE = Path(__file__).parent
 PUBLISHED_SUB, PUBLISHED_GROUP = (4, 2, 14), (4, 8, 2)
-"""The report's best: filters, rows and columns of a sub-tile, and work-items of a group along them."""
+"""The report's best sizes: filters, rows and columns of a sub-tile, and work-items of a group along each."""
 
 
 def layer(case: Case) -> Layer:
-    """The layer of a case."""
+    """Return the layer of a case."""
     return Layer(**case.params["layer"])
 
 
 class Convolution(KernelRun):
-    """The layer on a device: input, weights and bias in, pooled output back. `run` tells the seconds of its kernels."""
+    """The layer on a device: input, weights and bias in, pooled output back. `run` returns the seconds of its kernels."""
 
     kernel_name: str
     group: tuple[int, ...] = (1, 1, 1)
@@ -47,16 +47,16 @@ class Convolution(KernelRun):
 
     @abstractmethod
     def lay_out(self) -> tuple[int, ...]:
-        """The global size."""
+        """Return the global size."""
 
     def sizes(self, source: Source) -> dict[str, int]:
-        """The layer as knobs; those that `source` has."""
+        """Return the layer's sizes as knobs of `source`."""
         one = self.layer
         every = {"CHANNELS": one.channels, "FILTERS": one.filters, "HEIGHT": one.height, "WIDTH": one.width}
         return every | {"TAPS": one.kernel}
 
     def turned(self) -> dict[str, Any]:
-        """The knobs that follow from the launch."""
+        """Return the knobs that follow from the launch."""
         return {}
 
     def build_options(self) -> tuple[str, ...]:
@@ -94,7 +94,7 @@ class Sequential(Convolution):
 
 
 class SequentialC(Sequential):
-    """The same in C for one thread."""
+    """The sequential loops compiled as C, on one thread."""
 
     missing = staticmethod(cc.missing)
 
@@ -110,7 +110,8 @@ class SequentialC(Sequential):
 
 
 class Tiled(Convolution):
-    """A work-item a sub-tile, in three dimensions: filters, rows, columns. Options `sub` and `group` are their sides."""
+    """One work-item a sub-tile, in three dimensions: filters, rows, columns. Options: `sub`, `group`, the sides of a sub-tile
+    and of a work-group."""
 
     kernel_name = "tiled"
     group = PUBLISHED_GROUP
@@ -125,7 +126,7 @@ class Tiled(Convolution):
 
 
 def misfit(layer: Layer, sub: tuple[int, ...], group: tuple[int, ...]) -> str | None:
-    """Why sub-tiles and work-groups of these sides do not cover the layer exactly; None where they do."""
+    """Return the reason why sub-tiles and work-groups of these sides do not cover the layer exactly; None if they do."""
     names = ("filters", "rows", "columns")
     for name, side, part, items in zip(names, (layer.filters, layer.height, layer.width), sub, group, strict=True):
         if side % part:
@@ -136,7 +137,7 @@ def misfit(layer: Layer, sub: tuple[int, ...], group: tuple[int, ...]) -> str | 
 
 
 class LocalTile(Tiled):
-    """The same, with the group's part of the input in local memory."""
+    """One work-item a sub-tile, with the group's part of the input in local memory."""
 
     kernel_name = "local_tile"
 
@@ -145,7 +146,7 @@ class LocalTile(Tiled):
 
 
 class Packed(Convolution):
-    """Weights packed by tiles of filters, then the convolution: both are timed."""
+    """Two launches, both timed: pack the weights by tiles of filters, then convolve."""
 
     tile: int
 
@@ -164,7 +165,7 @@ class Packed(Convolution):
 
 
 class Gemm(Packed):
-    """The implicit matrix product: groups of 256 own 128 filters by 8 x 16 pixels."""
+    """The implicit matrix product: groups of 256 work-items compute 128 filters by 8 x 16 pixels."""
 
     kernel_name = "gemm"
     group = (256, 1, 1)
@@ -176,7 +177,7 @@ class Gemm(Packed):
 
 
 class Vectors(Packed):
-    """A work-item four filters by two rows by thirty-two columns, on explicit vectors."""
+    """One work-item for four filters by two rows by thirty-two columns, on explicit vectors."""
 
     kernel_name = "vectors"
     tile = 4

@@ -24,15 +24,15 @@ Array = NDArray[np.floating]
 Shape = tuple[int, ...]
 T = TypeVar("T")
 
-UNIT_ROUNDOFF = 2.0**-24  # of float32
-PEERS_CLEARANCE = 4  # of a library, which may transform operands (Winograd) and round between convolution and bias
+UNIT_ROUNDOFF = 2.0**-24  # for float32
+PEERS_CLEARANCE = 4  # for a library, which may transform operands (Winograd) and round between convolution and bias
 
 _NAME = re.compile(r"([0-9]{1,9})(?:to([0-9]{1,9}))?ch-([0-9]{1,9})x([0-9]{1,9})-k([0-9]{1,9})")
 
 
 @dataclass(frozen=True)
 class Layer:
-    """A layer by the sizes of its convolution's output, height x width for each filter. Raises UsageError."""
+    """The sizes of a layer; height and width are those of the convolution's output. Raises UsageError."""
 
     channels: int
     filters: int
@@ -52,27 +52,27 @@ class Layer:
 
     @classmethod
     def named(cls, text: str) -> Layer:
-        """The layer of a `name`. Raises UsageError.
+        """Return the layer with a `name`. Raises UsageError.
 
         >>> Layer.named("3to8ch-7x9-k3")
         Layer(channels=3, filters=8, height=7, width=9, kernel=3)
         """
         match = _NAME.fullmatch(text)
         if match is None:
-            shown = repr(text if len(text) <= 40 else text[:37] + "...")
-            raise UsageError(f"unknown layer {shown}; valid: names such as 256ch-224x224-k5 or 3to8ch-7x9-k3")
+            quoted = repr(text if len(text) <= 40 else text[:37] + "...")
+            raise UsageError(f"unknown layer {quoted}; valid: names such as 256ch-224x224-k5 or 3to8ch-7x9-k3")
         channels, filters, height, width, kernel = match.groups()
         return cls(int(channels), int(filters or channels), int(height), int(width), int(kernel))
 
     @property
     def name(self) -> str:
-        """`256ch-224x224-k5`, or `3to8ch-7x9-k3` where the numbers of channels and filters differ."""
+        """The layer's name: `256ch-224x224-k5`, or `3to8ch-7x9-k3` if the numbers of channels and filters differ."""
         filters = "" if self.filters == self.channels else f"to{self.filters}"
         return f"{self.channels}{filters}ch-{self.height}x{self.width}-k{self.kernel}"
 
     @property
     def x_shape(self) -> Shape:
-        """The padded input."""
+        """Shape of the padded input."""
         return self.channels, self.height + self.kernel - 1, self.width + self.kernel - 1
 
     @property
@@ -93,22 +93,22 @@ class Layer:
 
     @property
     def terms(self) -> int:
-        """Products in the sum of one output of the convolution."""
+        """Number of products in the sum of one output of the convolution."""
         return self.channels * self.kernel**2
 
     @property
     def flops(self) -> int:
-        """Of the convolution alone, as published rates count: two for each product."""
+        """Operations of the convolution alone, counted as in published rates: two for each product."""
         return 2 * self.terms * math.prod(self.conv_shape)
 
     @property
     def bytes(self) -> int:
-        """Input, weights, bias and output in fp32, each once."""
+        """Bytes of input, weights, bias and output in fp32, each once."""
         return 4 * sum(map(math.prod, (self.x_shape, self.weight_shape, self.bias_shape, self.out_shape)))
 
 
 def inputs(layer: Layer, seed: int, distribution: str = "normal") -> dict[str, NDArray[np.float32]]:
-    """`x`, `weight` and `bias` in the layer's shapes: "normal" is N(0, 1), "uniform" is U[0, 1), the course's."""
+    """Draw `x`, `weight` and `bias` in the layer's shapes. "normal" is N(0, 1); "uniform" is U[0, 1), the course's."""
     generator = np.random.default_rng(seed)
     if distribution not in ("normal", "uniform"):
         raise one_of("distribution", distribution, ["normal", "uniform"])
@@ -118,14 +118,14 @@ def inputs(layer: Layer, seed: int, distribution: str = "normal") -> dict[str, N
 
 
 def _columns(x: Array, kernel: int) -> Array:
-    """The operands of each output of a convolution of x (C, h+k-1, w+k-1): (C*k*k, h*w)."""
+    """Unfold x (C, h+k-1, w+k-1) to the operands of each output of the convolution: (C*k*k, h*w)."""
     height, width = x.shape[1] - kernel + 1, x.shape[2] - kernel + 1
     shifted: Array = np.lib.stride_tricks.sliding_window_view(x, (height, width), axis=(1, 2))
     return shifted.reshape(-1, height * width)
 
 
 def _pooled(values: Array) -> Array:
-    """The largest value of each 2x2 window: (O, h, w) -> (O, h//2, w//2)."""
+    """Return the largest value of each 2x2 window: (O, h, w) -> (O, h//2, w//2)."""
     height, width = values.shape[1] // 2, values.shape[2] // 2
     windows = values[:, : 2 * height, : 2 * width].reshape(-1, height, 2, width, 2)
     largest: Array = windows.max(axis=(2, 4))
@@ -133,30 +133,31 @@ def _pooled(values: Array) -> Array:
 
 
 def reference(layer: Layer, x: Array, weight: Array, bias: Array) -> dict[str, NDArray[np.float64]]:
-    """In float64, each of `layer.out_shape`: the right `out`, and what `bound` needs of each output.
+    """Return the right `out`, and the `norm` and `total` that `bound` needs: float64 of `layer.out_shape`.
 
     With s = bias + w.x of one output of the convolution, `norm` is the largest sqrt(bias^2 + sum (w x)^2) in the window
-    of the pool, and `total` the largest |s|. One pooled row at a time, as two matrix products: of the operands, and of
-    their squares.
+    of the pool, and `total` the largest |s|. Each pooled row takes two matrix products: of the operands, and of their squares.
     """
     x, bias = x.astype(np.float64), bias[:, None].astype(np.float64)
     matrix = weight.reshape(layer.filters, -1).astype(np.float64)
     squared = matrix**2
-    found = {name: np.empty(layer.out_shape) for name in ("out", "norm", "total")}
+    arrays = {name: np.empty(layer.out_shape) for name in ("out", "norm", "total")}
     for row in range(layer.height // 2):
         columns = _columns(x[:, 2 * row : 2 * row + layer.kernel + 1], layer.kernel)
         sums = matrix @ columns + bias
         norms = np.sqrt(squared @ columns**2 + bias**2)
         for name, values in (("out", np.maximum(sums, 0)), ("norm", norms), ("total", np.abs(sums))):
-            found[name][:, row] = _pooled(values.reshape(layer.filters, 2, layer.width))[:, 0]
-    return found
+            arrays[name][:, row] = _pooled(values.reshape(layer.filters, 2, layer.width))[:, 0]
+    return arrays
 
 
 # -- error of a float32 result -----------------------------------------------------------------------------------------
 
 
 def bound(layer: Layer, reference: Mapping[str, Array], operand_roundoff: float = 0.0) -> NDArray[np.float64]:
-    """Bound of |out - reference| for each output: 8 (u sqrt(n) (norm + total) + sqrt(2) d norm), u = 2**-24, n = C k k + 1.
+    """Return the bound of |out - reference| for each output: 8 (u sqrt(n) (norm + total) + sqrt(2) d norm).
+
+    Here u = 2**-24 and n = C k k + 1.
 
     The first term is for float32 sums of n terms in any order. The second adds operands that were rounded to nearest with
     unit roundoff d = `operand_roundoff` (TF32, fp16: 2**-11; bf16: 2**-8). ReLU and maximum enlarge no error, so the
@@ -178,19 +179,19 @@ def bound(layer: Layer, reference: Mapping[str, Array], operand_roundoff: float 
 
 
 def _by_filters(out: Array, reference: Mapping[str, Array], work: Callable[[Array, Mapping[str, Array]], T]) -> list[T]:
-    """What `work` makes of the outputs of some filters and of their reference, for all filters, on all cores."""
+    """Call `work` with the outputs and reference of some filters at a time, on all cores, and return all its results."""
     if out.shape != reference["out"].shape:
         raise ValueError(f"shapes differ: {out.shape} and {reference['out'].shape}")
 
-    def of(filters: slice) -> T:
+    def work_on(filters: slice) -> T:
         with np.errstate(divide="ignore", invalid="ignore"):
-            return work(out[filters], {name: each[filters] for name, each in reference.items()})
+            return work(out[filters], {name: array[filters] for name, array in reference.items()})
 
-    return by_bands(len(out), out[0].size, of)
+    return by_bands(len(out), out[0].size, work_on)
 
 
 def error_over_bound(out: Array, reference: Mapping[str, Array], layer: Layer, operand_roundoff: float = 0.0) -> float:
-    """Largest |out - reference| / `bound`: right where it is <= 1. NaN if out holds one; where both are 0 it is 0."""
+    """Return the largest |out - reference| / `bound`: right if it is <= 1, NaN if out holds one; 0 / 0 counts as 0."""
 
     def largest(out: Array, reference: Mapping[str, Array]) -> float:
         error = np.abs(out - reference["out"])
@@ -201,31 +202,31 @@ def error_over_bound(out: Array, reference: Mapping[str, Array], layer: Layer, o
 
 
 class Arithmetic(NamedTuple):
-    """How a variant computes, as far as its errors depend on it."""
+    """The properties of a variant's arithmetic that its errors depend on."""
 
     operand_roundoff: float = 0.0
     result_roundoff: float = 0.0
-    """Of outputs that are rounded to a short type too; 0 for float32."""
+    """Unit roundoff of outputs that are rounded to a short type too; 0 for float32."""
     truncated: bool = False
-    """Sums on tensor cores: what an addition drops is cut off, not rounded."""
+    """Whether sums are cut off instead of rounded, as on tensor cores."""
     clearance: float = 1.0
-    """How many times the errors of our own loops are allowed."""
+    """Allowed error over that of our own loops."""
 
     @classmethod
     def of(cls, options: Mapping[str, object], dtype: str, peer: bool) -> Arithmetic:
-        """Of a variant by its options, what it multiplies, and whether it is a library."""
+        """Return the arithmetic of a variant with these options and type of operands. peer: whether it is a library."""
         operand = float(str(options.get("operand_roundoff", 0.0)))
         result = operand if options.get("precision") in ("fp16", "bf16") else 0.0
         return cls(operand, result, dtype != "float32", PEERS_CLEARANCE if peer else 1.0)
 
 
 def deviations(layer: Layer, reference: Mapping[str, Array], by: Arithmetic) -> tuple[Array, Array]:
-    """(standard deviation of each output's rounding errors, largest error that goes one way).
+    """Return (standard deviation of each output's rounding errors, largest error that goes one way).
 
-    With q = 0.42 the root mean square of a rounding in unit roundoffs: a sum of n terms in random order passes the partial
+    q = 0.42 is the root mean square of a rounding in unit roundoffs. A sum of n terms in random order passes the partial
     sum k/n total + a bridge of variance k/n (1 - k/n) norm^2, so its roundings add up to (q u)^2 n (total^2/3 + norm^2/6).
     Two rounded operands of each product add 2 (q d norm)^2, a rounded result (q r total)^2. Tensor cores add 16 products at
-    once to a sum and cut off what float32 does not hold: n/16 times u total at most, always towards zero.
+    once to a sum and cut off the digits beyond float32: n/16 times u total at most, always towards zero.
     """
     n, norm, total = layer.terms + 1, reference["norm"], reference["total"]
     sums = UNIT_ROUNDOFF**2 * n * (total**2 / 3 + norm**2 / 6)
@@ -235,15 +236,15 @@ def deviations(layer: Layer, reference: Mapping[str, Array], by: Arithmetic) -> 
 
 
 def mean_square(out: Array, reference: Mapping[str, Array], layer: Layer, by: Arithmetic) -> float:
-    """Root mean square error of the outputs over what is allowed: right where it is <= 1.
+    """Return the root mean square error of the outputs over the allowed one: right if it is <= 1.
 
-    It sees what touches all outputs a little, such as operands of 17 bits in a step that claims float32. Outputs that are 0
-    are left out. Rounded operands are shared by many outputs: no more errors are independent than there are operands.
+    It detects small errors in all outputs, such as operands of 17 bits in a step that claims float32. Outputs that are 0
+    are left out. Many outputs share each rounded operand, so the number of independent errors is at most that of operands.
     """
 
     def sums(out: Array, reference: Mapping[str, Array]) -> tuple[int, float, float]:
         live = reference["out"] > 0
-        deviation, cut = (each[live] for each in deviations(layer, reference, by))
+        deviation, cut = (array[live] for array in deviations(layer, reference, by))
         error = out[live] - reference["out"][live]
         return error.size, float(np.sum(error**2)), float(np.sum((deviation + cut) ** 2))
 
@@ -255,13 +256,13 @@ def mean_square(out: Array, reference: Mapping[str, Array], layer: Layer, by: Ar
 
 
 def mean_of_filters(out: Array, reference: Mapping[str, Array], layer: Layer, by: Arithmetic) -> float:
-    """Largest |mean error| of a filter's outputs over what is allowed: right where it is <= 1.
+    """Return the largest |mean error| of a filter's outputs over the allowed one: right if it is <= 1.
 
-    It sees what goes one way in a whole filter, such as a forgotten bias, however coarse the operands are. Of N outputs
-    independent errors average to deviation / sqrt(N). They are not quite independent: an input is in at most w^2 windows of
-    the pool, w = k // 2 + 1, which multiplies the variance by w^2 at most (Cauchy-Schwarz); and all outputs share the n
-    weights, whose errors do not average out as far as outputs are large where inputs resemble the weights: 3/n of the
-    variance, of normal weights.
+    It detects errors that go one way in a whole filter, such as a forgotten bias, however coarse the operands are.
+    Independent errors of N outputs average to deviation / sqrt(N). The errors depend on each other in two ways. An input is in
+    at most w^2 windows of the pool, w = k // 2 + 1, which multiplies the variance by w^2 at most (Cauchy-Schwarz). And all
+    outputs share the n weights: outputs are large where inputs resemble the weights, and there the errors of the weights do
+    not average out, which adds 3/n of the variance for normal weights.
     """
 
     def largest(out: Array, reference: Mapping[str, Array]) -> float:
@@ -279,7 +280,7 @@ def mean_of_filters(out: Array, reference: Mapping[str, Array], layer: Layer, by
 
 
 def course_wrong(out: Array, reference: Array) -> int:
-    """How many outputs the course's check calls wrong: |(a-b)/(a+b)| > 1e-3 and |a-b| > 0.05, or NaN."""
+    """Return the number of outputs that the course's check calls wrong: |(a-b)/(a+b)| > 1e-3 and |a-b| > 0.05, or NaN."""
 
     def wrong(out: Array, right: Mapping[str, Array]) -> int:
         difference = np.abs(out - right["out"])
@@ -289,11 +290,11 @@ def course_wrong(out: Array, reference: Array) -> int:
     return sum(_by_filters(out, {"out": reference}, wrong))
 
 
-# -- what the checks let pass ------------------------------------------------------------------------------------------
+# -- results that the checks accept ------------------------------------------------------------------------------------
 
 
 def rounded(array: Array, bits: int) -> Array:
-    """Float32 values with their significand rounded to `bits` bits, to nearest, ties to even: TF32 11, bf16 8.
+    """Round the significand of float32 values to `bits` bits, to nearest, ties to even: TF32 has 11, bf16 8.
 
     >>> rounded(np.float32([1 + 2**-8, 1 + 3 * 2**-8]), 8).tolist()
     [1.0, 1.015625]
@@ -303,7 +304,7 @@ def rounded(array: Array, bits: int) -> Array:
 
 
 class Outcome(NamedTuple):
-    """How one way to compute a layer fares in both checks. `rms` is the rms error over the rms of the right result."""
+    """The verdicts of both checks on one way to compute a layer. `rms` is the rms error over the rms of the right result."""
 
     inputs: str
     computed: str
@@ -316,7 +317,7 @@ class Outcome(NamedTuple):
 
 
 def sequential(layer: Layer, x: Array, weight: Array, bias: Array) -> Array:
-    """The layer in the precision of its inputs, each output's products added to its bias one after another."""
+    """Compute the layer in the precision of its inputs, each output's products added to its bias one after another."""
     columns, matrix = _columns(x, layer.kernel), weight.reshape(layer.filters, -1)
     sums = np.repeat(bias[:, None], columns.shape[1], axis=1)
     for term, column in enumerate(columns):
@@ -325,13 +326,13 @@ def sequential(layer: Layer, x: Array, weight: Array, bias: Array) -> Array:
 
 
 def blocked(layer: Layer, x: Array, weight: Array, bias: Array) -> Array:
-    """The layer in the precision of its inputs by the library's matrix product, which keeps many partial sums."""
+    """Compute the layer in the precision of its inputs by the library's matrix product, which keeps many partial sums."""
     sums = weight.reshape(layer.filters, -1) @ _columns(x, layer.kernel) + bias[:, None]
     return _pooled(np.maximum(sums, 0).reshape(layer.conv_shape))
 
 
 def _attempts(layer: Layer, x: Array, weight: Array, bias: Array) -> Iterator[tuple[str, Array]]:
-    """Right and wrong ways to compute the layer, by name."""
+    """Yield the results of right and wrong ways to compute the layer, with their names."""
     yield "fp32, one term after another", sequential(layer, x, weight, bias)
     yield "fp32, matrix product", blocked(layer, x, weight, bias)
     for precision, lowered in (
@@ -352,15 +353,15 @@ def _attempts(layer: Layer, x: Array, weight: Array, bias: Array) -> Iterator[tu
     yield "one NaN", broken
 
 
-def what_passes(seed: int = 0) -> list[Outcome]:
-    """What the course's check and `bound` for fp32 say of right and wrong results, on a small layer of 256 channels."""
+def check_outcomes(seed: int = 0) -> list[Outcome]:
+    """Return the verdicts of the course's check and of `bound` for fp32 on right and wrong results of a small layer."""
     layer = Layer(channels=256, filters=16, height=16, width=16, kernel=5)
     outcomes = []
-    for distribution, shown in (("uniform", "U[0, 1)"), ("normal", "N(0, 1)")):
-        given = inputs(layer, seed, distribution)
-        right = reference(layer, **given)
-        for computed, out in _attempts(layer, **given):
+    for distribution, description in (("uniform", "U[0, 1)"), ("normal", "N(0, 1)")):
+        drawn = inputs(layer, seed, distribution)
+        right = reference(layer, **drawn)
+        for computed, out in _attempts(layer, **drawn):
             rms = float(np.sqrt(np.mean((out - right["out"]) ** 2) / np.mean(right["out"] ** 2)))
             wrong, ratio = course_wrong(out, right["out"]), error_over_bound(out, right, layer)
-            outcomes.append(Outcome(shown, computed, rms, wrong, out.size, wrong == 0, ratio, ratio <= 1))
+            outcomes.append(Outcome(description, computed, rms, wrong, out.size, wrong == 0, ratio, ratio <= 1))
     return outcomes

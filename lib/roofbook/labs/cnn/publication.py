@@ -1,4 +1,4 @@
-"""What the lab says of the report that it comes from: evidence for each claim, where its figures belong, and conclusions.
+"""Evidence for each claim of the lab's report, the variants that its figures belong to, and conclusions.
 
 The report: a convolution layer in OpenCL: UCLA CS133 (Parallel and Distributed Computing), lab 4.
 """
@@ -13,11 +13,11 @@ from . import CASES, LAB, SPLITS
 (CASE,) = CASES["published"]
 
 
-APART = "zero-initialised beside not, both in separate loops; the published number is that of the whole fusion"
+APART = "with and without zeros, both in separate loops; the published number is that of the whole fusion"
 
 
 def without(optimisation: str, remark: str = "", below: float | None = None) -> tuple[Pair]:
-    """What it is worth in the best step of the report."""
+    """Return the pair that shows the gain of an optimisation in the best step of the report."""
     return (Pair(f"fissioned@without={optimisation}", "fissioned", CASE, below, remark=remark),)
 
 
@@ -76,15 +76,15 @@ PAIRS = (
     ("Compared with PyTorch and cuDNN in TF32, laid out beforehand",
      [("tensor-tf32", "torch-tf32"), ("tensor-tf32", "cudnn-fused-tf32-prepared")]),
     ("Compared with PyTorch and cuDNN in fp16, converted beforehand",
-     [("tensor-turns", each) for each in ("torch-fp16", "torch-compiled", "cudnn-fused-prepared")]),
+     [("tensor-turns", peer) for peer in ("torch-fp16", "torch-compiled", "cudnn-fused-prepared")]),
     ("Compared with cuDNN in fp16, conversion included", [("tensor-cluster", "cudnn-fused")]),
     ("Compared with PyTorch on the host's CPU", [("vectors", "torch-cpu"), ("four-rows", "torch-cpu")]),
 )  # fmt: skip
-"""What changes, and the pairs (step, compared with) that show it."""
+"""Conclusions: (the change, the pairs (step, compared with) that show its effect)."""
 
 
 class CourseLab(Publication):
-    """Of the lab's report."""
+    """The lab's report."""
 
     evidence = EVIDENCE
     pairs = PAIRS

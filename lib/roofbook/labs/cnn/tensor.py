@@ -1,4 +1,4 @@
-"""The tensor-core steps: operands laid out for TMA, whose maps the driver encodes, then the matrix product."""
+"""The tensor-core steps: lay out the operands for TMA, whose maps the driver encodes, then multiply."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,22 +12,22 @@ from ...spec.lab import Case, Variant
 from .plans import Convolution
 
 DEPTH, TILE_I, TILE_H, TILE_W, STAGES = 64, 128, 8, 32, 4
-"""As in tensor.cu."""
+"""Channels, filters, rows and columns of a block, and its stages of shared memory: the constants of tensor.cu."""
 
 
 class Tensor(Convolution):
-    """Hopper's tensor cores. Option `prepared`: operands are converted once, not in each call."""
+    """The layer on Hopper's tensor cores. Option `prepared`: operands are converted once, not in each call."""
 
     kernel_name = "tensor"
     group: tuple[int, ...] = (384, 1, 1)
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         super().__init__(device, variant, case, inputs)
-        one, knobs = self.layer, self.source.settings
+        layer, knobs = self.layer, self.source.settings
         parts = (int(knobs.get("PRODUCTS", 1)) + 1) // 2
-        rows, columns = one.x_shape[1:]
-        taps, channels = one.kernel**2, DEPTH * ceil_div(one.channels, DEPTH)
-        filters = 2 * TILE_I * ceil_div(one.filters, 2 * TILE_I)
+        rows, columns = layer.x_shape[1:]
+        taps, channels = layer.kernel**2, DEPTH * ceil_div(layer.channels, DEPTH)
+        filters = 2 * TILE_I * ceil_div(layer.filters, 2 * TILE_I)
         self.to_pixels, self.to_taps = self.program.kernel("to_pixels"), self.program.kernel("to_taps")
         self.pixels = device.empty(2 * parts * rows * columns * channels)
         self.taps = device.empty(2 * parts * taps * filters * channels)
@@ -36,7 +36,7 @@ class Tensor(Convolution):
             tensor_map(self.taps, (channels, filters, parts * taps), (DEPTH, self.filters_fetched(), 1), half),
             self.pixel_map_of((channels, columns, rows, parts), half),
         )
-        self.weight_map, self.pixel_map = (device.upload(np.frombuffer(each, np.uint8)) for each in maps)
+        self.weight_map, self.pixel_map = (device.upload(np.frombuffer(encoded, np.uint8)) for encoded in maps)
         self.buffers += [self.pixels, self.taps, self.weight_map, self.pixel_map]
         self.pixel_size = (256 * ceil_div(columns, 32), rows, channels // DEPTH)
         self.tap_size = (256 * filters, channels // DEPTH)
@@ -44,26 +44,26 @@ class Tensor(Convolution):
         self.prepared = bool(variant.options.get("prepared"))
 
     def blocks(self) -> int:
-        """Of a cluster."""
+        """Return the number of blocks in a cluster."""
         assert self.variant.source is not None
         return int(self.variant.source.settings["BLOCKS"])
 
     def filters_fetched(self) -> int:
-        """Filters of which a block fetches the weights at once."""
+        """Return the number of filters whose weights a block fetches at once."""
         return TILE_I // (2 if self.blocks() > 2 else 1)
 
     def pixel_map_of(self, sizes: tuple[int, int, int, int], half: bool) -> bytes:
-        """The map of the pixels (channels, columns, rows, parts), with the box that a block fetches at once."""
+        """Encode the map of the pixels (channels, columns, rows, parts), with the box that a block fetches at once."""
         return tensor_map(self.pixels, sizes, (DEPTH, TILE_W, TILE_H // (2 if self.blocks() > 1 else 1), 1), half)
 
     def stages(self) -> int:
-        """Bytes of shared memory for what is fetched."""
+        """Return the bytes of shared memory for fetched operands."""
         return STAGES * 2 * DEPTH * (TILE_I + TILE_H * TILE_W)
 
     def lay_out(self) -> tuple[int, ...]:
-        one, down = self.layer, max(1, self.blocks() // 2)
-        filters = 2 * ceil_div(one.filters, 2 * TILE_I)
-        return 384 * filters, ceil_div(one.width, TILE_W), down * ceil_div(one.height, down * TILE_H)
+        layer, down = self.layer, max(1, self.blocks() // 2)
+        filters = 2 * ceil_div(layer.filters, 2 * TILE_I)
+        return 384 * filters, ceil_div(layer.width, TILE_W), down * ceil_div(layer.height, down * TILE_H)
 
     def build_options(self) -> tuple[str, ...]:
         return ("-arch=sm_90a",)
@@ -85,7 +85,7 @@ class Tensor(Convolution):
 
 
 class Columns(Tensor):
-    """Fetches pixels for a column of taps at once. Option `persistent`: no more clusters of two than the device holds."""
+    """Fetches pixels for a column of taps at once. Option `persistent`: at most as many clusters as the device holds."""
 
     group = (384,)
 
@@ -99,8 +99,10 @@ class Columns(Tensor):
         return 230400
 
     def lay_out(self) -> tuple[int, ...]:
-        one = self.layer
-        tiles = 2 * ceil_div(one.filters, 2 * TILE_I) * ceil_div(one.width, TILE_W) * ceil_div(one.height, 2 * TILE_H)
+        layer = self.layer
+        tiles = (
+            2 * ceil_div(layer.filters, 2 * TILE_I) * ceil_div(layer.width, TILE_W) * ceil_div(layer.height, 2 * TILE_H)
+        )
         if self.variant.options.get("persistent"):
             tiles = min(tiles, self.device.compute_units // 2)
         return (384 * 2 * tiles,)

@@ -1,7 +1,6 @@
-"""The layer by cuDNN at its best: convolution, bias and ReLU in one kernel, and what leaves it as a step leaves it.
+"""The layer by cuDNN at its best: convolution, bias and ReLU in one kernel, with results in the form of a step's.
 
-Serves comparisons like for like: results are float32 in NumPy's order, and turning operands into another type is timed where
-a step's is.
+For fair comparisons results are float32 in NumPy's order, and the conversion of operands is timed if a step's is.
 """
 
 import importlib
@@ -14,7 +13,7 @@ from .peers import TorchConvolution
 
 
 def channels_last(dtype: Any) -> Callable[[Any, Any], tuple[Any, Any]]:
-    """What turns images and filters into that type, the channels of a pixel side by side."""
+    """Return a function that converts images and filters to a type, with the channels of a pixel side by side."""
     import torch
 
     def laid_out(x: Any, weight: Any) -> tuple[Any, Any]:
@@ -25,34 +24,34 @@ def channels_last(dtype: Any) -> Callable[[Any, Any], tuple[Any, Any]]:
 
 
 def pooled(y: Any) -> Any:
-    """The largest of each 2x2 window of (1, O, H, W), as float32 in NumPy's order."""
+    """Return the largest value of each 2x2 window of (1, O, H, W), as float32 in NumPy's order."""
     from torch.nn import functional
 
     return functional.max_pool2d(y, 2).float().contiguous()
 
 
 def whole(x: Any, weight: Any, bias: Any) -> Any:
-    """out (1, O, H//2, W//2) of x (1, C, H+k-1, W+k-1), the same."""
+    """Compute the layer: x (1, C, H+k-1, W+k-1) -> out (1, O, H//2, W//2), as float32 in NumPy's order."""
     from torch.nn import functional
 
     return pooled(functional.relu(functional.conv2d(x, weight, bias)))
 
 
 class FusedConvolution(TorchConvolution):
-    """One kernel of cuDNN's, then a compiled one that pools.
+    """One kernel of cuDNN's for convolution, bias and ReLU, then a compiled one that pools.
 
-    Options are those of every Call; with `prepared` the operands lie in their type and layout before a run, else it begins
-    with input and weights as the lab gives them.
+    Options are those of every Call. With `prepared`, operands are converted before a run. Without it, a run begins with the
+    lab's input and weights.
     """
 
     as_steps = True
-    """Whether its results are of the type and order of a step's."""
+    """Whether results have the type and order of a step's."""
 
     def prepare(self, inputs: Mapping[str, Any]) -> None:
-        given = self.tensor(inputs["x"][None]), self.tensor(inputs["weight"])
+        operands = self.tensor(inputs["x"][None]), self.tensor(inputs["weight"])
         self.lay = None if self.form == self.plain else self.compiled(channels_last(self.form["dtype"]))
         self.prepared = bool(self.options.get("prepared")) and self.lay is not None
-        self.x, self.weight = self.lay(*given) if self.lay and self.prepared else given
+        self.x, self.weight = self.lay(*operands) if self.lay and self.prepared else operands
         self.bias = self.tensor(inputs["bias"], dtype=self.form["dtype"])
         self.pool = self.compiled(pooled)
 
@@ -69,15 +68,15 @@ class FusedConvolution(TorchConvolution):
 
 
 SCALE = 2.0**8
-"""Of either operand before it is split: its small part then is no subnormal fp16."""
+"""Factor of both operands before they are split, so that their small parts are no subnormal fp16."""
 KEPT = -(2**13)
-"""The bits of a float32 that fp16 holds, as an int32: all but the last 13."""
+"""Mask of the bits of a float32 that fp16 holds, as an int32: all but the last 13."""
 
 
 def parts(values: Any) -> tuple[Any, Any]:
-    """The digits of float32 values, scaled, that fp16 holds, and the rest, both as fp16.
+    """Split scaled float32 values into the digits that fp16 holds and the remainder, both as fp16.
 
-    By their bits: a compiler that leaves out a rounding to fp16 and back would find no rest.
+    The digits are cut by a mask: a compiler may leave out a rounding to fp16 and back, and the remainder would be zero.
     """
     import torch
 
@@ -87,7 +86,7 @@ def parts(values: Any) -> tuple[Any, Any]:
 
 
 def split(x: Any, weight: Any) -> tuple[Any, Any]:
-    """Operands of one convolution of three times the channels, which adds up three products: two small ones and the large."""
+    """Return operands of one convolution with three times the channels, which adds up three products, the small ones first."""
     import torch
 
     (large, small), (wide, fine) = parts(x), parts(weight)
@@ -96,7 +95,7 @@ def split(x: Any, weight: Any) -> tuple[Any, Any]:
 
 
 def finished(sums: Any, bias: Any) -> Any:
-    """Bias, ReLU and pool of such a convolution's sums (1, O, H, W), as float32 in NumPy's order."""
+    """Apply bias, ReLU and pool to the sums (1, O, H, W) of split operands, as float32 in NumPy's order."""
     from torch.nn import functional
 
     return functional.max_pool2d(functional.relu(sums / SCALE**2 + bias[:, None, None]), 2).contiguous()
@@ -105,7 +104,7 @@ def finished(sums: Any, bias: Any) -> Any:
 class SplitConvolution(TorchConvolution):
     """Each operand in two parts of fp16, and all three products by one kernel of cuDNN's, which sums them in fp32.
 
-    A run begins with input and weights as the lab gives them.
+    A run begins with the lab's input and weights.
     """
 
     graph: cudnn.GraphConvolution | None = None
@@ -140,15 +139,15 @@ class SplitConvolution(TorchConvolution):
 
 
 TRIED = 12
-"""Kernels of cuDNN's that are timed: its best guess was a tenth slower than the best."""
+"""Number of cuDNN's kernels that are timed: its first choice was a tenth slower than the best."""
 AUTOTUNE = {
     "max_autotune": True, "coordinate_descent_tuning": True, "max_autotune_report_choices_stats": False,
 }  # fmt: skip
-"""What the mode `max-autotune-no-cudagraphs` means, and that nothing is printed where PyTorch lets itself be told so."""
+"""Options of the mode `max-autotune-no-cudagraphs`, and one that prints nothing, which only some versions of PyTorch have."""
 
 
 class Autotuned(TorchConvolution):
-    """All of it by torch.compile, which times Triton's convolutions beside cuDNN's and takes the fastest."""
+    """The whole layer by torch.compile, which times Triton's and cuDNN's convolutions and takes the fastest."""
 
     as_steps = True
 
@@ -162,5 +161,5 @@ class Autotuned(TorchConvolution):
 
     def compute(self) -> None:
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="TypedStorage is deprecated")  # of PyTorch's own code
+            warnings.filterwarnings("ignore", message="TypedStorage is deprecated")  # from PyTorch's own code
             super().compute()

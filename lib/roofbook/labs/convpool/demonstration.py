@@ -99,7 +99,7 @@ def drawn(seed: int) -> Iterator[tuple[str, Int16, Int16, dict[str, Callable[[In
             yield f"{value} throughout", x, weight, LIMITS
 
 
-def what_passes(seed: int = 0) -> list[Outcome]:
+def check_outcomes(seed: int = 0) -> list[Outcome]:
     """What the guard and the check say of right and wrong ways to add up a small layer of the published depth."""
     outcomes = []
     for name, x, weight, ways in drawn(seed):
@@ -121,7 +121,7 @@ def demonstration(device: Device) -> Demonstration:
     """What the guard refuses and what the check does. Computed on the host: a device's sums are emulated."""
     import pandas as pd
 
-    found = what_passes()
+    found = check_outcomes()
     lines = [
         [
             each.inputs,

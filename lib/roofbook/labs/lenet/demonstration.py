@@ -103,7 +103,7 @@ def ways(weights: Weights, images: Array) -> Iterator[tuple[str, dict[str, Array
     yield "fp32, one NaN", forward(weights, images, second=put(np.nan, -1, 0, 0, 0))
 
 
-def what_passes(seed: int = 0) -> tuple[str, list[Outcome]]:
+def check_outcomes(seed: int = 0) -> tuple[str, list[Outcome]]:
     """Which images they are, and what the check says of right and wrong ways to compute the network on them."""
     given = inputs(IMAGES, data.at_hand(), seed)
     right, labels, chosen = reference(given), given["labels"], sampled(IMAGES)
@@ -136,7 +136,7 @@ def demonstration(device: Device) -> Demonstration:
 
     from ...analysis import format as show
 
-    source, found = what_passes()
+    source, found = check_outcomes()
     lines = [
         [
             each.computed,

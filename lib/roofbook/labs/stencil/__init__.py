@@ -1,6 +1,7 @@
 """The rsqrt stencil (Parallel Architectures): twenty-three passes over three grids, from one loop to one pass over memory.
 
-The ladder follows the report's hints; past its end stand one flat range, wide types and all passes in one kernel.
+The ladder follows the report's hints. Three ideas of our own come after them: one flat range, wide types, and all passes in
+one kernel.
 """
 
 import re
@@ -25,10 +26,10 @@ SHAPES = ("32x1", "64x1", "128x1", "256x1", "512x1", "1024x1", "64x2", "32x4", "
 BYTES_AN_ELEMENT = 16
 """r, b and g read, g written: float32."""
 FLOPS_AN_ELEMENT = 2
-"""Once for all passes: the sum r + b, and the root. Each pass adds one more operation."""
+"""Operations done once for all passes: the sum r + b, and the root. Each pass adds one more operation."""
 
 LANES_OF_STREAMS = 16
-"""Elements of a vector of streams.k, where they are no knob."""
+"""Elements of a vector in streams.k, which has no knob for it."""
 
 CASES = {
     "quick": ("1024x1024",),
@@ -39,7 +40,7 @@ CASES = {
 
 
 class RsqrtStencil(Lab):
-    """The lab. A case is height x width; its params are those two, the passes of a run and nothing else."""
+    """The lab. A case is height x width; its params are these two and the number of passes of a run."""
 
     name = "stencil"
     title = "Rsqrt stencil"
@@ -51,7 +52,7 @@ class RsqrtStencil(Lab):
     ladder = LADDER
     peers = PEERS
     awkward = ("5x129", "7x48", "9x384", "5x4096")
-    """More than one work-group, the last of them cut short; for wide types, for several groups, for several tasks."""
+    """Sizes with several work-groups, the last of them partly filled: for scalars, wide types, groups and tasks."""
     other_sizes = "any HEIGHTxWIDTH from 3x3 on"
 
     def __init__(self) -> None:
@@ -86,7 +87,7 @@ class RsqrtStencil(Lab):
         return _case(name, scale)
 
     def inputs(self, case: Case, seed: int) -> Mapping[str, Any]:
-        """`r`, `b` uniform on [0.25, 4) and `g` N(0, 1): float32 (height, width)."""
+        """Draw `r` and `b` uniformly from [0.25, 4), and `g` from N(0, 1): float32 (height, width)."""
         return inputs(case.params["height"], case.params["width"], seed)
 
     def reference(self, case: Case, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -104,16 +105,16 @@ class RsqrtStencil(Lab):
                 "root mean square error of g": mean_square(g, reference, start, passes, root_rms),
             }
 
-        accurate = errors(reference["bound"], ROOT_ULPS / 2)
-        over, what = worst(accurate)
+        ratios = errors(reference["bound"], ROOT_ULPS / 2)
+        ratio, error_name = worst(ratios)
         native: RootLoss | None = reference.get("native_root")
-        if over <= 1 or native is None or native.ulps <= ROOT_ULPS:
-            return over, 1.0, f"{what}, over its tolerance"
-        over, what = worst(errors(bound(reference, start, passes, native.ulps), native.rms))
-        return accurate[what], accurate[what] / over, f"{what}, {TIMES_ACCURATE}"
+        if ratio <= 1 or native is None or native.ulps <= ROOT_ULPS:
+            return ratio, 1.0, f"{error_name}, over its tolerance"
+        ratio, error_name = worst(errors(bound(reference, start, passes, native.ulps), native.rms))
+        return ratios[error_name], ratios[error_name] / ratio, f"{error_name}, {TIMES_ACCURATE}"
 
     def device_losses(self, device: Device, variant: Variant) -> Mapping[str, Any]:
-        """Return how far this device's native root is off, for a kernel that calls it."""
+        """Return the error of this device's native root, for a kernel that calls it."""
         if not native_functions(variant.source):
             return {}
         assert variant.source is not None
@@ -124,21 +125,21 @@ class RsqrtStencil(Lab):
         return "wide"
 
     def verification_inputs(self, case: Case, name: str, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
-        """r and b of many magnitudes, on grids that are not large."""
+        """Return r and b of many magnitudes, unless the grid is large."""
         return widened(inputs)
 
     def work(self, case: Case) -> Work:
-        """Per pass: what all passes together need at least, one sweep over memory and a root an element, over their number."""
+        """Return the least work of all passes together, divided by their number: one walk over memory, one root an element."""
         elements = (case.params["height"] - 2) * case.params["width"]
         flops = elements * (FLOPS_AN_ELEMENT / PUBLISHED_PASSES + 1)
         return Work(flops, elements * BYTES_AN_ELEMENT / PUBLISHED_PASSES, elements * BYTES_AN_ELEMENT * 3 / 4)
 
     def traffic(self, case: Case, variant: Variant) -> float:
-        """16 B an element and pass; once for all passes where they are fused, twice where PyTorch keeps what lies between."""
+        """Return bytes per pass: 16 an element, divided by the fused passes; twice that if PyTorch stores the roots."""
         fused = PUBLISHED_PASSES if variant.plan in (peers.Fused, peers.OpenMP) else 1
         passes = variant.source.settings.get("PASSES", 1) if variant.source else fused
-        kept = variant.plan is peers.TorchStencil and not variant.options["compile"]
-        return self.work(case).bytes * PUBLISHED_PASSES / int(passes) * (2 if kept else 1)
+        keeps_intermediates = variant.plan is peers.TorchStencil and not variant.options["compile"]
+        return self.work(case).bytes * PUBLISHED_PASSES / int(passes) * (2 if keeps_intermediates else 1)
 
     def units(self, case: Case, variant: Variant, device: Device) -> int:
         if (
@@ -176,13 +177,13 @@ def _case(name: str, scale: str) -> Case:
 
 
 def _sides(name: str) -> tuple[int, int]:
-    """`1024x512` as two numbers."""
+    """Return the two numbers of a text such as `1024x512`."""
     first, _, second = name.partition("x")
     return int(first), int(second)
 
 
 def _without(best: Variant) -> tuple[Variant, ...]:
-    """The best step with each of its optimisations undone."""
+    """Return variants of the best step, each without one of its optimisations."""
     assert best.source is not None
     return (
         best.at("without", "one launch", wide(4)),

@@ -1,4 +1,4 @@
-"""What it shows of the arithmetic. Every number is computed."""
+"""The lab's demonstration, all of it computed: errors of three inverse roots, and bits that differ when passes are fused."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -19,9 +19,9 @@ Problem = dict[str, Floats]
 
 
 class Compared(NamedTuple):
-    """Values compared with others: how far apart in ulp, the largest and the mean, and how many differ in any bit."""
+    """A comparison of two arrays: largest and mean difference in ulp, and how many values differ in any bit."""
 
-    what: str
+    computed: str
     against: str
     values: int
     largest: float
@@ -32,11 +32,11 @@ class Compared(NamedTuple):
 ONE, FOUR = (int(np.float32(end).view(np.uint32)) for end in (1, 4))
 CHUNK, GROUP = 1 << 22, 128
 ULP = 2.0**-24
-"""Of float32 between 0.5 and 1, where the inverse roots of [1, 4) lie."""
+"""Spacing of float32 between 0.5 and 1, where the inverse roots of [1, 4) lie."""
 
 
 def roots(device: Device) -> Iterator[Compared]:
-    """The three inverse roots of every float32 in [1, 4) against the exact one: a factor of 4 only shifts the exponent."""
+    """Compare the three inverse roots of every float32 in [1, 4) with the exact one: a factor of 4 only shifts the exponent."""
     kernel = device.build(Source.of(HERE / "roots.k").render(device.backend)).kernel("roots")
     queue, buffers = device.queue(), [device.empty(4 * CHUNK) for _ in range(4)]
     names = ("1/sqrt", "rsqrt", "native_rsqrt")
@@ -47,35 +47,35 @@ def roots(device: Device) -> Iterator[Compared]:
         queue.launch(kernel, (CHUNK,), (GROUP,), *buffers, np.int32(CHUNK))
         exact = 1 / np.sqrt(x.astype(np.float64))
         nearest = exact.astype(np.float32)
-        for at, buffer in enumerate(buffers[1:]):
+        for number, buffer in enumerate(buffers[1:]):
             root = queue.read(buffer, np.empty_like(x))
-            off = np.abs(root - exact)
-            largest[at] = np.maximum(largest[at], off.max() / ULP)
-            total[at] += off.sum() / ULP
-            differing[at] += np.count_nonzero(root != nearest)
+            error = np.abs(root - exact)
+            largest[number] = np.maximum(largest[number], error.max() / ULP)
+            total[number] += error.sum() / ULP
+            differing[number] += np.count_nonzero(root != nearest)
     for buffer in buffers:
         buffer.release()
     count = FOUR - ONE
-    for at, name in enumerate(names):
-        yield Compared(name, "exact", count, largest[at], total[at] / count, int(differing[at]))
+    for number, name in enumerate(names):
+        yield Compared(name, "exact", count, largest[number], total[number] / count, int(differing[number]))
 
 
 ODD = (37, 64)
 SPECIAL = (0.0, 2.0**-149, 2.0**-127, 2.0**-126, 1.0, 2.0**127, (2 - 2.0**-23) * 2.0**127, np.inf, -1.0, np.nan)
-"""Sums r + b that are zero, denormal, tiny, huge, infinite, or have no root; and values of g."""
+"""Special sums r + b and values of g: zero, denormal, tiny, huge, infinite, without a root."""
 
 
 def special() -> Problem:
-    """r, b and g in which every special sum meets every special g."""
-    every = np.array(SPECIAL, np.float32)
+    """Return r, b and g in which every special sum meets every special g."""
+    values = np.array(SPECIAL, np.float32)
     b = np.zeros(ODD, np.float32)
-    return {"r": np.resize(every, ODD), "b": b, "g": np.resize(every.repeat(len(every)), ODD)}
+    return {"r": np.resize(values, ODD), "b": b, "g": np.resize(values.repeat(len(values)), ODD)}
 
 
-def passes(device: Device, name: str, given: Problem) -> Floats:
-    """g after the published number of passes by the step of that name."""
+def passes(device: Device, name: str, problem: Problem) -> Floats:
+    """Return g after the published number of passes by the step `name`."""
     variant = LAB.variant(name)
-    run = variant.plan(device, variant, Case("demonstration", "test", {}, PUBLISHED_PASSES), given)
+    run = variant.plan(device, variant, Case("demonstration", "test", {}, PUBLISHED_PASSES), problem)
     run.reset()
     run.run()
     g = run.outputs()["g"]
@@ -84,40 +84,40 @@ def passes(device: Device, name: str, given: Problem) -> Floats:
 
 
 def in_order(values: Floats) -> NDArray[np.int64]:
-    """float32 as whole numbers in the order of their values: neighbours, -0 and 0 too, are 1 apart. All NaN are one."""
+    """Map float32 to whole numbers in the same order: neighbours, -0 and 0 too, are 1 apart. All NaN become one number."""
     bits = np.where(np.isnan(values), np.float32(np.nan), values).view(np.int32).astype(np.int64)
     return np.where(bits < 0, bits ^ 0x7FFFFFFF, bits)
 
 
 def fusions(device: Device) -> Iterator[Compared]:
-    """Pass after pass against all passes in one kernel, on drawn numbers and on special ones."""
+    """Compare pass after pass with all passes in one kernel, on drawn numbers and on special ones."""
     drawn: Problem = inputs(*ODD, seed=0)
-    for kind, given in (("drawn", drawn), ("special", special())):
-        in_one = passes(device, "fused", given)
+    for kind, problem in (("drawn", drawn), ("special", special())):
+        fused = passes(device, "fused", problem)
         for name in ("flat", "float4", "float16"):
-            apart = np.abs(in_order(passes(device, name, given)) - in_order(in_one))
-            what, differing = f"{name}, {kind}", int(np.count_nonzero(apart))
-            yield Compared(what, "fused", apart.size, float(apart.max()), float(apart.mean()), differing)
+            distance = np.abs(in_order(passes(device, name, problem)) - in_order(fused))
+            computed, differing = f"{name}, {kind}", int(np.count_nonzero(distance))
+            yield Compared(computed, "fused", distance.size, float(distance.max()), float(distance.mean()), differing)
 
 
 def demonstration(device: Device) -> Demonstration:
-    """Errors of the three inverse roots over all of two binades, and bits that differ when the passes are fused."""
+    """Compute the errors of the three inverse roots over two binades, and the bits that differ when the passes are fused."""
     import pandas as pd
 
     from ...analysis import format as show
 
-    found = [*roots(device), *fusions(device)]
+    comparisons = [*roots(device), *fusions(device)]
     lines = [
         [
-            each.what,
-            each.against,
-            show.number(each.values, places=0),
-            show.number(each.largest),
-            show.number(each.mean),
-            show.number(each.differing, places=0),
-            show.percent(1 - each.differing / each.values),
+            row.computed,
+            row.against,
+            show.number(row.values, places=0),
+            show.number(row.largest),
+            show.number(row.mean),
+            show.number(row.differing, places=0),
+            show.percent(1 - row.differing / row.values),
         ]
-        for each in found
+        for row in comparisons
     ]
     heads = [
         "Computed",
@@ -129,4 +129,6 @@ def demonstration(device: Device) -> Demonstration:
         f"{PUBLISHED_PASSES} passes on a grid of {' x '.join(map(str, ODD))}, one by one and fused. Same: no bit"
         " differs, or both are NaN. Special: zero, denormal, huge, infinite and NaN, as sums r + b and in g.",
     ]
-    return Demonstration(f"Arithmetic on {device.name}", heads, lines, frozenset(heads[2:]), pd.DataFrame(found), notes)
+    return Demonstration(
+        f"Arithmetic on {device.name}", heads, lines, frozenset(heads[2:]), pd.DataFrame(comparisons), notes
+    )

@@ -1,4 +1,4 @@
-"""The exercises of the stencil: what fusing all passes gains, where rows should start, and the kernel that does it."""
+"""The exercises of the stencil: the gain of fusing all passes, the shape of work-groups, and the fused kernel."""
 
 from ...spec.exercise import Exercises, Predict, Turn, Write
 
@@ -6,15 +6,15 @@ EXERCISES = Exercises(
     predict=(
         Predict(
             "fused", "float4",
-            "One launch goes over the grids once, where the passes do it each time; what is left to do for an element is a sum "
+            "One launch goes over the grids once instead of once a pass. Each further pass then costs an element only one sum "
             "in a register.",
         ),
     ),
     turn=(
         Turn(
             "wg", "Which shape of work-group suits a row-major grid?",
-            "Neighbouring work-items should read neighbouring addresses: a group that is one column wide gives each of them a "
-            "cache line of its own.",
+            "Neighbouring work-items should read neighbouring addresses. In a group that is one column wide, each work-item "
+            "reads another cache line.",
         ),
     ),
     write=(

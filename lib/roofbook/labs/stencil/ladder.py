@@ -1,4 +1,4 @@
-"""The ladder of this lab and its peers: each step, what it changes, what is expected of it, and the knobs that make it."""
+"""The ladder of this lab and its peers: each step with its change, its expected effect, and its knobs."""
 
 from pathlib import Path
 from typing import Any
@@ -12,17 +12,17 @@ from . import peers, plans, streams
 HERE = Path(__file__).parent
 
 CHECKED = Source.of(HERE / "passes.k")
-"""The straight port: a work-item an element, and every one asks where it is."""
+"""The straight port: one work-item an element, each with a bounds check."""
 NO_IFS = CHECKED.with_knobs(BOUNDS="NONE")
 COMPILED = NO_IFS.with_knobs(SIZES="COMPILED", HEIGHT=8192, WIDTH=8192)
-"""The sizes that a text shows are the published ones; a plan sets the case's own."""
+"""The kernel at the published size; the plan sets the sizes of the case."""
 ACCURATE = COMPILED.with_knobs(ROOT="ACCURATE")
 NATIVE = ACCURATE.with_knobs(ROOT="NATIVE")
 FLAT = Source.of(HERE / "flat.k", WIDTH=8192, COUNT=8190 * 8192)
 
 
 def wide(lanes: int, source: Source = FLAT) -> Source:
-    """The flat range with so many elements a work-item."""
+    """Return the flat range with `lanes` elements a work-item."""
     return source.with_knobs(VECTOR=f"float{lanes}" if lanes > 1 else "float", LANES=lanes)
 
 
@@ -47,25 +47,25 @@ LADDER = (
     ),
     Variant(
         "checked", "sequential", CHECKED, plans.Passes,
-        "One work-item per element; each checks whether it lies inside.",
+        "One work-item per element. Each checks whether its element is inside the grid.",
         "All cores work. A pass reads three floats and writes one: memory bounds it, not the roots.",
         differs=("source", "plan", "options"), predicts=FASTER,
     ),
     Variant(
         "no-ifs", "checked", NO_IFS, plans.Passes,
         "No bounds check: the range covers the inner rows, and the width is a multiple of the work-group's.",
-        "One of the most effective steps, says the report. Two comparisons beside three loads should hardly show on a GPU.",
+        "One of the most effective steps in the report. On a GPU, two comparisons should add little to three loads.",
         predicts={"gpu": SAME},
     ),
     Variant(
         "compiled-sizes", "no-ifs", COMPILED, plans.Passes,
         "Height and width are constants of the kernel, not arguments.",
-        "Saves an integer multiplication or two: no effect where memory bounds it.", predicts={"gpu": SAME},
+        "Saves one or two integer multiplications: no effect if memory is the bound.", predicts={"gpu": SAME},
     ),
     Variant(
         "rsqrt", "compiled-sizes", ACCURATE, plans.Passes,
         "rsqrt(x) instead of 1/sqrt(x).",
-        "One special-function instruction instead of a root and a division: helps where arithmetic shows at all.",
+        "One special-function instruction instead of a root and a division: faster only if memory is not the bound.",
         shows={"one_pass": r"\A(?![\s\S]*(sqrt\.rn|div\.rn))[\s\S]*rsqrt\.approx"},
         same_code={"PoCL": "its rsqrt is a root and a division, as is 1/sqrt"}, predicts={"gpu": SAME},
     ),
@@ -85,12 +85,12 @@ LADDER = (
     Variant(
         "tasks-2", "native-rsqrt", NATIVE.with_knobs(TASKS=2), plans.Passes,
         "Two elements per work-item: column j and column j + width/2.",
-        "Half the work-items, twice the loads in flight for each: as fast, says the report.",
+        "Half the work-items, each with twice the loads in flight. The report found it equally fast.",
         published="work-group 128x1, 2 tasks per work-item", predicts=SAME,
     ),
     Variant(
         "tasks-4", "tasks-2", NATIVE.with_knobs(TASKS=4), plans.Passes,
-        "Four elements per work-item.", "As before: enough loads are in flight already.", predicts=SAME,
+        "Four elements per work-item.", "The same time: enough loads are in flight already.", predicts=SAME,
     ),
     Variant(
         "tasks-8", "tasks-4", NATIVE.with_knobs(TASKS=8), plans.Passes,
@@ -119,7 +119,8 @@ LADDER = (
     ),
     Variant(
         "float8", "float4", wide(8), plans.Flat,
-        "float8: two such loads in a row.", "On a GPU a warp's loads now have gaps, which the cache must close.",
+        "float8: two 16-byte loads in a row.",
+        "On a GPU, each load of a warp now skips every other 16 bytes; the cache must make up for it.",
         predicts={"gpu": NO_GAIN},
     ),
     Variant(
@@ -134,7 +135,7 @@ LADDER = (
     ),
     Variant(
         "fused-float16", "fused", wide(16, FUSED), plans.Flat,
-        "The same, on float16.", "The best of both for a CPU.", predicts={"cpu": FASTER},
+        "All passes in one kernel, on float16.", "Combines the two best steps for a CPU.", predicts={"cpu": FASTER},
     ),
     *streams.STEPS,
 )  # fmt: skip
@@ -143,9 +144,9 @@ LADDER = (
 def torch_peer(
     name: str, change: str, needs: str, plan: type[peers.TorchStencil] = peers.TorchStencil, **options: Any
 ) -> Variant:
-    """PyTorch on the host's CPU, or on the GPU of a backend that it knows."""
+    """Return a peer in PyTorch on the host's CPU, or on the GPU of a backend that PyTorch supports."""
     return Variant(
-        name, None, None, plan, change, "What a user of PyTorch would write.",
+        name, None, None, plan, change, "The code that a user of PyTorch would write.",
         needs=frozenset({needs}), role="peer", options=options,
     )  # fmt: skip
 
@@ -156,7 +157,7 @@ PEERS = (
     torch_peer("torch-cpu-fused", "PyTorch on the CPU, torch.compile of all passes.", "host", peers.Fused, compile=True),
     Variant(
         "openmp", None, None, peers.OpenMP, "A page of C + OpenMP: all passes while an element is in a register, all cores.",
-        "What a CPU can do without OpenCL.", needs=frozenset({"host"}), role="peer",
+        "Shows how fast a CPU can be without OpenCL.", needs=frozenset({"host"}), role="peer",
     ),
     torch_peer("torch", "PyTorch, eager.", "pytorch", compile=False),
     torch_peer("torch-compiled", "PyTorch, torch.compile of one pass.", "pytorch", compile=True),

@@ -1,4 +1,4 @@
-"""Measures how far a device's native inverse root is off: OpenCL leaves that to the device. Serves the check of this lab."""
+"""The measured error of a device's native inverse root, which OpenCL leaves to the device. The lab's check allows for it."""
 
 from functools import lru_cache
 from pathlib import Path
@@ -11,14 +11,14 @@ from ...spec.source import Source
 from .problem import UNIT_ROUNDOFF
 
 COUNT = 1 << 18
-"""Number of roots that are measured: many in each stretch of an instruction's table, which has some thousand."""
+"""Number of roots that are measured: many for each entry of the instruction's table, which has some thousand entries."""
 GROUP = 64
 MARGIN = 1.25
-"""Factor from the errors of COUNT roots to those that are allowed: the worst x may not be among them."""
+"""Allowed error over the measured one: the worst x may not be among the COUNT roots."""
 
 
 class RootLoss(NamedTuple):
-    """How far a root is off: at most, in ulps, and its root mean square, in unit roundoffs."""
+    """The error of a root: the largest, in ulps, and the root mean square, in unit roundoffs."""
 
     ulps: float
     rms: float
@@ -26,7 +26,7 @@ class RootLoss(NamedTuple):
 
 @lru_cache
 def native_root_loss(device: Device, lanes: int) -> RootLoss:
-    """Return how far a native root of vectors of `lanes` elements is off on a device, as the check allows it.
+    """Return the error that the check allows a native root of vectors of `lanes` elements on a device.
 
     Mantissas lie evenly in [1, 4), which is all that a root depends on; exponents are drawn.
     """

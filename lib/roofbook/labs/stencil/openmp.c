@@ -1,5 +1,5 @@
-/* The stencil in C: what a performance-minded user would write in a page. r and b do not change, so that all passes over a
-   few elements are done while these lie in registers: one way through memory, one root, as many additions as passes.
+/* The stencil in C, as a performance-minded user would write it in a page. r and b do not change, so all passes over a few
+   elements are done while these are in registers: one walk over memory, one root, as many additions as passes.
    Flags: -O3 -march=native (the widest vectors) -ffast-math (the inverse root by its estimate and a Newton step; the
    bound of problem.py allows it) -fopenmp. */
 #include <math.h>

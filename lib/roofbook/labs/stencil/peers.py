@@ -1,4 +1,4 @@
-"""The stencil by others: PyTorch, where a pass is three kernels, or one if compiled; and a page of C."""
+"""The peers of the stencil: PyTorch, where a pass is three kernels, or one if compiled; and a page of C with OpenMP."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,7 +11,7 @@ from ...peers.pytorch import Call
 
 
 class TorchStencil(Call):
-    """A unit is a pass over g (H, W), in place. `run` adds `units` passes to g as it was after `reset`."""
+    """The stencil in PyTorch. A unit is a pass over g (H, W), in place; `run` adds `units` passes to g."""
 
     def prepare(self, inputs: Mapping[str, Any]) -> None:
         self.r, self.b, self.g = (self.tensor(inputs[name]) for name in "rbg")
@@ -29,7 +29,7 @@ class TorchStencil(Call):
 
 
 class Fused(TorchStencil):
-    """All passes of a run as one function."""
+    """The stencil in PyTorch with all passes of a run in one function."""
 
     def prepare(self, inputs: Mapping[str, Any]) -> None:
         super().prepare(inputs)
@@ -40,7 +40,7 @@ class Fused(TorchStencil):
 
 
 class OpenMP(openmp.CProgram):
-    """The same in C, all passes of a run at once (openmp.c)."""
+    """The stencil in C with OpenMP, all passes of a run at once (openmp.c)."""
 
     sources = (Path(__file__).with_name("openmp.c"),)
     function = "stencil"
@@ -59,12 +59,12 @@ class OpenMP(openmp.CProgram):
 
 
 def one_pass(r: Any, b: Any, g: Any) -> None:
-    """g += 1/sqrt(r above + b below), but for the first and last row."""
+    """Add 1/sqrt(r above + b below) to each element of g, except in the first and last row."""
     g[1:-1] += (r[:-2] + b[2:]).rsqrt()
 
 
 def all_passes(r: Any, b: Any, g: Any, passes: int) -> None:
-    """The same so many times, as a user writes it who knows that the root stays the same."""
+    """Do `one_pass` so many times, with the root computed once, because r and b do not change."""
     root, inner = (r[:-2] + b[2:]).rsqrt(), g[1:-1]
     for _ in range(passes):
         inner = inner + root

@@ -1,4 +1,4 @@
-"""How the host drives the stencil's kernels: a launch a pass, one launch for all passes, or one work-item for everything."""
+"""The plans that launch the stencil's kernels: one launch a pass, one for all passes, or one work-item for everything."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -37,23 +37,23 @@ class Stencil(KernelRun):
         self.r, self.b, self.g = self.buffers = [self.place(inputs[name]) for name in "rbg"]
 
     def place(self, array: np.ndarray) -> Any:
-        """An array on the device, `offset` floats behind the start of its buffer."""
+        """Copy an array to the device, `offset` floats behind the start of its buffer."""
         return self.device.upload(np.concatenate([np.zeros(self.offset, np.float32), array.ravel()]))
 
     @abstractmethod
     def lay_out(self) -> tuple[int, ...]:
-        """The global size."""
+        """Return the global size."""
 
     def turned(self) -> dict[str, Any]:
-        """The knobs that follow from the case and the launch."""
+        """Return the knobs that follow from the case and the launch."""
         return {}
 
     def reset(self) -> None:
         self.queue.write(self.g, np.concatenate([np.zeros(self.offset, np.float32), self.g_start.ravel()]))
 
     def outputs(self) -> dict[str, np.ndarray]:
-        whole = self.queue.read(self.g, np.empty(self.offset + self.g_start.size, np.float32))
-        return {"g": whole[self.offset :].reshape(self.g_start.shape)}
+        buffer = self.queue.read(self.g, np.empty(self.offset + self.g_start.size, np.float32))
+        return {"g": buffer[self.offset :].reshape(self.g_start.shape)}
 
 
 class Sequential(Stencil):
@@ -74,7 +74,7 @@ class Sequential(Stencil):
 
 
 class SequentialC(Sequential):
-    """The same in C for one thread."""
+    """The sequential loops compiled as C, on one thread."""
 
     missing = staticmethod(cc.missing)
 
@@ -90,7 +90,7 @@ class SequentialC(Sequential):
 
 
 class Passes(Stencil):
-    """A launch a pass, work-items in two dimensions."""
+    """One launch a pass, with work-items in two dimensions."""
 
     kernel_name = "one_pass"
 
@@ -116,7 +116,7 @@ class Passes(Stencil):
 
 
 class Flat(Stencil):
-    """The inner rows as one range; knob PASSES says how many of the passes a launch does."""
+    """The inner rows as one range. Knob PASSES: how many passes a launch does."""
 
     kernel_name = "flat"
 

@@ -1,4 +1,4 @@
-"""The problem: g += 1/sqrt(r above + b below), pass after pass; its inputs, its float64 answer and the bound of its error."""
+"""The problem: g += 1/sqrt(r above + b below), pass after pass. Its inputs, its float64 answer and the bounds of its error."""
 
 import math
 from collections.abc import Mapping
@@ -13,14 +13,14 @@ from ...spec.rounding import mean_square_over
 Grid = NDArray[np.floating[Any]]
 UNIT_ROUNDOFF = 2.0**-24
 ROOT_ULPS = 4
-"""What an inverse root may be off: 2 ulp by OpenCL's and CUDA's tables, and as much for 1/sqrt, which rounds twice."""
+"""Allowed error of an inverse root, in ulps: the tables of OpenCL and CUDA give 2 for rsqrt, and 1/sqrt rounds twice."""
 
 WIDE_OCTAVES = 10
-"""r and b are spread over so many powers of two to either side of 1 where a variant is verified on small cases."""
+"""Powers of two to either side of 1 over which r and b are spread when a variant is verified on small cases."""
 
 
 def inputs(height: int, width: int, seed: int) -> dict[str, NDArray[np.float32]]:
-    """r and b, uniform on [0.25, 4), and g, N(0, 1): float32 (height, width)."""
+    """Draw r and b uniformly from [0.25, 4), and g from N(0, 1): float32 (height, width)."""
     r, b, g = (np.empty((height, width), np.float32) for _ in range(3))
 
     def draw(rows: slice) -> None:
@@ -33,17 +33,17 @@ def inputs(height: int, width: int, seed: int) -> dict[str, NDArray[np.float32]]
     return {"r": r, "b": b, "g": g}
 
 
-def widened(given: Mapping[str, Grid], most: int = 1 << 21) -> dict[str, Grid]:
-    """Return inputs with every other element of r and b far from 1; those of a large grid, of more than `most`, as they are.
+def widened(grids: Mapping[str, Grid], largest_size: int = 1 << 21) -> dict[str, Grid]:
+    """Return inputs with about half of the elements of r and b far from 1; grids of more than `largest_size` stay as they are.
 
-    Where the root is large, what it is off shows most; and a constant that is added to r + b shows where these are small.
+    A small r + b has a large root, whose error shows most. It also shows a constant that a kernel adds to r + b by mistake.
     """
-    if given["r"].size > most:
-        return dict(given)
-    random = np.random.default_rng(given["r"].size)
-    spread = dict(given)
+    if grids["r"].size > largest_size:
+        return dict(grids)
+    random = np.random.default_rng(grids["r"].size)
+    spread = dict(grids)
     for name in ("r", "b"):
-        grid = given[name].copy()
+        grid = grids[name].copy()
         chosen = random.random(grid.shape) < 0.5
         grid[chosen] = np.exp2(random.uniform(-WIDE_OCTAVES, WIDE_OCTAVES, grid.shape))[chosen]
         spread[name] = grid
@@ -51,7 +51,7 @@ def widened(given: Mapping[str, Grid], most: int = 1 << 21) -> dict[str, Grid]:
 
 
 def reference(r: Grid, b: Grid, g: Grid, passes: int) -> dict[str, Grid]:
-    """`g` after that many passes and `root`, what each pass adds (0 on the first and last row): float64."""
+    """Return `g` after so many passes, and `root`, the addend of each pass (0 on the first and last row): float64."""
     root, after = np.zeros(g.shape), np.array(g, np.float64)
 
     def inner(rows: slice) -> None:
@@ -64,10 +64,10 @@ def reference(r: Grid, b: Grid, g: Grid, passes: int) -> dict[str, Grid]:
 
 
 def bound(reference: Mapping[str, Grid], start: Grid, passes: int, root_ulps: float = ROOT_ULPS) -> Grid:
-    """How far fp32 may be from the reference, by element; 0 on the first and last row, which no pass may touch.
+    """Return the largest allowed error of each element in fp32; 0 on the first and last row, which no pass may touch.
 
-    Each of the passes rounds a sum no larger than |g| + passes * root once, and adds a root that is off by `root_ulps`
-    and by what the rounding of r + b makes of it: half its relative error.
+    Each pass rounds once, a sum no larger than |g| + passes * root. The root that it adds is off by `root_ulps`, and by half
+    the relative error of the rounded r + b.
     """
     limit = np.zeros(start.shape)
 
@@ -82,7 +82,7 @@ def bound(reference: Mapping[str, Grid], start: Grid, passes: int, root_ulps: fl
 
 
 def error_over_bound(g: Grid, reference: Mapping[str, Grid], limit: Grid) -> float:
-    """The largest |error| / bound; infinite where a border changed, NaN where anything is NaN."""
+    """Return the largest |error| / bound: infinite if a border changed, NaN if anything is NaN."""
     right = reference["g"]
     if g.shape != right.shape:
         raise ValueError(f"g must be {right.shape}, not {g.shape}")
@@ -98,11 +98,11 @@ def error_over_bound(g: Grid, reference: Mapping[str, Grid], limit: Grid) -> flo
 def mean_square(
     g: Grid, reference: Mapping[str, Grid], start: Grid, passes: int, root_rms: float = ROOT_ULPS / 2
 ) -> float:
-    """Root mean square error of the inner rows over what is allowed: right where it is <= 1. NaN where anything is NaN.
+    """Return the root mean square error of the inner rows over the allowed one: right if it is <= 1, NaN if anything is NaN.
 
-    As in `bound`, of sums |g| + k root in pass k. Each adds the same root, so its roundings go one way while the sum keeps its
-    exponent, and differ from element to element: uniform over a spacing, u / sqrt(3) of the sum at most. `root_rms` is the root
-    mean square error of a root, in unit roundoffs: of one that is off by ROOT_ULPS at most, half of that number.
+    The roundings are those of `bound`: pass k has the sum |g| + k root. Each pass adds the same root, so an element's roundings
+    go one way while its sum keeps its exponent. They differ from element to element: uniform over a spacing, u / sqrt(3) of the
+    sum at most. `root_rms` is the root mean square error of a root, in unit roundoffs; by default half of ROOT_ULPS.
     """
 
     def inner(rows: slice) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""What the lab says of the report that it comes from: evidence for each claim, where its figures belong, and conclusions.
+"""Evidence for each claim of the lab's report, the variants that its figures belong to, and conclusions.
 
 The report: an rsqrt stencil in OpenCL: course report, Parallel Architectures, assignment 3.
 """
@@ -21,7 +21,7 @@ STEPS = (
     ("native-rsqrt", "tasks-2"),
     ("flat", "float4"),
 )
-"""What the report advises beside the removal of the ifs: each step after the one it starts from."""
+"""The report's other advice, besides removing the ifs: pairs of the step before it and the step after it."""
 
 
 SIZE = "the report states no size"
@@ -63,11 +63,11 @@ PAIRS = (
         [("float16", "torch-cpu-compiled"), ("fused-float16", "torch-cpu-fused"), ("streams", "torch-cpu-fused")],
     ),
 )
-"""What changes, and the pairs (step, compared with) that show it."""
+"""Conclusions: (the change, the pairs (step, compared with) that show its effect)."""
 
 
 class Assignment(Publication):
-    """Of the lab's report."""
+    """The lab's report."""
 
     evidence = EVIDENCE
     pairs = PAIRS
@@ -75,7 +75,7 @@ class Assignment(Publication):
     unsized = frozenset(cases)
 
     def mapping(self, device: Device) -> Mapping[Any, str | tuple[str, str]]:
-        """The report prints the time of its sequential program, `host CPU`, beside each run of its kernel."""
+        """Map the report's rows to variants. It prints the time of its sequential program, `host CPU`, with each run."""
         ours = {**super().mapping(device), "work-group 64x1, 2 tasks per work-item": "tasks-2@wg2=64x1"}
         return {**ours, **{(name, "host CPU"): "sequential" for name in ours}}
 

@@ -1,8 +1,8 @@
-// How a kernel knows the size of the grid.
+// The size of the grid: from the launch, or compiled in.
 //
-// Knob SIZES:  ARGUMENTS  height and width come with the launch;  COMPILED  they are constants, HEIGHT and WIDTH
-// Knob HEIGHT: rows, where they are compiled in
-// Knob WIDTH:  columns, where they are compiled in
+// Knob SIZES:  ARGUMENTS  height and width are arguments of the kernel;  COMPILED  they are the constants HEIGHT and WIDTH
+// Knob HEIGHT: rows, if SIZES is COMPILED
+// Knob WIDTH:  columns, if SIZES is COMPILED
 #pragma once
 #ifndef SIZES
 #define SIZES ARGUMENTS

@@ -1,4 +1,4 @@
-"""A CPU's step of this lab: long stretches of the grid, a few for each core (streams.k)."""
+"""The step for CPUs: long stretches of the grid, a few for each core (streams.k)."""
 
 from pathlib import Path
 from typing import Any
@@ -11,11 +11,11 @@ from .plans import Stencil
 
 
 class Streams(Stencil):
-    """All passes in one launch."""
+    """All passes in one launch, each work-item on one stretch of the grid."""
 
     kernel_name = "streams"
     stretches = 4
-    """Work-items per core: a core that is late leaves some of its own to the others."""
+    """Work-items per core: several, so that other cores can take over some of a late core's."""
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Any) -> None:
         self.items = device.compute_units * self.stretches
@@ -33,7 +33,7 @@ class Streams(Stencil):
 
 
 STREAMS = Source.of(Path(__file__).parent / "streams.k", PASSES=23, WIDTH=8192, COUNT=8190 * 8192)
-"""A plan sets the case's sizes."""
+"""The kernel at the published size; the plan sets the sizes of the case."""
 
 STEPS = (
     Variant(
