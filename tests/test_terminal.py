@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 import shlex
 import subprocess
@@ -172,24 +171,6 @@ def test_a_pipe_has_80_columns_and_a_variable_sets_others(monkeypatch: pytest.Mo
     assert terminal.terminal_width() == 80
     monkeypatch.setenv("COLUMNS", "132")
     assert terminal.terminal_width() == 132
-
-
-@pytest.mark.parametrize(
-    ("encoding", "text", "printed"),
-    [
-        ("ascii", "111\u202fns, 9 × 4, −3, ✓, 2 µs, ≤ 5, …", b"111 ns, 9 x 4, -3, +, 2 us, <= 5, ..."),
-        ("latin-1", "111\u202fns, 9 × 4, −3", b"111 ns, 9 \xd7 4, -3"),
-        ("ascii", "café, 漢, Ω, e\u0301", b"cafe, ?, ?, e"),
-        ("utf-8", "111\u202fns ✓", "111\u202fns ✓".encode()),
-        ("ascii", "\udc80 a \x1b[2J", None),
-    ],
-)
-def test_what_a_locale_lacks_is_written_otherwise(encoding: str, text: str, printed: bytes | None) -> None:
-    content = io.BytesIO()
-    stream = terminal.printable_stream(io.TextIOWrapper(content, encoding=encoding))
-    print(text, file=stream, end="", flush=True)
-    written = content.getvalue()
-    assert written == printed if printed is not None else b"\x1b" not in written and written.isascii()
 
 
 def test_say_wraps_what_it_prints(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

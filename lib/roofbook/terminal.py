@@ -1,13 +1,12 @@
 """Prose and commands that fit a terminal: they break at spaces. Serves all that a command prints; tables: report/layout.py."""
 
-import codecs
 import io
 import re
 import shutil
 from collections.abc import Sequence
 from functools import cache
 from typing import Any, TextIO
-from unicodedata import combining, east_asian_width, normalize
+from unicodedata import combining, east_asian_width
 
 from .escaping import printable
 
@@ -16,24 +15,6 @@ _PIECE = re.compile(rf"(?:✓ )?{_WORD}(?: (?:[×=] {_WORD}|\[[-−+\d.,e∞\u20
 """What no line ends in: a word; a number with its interval, `12.3 [12.1, 12.6]`; `4 × 100`; `n = 3`."""
 _QUOTED = re.compile(rf"[^ \t\n`]*`[^`\n]+`[^ \t\n]*|{_PIECE.pattern}")
 _ARGUMENT = re.compile(r"""(?:[^ \t\n'"]|"[^"]*"|'[^']*'|["'])+""")
-
-
-_IN_ASCII = {"×": "x", "−": "-", "–": "-", "✓": "+", "µ": "u", "≤": "<=", "≥": ">=", "∞": "inf"}
-"""What stands for a character in an encoding that lacks it, beside what Unicode itself calls compatible."""
-
-
-def _in_ascii(error: UnicodeError) -> tuple[str, int]:
-    """Return what stands for text that an encoding lacks, as codecs asks: `9 x 4` for `9 × 4`; `?` where nothing does."""
-    if not isinstance(error, UnicodeEncodeError):
-        raise error
-    lacking = error.object[error.start : error.end]
-    compatible = "".join(_IN_ASCII.get(letter) or normalize("NFKD", letter) for letter in lacking)
-    return "".join(letter if letter.isascii() else "" if combining(letter) else "?" for letter in compatible), error.end
-
-
-IN_ASCII = "roofbook-in-ascii"
-"""Name of the error handler by which text is encoded for a terminal whose locale lacks a character."""
-codecs.register_error(IN_ASCII, _in_ascii)
 
 
 class PrintableStream(io.TextIOWrapper):
@@ -56,7 +37,7 @@ def printable_stream(stream: TextIO) -> TextIO:
         return stream
     stream.flush()
     how: dict[str, Any] = {name: getattr(stream, name) for name in ("encoding", "line_buffering", "write_through")}
-    return PrintableStream(stream.detach(), errors=IN_ASCII, **how)
+    return PrintableStream(stream.detach(), errors="replace", **how)
 
 
 def write_control(stream: TextIO, text: str) -> None:
