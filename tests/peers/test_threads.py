@@ -72,10 +72,10 @@ case, variant = lab.cases("test")[0], lab.variant("openmp")
 it = variant.plan(host_cpu(), variant, case, lab.inputs(case, 5))
 it.reset()
 before = allowed()
-with threads.in_place(variant):
+with threads.on_own_processor(variant):
     inside = sorted(os.sched_getaffinity(0))
     it.run()
-with threads.in_place(lab.variant("flat")):
+with threads.on_own_processor(lab.variant("flat")):
     beside = sorted(os.sched_getaffinity(0))
 team = [each for number, each in allowed().items() if number not in before]
 print(json.dumps({

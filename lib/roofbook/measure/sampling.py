@@ -228,7 +228,7 @@ def _seconds_on(it: Measurement, flush: Callable[[], None], *, poisoned: bool) -
     elif not poisoned:  # too large for a copy
         run()
     flush()
-    with it.ledger.judging_timed_launches(poison=poisoned) as judging_s, threads.in_place(it.variant):
+    with it.ledger.judging_timed_launches(poison=poisoned) as judging_s, threads.on_own_processor(it.variant):
         start = time.perf_counter()
         own = run()
         return time.perf_counter() - start - judging_s() if own is None else seconds_of(own, "what run() returned")
@@ -245,7 +245,7 @@ def _take(
     try:
         assert it.runnable is not None
         with it.ledger.judging_timed_launches() if judged else nullcontext(lambda: 0.0) as judging_s:
-            with threads.in_place(it.variant):
+            with threads.on_own_processor(it.variant):
                 start = time.perf_counter()
                 own = it.runnable.run()
                 seconds = time.perf_counter() - start

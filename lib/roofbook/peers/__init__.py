@@ -1,4 +1,4 @@
-"""What a user would pick instead of the book's kernels: each peer is optional and says why when it cannot run."""
+"""Peers: the libraries and C programs that a user would pick instead of the book's kernels. Each is optional."""
 
 import os
 import shlex
@@ -11,15 +11,15 @@ if TYPE_CHECKING:
 
 
 def missing(variant: "Variant") -> str | None:
-    """Why a peer cannot run on this machine, as its plan says it in one line; None where it can, and for what is no peer.
+    """Return the reason, in one line, why a peer cannot run on this machine; None if it can, and for a variant of our own.
 
-    Errors: UsageError where the quotation marks of CC do not match, which names a compiler.
+    Raises UsageError if the variable CC, which names a compiler, has quotation marks that do not match.
     """
-    given = os.environ.get("CC", "")
+    command = os.environ.get("CC", "")
     try:
-        shlex.split(given)  # here, as what is in cc.py is part of the identity of what it builds
+        shlex.split(command)  # here, since the code in cc.py is part of the identity of measurements
     except ValueError as error:
-        raise UsageError(f"CC={given} is no command: {str(error).lower()}") from None
-    told = getattr(variant.plan, "missing", None)
-    reason: str | None = told() if told else None
+        raise UsageError(f"CC={command} is no command: {str(error).lower()}") from None
+    reason_of_plan = getattr(variant.plan, "missing", None)
+    reason: str | None = reason_of_plan() if reason_of_plan else None
     return reason

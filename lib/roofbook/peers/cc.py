@@ -1,4 +1,4 @@
-"""Builds the C peers with the C compiler of this machine and loads them; libraries are cached by all they depend on."""
+"""Builds and loads the C peers with the C compiler of this machine. A cached library is used while nothing changed."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from ..devices import contract
 from ..devices.library_folder import library_folder as cache_dir
 
 FAST = ("-O3", "-march=native", "-ffast-math")
-"""Flags of a peer that is to be fast: this machine's vector width; sums and products may be re-ordered."""
+"""Flags of a fast peer: this machine's vector width; sums and products may be re-ordered."""
 
 
 HEADER = Path(__file__).with_name("vectors.h")
-"""What a C peer may include."""
+"""The header that a C peer may include."""
 
 
 class BuildFailed(contract.BuildFailed):
-    """The compiler refused; the message is one line."""
+    """The compiler failed; the message is one line."""
 
 
 class NoCompiler(BuildFailed):
@@ -34,9 +34,9 @@ class NoCompiler(BuildFailed):
 
 
 def _command() -> list[str] | None:
-    """The compiler with the arguments that CC may carry, as in CC='ccache gcc'."""
-    given = shlex.split(os.environ.get("CC", ""))
-    for words in [given] if given else [["cc"], ["gcc"], ["clang"]]:
+    """Return the compiler's path with the arguments of CC, as in CC='ccache gcc'; None if there is none."""
+    named = shlex.split(os.environ.get("CC", ""))
+    for words in [named] if named else [["cc"], ["gcc"], ["clang"]]:
         path = shutil.which(words[0])
         if path:
             return [path, *words[1:]]
@@ -44,17 +44,17 @@ def _command() -> list[str] | None:
 
 
 def compiler() -> str | None:
-    """Path of the C compiler: CC where it is set, else cc, gcc or clang; None where there is none."""
+    """Return the path of the C compiler: CC if it is set, else cc, gcc or clang; None if there is none."""
     command = _command()
     return command[0] if command else None
 
 
 def missing() -> str | None:
-    """Why there is no C compiler, in one line; None where there is one."""
+    """Return the reason, in one line, why there is no C compiler; None if there is one."""
     if _command():
         return None
-    given = os.environ.get("CC")
-    tried = f"CC={given} is not on the PATH" if given else "none of cc, gcc, clang is on the PATH"
+    named = os.environ.get("CC")
+    tried = f"CC={named} is not on the PATH" if named else "none of cc, gcc, clang is on the PATH"
     return f"no C compiler: {tried}; install one or set CC"
 
 
@@ -67,19 +67,19 @@ def _need() -> tuple[str, ...]:
 
 def _call(command: Sequence[str]) -> str:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=300)
+        process = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=300)
     except (OSError, subprocess.TimeoutExpired) as failure:
         raise BuildFailed(f"{command[0]} did not run: {failure}") from None
-    if done.returncode:
-        lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
-        said = next((line for line in lines if "error" in line.lower()), lines[-1] if lines else "no message")
-        raise BuildFailed(f"{Path(command[0]).name} exited with {done.returncode}: {said}")
-    return done.stdout
+    if process.returncode:
+        lines = [line.strip() for line in process.stderr.splitlines() if line.strip()]
+        message = next((line for line in lines if "error" in line.lower()), lines[-1] if lines else "no message")
+        raise BuildFailed(f"{Path(command[0]).name} exited with {process.returncode}: {message}")
+    return process.stdout
 
 
 @functools.lru_cache
 def _machine(command: tuple[str, ...]) -> str:
-    """The compiler's version and the processor that -march=native means: a cache may be shared by several machines."""
+    """Return the compiler's version and the processor of -march=native, since several machines may share a cache."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -101,7 +101,7 @@ def _openmp(command: tuple[str, ...]) -> tuple[tuple[str, ...], str | None]:
 
 
 def openmp_flags() -> tuple[tuple[str, ...], str | None]:
-    """(("-fopenmp",), None), or ((), reason) where the compiler lacks OpenMP. Raises NoCompiler."""
+    """Return (("-fopenmp",), None), or ((), reason) if the compiler lacks OpenMP. Raises NoCompiler."""
     return _openmp(_need())
 
 
@@ -119,12 +119,14 @@ def build(source: Path, flags: Sequence[str] = FAST) -> ctypes.CDLL:
         library = folder / f"{source.stem}-{key[:16]}.so"
         if not library.exists():
             with tempfile.TemporaryDirectory(dir=folder) as work:
-                made, linked = f"{work}/made.o", f"{work}/made.so"
-                _call([*command, "-std=c11", "-fPIC", f"-I{HEADER.parent}", *flags, "-c", str(source), "-o", made])
-                # Linked without -ffast-math: with it, gcc adds code that turns off subnormals in the whole process.
+                object_file, shared_library = f"{work}/made.o", f"{work}/made.so"
+                _call(
+                    [*command, "-std=c11", "-fPIC", f"-I{HEADER.parent}", *flags, "-c", str(source), "-o", object_file]
+                )
+                # linked without -ffast-math: with it, gcc adds code that turns off subnormals in the whole process
                 openmp = [flag for flag in flags if flag == "-fopenmp"]
-                _call([*command, "-shared", *openmp, made, "-o", linked, "-lm"])
-                Path(linked).replace(library)
+                _call([*command, "-shared", *openmp, object_file, "-o", shared_library, "-lm"])
+                Path(shared_library).replace(library)
         return ctypes.CDLL(str(library))
     except OSError as failure:
         raise BuildFailed(f"cannot build or load {source.name}: {failure}") from None

@@ -1,4 +1,4 @@
-"""Compilers of the host by version and flags, as a row and its key name them, and how many threads OpenMP really starts."""
+"""Versions and flags of the host's compilers, for rows and their keys, and the number of threads that OpenMP really starts."""
 
 import functools
 import hashlib
@@ -36,9 +36,9 @@ def openacc_compiler(command: Sequence[str] | None) -> dict[str, str]:
 
 def cxx_compiler() -> dict[str, str]:
     """Return the C++ compiler that PyTorch and pystencils call on a CPU, as `c_compiler` does."""
-    given = os.environ.get("CXX", "").split()
-    path = shutil.which(given[0]) if given else shutil.which("g++") or shutil.which("clang++")
-    return described("C++ compiler", (path, *given[1:])) if path else {}
+    command = os.environ.get("CXX", "").split()
+    path = shutil.which(command[0]) if command else shutil.which("g++") or shutil.which("clang++")
+    return described("C++ compiler", (path, *command[1:])) if path else {}
 
 
 def haskell_compiler() -> dict[str, str]:
@@ -48,31 +48,31 @@ def haskell_compiler() -> dict[str, str]:
 
 
 @functools.lru_cache
-def described(what: str, command: tuple[str, ...]) -> dict[str, str]:
-    """Return a compiler's version, the flags that its command adds, and other variables that change what it makes."""
+def described(role: str, command: tuple[str, ...]) -> dict[str, str]:
+    """Return a compiler's version, the flags that its command adds, and the variables that change its output."""
     try:
         version = next(iter(cc._call([*command, "--version"]).splitlines()), "")
     except cc.BuildFailed:
         version = ""
     name = Path(command[0]).name
-    made = {what: settings.published(version.strip()) or name}
+    conditions = {role: settings.published(version.strip()) or name}
     if command[1:]:
-        made[f"{what}'s added flags"] = settings.published(" ".join(command[1:]))
+        conditions[f"{role}'s added flags"] = settings.published(" ".join(command[1:]))
     extra = settings.of_compiling(command[0])
-    made |= {f"{what}'s {'wrapper' if name == 'script' else name}": value for name, value in extra.items()}
-    return made
+    conditions |= {f"{role}'s {'wrapper' if name == 'script' else name}": value for name, value in extra.items()}
+    return conditions
 
 
-def threads_of_a_team(asked: int) -> int:
-    """Return how many threads OpenMP starts where so many are asked for: fewer by OMP_THREAD_LIMIT or OMP_DYNAMIC.
+def threads_of_a_team(requested: int) -> int:
+    """Return how many threads OpenMP starts if so many are requested: fewer with OMP_THREAD_LIMIT or OMP_DYNAMIC.
 
-    `asked` where that cannot be found out.
+    If no program can be built to count them, return `requested`.
     """
     try:
         flags, _ = cc.openmp_flags()
-        return int(_team(cc._need(), flags).team(asked)) if flags and asked > 1 else asked
+        return int(_team(cc._need(), flags).team(requested)) if flags and requested > 1 else requested
     except (cc.BuildFailed, OSError, AttributeError):
-        return asked
+        return requested
 
 
 @functools.lru_cache
@@ -84,6 +84,6 @@ def _team(command: tuple[str, ...], flags: tuple[str, ...]) -> Any:
 
 
 def thread_limit() -> int | None:
-    """Return the most threads that OMP_THREAD_LIMIT lets OpenMP start; None where it says nothing."""
-    given = os.environ.get("OMP_THREAD_LIMIT", "").strip()
-    return int(given) if given.isdigit() and int(given) > 0 else None
+    """Return the most threads that OMP_THREAD_LIMIT lets OpenMP start; None if it is not set."""
+    limit = os.environ.get("OMP_THREAD_LIMIT", "").strip()
+    return int(limit) if limit.isdigit() and int(limit) > 0 else None

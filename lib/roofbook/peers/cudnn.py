@@ -1,6 +1,6 @@
-"""A convolution as a graph of cuDNN's own, for what PyTorch does not ask of that library: bytes, or sums of fp16 left in fp32.
+"""A convolution as a graph of cuDNN's, in types that PyTorch does not offer: int8, or fp16 with sums in fp32.
 
-For peers on an NVIDIA GPU. It takes NVIDIA's Python package for such graphs, and says so where that is missing.
+For peers on an NVIDIA GPU. It needs NVIDIA's Python package for such graphs.
 """
 
 import importlib
@@ -13,11 +13,11 @@ from . import pytorch
 
 ROUNDS = 5
 TYPES = {"int8": ("INT8", "INT32"), "float16": ("HALF", "FLOAT")}
-"""What cuDNN calls the type of operands, and that of their sums."""
+"""cuDNN's names for the type of operands and the type of their sums."""
 
 
 def missing() -> str | None:
-    """Why no graph can be made, in one line; None where one can. Imports nothing."""
+    """Return the reason, in one line, why no graph can be built; None if one can. Imports nothing."""
     if reason := pytorch.missing():
         return reason
     if importlib.util.find_spec("cudnn") is None:
@@ -26,11 +26,11 @@ def missing() -> str | None:
 
 
 class GraphConvolution:
-    """y = convolution of x by one kernel: the fastest of those that cuDNN proposes first.
+    """y = convolution of x by one kernel: the fastest of the first `tried` that cuDNN proposes.
 
     x (N, C, H, W) and weight (K, C, k, k), int8 or float16, and y (N, K, H + 2 padding - k + 1, W + ...), int32 or float32, are
-    PyTorch's tensors, all channels-last; a call overwrites y. tried: how many kernels are built and timed, cuDNN's best guess
-    first; each may take a second to compile. Raises Unsupported where cuDNN has no kernel, BuildFailed where it builds none.
+    PyTorch's tensors, all channels-last; a call overwrites y. `tried` kernels are built and timed in cuDNN's order; each may
+    take a second to compile. Raises Unsupported if cuDNN has no kernel, BuildFailed if it cannot build any.
     """
 
     def __init__(self, torch: Any, x: Any, weight: Any, y: Any, padding: int = 0, tried: int = 3) -> None:
@@ -49,7 +49,7 @@ class GraphConvolution:
             raise
 
     def __call__(self, x: Any, weight: Any) -> Any:
-        """y of tensors of the same shapes and strides, on PyTorch's current stream."""
+        """Compute and return y for tensors of the first ones' shapes and strides, on PyTorch's current stream."""
         self._run(self.plan, self.workspace, x, weight)
         return self.y
 
@@ -57,26 +57,26 @@ class GraphConvolution:
         return {"cudnn graphs": str(self.cudnn.__version__), "cudnn plan": self.plan}
 
     def close(self) -> None:
-        """Lets go of the handle."""
+        """Destroy the handle."""
         if self.handle is not None:
             self.cudnn.destroy_handle(self.handle)
             self.handle = None
 
     def _graph(self, x: Any, weight: Any, padding: int) -> tuple[Any, Sequence[Any]]:
-        """(the graph, what it calls x, weight and y)"""
+        """Return (the graph, its tensors x, weight and y)."""
         names = TYPES[str(x.dtype).removeprefix("torch.")]
         operands, sums = (getattr(self.cudnn.data_type, name) for name in names)
         graph = self.cudnn.pygraph(
             io_data_type=operands, intermediate_data_type=sums, compute_data_type=sums, handle=self.handle
         )
         image, filters = (
-            graph.tensor(name=name, dim=list(each.shape), stride=list(each.stride()), data_type=operands)
-            for name, each in (("x", x), ("weight", weight))
+            graph.tensor(name=name, dim=list(tensor.shape), stride=list(tensor.stride()), data_type=operands)
+            for name, tensor in (("x", x), ("weight", weight))
         )
         out = graph.conv_fprop(
             image=image, weight=filters, padding=[padding] * 2, stride=[1, 1], dilation=[1, 1], compute_data_type=sums
         )
-        # What follows the convolution makes cuDNN compile a kernel: for one alone it proposes others, far slower.
+        # A convolution alone would get other kernels, far slower: with an operation behind it, cuDNN compiles one.
         out = graph.identity(input=out.set_data_type(sums), compute_data_type=sums)
         out.set_output(True).set_data_type(sums).set_dim(list(self.y.shape)).set_stride(list(self.y.stride()))
         graph.validate()
@@ -86,25 +86,25 @@ class GraphConvolution:
         return graph, (image, filters, out)
 
     def _fastest(self, x: Any, weight: Any) -> tuple[int, Any]:
-        """(number of the plan, what memory it works in)"""
-        found: list[tuple[float, int, Any]] = []
-        said = ""
+        """Return (number of the fastest plan, its workspace)."""
+        timings: list[tuple[float, int, Any]] = []
+        reason = ""
         for plan in range(min(self.tried, self.graph.get_execution_plan_count())):
             try:
                 self.graph.build_plan_at_index(plan)
                 needs = max(1, self.graph.get_workspace_size_plan_at_index(plan))
                 workspace = self.torch.empty(needs, dtype=self.torch.uint8, device=self.y.device)
-                found.append((self._seconds(plan, workspace, x, weight), plan, workspace))
+                timings.append((self._seconds(plan, workspace, x, weight), plan, workspace))
             except Exception as error:  # the next one may do
-                said = _first_line(error)
-        if not found:
-            raise BuildFailed(f"cuDNN builds none of its kernels for this: {said}")
-        _, plan, workspace = min(found, key=lambda each: each[:2])
+                reason = _first_line(error)
+        if not timings:
+            raise BuildFailed(f"cuDNN builds none of its kernels for this: {reason}")
+        _, plan, workspace = min(timings, key=lambda timing: timing[:2])
         self.graph.build_plan_at_index(plan)
         return plan, workspace
 
     def _seconds(self, plan: int, workspace: Any, x: Any, weight: Any) -> float:
-        """Of the fastest of some runs."""
+        """Return the seconds of the fastest of ROUNDS runs of a plan."""
         times: list[float] = []
         for _ in range(1 + ROUNDS):
             start, end = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))

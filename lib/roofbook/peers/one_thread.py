@@ -1,6 +1,6 @@
-"""A kernel of one work-item as C for one thread, built by the host's C compiler: the same text, driven by the same plan.
+"""A device that runs a kernel of one work-item as C on one thread, with the same kernel text and plan.
 
-For the base that a lab's speedups are over. It needs a C compiler, and says so where there is none.
+It gives the labs the baseline of their speedups. It needs the host's C compiler.
 """
 
 import ctypes
@@ -17,16 +17,16 @@ from ..paths import cache_key, write_whole
 from . import cc
 
 FLAGS = ("-O3", "-march=native", "-ffp-contract=fast", "-fno-math-errno")
-"""What the compiler may do is what OpenCL C lets its own do: use this machine's vectors, fuse a product with the sum that it is
-added to, and compute a root without setting errno. No sum is re-ordered."""
+"""Flags with the freedoms of an OpenCL compiler: use this machine's vectors, fuse a product with the sum that it is added to,
+and compute roots without setting errno. No sum is re-ordered."""
 WORDS = "the same loops by the host's C compiler: one thread, -O3"
-"""What a reader wants to know of it in a sentence."""
+"""Description of such a variant inside a sentence."""
 
 _NUMBERS = {np.int32: ctypes.c_int32, np.float32: ctypes.c_float}
 
 
 class OneThread(contract.Device):
-    """The host's CPU as a device that runs kernels of one work-item: a program is a library, a launch is a call."""
+    """The host's CPU as a device for kernels of one work-item: a program is a library, a launch is a call."""
 
     backend, kind = backends.C.name, "cpu"
     compute_units = cores = max_work_group = 1
@@ -38,7 +38,7 @@ class OneThread(contract.Device):
         return self.host.identity()
 
     def build(self, text: str, options: Sequence[str] = ()) -> "Program":
-        """Raises cc.NoCompiler or cc.BuildFailed."""
+        """Compile a kernel's text as C. Raises cc.NoCompiler or cc.BuildFailed."""
         path = cache_dir() / "one-thread" / f"{cache_key(text)[:16]}.c"
         if not path.exists():
             write_whole(path, text)
@@ -52,7 +52,7 @@ class OneThread(contract.Device):
 
 
 class Buffer(contract.Buffer):
-    """Memory of the host."""
+    """A buffer in the host's memory."""
 
     def __init__(self, nbytes: int) -> None:
         self.nbytes, self.memory = nbytes, np.empty(nbytes, np.uint8)
@@ -62,7 +62,7 @@ class Buffer(contract.Buffer):
 
 
 class Kernel(contract.Kernel):
-    """A function of the library."""
+    """A function of the loaded library."""
 
     def __init__(self, name: str, function: Any) -> None:
         self.name, self.function = name, function
@@ -73,7 +73,7 @@ class Kernel(contract.Kernel):
 
 
 class Program(contract.Program):
-    """A loaded library."""
+    """A library loaded from a compiled kernel."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
         self.library = library
@@ -83,11 +83,11 @@ class Program(contract.Program):
 
 
 class Queue(contract.Queue):
-    """Does each thing at once. Times are by the host's clock."""
+    """A queue that does each command at once. Times are by the host's clock."""
 
     def launch(self, kernel: Any, global_size: Sequence[int], local_size: Sequence[int], *args: Any) -> None:
         assert set(global_size) == set(local_size) == {1}, "one work-item"
-        kernel.function(*(_passed(each) for each in args))
+        kernel.function(*(_passed(argument) for argument in args))
 
     def write(self, buffer: Any, array: np.ndarray) -> None:
         buffer.memory[: array.nbytes] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
@@ -113,11 +113,11 @@ class Queue(contract.Queue):
         return [end - start for start, end in pairwise(times)]
 
     def finish(self) -> None:
-        """Nothing is under way."""
+        """Do nothing: all commands are done."""
 
 
 def _passed(argument: Any) -> Any:
-    """A kernel's argument as C takes it: a buffer or an array by its address, a NumPy scalar by its value."""
+    """Convert a kernel's argument for C: a buffer or an array to its address, a NumPy scalar to its value."""
     memory = argument.memory if isinstance(argument, Buffer) else argument
     if isinstance(memory, np.ndarray):
         assert memory.flags.c_contiguous
@@ -126,5 +126,5 @@ def _passed(argument: Any) -> Any:
 
 
 def facts() -> dict[str, Any]:
-    """What a row tells of such a run."""
+    """Return the facts that a row holds on a run on one thread."""
     return {"threads": 1, "flags": " ".join(FLAGS)}

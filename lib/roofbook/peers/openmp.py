@@ -1,6 +1,6 @@
-"""C + OpenMP as a peer: the page of C that a user would write in place of a kernel, on all cores, timed like a variant.
+"""C with OpenMP as a peer: the page of C that a user would write instead of a kernel, on all cores, timed like a variant.
 
-It needs a C compiler, and says so where there is none; without OpenMP it runs on one thread, and its facts tell.
+It needs a C compiler. Without OpenMP it runs on one thread, and its facts say so.
 """
 
 import ctypes
@@ -17,17 +17,17 @@ from ..spec.lab import Case, Runnable, Variant
 from . import cc, compilers
 
 SLACK = 128
-"""Zeros behind an array: more than the vectors that a thread of any program keeps together have values."""
+"""Number of zeros behind an array: more than the values in all vectors that a thread of any of the programs holds."""
 
 
 class CProgram(Runnable):
-    """What the C peers share: the first of `sources`, one function of which is the work. The time is that of the whole call.
+    """Base of the C peers: builds the first of `sources` and calls one function of it. The time is that of the whole call.
 
     Raises cc.NoCompiler or cc.BuildFailed.
     """
 
     sources: tuple[Path, ...]
-    """The file that is compiled, and what it includes."""
+    """The file that is compiled, and the files that it includes."""
     function: str
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
@@ -41,7 +41,7 @@ class CProgram(Runnable):
 
     @staticmethod
     def missing() -> str | None:
-        """Why no C peer runs on this machine, in one line; None where they do."""
+        """Return the reason, in one line, why no C peer runs on this machine; None if they do."""
         return cc.missing()
 
     @staticmethod
@@ -53,7 +53,7 @@ class CProgram(Runnable):
         """Lay out the lab's inputs, and room for outputs, as the function takes them. Not timed."""
 
     def call(self, *values: int | np.ndarray) -> None:
-        """The C function: numbers as int, arrays by their address, the number of threads last."""
+        """Call the C function: numbers as int, arrays by their address, the number of threads last."""
         for value in values:
             assert isinstance(value, int) or value.flags.c_contiguous
         addressed = [value if isinstance(value, int) else ctypes.c_void_p(value.ctypes.data) for value in values]
@@ -66,5 +66,5 @@ class CProgram(Runnable):
 
 
 def with_slack(array: np.ndarray) -> np.ndarray:
-    """The array's values in one row, float32, and behind them zeros, for vectors of a C program that reach over the end."""
+    """Return the array's values as one row of float32, and SLACK zeros for vectors of a C program that read beyond the end."""
     return np.concatenate([array.ravel(), np.zeros(SLACK)], dtype=np.float32)

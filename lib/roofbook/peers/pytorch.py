@@ -1,6 +1,6 @@
 """PyTorch as a peer: the call that a user would write instead of a kernel, on the same inputs, timed like a variant.
 
-An optional extra. It is imported when a peer is made, never before; a peer that cannot run says why in one line.
+PyTorch is optional, and is imported when a peer is created, never before. A peer that cannot run says why in one line.
 """
 
 import importlib
@@ -25,26 +25,26 @@ DTYPES = {"fp32": "float32", "tf32": "float32", "fp16": "float16", "bf16": "bflo
 
 
 def missing() -> str | None:
-    """Why there is no PyTorch, in one line; None where it is installed. Does not import it."""
+    """Return the reason, in one line, why there is no PyTorch; None if it is installed. Does not import it."""
     if importlib.util.find_spec("torch") is None:
         return "PyTorch is not installed: pip install 'roofbook[peers]'"
     return None
 
 
 HEAD_START_NS = 5_000_000
-"""So long the device waits before a call is timed: in the first rounds of a run, among other programs, PyTorch's own code on
-the host is slow, and else its kernels would wait for it."""
+"""Nanoseconds that the device waits before a call is timed. In the first rounds of a run PyTorch's own code on the host is
+slow, and its kernels would wait for it."""
 
 
 class Call(Runnable):
-    """What all calls share.
+    """Base of the peers in PyTorch.
 
-    Options: `compile` for torch.compile, else eager; `precision`, a key of DTYPES, fp32 if not given, where "tf32" lets cuDNN
+    Options: `compile` for torch.compile, else eager; `precision`, a key of DTYPES, fp32 by default, where "tf32" lets cuDNN
     and cuBLAS round operands; `channels_last`, images and filters in memory as NHWC.
 
-    On a CPU, with all cores that this process may use, the time is that of the whole call. On an NVIDIA GPU it is the
-    device's, taken by the CUDA backend's own queue, on whose stream PyTorch works. Raises Unsupported where PyTorch, its
-    CUDA or a C++ compiler is missing: the last in the first `run`, which compiles.
+    On a CPU the time is that of the whole call, with all cores that this process may use. On an NVIDIA GPU it is the device's
+    time, taken by the queue of the CUDA backend, on whose stream PyTorch works. Raises Unsupported if PyTorch, its CUDA or a
+    C++ compiler is missing; a missing compiler shows in the first `run`, which compiles.
     """
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
@@ -66,12 +66,12 @@ class Call(Runnable):
 
     @staticmethod
     def missing() -> str | None:
-        """Why no call runs on this machine, in one line; None where they do."""
+        """Return the reason, in one line, why no call runs on this machine; None if they do."""
         return missing()
 
     @cached_property
     def form(self) -> dict[str, Any]:
-        """The type and layout of images and filters, for `tensor`. Raises Unsupported for TF32 on a CPU, which has none."""
+        """Type and layout of images and filters, for `tensor`. Raises Unsupported for TF32 on a CPU, which has none."""
         precision, torch = self.options.get("precision", "fp32"), self.torch
         if precision == "tf32" and self.place.type == "cpu":
             raise Unsupported("TF32 is an NVIDIA GPU's")
@@ -92,23 +92,25 @@ class Call(Runnable):
 
     @abstractmethod
     def result(self) -> dict[str, np.ndarray]:
-        """What `outputs` hands out."""
+        """Return the outputs by name, as NumPy arrays."""
 
     def tensor(self, array: np.ndarray, **form: Any) -> Any:
-        """A copy of an array on the device. `form` is what `Tensor.to` takes, such as dtype or memory_format."""
+        """Copy an array to the device. `form`: arguments of `Tensor.to`, such as dtype or memory_format."""
         return self.torch.tensor(array).to(self.place, **form)
 
     def array(self, tensor: Any) -> np.ndarray:
-        """A float64 copy of a tensor, in C order."""
-        copy: np.ndarray = tensor.float().cpu().numpy().astype(np.float64, order="C")
-        return copy
+        """Return a float64 copy of a tensor, in C order."""
+        float64: np.ndarray = tensor.float().cpu().numpy().astype(np.float64, order="C")
+        return float64
 
     def compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """`function` in the peer's mode. The first call with tensors of a shape, type and layout compiles it for them."""
+        """Return `function` in the peer's mode. Its first call with tensors of a shape, type and layout compiles it."""
         if self.mode == "eager":
             return function
         self.torch._dynamo.config.cache_size_limit = 256  # 8 by default: a few cases in a few precisions
-        logging.getLogger("torch.utils.cpp_extension").setLevel(logging.ERROR)  # says where it finds no GPU, with paths
+        logging.getLogger("torch.utils.cpp_extension").setLevel(
+            logging.ERROR
+        )  # it warns, with paths, if it finds no GPU
         compiled: Callable[..., Any] = self.torch.compile(function, dynamic=False, fullgraph=True)
         return compiled
 
@@ -131,8 +133,8 @@ class Call(Runnable):
         facts = {"torch": str(self.torch.__version__), "mode": self.mode}
         if self.queue:
             return {**facts, "cudnn": self.torch.backends.cudnn.version()}
-        asked, limit = self.torch.get_num_threads(), compilers.thread_limit()
-        return {**facts, "threads": min(asked, limit or asked)}
+        threads, limit = self.torch.get_num_threads(), compilers.thread_limit()
+        return {**facts, "threads": min(threads, limit or threads)}
 
     @staticmethod
     def compilers(variant: Variant) -> dict[str, str]:
@@ -151,7 +153,7 @@ class Call(Runnable):
 
     @contextmanager
     def _settings(self) -> Iterator[None]:
-        """PyTorch's global settings as the options say, then as they were before. Its errors become the book's."""
+        """Set PyTorch's global settings by the options, and restore them afterwards. Its errors become the book's."""
         flags, products = self.torch.backends.cudnn.flags, self.torch.backends.cuda.matmul
         tf32, before = self.options.get("precision") == "tf32", products.allow_tf32
         with (
@@ -165,10 +167,10 @@ class Call(Runnable):
             try:
                 yield
             except Exception as error:
-                told = _told(error)
-                if told is None:
+                raised = _converted(error)
+                if raised is None:
                     raise
-                raise told from error
+                raise raised from error
             finally:
                 products.allow_tf32 = before
 
@@ -184,7 +186,7 @@ def _torch() -> Any:
 
 
 def _gpu(torch: Any, device: Device) -> Any:
-    """The torch.device that is the same card as `device`."""
+    """Return the torch.device of the same card as `device`."""
     if device.backend != "cuda":
         raise Unsupported(f"PyTorch runs on a CPU or by CUDA, not on {device.spec}")
     if not torch.cuda.is_available():
@@ -192,17 +194,17 @@ def _gpu(torch: Any, device: Device) -> Any:
     return torch.device(device.spec)
 
 
-def _told(error: Exception) -> Exception | None:
-    """What `measure` knows an error of PyTorch's as; None for a defect of ours."""
-    said = _first_line(error)
+def _converted(error: Exception) -> Exception | None:
+    """Convert an error of PyTorch's to one that `measure` handles; None for a defect of ours."""
+    message = _first_line(error)
     if type(getattr(error, "inner_exception", None)).__name__ == "InvalidCxxCompiler":
         return Unsupported("torch.compile finds no C++ compiler: install g++ or set CXX")
     if type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
-        return BuildFailed(said)
-    if type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in said:
-        return OutOfMemory(said)
-    if isinstance(error, RuntimeError) and said.startswith(("CUDA", "cuDNN")):
-        return DriverFailed(said)
+        return BuildFailed(message)
+    if type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in message:
+        return OutOfMemory(message)
+    if isinstance(error, RuntimeError) and message.startswith(("CUDA", "cuDNN")):
+        return DriverFailed(message)
     return None
 
 

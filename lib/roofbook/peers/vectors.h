@@ -1,5 +1,5 @@
-/* Vectors of the widest registers that the compiler may use here, for the C peers: arithmetic is by lane, and with a
-   scalar; they are read from and written to any address of their numbers. An extension of gcc and clang. */
+/* Vectors as wide as the registers that the compiler may use, for the C peers, by an extension of gcc and clang. Arithmetic
+   is by lane, also with a scalar; a vector may lie at any address of a number. */
 #if defined(__AVX512F__)
 #define LANES 16
 #elif defined(__AVX__)
@@ -15,5 +15,5 @@
 typedef float floats __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 typedef int ints __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 
-/* The vector at an address, read once: else some compilers read it again for each product. */
+/* The vector at an address, read once: without volatile, some compilers read it again for each product. */
 #define FLOATS_AT(address) (*(const volatile floats *)(address))
