@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,6 +17,7 @@ from roofbook.measure.buffer_ledger import BufferLedger, Garbage
 from roofbook.measure.case_run import measure_case
 from roofbook.measure.placement import Setting
 from roofbook.measure.policy import Policy
+from roofbook.measure.progress import Progress, silent
 from roofbook.spec.lab import Case, Lab, Runnable, Variant, Work
 
 from .made_up import Bench, made
@@ -98,7 +100,9 @@ class Chained(Lab):
         return Work(2.0 * ROUNDS * COUNT, 8.0 * COUNT, 8.0 * COUNT)
 
 
-def rows_of(*texts: str, plan: type[Runnable] = Chains, **policy: Any) -> list[dict[str, Any]]:
+def rows_of(
+    *texts: str, plan: type[Runnable] = Chains, progress: Progress = silent, **policy: Any
+) -> list[dict[str, Any]]:
     """Measure kernels of Chained on the first device by OpenCL; the first is the parent of all."""
     variants = [
         Variant(f"k{number}", "k0" if number else None, None, plan, "", "", options={"text": text})
@@ -107,7 +111,7 @@ def rows_of(*texts: str, plan: type[Runnable] = Chains, **policy: Any) -> list[d
     lab, rows = Chained(*variants), list[dict[str, Any]]()
     case = lab.cases("quick")[0]
     at = Setting(lab, case, open_device("opencl:0"), Policy(**{"minimum": 6, "maximum": 8, "budget_s": 0.05, **policy}))
-    measure_case(at, variants, run="20260101T000000Z-abcdef", keep=rows.extend)
+    measure_case(at, variants, run="20260101T000000Z-abcdef", keep=rows.extend, progress=progress)
     return [row for row in rows if row["role"] != "again"]
 
 
@@ -131,6 +135,34 @@ def test_a_kernel_that_leaves_out_work_fails_with_its_reason_and_costs_no_neighb
         "one of a thousand": "wrong result",
     }[cheat]
     assert reason in str(dishonest["reason"])
+
+
+class Counted(Chains):
+    """Counts its runs."""
+
+    runs = 0
+
+    def run(self) -> float:
+        Counted.runs += 1
+        return super().run()
+
+
+def test_a_pair_of_runs_costs_four_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other operands come before each of the two that are compared; one run for all pairs says what finished outputs are."""
+    monkeypatch.setattr(sampling, "SUSPECT", 0.0)
+    monkeypatch.setattr(sampling, "AGAINST", 1.0)
+    monkeypatch.setattr(sampling, "LONGER", float("inf"))  # whatever else the machine does
+    monkeypatch.setattr(sampling, "PAIRS", 5)
+    monkeypatch.setattr(Counted, "runs", 0)
+    runs_before = list[int]()
+
+    def progress(_: str, stage: str) -> None:
+        if stage.startswith("sample pair") or (stage == "last run" and len(runs_before) == 5):
+            runs_before.append(Counted.runs)
+
+    (row,) = rows_of(HONEST, plan=Counted, progress=progress)
+    assert row["status"] == "ok", row["reason"]
+    assert [after - before for before, after in itertools.pairwise(runs_before)] == [4] * 5
 
 
 STATE = (

@@ -97,12 +97,26 @@ def _is_whole_kernel(path: Path) -> bool:
 
 
 def _files(folder: Path, endings: tuple[str, ...], since: float = 0.0) -> Iterator[Path]:
-    """Yield files with these endings below a folder that have changed since a time."""
-    for place, _, names in os.walk(folder):
-        for path in (Path(place, name) for name in names if name.endswith(endings)):
+    """Yield files with these endings below a folder that have changed since a time.
+
+    Every process that opens a device looks at all folders of the cache, which may be tens of thousands: so by scandir, which
+    asks the system half as often as os.walk.
+    """
+    left = [os.fspath(folder)]
+    while left:
+        try:
+            with os.scandir(left.pop()) as listed:
+                entries = list(listed)
+        except OSError:
+            continue
+        for entry in entries:
             with contextlib.suppress(OSError):
-                if max((state := path.stat()).st_mtime, state.st_ctime) > since - _SLACK_S:
-                    yield path
+                if entry.is_dir(follow_symlinks=False):
+                    left.append(entry.path)
+                elif entry.name.endswith(endings):
+                    state = entry.stat()
+                    if max(state.st_mtime, state.st_ctime) > since - _SLACK_S:
+                        yield Path(entry.path)
 
 
 def _noted(stamp: Path | None) -> float:

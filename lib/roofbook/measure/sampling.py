@@ -18,6 +18,7 @@ from ..devices.contract import Device
 from ..devices.nvml import neighbours
 from ..peers import threads
 from . import stats
+from .buffer_ledger import Held
 from .checked_runnable import BadValue, parts_of, seconds_of
 from .checkpoint import Checkpoint
 from .measurement import Measurement
@@ -193,10 +194,13 @@ def _compare_judged(
     ratios: list[float] = []
     try:
         pairs = PAIRS if min(it.walls) < LONG_S else PAIRS_OF_LONG
+        progress(it.variant.name, "run whose outputs are kept, to compare")
+        finished = _finished_outputs(it)
         for number in range(pairs):
             progress(it.variant.name, f"sample pair {number + 1} on finished and on poisoned outputs")
-            finished = _seconds_on(it, flush, poisoned=False)
-            ratios.append(_seconds_on(it, flush, poisoned=True) / max(finished, 1e-12))
+            seconds_on_finished = _seconds_on(it, flush, finished, poisoned=False)
+            seconds_on_poisoned = _seconds_on(it, flush, finished, poisoned=True)
+            ratios.append(seconds_on_poisoned / max(seconds_on_finished, 1e-12))
             if sum(ratio <= 1 for ratio in ratios) > AGAINST * pairs:
                 return
     except Exception as error:
@@ -210,8 +214,16 @@ def _compare_judged(
         it.release()
 
 
-def _seconds_on(it: Measurement, flush: Callable[[], None], *, poisoned: bool) -> float:
-    """Return the seconds of a run on poisoned outputs, or on finished ones.
+def _finished_outputs(it: Measurement) -> Held | None:
+    """Copy what a run on the timed inputs leaves, for all pairs; None where that is too large for a copy."""
+    assert it.runnable is not None
+    it.ledger.reset(it.runnable)
+    it.runnable.run()
+    return it.ledger.held(it.runnable)
+
+
+def _seconds_on(it: Measurement, flush: Callable[[], None], finished: Held | None, *, poisoned: bool) -> float:
+    """Return the seconds of a run on poisoned outputs, or on `finished` ones.
 
     The same happens before both, but for what is written last: a run that follows another one at once can be quicker for that.
     """
@@ -219,13 +231,9 @@ def _seconds_on(it: Measurement, flush: Callable[[], None], *, poisoned: bool) -
     run = it.runnable.run
     run_on_others(it)
     it.ledger.reset(it.runnable)
-    run()
-    finished = it.ledger.held(it.runnable)
-    run_on_others(it)
-    it.ledger.reset(it.runnable)
     if held := it.ledger.held(it.runnable) if poisoned else finished:
         held.put_back()
-    elif not poisoned:  # too large for a copy
+    elif not poisoned:
         run()
     flush()
     with it.ledger.judging_timed_launches(poison=poisoned) as judging_s, threads.on_own_processor(it.variant):

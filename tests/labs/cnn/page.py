@@ -9,6 +9,3 @@ DIGITS = {
     "add up 64\nchannels of one tap": "DEPTH in the text of the step",
 }
 """The digits in its prose, each with its reason: every other figure comes from the store."""
-
-ENVIRONMENT = {"POCL_EXTRA_BUILD_FLAGS": "-cl-opt-disable"}
-"""No other test has its cases at scale `test`: PoCL compiles their kernels without optimising them, in half the time."""
