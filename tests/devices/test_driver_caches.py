@@ -1,6 +1,7 @@
 """Caches of drivers and of compiled programs: what is cut is removed, what is whole stays."""
 
 import os
+import re
 import shutil
 import sqlite3
 import subprocess
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from roofbook import paths
-from roofbook.devices import driver_caches, library_folder
+from roofbook.devices import driver_caches, library_folder, opencl
 from roofbook.devices.contract import BuildFailed
 from roofbook.peers import cc
 
@@ -140,6 +141,27 @@ def test_a_folder_that_is_mounted_noexec_is_named(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(os, "statvfs", lambda path: Mounted)
     with pytest.raises(BuildFailed, match=r"mounted noexec.*XDG_CACHE_HOME names another$"):
         library_folder.library_folder()
+
+
+@pytest.mark.parametrize(("left", "is_refused"), [(0, True), (opencl.LEAST_LEFT - 1, True), (opencl.LEAST_LEFT, False)])
+def test_a_cache_without_space_is_named(
+    left: int, is_refused: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a full file system PoCL would end the process."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("POCL_CACHE_DIR", str(tmp_path / "pocl"))
+
+    class Full:
+        f_flag, f_bavail, f_frsize = 0, left, 1
+
+    monkeypatch.setattr(os, "statvfs", lambda path: Full)
+    for said, folder, variable in (
+        (opencl.pocl_refused(), "pocl", "POCL_CACHE_DIR"), (opencl.pyopencl_refused(), "cache/pytools", "XDG_CACHE_HOME"),
+    ):  # fmt: skip
+        words = (
+            rf"cannot write into {tmp_path}/{folder}: fewer than \d+ bytes are left; {variable} names another folder"
+        )
+        assert bool(re.search(words, said)) == bool(said) == is_refused
 
 
 @needs_compiler

@@ -19,6 +19,7 @@ import pytest
 from roofbook.measure import answer, sampling, sandbox
 from roofbook.measure.answer import SecretInputs
 from roofbook.measure.kernel_process import RemoteRunnable
+from roofbook.measure.verify import KernelRefused
 from roofbook.process_keeper import descendants
 from roofbook.spec import exercise, registry
 
@@ -349,6 +350,22 @@ def test_bad_input_is_one_line(command: Command, tmp_path: Path) -> None:
     ):
         code, out, err = command("exercise", *arguments)
         assert (code, out) == (2, "") and said in err and err.count("\n") == 1
+
+
+def test_a_process_that_cannot_start_is_no_fault_of_the_answer(
+    command: Command, kernel: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where TMPDIR is mounted noexec, or is full: the process has a folder of its own within."""
+
+    def refuse(order: object, folder: Path, *_: object) -> None:
+        raise KernelRefused(f"{folder}/cache lies on a file system that is mounted noexec")
+
+    monkeypatch.setattr(answer, "KernelProcess", refuse)
+    code, out, err = command("exercise", "stencil", "fused", "--check", str(kernel), "--no-sandbox")
+    assert code == 2 and not out and err.count("\n") == 1
+    assert re.search(
+        r"does not start: \S+ lies on .* noexec \(its own folder is within \S+; TMPDIR names another\)$", err
+    )
 
 
 def test_without_a_name_a_lab_lists_its_kernels(command: Command) -> None:
