@@ -227,3 +227,13 @@ def test_a_folder_laid_by_another_user_is_passed_over(
     os.chown(temporary / name, STRANGER, STRANGER)
     with pytest.raises(UsageError, match=rf"belongs to the user {STRANGER}|is no folder"):
         turns.folder_of_host()
+
+
+@pytest.mark.parametrize("content", ["a text\n", "a: [1\n", "- 1\n", "a: caf\xe9\n", "\0"])
+def test_settings_of_dask_that_are_none_are_named(dask: None, content: str, tmp_path: Path) -> None:
+    (tmp_path / "dask.yaml").write_bytes(content.encode("latin-1"))
+    say = "from roofbook import errors; from roofbook.measure import cluster; exit(errors.program(cluster.need, ''))"
+    environment = {**os.environ, "DASK_CONFIG": str(tmp_path / "dask.yaml")}
+    done = subprocess.run([sys.executable, "-c", say], env=environment, capture_output=True, text=True)
+    assert done.returncode == 2 and done.stderr.startswith("error: Dask cannot read its settings: "), done.stderr
+    assert done.stderr.count("\n") == 1 and "DASK_CONFIG" in done.stderr

@@ -65,11 +65,16 @@ QUIET = {
 
 
 def need() -> None:
-    """UsageError where a package is missing, with the command that brings it."""
+    """Raise UsageError where a package is missing, with the command that brings it, and where Dask takes no settings."""
     try:
         import distributed  # noqa: F401
     except ImportError as error:
         raise UsageError(f"a cluster needs the package {error.name}: `make book WITH=cluster` installs it") from None
+    except Exception as error:  # it reads the user's files when it is imported
+        raise UsageError(
+            f"Dask cannot read its settings: {_in_one_line(error)}; they are in ~/.config/dask, in /etc/dask, and where"
+            " DASK_CONFIG says: mend or remove that file"
+        ) from None
 
 
 # -- on a worker -------------------------------------------------------------------------------------------------------
