@@ -160,6 +160,21 @@ def test_a_current_folder_that_is_gone_stays_so(tmp_path: Path) -> None:
     assert done.stdout == "0.05 True\n", done.stderr
 
 
+@pytest.mark.parametrize("settings", [{}, {"POCL_CACHE_DIR": "relative", "XDG_CACHE_HOME": ""}])
+@pytest.mark.parametrize("command", [["labs"], ["devices"], ["export", "select 1"]])
+def test_the_command_says_that_the_current_folder_is_gone(
+    command: list[str], settings: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "gone").mkdir()
+    start = f'rmdir {tmp_path}/gone; exec {sys.executable} -m roofbook.cli "$@"'
+    given = {**os.environ, **settings, "PYTHONPATH": str(paths.LIBRARY.parent)}
+    done = subprocess.run(
+        ["sh", "-c", start, "sh", *command], cwd=tmp_path / "gone", env=given, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout) == (2, "") and done.stderr.count("\n") == 1
+    assert done.stderr.startswith("error: the current folder was removed")
+
+
 def test_names_of_the_readers_profile_are_no_parameters() -> None:
     """As plain papermill runs a notebook, by the reader's own kernel."""
     limits = [1]

@@ -50,7 +50,7 @@ def environment(given: Mapping[str, str] | None = None) -> dict[str, str]:
     for name in _CACHES:
         if name in kept and not os.path.isabs(kept[name]):  # of XDG such a name is void; and a checkout is no cache
             relative = kept.pop(name)
-            if relative and name != "XDG_CACHE_HOME":
+            if relative and name != "XDG_CACHE_HOME" and current_folder():
                 kept[name] = os.path.abspath(relative)
     kept.setdefault("PATH", os.defpath)  # as shells have it; a compiler that PoCL brings finds no linker without
     own = str(LIBRARY.parent)
@@ -68,11 +68,21 @@ def environment(given: Mapping[str, str] | None = None) -> dict[str, str]:
     }
 
 
+def current_folder() -> str:
+    """Return the current folder; '' where it was removed, or is closed to the reader."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return ""
+
+
 def packages(given: Mapping[str, str] | None = None) -> list[str]:
     """Return the folders of packages that an environment names, in PYTHONPATH or for a process of ours; absolute."""
     named = os.environ if given is None else given
     words = f"{named.get('PYTHONPATH', '')}{os.pathsep}{named.get(PACKAGES, '')}".split(os.pathsep)
-    return list(dict.fromkeys(os.path.abspath(word) for word in words if word))
+    return list(
+        dict.fromkeys(os.path.abspath(word) for word in words if os.path.isabs(word) or (word and current_folder()))
+    )
 
 
 def search_packages_last() -> None:
@@ -83,7 +93,7 @@ def search_packages_last() -> None:
 def settle() -> None:
     """Make this process one of ours, before it imports more than Python's own: its environment and where it finds modules."""
     own = environment()
-    readers = {*packages(), *_user_site(os.environ), os.getcwd(), ""} - {str(LIBRARY.parent)}
+    readers = {*packages(), *_user_site(os.environ), current_folder(), ""} - {str(LIBRARY.parent)}
     if not sys.flags.safe_path or "PYTHONPATH" in os.environ or site.ENABLE_USER_SITE:
         sys.path[:] = [path for path in sys.path if path not in readers]
     if str(LIBRARY.parent) not in sys.path and own.get("PYTHONPATH"):

@@ -47,6 +47,8 @@ def main() -> None:
 
 
 def _command() -> None:
+    if not own_python.current_folder():
+        raise UsageError("the current folder was removed, or is closed to you: change to one that is there")
     try:
         app(prog_name="roofbook", standalone_mode=False)
     except click.Abort:
