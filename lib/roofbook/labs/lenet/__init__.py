@@ -1,7 +1,7 @@
 """A small network on small images (UIUC ECE408, milestone 3): its two convolutions, from one thread an output to joint tiling.
 
-The ladder begins with the report's numbered optimisations and their published combinations, launched as they were there. Then
-come this project's own kernels for the same ideas, and past the published end registers, tensor cores and the whole pass.
+The ladder begins with the report's numbered optimisations and their published combinations, launched as in the report. This
+project's own kernels for the same ideas follow, and after the published end registers, tensor cores and the whole pass.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,15 +29,15 @@ SHAPES = {
     "conv1": ("1x4x4/2x1", "2x4x4/2x1", "4x4x4/2x1", "4x2x8", "4x2x4/5x3", "4x2x5/4x3", "4x1x10/2x2"),
     "conv2": ("2x4x4", "4x4x4", "4x2x4", "8x2x4", "8x1x5", "16x1x4", "16x1x5"),
 }
-"""Shapes of work-items that are tried, by layer; behind the stroke groups an image and on a multiprocessor."""
+"""Shapes of work-items to try, by layer; after the stroke, groups an image and groups on a multiprocessor."""
 
 
 POOLS = "does ReLU and pooling as well"
-"""A condition, as `Lab.conditions` has them."""
+"""A condition of a variant, in the words of `Lab.conditions`."""
 
 
 class LeNet(Lab):
-    """The lab. A case goes by its number of images; which images these are is part of it."""
+    """The lab. A case has the name of its number of images; the data set of the images is part of it."""
 
     name = "lenet"
     title = "A small network"
@@ -46,8 +46,8 @@ class LeNet(Lab):
     timed = "kernels of both convolutions"
     cache_note = (
         "Op time is warm: the cache is overwritten before each sample, but a sample is a whole batch with its copies, and the "
-        "launches that are timed repeat identical ones of the same sample. They find what those left in the cache. With "
-        "streams there is one launch of each, behind the copy of its input."
+        "launches that are timed repeat identical ones of the same sample, so their data is in the cache. With "
+        "streams each kernel is launched once, after the copy of its input."
     )
     bases = ("linear", "baseline")
     headline = ("sequential-c", *bases)
@@ -60,7 +60,7 @@ class LeNet(Lab):
     )  # fmt: skip
     facts_shown = MappingProxyType({"accuracy": "Accuracy"})
     awkward = ("batch-7",)
-    """No multiple of what a work-group or a segment takes at a time."""
+    """A batch that is no multiple of the images of a work-group or a segment."""
     other_sizes = f"any batch from batch-1 to batch-{problem.MOST_IMAGES}"
 
     def __init__(self) -> None:
@@ -98,17 +98,17 @@ class LeNet(Lab):
         return problem.inputs(case.params["batch"], case.params["data"], seed)
 
     def verification_inputs(self, case: Case, name: str, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Noise in place of the images of a small batch."""
+        """Return noise instead of the images of a small batch."""
         return problem.noisy(inputs) if case.params["batch"] <= problem.SAMPLED else inputs
 
     def awkward_runs(self, case: Case, variant: Variant) -> Sequence[tuple[Variant, Case]]:
-        """A batch takes several mini-batches or segments here, the last of them smaller."""
-        small = {name: 3 for name in ("minibatch", "segment") if name in variant.options}
+        """Return runs in which a batch takes several mini-batches or segments, the last of them smaller."""
+        small_parts = {name: 3 for name in ("minibatch", "segment") if name in variant.options}
         if variant.plan is forward.Unrolled:
-            small["minibatch"] = 3
-        if not small:
+            small_parts["minibatch"] = 3
+        if not small_parts:
             return super().awkward_runs(case, variant)
-        return super().awkward_runs(case, replace(variant, options={**variant.options, **small}))
+        return super().awkward_runs(case, replace(variant, options={**variant.options, **small_parts}))
 
     def reference(self, case: Case, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
         return problem.reference(inputs)
@@ -125,33 +125,33 @@ class LeNet(Lab):
         }
         for name, varies in reference["variances"].items():
             if name in outputs and not spread:
-                found = problem.mean_square(outputs[name], reference[name], varies, mean)
-                ratios[f"root mean square error of {name}"] = found
-        over, what = worst(ratios)
-        return over, 1.0, f"{what}, over its tolerance; compared: {', '.join(names)}"
+                ratio = problem.mean_square(outputs[name], reference[name], varies, mean)
+                ratios[f"root mean square error of {name}"] = ratio
+        largest, error_name = worst(ratios)
+        return largest, 1.0, f"{error_name}, over its tolerance; compared: {', '.join(names)}"
 
     def skip_reason(self, variant: Variant, case: Case) -> str | None:
         if variant.role == "peer":
             return missing(variant)
-        for images in (variant.options.get(each) for each in ("minibatch", "segment")):
+        for images in (variant.options.get(option) for option in ("minibatch", "segment")):
             if images and images > case.params["batch"]:
                 return f"not on this case: fewer than {images} images"
         return missing(variant)
 
     def work(self, case: Case) -> Work:
-        """The multiply-adds of both convolutions; the batch in, its last pooled maps out, weights: the least of any step."""
+        """Return the multiply-adds of both convolutions, and the least bytes of any step: batch, weights, last pooled maps."""
         batch, (first, last) = int(case.params["batch"]), problem.LAYERS
         least = 4.0 * (batch * (first.x_values + last.pooled_values) + first.weights + last.weights)
         return Work(batch * sum(layer.flops for layer in problem.LAYERS), least, least)
 
     def case_class(self, case: Case) -> str:
-        """Few images are those of the report's smallest batch."""
+        """Return SMALL for at most the images of the report's smallest batch."""
         return SMALL if case.params["batch"] <= 100 else ""
 
     def conditions(self, variant: Variant) -> tuple[str, ...]:
-        found = [f"{ROUNDS_OPERANDS} {PRECISIONS[variant.dtype]}"] if "operand_roundoff" in variant.options else []
+        conditions = [f"{ROUNDS_OPERANDS} {PRECISIONS[variant.dtype]}"] if "operand_roundoff" in variant.options else []
         last = bool(variant.options.get("channels_last"))
-        found += [LAID_OUT] * last
+        conditions += [LAID_OUT] * last
         whole_passes = (
             whole.WholePooled,
             whole.WholeTensor,
@@ -160,15 +160,15 @@ class LeNet(Lab):
             tuned.FoldedWhole,
         )
         if variant.plan in whole_passes:
-            return (*found, POOLS, "goes on to the scores")
+            return (*conditions, POOLS, "goes on to the scores")
         if variant.role == "peer" and variant.options.get("precision") in ("fp16", "bf16"):
-            found.append(f"rounds results to {PRECISIONS[variant.dtype]}")
-        found += [CHANNELS_LAST] * last
+            conditions.append(f"rounds results to {PRECISIONS[variant.dtype]}")
+        conditions += [CHANNELS_LAST] * last
         pools = getattr(variant.plan, "pooled", False)
-        return (*found, *[POOLS] * pools)
+        return (*conditions, *[POOLS] * pools)
 
     def traffic(self, case: Case, variant: Variant) -> float:
-        """Input, output and weights of each convolution, or of both as one; a matrix in memory is written and read as well."""
+        """Return bytes: input, output and weights of each convolution, or of both as one, and twice an unrolled matrix."""
         batch, pooled = int(case.params["batch"]), getattr(variant.plan, "pooled", False)
         if variant.plan is warpgroup.WholeWarpgroup:
             return self.work(case).bytes

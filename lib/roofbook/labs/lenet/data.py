@@ -1,7 +1,7 @@
-"""The images of the lab: Fashion-MNIST from a folder, from the cache or by download; without these, handwritten digits.
+"""The images of the lab: Fashion-MNIST from a folder, from the cache or by download; otherwise handwritten digits.
 
 Parses IDX files (https://github.com/zalandoresearch/fashion-mnist), plain or gzip, and enlarges images to the network's
-input. A file that is not what it should be is a UsageError of one line with its name and what would be right.
+input. A wrong file raises a UsageError of one line with the file's name and the expected contents.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ SHA256 = {
     "t10k-labels-idx1-ubyte.gz": "67da17c76eaffca5446c3361aaab5c3cd6d1c2608764d35dfb1850b086bf8dd5",
 }
 TIMEOUT_S, MOST_S, MOST_BYTES = 5, 120, 32_000_000
-"""Of a download: seconds without an answer, seconds in all, and the size; the largest file has 26 MB."""
+"""Limits of a download: seconds without an answer, seconds in all, and bytes; the largest file has 26 MB."""
 MOST_VALUES = 1 << 29
-"""Of an array in a file, unpacked. The largest official one has 47 million."""
+"""Limit of the values of an array in a file, unpacked. The largest official one has 47 million."""
 TRAINING_DIGITS = 1437  # of 1797
 
 
 class Data(NamedTuple):
-    """Images (N, 28, 28) of pixels from 0 to 255, labels (N,) from 0 to 9, and where they are from."""
+    """Images (N, 28, 28) of pixels from 0 to 255, labels (N,) from 0 to 9, and their source."""
 
     images: Bytes
     labels: Bytes
@@ -59,11 +59,11 @@ class Data(NamedTuple):
 
 
 def load(data_dir: str | Path | None = None, split: str = "test") -> Data:
-    """One split, "train" or "test": of `data_dir` or $ROOFBOOK_DATA, else the whole one from the cache or by download.
+    """Load one split, "train" or "test", from `data_dir` or $ROOFBOOK_DATA; otherwise from the cache or by download.
 
-    A folder's files are named as the official ones, .gz or not; before `images` or `labels` may stand which part of the
-    set they hold, as in t10k-first4443-images-idx3-ubyte.gz. With neither folder nor network scikit-learn's digits
-    stand in, where it is installed. Raises UsageError for a bad file, and where there is no data at all.
+    A folder's files have the official names, .gz or not. The name may say before `images` or `labels` which part of the set
+    the file holds, as in t10k-first4443-images-idx3-ubyte.gz. Without folder and network, scikit-learn's digits are used, if
+    it is installed. Raises UsageError for a bad file, and if there is no data at all.
     """
     if split not in SPLITS:
         raise one_of("split", split, list(SPLITS))
@@ -79,19 +79,19 @@ def load(data_dir: str | Path | None = None, split: str = "test") -> Data:
 
 
 def folder() -> str | None:
-    """The folder of images that $ROOFBOOK_DATA names."""
+    """Return the folder of images that $ROOFBOOK_DATA names; None if it is not set."""
     return os.path.expanduser(os.environ.get("ROOFBOOK_DATA", "")) or None
 
 
 def at_hand() -> str:
-    """The data set, `Data.name`, whose test images are here without a network: in $ROOFBOOK_DATA, or whole in the cache."""
+    """Return the data set, `Data.name`, whose test images need no network: those of $ROOFBOOK_DATA or whole in the cache."""
     files = [cache_dir() / "fashion-mnist" / name for name in TEST_FILES]
-    here = folder() or all(_is_official(file) for file in files)
-    return "fashion-mnist" if here else "digits"
+    has_images = folder() or all(_is_official(file) for file in files)
+    return "fashion-mnist" if has_images else "digits"
 
 
 def fetch() -> None:
-    """Download the test files into the cache unless they are at hand. Says nothing where that fails."""
+    """Download the test files into the cache unless they are at hand. A failure is ignored."""
     if at_hand() == "digits":
         with contextlib.suppress(OSError):
             for name in TEST_FILES:
@@ -99,7 +99,7 @@ def fetch() -> None:
 
 
 def read(images: Path, labels: Path, split: str) -> Data:
-    """The images and the labels of two IDX files that belong together."""
+    """Return the images and labels of two IDX files that belong together. Raises UsageError."""
     x, y = parse(images), parse(labels)
     if x.ndim != 3 or x.shape[1:] != (SIZE, SIZE):
         raise UsageError(f"{images} holds an array of {_text(x.shape)}; expected images, N x {SIZE} x {SIZE}")
@@ -113,10 +113,10 @@ def read(images: Path, labels: Path, split: str) -> Data:
 
 
 def parse(file: Path) -> Bytes:
-    """The array of an IDX file of unsigned bytes, plain or gzip: 0 0 8, the number of dimensions, each length, the values.
+    """Return the array of an IDX file of unsigned bytes, plain or gzip.
 
-    Lengths are 32-bit, big-endian. No more is unpacked than they say. Raises UsageError where the file cannot be read, or holds
-    less, more or else.
+    The format: 0 0 8, the number of dimensions, each length (32-bit, big-endian), the values. Not more is unpacked than the
+    lengths say. Raises UsageError if the file cannot be read, or holds fewer, more or other bytes.
     """
     if file.exists() and not file.is_file():
         raise UsageError(f"{file} is no file; expected an IDX file")
@@ -164,17 +164,17 @@ def _text(shape: Sequence[int]) -> str:
 
 
 def _find(folder: Path, prefix: str, kind: str) -> Path:
-    """The file of that kind; the official name, being shorter, comes before one that says which part it holds."""
+    """Return the file of a kind. The official name, which is shorter, is preferred to one that names a part of the set."""
     if not folder.is_dir():
         raise UsageError(f"there is no folder {folder}; expected one with the IDX files of Fashion-MNIST")
-    found = [file for end in ("", ".gz") for file in folder.glob(f"{prefix}-*{kind}{end}")]
-    if not found:
+    files = [file for end in ("", ".gz") for file in folder.glob(f"{prefix}-*{kind}{end}")]
+    if not files:
         raise UsageError(f"{folder} holds no {prefix}-{kind}, .gz or not; expected a folder with Fashion-MNIST")
-    return min(found, key=lambda file: (len(file.name), file.name))
+    return min(files, key=lambda file: (len(file.name), file.name))
 
 
 def _cached(name: str) -> Path:
-    """An official file, in the cache. Raises OSError where no address gave it whole."""
+    """Return an official file, in the cache. Raises OSError if no address gave it whole."""
     file = cache_dir() / "fashion-mnist" / name
     if not _is_official(file):
         raw = _download(name)
@@ -183,22 +183,22 @@ def _cached(name: str) -> Path:
 
 
 def _download(name: str) -> bytes:
-    """An official file. It may take MOST_S in all, however slowly an address answers, or a name is looked up."""
-    done: list[bytes | OSError] = []
+    """Download an official file, within MOST_S seconds however slow an address or a look-up of its name is."""
+    answers: list[bytes | OSError] = []
 
     def work() -> None:
         try:
-            done.append(_from_an_address(name))
+            answers.append(_from_an_address(name))
         except OSError as error:
-            done.append(error)
+            answers.append(error)
 
-    at_work = threading.Thread(target=work, daemon=True)
-    at_work.start()
-    at_work.join(MOST_S)
-    found = done[0] if done else TimeoutError(f"{name} was not here after {MOST_S} s")
-    if isinstance(found, OSError):
-        raise found
-    return found
+    worker = threading.Thread(target=work, daemon=True)
+    worker.start()
+    worker.join(MOST_S)
+    answer = answers[0] if answers else TimeoutError(f"{name} was not here after {MOST_S} s")
+    if isinstance(answer, OSError):
+        raise answer
+    return answer
 
 
 def _from_an_address(name: str) -> bytes:
@@ -220,7 +220,7 @@ def _from_an_address(name: str) -> bytes:
 
 
 def open_https(address: str, timeout: float) -> Any:
-    """Open an address by https, to which alone it may lead on."""
+    """Open an address by https, and refuse redirections to anything else."""
     import urllib.request  # with http.client longer to import than the rest of the lab
 
     class HttpsAlone(urllib.request.HTTPRedirectHandler):
@@ -239,17 +239,17 @@ def _official(name: str, raw: bytes) -> bool:
 
 
 def _is_official(file: Path) -> bool:
-    """Whether a file in the cache is whole. One that is larger than any official file is not read."""
+    """Return whether a file in the cache is whole. A file larger than any official one is not read."""
     return file.is_file() and file.stat().st_size <= MOST_BYTES and _official(file.name, file.read_bytes())
 
 
-def digits(split: str, why: str) -> Data:
-    """scikit-learn's 1797 handwritten digits, 8x8 and 17 shades, enlarged: the first 1437 to train, the rest to test."""
+def digits(split: str, reason: str) -> Data:
+    """Return scikit-learn's 1797 handwritten digits, 8x8 and 17 shades, enlarged: 1437 to train, the others to test."""
     try:
         shades, labels = _scikit_learns_digits()
     except ImportError:
         raise UsageError(
-            f"Fashion-MNIST could not be downloaded ({why}); give the folder of its files as data_dir,"
+            f"Fashion-MNIST could not be downloaded ({reason}); give the folder of its files as data_dir,"
             " or `pip install scikit-learn` for its digits"
         ) from None
     part = slice(TRAINING_DIGITS) if split == "train" else slice(TRAINING_DIGITS, None)
@@ -259,22 +259,22 @@ def digits(split: str, why: str) -> Data:
 
 
 def _scikit_learns_digits() -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Shades from 0 to 16 (1797, 8, 8) and labels (1797,). Raises ImportError where scikit-learn is not installed.
+    """Return shades from 0 to 16 (1797, 8, 8) and labels (1797,). Raises ImportError if scikit-learn is not installed.
 
-    From its file, where that lies as ever: its import takes longer than all else that a small batch needs.
+    They are read from its file, if that is in the usual folder: importing scikit-learn takes longer than a small batch.
     """
     package = find_spec("sklearn")
-    for place in (package and package.submodule_search_locations) or ():
-        file = Path(place, "datasets", "data", "digits.csv.gz")
+    for location in (package and package.submodule_search_locations) or ():
+        file = Path(location, "datasets", "data", "digits.csv.gz")
         if file.is_file():
             table = np.loadtxt(file, delimiter=",")
             return table[:, :-1].reshape(-1, 8, 8), table[:, -1].astype(np.int64)
-    found = importlib.import_module("sklearn.datasets").load_digits()
-    return found.images, found.target
+    bunch = importlib.import_module("sklearn.datasets").load_digits()
+    return bunch.images, bunch.target
 
 
 def resized(images: Bytes) -> NDArray[np.float32]:
-    """The network's input: (N, 28, 28) pixels to (N, 86, 86), bilinear, from 0 to 255 as before. 30 KB an image.
+    """Enlarge (N, 28, 28) pixels to the network's input (N, 86, 86), bilinearly, from 0 to 255. 30 KB an image.
 
     Pixels are squares (half-pixel centres), as in PyTorch's interpolate with align_corners=False.
     """
@@ -287,7 +287,7 @@ def _enlarged(images: NDArray[np.floating], size: int) -> NDArray[np.float32]:
 
 
 def interpolation(old: int, new: int) -> NDArray[np.float32]:
-    """The matrix (new, old) that enlarges a row of pixels: two neighbours' shares in each new one, the edges repeated."""
+    """Return the matrix (new, old) that enlarges a row of pixels: two neighbours' shares in each new one, edges repeated."""
     at = np.clip((np.arange(new) + 0.5) * old / new - 0.5, 0, old - 1)
     low = np.minimum(at.astype(int), old - 2)
     rows, share = np.arange(new), at - low

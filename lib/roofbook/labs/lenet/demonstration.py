@@ -1,4 +1,4 @@
-"""What its check lets pass. Every number is computed."""
+"""The lab's demonstration: right and wrong results that its check accepts. Every number is computed."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -15,15 +15,15 @@ from .network import POOL1, POOL2, Array, Weights
 from .problem import error_over_bound, inputs, mean_square, reference, sampled
 
 IMAGES = 100
-"""Of which the demonstration computes the scores."""
+"""Number of images whose scores the demonstration computes."""
 ROUNDED = 2.0**-11
 """The unit roundoff of TF32 and fp16."""
 
 
 class Outcome(NamedTuple):
-    """How one way to compute the network fares: errors over the bound of fp32 by map, then whether the check takes it.
+    """The errors of one way to compute the network, over the bound of fp32, and whether the check accepts them.
 
-    `passes_rounded` is the check of operands with 11 bits; `moved` are images whose class is another than the right one's.
+    `passes_rounded` is the check for operands with 11 bits; `moved` counts the images with another class than the right one.
     """
 
     computed: str
@@ -46,9 +46,9 @@ def same(array: Array) -> Array:
 def forward(
     weights: Weights, images: Array, operand: Step = same, first: Step = same, second: Step = same, last: Step = same
 ) -> dict[str, Array]:
-    """`conv1`, `conv2` and `scores` in float32, with `operand` of what is multiplied by the convolutions.
+    """Compute `conv1`, `conv2` and `scores` in float32, with `operand` applied to the operands of the convolutions.
 
-    `first` and `second` are done to a convolution's output, `last` to the pooled maps that the dense layers read.
+    `first` and `second` are applied to a convolution's output, `last` to the pooled maps that the dense layers read.
     """
     conv1 = first(network.convolve(operand(images), operand(weights["conv1"])))
     pooled = network.pool(np.maximum(conv1, 0), POOL1)
@@ -59,7 +59,7 @@ def forward(
 
 
 def put(value: float, *at: int | slice | EllipsisType) -> Step:
-    """Sets `value` at this place of a copy."""
+    """Return a function that copies an array and sets `value` at an index."""
 
     def changed(array: Array) -> Array:
         array = array.copy()
@@ -70,29 +70,29 @@ def put(value: float, *at: int | slice | EllipsisType) -> Step:
 
 
 def cut_off(maps: Array) -> Array:
-    """Maps of a pool whose last windows, cut off by the edge, are left out."""
+    """Return pooled maps with zeros for the last windows, those that the edge cuts off."""
     return put(0, ..., -1)(put(0, ..., -1, slice(None))(maps))
 
 
 def exchanged(maps: Array) -> Array:
-    """One image's maps are another's. The check compares neither value by value."""
+    """Return maps in which one image has another's. The check compares neither value by value."""
     maps = maps.copy()
     maps[2] = maps[3]
     return maps
 
 
 def ways(weights: Weights, images: Array) -> Iterator[tuple[str, dict[str, Array]]]:
-    """Right and wrong ways to compute the network, by name."""
+    """Yield the results of right and wrong ways to compute the network, with their names."""
     yield "fp32", forward(weights, images)
     yield "TF32 operands", forward(weights, images, lambda array: rounded(array, 11).astype(np.float32))
     yield "fp16 operands", forward(weights, images, lambda array: array.astype(np.float16).astype(np.float32))
     yield "bf16 operands", forward(weights, images, lambda array: rounded(array, 8).astype(np.float32))
-    for name, layer, place in (
+    for name, layer, index in (
         ("one tap of one filter of layer 2 forgotten", "conv2", (0, 0, 0, 0)),
         ("the last row of layer 1's taps forgotten", "conv1", (..., -1, slice(None))),
         ("one input channel of layer 2 forgotten", "conv2", (slice(None), 0)),
     ):
-        yield f"fp32, {name}", forward({**weights, layer: put(0, *place)(weights[layer])}, images)
+        yield f"fp32, {name}", forward({**weights, layer: put(0, *index)(weights[layer])}, images)
     yield "fp32, the last column of layer 1 left empty", forward(weights, images, first=put(0, ..., -1))
     yield "fp32, without the pooling windows that the edge cuts off", forward(weights, images, last=cut_off)
     yield (
@@ -104,49 +104,53 @@ def ways(weights: Weights, images: Array) -> Iterator[tuple[str, dict[str, Array
 
 
 def check_outcomes(seed: int = 0) -> tuple[str, list[Outcome]]:
-    """Which images they are, and what the check says of right and wrong ways to compute the network on them."""
-    given = inputs(IMAGES, data.at_hand(), seed)
-    right, labels, chosen = reference(given), given["labels"], sampled(IMAGES)
-    classes = right["scores"].value.argmax(axis=1)
+    """Return the source of the images, and the check's verdicts on right and wrong ways to compute the network on them."""
+    drawn = inputs(IMAGES, data.at_hand(), seed)
+    right, labels, chosen = reference(drawn), drawn["labels"], sampled(IMAGES)
+    right_classes = right["scores"].value.argmax(axis=1)
     outcomes = []
-    for computed, maps in ways(given["weights"], given["x"]):
-        own, found = (
+    for computed, maps in ways(drawn["weights"], drawn["x"]):
+        computed_classes, compared = (
             maps["scores"].argmax(axis=1),
             {**maps, **{name: maps[name][chosen] for name in ("conv1", "conv2")}},
         )
-        over, rough = ({name: error_over_bound(found[name], right[name], d) for name in maps} for d in (0.0, ROUNDED))
+        fp32_ratios, rounded_ratios = (
+            {name: error_over_bound(compared[name], right[name], d) for name in maps} for d in (0.0, ROUNDED)
+        )
         mean_squares = [
-            max(mean_square(found[name], right[name], right["variances"][name], d) for name in ("conv1", "conv2"))
+            max(mean_square(compared[name], right[name], right["variances"][name], d) for name in ("conv1", "conv2"))
             for d in (0.0, ROUNDED)
         ]
         passes, passes_rounded = (
-            all(ratio <= 1 for ratio in (*each.values(), mean))
-            for each, mean in zip((over, rough), mean_squares, strict=True)
+            all(ratio <= 1 for ratio in (*ratios.values(), mean))
+            for ratios, mean in zip((fp32_ratios, rounded_ratios), mean_squares, strict=True)
         )
-        moved, accuracy = int((own != classes).sum()), float((own == labels).mean())
+        moved, accuracy = int((computed_classes != right_classes).sum()), float((computed_classes == labels).mean())
         outcomes.append(
-            Outcome(computed, **over, passes=passes, passes_rounded=passes_rounded, moved=moved, accuracy=accuracy)
+            Outcome(
+                computed, **fp32_ratios, passes=passes, passes_rounded=passes_rounded, moved=moved, accuracy=accuracy
+            )
         )
-    return given["source"], outcomes
+    return drawn["source"], outcomes
 
 
 def demonstration(device: Device) -> Demonstration:
-    """What the check lets pass and what accuracy would. Computed on the host: precisions and mistakes are emulated."""
+    """Tabulate the results that the check accepts, and those that accuracy would. The host emulates precisions and mistakes."""
     import pandas as pd
 
     from ...analysis import format as show
 
-    source, found = check_outcomes()
+    source, outcomes = check_outcomes()
     lines = [
         [
-            each.computed,
-            *("NaN" if math.isnan(over) else show.number(over, 2) for over in (each.conv1, each.conv2, each.scores)),
-            "passes" if each.passes else "refused",
-            "passes" if each.passes_rounded else "refused",
-            show.number(each.moved, places=0),
-            show.number(each.accuracy, 4),
+            row.computed,
+            *("NaN" if math.isnan(over) else show.number(over, 2) for over in (row.conv1, row.conv2, row.scores)),
+            "passes" if row.passes else "refused",
+            "passes" if row.passes_rounded else "refused",
+            show.number(row.moved, places=0),
+            show.number(row.accuracy, 4),
         ]
-        for each in found
+        for row in outcomes
     ]
     heads = [
         "Computed with",
@@ -158,8 +162,8 @@ def demonstration(device: Device) -> Demonstration:
         "Images in another class",
         "Accuracy",
     ]
-    wrong = [each for each in found if not each.passes_rounded]
-    unseen = sum(each.moved <= IMAGES / 100 for each in wrong)
+    wrong = [row for row in outcomes if not row.passes_rounded]
+    unseen = sum(row.moved <= IMAGES / 100 for row in wrong)
     notes = [
         f"{IMAGES} of {source}. Errors are the largest, over the tolerance for fp32: for all scores, and for the maps "
         f"of {len(sampled(IMAGES))}. The checks look at the mean square of the errors as well.",
@@ -171,6 +175,6 @@ def demonstration(device: Device) -> Demonstration:
         heads,
         lines,
         frozenset({"Error / tolerance, layer 1", "layer 2", "scores", "Images in another class", "Accuracy"}),
-        pd.DataFrame(found),
+        pd.DataFrame(outcomes),
         notes,
     )

@@ -1,6 +1,6 @@
-"""How the host drives the network: a convolution at a time on one queue, each with its memory, copies and kernels.
+"""The plans that take a batch through the network: one convolution at a time, with its memory, copies and kernels.
 
-The parts between the convolutions are the same for all steps and in none of their times.
+All steps share the work between the convolutions, which is in none of their times.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from .problem import CONV1, CONV2, LAYERS, Layer, sampled
 
 HERE = Path(__file__).parent
 MINIBATCH = 1000
-"""Images whose unrolled input is in memory at a time, as published."""
+"""Number of images whose unrolled input is in memory at a time, as published."""
 LINE = 256
-"""Work-items of a group of the simple kernels: those that write one value each."""
+"""Number of work-items in a group of the simple kernels, which write one value each."""
 Step = Callable[[], None]
 HIDDEN = SHAPES["fc1"][0]
 
 
 @lru_cache(maxsize=4)
 def host(*shape: int) -> NDArray[np.float32]:
-    """An array of the host that all steps of a batch use in turn: one each would take 2 GB a step at 10000 images."""
+    """Return an array that all steps of a batch use in turn: at 10000 images, one for each step would take 2 GB a step."""
     return np.empty(shape, np.float32)
 
 
@@ -43,26 +43,26 @@ class Built(NamedTuple):
     """A convolution's program for one layer."""
 
     kernel: Kernel
-    """The main one: facts are of it."""
+    """The main kernel, which the facts describe."""
     before: Kernel | None
-    """The one that prepares what it needs."""
+    """The kernel that prepares the input or the output of the main one."""
     weights: Buffer
     arguments: tuple[Buffer, ...]
-    """What each launch of the main kernel ends with, for its weights."""
+    """Last arguments of each launch of the main kernel: its weights, unless they are in constant memory."""
 
 
 class Forward(Runnable):
-    """A batch through the network. `run` tells the device's seconds for the kernels of both convolutions, the op time.
+    """Base of the plans: a batch through the network. `run` returns the device's seconds for both convolutions, the op time.
 
-    The layer time of `parts` is what the host waits for with one convolution: memory, copies to and from the device, kernels.
+    The layer time in `parts` is the host's time for one convolution: memory, copies to and from the device, kernels.
     """
 
     group: tuple[int, ...]
     before: str | None = None
-    """The kernel that goes before the main one, which is named as its file."""
+    """Name of the kernel launched before the main one, whose name is that of its file."""
     parts: dict[str, float]
     pooled = False
-    """Whether its kernels write pooled maps."""
+    """Whether the kernels write pooled maps."""
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         assert variant.source is not None
@@ -85,22 +85,22 @@ class Forward(Runnable):
         self.poisoned = False
 
     def set_up(self) -> None:
-        """Sets what follows from the knobs and options, such as the group."""
+        """Set the attributes that follow from the knobs and options, such as the group."""
 
     def group_of(self, layer: Layer) -> tuple[int, ...]:
-        """The group of the main kernel."""
+        """Return the work-group of the main kernel."""
         return self.group
 
     def y_shape(self, layer: Layer) -> tuple[int, ...]:
-        """What a layer's kernels leave of one image."""
+        """Return the shape of the output of a layer's kernels for one image."""
         return layer.y_shape
 
     def turned(self, layer: Layer) -> dict[str, Any]:
-        """The knobs that follow from the layer."""
+        """Return the knobs that follow from the layer."""
         return {"CHANNELS": layer.channels, "FILTERS": layer.filters, "SIZE": layer.size}
 
     def build(self, layer: Layer) -> Built:
-        """The layer's program; its weights on the device, unless each run copies them."""
+        """Build the layer's program, and copy its weights to the device unless each run does so."""
         program = self.device.build(self.source.with_knobs(**self.turned(layer)).render(self.device.backend))
         kernel, weights = program.kernel(self.source.path.stem), self.weights[layer.name]
         before = program.kernel(self.before) if self.before else None
@@ -111,22 +111,22 @@ class Forward(Runnable):
 
     @abstractmethod
     def size(self, layer: Layer, count: int) -> tuple[int, ...]:
-        """The global size of the main kernel for `count` images."""
+        """Return the global size of the main kernel for `count` images."""
 
     def launch(self, layer: Layer, queue: Queue, x: Buffer, y: Buffer, first: int, count: int) -> None:
-        """Submit the kernels for `count` images from image `first` of the buffers on: `x` and `y` as NCHW, float32."""
+        """Submit the kernels for `count` images, from image `first` on, of the buffers `x` and `y`: NCHW, float32."""
         built = self.built[layer]
         queue.launch(
             built.kernel, self.size(layer, count), self.group_of(layer), x, y, np.int32(first), *built.arguments
         )
 
     def allocate(self, layer: Layer) -> list[Buffer]:
-        """Input, output, and what else the layer's kernels need of the device's memory."""
+        """Allocate input, output, and any other memory of the device that the layer's kernels need."""
         return [self.device.empty(4 * self.batch * math.prod(shape)) for shape in (layer.x_shape, self.y_shape(layer))]
 
     @contextmanager
     def clock(self, *names: str) -> Iterator[None]:
-        """Adds what it encloses to these parts, by the host's clock."""
+        """Add the enclosed time to the named parts, by the host's clock."""
         start = time.perf_counter()
         yield
         seconds = time.perf_counter() - start
@@ -140,14 +140,14 @@ class Forward(Runnable):
             images = self.convolve(number, layer, images)
         self.classify(images)
         self.kept, self.poisoned = self.outcome(), False
-        self.parts |= {what: self.parts[f"{what} 1"] + self.parts[f"{what} 2"] for what in ("op", "layer")}
+        self.parts |= {part: self.parts[f"{part} 1"] + self.parts[f"{part} 2"] for part in ("op", "layer")}
         return self.parts["op"]
 
     def convolve(self, number: int, layer: Layer, images: NDArray[np.float32]) -> NDArray[np.float32]:
-        """One convolution of a batch of the host, timed; then ReLU and pool, not timed. The pooled maps, on the host."""
+        """Do one convolution of a batch on the host, timed; then ReLU and pool, not timed. Return the pooled maps."""
         of_layer = f"layer {number}"
         with self.clock(of_layer, "allocate"):
-            x, y, *more = self.allocate(layer)
+            x, y, *extra_buffers = self.allocate(layer)
         if self.poisoned:
             self.queue.write(y, self.y[layer])
         if self.constant:
@@ -156,12 +156,12 @@ class Forward(Runnable):
         self.parts[f"op {number}"] = self.through(of_layer, layer, x, y, images)
         pooled = self.pool(layer, y)
         with self.clock(of_layer, "free"):
-            for buffer in (x, y, *more):
+            for buffer in (x, y, *extra_buffers):
                 buffer.release()
         return pooled
 
     def through(self, of_layer: str, layer: Layer, x: Buffer, y: Buffer, images: NDArray[np.float32]) -> float:
-        """Copies `images` to x and y to the host, the kernels between. The op time: of the same launches, once more."""
+        """Copy `images` to x, run the kernels, and copy y to the host. Return the op time of the same launches, once more."""
         with self.clock(of_layer, "copy"):
             self.queue.write(x, images)
         with self.clock(of_layer, "kernels"):
@@ -172,11 +172,11 @@ class Forward(Runnable):
         return self.op_time(layer, x, y)
 
     def op_time(self, layer: Layer, x: Buffer, y: Buffer) -> float:
-        """The device's seconds for the layer's kernels."""
+        """Return the device's seconds for the layer's kernels."""
         return self.queue.timed(lambda: self.launch(layer, self.queue, x, y, 0, self.batch))
 
     def pool(self, layer: Layer, y: Buffer) -> NDArray[np.float32]:
-        """ReLU and pool of a convolution's output, on the host."""
+        """Apply ReLU and pool to a convolution's output on the device. Return the pooled maps on the host."""
         pooled_host = host(self.batch, *layer.pooled_shape)
         pooled = self.device.empty(pooled_host.nbytes)
         size = LINE * ceil_div(math.prod(layer.pooled_shape), LINE), self.batch
@@ -186,7 +186,7 @@ class Forward(Runnable):
         return pooled_host
 
     def classify(self, images: NDArray[np.float32]) -> None:
-        """The two dense layers on the pooled maps of the host."""
+        """Apply the two dense layers to pooled maps of the host."""
         pooled, scores = self.device.empty(images.nbytes), self.device.empty(self.scores.nbytes)
         self.queue.write(pooled, images)
         kernel = self.rest[CONV2].kernel("classify")
@@ -196,11 +196,11 @@ class Forward(Runnable):
             buffer.release()
 
     def maps(self) -> dict[str, NDArray[np.floating]]:
-        """What the host received of each layer, by the names of the reference."""
+        """Return the outputs of each layer on the host, by the names of the reference."""
         return {layer.name: y for layer, y in self.y.items()}
 
     def outcome(self) -> dict[str, NDArray[np.float64]]:
-        """The maps of the sampled images, and the scores of all."""
+        """Return the maps of the sampled images and the scores of all."""
         maps = {name: y[self.sampled].astype(np.float64) for name, y in self.maps().items()}
         return {**maps, "scores": self.scores.astype(np.float64)}
 
@@ -213,16 +213,16 @@ class Forward(Runnable):
         return dict(self.kept)
 
     def facts(self) -> dict[str, Any]:
-        """Of layer 2's main kernel, of layer 1's with `_1`, and of the last run: the share of images that it got right."""
-        right = float((self.scores.argmax(axis=1) == self.labels).mean())
-        found: dict[str, Any] = {"accuracy": right, **self.data}
+        """Return facts on layer 2's main kernel, on layer 1's with `_1`, and the accuracy of the last run."""
+        accuracy = float((self.scores.argmax(axis=1) == self.labels).mean())
+        facts: dict[str, Any] = {"accuracy": accuracy, **self.data}
         for layer, ending in ((CONV2, ""), (CONV1, "_1")):
             group = self.group_of(layer)
             groups = math.prod(self.size(layer, self.batch)) // math.prod(group)
             shape = {"group": "x".join(map(str, group)), "groups": groups}
             taken = {**shape, **resources(self.device, self.built[layer].kernel, group)}
-            found |= {name + ending: value for name, value in taken.items()}
-        return found
+            facts |= {name + ending: value for name, value in taken.items()}
+        return facts
 
     def close(self) -> None:
         for buffer in (*self.dense, *(built.weights for built in self.built.values())):
@@ -230,13 +230,13 @@ class Forward(Runnable):
 
 
 def _rest(layer: Layer) -> Source:
-    """What follows a convolution."""
+    """Return the kernels that follow a convolution: pool and dense layers."""
     sizes = {"FILTERS": layer.filters, "SIDE": layer.side, "POOL": layer.pool}
     return Source.of(HERE / "rest.k", **sizes, HIDDEN=HIDDEN, CLASSES=CLASSES)
 
 
 class Direct(Forward):
-    """A work-item an output; a group `side` x `side` pixels of one filter, or of one filter and one channel."""
+    """One work-item an output; a group has `side` x `side` pixels of one filter, or of one filter and one channel."""
 
     group = (16, 16, 1)
     side = 16
@@ -257,7 +257,7 @@ class Direct(Forward):
 
 
 class Tiled(Direct):
-    """The same, with 2 x 2 outputs a work-item and the group's part of the input in local memory."""
+    """2 x 2 outputs a work-item, with the group's part of the input in local memory."""
 
     def set_up(self) -> None:
         super().set_up()
@@ -266,7 +266,7 @@ class Tiled(Direct):
 
 
 class Fused(Forward):
-    """A matrix product for each image, a group a tile of `tile` pixels by filters."""
+    """A matrix product for each image; a group computes a tile of `tile`, pixels by filters."""
 
     group = (16, 16, 1)
     tile = (16, 16)
@@ -277,14 +277,14 @@ class Fused(Forward):
 
 
 class Joint(Fused):
-    """A work-item one pixel and 16 filters."""
+    """A matrix product in which a work-item has one pixel and 16 filters."""
 
     group = (128, 1, 1)
     tile = (128, 16)
 
 
 class Unrolled(Fused):
-    """The input of a mini-batch as matrices in memory first; option `minibatch` is how many images it has."""
+    """Unroll the input of a mini-batch to matrices in memory, then multiply. Option `minibatch`: its number of images."""
 
     before = "unroll"
 
@@ -297,13 +297,13 @@ class Unrolled(Fused):
         return [*super().allocate(layer), self.matrices]
 
     def steps(self, layer: Layer, queue: Queue, x: Buffer, y: Buffer, first: int, count: int) -> Iterator[Step]:
-        """Two for each mini-batch: unroll it, multiply it."""
+        """Yield two launches for each mini-batch: unroll it, multiply it."""
         built, pixels = self.built[layer], LINE * ceil_div(layer.side**2, LINE)
         assert built.before
         for at in range(first, first + count, self.minibatch):
             many, start = min(self.minibatch, first + count - at), np.int32(at)
-            whole, line = (pixels, layer.channels, many), (LINE, 1, 1)
-            yield partial(queue.launch, built.before, whole, line, x, self.matrices, start)
+            global_size, local_size = (pixels, layer.channels, many), (LINE, 1, 1)
+            yield partial(queue.launch, built.before, global_size, local_size, x, self.matrices, start)
             size = self.size(layer, many)
             yield partial(queue.launch, built.kernel, size, self.group, self.matrices, y, start, *built.arguments)
 
@@ -317,5 +317,5 @@ class Unrolled(Fused):
         return sum(laps)
 
     def facts(self) -> dict[str, Any]:
-        """With the unrolling's share of the kernels' time."""
+        """Return the facts, with the unrolling's share of the kernels' time."""
         return {**super().facts(), "share of unroll": self.parts["unroll"] / self.parts["op"]}

@@ -1,4 +1,4 @@
-"""The ladder of this lab and its peers: each step, what it changes, what is expected of it, and the knobs that make it."""
+"""The ladder of this lab and its peers: each step with its change, its expected effect, and its knobs."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from .problem import CONV2
 
 HERE = Path(__file__).parent
 LAYER = {"CHANNELS": CONV2.channels, "FILTERS": CONV2.filters, "SIZE": CONV2.size}
-"""The second convolution: what a kernel's text shows; a plan sets each layer's own."""
+"""Sizes of the second convolution, for the kernels as shown; a plan sets each layer's sizes."""
 LINEAR = Source.of(HERE / "linear.k", **LAYER)
 LINEAR_CONSTANT = LINEAR.with_knobs(WEIGHTS="CONSTANT_MEMORY")
 TILED_HALO = Source.of(HERE / "tiled_halo.k", **LAYER)
@@ -35,7 +35,7 @@ PRODUCER = Source.of(HERE / "producer.cu", PARTS=2, WARPGROUPS=3)
 WARPGROUP_WHOLE = Source.of(HERE / "warpgroup_whole.cu")
 WGMMA = frozenset({"wgmma"})
 ON_CPU = frozenset({"cpu", "vector-types"})
-NO_CONSTANT_MEMORY = {"PoCL": "a CPU has no constant memory apart from its memory"}
+NO_CONSTANT_MEMORY = {"PoCL": "a CPU has no separate constant memory"}
 
 SEQUENTIAL = Source.of(HERE / "sequential.k", **LAYER)
 
@@ -43,32 +43,32 @@ LADDER = (
     Variant(
         "sequential-c", None, SEQUENTIAL, sequential.SequentialC,
         "Loops over images, filters and pixels in C, by the host's compiler with -O3, one thread.",
-        "What one would write first: a sum may not be re-ordered, so vectors are formed across pixels, or not at all.",
+        "The obvious program: a sum may not be re-ordered, so the compiler forms vectors across pixels, or none.",
         frozenset({"host"}), options={"device": "host"}, role="base", said=one_thread.WORDS,
     ),
     Variant(
         "linear", None, LINEAR, reported.Linear,
-        "One work-item per output; those of all images stand in a line, in groups of 1024.",
+        "One work-item per output; the outputs of all images form one line, in groups of 1024.",
         "The report's base: two loads per multiply-add, most of them from the L1 cache.",
         published="baseline (milestone 2)",
     ),
     Variant(
         "linear-constant", "linear", LINEAR_CONSTANT, reported.Linear,
         "The weights are in constant memory (#4).",
-        "Neighbours in a line read the same weight at the same time, and a constant cache serves all by one broadcast.",
+        "Neighbours in a line read the same weight at the same time; a constant cache sends it to all of them at once.",
         published="#4 constant memory", shows={"linear": r"ld\.const"},
         same_code=NO_CONSTANT_MEMORY, predicts={"gpu": FASTER},
     ),
     Variant(
         "tiled-halo", "linear", TILED_HALO, reported.TiledHalo,
         "All channels of the input are copied to local memory at once; 17 x 17 of 23 x 23 work-items have 2 x 2 outputs (#1).",
-        "A weight serves four outputs. But nearly half of the work-items only load, and fewer groups fit at once.",
+        "A loaded weight is used for four outputs. But nearly half of the work-items only load, and fewer groups fit at once.",
         differs=("source", "plan"), published="#1 tiled shared memory", shows={"tiled_halo": r"bar\.sync|barrier\.sync"},
     ),
     Variant(
         "tiled-halo-constant", "tiled-halo", TILED_HALO_CONSTANT, reported.TiledHalo,
         "Tiled, with the weights in constant memory (#1 and #4).",
-        "As much as constant memory gave the base: about ten per cent.",
+        "The same gain as constant memory gave the base: about ten per cent.",
         published="#1+#4", shows={"tiled_halo": r"ld\.const"},
         same_code=NO_CONSTANT_MEMORY, predicts=about(1.1),
     ),
@@ -81,7 +81,7 @@ LADDER = (
     Variant(
         "unrolled-constant", "unrolled", MULTIPLY_CONSTANT, forward.Unrolled,
         "Unrolled, with the weights in constant memory (#2 and #4).",
-        "No gain: the product reads each weight once per tile, and neighbours read different ones: one broadcast for each.",
+        "No gain: the product reads each weight once per tile, and neighbours read different weights, one after another.",
         published="#2+#4 unroll + tiled matrix multiply", shows={"multiply": r"ld\.const"},
         same_code=NO_CONSTANT_MEMORY, predicts=NO_GAIN,
     ),
@@ -89,7 +89,7 @@ LADDER = (
         "fused-constant", "unrolled-constant",
         Source.of(HERE / "fused.k", WEIGHTS="CONSTANT_MEMORY", **LAYER), forward.Fused,
         "One kernel unrolls while it loads its tile: no matrix in memory (#2, #3 and #4).",
-        "No matrix to wait for. But a multiply-add takes two loads from local memory, and layer 1 fills only 4 of 16 rows.",
+        "No matrix goes through memory. But a multiply-add takes two loads from local memory, and layer 1 fills 4 of 16 rows.",
         differs=("source", "plan"), published="#2+#3+#4 fused unroll and multiply", predicts=FASTER,
     ),
     Variant(
@@ -102,27 +102,27 @@ LADDER = (
     Variant(
         "tiled-halo-atomic", "tiled-halo-constant", TILED_HALO_ATOMIC, reported.TiledHaloAtomic,
         "Tiled, with one input channel per group and atomic additions to zeros (#1, #4 and #9).",
-        "As without tiles: in layer 2 the additions cost more than parallel channels can save.",
+        "Slower, as without tiles: in layer 2 the additions cost more than parallel channels can save.",
         differs=("source", "plan"), published="#1+#4+#9",
         shows={"tiled_halo": r"(red|atom)\.(relaxed\.\w+\.)?global\.add\.f32"}, predicts=SLOWER,
     ),
     Variant(
         "joint", "fused-constant", JOINT, forward.Joint,
         "A work-item keeps 16 filters of one pixel in registers; weights go through local memory (#2, #3, #4 and #12).",
-        "An input serves 16 filters from a register, a weight 128 pixels: twice as fast where there are 16 filters.",
+        "A register's input is used for 16 filters, a weight for 128 pixels: twice as fast in the layer with 16 filters.",
         differs=("source", "plan"), published="#2+#3+#4+#12 joint register and shared tiling", predicts=FASTER,
     ),
     Variant(
         "rotating-linear", "linear-constant", LINEAR_CONSTANT, reported.RotatingLinear,
         "Segments of 60 images on three queues in rotating roles: copy in, compute in groups of 96, copy out (#0 and #4).",
-        "The op time grows, because kernels wait for copies. The layer time falls as far as copies can be hidden.",
+        "The op time grows, because kernels wait for copies. The layer time falls by the copies that overlap.",
         needs=frozenset({"streams"}), differs=("plan",), published="#0 streams (with #4; op time does not cover the work)",
         predicts=SLOWER,
     ),
     Variant(
         "rotating-halo", "tiled-halo-atomic", TILED_HALO_ATOMIC, reported.RotatingHalo,
         "The tiled and atomic kernels in segments of 125 images (#0, #1, #4 and #9).",
-        "As before: a layer waits for the copies, whichever kernel runs beside them.",
+        "Slower again: a layer waits for the copies, whichever kernel overlaps them.",
         needs=frozenset({"streams"}), differs=("plan",), published="#0+#1+#4+#9", predicts=SLOWER,
     ),
     Variant(
@@ -133,27 +133,27 @@ LADDER = (
     ),
     Variant(
         "baseline", "linear", DIRECT, forward.Direct,
-        "Groups of 16 x 16 pixels of one map, in place of a line of 1024 outputs.",
+        "Groups of 16 x 16 pixels of one map, instead of a line of 1024 outputs.",
         "Neighbours in two directions share inputs. But 34 is two tiles and two pixels: in layer 2 half of the lanes idle.",
         differs=("source", "plan"),
     ),
     Variant(
         "constant", "baseline", DIRECT_CONSTANT, forward.Direct,
-        "The same with the weights in constant memory.",
-        "A group reads the same weight at the same time, and a constant cache serves that by one broadcast: half the loads.",
+        "Groups of 16 x 16 pixels, with the weights in constant memory.",
+        "A group reads the same weight at the same time; a constant cache sends it to all work-items at once: half the loads.",
         shows={"direct": r"ld\.const"},
         same_code=NO_CONSTANT_MEMORY, predicts={"gpu": FASTER},
     ),
     Variant(
         "tiled", "baseline", TILED, forward.Tiled,
-        "Groups of 17 x 17 work-items copy the input to local memory, channel by channel, and all of them have 2 x 2 outputs.",
-        "A weight serves four outputs. Local memory replaces a cache that already held the input: a gain in layer 2 only.",
+        "Groups of 17 x 17 work-items copy the input to local memory, channel by channel; each work-item has 2 x 2 outputs.",
+        "A loaded weight is used for four outputs. Local memory replaces a cache that held the input: a gain in layer 2 only.",
         differs=("source", "plan"), shows={"tiled": r"bar\.sync|barrier\.sync"}, predicts=FASTER,
     ),
     Variant(
         "tiled-constant", "tiled", TILED_CONSTANT, forward.Tiled,
-        "The same with the weights in constant memory.",
-        "As much as constant memory gave the baseline: about ten per cent.",
+        "Tiles in local memory, with the weights in constant memory.",
+        "The same gain as constant memory gave the baseline: about ten per cent.",
         shows={"tiled": r"ld\.const"},
         same_code=NO_CONSTANT_MEMORY, predicts=about(1.1),
     ),
@@ -166,19 +166,19 @@ LADDER = (
     Variant(
         "tiled-atomic", "tiled-constant", TILED_CONSTANT.with_knobs(CHANNELS_BY="ATOMIC"), forward.Tiled,
         "Tiled, with one input channel per group and atomic additions.",
-        "As without tiles: in layer 2 the additions cost more than parallel channels can save.",
+        "Slower, as without tiles: in layer 2 the additions cost more than parallel channels can save.",
         shows={"tiled": r"(red|atom)\.(relaxed\.\w+\.)?global\.add\.f32"}, predicts=SLOWER,
     ),
     Variant(
         "streams", "constant", DIRECT_CONSTANT, streams.StreamsDirect,
         "Segments of at most 100 images on three queues: copies of one overlap kernels of another.",
-        "The op time grows, because kernels wait for copies. The layer time falls as far as copies can be hidden.",
+        "The op time grows, because kernels wait for copies. The layer time falls by the copies that overlap.",
         needs=frozenset({"streams"}), differs=("plan",), predicts=SLOWER,
     ),
     Variant(
         "streams-tiled", "tiled-atomic", TILED_CONSTANT.with_knobs(CHANNELS_BY="ATOMIC"), streams.StreamsTiled,
         "The tiled and atomic kernels in segments.",
-        "As before: a layer waits for the copies, whichever kernel runs beside them.",
+        "Slower again: a layer waits for the copies, whichever kernel overlaps them.",
         needs=frozenset({"streams"}), differs=("plan",), predicts=SLOWER,
     ),
     Variant(
@@ -196,7 +196,7 @@ LADDER = (
     Variant(
         "registers", "joint", REGISTERS, registers.Registers,
         "A work-item keeps 32 to 40 outputs in registers, in a shape for each layer; inputs are copied to local memory once.",
-        "From registers an input serves 4 filters and a weight 8 pixels, with one barrier: arithmetic bounds it.",
+        "A loaded input is used for 4 filters, a weight for 8 pixels, with one barrier: arithmetic bounds it.",
         differs=("source", "plan"), predicts=FASTER,
     ),
     Variant(
@@ -208,8 +208,8 @@ LADDER = (
     Variant(
         "vectors", "registers", VECTORS, vectors.Vectors,
         "For a CPU: explicit vectors of sixteen columns, 4 filters by a row in registers; a work-item takes whole images.",
-        "No barrier, no copy of the input: each vector that is loaded is multiplied four times. Layer 2's rows do not fill "
-        "theirs.",
+        "No barrier, no copy of the input: each loaded vector is multiplied four times. Layer 2's rows do not fill their last "
+        "vector.",
         ON_CPU, kind="cpu", differs=("source", "plan"), predicts=FASTER,
     ),
     Variant(
@@ -220,13 +220,13 @@ LADDER = (
     ),
     Variant(
         "pooled-vectors", "filter-lanes", FILTER_LANES.with_knobs(ENDING="POOLED"), vectors.PooledVectors,
-        "ReLU and pool as well: a row of windows is kept in the nearest cache until its last row of outputs.",
-        "Nothing is transposed, and a quarter of layer 1's output is written: less work than without, though it does more.",
+        "ReLU and pool as well: a row of windows stays in the nearest cache until its last row of outputs.",
+        "Nothing is transposed, and only a quarter of layer 1's output is written: this saves more than ReLU and pool cost.",
         ON_CPU, kind="cpu", differs=("source", "plan"), predicts=FASTER,
     ),
     Variant(
         "halves", "fused-pool", FUSED_POOL.with_knobs(ARITHMETIC="HALVES"), registers.Pooled,
-        "Operands in fp16, two filters per product; a row of seven products is summed in fp16, all else in fp32.",
+        "Operands in fp16, two filters per product; a row of seven products is summed in fp16, rows are added up in fp32.",
         "Twice the products per instruction, but every seventh pays for adding to the fp32 sums: less than twice as fast.",
         frozenset({"half2"}), options={"operand_roundoff": 2.0**-11, "rounded_sums": 7, "conv1": "4x2x4/2x1"},
         differs=("source", "options"), dtype="float16", shows={"registers": r"fma\.rn\.f16x2"}, predicts=up_to(2),
@@ -234,7 +234,7 @@ LADDER = (
     Variant(
         "tensor", "fused-pool", TENSOR, registers.Tensor,
         "Tensor cores, fp16 operands and sums in fp32: weights stay in registers, a block computes image after image.",
-        "Memory hides the arithmetic: the time left is that of reading the input once.",
+        "The arithmetic is hidden behind memory: the time left is that of reading the input once.",
         frozenset({"mma"}), options={"operand_roundoff": 2.0**-11}, differs=("source", "plan", "options"), dtype="float16",
         shows={"tensor": r"mma\.sync"}, predicts=FASTER,
     ),
@@ -247,48 +247,48 @@ LADDER = (
     Variant(
         "whole-tensor", "tensor", TENSOR, whole.WholeTensor,
         "The whole forward pass, convolutions on tensor cores.",
-        "The same, with the faster convolutions.",
+        "A few per cent more work than the faster convolutions.",
         frozenset({"mma"}), options={"operand_roundoff": 2.0**-11}, differs=("plan",), dtype="float16",
         predicts=at_least(1 / 1.1),
     ),
     Variant(
         "graph", "whole-tensor", TENSOR, whole.WholeTensor,
         "The three launches recorded as a CUDA graph.",
-        "Gaps between kernels close. This shows where kernels are short, with few images.",
+        "The gaps between kernels close. This shows if kernels are short: with few images.",
         frozenset({"mma", "graphs"}), options={"operand_roundoff": 2.0**-11, "graph": True}, differs=("options",),
         dtype="float16", predicts={"small": FASTER},
     ),
     Variant(
         "warpgroup", "tensor", WARPGROUP, warpgroup.WarpgroupPooled,
-        "Hopper's warpgroup products, of operands in shared memory that overlap: neighbouring pixels are neighbouring columns.",
-        "Threads load no operands, so that memory and products overlap: up to three times as fast.",
+        "Hopper's warpgroup products, of overlapping operands in shared memory: neighbouring pixels are neighbouring columns.",
+        "Threads load no operands, so memory and products overlap: up to three times as fast.",
         WGMMA, options={"operand_roundoff": 2.0**-11}, differs=("source", "plan"), dtype="float16",
         architectures=hopper.ARCHITECTURES, shows={"warpgroup": r"wgmma\.mma_async"}, predicts=up_to(3),
     ),
     Variant(
         "split-pool", "warpgroup", WARPGROUP.with_knobs(PARTS=2), warpgroup.WarpgroupPooled,
         "Each operand is split into two fp16 parts; three products, the small ones first, in several sums.",
-        "Three times the products for the error of fp32: two to three times as slow, and a third of what fp32 products take.",
+        "Three times the products for the error of fp32: two to three times as slow, and a third of the time of fp32 products.",
         WGMMA, differs=("source", "options"), dtype="float16", architectures=hopper.ARCHITECTURES, predicts=about(1 / 2.5),
     ),
     Variant(
         "split", "split-pool", WARPGROUP.with_knobs(PARTS=2, ENDING="MAPS"), warpgroup.Warpgroup,
-        "The same without ReLU and pool: what `registers` writes.",
+        "Split operands without ReLU and pool: the same outputs as `registers`.",
         "Writes four and fourteen times as much: memory bounds layer 1, and short stores slow layer 2.",
         WGMMA, differs=("source", "plan"), dtype="float16", architectures=hopper.ARCHITECTURES, predicts=SLOWER,
     ),
     Variant(
         "split-producer", "split", PRODUCER, producer.Producer,
         "Layer 1's warpgroups have roles: one fetches images and splits them, two multiply. Weights are in registers, and rows "
-        "have one spare place less, so that a product has 88 columns.",
-        "Who multiplies waits for no input. But outputs still leave in pieces of 32 bytes, for which threads wait.",
+        "have less padding, so that a product has 88 columns.",
+        "The warpgroups that multiply never wait for input. But threads still wait for their stores, in pieces of 32 bytes.",
         WGMMA, differs=("source", "plan"), dtype="float16", architectures=hopper.ARCHITECTURES,
         shows={"producer": r"setmaxnreg"}, predicts=FASTER,
     ),
     Variant(
         "split-boxes", "split-producer", PRODUCER.with_knobs(STORES="BOXES"), producer.Producer,
-        "Outputs go to shared memory, from where TMA writes a tile of a map as one box.",
-        "Stores no longer hold up products, so that memory bounds layer 1.",
+        "Outputs go to shared memory; from there TMA writes a tile of a map as one box.",
+        "Products no longer wait for stores, so memory bounds layer 1.",
         WGMMA, dtype="float16", architectures=hopper.ARCHITECTURES,
         shows={"producer": r"cp\.async\.bulk\.tensor\.4d\.global"}, predicts=FASTER,
     ),
@@ -301,27 +301,29 @@ LADDER = (
     ),
     Variant(
         "whole-split", "whole-fused", WARPGROUP_WHOLE.with_knobs(PARTS=2), warpgroup.WholeWarpgroup,
-        "The same with operands split into two parts, and the dense layers in fp32.",
-        "Three times the products, and inputs of two warpgroups a block at most, which wait more: three times as slow.",
+        "The whole pass in one kernel with operands split into two parts, and the dense layers in fp32.",
+        "Three times the products, and room for the inputs of only two warpgroups a block, which wait more: a third as fast.",
         WGMMA, differs=("source", "options"), dtype="float16", architectures=hopper.ARCHITECTURES, predicts=about(1 / 3),
     ),
 )  # fmt: skip
 
 PEERS = (
     Variant(
-        "torch-cpu", None, None, peers.Convolutions, "PyTorch on the CPU, fp32, channels last.", "oneDNN, at its best.",
+        "torch-cpu", None, None, peers.Convolutions, "PyTorch on the CPU, fp32, channels last.", "oneDNN at its best.",
         needs=frozenset({"host"}), role="peer", options={"precision": "fp32", "channels_last": True},
     ),
     Variant(
         "openmp", None, None, peers.OpenMP, "A page of C + OpenMP: 4 filters by 4 vectors of pixels in registers, all cores.",
-        "What a CPU can do without a library.", needs=frozenset({"host"}), role="peer",
+        "Shows how fast a CPU can be without a library.", needs=frozenset({"host"}), role="peer",
     ),
     Variant(
-        "torch-fp32", None, None, peers.Convolutions, "PyTorch and cuDNN, fp32, TF32 off.", "What a user of fp32 gets.",
+        "torch-fp32", None, None, peers.Convolutions,
+        "PyTorch and cuDNN, fp32, TF32 off.", "The speed that a user of fp32 gets.",
         needs=frozenset({"pytorch"}), role="peer", options={"precision": "fp32"},
     ),
     Variant(
-        "torch-tf32", None, None, peers.Convolutions, "PyTorch and cuDNN, TF32, channels last.", "Its default, at its best.",
+        "torch-tf32", None, None, peers.Convolutions,
+        "PyTorch and cuDNN, TF32, channels last.", "cuDNN's default, at its best.",
         needs=frozenset({"pytorch"}), role="peer", dtype="tfloat32",
         options={"precision": "tf32", "channels_last": True, "operand_roundoff": 2.0**-11},
     ),
@@ -337,17 +339,17 @@ PEERS = (
     ),
     Variant(
         "cublas", None, None, peers.Products, "1000 images at a time unfolded to matrices, and cuBLAS; fp32, TF32 off.",
-        "As the step `unrolled`, by a library: the matrix is about forty times the input, whoever multiplies it.",
+        "The step `unrolled` by a library: the matrix is about forty times the input, whoever multiplies it.",
         needs=frozenset({"pytorch"}), role="peer", options={"precision": "fp32"},
     ),
     Variant(
         "torch-whole", None, None, peers.TorchWhole, "PyTorch and cuDNN, the whole forward pass, convolutions in fp16.",
-        "Each layer, ReLU and pooling included, writes what the next one reads.",
+        "Each layer, also ReLU and pooling, writes its output to memory for the next one.",
         needs=frozenset({"pytorch"}), role="peer", dtype="float16",
         options={"precision": "fp16", "channels_last": True, "operand_roundoff": 2.0**-11},
     ),
     Variant(
-        "torch-whole-compiled", None, None, peers.TorchWhole, "The same by torch.compile.",
+        "torch-whole-compiled", None, None, peers.TorchWhole, "The whole forward pass by torch.compile.",
         "ReLU and pool become one kernel; the convolutions stay the library's.",
         needs=frozenset({"pytorch"}), role="peer", dtype="float16",
         options={"precision": "fp16", "channels_last": True, "operand_roundoff": 2.0**-11, "compile": True},
@@ -355,21 +357,21 @@ PEERS = (
     Variant(
         "torch-folded", None, None, tuned.Folded,
         "PyTorch and cuDNN, fp16: blocks of pixels folded into channels, ReLU and pool compiled, one CUDA graph a layer.",
-        "cuDNN's tensor cores need several channels. From float32 images to pooled float32 maps, as `tensor`.",
+        "cuDNN's tensor cores need several channels. From float32 images to pooled float32 maps, like `tensor`.",
         needs=frozenset({"pytorch"}), role="peer", dtype="float16",
         options={"precision": "fp16", "operand_roundoff": 2.0**-11, "compile": True},
     ),
     Variant(
         "torch-folded-fp32", None, None, tuned.Folded,
         "PyTorch and cuDNN, fp32, TF32 off: blocks of pixels folded into channels, ReLU and pool compiled.",
-        "More products, all with zeros, in kernels that are made for more channels.",
+        "The added products are all with zeros, but these kernels are made for more channels.",
         needs=frozenset({"pytorch"}), role="peer",
         options={"precision": "fp32", "compile": True, "conv1": "1x4", "conv2": "1x2"},
     ),
     Variant(
         "torch-whole-folded", None, None, tuned.FoldedWhole,
         "The whole forward pass by folded convolutions in fp16, as one CUDA graph.",
-        "What lies between two convolutions is one kernel that reads and writes once.",
+        "Between two convolutions there is one kernel, which reads and writes once.",
         needs=frozenset({"pytorch"}), role="peer", dtype="float16",
         options={"precision": "fp16", "operand_roundoff": 2.0**-11, "compile": True},
     ),

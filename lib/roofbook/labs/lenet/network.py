@@ -1,4 +1,4 @@
-"""The network of the lab in NumPy: shapes, every layer's output in float64, accuracy, and its trained weights.
+"""The network of the lab in NumPy: shapes, every layer's output in float64, accuracy, and the trained weights.
 
 86x86 -> conv 1->4, 7x7 -> ReLU -> pool 2/2 -> conv 4->16, 7x7 -> ReLU -> pool 4/4 (ceiling) -> fc 1296->32 -> ReLU
 -> fc 32->10. Images are (N, channels, rows, columns); convolutions are valid, without bias, and do not flip the kernel.
@@ -50,14 +50,14 @@ LAYERS = {
 
 
 def columns(images: Array) -> Array:
-    """Every 7x7 window of (N, C, H, W) unrolled: (N, C*49, (H-6)*(W-6)), a copy."""
+    """Unroll every 7x7 window of (N, C, H, W) into a new array (N, C*49, (H-6)*(W-6))."""
     windows = sliding_window_view(images, (KERNEL, KERNEL), axis=(2, 3))
     n, c, h, w = windows.shape[:4]
     return windows.transpose(0, 1, 4, 5, 2, 3).reshape(n, c * KERNEL**2, h * w)
 
 
 def convolve(images: Array, weights: Array) -> Array:
-    """Valid cross-correlation of (N, C, H, W) with (M, C, 7, 7): (N, M, H-6, W-6)."""
+    """Compute the valid cross-correlation of (N, C, H, W) with (M, C, 7, 7): (N, M, H-6, W-6)."""
     n, _, h, w = images.shape
     height, width, matrix = h - KERNEL + 1, w - KERNEL + 1, weights.reshape(len(weights), -1)
     out: Array = np.empty((n, len(weights), height * width), np.result_type(images, weights))
@@ -67,7 +67,7 @@ def convolve(images: Array, weights: Array) -> Array:
 
 
 def pool(images: Array, size: int) -> Array:
-    """Largest value of each size x size block, the last ones cut off by the edge: (N, C, ceil(H/size), ceil(W/size))."""
+    """Return the largest value of each size x size block, the last ones cut off by the edge: (N, C, ceil(H/size), ...)."""
     short = [(0, -length % size) for length in images.shape[2:]]
     padded = np.pad(images, [(0, 0), (0, 0), *short], constant_values=-np.inf) if any(map(any, short)) else images
     rows = reduce(np.maximum, (padded[:, :, i::size] for i in range(size)))
@@ -75,9 +75,9 @@ def pool(images: Array, size: int) -> Array:
 
 
 def forward(weights: Weights, images: Array) -> dict[str, Array]:
-    """Output of every layer, by the names and shapes of LAYERS with N in front, in float64.
+    """Return every layer's output in float64, by the names and shapes of LAYERS with N in front.
 
-    `images` (N, 1, 86, 86) hold pixels from 0 to 255. 0.8 MB an image: pass a large batch in parts.
+    `images` (N, 1, 86, 86) hold pixels from 0 to 255. An image takes 0.8 MB: pass a large batch in parts.
     """
     if images.shape[1:] != (1, SIZE, SIZE):
         raise ValueError(f"expected images (N, 1, {SIZE}, {SIZE}), not {images.shape}")
@@ -96,28 +96,28 @@ def forward(weights: Weights, images: Array) -> dict[str, Array]:
 
 
 def accuracy(weights: Weights, images: Array, labels: NDArray[np.uint8]) -> float:
-    """Share of the images (N, 1, 86, 86) whose largest score is that of their label (N,); 3 ms an image."""
+    """Return the share of the images (N, 1, 86, 86) whose largest score is that of their label (N,); 3 ms an image."""
     parts = range(0, len(images), 100)
     classes = np.concatenate([forward(weights, images[at : at + 100])["fc2"].argmax(axis=1) for at in parts])
     return float((classes == labels).mean())
 
 
 def trained(name: str = "fashion-mnist") -> tuple[Weights, dict[str, Any]]:
-    """The weights of the lab for the data set `name` (`Data.name`), and how they were made."""
+    """Return the weights of the lab for the data set `name` (`Data.name`), and how they were trained."""
     return read_weights(FILES[name])
 
 
 def read_weights(file: Path) -> tuple[Weights, dict[str, Any]]:
-    """Weights by the names and shapes of SHAPES, float32, and how they were made. Raises UsageError for another file."""
+    """Read weights, float32, by the names and shapes of SHAPES, and how they were trained. Raises UsageError."""
     try:
         with np.load(file, allow_pickle=False) as arrays:
             weights = {name: arrays[name] for name in SHAPES}
             how = json.loads(str(arrays["how"]))
             if not isinstance(how, dict):
                 raise ValueError("`how` is no JSON object")
-    except Exception as error:  # of other bytes, NumPy, zipfile and zlib raise a dozen kinds
-        said = " ".join(str(error).split())
-        raise UsageError(f"{file} holds no weights ({said}); `roofbook train lenet` makes them") from None
+    except Exception as error:  # for other bytes, NumPy, zipfile and zlib raise a dozen kinds
+        message = " ".join(str(error).split())
+        raise UsageError(f"{file} holds no weights ({message}); `roofbook train lenet` makes them") from None
     for name, array in weights.items():
         if array.shape != SHAPES[name] or array.dtype != np.float32 or not np.isfinite(array).all():
             raise UsageError(f"{file}: {name} must be finite float32 {SHAPES[name]}, not {array.dtype} {array.shape}")

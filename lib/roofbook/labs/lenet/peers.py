@@ -1,4 +1,4 @@
-"""The network by others: PyTorch, for a convolution or for all, a library's matrix product, and a page of C."""
+"""The peers of the network: PyTorch for a convolution or for all layers, a library's matrix product, and a page of C."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from .problem import LAYERS, sampled
 
 
 class Network(Call):
-    """What both have in common: images and weights on the device before they are timed, the dense layers' in fp32.
+    """Base of the peers in PyTorch: copies images and weights to the device, untimed; the dense layers' are in fp32.
 
     Options are those of every Call; `precision` is that of the convolutions.
     """
 
     parts: dict[str, float]
     seconds: float
-    """What the last run tells."""
+    """Seconds that the last run returns."""
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         self.images, self.labels = inputs["x"], inputs["labels"]
@@ -50,28 +50,28 @@ class Network(Call):
         return self.seconds
 
     def timed(self, call: Callable[[], Any]) -> tuple[float, Any]:
-        """Seconds of a call, by the device's clock on a GPU and by the host's on a CPU; and what it returns."""
-        found: list[Any] = []
+        """Return the seconds of a call, by the device's clock on a GPU and by the host's on a CPU, and its result."""
+        returned: list[Any] = []
         start = time.perf_counter()
         if self.queue:
-            seconds = self.queue.timed(lambda: found.append(call()))
+            seconds = self.queue.timed(lambda: returned.append(call()))
         else:
-            found.append(call())
+            returned.append(call())
             seconds = time.perf_counter() - start
-        return seconds, found[0]
+        return seconds, returned[0]
 
     def result(self) -> dict[str, np.ndarray]:
         return dict(self.kept)
 
     def facts(self) -> dict[str, Any]:
-        right = float((self.kept["scores"].argmax(axis=1) == self.labels).mean())
-        return {**super().facts(), "accuracy": right, **self.data}
+        accuracy = float((self.kept["scores"].argmax(axis=1) == self.labels).mean())
+        return {**super().facts(), "accuracy": accuracy, **self.data}
 
 
 class Convolutions(Network):
-    """Each convolution by itself. As of a variant, `run` tells the seconds of a second call of both, and each is a part.
+    """Each convolution by itself. `run` calls each twice, and returns the seconds of both second calls, each also a part.
 
-    What lies between and behind them is not timed. Outputs are those of the variants.
+    The other layers are not timed. Outputs are those of the variants.
     """
 
     def poison(self) -> None:
@@ -81,7 +81,7 @@ class Convolutions(Network):
         self.kept = {name: np.full(shape, np.nan) for name, shape in shapes.items()}
 
     def convolve(self, x: Any, weight: Any) -> Any:
-        """(N, F, S-6, S-6) of images (N, C, S, S) and filters (F, C, 7, 7)."""
+        """Convolve images (N, C, S, S) with filters (F, C, 7, 7): (N, F, S-6, S-6)."""
         return self.torch.conv2d(x, weight)
 
     def compute(self) -> None:
@@ -108,7 +108,7 @@ class Products(Convolutions):
 
 
 class TorchWhole(Network):
-    """The whole forward pass as one function. `run` tells its seconds; the part `pass` has the copies in and out as well."""
+    """The whole forward pass as one function. `run` returns its seconds; the part `pass` includes the copies in and out."""
 
     def prepare(self, inputs: Mapping[str, Any]) -> None:
         super().prepare(inputs)
@@ -130,7 +130,7 @@ class TorchWhole(Network):
 
 
 class OpenMP(openmp.CProgram):
-    """Each convolution in C (openmp.c), timed as `Convolutions` does; what lies between and behind them is NumPy's."""
+    """Each convolution in C (openmp.c), timed as in `Convolutions`; NumPy computes the other layers."""
 
     sources = (Path(__file__).with_name("openmp.c"), cc.HEADER)
     function = "convolve"
@@ -175,14 +175,14 @@ class OpenMP(openmp.CProgram):
 
 
 def pooled(y: Any, size: int) -> Any:
-    """ReLU and pool of (N, C, H, W), the last windows cut off by the edge. Overwrites `y`."""
+    """Apply ReLU and pool to (N, C, H, W), the last windows cut off by the edge. Overwrites `y`."""
     from torch.nn import functional
 
     return functional.max_pool2d(functional.relu(y, inplace=True), size, ceil_mode=True)
 
 
 def dense(maps: Any, fc1: Any, fc1_bias: Any, fc2: Any, fc2_bias: Any) -> Any:
-    """Scores (N, 10) of the last pooled maps (N, 16, 9, 9), in fp32."""
+    """Compute scores (N, 10) from the last pooled maps (N, 16, 9, 9), in fp32."""
     from torch.nn import functional
 
     hidden = functional.relu(functional.linear(maps.float().flatten(1), fc1, fc1_bias))
@@ -190,7 +190,7 @@ def dense(maps: Any, fc1: Any, fc1_bias: Any, fc2: Any, fc2_bias: Any) -> Any:
 
 
 def network(x: Any, conv1: Any, conv2: Any, *weights: Any) -> Any:
-    """Scores (N, 10) of images (N, 1, 86, 86)."""
+    """Compute scores (N, 10) of images (N, 1, 86, 86)."""
     from torch.nn import functional
 
     maps = pooled(functional.conv2d(x, conv1), POOL1)

@@ -1,4 +1,4 @@
-"""The steps in which the warpgroups of layer 1 have roles: one makes operands, the others multiply."""
+"""The steps in which the warpgroups of layer 1 have roles: one prepares operands, the others multiply."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from .warpgroup import Warpgroup
 
 LAYER_2 = Source.of(HERE / "warpgroup.cu", PARTS=2, ENDING="MAPS")
 SLOTS, RING = 5, 4
-"""Images whose operands a block has, and places for what is fetched of them, as in producer.cu."""
+"""Slots for images' operands, and buffers for fetched rows, of a block: constants of producer.cu."""
 PIXELS, CHUNK_BYTES, PLACES, PAIRS = 2 * 43 * 176 + 128, 22 * 86 * 4, 11, 8
-"""Bytes of an image's inputs, of one part; of a fetch; columns of a pair of rows, and pairs of rows of a tile, as there."""
+"""Bytes of one part of an image's operands; bytes of a fetch; places of 8 pixels in a row; pairs of rows in a tile:
+constants of producer.cu."""
 
 
 class Producer(Warpgroup):
-    """Layer 1 by producer.cu, in slots that a warpgroup fills and the others empty; layer 2 as `split` has it."""
+    """Layer 1 by producer.cu, in slots that one warpgroup fills and the others empty; layer 2 by the kernel of `split`."""
 
     sources = LAYER_2.files
 
@@ -31,7 +32,7 @@ class Producer(Warpgroup):
     def shared_bytes(self, layer: Layer) -> int:
         if layer == CONV2:
             return super().shared_bytes(layer)
-        # Of floats, four warps a consumer: two rows of a pair, 8 floats a column.
+        # Floats, for four warps a consumer: two rows of a pair, 8 floats a column.
         boxes = 4 * (int(self.knobs["WARPGROUPS"]) - 1) * 4 * PAIRS * 2 * PLACES * 8
         barriers = 8 * 2 * (SLOTS + RING)
         return boxes + SLOTS * self.parts_of_operand * PIXELS + RING * CHUNK_BYTES + barriers
@@ -45,10 +46,10 @@ class Producer(Warpgroup):
         return Built(kernel, None, weights, (weights,))
 
     def allocate(self, layer: Layer) -> list[Buffer]:
-        """With TMA's description of layer 1's output, for what is launched until the next call.
+        """Allocate input, output and TMA's description of layer 1's output, which launches use until the next call.
 
-        Its dimensions are columns, pairs of rows, the two rows of a pair, maps: so a box has all upper rows before the lower
-        ones, though these lie nearer in memory.
+        Its dimensions are columns, pairs of rows, the two rows of a pair, maps. So a box has all upper rows before the lower
+        ones, though an upper row and its lower one are neighbours in memory.
         """
         x, y = super().allocate(layer)
         if layer == CONV2:

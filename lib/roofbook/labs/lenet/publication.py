@@ -1,4 +1,4 @@
-"""What the lab says of the report that it comes from: evidence for each claim, where its figures belong, and conclusions.
+"""Evidence for each claim of the lab's report, the variants that its figures belong to, and conclusions.
 
 The report: milestone optimisations in CUDA: UIUC ECE408, milestone 3.
 """
@@ -26,7 +26,7 @@ PUBLISHED_TIMES = {
     "API time: malloc": ("allocate",), "API time: free": ("free",),
     "API time: memcpy to symbol": ("copy to constant memory",),
 }  # fmt: skip
-"""What is published -> the parts of our run whose sum it is. API times are those of both layers together."""
+"""Published quantity -> the parts of our run whose sum it is. API times are those of both layers together."""
 PUBLISHED_FACTS = {
     "accuracy": "accuracy",
     "registers per thread": "registers",
@@ -35,14 +35,14 @@ PUBLISHED_FACTS = {
     "block limit by shared memory": "groups_by_local_memory",
 }
 PUBLISHED_COUNTERS = {"throughput": ("linear", "tiled-halo"), "memory throughput": ("linear", "linear-atomic")}
-"""What was read from hardware counters, of each layer -> our steps. The baseline's figures are the same in both tables."""
+"""Quantity read from hardware counters, of each layer -> our steps. The report's tables repeat the baseline's figures."""
 
 CASE = "batch-10000"
-"""The largest published batch: effects are those of its times."""
+"""The largest published batch, whose times show the effects."""
 API = ("copy", "allocate", "free")
 CONVOLUTIONS = (1, 2)
 FEW = 4
-"""Variants that a sentence names."""
+"""Number of variants that a sentence names; it counts more of them."""
 
 
 def pair(slower: str, faster: str, remark: str = "") -> tuple[Pair]:
@@ -50,12 +50,12 @@ def pair(slower: str, faster: str, remark: str = "") -> tuple[Pair]:
 
 
 def layer_time(slower: str, faster: str, remark: str = "") -> tuple[Pair]:
-    """Both layers with their copies and memory."""
+    """Return the pair of both layers' times, with their copies and memory."""
     return (Pair(Parts(slower, ("layer",)), Parts(faster, ("layer",)), CASE, remark=remark),)
 
 
 def op_times(slower: str, faster: str) -> tuple[Pair, ...]:
-    """The kernels of each layer."""
+    """Return the pairs of each layer's kernel times."""
     return tuple(
         Pair(Parts(slower, (f"op {number}",)), Parts(faster, (f"op {number}",)), CASE) for number in CONVOLUTIONS
     )
@@ -72,7 +72,7 @@ CALLS = "the calls are the same whichever direct kernel runs: these are of the b
 
 
 def even(number: int) -> Even:
-    """How evenly the queues share the device's time in a layer."""
+    """Return the evidence of how evenly the queues share the device's time in a layer."""
     layer = f"layer {number}"
     shares = tuple(f"share of stream {queue + 1}, {layer}" for queue in range(streams.QUEUES))
     return Even("rotating-linear", shares, CASE, f"share of {layer}")
@@ -119,8 +119,8 @@ EVIDENCE: Mapping[str, tuple[Evidence, ...]] = {
         ),
     ),
 }  # fmt: skip
-"""A claim about a direct kernel is judged by the kernel as the report launched it and by no other: launches decide its time.
-What is the same whichever kernel runs, calls and waits, is judged by the book's own."""
+"""Evidence by claim. A claim about a direct kernel is judged by the kernel as the report launched it, since launches decide its
+time. Calls and waits, which are the same for every kernel, are judged by the book's own."""
 
 PAIRS = (
     ("Weights in constant memory", [("linear-constant", "linear"), ("tiled-halo-constant", "tiled-halo")]),
@@ -155,11 +155,11 @@ PAIRS = (
      [("registers", "torch-cpu"), ("joint", "torch-cpu"), ("filter-lanes", "torch-cpu")]),
     ("Compared with a page of C", [("filter-lanes", "openmp"), ("vectors", "openmp")]),
 )  # fmt: skip
-"""What changes, and the pairs (step, compared with) that show it."""
+"""Conclusions: (the change, the pairs (step, compared with) that show its effect)."""
 
 
 class Milestone(Publication):
-    """Of the lab's report."""
+    """The lab's report."""
 
     evidence = EVIDENCE
     pairs = PAIRS
@@ -188,46 +188,48 @@ class Milestone(Publication):
         return "needs hardware counters" if metric.endswith("throughput") else None
 
     def counted(self, measured: Measured) -> Mapping[tuple[str, str, str], str]:
-        """Memory Throughput of each layer's main kernel, as ncu reports it."""
-        theirs, found = "batch 10000", {}
+        """Return ncu's Memory Throughput of each layer's main kernel, by published variant, case and metric."""
+        published_case, published = "batch 10000", {}
         for metric, names in PUBLISHED_COUNTERS.items():
             for variant in map(LAB.variant, names):
-                told = measured.counted(variant.name, PUBLISHED_CASES[theirs])
-                if told is None or variant.source is None:
+                counters = measured.counted(variant.name, PUBLISHED_CASES[published_case])
+                if counters is None or variant.source is None:
                     continue
                 for number in (1, 2):
-                    share = of_kernel(told, variant.source.path.stem, number, "memory")
+                    share = of_kernel(counters, variant.source.path.stem, number, "memory")
                     if share is not None:
-                        found[str(variant.published), theirs, f"layer {number} {metric}"] = show.percent(share)
-        return found
+                        published[str(variant.published), published_case, f"layer {number} {metric}"] = show.percent(
+                            share
+                        )
+        return published
 
     def summary(self, measured: Measured) -> str:
-        """One paragraph on the images and one a case. What was not measured is left out."""
-        said, before = list[str](), ""
-        for case in [each.name for each in measured.cases]:
+        """Return a paragraph on the images and the conclusions. Cases that were not measured are left out."""
+        sentences, last_source = list[str](), ""
+        for case in [c.name for c in measured.cases]:
             base = measured.base(case)
             source, images, accuracy = (measured.fact(base, case, name) for name in ("source", "images", "accuracy"))
             if source:
-                said += ["**Images.**"] * (not said)
-                said += [f"{source[:1].upper()}{source[1:]}."] * (source != before)
-                said.append(
+                sentences += ["**Images.**"] * (not sentences)
+                sentences += [f"{source[:1].upper()}{source[1:]}."] * (source != last_source)
+                sentences.append(
                     f"On {case}, with {images} different images, `{base}` classifies {show.percent(accuracy)} correctly."
                 )
-                before = source
-                for other, names in self._elsewhere(measured, case, source).items():
-                    who = joined(names) if len(names) <= FEW else f"{len(names)} steps and peers"
-                    said.append(f"There {who} had others: {other}.")
-        return "\n\n".join(filter(None, [" ".join(said), conclusions(LAB, measured)]))
+                last_source = source
+                for other_source, names in self._elsewhere(measured, case, source).items():
+                    subject = joined(names) if len(names) <= FEW else f"{len(names)} steps and peers"
+                    sentences.append(f"There {subject} had others: {other_source}.")
+        return "\n\n".join(filter(None, [" ".join(sentences), conclusions(LAB, measured)]))
 
     @staticmethod
     def _elsewhere(measured: Measured, case: str, source: str) -> dict[str, list[str]]:
-        """By other images than these, what was measured on them."""
-        found: dict[str, list[str]] = {}
-        for each in (*LAB.ladder, *LAB.peers):
-            theirs = measured.fact(each.name, case, "source")
-            if theirs and theirs != source:
-                found.setdefault(theirs, []).append(f"`{each.name}`")
-        return found
+        """Return the variants that were measured on other images than `source`, by the source of those."""
+        names_by_source: dict[str, list[str]] = {}
+        for variant in (*LAB.ladder, *LAB.peers):
+            other_source = measured.fact(variant.name, case, "source")
+            if other_source and other_source != source:
+                names_by_source.setdefault(other_source, []).append(f"`{variant.name}`")
+        return names_by_source
 
     def demonstration(self, device: Device) -> Demonstration:
         from .demonstration import demonstration

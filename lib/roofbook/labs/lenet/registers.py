@@ -1,4 +1,4 @@
-"""The steps past the published end: outputs in registers, with ReLU and pool as well, in fp16, and on tensor cores."""
+"""The first steps after the published ones: outputs in registers, with ReLU and pool as well, in fp16, and on tensor cores."""
 
 from __future__ import annotations
 
@@ -15,50 +15,49 @@ from .problem import CONV1, Layer
 
 
 class Shape(NamedTuple):
-    """How the work of a layer is cut."""
+    """The partition of a layer's work: filters, rows and columns of a work-item, and work-groups."""
 
     filters: int
-    """Of a work-item, as rows and columns."""
     rows: int
     columns: int
     bands: int = 1
-    """Groups an image."""
+    """Number of groups an image."""
     at_once: int = 1
-    """Groups that shall fit on a multiprocessor."""
+    """Number of groups that must fit on a multiprocessor."""
 
     @classmethod
     def of(cls, text: str) -> Shape:
-        """`4x4x4` or `4x4x4/2x1`, bands and groups at once after the stroke."""
+        """Parse `4x4x4` or `4x4x4/2x1`, with bands and groups at once after the stroke."""
         return cls(*map(int, text.replace("/", "x").split("x")))
 
 
 class Registers(Forward):
-    """A group some rows of one image, a work-item a block of outputs. Options `conv1` and `conv2` set a layer's `Shape`."""
+    """Some rows of one image a group, a block of outputs a work-item. Options `conv1` and `conv2` set a layer's `Shape`."""
 
     best: Mapping[str, str] = {"conv1": "4x2x5/4x3", "conv2": "4x2x4"}
-    """The shapes without an option: the fastest that were found."""
+    """Default shapes, the fastest of those tried."""
 
     def set_up(self) -> None:
         self.shapes = {name: Shape.of(self.variant.options.get(name, shape)) for name, shape in self.best.items()}
 
     def group_of(self, layer: Layer) -> tuple[int, ...]:
         shape = self.shapes[layer.name]
-        below = ceil_div(ceil_div(layer.side, shape.rows), shape.bands)
-        workers = ceil_div(layer.side, shape.columns) * below * (layer.filters // shape.filters)
+        rows_of_blocks = ceil_div(ceil_div(layer.side, shape.rows), shape.bands)
+        workers = ceil_div(layer.side, shape.columns) * rows_of_blocks * (layer.filters // shape.filters)
         return 32 * ceil_div(workers, 32), 1
 
     def turned(self, layer: Layer) -> dict[str, Any]:
         shape = self.shapes[layer.name]
-        each = {"EACH_FILTERS": shape.filters, "EACH_ROWS": shape.rows, "EACH_COLUMNS": shape.columns}
+        sizes_of_item = {"EACH_FILTERS": shape.filters, "EACH_ROWS": shape.rows, "EACH_COLUMNS": shape.columns}
         cut = {"BANDS": shape.bands, "GROUPS_AT_ONCE": shape.at_once, "POOL": layer.pool}
-        return {**super().turned(layer), **each, **cut}
+        return {**super().turned(layer), **sizes_of_item, **cut}
 
     def size(self, layer: Layer, count: int) -> tuple[int, ...]:
         return self.group_of(layer)[0] * self.shapes[layer.name].bands, count
 
 
 class Pooled(Registers):
-    """The same with ReLU and pool in registers: what leaves a layer is the next one's input."""
+    """A block of outputs a work-item, with ReLU and pool in registers: a layer's output is the next one's input."""
 
     pooled = True
     best: Mapping[str, str] = {"conv1": "4x2x4/5x3", "conv2": "2x4x4/3x2"}
@@ -74,10 +73,10 @@ class Pooled(Registers):
 
 
 class Tensor(Pooled):
-    """NVIDIA's tensor cores in fp16, with sums in fp32: blocks that stay, and take one image after another."""
+    """NVIDIA's tensor cores in fp16, with sums in fp32: persistent blocks take one image after another."""
 
     def set_up(self) -> None:
-        """Its shape is the kernel's own."""
+        """Do nothing: the kernel has a fixed shape."""
 
     def group_of(self, layer: Layer) -> tuple[int, ...]:
         return (128,)

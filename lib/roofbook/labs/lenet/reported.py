@@ -1,6 +1,6 @@
 """The direct kernels as the lab's report launched them: outputs in a line, groups with the halo, channels in a group, streams.
 
-Where these differ from `forward` and `streams`, the steps of the same numbers there are this project's own.
+The plans of `forward` and `streams` launch this project's own kernels for the same ideas.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .streams import Streams
 
 
 class Linear(Forward):
-    """A work-item an output, the outputs of all images in one line."""
+    """One work-item an output, with the outputs of all images in one line."""
 
     group: tuple[int, ...] = (1024,)
 
@@ -31,10 +31,11 @@ class Linear(Forward):
 
 
 class TiledHalo(Forward):
-    """A group as wide as its outputs are half, and the halo: 17 and 6. Its part of all channels, or of one, is in local memory.
+    """Groups of 23 x 23 work-items for 34 x 34 outputs: half of these, and a halo of 6. The group's input is in local memory.
 
-    One where sums are atomic. The report has blocks of 23 x 23 x C there, which for the four channels of layer 2 would be
-    2116 threads: more than any CUDA device takes. So C is in the grid here, and the blocks stay 23 x 23.
+    The input is that of all channels, or of one channel if sums are atomic. For atomic sums the report has blocks of
+    23 x 23 x C. With the four channels of layer 2 these would be 2116 threads, more than any CUDA device takes. So C is in the
+    grid here, and the blocks stay 23 x 23.
     """
 
     def set_up(self) -> None:
@@ -49,12 +50,12 @@ class TiledHalo(Forward):
 
 
 class Cleared(Forward):
-    """Sums by atomic operations start from zeros: the part `clear`, which the layer time includes and the op time does not."""
+    """Outputs cleared before atomic sums: the part `clear`, which the layer time includes and the op time does not."""
 
     before = "clear"
 
     def clear(self, layer: Layer, y: Buffer, first: int, count: int) -> None:
-        """Zeros for `count` images from image `first` of y on. Waits for them."""
+        """Write zeros for `count` images from image `first` of y on, and wait for them."""
         kernel = self.built[layer].before
         assert kernel
         self.queue.launch(kernel, (LINE * ceil_div(layer.y_values, LINE), count), (LINE, 1), y, np.int32(first))
@@ -71,7 +72,7 @@ class Cleared(Forward):
 
 
 class LinearAtomic(Cleared, Linear):
-    """Groups of `items` work-items: the input channels by as many outputs as that leaves, 96 by 1 and 24 by 4."""
+    """Groups of `items` work-items, outputs by input channels: 96 by 1 in layer 1, 24 by 4 in layer 2."""
 
     items = 96
 
@@ -80,12 +81,12 @@ class LinearAtomic(Cleared, Linear):
 
 
 class TiledHaloAtomic(Cleared, TiledHalo):
-    """A group an input channel."""
+    """One input channel a group, added by atomic operations."""
 
 
 class Rotating(Streams):
-    """Three queues in rotating roles: while one copies a segment in, the next computes the one before, the third copies the one
-    before that out. `images`: of a segment; a smaller batch is one segment.
+    """Three queues in rotating roles: one copies a segment in, one computes the segment before, one copies the segment before
+    that out. `images`: number of images in a segment; a smaller batch is one segment.
     """
 
     images: int
@@ -116,7 +117,7 @@ class Rotating(Streams):
         return self.overlapped(of_layer, layer, submit, y_host)
 
     def overlapped(self, of_layer: str, layer: Layer, submit: Step, y_host: NDArray[np.float32]) -> float:
-        """Runs `submit`, which fills y_host. Seconds from the start of the first kernel to the end of the last."""
+        """Run `submit`, which fills y_host. Return the seconds from the start of the first kernel to the end of the last."""
         with self.clock(of_layer, "copies and kernels"):
             self.spans[of_layer] = self.device.traced(self.queues, submit)
         with self.clock(f"op {of_layer[-1]} as published"):
@@ -129,19 +130,19 @@ class Rotating(Streams):
 
 
 class RotatingLinear(Rotating, Linear):
-    """Outputs in a line, in smaller groups."""
+    """Rotating queues, with outputs in a line, in smaller groups."""
 
     group = (96,)
     images = 60
 
 
 class RotatingHalo(Cleared, Rotating, TiledHalo):
-    """The tiled and atomic kernels. All outputs are cleared before the first segment."""
+    """Rotating queues, with the tiled and atomic kernels. All outputs are cleared before the first segment."""
 
     images = 125
 
 
 class RotatingJoint(Rotating, Joint):
-    """The joint product."""
+    """Rotating queues, with the joint product."""
 
     images = 100

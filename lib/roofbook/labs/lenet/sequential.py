@@ -1,4 +1,4 @@
-"""How the host drives the convolutions' plain loops, in C for one thread. All else is as in the page of C with OpenMP."""
+"""The plan of the convolutions' plain loops, compiled as C, on one thread."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .problem import LAYERS
 
 
 class SequentialC(OpenMP):
-    """Each convolution is a call; timed as a variant's, the second of two."""
+    """Each convolution is a call. Two calls are made, and the second is timed."""
 
     sources = ()  # type: ignore[assignment]  # not the page of C
 

@@ -15,14 +15,14 @@ from .problem import Layer
 
 QUEUES = 3
 SEGMENT = 100
-"""Images of a segment at most, one of the three numbers that were published; fewer where the queues would not all have one."""
+"""Largest number of images in a segment, one of three published numbers. A small batch has smaller segments, one a queue."""
 
 
 class Streams(Forward):
-    """Options: `segment`, images of one; `queues`, 1 for the same work without overlap; `pinned`, page-locked host arrays.
+    """A batch in segments on several queues. Options: `segment`, its number of images; `queues`, 1 for no overlap; `pinned`.
 
-    The op time covers the work: from the start of the first kernel to the end of the last, with whatever one waits for between
-    them. What was published as op time is the part `op 1 as published`: a call that has nothing left to do.
+    `pinned` takes page-locked host arrays. The op time covers the work: from the start of the first kernel to the end of the
+    last, waits included. The published op time is the part `op 1 as published`: a call that has nothing left to do.
     """
 
     def set_up(self) -> None:
@@ -33,7 +33,7 @@ class Streams(Forward):
         self.spans: dict[str, list[Span]] = {}
 
     def host_arrays(self, layer: Layer, images: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Where the layer's input lies and its output goes, on the host."""
+        """Return the host's arrays for the layer's input, filled with `images`, and for its output."""
         if not self.variant.options.get("pinned"):
             return images, self.y[layer]
         x = pinned(self.device, self.batch, *layer.x_shape)
@@ -61,24 +61,24 @@ class Streams(Forward):
         return max(span.end for span in kernels) - min(span.start for span in kernels)
 
     def facts(self) -> dict[str, Any]:
-        """With the first layer's timeline, and how much of the device's busy time each queue has in each layer."""
-        found = super().facts()
+        """Return the facts, with the first layer's timeline, and each queue's share of the device's busy time by layer."""
+        facts = super().facts()
         busy = {
             (of_layer, queue): sum(span.end - span.start for span in spans if span.queue == queue)
             for of_layer, spans in self.spans.items()
             for queue in range(len(self.queues))
         }
         shares = {
-            f"share of stream {queue + 1}, {of_layer}": each / sum(busy.values())
-            for (of_layer, queue), each in busy.items()
+            f"share of stream {queue + 1}, {of_layer}": seconds / sum(busy.values())
+            for (of_layer, queue), seconds in busy.items()
         }
         timeline = [[span.queue, span.what, span.start, span.end] for span in self.spans["layer 1"]]
-        return {**found, **shares, "timeline": timeline}
+        return {**facts, **shares, "timeline": timeline}
 
 
 @lru_cache(maxsize=4)
 def pinned(device: Device, *shape: int) -> NDArray[np.float32]:
-    """A page-locked array that all steps of a batch use in turn."""
+    """Return a page-locked array that all steps of a batch use in turn."""
     array: NDArray[np.float32] = device.pinned(shape, np.float32)
     return array
 
@@ -88,7 +88,7 @@ class StreamsDirect(Streams, Direct):
 
 
 class StreamsTiled(Streams, Tiled):
-    """Tiled, in segments."""
+    """Tiles in local memory, in segments."""
 
 
 class StreamsJoint(Streams, Joint):

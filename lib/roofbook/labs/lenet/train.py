@@ -20,15 +20,15 @@ from .data import Bytes, Data, load, resized
 from .network import FILES, KERNEL, LAYERS, POOL1, POOL2, SHAPES, Array, Weights, accuracy, columns, pool
 
 BATCH = 32
-RATE = 2e-3  # of Adam, at the start
-DECAY = 1e-2  # of the weights, in units of the rate
+RATE = 2e-3  # Adam's step size at the start
+DECAY = 1e-2  # decay of the weights, in units of the rate
 SHIFT = 2  # pixels of 28
 
 
 def make(data_dir: str | None, seed: int, epochs: int, out: Path | None, tell: Callable[[str], None]) -> str:
-    """Train, test and save, for the command line: `tell` gets a line an epoch, the answer is the last line.
+    """Train, test and save, for the command line: `tell` gets a line an epoch, and the last line is returned.
 
-    The images are those of `data.load`; `out` is the file of `network.FILES` for them unless given.
+    The images are those of `data.load`. `out` is the file to write, by default the one of `network.FILES` for these images.
     """
     training, test = load(data_dir, "train"), load(data_dir, "test")
     out = out or FILES[training.name]
@@ -49,7 +49,7 @@ def make(data_dir: str | None, seed: int, epochs: int, out: Path | None, tell: C
 
 
 def save(path: Path, weights: Weights, how: dict[str, Any]) -> None:
-    """An .npz of the weights and, as `how`, of the JSON that says how they were made. Replaces the file whole."""
+    """Write an .npz of the weights and, as `how`, the JSON that says how they were trained. The file is replaced as a whole."""
     arrays: dict[str, Any] = {**weights, "how": np.array(json.dumps(how))}
     archive = io.BytesIO()
     np.savez_compressed(archive, **arrays)
@@ -61,10 +61,10 @@ def save(path: Path, weights: Weights, how: dict[str, Any]) -> None:
 
 
 def train(data: Data, seed: int, epochs: int, progress: Callable[[int, float], None]) -> Weights:
-    """Weights by the names and shapes of `network.SHAPES`, for pixels from 0 to 255.
+    """Train weights by the names and shapes of `network.SHAPES`, for pixels from 0 to 255.
 
-    The same seed gives the same weights on the same machine; another BLAS rounds in another order. `progress` gets the
-    number of epochs done and the mean loss (cross entropy, nats) of the last.
+    A seed gives the same weights on the same machine; another BLAS rounds in another order. `progress` gets the number of
+    finished epochs and the mean loss (cross entropy, nats) of the last.
     """
     random = np.random.default_rng(seed)
     weights = initial(random)
@@ -91,7 +91,7 @@ def train(data: Data, seed: int, epochs: int, progress: Callable[[int, float], N
 
 
 def initial(random: np.random.Generator) -> Weights:
-    """He's initialisation; biases are 0."""
+    """Draw initial weights by He's rule; biases are 0."""
     return {
         name: (random.standard_normal(shape) * np.sqrt(2 / np.prod(shape[1:])) * (len(shape) > 1)).astype(np.float32)
         for name, shape in SHAPES.items()
@@ -99,7 +99,7 @@ def initial(random: np.random.Generator) -> Weights:
 
 
 def augmented(images: Bytes, random: np.random.Generator, mirror: bool) -> Bytes:
-    """(N, 28, 28) images, each shifted by up to SHIFT pixels with zeros behind it; with `mirror` half of them mirrored."""
+    """Shift each of the images (N, 28, 28) by up to SHIFT pixels and fill up with zeros; `mirror`: mirror half of them."""
     padded = np.pad(images, [(0, 0), (SHIFT, SHIFT), (SHIFT, SHIFT)])
     size = images.shape[1]
     out = np.empty_like(images)
@@ -110,7 +110,7 @@ def augmented(images: Bytes, random: np.random.Generator, mirror: bool) -> Bytes
 
 
 def loss_and_gradient(weights: Weights, images: Array, labels: Bytes) -> tuple[float, Weights]:
-    """Mean cross entropy of a batch (N, 1, 86, 86) and its gradient, by the names of the weights."""
+    """Compute the mean cross entropy of a batch (N, 1, 86, 86) and its gradient, by the names of the weights."""
     n = len(images)
     rows1, rows2 = weights["conv1"].reshape(4, -1), weights["conv2"].reshape(16, -1)
     columns1 = columns(images)
@@ -151,7 +151,7 @@ def loss_and_gradient(weights: Weights, images: Array, labels: Bytes) -> tuple[f
 
 
 def unpooled(gradient: Array, pooled: Array, images: Array, size: int) -> Array:
-    """Gradient of ReLU and pool: `gradient` where an image holds the positive maximum of its block, else 0."""
+    """Return the gradient of ReLU and pool: `gradient` where an image holds the positive maximum of its block, else 0."""
     h, w = images.shape[2:]
     spread = [np.repeat(np.repeat(a, size, axis=2), size, axis=3)[:, :, :h, :w] for a in (gradient, pooled)]
     return np.where((images == spread[1]) & (images > 0), spread[0], np.float32(0))

@@ -1,7 +1,7 @@
-"""The network by cuDNN at its best: a block of pixels' columns and rows become channels, which tensor cores need several of.
+"""The network by cuDNN at its best: blocks of pixels are folded into channels, since tensor cores need several channels.
 
-With one or four channels cuDNN has no fast kernel. A block of pixels side by side is as good as channels (the space-to-depth of
-residual networks' first layers): some products more, all with zeros, and several times as fast.
+With one or four channels cuDNN has no fast kernel. A block of pixels can be folded into channels, like the space-to-depth of
+residual networks' first layers. That adds products, all with zeros, and is several times as fast.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from .problem import CONV1, CONV2, LAYERS, Layer, sampled
 
 
 class Block(NamedTuple):
-    """Pixels of the input that become channels of one, and as many of the output that become filters."""
+    """A block of input pixels that become channels of one pixel, and of as many output pixels that become filters."""
 
     rows: int
     columns: int
 
     @classmethod
     def of(cls, text: str) -> Block:
-        """`1x8`, rows by columns."""
+        """Parse a text such as `1x8`, rows by columns."""
         return cls(*map(int, text.split("x")))
 
     @property
@@ -35,8 +35,8 @@ class Block(NamedTuple):
         return blocks(KERNEL - 1 + self.rows, self.rows), blocks(KERNEL - 1 + self.columns, self.columns)
 
     def sides(self, layer: Layer) -> tuple[int, int]:
-        """Rows and columns of blocks of a layer's input: those that all of its outputs need."""
-        down, across = (blocks(layer.side, each) + taps - 1 for each, taps in zip(self, self.taps, strict=True))
+        """Return the rows and columns of blocks of a layer's input that all of its outputs need."""
+        down, across = (blocks(layer.side, size) + taps - 1 for size, taps in zip(self, self.taps, strict=True))
         return down, across
 
 
@@ -48,24 +48,27 @@ def blocks(size: int, block: int) -> int:
 
 
 def folded_filters(weight: Any, block: Block) -> Any:
-    """(rows * columns * F, rows * columns * C, ...) of filters (F, C, 7, 7): those of each output of a block, of its inputs."""
+    """Turn filters (F, C, 7, 7) into filters over blocks: (rows * columns * F, rows * columns * C, ...)."""
     filters, channels = weight.shape[:2]
     (rows, columns), (height, width) = block, block.taps
-    found = weight.new_zeros(rows, columns, filters, height, rows, width, columns, channels)
+    folded = weight.new_zeros(rows, columns, filters, height, rows, width, columns, channels)
     for row in range(rows):
         for column in range(columns):
             taps = weight.new_zeros(filters, channels, height * rows, width * columns)
             taps[:, :, row : row + KERNEL, column : column + KERNEL] = weight
-            found[row, column] = taps.unflatten(3, (width, columns)).unflatten(2, (height, rows)).movedim(1, -1)
-    shown = found.permute(0, 1, 2, 4, 6, 7, 3, 5)
-    return shown.reshape(rows * columns * filters, rows * columns * channels, height, width)
+            folded[row, column] = taps.unflatten(3, (width, columns)).unflatten(2, (height, rows)).movedim(1, -1)
+    ordered = folded.permute(0, 1, 2, 4, 6, 7, 3, 5)
+    return ordered.reshape(rows * columns * filters, rows * columns * channels, height, width)
 
 
-# What PyTorch compiles knows numbers alone: functions of tensors, made for a layer.
+# PyTorch compiles functions of tensors with constant numbers. These functions return such functions for a layer.
 
 
 def folding(block: Block, layer: Layer, dtype: Any) -> Call:
-    """What makes (N, rows * columns * C, down, across), channels last, of images (N, C, S, S); beyond their edge are zeros."""
+    """Return a function that folds images (N, C, S, S) to (N, rows * columns * C, down, across), channels last.
+
+    Beyond the edge of the images are zeros.
+    """
     import torch
     from torch.nn import functional
 
@@ -82,9 +85,9 @@ def folding(block: Block, layer: Layer, dtype: Any) -> Call:
 
 
 def pooling(block: Block, layer: Layer) -> Call:
-    """What makes the pooled maps of a convolution over blocks (N, rows * columns * F, ...), after ReLU: (N, F, ...).
+    """Return a function that applies ReLU and pool to a convolution over blocks (N, rows * columns * F, ...): (N, F, ...).
 
-    Its last windows are cut off by the edge. As float32 in NumPy's order.
+    The edge cuts off the last windows. The result is float32 in NumPy's order.
     """
     from torch.nn import functional
 
@@ -99,7 +102,7 @@ def pooling(block: Block, layer: Layer) -> Call:
 
 
 def passing(pool: Call, fold: Call) -> Call:
-    """What makes the next convolution's input of a convolution over blocks."""
+    """Return a function that turns the output of a convolution over blocks into the next convolution's input."""
 
     def between(y: Any) -> Any:
         return fold(pool(y))
@@ -108,16 +111,16 @@ def passing(pool: Call, fold: Call) -> Call:
 
 
 class Folded(Network):
-    """Each convolution by itself, with ReLU and pool: from float32 images to float32 maps, both as NumPy would have them.
+    """Each convolution by itself, with ReLU and pool: from float32 images to float32 maps, both in NumPy's order.
 
-    As of a variant, `run` tells the seconds of a second call of both, and each is a part. On a GPU a call is one CUDA graph.
+    `run` calls each twice, and returns the seconds of both second calls, each also a part. On a GPU a call is one CUDA graph.
     Options `conv1` and `conv2` set a layer's `Block`, as rows by columns.
     """
 
     pooled = True
     """Whether it writes pooled maps."""
     best: Mapping[Layer, str] = {CONV1: "4x8", CONV2: "2x4"}
-    """The blocks without an option: they make 128 filters, for which cuDNN has its fastest kernels of fp16."""
+    """Default blocks: they give 128 filters, for which cuDNN has its fastest kernels of fp16."""
 
     def prepare(self, inputs: Mapping[str, Any]) -> None:
         super().prepare(inputs)
@@ -127,8 +130,8 @@ class Folded(Network):
         self.filters, self.fold, self.pool = {}, {}, {}
         self.blocks = {layer: Block.of(self.options.get(layer.name, block)) for layer, block in self.best.items()}
         for layer, block in self.blocks.items():
-            given = folded_filters(self.tensor(inputs["weights"][layer.name]), block)
-            self.filters[layer] = given.to(dtype).contiguous(memory_format=self.torch.channels_last)
+            folded = folded_filters(self.tensor(inputs["weights"][layer.name]), block)
+            self.filters[layer] = folded.to(dtype).contiguous(memory_format=self.torch.channels_last)
             self.fold[layer] = self.compiled(folding(block, layer, dtype))
             self.pool[layer] = self.compiled(pooling(block, layer))
 
@@ -141,7 +144,7 @@ class Folded(Network):
             maps.fill_(float("nan"))
 
     def through(self, layer: Layer) -> None:
-        """From the maps before a layer to its own."""
+        """Compute a layer's maps from those of the layer before."""
         x = self.x if layer == CONV1 else self.maps[CONV1]
         self.maps[layer] = self.pool[layer](self.torch.conv2d(self.fold[layer](x), self.filters[layer]))
 
@@ -157,13 +160,13 @@ class Folded(Network):
         self.seconds = self.parts["op"] = self.parts["op 1"] + self.parts["op 2"]
 
     def close(self) -> None:
-        for kept in (self.calls, self.maps, self.filters):
-            kept.clear()
+        for cache in (self.calls, self.maps, self.filters):
+            cache.clear()
         super().close()
 
 
 class FoldedWhole(Folded):
-    """The whole forward pass, one CUDA graph on a GPU. `run` tells its seconds; the part `pass` has the copies in and out."""
+    """The whole forward pass, one CUDA graph on a GPU. `run` returns its seconds; the part `pass` includes the copies."""
 
     pooled = False
 
@@ -203,12 +206,12 @@ class FoldedWhole(Folded):
 
 
 def name_of(layer: Layer) -> str:
-    """Of its pooled maps, as in `network`."""
+    """Return the name of a layer's pooled maps in `network`."""
     return layer.name.replace("conv", "pool")
 
 
 def recorded(peer: Network, call: Callable[[], None]) -> Callable[[], Any]:
-    """A call as one CUDA graph, recorded once all of it is compiled; on a CPU the call itself."""
+    """Record a call as one CUDA graph, after a first call that compiles it; on a CPU return the call itself."""
     call()
     if peer.place.type == "cpu":
         return call

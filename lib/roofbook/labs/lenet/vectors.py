@@ -1,4 +1,4 @@
-"""The steps for a CPU: whole images a work-item, explicit vectors, no barriers."""
+"""The steps for CPUs: whole images a work-item, explicit vectors, no barriers."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .problem import Layer
 from .registers import Pooled
 
 ITEMS = 32
-"""Work-items a core at most. PoCL gives the first thread that asks a share of all: the fewer, the less even."""
+"""Largest number of work-items a core. PoCL gives each thread that asks a share of all: with fewer, shares are less even."""
 
 
 class Vectors(Forward):
-    """A work-item takes one image after another."""
+    """Work-items that each take one image after another."""
 
     group = (1,)
 
@@ -24,7 +24,7 @@ class Vectors(Forward):
         return self.group
 
     def turned(self, layer: Layer) -> dict[str, Any]:
-        """Vectors of filters only where there are sixteen."""
+        """Return the knobs, with vectors of filters only if there are sixteen."""
         few = {"LANES": "COLUMNS"} if layer.filters < 16 else {}
         return {**Forward.turned(self, layer), "POOL": layer.pool, **few}
 
@@ -37,4 +37,4 @@ class Vectors(Forward):
 
 
 class PooledVectors(Vectors, Pooled):
-    """The same with ReLU and pool: what leaves a layer is the next one's input."""
+    """Explicit vectors, with ReLU and pool: a layer's output is the next one's input."""

@@ -1,4 +1,4 @@
-"""The steps on Hopper's warpgroup products: a kernel a convolution, or one for both, with operands in one part or in two."""
+"""The steps with Hopper's warpgroup products: a kernel a convolution, or one for both, with operands in one part or in two."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from .registers import Pooled
 from .whole import Whole
 
 STEP_BYTES, STEPS = 2048, {CONV1: 8, CONV2: 16}
-"""Of the weights, as in warpgroup_operands.h and warpgroup.h."""
+"""Bytes of the weights of one product, and number of products: constants of warpgroup_operands.h and warpgroup.h."""
 PIXELS = {CONV1: 2 * 43 * 192 + 128, CONV2: 4 * 10 * 320 + 256}
-"""Bytes of an image's inputs, of one part, as in warpgroup.h."""
+"""Bytes of one part of an image's operands: constants of warpgroup.h."""
 IMAGES, ITEMS = 32, 288
-"""Images and threads of a block, as in dense_tensor.cu."""
+"""Images and threads of a block: constants of dense_tensor.cu."""
 
 
 class BlockShape(NamedTuple):
-    """How a kernel uses a block."""
+    """A block of a kernel: its warpgroups, and options of how they sum and fetch."""
 
     warpgroups: int
     chains: int = 1
-    """Sums that the tensor cores build of a tile; where operands have two parts."""
+    """Number of sums that the tensor cores build of a tile, if operands have two parts."""
     prefetches: int = 0
     """Whether the next image is fetched to the L2 cache beforehand."""
 
 
 class Warpgroup(Forward):
-    """Blocks that stay, of warpgroups with images of their own. Knob `PARTS` says of how many parts an operand is."""
+    """Persistent blocks whose warpgroups each have their own images. Knob `PARTS`: number of parts of an operand."""
 
     cuts: Mapping[int, Mapping[Layer, BlockShape]] = {
         2: {CONV1: BlockShape(4, chains=2), CONV2: BlockShape(2, chains=4, prefetches=1)}
     }
-    """By parts: the fastest that were found whose error is no more than that of fp32 products."""
+    """Shapes of blocks by parts: the fastest of those tried whose error is at most that of fp32 products."""
 
     def set_up(self) -> None:
         self.parts_of_operand = int(self.knobs["PARTS"])
@@ -58,9 +58,9 @@ class Warpgroup(Forward):
         return {**Forward.turned(self, layer), **cut}
 
     def shared_bytes(self, layer: Layer) -> int:
-        """Of a block: the weights, and inputs of each warpgroup."""
-        own = STEPS[layer] * STEP_BYTES + self.shape(layer).warpgroups * PIXELS[layer]
-        return self.parts_of_operand * own
+        """Return the bytes of a block's shared memory: the weights, and inputs of each warpgroup."""
+        size = STEPS[layer] * STEP_BYTES + self.shape(layer).warpgroups * PIXELS[layer]
+        return self.parts_of_operand * size
 
     def build(self, layer: Layer) -> Built:
         text = self.source.with_knobs(**self.turned(layer)).render(self.device.backend)
@@ -78,7 +78,7 @@ class Warpgroup(Forward):
 
 
 class WarpgroupPooled(Warpgroup, Pooled):
-    """The same with ReLU and pool."""
+    """Persistent blocks of warpgroups, with ReLU and pool."""
 
     cuts: Mapping[int, Mapping[Layer, BlockShape]] = {
         1: {CONV1: BlockShape(6, prefetches=1), CONV2: BlockShape(5, prefetches=1)},
@@ -87,10 +87,10 @@ class WarpgroupPooled(Warpgroup, Pooled):
 
 
 class WholeWarpgroup(Whole, WarpgroupPooled):
-    """Both convolutions in one kernel, whose maps between them stay on the chip; then the dense layers.
+    """Both convolutions in one kernel, with the maps between them on the chip; then the dense layers.
 
-    Of one part an operand, these are on tensor cores as well, with operands rounded as far. What would lie between the layers
-    in memory is never written, nor compared.
+    With operands of one part, the dense layers are on tensor cores as well, with operands rounded as far. The maps between the
+    convolutions are never written to memory, nor compared.
     """
 
     cut_of_both: Mapping[int, BlockShape] = {1: BlockShape(5), 2: BlockShape(2, chains=4)}
@@ -106,16 +106,16 @@ class WholeWarpgroup(Whole, WarpgroupPooled):
         return self.cut_of_both[self.parts_of_operand]
 
     def shared_bytes(self, layer: Layer) -> int:
-        return sum(super(WholeWarpgroup, self).shared_bytes(each) for each in LAYERS)
+        return sum(super(WholeWarpgroup, self).shared_bytes(one) for one in LAYERS)
 
     def turned(self, layer: Layer) -> dict[str, Any]:
         shape = self.shape(layer)
         return {"WARPGROUPS": shape.warpgroups, "CHAINS": shape.chains}
 
     def submit(self) -> None:
-        built, both = self.built[CONV1], [self.built[layer].weights for layer in LAYERS]
+        built, weights = self.built[CONV1], [self.built[layer].weights for layer in LAYERS]
         size, group = self.size(CONV1, self.batch), self.group_of(CONV1)
-        self.queue.launch(built.kernel, size, group, self.stages[0], self.stages[-1], np.int32(self.batch), *both)
+        self.queue.launch(built.kernel, size, group, self.stages[0], self.stages[-1], np.int32(self.batch), *weights)
         self.submit_dense(self.stages[-1])
 
     def submit_dense(self, pooled: Buffer) -> None:

@@ -1,4 +1,4 @@
-"""The whole forward pass on the device: both convolutions with ReLU and pool, and both dense layers, nothing in between."""
+"""The whole forward pass on the device: both convolutions with ReLU and pool, then both dense layers."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from .registers import Pooled, Tensor
 
 IMAGES = 16
 ITEMS = 128
-"""Images and work-items of a group, as in dense.k."""
+"""Images and work-items of a group: constants of dense.k."""
 
 
 class Whole(Forward):
-    """Memory is allocated once, maps stay on the device. Option `graph`: recorded, and launched as one.
+    """The whole forward pass. Memory is allocated once, maps stay on the device. Option `graph`: launched as one CUDA graph.
 
-    `run` tells the seconds of all kernels, those of the dense layers included; the part `pass` is what the host waits for with
-    a batch: copy in, kernels, copy of the scores out.
+    `run` returns the seconds of all kernels, those of the dense layers included. The part `pass` is the host's time for a
+    batch: copy in, kernels, copy of the scores out.
     """
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
@@ -70,8 +70,8 @@ class Whole(Forward):
 
 
 class WholePooled(Whole, Pooled):
-    """With convolutions from registers."""
+    """The whole pass, with convolutions in registers."""
 
 
 class WholeTensor(Whole, Tensor):
-    """With convolutions on tensor cores."""
+    """The whole pass, with convolutions on tensor cores."""
