@@ -1,4 +1,4 @@
-"""From rows of the store to what a table may say: which row counts, whether it is verified, how two compare."""
+"""Readings: the rows of the store as tables use them, with their medians and intervals, and the ratio of two of them."""
 
 import math
 import re
@@ -26,67 +26,69 @@ TOO_FEW = "too few"
 
 @dataclass(frozen=True)
 class Reading:
-    """The newest row of one variant on one case. Only a verified one (`ok`) has a time; the others say `why` not.
+    """The newest measurement of one variant on one case. Only a verified one (`ok`) has a time; the others have a `reason`.
 
-    The median and its interval are over all runs of the same measurement: of equal code, environment and policy.
+    The median and its interval are over all runs of the same measurement: those with equal code, environment and policy.
     """
 
     variant: str
     row: Mapping[str, Any]
     reason: str = ""
     times: tuple[float, ...] = ()
-    """Of the newest run."""
+    """Seconds per unit of each sample of the newest run."""
     median: float = math.nan
     low: float = math.nan
     high: float = math.nan
     exact: bool = True
     parent: str | None = None
     earlier: "tuple[Reading, ...]" = ()
-    """The same measurement in other runs, each by itself, the newest first; verified ones alone."""
+    """Verified readings of the same measurement in other runs, one a run, the newest first."""
     left_out: int = 0
-    """Samples of a device that slowed itself down, which do not count: neither here nor in `row`."""
+    """Number of samples dropped because the device throttled; neither `times` nor `row` has them."""
     slowed: int = 0
-    """Such samples that count all the same, as too few others would remain."""
+    """Number of throttled samples that count all the same, as too few others would remain."""
     history: "tuple[Mapping[str, Any], ...]" = field(default=(), repr=False, compare=False)
     """All rows of this variant on this case, the newest first, those of earlier measurements included."""
     is_outdated: bool = False
-    """Whether a newer measurement exists, which shares no run with what this one is compared with."""
+    """Whether a newer measurement exists that shares no run with the reading compared with."""
 
     @property
     def id(self) -> str:
-        """What it is known by among all of a lab on a device at a scale: its variant, its case, and whether it is a control.
+        """Identifier among all readings of a lab on a device at a scale: variant, case, and whether it is a control.
 
-        It stands in addresses, so it has no space and no #.
+        It is used in addresses, so it has no space and no #.
         """
         name, case = str(self.row["variant"]), str(self.row.get("case") or "")
         return re.sub(r"[\s#]", "_", printable("~".join([name, case, *[CONTROL] * (self.role == CONTROL)])))
 
     @property
     def runs(self) -> "tuple[Reading, ...]":
-        """It in each of its runs, the newest first."""
+        """This reading once for each of its runs, the newest first."""
         return (self, *self.earlier)
 
     @property
     def run_by_run(self) -> "tuple[Reading, ...]":
-        """The same, each with the median and the interval of that run alone."""
+        """`runs`, each with the median and the interval of that run alone."""
         return (replace(self, earlier=())._at(stats.median_ci(self.times)) if self.ok else self, *self.earlier)
 
     @property
     def samples(self) -> int:
-        """How many there are, over all runs."""
-        return sum(len(each.times) for each in self.runs)
+        """Number of samples over all runs."""
+        return sum(len(reading.times) for reading in self.runs)
 
     def of_times(self, times: "Callable[[Reading], Sequence[float]]") -> "Reading":
-        """The same with other times in each run, such as the sum of some parts. Seconds per unit, of at least 0."""
-        runs = [replace(each, times=tuple(times(each)), earlier=(), history=()) for each in self.runs]
-        return _over_runs([each._at(stats.median_ci(each.times)) for each in runs])
+        """Return this reading with other times in each run, such as sums of some parts: seconds per unit, 0 or more."""
+        runs = [replace(run, times=tuple(times(run)), earlier=(), history=()) for run in self.runs]
+        return _over_runs([reading._at(stats.median_ci(reading.times)) for reading in runs])
 
     def _at(self, middle: stats.Interval) -> "Reading":
         return replace(self, median=middle.estimate, low=middle.low, high=middle.high, exact=middle.exact)
 
     def parts_together(self, names: Sequence[str]) -> "Reading":
-        """The same by the sum of these of its parts. Errors: KeyError for one that it lacks."""
-        return self.of_times(lambda run: [sum(each) for each in zip(*(run.parts[name] for name in names), strict=True)])
+        """Return this reading with the sum of the named parts as its time. Errors: KeyError for a part that it lacks."""
+        return self.of_times(
+            lambda run: [sum(sample) for sample in zip(*(run.parts[name] for name in names), strict=True)]
+        )
 
     @property
     def ok(self) -> bool:
@@ -102,115 +104,119 @@ class Reading:
 
     @cached_property
     def facts(self) -> Mapping[str, Any]:
-        """What a verified run told besides its time, such as its registers; nothing for the others.
+        """Facts that a verified run recorded besides its time, such as its registers; none for other readings.
 
-        How many groups fit is counted again for rows that are older than today's rule: `occupancy.recounted`.
+        How many groups fit is counted again for rows that are older than today's rule: see `occupancy.recounted`.
         """
-        told: dict[str, Any] = read_json(text_field(self.row, "extra") or "{}") if self.ok else {}
+        facts: dict[str, Any] = read_json(text_field(self.row, "extra") or "{}") if self.ok else {}
         architecture = re.search(r", sm_(\d+)", text_field(self.row, "provenance") or "")  # of the device's identity
-        return recounted(told, int(architecture[1])) if architecture else told
+        return recounted(facts, int(architecture[1])) if architecture else facts
 
     @cached_property
     def parts(self) -> Mapping[str, tuple[float, ...]]:
-        """Seconds per unit that each part of a verified run took, one a sample, by the part's name.
+        """Seconds per unit of each part of a verified run, one for each sample, by the part's name.
 
         Errors: UsageError for a part without samples, or with one that is no finite number of at least 0.
         """
-        found = {}
+        times_by_part = {}
         for name, raw in self.facts.get("parts", {}).items():
-            if not raw or not all(math.isfinite(each) and each >= 0 for each in raw):
-                where = f"{self.variant} on {self.row['case']}"
-                raise UsageError(f"{where}: part {name!r} holds {raw[:3]}; finite seconds of at least 0 are needed")
-            found[name] = tuple(each / self.units for each in raw)
-        return found
+            if not raw or not all(math.isfinite(seconds) and seconds >= 0 for seconds in raw):
+                site = f"{self.variant} on {self.row['case']}"
+                raise UsageError(f"{site}: part {name!r} holds {raw[:3]}; finite seconds of at least 0 are needed")
+            times_by_part[name] = tuple(seconds / self.units for seconds in raw)
+        return times_by_part
 
     @property
     def few(self) -> str:
-        """'n = 3, range' where so few samples, in so few runs, give no interval of the median, only their extremes."""
+        """'n = 3, range' if so few samples in so few runs give no interval of the median, only their extremes; else ''."""
         return "" if self.exact else f"n = {self.samples}, range"
 
 
 @dataclass(frozen=True)
 class Speedup:
-    """How many times faster than the reference: reference / own, so above 1 is faster. `how` is empty for pairs over runs."""
+    """Ratio of times, reference / reading, so above 1 is faster. `how` is empty for pairs over several runs."""
 
     estimate: float
     low: float
     high: float
     how: str
     runs: int = 1
-    """Those that both have in common, so that their samples are pairs; 0 for none."""
+    """Number of runs in which both were measured, so that their samples are pairs; 0 for none."""
     of: str = ""
-    """The measurement that is compared with the reference, as `Reading.id` has it."""
+    """`Reading.id` of the measurement that is compared with the reference."""
 
     @property
     def word(self) -> stats.Relation:
-        """What it comes to. Where that is `same` or `undecided`, a table says so in place of a number."""
+        """Relation of the two times. For `same` or `undecided` a table shows that word, not a number."""
         return stats.relation(self.low, self.high)
 
     @property
     def same(self) -> bool:
-        """No difference may be claimed."""
+        """Whether no difference may be claimed."""
         return self.word in ("same", "undecided")
 
 
 def text_field(row: Mapping[str, Any], key: str) -> str | None:
-    """Text of a field that may be missing, null or NaN."""
+    """Return a row's field as text; None if it is missing, null, NaN or ''."""
     value = row.get(key)
     return None if value is None or value != value or value == "" else str(value)
 
 
 def number_field(row: Mapping[str, Any], key: str) -> float:
-    """Number of a field that may be missing or null: NaN then."""
-    found = row.get(key)
-    return math.nan if found is None else float(found)
+    """Return a row's field as a number; NaN if it is missing or null."""
+    number = row.get(key)
+    return math.nan if number is None else float(number)
 
 
 def newest(rows: "pd.DataFrame", case: str | None = None, roles: Iterable[str] | None = None) -> dict[str, Reading]:
-    """The newest reading of every variant of `case`, by name, in the order of the rows; `roles` keeps only these roles.
+    """Return the newest reading of every variant of `case`, by name, in the order of the rows.
 
-    What is newer than what, `schema.age` says.
-    What counters counted (role PROFILE) is read where `roles` is that role alone: its times are under a profiler.
+    roles: only these roles. Rows of hardware counters (role PROFILE), whose times are under a profiler, are read only if
+    PROFILE is the only role named. `schema.age` decides which row is newer.
     Errors: UsageError for a case without rows, a sample that is not a positive finite number, or units that are none.
     """
-    if case is not None and (known := cases_of(rows)) and case not in known:
-        raise one_of("case", case, list(known))
-    wanted = set(roles) if roles is not None else None
-    profiled = wanted == {PROFILE}
-    found = _once(rows, ("readings", case, profiled), lambda: _found(_part(rows, case=case), profiled))
-    return {each.name: each.reading for each in found if (wanted is None or each.role in wanted) and each.is_shown}
+    if case is not None and (cases := cases_of(rows)) and case not in cases:
+        raise one_of("case", case, list(cases))
+    wanted_roles = set(roles) if roles is not None else None
+    profiled = wanted_roles == {PROFILE}
+    variants = _once(rows, ("readings", case, profiled), lambda: _by_variant(_part(rows, case=case), profiled))
+    return {
+        variant.name: variant.reading
+        for variant in variants
+        if (wanted_roles is None or variant.role in wanted_roles) and variant.is_shown
+    }
 
 
 def cases_of(rows: "pd.DataFrame") -> tuple[str, ...]:
-    """The cases that there are rows of, in the order of the rows."""
+    """Return the names of the cases in the order of the rows."""
     return _once(rows, ("cases",), lambda: () if rows.empty else tuple(rows["case"].unique()))
 
 
 def of_each_scale(rows: "pd.DataFrame", case: str) -> list["pd.DataFrame"]:
-    """The rows of a case, those of each scale by themselves, the scale of the last row first."""
+    """Return the rows of a case split by scale, the scale of the last row first."""
 
     def parts() -> list["pd.DataFrame"]:
-        here = _part(rows, case=case)
-        return [_part(here, scale=scale) for scale in here["scale"].iloc[::-1].unique()]
+        case_rows = _part(rows, case=case)
+        return [_part(case_rows, scale=scale) for scale in case_rows["scale"].iloc[::-1].unique()]
 
     return _once(rows, ("scales", case), parts)
 
 
-def _part(rows: "pd.DataFrame", **wanted: str | None) -> "pd.DataFrame":
-    """The rows whose fields have these values; None for any."""
-    for column, value in wanted.items():
+def _part(rows: "pd.DataFrame", **values: str | None) -> "pd.DataFrame":
+    """Return the rows whose fields have these values. A field with None is not compared."""
+    for column, value in values.items():
         if value is not None and not rows.empty:
             rows = rows[rows[column] == value]
     return rows
 
 
 @dataclass
-class _Found:
-    """All rows of a variant, the newest first, and its reading, made when it is asked for."""
+class _VariantRows:
+    """All rows of a variant, the newest first, and its reading, computed on first use."""
 
     name: str
     rows: Sequence[Mapping[str, Any]]
-    control_of: "_Found | None"
+    control_of: "_VariantRows | None"
     """The variant that an A/A control is compared with, whose name it keeps."""
 
     @property
@@ -224,54 +230,60 @@ class _Found:
 
     @property
     def is_shown(self) -> bool:
-        """Whether it says anything: a control that shares no run with its variant says nothing of a run's noise."""
+        """Whether tables show it. A control that shares no run with its variant cannot show the noise of a run."""
         if not (self.control_of and self.reading.ok and self.control_of.reading.ok):
             return True
-        runs = ({each.row["run"] for each in one.reading.runs} for one in (self, self.control_of))
+        runs = ({run.row["run"] for run in variant.reading.runs} for variant in (self, self.control_of))
         return bool(set.intersection(*runs))
 
 
-Known = TypeVar("Known")
-_KNOWN: dict[int, dict[tuple[Any, ...], Any]] = {}
+Derived = TypeVar("Derived")
+_DERIVED: dict[int, dict[tuple[Any, ...], Any]] = {}
 
 
-def _once(rows: "pd.DataFrame", what: tuple[Any, ...], read: Callable[[], Known]) -> Known:
-    """What `read` finds in a data frame, once while that lives: a page asks a hundred times of one that nobody changes."""
-    if id(rows) not in _KNOWN:
-        _KNOWN[id(rows)] = {}
-        weakref.finalize(rows, _KNOWN.pop, id(rows), None)
-    known = _KNOWN[id(rows)]
-    if what not in known:
-        known[what] = read()
-    found: Known = known[what]
-    return found
+def _once(rows: "pd.DataFrame", key: tuple[Any, ...], read: Callable[[], Derived]) -> Derived:
+    """Return `read()`, called once for each data frame and key while the frame lives. Nobody changes a frame that was read.
+
+    A page asks the same of one frame a hundred times.
+    """
+    if id(rows) not in _DERIVED:
+        _DERIVED[id(rows)] = {}
+        weakref.finalize(rows, _DERIVED.pop, id(rows), None)
+    derived = _DERIVED[id(rows)]
+    if key not in derived:
+        derived[key] = read()
+    answer: Derived = derived[key]
+    return answer
 
 
-def _found(rows: "pd.DataFrame", profiled: bool) -> list[_Found]:
-    those: dict[tuple[str, bool], list[Mapping[str, Any]]] = {}
+def _by_variant(rows: "pd.DataFrame", profiled: bool) -> list[_VariantRows]:
+    rows_by_variant: dict[tuple[str, bool], list[Mapping[str, Any]]] = {}
     for row in records(rows):
         if (row["role"] == PROFILE) == profiled:
-            those.setdefault((str(row["variant"]), row["role"] == "again"), []).append(row)
+            rows_by_variant.setdefault((str(row["variant"]), row["role"] == "again"), []).append(row)
     ordered = {
-        key: sorted(reversed(mine), key=lambda row: age(row["started"]), reverse=True) for key, mine in those.items()
+        key: sorted(reversed(variant_rows), key=lambda row: age(row["started"]), reverse=True)
+        for key, variant_rows in rows_by_variant.items()
     }
-    found = {(name, again): _Found(name, mine, None) for (name, again), mine in ordered.items()}
-    for (name, again), each in found.items():
-        if again and (own := found.get((name, False))):
-            each.name, each.control_of = f"{name} (A/A control)", own
-    return list(found.values())
+    variants = {
+        (name, again): _VariantRows(name, newest_first, None) for (name, again), newest_first in ordered.items()
+    }
+    for (name, again), variant in variants.items():
+        if again and (original := variants.get((name, False))):
+            variant.name, variant.control_of = f"{name} (A/A control)", original
+    return list(variants.values())
 
 
 def records(rows: "pd.DataFrame") -> list[dict[str, Any]]:
-    """Each row by its fields' names. As `to_dict("records")`, which takes four times as long over columns of text."""
+    """Return each row as a dict by column name. `to_dict("records")` takes four times as long over columns of text."""
     columns = (rows[name] for name in rows.columns)
-    fields = [each.tolist() if each.dtype.kind in "if" else each.to_numpy(object) for each in columns]
+    fields = [column.tolist() if column.dtype.kind in "if" else column.to_numpy(object) for column in columns]
     names = [str(name) for name in rows.columns]
     return [dict(zip(names, row, strict=True)) for row in zip(*fields, strict=True)]
 
 
 def read_runs(rows: Sequence[Mapping[str, Any]]) -> Reading:
-    """The newest of these rows, which come first, with the runs of the same measurement before it."""
+    """Return the reading of the first row, the newest, over all runs of the same measurement among the rows."""
     first = replace(read(rows[0]), history=tuple(rows))
     if not first.ok:
         return first
@@ -291,55 +303,57 @@ INPUT_FACTS = {
     "source": "other images",
     **dict.fromkeys(("torch", "cudnn graphs", "jax", "lbmpy", "pystencils"), "another version of a library"),
 }
-"""What a run tells of its input and of the library that it calls, and what to say where that differs: only runs with the
-same are one measurement."""
+"""Facts of a run about its input and the library that it calls, each with the words for a difference.
+
+Only runs with equal values are one measurement.
+"""
 
 
 def input_facts(row: Mapping[str, Any]) -> Mapping[str, str]:
-    """Of a row, what it tells of INPUT_FACTS."""
+    """Return the facts among INPUT_FACTS that a row recorded, as text."""
     return _input_facts(text_field(row, "extra") or "{}")
 
 
 @lru_cache(maxsize=1 << 15)
-def _input_facts(told: str) -> Mapping[str, str]:
-    if not any(f'"{name}"' in told for name in INPUT_FACTS):  # most tell nothing, and much else
+def _input_facts(extra: str) -> Mapping[str, str]:
+    if not any(f'"{name}"' in extra for name in INPUT_FACTS):  # most rows have none of them, and much else
         return {}
-    return {name: str(value) for name, value in read_json(told).items() if name in INPUT_FACTS}
+    return {name: str(value) for name, value in read_json(extra).items() if name in INPUT_FACTS}
 
 
 def _over_runs(runs: Sequence[Reading]) -> Reading:
-    """The first of them, over all of them."""
+    """Return the first reading, with the median and the interval over all of them."""
     if len(runs) == 1:
         return runs[0]
-    each = [stats.Interval(one.median, one.low, one.high, len(one.times), one.exact) for one in runs]
-    return replace(runs[0], earlier=tuple(runs[1:]))._at(stats.median_over_runs(each))
+    intervals = [stats.Interval(run.median, run.low, run.high, len(run.times), run.exact) for run in runs]
+    return replace(runs[0], earlier=tuple(runs[1:]))._at(stats.median_over_runs(intervals))
 
 
 def read(row: Mapping[str, Any]) -> Reading:
-    """One row as a reading. A row that failed or was not verified keeps its reason and gives no time.
+    """Return one row as a reading. A row that failed or was not verified has its reason and no time.
 
-    Samples of a device that slowed itself down are left out, as `throttled.left_out` has it.
+    Samples that `throttled.left_out` names are dropped.
     """
     name = str(row["variant"])
-    why = unfit(row)
-    if why:
-        return Reading(name, row, why, parent=text_field(row, "parent"))
-    gone, slow = len(left_out(row)), len(slowed(row))
+    reason = unfit(row)
+    if reason:
+        return Reading(name, row, reason, parent=text_field(row, "parent"))
+    dropped, slow = len(left_out(row)), len(slowed(row))
     row = without_slowed(row)
     raw = row.get("samples_s")
-    samples = [float(each) for each in raw] if raw is not None else []
-    if not samples or not all(math.isfinite(each) and each > 0 for each in samples):
+    samples = [float(seconds) for seconds in raw] if raw is not None else []
+    if not samples or not all(math.isfinite(seconds) and seconds > 0 for seconds in samples):
         raise UsageError(f"{name} on {row['case']}: samples_s holds {samples[:3]}…; positive finite seconds are needed")
     units = number_field(row, "units")
     if not (units > 0 and units.is_integer()):
         raise UsageError(f"{name} on {row['case']}: units is {units:g}; a whole number above 0 is needed")
-    times = tuple(each / units for each in samples)
-    found = Reading(name, row, "", times, parent=text_field(row, "parent"), left_out=gone, slowed=slow - gone)
-    return found._at(stats.median_ci(times))
+    times = tuple(seconds / units for seconds in samples)
+    reading = Reading(name, row, "", times, parent=text_field(row, "parent"), left_out=dropped, slowed=slow - dropped)
+    return reading._at(stats.median_ci(times))
 
 
 def unfit(row: Mapping[str, Any]) -> str:
-    """Why this row may not give a number; '' when it may. A probe that computes nothing has nothing to check."""
+    """Return why a row may not give a number; '' if it may. A probe computes nothing, so it has no error to check."""
     if text_field(row, "status") != "ok":
         return text_field(row, "reason") or "failed, no reason recorded"
     error, limit = number_field(row, "error"), number_field(row, "bound")
@@ -349,105 +363,108 @@ def unfit(row: Mapping[str, Any]) -> str:
 
 
 def fastest(readings: Iterable[Reading]) -> Reading | None:
-    """The verified reading with the shortest median; None where there is none."""
-    return min((each for each in readings if each.ok), key=lambda each: each.median, default=None)
+    """Return the verified reading with the shortest median; None for none."""
+    return min((reading for reading in readings if reading.ok), key=lambda reading: reading.median, default=None)
 
 
 FEW_RUNS = ("one run", "two runs", "these runs")
-"""What a ratio says of itself that rests on one run or two, or on too few of either side: others may differ by more than its
-interval says."""
+"""Words for a ratio that rests on one run or two, or on too few on either side.
+
+Other runs may differ by more than its interval.
+"""
 
 
-def faster(reference: Reading | None, own: Reading) -> Speedup | None:
-    """Return reference / own with its interval: by pairs of the same round over the runs of `side_by_side`, else across runs.
+def faster(reference: Reading | None, reading: Reading) -> Speedup | None:
+    """Return reference / reading with its interval; None if either is missing or not verified.
 
-    None without both.
+    Samples of the same round are paired over the runs of `side_by_side`; without such pairs the ratio is across runs.
     """
-    if reference is None or not (reference.ok and own.ok):
+    if reference is None or not (reference.ok and reading.ok):
         return None
-    reference, own = side_by_side(reference, own)
-    at_home = reference.row["device"] == own.row["device"]
-    pairs = list(_side_by_side(reference, own)) if at_home else []
-    pairs = [each for each in pairs if len(each[0]) > 2] or pairs  # a run that shares less says nothing beside others
+    reference, reading = side_by_side(reference, reading)
+    at_home = reference.row["device"] == reading.row["device"]
+    pairs = list(_side_by_side(reference, reading)) if at_home else []
+    # A run with fewer shared samples says nothing next to other runs.
+    pairs = [samples for samples in pairs if len(samples[0]) > 2] or pairs
     if pairs:
-        found = stats.over_runs([stats.paired_ratio(*each) for each in pairs])
+        ratio = stats.over_runs([stats.paired_ratio(*samples) for samples in pairs])
     else:
-        found = stats.unpaired_ratio(*([each.times for each in side.runs] for side in (reference, own)))
-    notes: list[str] = [TOO_FEW] if found.how == TOO_FEW else []
-    few = (len(pairs) or min(len(reference.runs), len(own.runs))) < stats.ENOUGH_RUNS and not notes
+        ratio = stats.unpaired_ratio(*([run.times for run in side.runs] for side in (reference, reading)))
+    notes: list[str] = [TOO_FEW] if ratio.how == TOO_FEW else []
+    few = (len(pairs) or min(len(reference.runs), len(reading.runs))) < stats.ENOUGH_RUNS and not notes
     if not pairs:
         notes.append(
             f"across {FEW_RUNS[-1] if few else 'runs'}" if at_home else "across devices" + f" in {FEW_RUNS[-1]}" * few
         )
     elif few:
         notes.append(f"in {FEW_RUNS[len(pairs) - 1]}")
-    notes += [EARLIER] * (reference.is_outdated or own.is_outdated)
-    notes += measured_otherwise(reference.row, own.row)
-    return Speedup(found.estimate, found.low, found.high, ", ".join(notes), len(pairs), own.id)
+    notes += [EARLIER] * (reference.is_outdated or reading.is_outdated)
+    notes += measured_otherwise(reference.row, reading.row)
+    return Speedup(ratio.estimate, ratio.low, ratio.high, ", ".join(notes), len(pairs), reading.id)
 
 
 EARLIER = "of an earlier measurement"
-"""What a ratio says of itself whose runs are older than the times beside it."""
+"""Words for a ratio whose runs are older than the times shown next to it."""
 
 
-def side_by_side(one: Reading, other: Reading) -> tuple[Reading, Reading]:
+def side_by_side(left: Reading, right: Reading) -> tuple[Reading, Reading]:
     """Return both readings over the runs in which they are compared: the one rule of ladders, sentences and claims.
 
     These are the runs of the newest measurement of each. If those share no run, but earlier runs have verified rows of both,
     the newest measurement in the shared runs takes their place: side by side matters more than newest.
     """
-    shared = {run.row["run"] for run in one.runs} & {run.row["run"] for run in other.runs}
-    if shared or one.row["device"] != other.row["device"]:
-        return one, other
-    verified = [[row for row in reading.history if not unfit(row)] for reading in (one, other)]
+    shared = {run.row["run"] for run in left.runs} & {run.row["run"] for run in right.runs}
+    if shared or left.row["device"] != right.row["device"]:
+        return left, right
+    verified = [[row for row in reading.history if not unfit(row)] for reading in (left, right)]
     shared = set.intersection(*({row["run"] for row in rows} for rows in verified))
     if not shared:
-        return one, other
-    sides = zip((one, other), verified, strict=True)
+        return left, right
+    sides = zip((left, right), verified, strict=True)
     first, second = (_in_runs(reading, rows, shared) for reading, rows in sides)
     return first, second
 
 
 def _in_runs(reading: Reading, rows: Iterable[Mapping[str, Any]], runs: set[Any]) -> Reading:
     """Return the newest measurement of a reading in these runs, under the reading's own name."""
-    made = read_runs([row for row in rows if row["run"] in runs])
-    outdated = made.row["run"] != reading.row["run"]
-    return replace(made, variant=reading.variant, parent=reading.parent, is_outdated=outdated)
+    newest_reading = read_runs([row for row in rows if row["run"] in runs])
+    outdated = newest_reading.row["run"] != reading.row["run"]
+    return replace(newest_reading, variant=reading.variant, parent=reading.parent, is_outdated=outdated)
 
 
-def measured_otherwise(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
-    """In what two rows were measured differently, as far as it changes what a time is: not in how many samples there are."""
-    policies = [_policy(text_field(row, "policy") or "{}") for row in (one, other)]
-    found = [what for name, what in _OF_POLICY.items() if policies[0].get(name) != policies[1].get(name)]
-    found += ["another time"] * (text_field(one, "timed") != text_field(other, "timed"))
-    both = input_facts(one).keys() & input_facts(other).keys()
-    found += [
-        what
-        for name, what in INPUT_FACTS.items()
-        if name in both and input_facts(one)[name] != input_facts(other)[name]
+def measured_otherwise(left: Mapping[str, Any], right: Mapping[str, Any]) -> list[str]:
+    """Return the differences in how two rows were measured that change the meaning of a time. The number of samples is none."""
+    policies = [_policy(text_field(row, "policy") or "{}") for row in (left, right)]
+    differences = [words for name, words in _OF_POLICY.items() if policies[0].get(name) != policies[1].get(name)]
+    differences += ["another time"] * (text_field(left, "timed") != text_field(right, "timed"))
+    shared = input_facts(left).keys() & input_facts(right).keys()
+    differences += [
+        words
+        for name, words in INPUT_FACTS.items()
+        if name in shared and input_facts(left)[name] != input_facts(right)[name]
     ]
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(differences))
 
 
 @lru_cache(maxsize=256)
-def _policy(told: str) -> Mapping[str, Any]:
-    found: dict[str, Any] = read_json(told)
-    return found
+def _policy(policy: str) -> Mapping[str, Any]:
+    fields: dict[str, Any] = read_json(policy)
+    return fields
 
 
 _OF_POLICY = {"cache": "another state of the caches", "seed": "other random inputs"}
-"""Fields of a policy that decide what a time is, and what to say where they differ."""
+"""Fields of a policy that change the meaning of a time, each with the words for a difference."""
 
 
-def _side_by_side(one: Reading, other: Reading) -> "Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]":
-    """Samples of both from the rounds that both have, run by run."""
-    others = {each.row["run"]: each for each in other.runs}
-    for mine in one.runs:
-        columns: list[Any] = [each.row.get("rounds") for each in (mine, others.get(mine.row["run"])) if each]
+def _side_by_side(left: Reading, right: Reading) -> "Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]":
+    """Yield the samples of both readings from the rounds that both have, run by run."""
+    right_runs = {run.row["run"]: run for run in right.runs}
+    for run in left.runs:
+        columns: list[Any] = [side.row.get("rounds") for side in (run, right_runs.get(run.row["run"])) if side]
         rounds = [list(column) for column in columns if hasattr(column, "__len__")]  # a null reads as None or NaN
         if len(rounds) == 2:
-            theirs = others[mine.row["run"]]
-            first, second = stats.by_round(mine.times, rounds[0], theirs.times, rounds[1])
+            right_run = right_runs[run.row["run"]]
+            first, second = stats.by_round(run.times, rounds[0], right_run.times, rounds[1])
             if len(first):
                 yield first, second
 
@@ -474,8 +491,8 @@ def home_of(readings: Iterable[Reading]) -> Home:
     listed = list(readings)
     devices = [str(reading.row["device"]) for reading in listed]
     device = max(dict.fromkeys(devices), key=devices.count, default="")
-    there = [reading for reading in listed if reading.row["device"] == device]
-    steps = [reading for reading in there if reading.role != "peer"] or there
+    on_device = [reading for reading in listed if reading.row["device"] == device]
+    steps = [reading for reading in on_device if reading.role != "peer"] or on_device
     backends = [str(reading.row.get("backend") or "") for reading in steps]
     return Home(device, max(dict.fromkeys(backends), key=backends.count, default=""))
 
@@ -498,6 +515,6 @@ def points_in_order(points: Iterable[str]) -> list[str]:
 
 
 def of_kernel(counted: Mapping[str, Any], kernel: str, number: int, counter: str) -> float | None:
-    """A counter of the `number`-th launch shape (from 1) of a kernel, of what `counters.counted` gave; None for none such."""
-    mine = [each for each in counted["kernels"] if each["kernel"] == kernel]
-    return mine[number - 1][counter] if 0 < number <= len(mine) else None
+    """Return a counter of the `number`-th launch shape (from 1) of a kernel, out of `counters.counted`; None for none."""
+    shapes = [shape for shape in counted["kernels"] if shape["kernel"] == kernel]
+    return shapes[number - 1][counter] if 0 < number <= len(shapes) else None

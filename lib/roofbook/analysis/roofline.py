@@ -1,4 +1,4 @@
-"""The roofline: measured peaks of a device and the work of an algorithm give the least time that work can take.
+"""The roofline: from the measured peaks of a device and the work of an algorithm, the least time that the work can take.
 
 Serves the reports and notebooks: `bound` is the floor under a time, `share` how close a variant came to it.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class HasWork(Protocol):
-    """FLOPs and bytes that the algorithm needs at least for one unit (one step, one layer); a `lab.Work` is one."""
+    """The least FLOPs and bytes that an algorithm needs for one unit (one step, one layer); `lab.Work` has them."""
 
     @property
     def flops(self) -> float: ...
@@ -29,7 +29,7 @@ class HasWork(Protocol):
 
 @dataclass(frozen=True)
 class Level:
-    """One level of the memory: up to `size` bytes of working set it delivers `bandwidth` bytes/s."""
+    """One level of the memory: it delivers `bandwidth` bytes/s for working sets of up to `size` bytes."""
 
     size: float
     bandwidth: float
@@ -37,7 +37,7 @@ class Level:
 
 @dataclass(frozen=True)
 class Bound:
-    """The floor: no implementation takes less than `seconds` per unit; `roof` says which peak sets it."""
+    """The floor of a time: no implementation takes less than `seconds` per unit. `roof` names the peak that sets it."""
 
     seconds: float
     roof: str
@@ -59,32 +59,37 @@ class Peaks:
     def __post_init__(self) -> None:
         if not self.bandwidth:
             raise UsageError("peaks: no bandwidth measured; at least one (working set, bytes/s) pair is needed")
-        for what, value in [
+        for name, number in [
             *((f"bandwidth at {size:g} B", rate) for size, rate in self.bandwidth),
             *((f"working set {size:g}", size) for size, _ in self.bandwidth),
             *((f"{work_unit(dtype)}/s of {dtype}", rate) for dtype, rate in self.flops.items()),
         ]:
-            if not (math.isfinite(value) and value > 0):
-                raise UsageError(f"peaks: {what} is {value}; a positive finite number is needed")
+            if not (math.isfinite(number) and number > 0):
+                raise UsageError(f"peaks: {name} is {number}; a positive finite number is needed")
 
     def _held(self) -> list[tuple[float, float]]:
-        """The pairs by size, none slower than a larger one: what holds that holds this too. The measured rate of a small
-        working set is often lower, as starting the kernel takes part of the time."""
-        held: list[tuple[float, float]] = []
+        """Return the pairs by size, each at least as fast as any larger one: memory that holds the larger set holds it too.
+
+        The measured rate of a small working set is often lower, as starting the kernel takes part of the time.
+        """
+        pairs: list[tuple[float, float]] = []
         for size, rate in sorted(self.bandwidth, reverse=True):
-            held.append((size, max([rate, *(faster for _, faster in held[-1:])])))
-        return held[::-1]
+            pairs.append((size, max([rate, *(faster for _, faster in pairs[-1:])])))
+        return pairs[::-1]
 
     def bandwidth_for(self, working_set: float) -> float:
-        """The best bytes/s measured at a working set that holds this one; beyond the largest, that of the largest."""
+        """Return the best bytes/s measured at any working set of at least this size; beyond the largest, the largest one's."""
         if not (math.isfinite(working_set) and working_set > 0):
             raise UsageError(f"working set is {working_set} bytes; a positive number is needed")
         pairs = self._held()
         return next((rate for size, rate in pairs if size >= working_set), pairs[-1][1])
 
     def levels(self, tolerance: float = 0.25) -> list[Level]:
-        """Levels of the memory, smallest first: neighbouring working sets of which none has less than the first's bandwidth
-        by more than `tolerance` (relative) are one level, and its bandwidth is the best of them."""
+        """Return the levels of the memory, smallest first.
+
+        Neighbouring working sets are one level if none is slower than the first by more than `tolerance` (relative). The
+        level's bandwidth is the best of them.
+        """
         groups: list[list[tuple[float, float]]] = []
         for size, rate in self._held():
             if groups and rate >= (1 - tolerance) * groups[-1][0][1]:
@@ -95,9 +100,9 @@ class Peaks:
 
 
 def bound(work: HasWork, peaks: Peaks, working_set: float, dtype: str = "float32") -> Bound:
-    """The least seconds one unit of `work` can take on a device with these `peaks`.
+    """Return the least seconds that one unit of `work` can take on a device with these `peaks`.
 
-    working_set: bytes the case touches again and again; it picks the level of the memory. Work without FLOPs (a copy)
+    working_set: bytes that the case touches again and again; it chooses the level of the memory. Work without FLOPs (a copy)
     needs no peak of its dtype. Errors: UsageError for a dtype without a measured peak, or work that is not positive.
     """
     if not (work.flops >= 0 and work.bytes >= 0 and 0 < work.flops + work.bytes < math.inf):
@@ -114,26 +119,26 @@ def bound(work: HasWork, peaks: Peaks, working_set: float, dtype: str = "float32
 
 
 def work_unit(dtype: str) -> str:
-    """What the work in a dtype is counted in: FLOP, or OP for integers."""
+    """Return the unit of the work in a dtype: FLOP, or OP for integers."""
     return "OP" if dtype.startswith(("int", "uint")) else "FLOP"
 
 
 def share(floor: Bound, seconds: float) -> float:
-    """Bound over time: 1 means the variant runs at the roof; above 1 the peaks or the work are wrong."""
+    """Return bound / time: 1 means that the variant runs at the roof; above 1 the peaks or the work are wrong."""
     return floor.seconds / seconds
 
 
 def intensity(work: HasWork) -> float:
-    """Arithmetic intensity in FLOP/B, by the work the algorithm needs at least; inf without any bytes."""
+    """Return the arithmetic intensity in FLOP/B of the least work that an algorithm needs; inf without any bytes."""
     return work.flops / work.bytes if work.bytes else math.inf
 
 
 MEMORY, ARITHMETIC, COSTS = "memory", "registers", "costs"
-"""Groups of the lab `peaks`: bandwidths, operations a second, and what a launch or a barrier costs."""
+"""Groups of the lab `peaks`: bandwidths, operations per second, and the costs of launches and barriers."""
 
 
 def needed_peaks(lab: "Lab") -> tuple["Variant", ...]:
-    """The peaks that the bounds and rooflines of `lab` come from: streams, and the arithmetic of its variants."""
+    """Return the peaks that the bounds and rooflines of `lab` need: streams, and the arithmetic of its variants."""
     dtypes = {"float32", *(variant.dtype for variant in lab.all_variants())}
     return tuple(
         peak for peak in registry.get(registry.PEAKS).ladder
@@ -142,10 +147,10 @@ def needed_peaks(lab: "Lab") -> tuple["Variant", ...]:
 
 
 def read_peaks(rows: "pd.DataFrame") -> Peaks:
-    """The peaks in the store's rows of the lab `peaks` for one device and backend. Errors: ValueError where one is missing.
+    """Return the peaks in the rows of the lab `peaks` of one device and backend. Errors: ValueError if one is missing.
 
-    A peak is what the device can do, so the fastest sample counts: what disturbs a sample only makes it slower. Of several
-    streams through one working set, and of several ways to compute in one dtype, the fastest is the peak.
+    The fastest sample counts, since disturbances only slow a sample down. Of several streams through one working set, and of
+    several ways to compute in one dtype, the fastest is the peak.
     """
     good = rows[(rows["status"] == "ok") & (rows["units"] > 0)]
     group = {variant.name: variant.options["group"] for variant in registry.get(registry.PEAKS).ladder}

@@ -1,8 +1,8 @@
-"""How a step on several devices gains on one, and a model that says where it breaks.
+"""Scaling of a step over several devices: speedups over one device, and a model that shows where scaling breaks down.
 
-A step takes a time that goes with the rows, which the devices share, and one that does not: launches, waits and the halos,
-which are as wide however many rows there are. Both are read from measured times, on one device and on the smallest grid. What
-the model says of all other grids is a prediction.
+A step's time has a part that grows with the rows, which the devices share, and a fixed part: launches, waits and the halos,
+which have the same width for any number of rows. Both parts are read from measured times, on one device and on the smallest
+grid. For all other grids the model is a prediction.
 """
 
 import math
@@ -15,33 +15,36 @@ Times = Mapping[tuple[int, int], float]
 
 @dataclass(frozen=True)
 class Model:
-    """Seconds a step = `fixed` of so many devices + `row` x rows / devices."""
+    """Seconds a step = `fixed` of the number of devices + `row` x rows / devices."""
 
     fixed: Mapping[int, float]
-    """By the number of devices."""
+    """Seconds that do not depend on the rows, by the number of devices."""
     row: float
-    """Of a row, on one device."""
+    """Seconds of one row on one device."""
     read: frozenset[tuple[int, int]]
-    """The (devices, rows) whose times it was read from: there it is no prediction."""
+    """The (devices, rows) whose times the model was read from; there it is no prediction."""
 
     def seconds(self, devices: int, rows: int) -> float:
-        """Of a step. KeyError for a number of devices that was not measured."""
+        """Return the seconds of a step. Errors: KeyError for a number of devices that was not measured."""
         return self.fixed[devices] + self.row * rows / devices
 
     def pays_from(self, devices: int) -> float:
-        """Rows from which on so many devices are faster than one; 0 where they always are."""
+        """Return the number of rows from which on this many devices are faster than one; 0 if they always are."""
         return max(0.0, (self.fixed[devices] - self.fixed[1]) / (self.row * (1 - 1 / devices)))
 
     def weak_from(self, devices: int, efficiency: float) -> float:
-        """Rows of each device from which on a step takes at most 1 / efficiency of one device's with as many rows."""
+        """Return the rows of each device from which on weak scaling reaches `efficiency`.
+
+        A step then takes at most 1 / efficiency of one device's time for as many rows.
+        """
         return max(0.0, (efficiency * self.fixed[devices] - self.fixed[1]) / ((1 - efficiency) * self.row))
 
 
 def model(times: Times) -> Model | None:
-    """From the times of one device on the smallest and the largest grid, and of each other number on the smallest.
+    """Return the model of one device's times on the smallest and largest grid, and of the other numbers' on the smallest.
 
     The rows of a small grid lie in a cache and may take less time than those of the largest: the fixed time is then taken for
-    0. None where one device has fewer than two grids, or more rows take it no longer.
+    0. None if one device has fewer than two grids, or if more rows take it no longer.
     """
     alone = sorted(rows for devices, rows in times if devices == 1)
     if len(alone) < 2:
@@ -50,18 +53,18 @@ def model(times: Times) -> Model | None:
     row = (times[1, most] - times[1, least]) / (most - least)
     if not (math.isfinite(row) and row > 0):
         return None
-    known = sorted({devices for devices, rows in times if rows == least})
-    fixed = {devices: max(0.0, times[devices, least] - row * least / devices) for devices in known}
-    return Model(fixed, row, frozenset({(1, most), *((devices, least) for devices in known)}))
+    numbers = sorted({devices for devices, rows in times if rows == least})
+    fixed = {devices: max(0.0, times[devices, least] - row * least / devices) for devices in numbers}
+    return Model(fixed, row, frozenset({(1, most), *((devices, least) for devices in numbers)}))
 
 
 def strong(times: Times, devices: int, rows: int) -> float | None:
-    """How many times as fast as one device on the same grid; None where one of both has no time."""
+    """Return how many times as fast as one device this many are on the same grid; None if either has no time."""
     return _ratio(times.get((1, rows)), times.get((devices, rows)))
 
 
 def weak(times: Times, devices: int, rows: int) -> float | None:
-    """The time of one device on its share of the grid over that of all on the whole; None where one of both has no time."""
+    """Return the time of one device on its share of the grid over the time of all on the whole; None if either has no time."""
     return None if rows % devices else _ratio(times.get((1, rows // devices)), times.get((devices, rows)))
 
 
