@@ -13,7 +13,7 @@ import pytest
 
 from roofbook.analysis import evidence, verdicts
 from roofbook.analysis.between_devices import ConsumerCard
-from roofbook.analysis.claim_data import Cells
+from roofbook.analysis.claim_data import ClaimData
 from roofbook.analysis.evidence import Evidence, Parts
 from roofbook.analysis.publication import publication
 from roofbook.analysis.store_devices import of_host
@@ -61,10 +61,10 @@ def peaks(bandwidth: float = 1e12, flops: float = 1e13) -> pd.DataFrame:
     ])  # fmt: skip
 
 
-def cells(lab: Lab, rows: list[dict[str, Any]], kind: str = "gpu", ceilings: pd.DataFrame | None = None) -> Cells:
+def cells(lab: Lab, rows: list[dict[str, Any]], kind: str = "gpu", ceilings: pd.DataFrame | None = None) -> ClaimData:
     frame = pd.DataFrame(rows)
     timed, counted = (frame[(frame["role"] == "profile") == asked] for asked in (False, True))
-    return Cells(lab, timed, peaks() if ceilings is None else ceilings, counted, backend="cuda", kind=kind)
+    return ClaimData(lab, timed, peaks() if ceilings is None else ceilings, counted, backend="cuda", kind=kind)
 
 
 def parts_of(piece: Evidence) -> set[str]:
@@ -86,8 +86,8 @@ def facts_of(piece: Evidence, some: random.Random) -> dict[str, Any]:
     return {piece.fact: 10 ** some.uniform(0, 2)} if isinstance(piece, evidence.Fact | evidence.Counterexample) else {}
 
 
-def made_up(lab: Lab, piece: Evidence) -> Iterator[Cells]:
-    """Cells of every variant that a piece needs: times, parts, facts and peaks between far ends."""
+def made_up(lab: Lab, piece: Evidence) -> Iterator[ClaimData]:
+    """ClaimData of every variant that a piece needs: times, parts, facts and peaks between far ends."""
     some = random.Random(0)
     runs = 3 if isinstance(piece, evidence.Even) else 1
     role = "profile" if isinstance(piece, evidence.Counted) else "step"
@@ -105,7 +105,7 @@ def made_up(lab: Lab, piece: Evidence) -> Iterator[Cells]:
         held = cells(lab, rows, kind, peaks(flops=10 ** some.uniform(10, 14)))
         if isinstance(piece, ConsumerCard):
             held.name, other = "NVIDIA GeForce RTX 4090", cells(lab, [row(piece.variant, piece.case, 1e-3, device="b")])
-            other.name, held.others = "NVIDIA H200", [other]
+            other.name, held.other_devices = "NVIDIA H200", [other]
         yield held
 
 

@@ -43,7 +43,7 @@ def row(variant: str, seconds: float, place: StoreDevice = CUDA, lab: str = "lbm
     return {
         "run": f"20260101T100000Z-{place.backend}{place.kind}", "started": STARTED, "lab": lab, "variant": variant,
         "parent": known.parent, "case": GRID, "scale": "published", "role": known.role, "axis": known.axis,
-        "point": known.point, "device": on.device, "device_name": on.name, "device_kind": on.kind, "policy": "{}",
+        "point": known.point, "device": on.slug, "device_name": on.name, "device_kind": on.kind, "policy": "{}",
         "backend": "host" if known.backends == {"host"} else on.backend, "timed": "loop", "unit": "step", "units": 1,
         "cell_key": variant, "env_key": "e", "status": "ok", "samples_s": (seconds * drift).tolist(),
         "source_sha256": known.source.sha256 if known.source else None, "rounds": list(range(12)), "error": 0.0,
@@ -75,7 +75,7 @@ def everywhere(variant: str, cuda: float, opencl: float, pocl: float, **other: A
 def test_each_place_has_its_time_with_its_interval_and_each_pair_its_ratio(tmp_path: Path) -> None:
     found = only(tmp_path, *everywhere("fused", 2e-5, 1e-5, 4e-4), *everywhere("soa", 1e-5, 1e-5, 1e-4))
     assert (found.lab.name, found.scale, found.case) == ("lbm", "published", GRID)
-    assert set(found.places) == {CUDA, OPENCL, POCL} and found.places[-1] == POCL
+    assert set(found.devices) == {CUDA, OPENCL, POCL} and found.devices[-1] == POCL
     assert [name for name, times in found.times.items() if times] == ["fused", "soa"]
     time = found.times["fused"][OPENCL]
     assert time.seconds == pytest.approx(1e-5, rel=1e-3) and time.low < time.seconds < time.high and time.note == ""
@@ -181,11 +181,11 @@ def test_quick_sizes_are_compared_where_a_cpu_was_measured_by_several_platforms(
         comparison.on_case(lab, kept, GRID)
     kept.append([row("fused", 1e-4, INTEL, **quick)], "local")
     assert comparison.scales(kept)(lab)[-1] == "quick" and "quick" not in comparison.scales(kept)(registry.get("cnn"))
-    found = comparison.on_case(lab, kept, GRID, [INTEL.device, POCL.id])
+    found = comparison.on_case(lab, kept, GRID, [INTEL.slug, POCL.id])
     assert found.scale == "quick" and list(found.ratios) == [DevicePair(INTEL, POCL)]
     kept.append([row("fused", 1e-3, POCL)], "local")
     assert comparison.on_case(lab, kept, GRID).scale == "published"
-    assert comparison.on_case(lab, kept, GRID, [INTEL.device]).scale == "quick"
+    assert comparison.on_case(lab, kept, GRID, [INTEL.slug]).scale == "quick"
 
 
 def test_a_place_held_against_itself_is_the_same_in_every_cell(tmp_path: Path) -> None:
@@ -203,7 +203,7 @@ def test_the_summary_is_the_geometric_mean_over_the_ladder_and_the_peers_of_all_
     found = comparison.summaries(made)
     assert list(found) == [DevicePair(OPENCL, CUDA), DevicePair(OPENCL, POCL)]
     (line,) = found[DevicePair(OPENCL, CUDA)]
-    assert (line.cells, line.verdicts) == (3, {"faster": 1, "same": 1, "undecided": 0, "slower": 1})
+    assert (line.measurements, line.verdicts) == (3, {"faster": 1, "same": 1, "undecided": 0, "slower": 1})
     assert line.mean == pytest.approx(2 ** (1 / 3)) and (line.least, line.greatest) == pytest.approx((0.5, 4))
     (table, _) = report.overview(made)
     assert re.search(r"Lattice Boltzmann +3 +1\.26 +0\.500 +4\.00 +1 +1 +0 +1$", table.fitted(200), re.M)
@@ -215,7 +215,7 @@ def test_a_case_that_one_backend_has_not_is_no_part_of_a_summary_by_that_backend
     made = comparison.compared(registry.get("lbm"), store(tmp_path, *rows), "published")
     assert {pair for each in made for pair in each.ratios} == {DevicePair(OPENCL, POCL), DevicePair(CUDA, POCL)}
     found = comparison.summaries(made)
-    assert list(found) == [DevicePair(OPENCL, POCL)] and found[DevicePair(OPENCL, POCL)][0].cells == 1
+    assert list(found) == [DevicePair(OPENCL, POCL)] and found[DevicePair(OPENCL, POCL)][0].measurements == 1
     (other,) = comparison.summaries(made[1:])
     assert other == DevicePair(CUDA, POCL), "where OpenCL has none, CUDA is what there is"
 

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from roofbook.analysis.claim_data import Cells, MissingData, NotApplicable
+from roofbook.analysis.claim_data import ClaimData, MissingData, NotApplicable
 from roofbook.analysis.evidence import (
     AboveMost,
     Bandwidth,
@@ -106,11 +106,11 @@ def ceilings(gigabytes: float = 100.0, gigaflops: float = 1000.0) -> pd.DataFram
 
 def cells(
     *rows: dict[str, Any], backend: str = "opencl", kind: str = "gpu", peaks: pd.DataFrame | None = None
-) -> Cells:
+) -> ClaimData:
     """No row at all is a frame with columns, as the store hands it over."""
     frame = pd.DataFrame(list(rows), columns=None if rows else list(row("slow", 1)))
     timed, counted = (frame[(frame["role"] == "profile") == asked] for asked in (False, True))
-    return Cells(LAB, timed, ceilings() if peaks is None else peaks, counted, backend=backend, kind=kind)
+    return ClaimData(LAB, timed, ceilings() if peaks is None else peaks, counted, backend=backend, kind=kind)
 
 
 def sweep(*seconds: float, **other: Any) -> list[dict[str, Any]]:
@@ -282,7 +282,7 @@ def test_the_best_point_is_held_against_the_quickest_of_the_others() -> None:
     found = best.find(cells(*sweep(2.0, 1.0, 3.0, 4.0)))
     assert found.estimate == pytest.approx(2, rel=0.01) and found.how == "2 beside 1, in one run"
     assert best.find(cells(*sweep(2.0, 1.0, 0.5, 4.0))).estimate == pytest.approx(0.5, rel=0.01)
-    two = Best("width", ("1", "2"), CASE, others=("8",))
+    two = Best("width", ("1", "2"), CASE, other_points=("8",))
     assert two.find(cells(*sweep(2.0, 1.0, 0.5, 4.0))).how == "2 beside 8, in one run"
     assert set(two.variants(LAB)) == {f"slow@width={point}" for point in (1, 2, 8)}
 
@@ -416,7 +416,7 @@ def test_the_quickest_point_of_a_sweep_is_told_in_work_items_a_core() -> None:
         return pd.DataFrame(rows)
 
     def found(items: Mapping[str, float], **other: Any) -> Any:
-        mine = Cells(lab, held(items).assign(**other), ceilings(), pd.DataFrame(), backend="opencl", kind="gpu")
+        mine = ClaimData(lab, held(items).assign(**other), ceilings(), pd.DataFrame(), backend="opencl", kind="gpu")
         return evidence.find(mine)
 
     told = found({names[0]: 2500, names[-1]: 500})

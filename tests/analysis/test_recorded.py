@@ -74,14 +74,14 @@ def test_a_kernel_that_is_edited_has_no_row_any_more(
 def test_what_is_kept_is_bounded(tmp_path: Path, add: Callable[..., Any]) -> None:
     for number in range(module._MOST + 3):
         recorded(LAB, Store(tmp_path / str(number)))
-    assert len(module._KNOWN) <= module._MOST
+    assert len(module._RECENT) <= module._MOST
 
 
 def test_of_alike_devices_the_one_with_most_measurements_comes_first(tmp_path: Path) -> None:
     few, most = (StoreDevice(name, "opencl", name.upper(), "gpu") for name in ("a", "b"))
     store = Store(tmp_path)
     store.append([made("fused", 1e-4, few), made("fused", 1e-4, most), made("soa", 1e-4, most)], "recorded")
-    assert [each.place.name for each in recorded(LAB, store)] == ["B", "A"]
+    assert [each.store_device.name for each in recorded(LAB, store)] == ["B", "A"]
 
 
 def test_a_step_for_cpus_is_not_on_a_gpu_by_the_same_backend(tmp_path: Path) -> None:

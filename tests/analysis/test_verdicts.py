@@ -267,7 +267,9 @@ def test_the_cells_behind_a_claim_are_of_the_lab(lab: Lab, name: str, piece: evi
     if isinstance(piece, evidence.Best):
         points = evidence.points(lab, piece.axis)
         assert len(points) > 1
-        assert set(piece.best) | set(piece.others) <= set(points) and not set(piece.best) & set(piece.others)
+        assert set(piece.best) | set(piece.other_points) <= set(points) and not set(piece.best) & set(
+            piece.other_points
+        )
     plain = isinstance(piece, evidence.Pair) and isinstance(piece.slower, str)
     assert plain or piece.compared, "what is compared is said, unless the variants' names say it"
 
@@ -457,7 +459,7 @@ def test_the_host_of_a_device_is_that_of_its_machine_and_no_column_of_its_own(tm
     (tmp_path / "other").mkdir()
     rows = [row("lists", 1e-3), row("filter-groups", 4e-3)]
     mine = judge(tmp_path / "mine", *rows, row("sequential", 1.6, **other_run))["gpu"][0]
-    assert [place.device for place in mine.outcomes] == ["nvidia-h200"]
+    assert [place.slug for place in mine.outcomes] == ["nvidia-h200"]
     assert outcome(mine).verdict == "holds"
     other = judge(tmp_path / "other", *rows, row("sequential", 1.6, cpu="Another", **other_run))["gpu"][0]
     assert outcome(other) == verdicts.Verdict("not measured", reason="sequential")
@@ -572,7 +574,7 @@ def test_the_page_gives_the_rule_with_the_numbers_that_the_code_has() -> None:
 def test_a_claim_and_a_ladder_have_the_same_ratio_of_two_variants(lab: str) -> None:
     """Of all that is recorded, also where the newest measurements of both share no run."""
     known, kept = registry.get(lab), Store(RESULTS, ("recorded",))
-    rows = {data.place: data.rows for data in recorded(known, kept)}
+    rows = {data.store_device: data.rows for data in recorded(known, kept)}
     compared = 0
     for line in verdicts.judged(known, kept):
         piece = line.evidence

@@ -145,7 +145,7 @@ def test_quick_runs_count_for_the_comparison_once_a_cpu_was_measured_by_two_plat
     root = unmeasured()
 
     def compared(*places: StoreDevice) -> str:
-        rows = [row("fused", 1e-4, place, scale="quick") | {"run": f"2026-{place.device}"} for place in places]
+        rows = [row("fused", 1e-4, place, scale="quick") | {"run": f"2026-{place.slug}"} for place in places]
         Store(root / "results").append(rows, "local")
         return Dependencies(root).comparison()["store"]
 
@@ -153,7 +153,7 @@ def test_quick_runs_count_for_the_comparison_once_a_cpu_was_measured_by_two_plat
     assert compared(POCL) == nothing
     both = compared(INTEL)
     assert both != nothing
-    assert compared(replace(POCL, device="another")) != both
+    assert compared(replace(POCL, slug="another")) != both
 
 
 def test_the_site_depends_on_what_lies_in_the_book(unmeasured: Callable[[], Path]) -> None:

@@ -18,7 +18,7 @@ from roofbook.store.parquet import Store
 
 from ..analysis.test_comparison import CUDA, GRID, H200, OPENCL, POCL, row, store
 
-OTHER = replace(CUDA, device="another-gpu", name="Another GPU")
+OTHER = replace(CUDA, slug="another-gpu", name="Another GPU")
 
 
 def records(folder: Path, *rows: dict[str, Any]) -> list[RecordedData]:
@@ -27,7 +27,7 @@ def records(folder: Path, *rows: dict[str, Any]) -> list[RecordedData]:
 
 def test_devices_stand_in_one_order_gpus_first(tmp_path: Path) -> None:
     found = records(tmp_path, *(row("fused", 1e-5, place) for place in (POCL, OPENCL, CUDA)))
-    assert [record.place for record in found] == [CUDA, OPENCL, POCL]
+    assert [record.store_device for record in found] == [CUDA, OPENCL, POCL]
 
 
 @pytest.mark.parametrize(
@@ -43,11 +43,11 @@ def test_the_ladders_are_of_the_gpu_that_has_most(
     cells: dict[StoreDevice, dict[str, int]], chosen: StoreDevice
 ) -> None:
     found = [
-        SimpleNamespace(place=place, rows=[None] * count, lab=SimpleNamespace(name=lab))
+        SimpleNamespace(store_device=place, rows=[None] * count, lab=SimpleNamespace(name=lab))
         for place, each in cells.items()
         for lab, count in each.items()
     ]
-    assert {record.place for record in front_page.on_one_place(cast(Any, found))} == {chosen}
+    assert {record.store_device for record in front_page.on_one_place(cast(Any, found))} == {chosen}
 
 
 def test_a_card_has_the_descent_and_what_came_of_it(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_a_gpu_is_compared_with_peers_of_its_own_whichever_backend_calls_them(tm
 
 def test_every_ratio_of_the_record_has_its_interval_and_a_peer_of_its_device() -> None:
     found = front_page.all_recorded(Store(project_root() / "results", ("recorded",)))
-    by_place = {(data.lab.title, str(data.place)): data for data in found}
+    by_place = {(data.lab.title, str(data.store_device)): data for data in found}
     lines = front_page.recorded_ends(found)
     assert len(lines) > 10
     for line in lines:
@@ -94,7 +94,7 @@ def test_every_ratio_of_the_record_has_its_interval_and_a_peer_of_its_device() -
         for cell in (line.cells[3], line.cells[5]):
             assert "[" in f"{cell.text} {cell.small}" or cell.text == "–", line.cells
         if peer := line.record["peer"]:
-            assert data.on().readings[peer].row["device"] == data.place.device, (line.lab, str(data.place))
+            assert data.on().readings[peer].row["device"] == data.store_device.slug, (line.lab, str(data.store_device))
 
 
 def test_nothing_on_record_is_no_card_and_no_table() -> None:

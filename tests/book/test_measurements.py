@@ -46,7 +46,7 @@ def drawn(
     root = tmp_path_factory.mktemp("root")
     best = on_devices.extents(project_root(), request.param)[0]
     found = recorded(registry.get(request.param), store(), best.scale)
-    data = next(each for each in found if each.place.id == best.place)
+    data = next(each for each in found if each.store_device.id == best.place)
     measurements.draw_recorded(root, data, "device", "Device", store())
     return data, card_links.told(root, request.param, "device"), root
 
@@ -204,7 +204,9 @@ def test_a_recorded_device_is_told_by_its_own_rows_and_not_by_its_hosts(tmp_path
     host = {"device": "some-cpu", "device_name": "Some CPU", "device_kind": "cpu"}
     rows = [of(1, "fused", "NVIDIA CUDA"), of(2, "sequential", "PoCL", **host)]
     Store(tmp_path / "results").append(rows, "recorded")
-    (data,) = (each for each in recorded(registry.get("lbm"), Store(tmp_path / "results")) if each.place.kind == "gpu")
+    (data,) = (
+        each for each in recorded(registry.get("lbm"), Store(tmp_path / "results")) if each.store_device.kind == "gpu"
+    )
     assert {"fused", "sequential"} == set(data.rows["variant"]) and spec_of(data.device) == "opencl:NVIDIA"
 
 

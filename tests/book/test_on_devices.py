@@ -217,7 +217,7 @@ def test_a_gpu_with_most_measurements_comes_first_and_large_sizes_last() -> None
     listed, store = on_devices.extents(project_root(), LAB), Store(project_root() / "results")
     assert listed[0].place == "nvidia-h200/cuda"
     kind = {
-        data.place.id: data.place.kind
+        data.store_device.id: data.store_device.kind
         for each in on_devices.SCALES
         for data in recorded(registry.get(LAB), store, each)
     }

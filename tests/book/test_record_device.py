@@ -255,7 +255,7 @@ def test_what_is_wrong_is_one_line(tmp_path: Path, words: list[str], said: str) 
 def test_a_record_shows_what_was_measured_without_its_device(shown: RecordedPage, out: Path) -> None:
     rows = Store(out).rows("stencil")
     assert [case.name for case in shown.data.cases] == ["6x1024", "7x48", "5x13"]
-    assert shown.data.place.kind == rows[rows["variant"] == "checked"].iloc[0]["device_kind"]
+    assert shown.data.store_device.kind == rows[rows["variant"] == "checked"].iloc[0]["device_kind"]
     for name in VARIANTS:
         mine = rows[(rows["variant"] == name) & (rows["case"] == "6x1024") & (rows["role"] != "again")]
         medians = [statistics.median(each["samples_s"]) / each["units"] for each in mine.to_dict("records")]
@@ -264,7 +264,7 @@ def test_a_record_shows_what_was_measured_without_its_device(shown: RecordedPage
     notebook = json.loads((ROOT / "experiments" / "stencil.ipynb").read_text())
     html = "".join(story.told(notebook, shown.data, Store(out)).values())
     assert html.count("<details") == html.count("</details>")
-    assert str(shown.data.place) in html and html.count("<svg") >= 2 and html.count("<table") >= 3
+    assert str(shown.data.store_device) in html and html.count("<svg") >= 2 and html.count("<table") >= 3
     assert "not on this device" not in shown.ladder("6x1024").html.split("fused")[0]
     assert shown.data.peaks and shown.data.peaks.flops["float32"] > 0
     with pytest.raises(Unsupported, match="recorded is not here"):
@@ -337,7 +337,7 @@ def test_what_the_book_keeps_can_be_drawn(turn: int, name: str) -> None:
     one = kept[turn % len(kept)]
     notebook = json.loads((ROOT / "experiments" / f"{name}.ipynb").read_text())
     drawn = "".join(story.told(notebook, one, store).values())
-    assert f"<strong>{one.place}</strong>" in drawn
+    assert f"<strong>{one.store_device}</strong>" in drawn
     if name != registry.PEAKS:
         assert all(f"The ladder on {case.name}" in drawn for case in one.cases)
 
@@ -351,8 +351,8 @@ def test_the_fastest_of_a_role_has_the_shortest_median_of_its_newest_cells(role:
         for case in each.cases:
             rows = each.rows if role == "step" else pd.concat([each.rows, each.peer_rows])
             rows = rows[(rows["case"] == case.name) & (rows["role"] == role)].sort_values("started")
-            if each.place.kind == "gpu":  # a program of the host is no peer of a GPU
-                rows = rows[rows["device"] == each.place.device]
+            if each.store_device.kind == "gpu":  # a program of the host is no peer of a GPU
+                rows = rows[rows["device"] == each.store_device.slug]
             newest = rows.drop_duplicates("variant", keep="last")
             runs = rows.merge(newest[newest["status"] == "ok"][["cell_key", "env_key"]])
             medians = {name: median(map(median, of["samples_s"])) for name, of in runs.groupby("variant")}

@@ -144,7 +144,7 @@ def test_rows_of_a_third_backend_come_to_a_table(tmp_path: Path) -> None:
     assert found.loc["array", "vs_base"] > 1 and found.loc["wrong", "status"] == "failed"
     assert "All at once." in table.text and "not on this device" in table.text
     assert "NumPy: no compiler tells" in report.resources(data).text
-    assert StoreDevice("numpy-on-a-core", "numpy", "NumPy on a core", "cpu").by == "NumPy"
+    assert StoreDevice("numpy-on-a-core", "numpy", "NumPy on a core", "cpu").backend_label == "NumPy"
     again = schedule.plan(lab, [CASE], lab.ladder, device, store, policy)
     assert [cell.state for cell in again] == ["fresh", "fresh", "failed"]
 

@@ -1,7 +1,7 @@
-"""What a lab's page answers first: the fastest kernel of a case, what stands beside it, and the steps that mattered most.
+"""The answer that a lab's page gives first: the fastest kernel of a case, its peers, and the steps that gained most.
 
-Serves report/answer_box.py. A peer runs on the kernel's device, whichever backend calls it. It is compared like for like where
-`Lab.conditions` says the same of it as of the kernel.
+Serves report/answer_box.py. A peer runs on the kernel's device, whichever backend calls it. The comparison is like for like if
+`Lab.conditions` gives the same for both.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,24 +18,24 @@ if TYPE_CHECKING:
     from .case_data import CaseData
 
 MATTERED = 2
-"""How many steps are named as those that mattered most."""
+"""Number of steps named as those that gained most."""
 
 
 @dataclass(frozen=True)
 class Rival:
-    """A reading beside a kernel. ratio: how many times as fast the kernel is."""
+    """A reading compared with a kernel. ratio: how many times as fast the kernel is."""
 
     reading: Reading
     ratio: Speedup | None
     only_rival: Sequence[str] = ()
-    """What is said of the other alone."""
+    """Conditions that only the rival has."""
     only_kernel: Sequence[str] = ()
-    """What is said of the kernel alone."""
+    """Conditions that only the kernel has."""
     shared: Sequence[str] = ()
-    """What is said of both."""
+    """Conditions that both have."""
 
     called_by: str = ""
-    """The backend that calls the other, as a reader sees it, where that is not the kernel's; else ''."""
+    """The backend that calls the rival, as a reader sees it, if it is not the kernel's; else ''."""
 
     @property
     def alike(self) -> bool:
@@ -43,9 +43,9 @@ class Rival:
         return not (self.only_rival or self.only_kernel)
 
     def medians_disagree(self, kernel: Reading) -> bool:
-        """Whether the two median times, which stand beside a ratio of pairs, make one that lies well outside its interval.
+        """Return whether the ratio of the two median times lies well outside the interval of the ratio of pairs.
 
-        Samples of the same round can differ by more than the medians do, where the times of a run lie in two heaps.
+        Samples of the same round can differ by more than the medians do, if the times of a run cluster around two values.
         """
         if self.ratio is None or not self.ratio.runs:
             return False
@@ -55,17 +55,17 @@ class Rival:
 
 @dataclass(frozen=True)
 class Fastest:
-    """A kernel and the peers beside it."""
+    """A kernel with the peers that it is compared with."""
 
     reading: Reading
     conditions: Sequence[str]
-    """As `Lab.conditions` has them."""
+    """The kernel's `Lab.conditions`."""
     peer: Rival | None
-    """The fastest peer that is like it, else the fastest of those that differ in the least; None where none was measured."""
+    """The fastest peer of those that differ in the fewest conditions; None if no peer was measured."""
     faster_peer: Rival | None
-    """The fastest peer of all, where that is faster than `peer`."""
+    """The fastest peer of all, if it is faster than `peer`."""
     as_exact: Rival | None
-    """The fastest peer that multiplies the same, whatever else it does, where that is faster than `peer`."""
+    """The fastest peer that multiplies in the same precision, whatever else differs, if it is faster than `peer`."""
 
 
 @dataclass(frozen=True)
@@ -79,46 +79,46 @@ class Mattered:
 
 @dataclass(frozen=True)
 class LabAnswer:
-    """That of one case on one device."""
+    """The answer for one case on one device."""
 
     fastest: Fastest
     plain: Fastest | None
-    """The fastest kernel without conditions, where the fastest of all has some."""
+    """The fastest kernel without conditions, if the fastest of all has some."""
     base: Rival | None
-    """What speedups of sentences are over; None where no base has a time."""
+    """Baseline of the speedups in sentences; None if no baseline has a time."""
     base_is: str
-    """What the base is, in words, as `Variant.said`."""
+    """The baseline in words, as `Variant.said`."""
     mattered: Sequence[Mattered]
-    """The largest first."""
+    """Steps that gained most, the largest gain first."""
     steps: Sequence[str]
-    """Those of the lab that this device and this case can have, without bases."""
+    """Names of the lab's steps that this device and this case can run, baselines excluded."""
     lacking: Sequence[str]
-    """Those of them that were not tried: one of them may be faster."""
+    """Names of `steps` without a reading: one of them may be faster."""
     level: Sequence[str]
-    """The steps whose difference to the fastest is within the noise, the nearest first."""
+    """Names of the steps whose difference from the fastest is within the noise, the nearest first."""
 
 
 def answer(lab: "Lab", data: "CaseData") -> LabAnswer | None:
-    """The answer of a case; None where no step has a verified time on it."""
-    found = data.readings
-    steps = [each for each in found.values() if each.ok and each.role == "step"]
+    """Return the answer of a case; None if no step has a verified time on it."""
+    readings = data.readings
+    steps = [reading for reading in readings.values() if reading.ok and reading.role == "step"]
     best = fastest(steps)
     if best is None:
         return None
-    peers = peers_on(best.row["device"], found.values())
-    plain = fastest(each for each in steps if not lab.conditions(lab.variant(each.variant)))
+    peers = peers_on(best.row["device"], readings.values())
+    plain = fastest(step for step in steps if not lab.conditions(lab.variant(step.variant)))
     base = next(iter(data.verified(lab.headline)), None)
     left_out = {*lab.headline, *data.skip_reasons}
-    known = [each.name for each in lab.ladder if each.role == "step" and each.name not in left_out]
+    names = [step.name for step in lab.ladder if step.role == "step" and step.name not in left_out]
     return LabAnswer(
         _kernel(lab, best, peers),
         _kernel(lab, plain, peers) if plain and plain is not best else None,
         Rival(base, faster(base, best)) if base else None,
         lab.variant(base.variant).said if base else "",
-        mattered(lab, best.variant, found),
-        known,
-        [name for name in known if name not in found],
-        [each.variant for each in sorted(steps, key=lambda each: each.median) if _is_level(best, each)],
+        mattered(lab, best.variant, readings),
+        names,
+        [name for name in names if name not in readings],
+        [step.variant for step in sorted(steps, key=lambda step: step.median) if _is_level(best, step)],
     )
 
 
@@ -127,46 +127,49 @@ def _is_level(best: Reading, step: Reading) -> bool:
     return ratio is not None and ratio.same
 
 
-def mattered(lab: "Lab", step: str, found: Mapping[str, Reading]) -> list[Mattered]:
-    """The steps from the lab's first to this one that gained most, each over the nearest before it that has a time.
+def mattered(lab: "Lab", step: str, readings: Mapping[str, Reading]) -> list[Mattered]:
+    """Return the steps that gained most from the lab's first one to this one, each over the nearest before it with a time.
 
-    A step counts where the gain is beyond the noise, and where both ran on one device: to leave the host for another device is
-    no change of a kernel.
+    A step counts if the gain is beyond the noise and both ran on one device: moving from the host to another device does not
+    change a kernel.
     """
-    made = []
-    own, name = found.get(step), lab.variant(step).parent
+    gains = []
+    reading, name = readings.get(step), lab.variant(step).parent
     while name:
-        before = found.get(name)
-        if before and before.ok and own:
-            ratio = faster(before, own)
-            if ratio and ratio.word == "faster" and before.row["device"] == own.row["device"]:
-                made.append(Mattered(own.variant, name, ratio))
-            own = before
+        before = readings.get(name)
+        if before and before.ok and reading:
+            ratio = faster(before, reading)
+            if ratio and ratio.word == "faster" and before.row["device"] == reading.row["device"]:
+                gains.append(Mattered(reading.variant, name, ratio))
+            reading = before
         name = lab.variant(name).parent
-    return sorted(made, key=lambda each: -each.ratio.estimate)[:MATTERED]
+    return sorted(gains, key=lambda gain: -gain.ratio.estimate)[:MATTERED]
 
 
 def _kernel(lab: "Lab", reading: Reading, peers: Iterable[Reading]) -> Fastest:
     conditions = lab.conditions(lab.variant(reading.variant))
-    known = [_beside(lab, reading, each) for each in peers]
-    nearest = min(known, key=lambda each: (_distance(each), each.reading.median), default=None)
+    rivals = [_rival(lab, reading, peer) for peer in peers]
+    nearest = min(rivals, key=lambda rival: (_distance(rival), rival.reading.median), default=None)
 
-    def faster_of(some: Iterable[Rival]) -> Rival | None:
-        quickest = min(some, key=lambda each: each.reading.median, default=None)
-        return quickest if quickest and nearest and quickest.reading.median < nearest.reading.median else None
+    def faster_of(candidates: Iterable[Rival]) -> Rival | None:
+        best = min(candidates, key=lambda rival: rival.reading.median, default=None)
+        return best if best and nearest and best.reading.median < nearest.reading.median else None
 
-    exact = (each for each in known if not _distance(each)[0])
-    return Fastest(reading, conditions, nearest, faster_of(known), faster_of(exact))
-
-
-def _beside(lab: "Lab", reading: Reading, peer: Reading) -> Rival:
-    mine, its = (lab.conditions(lab.variant(each.variant)) for each in (reading, peer))
-    only_mine, only_its = unlike(mine, its)
-    both = [condition for condition in mine if condition in its]
-    return Rival(peer, faster(peer, reading), only_its, only_mine, both, called_by(peer, reading))
+    exact = (rival for rival in rivals if not _distance(rival)[0])
+    return Fastest(reading, conditions, nearest, faster_of(rivals), faster_of(exact))
 
 
-def _distance(beside: Rival) -> tuple[int, int]:
-    """What is multiplied comes first: half the digits are another problem, results in another order are not."""
-    unlike = [*beside.only_rival, *beside.only_kernel]
-    return sum(each.startswith(ROUNDS_OPERANDS) for each in unlike), len(unlike)
+def _rival(lab: "Lab", kernel: Reading, peer: Reading) -> Rival:
+    of_kernel, of_peer = (lab.conditions(lab.variant(reading.variant)) for reading in (kernel, peer))
+    only_kernel, only_peer = unlike(of_kernel, of_peer)
+    shared = [condition for condition in of_kernel if condition in of_peer]
+    return Rival(peer, faster(peer, kernel), only_peer, only_kernel, shared, called_by(peer, kernel))
+
+
+def _distance(rival: Rival) -> tuple[int, int]:
+    """Return (differences in the operands' precision, all differences).
+
+    Half the digits make another problem; results in another order do not.
+    """
+    differences = [*rival.only_rival, *rival.only_kernel]
+    return sum(difference.startswith(ROUNDS_OPERANDS) for difference in differences), len(differences)

@@ -1,13 +1,13 @@
-"""Evidence that takes two devices: cells of one beside those of another of the store, by the same backend.
+"""Evidence from two devices: measurements of one compared with those of another in the store, by the same backend.
 
-Beside evidence.py, whose kinds have one device each.
+The kinds of evidence in evidence.py need one device each.
 """
 
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .claim_data import Cells, MissingData, NotApplicable
+from .claim_data import ClaimData, MissingData, NotApplicable
 from .evidence import Evidence, Finding, ratio
 
 if TYPE_CHECKING:
@@ -18,11 +18,11 @@ LINES = {
     CONSUMER: re.compile(r"\b(GeForce|TITAN|Radeon (RX|VII)|Arc)\b", re.I),
     DATA_CENTRE: re.compile(r"\b(Tesla|Instinct|Data Cent(er|re) GPU)\b|\bNVIDIA (GB|GH|A|B|H|L|P|V)\d+[A-Z]?\b", re.I),
 }
-"""What a card is sold as -> the words that its maker puts into the name of each such card, which every row carries."""
+"""Market of a card -> the words that its maker puts into the name of each such card, which every row has."""
 
 
 def sold_as(name: str) -> str | None:
-    """CONSUMER or DATA_CENTRE by a device's name; None for neither, such as a workstation's card or a CPU."""
+    """Return CONSUMER or DATA_CENTRE by a device's name; None for neither, such as a workstation's card or a CPU."""
     return next((line for line, words in LINES.items() if words.search(name)), None)
 
 
@@ -30,8 +30,8 @@ def sold_as(name: str) -> str | None:
 class ConsumerCard(Evidence):
     """How many times as fast a consumer card is as a data-centre card, with the same kernel by the same backend.
 
-    The statement is that there is such a pair. So of all pairs that a device makes with the others of the store, the one
-    counts that speaks most for it.
+    The statement is that there is such a pair. So of all pairs of a device with the others of the store, the one that most
+    supports the statement counts.
     """
 
     variant: str
@@ -48,25 +48,29 @@ class ConsumerCard(Evidence):
     def variants(self, lab: "Lab") -> tuple[str, ...]:
         return (self.variant,)
 
-    def find(self, cells: Cells) -> Finding:
-        line = sold_as(cells.name)
-        if cells.kind != "gpu":
+    def find(self, claim_data: ClaimData) -> Finding:
+        line = sold_as(claim_data.name)
+        if claim_data.kind != "gpu":
             raise NotApplicable("the claim is about cards")
         if line is None:
-            raise NotApplicable(f"{cells.name} is neither a consumer card nor a data-centre card by its name")
-        wanted = DATA_CENTRE if line == CONSUMER else CONSUMER
-        others = [each for each in cells.others if each.backend == cells.backend and sold_as(each.name) == wanted]
-        if not others:
-            raise NotApplicable(f"no {wanted} in the store by this backend")
-        own, pairs, lacking = cells.reading(self.variant, self.case), [], []
-        for other in others:
+            raise NotApplicable(f"{claim_data.name} is neither a consumer card nor a data-centre card by its name")
+        other_market = DATA_CENTRE if line == CONSUMER else CONSUMER
+        other_cards = [
+            card
+            for card in claim_data.other_devices
+            if card.backend == claim_data.backend and sold_as(card.name) == other_market
+        ]
+        if not other_cards:
+            raise NotApplicable(f"no {other_market} in the store by this backend")
+        reading, pairs, lacking = claim_data.reading(self.variant, self.case), [], []
+        for card in other_cards:
             try:
-                theirs = other.reading(self.variant, self.case)
-            except MissingData as why:
-                lacking.append(f"{why} on {other.name}")
+                other_reading = card.reading(self.variant, self.case)
+            except MissingData as error:
+                lacking.append(f"{error} on {card.name}")
                 continue
-            sides = (own, theirs) if line == DATA_CENTRE else (theirs, own)
-            pairs.append(ratio(*sides, how=f"beside {other.name}"))
+            sides = (reading, other_reading) if line == DATA_CENTRE else (other_reading, reading)
+            pairs.append(ratio(*sides, how=f"beside {card.name}"))
         if not pairs:
             raise MissingData("; ".join(lacking))
         return max(pairs, key=lambda pair: (pair.low, pair.estimate))

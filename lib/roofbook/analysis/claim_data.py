@@ -1,4 +1,4 @@
-"""What the store holds of a lab on one device, for whoever judges a published statement by it: readings by variant and case."""
+"""Measurements of a lab on one device by variant and case, from which the claims of a report are judged."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 
 class MissingData(Exception):
-    """Why there is no number: a cell that was not measured, or failed."""
+    """A number is missing since a variant was not measured, or failed."""
 
 
 class NotApplicable(MissingData):
-    """Why there can be none on this device."""
+    """There can be no such number on this device."""
 
 
-class Cells:
-    """What the store holds of a lab on one device: the newest reading of each variant and case, and the device's peaks.
+class ClaimData:
+    """The store's measurements of a lab on one device: the newest reading of each variant and case, and the device's peaks.
 
-    rows: of this device by this backend and of its host. peaks: rows of the lab `peaks` of the device. profiles: what
-    hardware counters counted on it. name: of the device. `others`: those of the store's other devices, and this one by other
-    backends, for evidence that takes two.
+    rows: of this device by this backend, and of its host. peaks: the device's rows of the lab `peaks`. profiles: the device's
+    rows of hardware counters. name: the device's. `other_devices`: the same of the store's other devices, and of this one by
+    other backends, for evidence that needs two.
     """
 
     def __init__(
@@ -46,18 +46,18 @@ class Cells:
         name: str = "",
     ) -> None:
         self.lab, self.backend, self.kind, self.name = lab, backend, kind, name
-        self.others: Sequence[Cells] = ()
+        self.other_devices: Sequence[ClaimData] = ()
         self._rows, self._peaks, self._profiles = rows, peaks, profiles
-        self._found: dict[str, Mapping[str, Reading]] = {}
+        self._readings: dict[str, Mapping[str, Reading]] = {}
 
     def reading(self, variant: str, case: str) -> Reading:
-        """A verified reading. Raises MissingData where there is none, NotApplicable where it is not for this backend."""
-        known = self.lab.variant(variant)
-        if not known.is_for(self.backend, self.kind) and not of_host(known):
+        """Return a verified reading. Errors: MissingData without one; NotApplicable if this backend cannot run the variant."""
+        spec = self.lab.variant(variant)
+        if not spec.is_for(self.backend, self.kind) and not of_host(spec):
             raise NotApplicable(f"{variant} is not for {self.backend}")
-        if case not in self._found:
-            self._found[case] = newest(self._rows[self._rows["case"] == case])
-        reading = self._found[case].get(variant)
+        if case not in self._readings:
+            self._readings[case] = newest(self._rows[self._rows["case"] == case])
+        reading = self._readings[case].get(variant)
         if reading is None:
             raise MissingData(variant)
         if not reading.ok:
@@ -65,7 +65,7 @@ class Cells:
         return reading
 
     def counted(self, variant: str, case: str) -> Mapping[str, Any]:
-        """What counters counted, as `counters.counted` has it. Raises MissingData where they did not."""
+        """Return the counters of a variant, as `counters.counted` returns them. Errors: MissingData without a profiled run."""
         if not has(self.backend, "counters"):
             raise NotApplicable("hardware counters need CUDA")
         reading = newest(self._profiles[self._profiles["case"] == case], roles=[PROFILE]).get(variant)
@@ -74,20 +74,20 @@ class Cells:
         return reading.facts
 
     def ran(self, variants: Iterable[str], case: str) -> dict[str, Reading]:
-        """Readings by variant, without those that failed. Raises MissingData where one was never measured."""
-        found = {}
+        """Return readings by variant, without those that failed. Errors: MissingData if one was never measured."""
+        readings = {}
         for variant in variants:
             try:
-                found[variant] = self.reading(variant, case)
+                readings[variant] = self.reading(variant, case)
             except MissingData:
-                if variant not in self._found.get(case, {}):
+                if variant not in self._readings.get(case, {}):
                     raise
-        return found
+        return readings
 
     @cached_property
     def peaks(self) -> "Peaks":
-        """Raises MissingData where a peak has no verified time."""
+        """The device's peaks. Errors: MissingData if a peak has no verified time."""
         try:
             return read_peaks(of_newest(self._peaks))
-        except ValueError as why:
-            raise MissingData(str(why)) from None
+        except ValueError as error:
+            raise MissingData(str(error)) from None

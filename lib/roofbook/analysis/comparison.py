@@ -1,4 +1,4 @@
-"""The same cells on several devices: times of each recorded place, ratios of two of them, published times beside them.
+"""Measurements of one case on several devices: times by device, ratios of two devices, and published times.
 
 Serves the page that sets devices and backends side by side, and the command that does so for one case. All is plain data.
 """
@@ -25,223 +25,234 @@ if TYPE_CHECKING:
 
 SCALES = ("published", "large")
 QUICK = "quick"
-"""Compared too where a lab was measured at this scale on a CPU by several platforms, as a reader's own machine may be."""
+"""Scale that is compared too if a lab was measured at it on a CPU by several platforms, as on a reader's own machine."""
 ROLES = ("step", "base", "peer")
 
 
 @dataclass(frozen=True)
 class Time:
-    """Seconds per unit: the median of ours with its interval; a published time has none, low and high are NaN."""
+    """Seconds per unit. Ours is a median with its interval; a published time has no interval: low and high are NaN."""
 
     seconds: float
     low: float = math.nan
     high: float = math.nan
     note: str = ""
-    """Of ours, whether it ran on the host and whether samples are few; of a published one, `as` its name there."""
+    """Of our times, whether it ran on the host and whether samples are few; of a published time, `as` and its name there."""
     host: str = ""
-    """The name of the device that it is of, where that is the place's host and not the place itself."""
-    of: str = ""
-    """The measurement that ours is of, as `store_devices.card_of` names it."""
+    """Name of the host's device if the time was measured on the host."""
+    card: str = ""
+    """Our measurement as `store_devices.card_of` names it; '' for a published time."""
 
 
 @dataclass(frozen=True)
 class DevicePair:
-    """Two places whose times are compared with each other: how many times as fast is `own` as `reference`?"""
+    """Two devices whose times are compared: how many times as fast is `compared` as `reference`?"""
 
-    own: StoreDevice
+    compared: StoreDevice
     reference: StoreDevice
 
     def __str__(self) -> str:
-        if self.own.device == self.reference.device:
-            return f"{self.own.name}: {self.own.by} vs {self.reference.by}"
-        if platform := _other_platform(self.own, self.reference):
+        if self.compared.slug == self.reference.slug:
+            return f"{self.compared.name}: {self.compared.backend_label} vs {self.reference.backend_label}"
+        if platform := _other_platform(self.compared, self.reference):
             return f"{self.reference.name}: {platform} vs PoCL"
-        return f"{self.own} vs {self.reference}"
+        return f"{self.compared} vs {self.reference}"
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One case of a lab on all recorded places. Variants: the ladder in its order, peers, points of sweeps."""
+    """One case of a lab on all recorded devices. Variants: the ladder in its order, peers, points of sweeps."""
 
     lab: "Lab"
     scale: str
     case: str
-    places: Sequence[StoreDevice]
+    devices: Sequence[StoreDevice]
     times: Mapping[str, Mapping[StoreDevice, Time]]
-    """By variant. Only verified readings are times."""
+    """Times by variant and device, of verified readings only."""
     lacks: Mapping[str, Mapping[StoreDevice, str]]
-    """By variant, why a place has no time of it."""
+    """Reasons by variant and device for times that are missing."""
     published: Mapping[str, Mapping[str, Time]]
-    """By variant and device, the shortest published time that covers what the lab times."""
+    """The shortest published time that covers what the lab times, by variant and the report's device."""
     ratios: Mapping[DevicePair, Mapping[str, Speedup]]
-    """By variant. None of a variant that runs on the host for both."""
+    """Ratios by pair and variant, without variants that ran on the host for both."""
 
 
 @dataclass(frozen=True)
 class PairSummary:
-    """The ratios of a pair over the ladder and the peers of a lab, on all of its cases."""
+    """Summary of a pair's ratios over the ladder and the peers of a lab, on all of its cases."""
 
     pair: DevicePair
     lab: "Lab"
-    cells: int
+    measurements: int
     mean: float
-    """Geometric."""
+    """Geometric mean of the ratios."""
     least: float
     greatest: float
     verdicts: Mapping[str, int]
 
 
-def _other_platform(own: StoreDevice, reference: StoreDevice) -> str:
-    """The platform of `own`, where that is the CPU `reference` by another than PoCL, which a name does not say."""
-    return own.name.removeprefix(f"{reference.name}, ") if own.name.startswith(f"{reference.name}, ") else ""
+def _other_platform(device: StoreDevice, reference: StoreDevice) -> str:
+    """Return the platform of `device` if it is the CPU `reference` by a platform other than PoCL; else ''.
+
+    The name of such a device is the CPU's, a comma, and the platform's.
+    """
+    return device.name.removeprefix(f"{reference.name}, ") if device.name.startswith(f"{reference.name}, ") else ""
 
 
 def scales(store: "Store") -> Callable[["Lab"], Sequence[str]]:
-    """The scales at which a lab is compared, as the store is now."""
-    found = store.arrow("select distinct lab, device from cells where scale = ? and device_kind = 'cpu'", [QUICK])
-    quick = at_quick((row["lab"], row["device"]) for row in found.to_pylist())
+    """Return a function from a lab to the scales at which it is compared, by the rows in the store now."""
+    quick_cpus = store.arrow("select distinct lab, device from cells where scale = ? and device_kind = 'cpu'", [QUICK])
+    quick = at_quick((row["lab"], row["device"]) for row in quick_cpus.to_pylist())
     return lambda lab: (*SCALES, QUICK) if lab.name in quick else SCALES
 
 
 def at_quick(cpus: Iterable[tuple[str, str]]) -> set[str]:
-    """The labs that are compared at the scale quick too: by lab, each CPU that it was measured on at that scale."""
-    found = Counter(lab for lab, _ in set(cpus))
-    return {lab for lab, number in found.items() if number > 1}
+    """Return the labs that are compared at the scale quick too: those with several CPUs. cpus: (lab, CPU) pairs."""
+    counts = Counter(lab for lab, _ in set(cpus))
+    return {lab for lab, number in counts.items() if number > 1}
 
 
-def pairs(places: Sequence[StoreDevice]) -> list[DevicePair]:
-    """OpenCL against CUDA on each GPU that has both; a CPU by other platforms against PoCL; each GPU against each CPU, by the
-    CPU's backend where it has it.
+def pairs(devices: Sequence[StoreDevice]) -> list[DevicePair]:
+    """Return the pairs to compare.
+
+    OpenCL against CUDA on each GPU that has both; a CPU by other platforms against PoCL; each GPU against each CPU, by the
+    CPU's backend if the GPU has it.
     """
-    by = {(place.device, place.backend): place for place in places}
-    found = [
-        DevicePair(place, by[place.device, CUDA.name])
-        for place in places
-        if place.backend == OPENCL.name and (place.device, CUDA.name) in by
+    by_backend = {(device.slug, device.backend): device for device in devices}
+    chosen = [
+        DevicePair(device, by_backend[device.slug, CUDA.name])
+        for device in devices
+        if device.backend == OPENCL.name and (device.slug, CUDA.name) in by_backend
     ]
     gpus: dict[str, StoreDevice] = {}
-    for place in places:
-        if place.kind == "gpu":
-            gpus.setdefault(place.device, place)
-    cpus = [place for place in places if place.kind == "cpu"]
-    found += [DevicePair(own, pocl) for own in cpus for pocl in cpus if _other_platform(own, pocl)]
-    return found + [DevicePair(by.get((gpu.device, cpu.backend), gpu), cpu) for gpu in gpus.values() for cpu in cpus]
+    for device in devices:
+        if device.kind == "gpu":
+            gpus.setdefault(device.slug, device)
+    cpus = [device for device in devices if device.kind == "cpu"]
+    chosen += [DevicePair(cpu, pocl) for cpu in cpus for pocl in cpus if _other_platform(cpu, pocl)]
+    return chosen + [
+        DevicePair(by_backend.get((gpu.slug, cpu.backend), gpu), cpu) for gpu in gpus.values() for cpu in cpus
+    ]
 
 
 def compared(
     lab: "Lab", store: "Store", scale: str, choose: Callable[[Sequence[StoreDevice]], Sequence[DevicePair]] = pairs
 ) -> list[Comparison]:
-    """Every case of the lab at that scale of which the store has cells, with the ratios of the pairs that `choose` gives.
+    """Return a comparison for every case of the lab at that scale with measurements in the store.
 
-    A row counts if its kernel is, letter for letter, that of today's code; the newest of each variant, case and place is
-    read. Variants are the ladder's and the peers, and those points of sweeps of which a time was published.
+    choose: from the devices of a case, the pairs whose ratios are taken. A row counts if its kernel is, letter for letter, that
+    of today's code; the newest of each variant, case and device is read. Variants are the ladder's, the peers, and points of
+    sweeps with a published time.
     """
-    found = recorded(lab, store, scale, parts=("recorded", "local"))
-    theirs = _published(lab, store, found) if found else {}
-    made = []
+    records = recorded(lab, store, scale, parts=("recorded", "local"))
+    published = _published(lab, store, records) if records else {}
+    comparisons = []
     for case in lab.cases(scale):
-        here = [record for record in found if case.name in [each.name for each in record.cases]]
-        if here:
-            made.append(_compared(lab, scale, case, here, theirs.get(case.name, {}), choose))
-    return made
+        of_case = [record for record in records if case.name in [measured.name for measured in record.cases]]
+        if of_case:
+            comparisons.append(_compared(lab, scale, case, of_case, published.get(case.name, {}), choose))
+    return comparisons
 
 
 def on_case(lab: "Lab", store: "Store", case: str, on: Sequence[str] = ()) -> Comparison:
-    """A case on these places, each DEVICE or DEVICE/BACKEND, the first compared with each other.
+    """Return the comparison of a case on the devices that `on` names, each as DEVICE or DEVICE/BACKEND.
 
-    At the first of `scales` that has all of them. Without `on`: on all of the store, the pairs as `pairs` has them. Errors:
-    UsageError for a case or place that the store does not have.
+    The first device is compared with each of the others, at the first of `scales` that has all of them. Without `on`: on all
+    devices of the store, with the pairs of `pairs`. Errors: UsageError for a case or a device that the store does not have.
     """
 
-    def chosen(places: Sequence[StoreDevice]) -> list[StoreDevice]:
-        return list(dict.fromkeys(place for name in on for place in places if name in (place.device, place.id)))
+    def chosen(devices: Sequence[StoreDevice]) -> list[StoreDevice]:
+        return list(dict.fromkeys(device for name in on for device in devices if name in (device.slug, device.id)))
 
-    def missing(made: Comparison, names: Sequence[str]) -> list[str]:
-        return [name for name in names if not any(name in (place.device, place.id) for place in made.places)]
+    def missing(comparison: Comparison) -> list[str]:
+        return [name for name in on if not any(name in (device.slug, device.id) for device in comparison.devices)]
 
-    def choose(places: Sequence[StoreDevice]) -> list[DevicePair]:
-        mine = chosen(places)
-        return [DevicePair(mine[0], other) for other in mine[1:]]
+    def choose(devices: Sequence[StoreDevice]) -> list[DevicePair]:
+        listed = chosen(devices)
+        return [DevicePair(listed[0], reference) for reference in listed[1:]]
 
-    made: dict[str, list[Comparison]] = {}
+    by_case: dict[str, list[Comparison]] = {}
     for scale in scales(store)(lab):
-        for each in compared(lab, store, scale, choose if on else pairs):
-            made.setdefault(each.case, []).append(each)
-    if not made:
-        known = f"{lab.name} was not measured at scale {' or '.join(SCALES)} yet"
-        raise UsageError(f"{known}; `roofbook run {lab.name} --scale {SCALES[0]}` does it")
-    if case not in made:
-        raise one_of("recorded case", case, list(made))
-    found = next((each for each in made[case] if not missing(each, on)), made[case][0])
-    for name in missing(found, on):
-        raise one_of("recorded device", name, [place.id for place in found.places])
-    return replace(found, places=chosen(found.places) if on else found.places)
+        for comparison in compared(lab, store, scale, choose if on else pairs):
+            by_case.setdefault(comparison.case, []).append(comparison)
+    if not by_case:
+        problem = f"{lab.name} was not measured at scale {' or '.join(SCALES)} yet"
+        raise UsageError(f"{problem}; `roofbook run {lab.name} --scale {SCALES[0]}` does it")
+    if case not in by_case:
+        raise one_of("recorded case", case, list(by_case))
+    comparison = next((c for c in by_case[case] if not missing(c)), by_case[case][0])
+    for name in missing(comparison):
+        raise one_of("recorded device", name, [device.id for device in comparison.devices])
+    return replace(comparison, devices=chosen(comparison.devices) if on else comparison.devices)
 
 
 def _compared(
     lab: "Lab",
     scale: str,
     case: "Case",
-    here: Sequence[RecordedData],
-    theirs: Mapping[str, Mapping[str, Time]],
+    records: Sequence[RecordedData],
+    published: Mapping[str, Mapping[str, Time]],
     choose: Callable[[Sequence[StoreDevice]], Sequence[DevicePair]],
 ) -> Comparison:
-    swept = [each.name for each in lab.all_variants() if each.role == "sweep" and each.name in theirs]
-    known = [each.name for each in lab.all_variants() if each.role in ROLES] + swept
-    readings = {record.place: newest(record.rows, case.name) for record in here}
-    excuses = {record.place: record.skip_reasons(case) for record in here}
-    names = [name for name in known if name in theirs or any(name in found for found in readings.values())]
+    points = [variant.name for variant in lab.all_variants() if variant.role == "sweep" and variant.name in published]
+    known = [variant.name for variant in lab.all_variants() if variant.role in ROLES] + points
+    readings = {record.store_device: newest(record.rows, case.name) for record in records}
+    skipped = {record.store_device: record.skip_reasons(case) for record in records}
+    names = [name for name in known if name in published or any(name in by_name for by_name in readings.values())]
     times: dict[str, dict[StoreDevice, Time]] = {name: {} for name in names}
     lacks: dict[str, dict[StoreDevice, str]] = {name: {} for name in names}
-    for place, found in readings.items():
+    for device, by_name in readings.items():
         for name in names:
-            reading = found.get(name)
+            reading = by_name.get(name)
             if reading is None:
-                lacks[name][place] = excuses[place].get(name, "not measured")
+                lacks[name][device] = skipped[device].get(name, "not measured")
             elif reading.ok:
-                of = card_of(lab.name, place.id, scale, reading.id)
-                times[name][place] = replace(_time(reading, place), of=of)
+                card = card_of(lab.name, device.id, scale, reading.id)
+                times[name][device] = replace(_time(reading, device), card=card)
             else:
-                lacks[name][place] = f"failed: {reading.reason}"
+                lacks[name][device] = f"failed: {reading.reason}"
     ratios = {pair: dict(_ratios(names, pair, readings)) for pair in choose(list(readings))}
-    kept = {pair: mine for pair, mine in ratios.items() if mine}
-    published = {name: theirs[name] for name in names if name in theirs}
-    return Comparison(lab, scale, case.name, list(readings), times, lacks, published, kept)
+    ratios = {pair: by_name for pair, by_name in ratios.items() if by_name}
+    published = {name: published[name] for name in names if name in published}
+    return Comparison(lab, scale, case.name, list(readings), times, lacks, published, ratios)
 
 
-def _time(reading: Reading, place: StoreDevice) -> Time:
-    notes = ["on the host"] * _hosted(reading, place) + [reading.few] * bool(reading.few)
-    host = str(reading.row["device_name"]) if _hosted(reading, place) else ""
+def _time(reading: Reading, device: StoreDevice) -> Time:
+    notes = ["on the host"] * _hosted(reading, device) + [reading.few] * bool(reading.few)
+    host = str(reading.row["device_name"]) if _hosted(reading, device) else ""
     return Time(reading.median, reading.low, reading.high, ", ".join(notes), host)
 
 
-def _hosted(reading: Reading, place: StoreDevice) -> bool:
-    return bool(reading.row["device"] != place.device)
+def _hosted(reading: Reading, device: StoreDevice) -> bool:
+    return bool(reading.row["device"] != device.slug)
 
 
 def _ratios(
     names: Iterable[str], pair: DevicePair, readings: Mapping[StoreDevice, Mapping[str, Reading]]
 ) -> Iterable[tuple[str, Speedup]]:
     for name in names:
-        own, reference = (readings[place].get(name) for place in (pair.own, pair.reference))
-        if own is None or reference is None or _hosted(own, pair.own) or _hosted(reference, pair.reference):
+        reading, reference = (readings[device].get(name) for device in (pair.compared, pair.reference))
+        if reading is None or reference is None:
             continue
-        if ratio := faster(reference, own):
+        if _hosted(reading, pair.compared) or _hosted(reference, pair.reference):
+            continue
+        if ratio := faster(reference, reading):
             yield name, ratio
 
 
-def _published(lab: "Lab", store: "Store", found: Sequence[RecordedData]) -> dict[str, dict[str, dict[str, Time]]]:
-    """Our case -> our variant -> device -> the published time per unit: of trials the median, of several runs the shortest.
+def _published(lab: "Lab", store: "Store", records: Sequence[RecordedData]) -> dict[str, dict[str, dict[str, Time]]]:
+    """Return published times per unit by our case, our variant and the report's device.
 
-    Only times of a size that the report states, that cover what the lab times as a whole, and of which ours is a variant by
-    the lab's own mapping on any of the recorded devices. A lab without published figures has none.
+    Of trials the median counts, of several runs the shortest. Times are left out if the report states no size, if they cover a
+    part of what the lab times, or if the lab maps them to no variant of ours on any recorded device. A lab without published
+    figures has none.
     """
     results = store.root if (store.root / "published").is_dir() else project_root() / "results"
     if not (results / "published" / f"{lab.name}.csv").is_file():
         return {}
-    table, said = figures(lab.name, results), publication(lab)
+    table, report = figures(lab.name, results), publication(lab)
     mapping: dict[Any, str | tuple[str, str]] = {
-        key: to for record in reversed(found) for key, to in said.mapping(record.device).items()
+        key: to for record in reversed(records) for key, to in report.mapping(record.device).items()
     }
     units = {case.name: int(case.params.get("iterations", 1)) for case in lab.cases("published")}
     trials: dict[tuple[str, str, str, str, str], list[float]] = {}
@@ -249,42 +260,52 @@ def _published(lab: "Lab", store: "Store", found: Sequence[RecordedData]) -> dic
         key = figure["variant"], figure["case"], figure["metric"]
         to = mapping.get((figure["variant"], figure["device"]), mapping.get(figure["variant"]))
         name = to[0] if isinstance(to, tuple) else to
-        if name is None or figure["case"] in said.unsized or any(of(*key) for of in (said.part, said.fact, said.lack)):
+        if (
+            name is None
+            or figure["case"] in report.unsized
+            or any(of(*key) for of in (report.part, report.fact, report.lack))
+        ):
             continue
-        case = said.cases.get(figure["case"], figure["case"])
+        case = report.cases.get(figure["case"], figure["case"])
         seconds = figure["seconds"] / units.get(case, 1)
         trials.setdefault((case, name, figure["device"], figure["variant"], figure["table"]), []).append(seconds)
     shortest: dict[str, dict[str, dict[str, Time]]] = {}
-    for (case, name, device, theirs, _), seconds in trials.items():
-        time, mine = Time(median(seconds), note=f"as {theirs}"), shortest.setdefault(case, {}).setdefault(name, {})
-        mine[device] = min(mine.get(device, time), time, key=lambda each: each.seconds)
+    for (case, name, device, published_name, _), seconds in trials.items():
+        time = Time(median(seconds), note=f"as {published_name}")
+        by_device = shortest.setdefault(case, {}).setdefault(name, {})
+        by_device[device] = min(by_device.get(device, time), time, key=lambda time: time.seconds)
     return shortest
 
 
-def summaries(made: Sequence[Comparison]) -> dict[DevicePair, list[PairSummary]]:
-    """What the ratios come to, by pair and lab, in the order of the comparisons. Points of sweeps do not count.
+def summaries(comparisons: Sequence[Comparison]) -> dict[DevicePair, list[PairSummary]]:
+    """Return summaries of the ratios by pair and lab, in the order of the comparisons. Points of sweeps do not count.
 
-    Of two devices that one backend has anywhere, a case that only different backends have does not count either.
+    If two devices have any ratio by one backend, their ratios by different backends do not count.
     """
-    found: dict[DevicePair, dict[str, list[Speedup]]] = {}
-    labs = {each.lab.name: each.lab for each in made}
-    for each in made:
-        steps = {variant.name for variant in (*each.lab.ladder, *each.lab.peers)}
-        for pair, ratios in each.ratios.items():
-            mine = [ratio for name, ratio in ratios.items() if name in steps]
-            if mine:
-                found.setdefault(pair, {}).setdefault(each.lab.name, []).extend(mine)
-    by_one = {(pair.own.device, pair.reference.device) for pair in found if pair.own.backend == pair.reference.backend}
+    ratios_by_pair: dict[DevicePair, dict[str, list[Speedup]]] = {}
+    labs = {comparison.lab.name: comparison.lab for comparison in comparisons}
+    for comparison in comparisons:
+        steps = {variant.name for variant in (*comparison.lab.ladder, *comparison.lab.peers)}
+        for pair, ratios in comparison.ratios.items():
+            counted = [ratio for name, ratio in ratios.items() if name in steps]
+            if counted:
+                ratios_by_pair.setdefault(pair, {}).setdefault(comparison.lab.name, []).extend(counted)
+    by_one_backend = {
+        (pair.compared.slug, pair.reference.slug)
+        for pair in ratios_by_pair
+        if pair.compared.backend == pair.reference.backend
+    }
     return {
-        pair: [_summary(pair, labs[lab], own) for lab, own in by.items()]
-        for pair, by in found.items()
-        if pair.own.backend == pair.reference.backend or (pair.own.device, pair.reference.device) not in by_one
+        pair: [_summary(pair, labs[lab], ratios) for lab, ratios in by_lab.items()]
+        for pair, by_lab in ratios_by_pair.items()
+        if pair.compared.backend == pair.reference.backend
+        or (pair.compared.slug, pair.reference.slug) not in by_one_backend
     }
 
 
 def _summary(pair: DevicePair, lab: "Lab", ratios: Sequence[Speedup]) -> PairSummary:
     estimates = [ratio.estimate for ratio in ratios]
     mean = math.exp(sum(map(math.log, estimates)) / len(estimates))
-    said = [ratio.word for ratio in ratios]
-    counts = {word: said.count(word) for word in ("faster", "same", "undecided", "slower")}
+    words = [ratio.word for ratio in ratios]
+    counts = {word: words.count(word) for word in ("faster", "same", "undecided", "slower")}
     return PairSummary(pair, lab, len(ratios), mean, min(estimates), max(estimates), counts)

@@ -1,6 +1,6 @@
-"""What in the store tells of a published statement: kinds of evidence, each of which makes one number of cells of a case.
+"""Kinds of evidence for the claims of a report: each makes one number from the measurements of a case.
 
-Serves the labs, which say for each claim of their report what to look at, and claims, which judges the number.
+Serves the labs, which name the evidence for each claim, and verdicts.py, which judges the number.
 """
 
 import math
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from ..measure import stats
-from .claim_data import Cells, MissingData, NotApplicable
+from .claim_data import ClaimData, MissingData, NotApplicable
 from .readings import Reading, faster, number_field, of_kernel, side_by_side
 
 if TYPE_CHECKING:
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Finding:
-    """What our cells say, oriented as the published effect is; low and high are those of its 95 % interval.
+    """Our number for a claim, oriented as the published effect is, with its 95 % interval [low, high].
 
-    `turn` is where the statement would turn into its opposite: 1 for a ratio, half for a share that is said to be small or
-    large. 0 says that it has none: the statement is a quantity, and ours is the same or another.
+    `turn` is the number at which the statement would turn into its opposite: 1 for a ratio, half for a share that is said to be
+    small or large. 0 means that there is none: the statement is a quantity, and ours is the same or another.
     """
 
     estimate: float
@@ -34,87 +34,87 @@ class Finding:
     how: str = ""
     turn: float = 1.0
     below: bool = False
-    """Whether a statement without a number says that this lies below `turn`, not above it."""
+    """Whether a statement without a number says that the effect lies below `turn`, not above it."""
     least: float = stats.LEAST
-    """Factor from which on a difference counts. Of times it is that of every table."""
+    """Factor from which on a difference counts; for times it is the same as in every table."""
 
 
 HALF = 0.5
-"""Where a share that is said to be small turns large, and the other way round."""
+"""Share at which 'small' turns into 'large'."""
 NO_GAIN = 1.05
-"""Times as fast: what is said to gain nothing gains less than that, and no table calls it faster. It may be slower."""
+"""Speedup below which a claim of no gain holds, if no table calls the step faster. It may be slower."""
 LITTLE = 1.25
-"""Times as fast: what is said to gain a little gains less than that."""
+"""Speedup below which a claim of a little gain holds."""
 FEWEST = 3
-"""Numbers that an interval is drawn from, at least."""
+"""Least number of values for an interval."""
 
 
 @dataclass(frozen=True)
 class Parts:
-    """A variant by the sum of these parts of its run, in place of what the lab times."""
+    """A variant timed by the sum of these parts of its run, not by the time that its lab defines."""
 
     variant: str
     parts: tuple[str, ...]
 
     def of(self, reading: Reading) -> Reading:
-        """The reading with the sum of the parts as its times. Raises MissingData for a part that not every run has."""
+        """Return the reading with the sum of the parts as its times. Errors: MissingData for a part that not every run has."""
         return reading.of_times(self.times)
 
     def times(self, reading: Reading) -> list[float]:
-        """The sums of one run."""
+        """Return the sum of the parts in each sample of one run."""
         for part in self.parts:
             if len(reading.parts.get(part, ())) != len(reading.times):
                 raise MissingData(f"{self.variant} has no part {part!r}")
-        times = [sum(each) for each in zip(*(reading.parts[part] for part in self.parts), strict=True)]
+        times = [sum(sample) for sample in zip(*(reading.parts[part] for part in self.parts), strict=True)]
         if min(times) <= 0:
             raise MissingData(f"{' + '.join(self.parts)} of {self.variant} took less time than the clock resolves")
         return times
 
 
 Timed = str | Parts
-"""What is timed: a variant as its lab times it, or parts of its run."""
+"""A timed side of a comparison: a variant as its lab times it, or parts of its run."""
 
 
 class Evidence(ABC):
-    """Cells of one case that a statement is judged by."""
+    """Evidence for one claim: it makes a number from the measurements of one case."""
 
     case: str
     unit: ClassVar[str] = "x"
-    """Of the number: `x` for a ratio, `%` for a share, or a physical one."""
+    """Unit of the number: `x` for a ratio, `%` for a share, or a physical unit."""
     effect: float | None = None
-    """What a statement amounts to, whatever number its report prints: 1 where it says that two things are alike."""
+    """The claimed effect, whatever number the report prints: 1 for a claim that two things are alike."""
     numbered: bool = True
-    """Whether the published number, if there is one, is of this."""
+    """Whether the published number, if there is one, is the one that this evidence makes."""
     remark: str = ""
-    """What else a reader should know who doubts the verdict, such as what the report compared."""
+    """Further facts for readers who doubt the verdict, such as the report's own comparison."""
 
     @property
     def scope(self) -> str:
-        """The case, and what of it."""
+        """The case, and the part of it that counts."""
         return self.case
 
     @property
     def basis(self) -> str:
-        """Which numbers are compared; '' where the variants' names say it."""
+        """The numbers that are compared; '' if the variants' names say it."""
         return ""
 
     @property
     def compared(self) -> str:
-        """What exactly is compared, in a line; '' where the variants' names say it all."""
+        """Exact comparison in one line; '' if the variants' names say it all."""
         return "; ".join(filter(None, (self.basis, self.remark)))
 
     @abstractmethod
     def variants(self, lab: "Lab") -> tuple[str, ...]:
-        """The variants whose cells are needed."""
+        """Return the variants whose measurements are needed."""
 
     @abstractmethod
-    def find(self, cells: Cells) -> Finding:
-        """The number. Raises MissingData where a cell that it needs has no verified time."""
+    def find(self, claim_data: ClaimData) -> Finding:
+        """Return the number. Errors: MissingData if a measurement that it needs has no verified time."""
 
 
 @dataclass(frozen=True)
 class NotTestable(Evidence):
-    """Nothing that can be measured here tells of it, and why."""
+    """A claim that nothing measured here can test, with the reason."""
 
     reason: str
     case: str = ""
@@ -122,15 +122,15 @@ class NotTestable(Evidence):
     def variants(self, lab: "Lab") -> tuple[str, ...]:
         return ()
 
-    def find(self, cells: Cells) -> Finding:
+    def find(self, claim_data: ClaimData) -> Finding:
         raise NotApplicable(self.reason)
 
 
 @dataclass(frozen=True)
 class Pair(Evidence):
-    """How many times as fast the second is as the first, by samples of the same rounds where one run has both.
+    """How many times as fast the second variant is as the first, by samples of the same rounds if one run has both.
 
-    `below`: the statement is that it is less than so many times as fast. `kind`: of the device that it is about.
+    `below`: the statement is that it is less than this many times as fast. `kind`: of the device that the statement is about.
     """
 
     slower: Timed
@@ -143,43 +143,43 @@ class Pair(Evidence):
 
     @property
     def scope(self) -> str:
-        parts = [" + ".join(each.parts) for each in (self.slower, self.faster) if isinstance(each, Parts)]
-        most = [f"less than {self.below:g} x"] if self.below else []
-        return ", ".join([self.case, *parts[:1], *most])
+        parts = [" + ".join(side.parts) for side in (self.slower, self.faster) if isinstance(side, Parts)]
+        limit = [f"less than {self.below:g} x"] if self.below else []
+        return ", ".join([self.case, *parts[:1], *limit])
 
     @property
     def basis(self) -> str:
         sides = (self.slower, self.faster)
-        return " over ".join(f"{' + '.join(each.parts)} of {each.variant}" for each in sides if isinstance(each, Parts))
+        return " over ".join(f"{' + '.join(side.parts)} of {side.variant}" for side in sides if isinstance(side, Parts))
 
     def variants(self, lab: "Lab") -> tuple[str, ...]:
-        names = (each if isinstance(each, str) else each.variant for each in (self.slower, self.faster))
+        names = (side if isinstance(side, str) else side.variant for side in (self.slower, self.faster))
         return tuple(dict.fromkeys(names))
 
-    def find(self, cells: Cells) -> Finding:
-        if self.kind and cells.kind != self.kind:
+    def find(self, claim_data: ClaimData) -> Finding:
+        if self.kind and claim_data.kind != self.kind:
             raise NotApplicable(f"the claim is about a {self.kind.upper()}")
         sides = (self.slower, self.faster)
         names = [side if isinstance(side, str) else side.variant for side in sides]
-        readings = side_by_side(*(cells.reading(name, self.case) for name in names))
+        readings = side_by_side(*(claim_data.reading(name, self.case) for name in names))
         slower, quicker = (
             reading if isinstance(side, str) else side.of(reading)
             for side, reading in zip(sides, readings, strict=True)
         )
-        found = ratio(slower, quicker)
-        return replace(found, turn=self.below, below=True) if self.below else found
+        finding = ratio(slower, quicker)
+        return replace(finding, turn=self.below, below=True) if self.below else finding
 
 
 def ratio(slower: Reading, quicker: Reading, how: str = "") -> Finding:
-    """slower / quicker with its interval."""
-    found = faster(slower, quicker)
-    assert found is not None
-    return Finding(found.estimate, found.low, found.high, ", ".join(filter(None, [how, found.how])))
+    """Return slower / quicker with its interval."""
+    speedup = faster(slower, quicker)
+    assert speedup is not None
+    return Finding(speedup.estimate, speedup.low, speedup.high, ", ".join(filter(None, [how, speedup.how])))
 
 
 def points(lab: "Lab", axis: str) -> dict[str, str]:
-    """The variants of a sweep by their points."""
-    return {str(each.point): each.name for sweep in lab.sweeps if sweep.axis == axis for each in sweep.variants}
+    """Return the names of a sweep's variants by their points."""
+    return {str(v.point): v.name for sweep in lab.sweeps if sweep.axis == axis for v in sweep.variants}
 
 
 def quickest(readings: Iterable[Reading]) -> Reading:
@@ -190,45 +190,44 @@ def quickest(readings: Iterable[Reading]) -> Reading:
 class Best(Evidence):
     """How many times as fast the quickest of some points of a sweep is as the quickest of the others.
 
-    `others`: all other points, unless given. A point that failed is none.
+    `other_points`: all others, unless given. Points that failed are left out.
     """
 
     axis: str
     best: tuple[str, ...]
     case: str
-    others: tuple[str, ...] = ()
+    other_points: tuple[str, ...] = ()
     remark: str = ""
 
     @property
     def basis(self) -> str:
-        own, other = " and ".join(self.best), " and ".join(self.others) or "all other points"
-        fastest = f"the fastest of {own}" if len(self.best) > 1 else own
-        return f"{fastest} beside the fastest of {other}; the same samples choose it and time it"
+        best, others = " and ".join(self.best), " and ".join(self.other_points) or "all other points"
+        fastest = f"the fastest of {best}" if len(self.best) > 1 else best
+        return f"{fastest} beside the fastest of {others}; the same samples choose it and time it"
 
     def _sides(self, lab: "Lab") -> tuple[list[str], list[str]]:
         names = points(lab, self.axis)
-        others = self.others or tuple(point for point in names if point not in self.best)
-        return [names[point] for point in self.best], [names[point] for point in others]
+        other_points = self.other_points or tuple(point for point in names if point not in self.best)
+        return [names[point] for point in self.best], [names[point] for point in other_points]
 
     def variants(self, lab: "Lab") -> tuple[str, ...]:
-        own, others = self._sides(lab)
-        return (*own, *others)
+        best, others = self._sides(lab)
+        return (*best, *others)
 
-    def find(self, cells: Cells) -> Finding:
-        ran = [list(cells.ran(names, self.case).values()) for names in self._sides(cells.lab)]
+    def find(self, claim_data: ClaimData) -> Finding:
+        ran = [list(claim_data.ran(names, self.case).values()) for names in self._sides(claim_data.lab)]
         if not all(ran):
             raise MissingData(f"all of {'others' if ran[0] else ' and '.join(self.best)} failed")
-        own, other = (quickest(readings) for readings in ran)
-        return ratio(
-            other, own, f"{cells.lab.variant(own.variant).point} beside {cells.lab.variant(other.variant).point}"
-        )
+        best, reference = (quickest(readings) for readings in ran)
+        best_point, reference_point = (claim_data.lab.variant(side.variant).point for side in (best, reference))
+        return ratio(reference, best, f"{best_point} beside {reference_point}")
 
 
 @dataclass(frozen=True)
 class Crowded(Evidence):
-    """How many work-items a core of the device has at the quickest point of a sweep, of which some have fewer than one.
+    """Number of work-items per core of the device at the quickest point of a sweep, some points of which have fewer than one.
 
-    The interval is that of the points that may be the quickest: those that no interval shows to be slower.
+    The interval includes each point that may be the quickest: no interval shows it to be slower.
     """
 
     axis: str
@@ -243,14 +242,14 @@ class Crowded(Evidence):
         )
 
     def variants(self, lab: "Lab") -> tuple[str, ...]:
-        """Those points that can be on this case."""
+        """Return the points that can run on this case."""
         case = lab.case(self.case)
         return tuple(name for name in points(lab, self.axis).values() if not lab.skip_reason(lab.variant(name), case))
 
-    def find(self, cells: Cells) -> Finding:
-        ran = cells.ran(self.variants(cells.lab), self.case)
+    def find(self, claim_data: ClaimData) -> Finding:
+        ran = claim_data.ran(self.variants(claim_data.lab), self.case)
         shares = {
-            name: number_of(cells, name, self.case, "work_items") / number_of(cells, name, self.case, "cores")
+            name: number_of(claim_data, name, self.case, "work_items") / number_of(claim_data, name, self.case, "cores")
             for name in ran
         }
         if not shares:
@@ -262,49 +261,51 @@ class Crowded(Evidence):
                 f"no point of the sweep that ran has as few work-items as this device has cores: {at_least}"
             )
         best = quickest(ran.values())
-        rivals = [shares[name] for name, each in ran.items() if each is best or ratio(each, best).low <= 1]
-        points_of = (cells.lab.variant(name).point for name in (best.variant, fewest))
+        rivals = [shares[name] for name, reading in ran.items() if reading is best or ratio(reading, best).low <= 1]
+        points_of = (claim_data.lab.variant(name).point for name in (best.variant, fewest))
         how = "{} is the fastest; {} has {:.2g} per core".format(*points_of, shares[fewest])
         return Finding(shares[best.variant], min(rivals), max(rivals), how)
 
 
 @dataclass(frozen=True)
 class AboveMost(Evidence):
-    """How many times as fast a step makes it, to be compared with the median of what other steps do.
+    """Speedup of one step, to be compared with the median speedup of other steps.
 
-    The interval is as wide as that of both: of the step, and of the median, whose ends are the medians of the others' ends.
+    The interval includes both uncertainties: the step's, and that of the median, whose ends are the medians of the other steps'
+    ends.
     """
 
     slower: str
     faster: str
-    others: tuple[tuple[str, str], ...]
+    other_steps: tuple[tuple[str, str], ...]
     case: str
 
     @property
     def basis(self) -> str:
-        others = ", ".join(f"{faster} over {slower}" for slower, faster in self.others)
+        others = ", ".join(f"{faster} over {slower}" for slower, faster in self.other_steps)
         return f"the gain of {self.faster} over {self.slower}, turning at the median gain of {others}, or at none"
 
     def variants(self, lab: "Lab") -> tuple[str, ...]:
-        return tuple(dict.fromkeys(name for pair in ((self.slower, self.faster), *self.others) for name in pair))
+        pairs = ((self.slower, self.faster), *self.other_steps)
+        return tuple(dict.fromkeys(name for pair in pairs for name in pair))
 
-    def find(self, cells: Cells) -> Finding:
-        def gain(one: str, other: str) -> Finding:
-            return ratio(cells.reading(one, self.case), cells.reading(other, self.case))
+    def find(self, claim_data: ClaimData) -> Finding:
+        def gain(slower: str, faster: str) -> Finding:
+            return ratio(claim_data.reading(slower, self.case), claim_data.reading(faster, self.case))
 
-        gains = [gain(*pair) for pair in self.others]
+        gains = [gain(*pair) for pair in self.other_steps]
         middle, low, high = (
-            float(np.median([getattr(each, end) for each in gains])) for end in ("estimate", "low", "high")
+            float(np.median([getattr(finding, end) for finding in gains])) for end in ("estimate", "low", "high")
         )
-        found = gain(self.slower, self.faster)
+        step = gain(self.slower, self.faster)
         turn = max(1.0, middle)
-        how = ", ".join(filter(None, [f"the median of the other steps is {middle:.3g}", found.how]))
-        return Finding(found.estimate, found.low * turn / max(1.0, high), found.high * turn / max(1.0, low), how, turn)
+        how = ", ".join(filter(None, [f"the median of the other steps is {middle:.3g}", step.how]))
+        return Finding(step.estimate, step.low * turn / max(1.0, high), step.high * turn / max(1.0, low), how, turn)
 
 
 @dataclass(frozen=True)
 class Share(Evidence):
-    """The share of a part in the sum of several parts of a run. `turn`: half where it is said to be small or large, else 0."""
+    """Share of one part in the sum of several parts of a run. `turn`: half if it is said to be small or large, else 0."""
 
     variant: str
     part: str
@@ -321,42 +322,42 @@ class Share(Evidence):
     def variants(self, lab: "Lab") -> tuple[str, ...]:
         return (self.variant,)
 
-    def find(self, cells: Cells) -> Finding:
-        reading = cells.reading(self.variant, self.case)
+    def find(self, claim_data: ClaimData) -> Finding:
+        reading = claim_data.reading(self.variant, self.case)
 
         def shares(run: Reading) -> list[float]:
-            part, whole = (Parts(self.variant, parts).times(run) for parts in ((self.part,), self.of))
-            return [one / all_ for one, all_ in zip(part, whole, strict=True)]
+            part, total = (Parts(self.variant, parts).times(run) for parts in ((self.part,), self.of))
+            return [part_s / total_s for part_s, total_s in zip(part, total, strict=True)]
 
-        found = reading.of_times(shares)
-        return Finding(found.median, found.low, found.high, found.few, self.turn)
+        shared = reading.of_times(shares)
+        return Finding(shared.median, shared.low, shared.high, shared.few, self.turn)
 
 
 def number(reading: Reading, fact: str) -> float:
-    """A number that a run told besides its times. Raises NotApplicable where it told none, as a backend may not."""
-    found = reading.facts.get(fact)
-    if isinstance(found, bool) or not isinstance(found, int | float) or not math.isfinite(found):
+    """Return a number among a run's facts. Errors: NotApplicable if there is none, as a backend may not report it."""
+    fact_value = reading.facts.get(fact)
+    if isinstance(fact_value, bool) or not isinstance(fact_value, int | float) or not math.isfinite(fact_value):
         raise NotApplicable(f"{reading.variant} does not report {fact!r} by this backend")
-    return float(found)
+    return float(fact_value)
 
 
-def number_of(cells: Cells, variant: str, case: str, fact: str) -> float:
-    """The same of the newest run of a variant. Raises as `Cells.reading` and `number`."""
-    return number(cells.reading(variant, case), fact)
+def number_of(claim_data: ClaimData, variant: str, case: str, fact: str) -> float:
+    """Return a number among the facts of a variant's newest run. Errors: as `ClaimData.reading` and `number`."""
+    return number(claim_data.reading(variant, case), fact)
 
 
 def exactly(number: float, how: str = "", turn: float = 1.0) -> Finding:
-    """A number that is not measured in time and has no interval."""
+    """Return a finding for a number that is not a measured time, without an interval."""
     return Finding(number, number, number, how, turn)
 
 
 @dataclass(frozen=True)
 class Fact(Evidence):
-    """How many times as large a number that a run tells, such as its registers, is with `more` as with `less`."""
+    """Ratio of a number among a run's facts, such as its registers: of `larger` over `smaller`."""
 
     fact: str
-    less: str
-    more: str
+    smaller: str
+    larger: str
     case: str
     remark: str = ""
 
@@ -366,21 +367,24 @@ class Fact(Evidence):
 
     @property
     def basis(self) -> str:
-        return f"{self.fact} of {self.more} over that of {self.less}, as compiler and driver report them: no interval"
+        return (
+            f"{self.fact} of {self.larger} over that of {self.smaller}, as compiler and driver report them: no interval"
+        )
 
     def variants(self, lab: "Lab") -> tuple[str, ...]:
-        return self.less, self.more
+        return self.smaller, self.larger
 
-    def find(self, cells: Cells) -> Finding:
-        few, many = (number_of(cells, name, self.case, self.fact) for name in (self.less, self.more))
-        if few == many == 0:
+    def find(self, claim_data: ClaimData) -> Finding:
+        small, large = (number_of(claim_data, name, self.case, self.fact) for name in (self.smaller, self.larger))
+        if small == large == 0:
             raise NotApplicable(f"{self.fact} is reported as 0 for both by this backend")
-        return exactly(many / few if few else math.inf, f"{few:.4g} with {self.less}, {many:.4g} with {self.more}")
+        how = f"{small:.4g} with {self.smaller}, {large:.4g} with {self.larger}"
+        return exactly(large / small if small else math.inf, how)
 
 
 @dataclass(frozen=True)
 class Even(Evidence):
-    """The largest over the smallest of several numbers that a run tells, which are said to be alike: they are within 5 %.
+    """The largest over the smallest of several facts of a run, which are claimed to be alike: within 5 %.
 
     The median of all runs in the store, and their range; fewer than `FEWEST` runs give no interval.
     """
@@ -406,24 +410,25 @@ class Even(Evidence):
     def variants(self, lab: "Lab") -> tuple[str, ...]:
         return (self.variant,)
 
-    def find(self, cells: Cells) -> Finding:
-        told = [
-            [number(reading, fact) for fact in self.facts] for reading in cells.reading(self.variant, self.case).runs
+    def find(self, claim_data: ClaimData) -> Finding:
+        numbers_by_run = [
+            [number(reading, fact) for fact in self.facts]
+            for reading in claim_data.reading(self.variant, self.case).runs
         ]
-        for numbers in told:
+        for numbers in numbers_by_run:
             if min(numbers) <= 0:
                 raise MissingData(f"a {self.detail} of {self.variant} is {min(numbers):g}")
-        spread = [max(numbers) / min(numbers) for numbers in told]
+        spread = [max(numbers) / min(numbers) for numbers in numbers_by_run]
         low, high = (min(spread), max(spread)) if len(spread) >= FEWEST else (0.0, math.inf)
-        how = f"{', '.join(f'{each:.3g}' for each in told[0])} in the newest run, n = {len(spread)}"
+        how = f"{', '.join(f'{number:.3g}' for number in numbers_by_run[0])} in the newest run, n = {len(spread)}"
         return Finding(float(np.median(spread)), low, high, how, least=stats.EQUAL)
 
 
 @dataclass(frozen=True)
 class Counterexample(Evidence):
-    """Whether more of a fact is not always faster: of all pairs with more of it and less, the one that speaks most for that.
+    """Whether more of a fact is not always faster, by the pair of variants that most supports that.
 
-    How many times as fast the one with less is. The variants do the same work.
+    The number is how many times as fast the variant with less of the fact is. All variants do the same work.
     """
 
     fact: str
@@ -438,14 +443,14 @@ class Counterexample(Evidence):
     def variants(self, lab: "Lab") -> tuple[str, ...]:
         return self.among
 
-    def find(self, cells: Cells) -> Finding:
-        ran = cells.ran(self.among, self.case)
-        facts = {name: number_of(cells, name, self.case, self.fact) for name in ran}
+    def find(self, claim_data: ClaimData) -> Finding:
+        ran = claim_data.ran(self.among, self.case)
+        facts = {name: number_of(claim_data, name, self.case, self.fact) for name in ran}
         pairs = [
-            ratio(ran[more], ran[less], f"{less} with {facts[less]:.3g}, {more} with {facts[more]:.3g}")
-            for more in ran
-            for less in ran
-            if facts[less] < facts[more]
+            ratio(ran[larger], ran[smaller], f"{smaller} with {facts[smaller]:.3g}, {larger} with {facts[larger]:.3g}")
+            for larger in ran
+            for smaller in ran
+            if facts[smaller] < facts[larger]
         ]
         if not pairs:
             raise MissingData(f"{self.fact} is the same for all")
@@ -454,7 +459,7 @@ class Counterexample(Evidence):
 
 @dataclass(frozen=True)
 class Counted(Evidence):
-    """How many times as large a hardware counter of a kernel is in `after` as in `before`.
+    """Ratio of a kernel's hardware counter in `after` to that in `before`.
 
     number: which launch shape of the kernel, from 1, such as that of a network's second layer.
     """
@@ -480,17 +485,17 @@ class Counted(Evidence):
     def variants(self, lab: "Lab") -> tuple[str, ...]:
         return self.before, self.after
 
-    def find(self, cells: Cells) -> Finding:
-        sides = {name: self._of(cells.counted(name, self.case), name) for name in (self.before, self.after)}
+    def find(self, claim_data: ClaimData) -> Finding:
+        sides = {name: self._of(claim_data.counted(name, self.case), name) for name in (self.before, self.after)}
         before, after = sides.values()
-        told = ", ".join(f"{value:.3g} with {name}" for name, value in sides.items())
-        return exactly(after / before, told)
+        how = ", ".join(f"{value:.3g} with {name}" for name, value in sides.items())
+        return exactly(after / before, how)
 
-    def _of(self, told: Mapping[str, Any], name: str) -> float:
-        value = of_kernel(told, self.kernel, self.number, self.counter)
-        if not value:
+    def _of(self, counters: Mapping[str, Any], name: str) -> float:
+        count = of_kernel(counters, self.kernel, self.number, self.counter)
+        if not count:
             raise MissingData(f"{self.counter} of {self.kernel} {self.number} in {name}")
-        return value
+        return count
 
 
 @dataclass(frozen=True)
@@ -509,8 +514,8 @@ class Intensity(Evidence):
     def variants(self, lab: "Lab") -> tuple[str, ...]:
         return (self.variant,)
 
-    def find(self, cells: Cells) -> Finding:
-        row, peaks = cells.reading(self.variant, self.case).row, cells.peaks
+    def find(self, claim_data: ClaimData) -> Finding:
+        row, peaks = claim_data.reading(self.variant, self.case).row, claim_data.peaks
         ridge = peaks.flops["float32"] / memory(peaks)
         return exactly(
             number_field(row, "flops") / number_field(row, "bytes"), f"the ridge point is at {ridge:.3g}", ridge
@@ -546,12 +551,12 @@ class Bandwidth(Evidence):
     def variants(self, lab: "Lab") -> tuple[str, ...]:
         return (self.variant,)
 
-    def find(self, cells: Cells) -> Finding:
-        reading = cells.reading(self.variant, self.case)
-        least = number_field(reading.row, "bytes") / memory(cells.peaks)
+    def find(self, claim_data: ClaimData) -> Finding:
+        reading = claim_data.reading(self.variant, self.case)
+        least = number_field(reading.row, "bytes") / memory(claim_data.peaks)
         return Finding(least / reading.median, least / reading.high, least / reading.low, reading.few, self.turn)
 
 
 def memory(peaks: "Peaks") -> float:
-    """Bytes per second of the fastest stream through the largest working set."""
+    """Return the bytes per second of the fastest stream through the largest working set."""
     return max(peaks.bandwidth)[1]

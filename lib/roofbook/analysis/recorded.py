@@ -1,4 +1,4 @@
-"""A lab on devices that need not be here: what the store has of it on each, by each backend."""
+"""Labs on recorded devices: the rows of a store by device and backend. The devices need not be present."""
 
 import re
 import sys
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
 
 class RecordedDevice(Device):
-    """A device that is known from its rows alone: it runs nothing."""
+    """A device known only from its rows; it runs nothing."""
 
     alike = sys.maxsize
-    """How many of it a machine had no row says."""
+    """Number of such devices in the machine. No row records it, so it counts as unlimited."""
 
-    def __init__(self, place: StoreDevice, row: "pd.Series[Any]") -> None:
-        self.backend, self.kind, self.name, self.spec = place.backend, place.kind, place.name, f"{place}, recorded"
+    def __init__(self, device: StoreDevice, row: "pd.Series[Any]") -> None:
+        self.backend, self.kind, self.name, self.spec = device.backend, device.kind, device.name, f"{device}, recorded"
         self._identity = (read_json(row["provenance"] or "{}").get("environment") or {}).get("device") or {}
-        if found := re.search(r"\bsm_(\d+)\b", self._identity.get("device", "")):
-            self.architecture = int(found[1])
+        if match := re.search(r"\bsm_(\d+)\b", self._identity.get("device", "")):
+            self.architecture = int(match[1])
 
     def identity(self) -> dict[str, str]:
         return dict(self._identity)
@@ -49,24 +49,23 @@ class RecordedDevice(Device):
 
 
 class RecordedData(LabData):
-    """A lab on a recorded device. Rows count whose kernel is that of today's code; the host's code may have changed since."""
+    """A lab on a recorded device, from rows whose kernel is that of today's code; the host's code may have changed since."""
 
     def __init__(
         self,
         lab: Lab,
-        place: StoreDevice,
+        store_device: StoreDevice,
         store: Store,
         scale: str,
         rows: "pd.DataFrame",
         peer_rows: "pd.DataFrame",
         parts: Sequence[Where],
     ) -> None:
-        self.lab, self.place, self.scale = lab, place, scale
+        self.lab, self.store_device, self.scale = lab, store_device, scale
         self._store, self._rows, self._peer_rows, self._parts = store, rows, peer_rows, parts
-        own = rows[
-            (rows["backend"] == place.backend) & (rows["device"] == place.device)
-        ]  # and not its host's, by one backend
-        self.device = RecordedDevice(place, own.iloc[-1])
+        # The host's rows are of another device or backend.
+        device_rows = rows[(rows["backend"] == store_device.backend) & (rows["device"] == store_device.slug)]
+        self.device = RecordedDevice(store_device, device_rows.iloc[-1])
         measured = set(rows["case"])
         self.cases = [case for case in lab.cases(scale) if case.name in measured]
 
@@ -81,64 +80,67 @@ class RecordedData(LabData):
     @cached_property
     def peak_rows(self) -> "pd.DataFrame":
         peaks = registry.get(registry.PEAKS)
-        known = {case.name: case.units for case in peaks.cases(self.scale)}
-        only = {"device": self.place.device, "backend": self.place.backend}
+        units = {case.name: case.units for case in peaks.cases(self.scale)}
+        only = {"device": self.store_device.slug, "backend": self.store_device.backend}
         rows = matching_source(peaks, self._store.rows(registry.PEAKS, where=self._parts, **only))
-        rows = rows[[known.get(row.case) == row.units for row in rows.itertuples()]] if len(rows) else rows
+        rows = rows[[units.get(row.case) == row.units for row in rows.itertuples()]] if len(rows) else rows
         return of_newest(rows)
 
     @cached_property
     def profiles(self) -> "pd.DataFrame":
-        rows = self._store.rows(self.lab.name, where=self._parts, role=PROFILE, device=self.place.device)
+        rows = self._store.rows(self.lab.name, where=self._parts, role=PROFILE, device=self.store_device.slug)
         return matching_source(self.lab, rows)
 
     def skip_reasons(self, case: Case) -> dict[str, str]:
-        """Why a variant was not measured there."""
+        """Return the reasons why variants were not measured on a case, by variant."""
         rows = self.rows_with_peers
         measured = set(rows[rows["case"] == case.name]["variant"])
-        return {name: why for name, why in super().skip_reasons(case).items() if name not in measured}
+        return {name: reason for name, reason in super().skip_reasons(case).items() if name not in measured}
 
     def skip_reason(self, variant: Variant, case: Case) -> str:
-        """The same of one. What this machine lacks, a library or a compiler, says nothing of that one."""
+        """Return the reason why a variant was not measured on a case, or ''.
+
+        A library or compiler that this machine lacks says nothing of the recorded one.
+        """
         may_lack = variant in self.lab.peers or missing(variant)
         return "" if may_lack and target_of(variant, self.device) else super().skip_reason(variant, case)
 
 
-_KNOWN: dict[tuple[Any, ...], list[RecordedData]] = {}
+_RECENT: dict[tuple[Any, ...], list[RecordedData]] = {}
 _MOST = 32
-"""Labs at a scale, of some parts of the store, that are kept: more than a book asks for."""
+"""Number of results that `recorded` caches: more than a book needs."""
 
 
 def recorded(
     lab: Lab, store: Store, scale: str = "published", parts: Sequence[Where] = ("recorded",)
 ) -> list[RecordedData]:
-    """A lab on each device by each backend of which these parts of the store have measurements.
+    """Return a lab on each device and backend with measurements in these parts of the store.
 
-    GPUs first, then those by the backend that the lab prefers, then those of which most variants were measured.
-
-    What was found last is kept while the files and the kernels are the same: a dozen pages ask, and share what they read of it.
+    GPUs come first, then devices by the lab's preferred backend, then those with most variants. Results are cached while the
+    files and the kernels are the same, since a dozen pages read them.
     """
-    if store.storage.is_remote:  # whose files are not all here
-        return _found(lab, store, scale, parts)
+    if store.storage.is_remote:  # not all of its files are here
+        return _read(lab, store, scale, parts)
     kernels = (*sources(lab).items(), *sources(registry.get(registry.PEAKS)).items())
-    asked = (lab, store.address, scale, *parts, *kernels, *store.stamps(parts))
-    if asked not in _KNOWN:
-        found = _found(lab, store, scale, parts)
-        while len(_KNOWN) >= _MOST:
-            del _KNOWN[next(iter(_KNOWN))]
-        _KNOWN[asked] = found
-    return list(_KNOWN[asked])
+    key = (lab, store.address, scale, *parts, *kernels, *store.stamps(parts))
+    if key not in _RECENT:
+        records = _read(lab, store, scale, parts)
+        while len(_RECENT) >= _MOST:
+            del _RECENT[next(iter(_RECENT))]
+        _RECENT[key] = records
+    return list(_RECENT[key])
 
 
-def _found(lab: Lab, store: Store, scale: str, parts: Sequence[Where]) -> list[RecordedData]:
+def _read(lab: Lab, store: Store, scale: str, parts: Sequence[Where]) -> list[RecordedData]:
     rows = matching_source(lab, store.rows(lab.name, scale=scale, where=parts))
 
-    def order(each: RecordedData) -> tuple[bool, bool, int, str]:
-        preferred, measured = each.place.backend == lab.preferred_backend, each.rows["variant"].nunique()
-        return each.place.kind != "gpu", not preferred, -measured, str(each.place)
+    def order(record: RecordedData) -> tuple[bool, bool, int, str]:
+        device = record.store_device
+        preferred, measured = device.backend == lab.preferred_backend, record.rows["variant"].nunique()
+        return device.kind != "gpu", not preferred, -measured, str(device)
 
-    made = [
-        RecordedData(lab, place, store, scale, own, peers_by_other_backends(lab, rows, own, place.device), parts)
-        for place, own in rows_by_device(lab, rows)
-    ]
-    return sorted(made, key=order)
+    records = []
+    for device, device_rows in rows_by_device(lab, rows):
+        peer_rows = peers_by_other_backends(lab, rows, device_rows, device.slug)
+        records.append(RecordedData(lab, device, store, scale, device_rows, peer_rows, parts))
+    return sorted(records, key=order)

@@ -63,7 +63,7 @@ def _predict(it: Predict, lab: Lab, found: Sequence[RecordedData], number: int) 
     compared = [(data, case, ratio) for data in found for case, ratio in _ratio(it, data)]
     if not compared:
         return ""
-    compared.sort(key=lambda each: (each[0].place.kind != "gpu", -each[2].runs))
+    compared.sort(key=lambda each: (each[0].store_device.kind != "gpu", -each[2].runs))
     data, case, ratio = compared[0]
     step, against = lab.variant(it.step), lab.variant(it.against)
     name = f"predict-{number}"
@@ -72,11 +72,11 @@ def _predict(it: Predict, lab: Lab, found: Sequence[RecordedData], number: int) 
         f" {escape(words)}</label>\n"
         for low, high, words in ranges()
     )
-    there = f"{data.place}, {case}"
+    there = f"{data.store_device}, {case}"
     places = [
         {
-            "place": str(each.place),
-            "there": f"{each.place}, {on}",
+            "place": str(each.store_device),
+            "there": f"{each.store_device}, {on}",
             "estimate": of.estimate,
             "low": of.low,
             "high": of.high,
@@ -138,7 +138,7 @@ def _compared(it: Predict, data: RecordedData, case: str, ratio: Speedup) -> Row
     read = data.on(case).readings
     times = [Cell(show.duration(read[name].median), "num") for name in (it.against, it.step)]
     factor = Cell(show.factor(ratio.estimate, ratio.low, ratio.high), "num", small=ratio.word if ratio.same else "")
-    return Row([Cell(str(data.place)), Cell(case), *times, factor, Cell(_runs(ratio))])
+    return Row([Cell(str(data.store_device)), Cell(case), *times, factor, Cell(_runs(ratio))])
 
 
 def _runs(ratio: Speedup) -> str:
@@ -188,14 +188,14 @@ def _turn(it: Turn, lab: Lab, found: Sequence[RecordedData], number: int) -> str
     if not columns:
         return ""
     points = [each for each in chosen if any(each.name in column.read for column in columns)]
-    heads = [Cell(str(column.data.place), "num", small=column.case) for column in columns]
+    heads = [Cell(str(column.data.store_device), "num", small=column.case) for column in columns]
     rows = [
         Row([Cell(str(each.point)), *(Cell(column.text(each), "num") for column in columns)]) for each in points
     ]  # fmt: skip
     table = Table(f"Time per {lab.unit} by {it.axis}", [Cell(it.axis), *heads], rows, _frame())
     places = [
         {
-            "name": f"{column.data.place}, {column.case}",
+            "name": f"{column.data.store_device}, {column.case}",
             "times": [column.time(each) for each in points],
             "texts": [show.duration(column.time(each) or math.nan) for each in points],
         }
@@ -234,7 +234,7 @@ def _best(column: Swept, points: Sequence[Variant]) -> str:
     (point, best), (other, worst) = good[0], good[-1]
     ratio = faster(worst, best)
     assert ratio is not None
-    there = f"{escape(str(column.data.place))}, {escape(column.case)}"
+    there = f"{escape(str(column.data.store_device))}, {escape(column.case)}"
     best_is = f"<code>{escape(point)}</code>, {show.duration(best.median)}"
     slow = f"<code>{escape(other)}</code>, {show.duration(worst.median)}"
     beside = f"{ratio_words(ratio)} that of {slow}, {escape(_runs(ratio))}"

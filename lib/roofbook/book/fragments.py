@@ -145,7 +145,7 @@ def costs(results: Path) -> str:
     """What a launch, a barrier and a fence cost on each recorded device; '' where that is recorded of none."""
     peaks = registry.get(registry.PEAKS)
     costs = {each.name: each.change for each in peaks.ladder if each.options["group"] == COSTS}
-    found = {str(each.place): each.rows for each in recorded(peaks, Store(results))}
+    found = {str(each.store_device): each.rows for each in recorded(peaks, Store(results))}
     rows = {place: rows[rows["variant"].isin(list(costs))] for place, rows in found.items()}
     measured = {place: those for place, those in rows.items() if len(those)}
     caption = "What a launch, a barrier and a fence cost"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def all_recorded(store: "Store") -> list[RecordedData]:
     """Each lab on each recorded device, GPUs first."""
     found = [data for name in registry.names() for data in recorded(registry.get(name), store)]
-    return sorted(found, key=lambda data: (data.place.kind != "gpu", data.place.id))
+    return sorted(found, key=lambda data: (data.store_device.kind != "gpu", data.store_device.id))
 
 
 def ladders(found: Sequence[RecordedData]) -> str:
@@ -36,7 +36,7 @@ def on_one_place(found: Sequence[RecordedData]) -> list[RecordedData]:
     """Those of one place: a GPU before a CPU, with most labs, and of such that with most measurements, as it has the peers."""
     by_place: dict[StoreDevice, list[RecordedData]] = {}
     for data in found:
-        by_place.setdefault(data.place, []).append(data)
+        by_place.setdefault(data.store_device, []).append(data)
 
     def extent(place: StoreDevice) -> tuple[bool, int, int]:
         return place.kind == "gpu", len(by_place[place]), sum(len(data.rows) for data in by_place[place])
@@ -48,18 +48,18 @@ def _card(data: RecordedData) -> str:
     from markdown_it import MarkdownIt
 
     lab, case = data.lab, data.case().name
-    measured = Measured(data, lambda text, of: number_of(text, card_of(lab.name, data.place.id, data.scale, of)))
+    measured = Measured(data, lambda text, of: number_of(text, card_of(lab.name, data.store_device.id, data.scale, of)))
     beside = beside_peer(measured, case)
     over = about_bases(lab, measured, [case])
     words = " ".join([beside_base(lab, measured, case), *over, *[f"{beside}."] * bool(beside)])
     head = f'<h3><a href="labs/{lab.name}.html">{escape(lab.title)}</a></h3>'
-    drawn = report.descent(data.on(), title=f"{case}, {data.place}").html
+    drawn = report.descent(data.on(), title=f"{case}, {data.store_device}").html
     return f'<section class="descent">{head}\n{drawn}\n{MarkdownIt().render(words)}</section>\n'
 
 
 def recorded_ends(found: Iterable[RecordedData]) -> list[GlanceRow]:
     """Baseline and fastest kernel of a lab on each recorded device."""
-    return [_ends(data, str(data.place), data.place.id, data.scale) for data in found if _timed(data)]
+    return [_ends(data, str(data.store_device), data.store_device.id, data.scale) for data in found if _timed(data)]
 
 
 def own_ends(here: "Experiment") -> list[GlanceRow]:

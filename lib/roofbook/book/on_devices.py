@@ -123,14 +123,14 @@ def extents(root: Path, lab: str) -> list[Extent]:
     found = []
     for scale in SCALES:
         there = recorded(registry.get(lab), store, scale)
-        number = {data.place.id: len(data.rows.drop_duplicates(["variant", "case"])) for data in there}
-        gpus = [data.place.id for data in there if data.place.kind == "gpu"]
+        number = {data.store_device.id: len(data.rows.drop_duplicates(["variant", "case"])) for data in there}
+        gpus = [data.store_device.id for data in there if data.store_device.kind == "gpu"]
         near = [place for place in gpus if number[place] >= NEARLY * max(map(number.__getitem__, gpus))]
         ranks = _in_all_labs(store) if len(near) > 1 else {}
-        there.sort(key=lambda data: -number[data.place.id])
-        there.sort(key=lambda data: -ranks.get(data.place.id, 0) if data.place.id in near else 1)
-        there.sort(key=lambda data: data.place.kind != "gpu")
-        found += [Extent(scale, data.place.id, len(data.rows)) for data in there]
+        there.sort(key=lambda data: -number[data.store_device.id])
+        there.sort(key=lambda data: -ranks.get(data.store_device.id, 0) if data.store_device.id in near else 1)
+        there.sort(key=lambda data: data.store_device.kind != "gpu")
+        found += [Extent(scale, data.store_device.id, len(data.rows)) for data in there]
     return found
 
 
@@ -174,11 +174,12 @@ def _draws() -> None:
 def _draw(root: Path, lab: str, scale: str, place: str) -> tuple[DeviceChoice, list[Path]]:
     """Write what each page of a lab shows of a device; return where."""
     store = Store(root / "results")
-    (data,) = (each for each in recorded(registry.get(lab), store, scale) if each.place.id == place)
+    (data,) = (each for each in recorded(registry.get(lab), store, scale) if each.store_device.id == place)
     notebook = json.loads((root / "experiments" / f"{lab}.ipynb").read_text(encoding="utf-8"))
     apart = scale != SCALES[0]
     choice = DeviceChoice(
-        f"{place}{LARGE}" if apart else place, f"{data.place}, {scale} sizes" if apart else str(data.place)
+        f"{place}{LARGE}" if apart else place,
+        f"{data.store_device}, {scale} sizes" if apart else str(data.store_device),
     )
     shown, files = table_files.of_cells(finished(story.told(notebook, data, store)), lab, choice.stem)
     table_files.write(root / table_files.DRAWN / lab / choice.stem, files)

@@ -96,7 +96,7 @@ class RecordedPage(Page):
         said += "".join(f", {number} of them not traced to their code ({why})" for why, number in faults.items())
         several = len(machines(of_newest(data.rows)))  # of all runs that a figure is of
         apart = f" The runs are of {several} machines or GPUs; the card of a number says which." * bool(several)
-        return f'<p class="recorded-run"><strong>{escape(str(data.place))}</strong>: {escape(said + "." + apart)}</p>'
+        return f'<p class="recorded-run"><strong>{escape(str(data.store_device))}</strong>: {escape(said + "." + apart)}</p>'
 
 
 class ReplayFailed(Failed):
@@ -215,7 +215,7 @@ class _Replay:
         line, of_book = (own or [statement.lineno])[-1], _frames_of_book(error)
         where = f" ({of_book[-1]})" if of_book else ""
         said = " ".join(str(error).split())[:200]
-        lab, place = self._page.data.lab.name, self._page.data.place
+        lab, place = self._page.data.lab.name, self._page.data.store_device
         return f"{lab}.ipynb, {file}, line {line}, on {place}: {type(error).__name__}: {said}{where}"
 
 

@@ -177,17 +177,18 @@ def chart(lab: str, case: str, out: Path, on: str | None, only: tuple[str, ...],
     order = [found.variant(name).name for name in only] or whole
     name, newest = found.case(case, scale).name, {}
     for data in recorded(found, Store(located(project_root(), results)), scale, EVERYWHERE):
-        own = data.rows[(data.rows["backend"] == data.place.backend) & (data.rows["case"] == name)]
+        own = data.rows[(data.rows["backend"] == data.store_device.backend) & (data.rows["case"] == name)]
         if (runs := own[own["variant"].isin(order)]["run"]).size:
             newest[data] = runs.max()
     if not newest:
         raise UsageError(f"{lab} on {case} was not measured at scale {scale} yet; `roofbook run` does it")
-    chosen = [data for data in newest if on in (None, data.place.device, data.place.id)]
+    chosen = [data for data in newest if on in (None, data.store_device.slug, data.store_device.id)]
     if not chosen:
-        raise one_of("device in the store", on, [data.place.id for data in newest])
+        raise one_of("device in the store", on, [data.store_device.id for data in newest])
     shown = max(chosen, key=newest.__getitem__)
     drawing = ladder_chart(
-        CaseData(shown.rows, order, name, found.bases, lab_order=whole), f"{found.title}, {case}, on {shown.place}"
+        CaseData(shown.rows, order, name, found.bases, lab_order=whole),
+        f"{found.title}, {case}, on {shown.store_device}",
     )
     try:
         drawing.save(out)
@@ -219,7 +220,7 @@ def claims(names: tuple[str, ...], on: str | None, results: str) -> None:
     store = Store(located(project_root(), results))
     chosen = [all_labs.get(name) for name in names or all_labs.names()]
     found = {lab.name: judged(lab, store) for lab in chosen if names or publication(lab).evidence}
-    known = sorted({place.device for lines in found.values() for line in lines for place in line.outcomes})
+    known = sorted({place.slug for lines in found.values() for line in lines for place in line.outcomes})
     if on and on not in known:
         if not known:
             raise UsageError(

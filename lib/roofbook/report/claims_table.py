@@ -142,7 +142,7 @@ def _records(line: "Judged") -> list[dict[str, Any]]:
     }
     return [
         told
-        | {"device": place.device, "backend": place.backend, "verdict": outcome.verdict}
+        | {"device": place.slug, "backend": place.backend, "verdict": outcome.verdict}
         | (
             {"ours": found.estimate, "ours_low": found.low, "ours_high": found.high, "note": found.how}
             if (found := outcome.finding)

@@ -33,7 +33,7 @@ def comparison(case: Comparison) -> Table:
     import pandas as pd
 
     unit, size = _unit(case)
-    columns = [Cell("Variant"), *(Cell(str(place), "num") for place in case.places)]
+    columns = [Cell("Variant"), *(Cell(str(place), "num") for place in case.devices)]
     columns += [Cell("Shortest published", "num published")] if case.published else []
     columns += [Cell(str(pair), "num") for pair in case.ratios]
     lines, records = [], []
@@ -41,12 +41,12 @@ def comparison(case: Comparison) -> Table:
         cells = [Cell(name)]
         cells += [
             _time(times[place], size) if place in times else Cell(case.lacks[name][place], "absent wrap")
-            for place in case.places
+            for place in case.devices
         ]
         cells += [_published(case.published.get(name, {}), size)] if case.published else []
-        cells += [_ratio(ratios.get(name), times.get(pair.own)) for pair, ratios in case.ratios.items()]
+        cells += [_ratio(ratios.get(name), times.get(pair.compared)) for pair, ratios in case.ratios.items()]
         lines.append(Row(cells))
-        records += [_record(name, place, case) for place in case.places]
+        records += [_record(name, place, case) for place in case.devices]
     caption = f"{case.lab.title}, {case.case}: time per {case.lab.unit} in {unit}"
     units = dict.fromkeys(("seconds", "low", "high"), f"s per {case.lab.unit}")
     return Table(caption, columns, lines, pd.DataFrame(records, columns=list(COLUMNS)), STANDING, "comparison", units)
@@ -72,10 +72,16 @@ def _overview(pair: DevicePair, lines: Sequence[PairSummary]) -> Table:
     for line in lines:
         numbers = [show.number(each) for each in (line.mean, line.least, line.greatest)]
         counts = [show.number(count, places=0) for count in line.verdicts.values()]
-        texts = [show.number(line.cells, places=0), *numbers, *counts]
+        texts = [show.number(line.measurements, places=0), *numbers, *counts]
         rows.append(Row([Cell(line.lab.title), *(Cell(text, "num") for text in texts)]))
     frame = pd.DataFrame(
-        {"lab": line.lab.name, "cells": line.cells, "mean": line.mean, "least": line.least, "greatest": line.greatest}
+        {
+            "lab": line.lab.name,
+            "cells": line.measurements,
+            "mean": line.mean,
+            "least": line.least,
+            "greatest": line.greatest,
+        }
         | dict(line.verdicts)
         for line in lines
     )
@@ -125,7 +131,7 @@ def data(made: Sequence[Comparison]) -> dict[str, Any]:
     time, [why]. ratios: by variant
     `own/reference`, both places' numbers, and [verdict, text, how it was taken].
     """
-    places = dict.fromkeys(place for case in made for place in case.places)
+    places = dict.fromkeys(place for case in made for place in case.devices)
     devices = dict.fromkeys(device for case in made for times in case.published.values() for device in times)
     at = {each: number for number, each in enumerate([*places, *devices])}
     labs: dict[str, dict[str, Any]] = {}
@@ -142,7 +148,7 @@ def _case(case: Comparison, at: Mapping[Any, int]) -> dict[str, Any]:
     cells: dict[str, dict[int, list[Any]]] = {}
     for name in case.times:
         mine = cells[name] = {}
-        for place in case.places:
+        for place in case.devices:
             time = case.times[name].get(place)
             mine[at[place]] = _drawn(time, size) if time else [case.lacks[name][place]]
         for device, time in case.published.get(name, {}).items():
@@ -150,12 +156,12 @@ def _case(case: Comparison, at: Mapping[Any, int]) -> dict[str, Any]:
     ratios: dict[str, dict[str, list[str]]] = {}
     for pair, found in case.ratios.items():
         for name, ratio in found.items():
-            ratios.setdefault(name, {})[f"{at[pair.own]}/{at[pair.reference]}"] = [
+            ratios.setdefault(name, {})[f"{at[pair.compared]}/{at[pair.reference]}"] = [
                 ratio.word,
                 _factor(ratio),
                 ratio.how,
             ]
-    heads = {f"{at[pair.own]}/{at[pair.reference]}": str(pair) for pair in case.ratios}
+    heads = {f"{at[pair.compared]}/{at[pair.reference]}": str(pair) for pair in case.ratios}
     id, name = f"{case.scale}/{case.case}", f"{case.case} ({case.scale})"
     timed = (name for name in case.lab.headline if case.times.get(name) or case.published.get(name))
     start = [name for name in dict.fromkeys((*islice(timed, 1), *_fastest(case), case.lab.best)) if name in cells]
@@ -168,7 +174,7 @@ def _case(case: Comparison, at: Mapping[Any, int]) -> dict[str, Any]:
 def _fastest(case: Comparison) -> list[str]:
     """Of each place the variant with the shortest time."""
     best = []
-    for place in case.places:
+    for place in case.devices:
         timed = {name: times[place].seconds for name, times in case.times.items() if place in times}
         best += [min(timed, key=lambda name: timed[name])] if timed else []
     return best
@@ -191,7 +197,7 @@ def _unit(case: Comparison) -> tuple[str, float]:
 
 def _time(time: Time, size: float) -> Cell:
     text = show.interval(*(each / size for each in (time.seconds, time.low, time.high)))
-    return Cell(text, "num", small=f"({time.note})" if time.note else "", of=time.of)
+    return Cell(text, "num", small=f"({time.note})" if time.note else "", of=time.card)
 
 
 def _published(times: Mapping[str, Time], size: float) -> Cell:
@@ -214,12 +220,12 @@ def _factor(ratio: Speedup) -> str:
 def _ratio(ratio: Speedup | None, own: Time | None) -> Cell:
     if ratio is None:
         return Cell(show.DASH, "num")
-    of = own.of if own else ""
+    of = own.card if own else ""
     return Cell(ratio.word, f"num verdict {ratio.word}", small=_factor(ratio), of=of)
 
 
 def _record(name: str, place: StoreDevice, case: Comparison) -> dict[str, Any]:
-    told = {"variant": name, "device": place.device, "backend": place.backend}
+    told = {"variant": name, "device": place.slug, "backend": place.backend}
     if time := case.times[name].get(place):
         return told | {"seconds": time.seconds, "low": time.low, "high": time.high, "note": time.note}
     return told | {"note": case.lacks[name][place]}

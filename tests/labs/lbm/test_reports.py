@@ -63,7 +63,7 @@ def test_what_compilers_this_machine_lacks_is_not_said_of_a_recorded_one(monkeyp
     for data in on_record:
         said = data.skip_reasons(data.cases[0])
         assert "not here" not in said.values()
-        assert said.get("haskell-host") == ("not on this device" if data.place.backend == "cuda" else None)
+        assert said.get("haskell-host") == ("not on this device" if data.store_device.backend == "cuda" else None)
 
 
 def test_a_compiler_that_skips_directives_is_none_for_openacc(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 from roofbook import report
-from roofbook.analysis.claim_data import Cells, MissingData, NotApplicable
+from roofbook.analysis.claim_data import ClaimData, MissingData, NotApplicable
 from roofbook.analysis.evidence import Counted, Finding
 from roofbook.analysis.lab_data import Measured
 from roofbook.analysis.publication import publication
@@ -229,9 +229,9 @@ def profile_row(name: str, memory: float | None, **other: Any) -> dict[str, Any]
     } | other  # fmt: skip
 
 
-def cells(*rows: dict[str, Any], backend: str = "cuda") -> Cells:
+def cells(*rows: dict[str, Any], backend: str = "cuda") -> ClaimData:
     frame = pd.DataFrame(list(rows), columns=None if rows else list(profile_row("one", 1.0)))
-    return Cells(MadeUp(), frame[:0], frame[:0], frame, backend=backend, kind="gpu")
+    return ClaimData(MadeUp(), frame[:0], frame[:0], frame, backend=backend, kind="gpu")
 
 
 def test_a_claim_about_a_counter_is_judged_by_what_was_counted() -> None:

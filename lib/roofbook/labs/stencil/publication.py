@@ -34,7 +34,7 @@ def pair(slower: str, faster: str, remark: str = "") -> tuple[Pair]:
 EVIDENCE: Mapping[str, tuple[Evidence, ...]] = {
     "gpu": pair("sequential", "tasks-2", f"one core of this machine's CPU by OpenCL, and the kernels alone; {SIZE}"),
     "group-128": pair("tasks-2@wg2=64x1", "tasks-2@wg2=128x1", SIZE),
-    "group-128-256": (Best("wg", ("128x1", "256x1"), CASE, others=("32x1", "64x1", "512x1", "1024x1")),),
+    "group-128-256": (Best("wg", ("128x1", "256x1"), CASE, other_points=("32x1", "64x1", "512x1", "1024x1")),),
     "tasks-1-2": pair("native-rsqrt", "tasks-2", SIZE),
     "tasks-8": (Pair("tasks-8", "tasks-16", CASE, below=NO_GAIN),),
     "borders": (AboveMost("checked", "no-ifs", STEPS, CASE),),
