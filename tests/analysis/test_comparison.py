@@ -295,7 +295,7 @@ def test_the_table_has_a_column_a_place_and_a_pair(tmp_path: Path) -> None:
 
 
 def test_the_script_of_what_can_be_picked_calls_the_page_with_json_of_all_cells(tmp_path: Path) -> None:
-    text = report.picked_from(compared(small(tmp_path)))
+    text = report.picker_script(compared(small(tmp_path)))
     found = json.loads(text.removeprefix("roofbookDevices(").removesuffix(");\n"))
     assert [lab["name"] for lab in found["labs"]] == ["convpool", "lbm"]
     ids = [place[0] for place in found["places"]]

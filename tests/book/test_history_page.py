@@ -52,7 +52,7 @@ def test_a_change_says_when_by_how_much_and_why(tmp_path: Path) -> None:
 def test_a_measurement_of_the_host_counts_once_though_it_stands_on_several_pages(tmp_path: Path) -> None:
     drawn(tmp_path, "gpu", "cpu")
     told = [card_links.told(tmp_path, "lbm", name) for name in ("gpu", "cpu")]
-    assert len(tables.all_shown(told)) == 1 and len(tables.changed(tables.all_shown(told), "x").rows) == 1
+    assert len(tables.read_cards(told)) == 1 and len(tables.changes(tables.read_cards(told), "x").rows) == 1
 
 
 def test_without_measurements_there_is_nothing_and_without_changes_it_says_so(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_without_measurements_there_is_nothing_and_without_changes_it_says_so(tm
         []
     ) == ""
     empty = [{"lab": "lbm", "title": "T", "name": "gpu", "on": "G", "cards": []}]
-    assert tables.NOTHING in tables.changed(tables.all_shown(empty), "x").html
+    assert tables.NOTHING in tables.changes(tables.read_cards(empty), "x").html
     assert tables.ONCE in tables.summary([]).html
 
 

@@ -7,7 +7,7 @@ import re
 import pandas as pd
 
 from roofbook.book import page_html
-from roofbook.report.html import Cell, Row, Standing, Table
+from roofbook.report.html import Cell, Row, StandingNote, Table
 
 
 def test_ids_of_inline_figures_are_made_unique_with_their_references() -> None:
@@ -25,7 +25,7 @@ def test_a_table_gets_its_region_once() -> None:
 
 
 def test_a_standing_note_is_told_once_on_a_page_however_many_tables_have_it() -> None:
-    same, own = Standing("Times are medians."), "bands: not measured."
+    same, own = StandingNote("Times are medians."), "bands: not measured."
     tables = [Table("T", [Cell("Variant")], [Row([Cell("a")])], pd.DataFrame(), [same, own]).html for _ in range(3)]
     page = (
         f'<section>{tables[0]}{tables[1]}<details class="recorded"><summary>D</summary>{tables[2]}</details></section>'

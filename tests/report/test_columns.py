@@ -11,7 +11,7 @@ import pytest
 from roofbook import report
 from roofbook.analysis.case_data import CaseData
 from roofbook.analysis.roofline import Bound
-from roofbook.report.html import MORE, Cell, Row
+from roofbook.report.html import ON_DEMAND, Cell, Row
 from roofbook.report.ladder_descent import LadderOnDevice, glance_row
 
 from ..axe import violations
@@ -31,7 +31,7 @@ CASE = CaseData(
 
 
 def heads(table: report.Table, more: bool = False) -> list[str]:
-    return [column.text for column in table.columns if (MORE in column.css.split()) == more]
+    return [column.text for column in table.columns if (ON_DEMAND in column.css.split()) == more]
 
 
 def test_a_ladder_has_five_columns_and_the_others_when_asked() -> None:
@@ -41,7 +41,7 @@ def test_a_ladder_has_five_columns_and_the_others_when_asked() -> None:
     assert heads(table, more=True) == ["vs sequential", "MLUPS", "Error / allowed", "Samples"]
     assert all(name in table.text for name in (*five, *heads(table, more=True))), "a terminal shows all"
     for each in table.rows:
-        shown = sum(cell.span for cell in each.cells if MORE not in cell.css.split())
+        shown = sum(cell.span for cell in each.cells if ON_DEMAND not in cell.css.split())
         assert shown == 6, f"{each.cells[0].text}: what a page hides is below heads that it hides"
 
 
@@ -171,10 +171,16 @@ def test_the_fastest_kernels_with_their_ratios_and_shares_need_no_scrolling_side
 @pytest.mark.parametrize("width", [320, 390])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_on_a_phone_a_line_of_a_wide_table_is_a_list(page: Callable[..., Any], width: int, scheme: str) -> None:
-    heads = [Cell("Name"), Cell('A "head"', "num"), Cell("Of two", span=2), Cell("Why", "wrap"), Cell("Rest", MORE)]
+    heads = [
+        Cell("Name"),
+        Cell('A "head"', "num"),
+        Cell("Of two", span=2),
+        Cell("Why", "wrap"),
+        Cell("Rest", ON_DEMAND),
+    ]
     cells = [[f"step-{at}", "1 234 [1 200, 1 260]", "two", "three", "for a reason " * 9, "more"] for at in range(3)]
     rows = [
-        Row([Cell(text, head) for text, head in zip(each, ("", "num", "", "", "wrap", MORE), strict=True)])
+        Row([Cell(text, head) for text, head in zip(each, ("", "num", "", "", "wrap", ON_DEMAND), strict=True)])
         for each in cells
     ]
     rows.append(Row([Cell("absent"), Cell("not measured", "reason", span=5)], "absent"))

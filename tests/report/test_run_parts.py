@@ -11,7 +11,7 @@ from roofbook.analysis import format
 from roofbook.analysis.case_data import CaseData
 from roofbook.analysis.readings import newest
 from roofbook.errors import UsageError
-from roofbook.report.html import MORE
+from roofbook.report.html import ON_DEMAND
 
 from .rows import frame, part_rows, row, told
 from .shown import line
@@ -68,7 +68,7 @@ def test_resources_have_the_columns_that_some_variant_tells() -> None:
         "Variant", "Group", "Registers", "Local memory (B)", "Spilled (B)", "Occupancy", "Groups", "Private memory (B)",
         "Groups by registers",
     ]  # fmt: skip
-    assert [MORE in column.css for column in table.columns] == [False] * 6 + [True] * 3
+    assert [ON_DEMAND in column.css for column in table.columns] == [False] * 6 + [True] * 3
     said = {line.cells[0].text: [cell.text for cell in line.cells[1:]] for line in table.rows}
     thin = format.THIN
     assert said["port"] == ["32x8", "37", f"2{thin}050", "0", f"75.0{thin}%", f"51{thin}200", "–", "6"]

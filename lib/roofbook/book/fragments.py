@@ -233,7 +233,7 @@ def _devices_compared(store: Store) -> Sequence[str]:
     """Of the page that compares devices: form, what it draws, overview, links to the labs; then the page of each lab. '' each
     where nothing is recorded."""
     from ..analysis.comparison import compared, scales
-    from ..report.comparison_table import PICKER, cases, overview, picked_from
+    from ..report.comparison_table import PICKER, cases, overview, picker_script
 
     at = scales(store)
     labs = [registry.get(name) for name in registry.names()]
@@ -258,4 +258,4 @@ stands in the tables, and shows what you pick.
         if of_lab
     )
     overviews = "".join(table.html for table in overview(made))
-    return [PICKER, picked_from(made), overviews, f"<ul>{links}</ul>\n", *pages]
+    return [PICKER, picker_script(made), overviews, f"<ul>{links}</ul>\n", *pages]

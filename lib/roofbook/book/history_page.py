@@ -36,23 +36,23 @@ def renew(root: Path, manifest: Manifest, now: Dependencies) -> None:
 
 def recorded(told: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """By its name each part of the page that is of recorded devices, as HTML; '' where none is. told: of their cards."""
-    cards = tables.all_shown(told)
+    cards = tables.read_cards(told)
     if not cards:
         return dict.fromkeys(RECORDED, "")
     return {
         "summary": tables.summary(cards).html,
-        "changed": tables.changed(cards, "Changed beyond the noise on recorded devices").html,
-        "runs": tables.between_runs(cards).html,
+        "changed": tables.changes(cards, "Changed beyond the noise on recorded devices").html,
+        "runs": tables.run_spread(cards).html,
         "commits": tables.commits(cards).html,
     }
 
 
 def here(told: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """The part that is of this machine, as HTML; '' where it has measured nothing. told: of its cards."""
-    cards = tables.all_shown(told)
+    cards = tables.read_cards(told)
     if not cards:
         return dict.fromkeys(OURS, "")
-    changed = tables.changed(cards, "Changed beyond the noise on this machine")
+    changed = tables.changes(cards, "Changed beyond the noise on this machine")
     summary = f"{_several(len(changed.rows), 'change')} beyond the noise"
     folded = f"<details><summary>{summary}</summary>\n{changed.html}</details>\n" if changed.rows else changed.html
     return {"here": tables.summary(cards).html + folded}

@@ -1,4 +1,4 @@
-"""The answer that a lab's page opens with: of a case the fastest kernel, what stands beside it, and the steps that mattered."""
+"""The answer box of a lab's page: for each case the fastest kernel, its rivals, and the steps that mattered most."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -17,19 +17,23 @@ if TYPE_CHECKING:
     import pandas as pd
 
 NAMED = 6
-"""Of steps that were not measured at most so many are named."""
+"""Most steps without a measurement that the box names."""
 LEVEL = 3
-"""Of steps that are level with the fastest at most so many are named."""
+"""Most steps level with the fastest that the box names."""
 
 
-def answer(data: CaseData, found: LabAnswer | None, main: bool = False, profiles: "pd.DataFrame | None" = None) -> Html:
-    """One case as a list of a few lines. found: as `answers.answer` has it, None where no step has a verified time.
+def answer(
+    data: CaseData, lab_answer: LabAnswer | None, main: bool = False, profiles: "pd.DataFrame | None" = None
+) -> Html:
+    """Return the answer on one case as a list of a few lines. lab_answer: None if no step has a verified time.
 
-    main: whether a page of several cases shows this one until its reader chooses another. profiles: what hardware counters
-    counted, on any cases.
+    main: whether a page of several cases shows this one until its reader chooses another. profiles: rows of hardware
+    counters, of any cases.
     """
     case = escape(data.case)
-    lines = _lines(data, found, profiles) if found else [("Fastest kernel", "No step has a verified time here.")]
+    lines = (
+        _lines(data, lab_answer, profiles) if lab_answer else [("Fastest kernel", "No step has a verified time here.")]
+    )
     items = "\n".join(f"<div><dt>{head}</dt><dd>{text}</dd></div>" for head, text in lines)
     return Html(
         f'<div class="answer" data-case="{case}"{" data-main" * main} role="group" aria-label="The answer on {case}">\n'
@@ -37,43 +41,43 @@ def answer(data: CaseData, found: LabAnswer | None, main: bool = False, profiles
     )
 
 
-def _lines(data: CaseData, found: LabAnswer, profiles: "pd.DataFrame | None") -> list[tuple[str, str]]:
-    kernel, plain = found.fastest, found.plain
+def _lines(data: CaseData, lab_answer: LabAnswer, profiles: "pd.DataFrame | None") -> list[tuple[str, str]]:
+    kernel, plain = lab_answer.fastest, lab_answer.plain
     lines = [
-        ("Fastest kernel", _named(data, kernel) + _level(found)),
-        *[("Not measured here", _lacking(found))] * bool(found.lacking),
+        ("Fastest kernel", _named(data, kernel) + _level(lab_answer)),
+        *[("Not measured here", _lacking(lab_answer))] * bool(lab_answer.lacking),
         ("Share of the bound", _share(data, kernel.reading)),
         *_peers(data, kernel),
-        ("Against the baseline", _base(found)),
+        ("Against the baseline", _base(lab_answer)),
     ]
     if plain:
-        beside = [_peer(plain, each) for each in (plain.peer, plain.as_exact) if each]
-        lines.append(("Fastest without that", " ".join([_named(data, plain), _share(data, plain.reading), *beside])))
-    return [*lines, ("What mattered most", _mattered(data, found.mattered, profiles))]
+        rivals = [_peer(plain, rival) for rival in (plain.peer, plain.as_exact) if rival]
+        lines.append(("Fastest without that", " ".join([_named(data, plain), _share(data, plain.reading), *rivals])))
+    return [*lines, ("What mattered most", _mattered(data, lab_answer.mattered, profiles))]
 
 
-def _level(found: LabAnswer) -> str:
-    """' The difference to <code>a</code> is within the noise.' Of many the nearest are named; '' for none."""
-    names = [f"<code>{escape(name)}</code>" for name in found.level[:LEVEL]]
-    names += [f"{len(found.level) - LEVEL} more"] * (len(found.level) > LEVEL)
+def _level(lab_answer: LabAnswer) -> str:
+    """Return ' The difference to <code>a</code> is within the noise.'; of many steps the nearest are named. '' for none."""
+    names = [f"<code>{escape(name)}</code>" for name in lab_answer.level[:LEVEL]]
+    names += [f"{len(lab_answer.level) - LEVEL} more"] * (len(lab_answer.level) > LEVEL)
     if not names:
         return ""
-    told = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+    listed = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
     several = len(names) > 1
-    return f" The difference{'s' * several} to {told} {'are' if several else 'is'} within the noise."
+    return f" The difference{'s' * several} to {listed} {'are' if several else 'is'} within the noise."
 
 
-def _lacking(found: LabAnswer) -> str:
-    """'8 of 20 steps: c, d, e, f, g, h and 2 more. One of them may be faster.' Of many the last of the ladder are named."""
-    names = ", ".join(f"<code>{escape(name)}</code>" for name in found.lacking[-NAMED:])
-    more = len(found.lacking) - NAMED
-    rest = f" and {more} more" if more > 0 else ""
-    which = "One of them" if len(found.lacking) > 1 else "It"
-    return f"{len(found.lacking)} of {len(found.steps)} steps: {names}{rest}. {which} may be faster."
+def _lacking(lab_answer: LabAnswer) -> str:
+    """Return '8 of 20 steps: c, d, e, f, g, h and 2 more. One of them may be faster.' It names the last ones of the ladder."""
+    names = ", ".join(f"<code>{escape(name)}</code>" for name in lab_answer.lacking[-NAMED:])
+    unnamed = len(lab_answer.lacking) - NAMED
+    remainder = f" and {unnamed} more" if unnamed > 0 else ""
+    pronoun = "One of them" if len(lab_answer.lacking) > 1 else "It"
+    return f"{len(lab_answer.lacking)} of {len(lab_answer.steps)} steps: {names}{remainder}. {pronoun} may be faster."
 
 
 def _named(data: CaseData, kernel: Fastest) -> str:
-    """The kernel, its precision and time, and its conditions in a sentence."""
+    """Return a sentence with the kernel, its precision and time, and a sentence with its conditions."""
     reading = kernel.reading
     time = f"<strong>{_time(reading)}</strong> per {escape(str(reading.row['unit']))}"
     precision = escape(str(text_field(reading.row, "dtype") or ""))
@@ -95,29 +99,32 @@ def _peers(data: CaseData, kernel: Fastest) -> list[tuple[str, str]]:
     if kernel.peer is None:
         return [("Against the best peer", "No library or other program was measured on this device.")]
     head = "Against the best peer like for like" if kernel.peer.alike else "Against the nearest peer"
-    is_what = data.changes.get(kernel.peer.reading.variant, "")
+    description = data.changes.get(kernel.peer.reading.variant, "")
     lines = [
         (
             head,
             " ".join(
-                [_peer(kernel, kernel.peer), *[f"<small>({escape(is_what.removesuffix('.'))})</small>"] * bool(is_what)]
+                [
+                    _peer(kernel, kernel.peer),
+                    *[f"<small>({escape(description.removesuffix('.'))})</small>"] * bool(description),
+                ]
             ),
         )
     ]
-    return lines + [("Against the fastest peer", _peer(kernel, each)) for each in (kernel.faster_peer,) if each]
+    return lines + [("Against the fastest peer", _peer(kernel, rival)) for rival in (kernel.faster_peer,) if rival]
 
 
-def _peer(kernel: Fastest, beside: Rival) -> str:
-    unlike = _sentence(beside.only_rival, "The peer")
-    alone = _sentence(beside.only_kernel, f"{_step(kernel.reading)} alone")
-    return f"{_beside(beside)}.{_by_rounds(kernel, beside)}{unlike}{alone}{FREE * _is_free(beside.reading)}"
+def _peer(kernel: Fastest, rival: Rival) -> str:
+    unlike = _sentence(rival.only_rival, "The peer")
+    alone = _sentence(rival.only_kernel, f"{_step(kernel.reading)} alone")
+    return f"{_beside(rival)}.{_by_rounds(kernel, rival)}{unlike}{alone}{FREE * _is_free(rival.reading)}"
 
 
-def _by_rounds(kernel: Fastest, beside: Rival) -> str:
-    """Why the ratio is not that of the two times which stand there; '' where it is."""
-    if not beside.medians_disagree(kernel.reading):
+def _by_rounds(kernel: Fastest, rival: Rival) -> str:
+    """Return why the ratio is not that of the two times in the text; '' if it is."""
+    if not rival.medians_disagree(kernel.reading):
         return ""
-    alone = show.factor(beside.reading.median / kernel.reading.median)
+    alone = show.factor(rival.reading.median / kernel.reading.median)
     return f" The ratio pairs samples of the same round: the median times alone would make it {alone}."
 
 
@@ -125,46 +132,44 @@ FREE = " The peer's threads were not bound to processors: it may take less time 
 
 
 def _is_free(peer: Reading) -> bool:
-    """Whether it is a program with several threads on a CPU that the system could start on one processor."""
+    """Return whether a peer is a program of several CPU threads that the system may have started on one processor."""
     several = int(peer.facts.get("threads") or 1) > 1
     return peer.row["device_kind"] == "cpu" and several and not peer.facts.get("threads_bound")
 
 
-def _base(found: LabAnswer) -> str:
-    if found.base is None:
+def _base(lab_answer: LabAnswer) -> str:
+    if lab_answer.base is None:
         return "No baseline has a time here."
-    is_what = f", {escape(found.base_is)}" * bool(found.base_is)
-    return f"{_beside(found.base)}{is_what}.{_by_rounds(found.fastest, found.base)}"
+    description = f", {escape(lab_answer.base_is)}" * bool(lab_answer.base_is)
+    return f"{_beside(lab_answer.base)}{description}.{_by_rounds(lab_answer.fastest, lab_answer.base)}"
 
 
-def _beside(beside: Rival) -> str:
-    """'<strong>1.11 times as fast</strong> [1.10, 1.12] as <code>torch</code>, 236 us'."""
-    name, time = f"<code>{escape(beside.reading.variant)}</code>", _time(beside.reading)
-    name += f" (called by {escape(beside.called_by)})" * bool(beside.called_by)
-    return (
-        f"{_effect(beside.ratio, name, begins=True)}, {time}" if beside.ratio else f"Not compared with {name}, {time}"
-    )
+def _beside(rival: Rival) -> str:
+    """Return '<strong>1.11 times as fast</strong> [1.10, 1.12] as <code>torch</code>, 236 us'."""
+    name, time = f"<code>{escape(rival.reading.variant)}</code>", _time(rival.reading)
+    name += f" (called by {escape(rival.called_by)})" * bool(rival.called_by)
+    return f"{_effect(rival.ratio, name, begins=True)}, {time}" if rival.ratio else f"Not compared with {name}, {time}"
 
 
 def _effect(ratio: Speedup, name: str, *, begins: bool = False) -> str:
-    """begins: a sentence."""
+    """Return a ratio in words: '<strong>1.11 times as fast</strong> as `name`'. begins: whether it begins a sentence."""
     words, ends = effect_text(ratio)
-    of = "of" if words == "within the noise" else "with" if not ends else "as"
+    preposition = "of" if words == "within the noise" else "with" if not ends else "as"
     how = f" <small>({escape(ratio.how)})</small>" * bool(ratio.how and ends)
     words = words[0].upper() + words[1:] if begins else words
-    return f"<strong>{words}</strong>{f' {escape(ends)}' * bool(ends)}{how} {of} {name}"
+    return f"<strong>{words}</strong>{f' {escape(ends)}' * bool(ends)}{how} {preposition} {name}"
 
 
 def _mattered(data: CaseData, steps: Sequence[Mattered], profiles: "pd.DataFrame | None") -> str:
     if not steps:
         return "No step on the way to it is faster than the one before it beyond the noise."
     items = []
-    for each in steps:
-        effect = _effect(each.ratio, f"<code>{escape(each.over)}</code>")
-        counted = moved_by_step(profiles, data.readings[each.step], data.readings[each.over], each.ratio.word)
+    for step in steps:
+        effect = _effect(step.ratio, f"<code>{escape(step.over)}</code>")
+        counted = moved_by_step(profiles, data.readings[step.step], data.readings[step.over], step.ratio.word)
         cause = f" <small>Counters: {escape(counted)}.</small>" if counted else ""
         items.append(
-            f"<li>{_step(data.readings[each.step])}, {effect}: {escape(data.changes.get(each.step, ''))}{cause}</li>"
+            f"<li>{_step(data.readings[step.step])}, {effect}: {escape(data.changes.get(step.step, ''))}{cause}</li>"
         )
     return f"<ol>{''.join(items)}</ol>"
 
@@ -174,11 +179,11 @@ def _time(reading: Reading) -> str:
 
 
 def _step(reading: Reading) -> str:
-    """A step by its name, as a link to where the page tells of it; it tells of one over its parent."""
+    """Return the name of a step; a step with a parent links to its description on the page."""
     name = f"<code>{escape(reading.variant)}</code>"
     return f'<a href="#step-{escape(reading.variant)}">{name}</a>' if reading.parent else name
 
 
-def _sentence(conditions: Iterable[str], who: str) -> str:
-    told = escape(" and ".join(conditions))
-    return f" {who} {told}." if told else ""
+def _sentence(conditions: Iterable[str], subject: str) -> str:
+    listed = escape(" and ".join(conditions))
+    return f" {subject} {listed}." if listed else ""

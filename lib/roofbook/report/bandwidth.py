@@ -1,4 +1,4 @@
-"""Achieved bandwidth as bars: what each variant moves in its time, compared with the fastest measured stream."""
+"""Achieved bandwidth as a bar chart: the bytes that each variant moves over its time, beside the fastest measured stream."""
 
 from ..analysis import format as show
 from ..analysis.case_data import CaseData
@@ -14,52 +14,56 @@ FAR = 3.0  # times the peak or the longest bar: a level of the memory beyond it 
 
 
 def bandwidth_chart(data: CaseData, title: str = "") -> Figure:
-    """GB/s of each verified variant in ladder order: the `bytes` of its row over its time, with the interval.
+    """Draw GB/s of each verified variant in ladder order: the `bytes` of its row over its time, with the interval.
 
-    Bytes are per unit, what the variant's data flow moves at least. The working set picks the measured stream that is the
-    peak (drawn strong; other levels of the memory thin). Rows from another device or backend than most are left out.
-    Errors: UsageError without measured peaks, or without a verified variant that has bytes.
+    Bytes are per unit: the least that the variant's data flow moves. The working set picks the measured stream that is the
+    peak, which is drawn strong; other levels of the memory are thin. Rows from another device or backend than most are left
+    out. Errors: UsageError without measured peaks, or without a verified variant that has bytes.
     """
     from matplotlib.lines import Line2D
 
     if data.peaks is None:
         raise UsageError("no bandwidths: a peak of this device has no verified time")
-    found, case, order, peaks = data.readings, data.case, data.drawn, data.peaks
-    ready = [name for name in order if name in found and found[name].ok and number_field(found[name].row, "bytes") > 0]
-    home = home_of([found[name] for name in ready])
-    good = [name for name in ready if home.has(found[name])]
+    readings, case, order, peaks = data.readings, data.case, data.drawn, data.peaks
+    ready = [
+        name
+        for name in order
+        if name in readings and readings[name].ok and number_field(readings[name].row, "bytes") > 0
+    ]
+    home = home_of([readings[name] for name in ready])
+    good = [name for name in ready if home.has(readings[name])]
     if not good:
         raise UsageError(f"no variant of {', '.join(order)} has a verified time and bytes on {case}")
-    names = [name for name in order if name in good or (name in found and not found[name].ok)]
-    reached = {name: _bandwidth(found[name]) for name in good}
-    own = peaks.bandwidth_for(data.working_set) / 1e9
-    longest = max(own, *(high for _, _, high in reached.values()))
+    names = [name for name in order if name in good or (name in readings and not readings[name].ok)]
+    reached = {name: _bandwidth(readings[name]) for name in good}
+    peak = peaks.bandwidth_for(data.working_set) / 1e9
+    longest = max(peak, *(high for _, _, high in reached.values()))
     rates = {f"up to {binary(level.size)}": level.bandwidth / 1e9 for level in peaks.levels()}
-    levels = {label: rate for label, rate in rates.items() if abs(rate / own - 1) > 0.05}
+    levels = {label: rate for label, rate in rates.items() if abs(rate / peak - 1) > 0.05}
     near = {label: rate for label, rate in levels.items() if rate <= FAR * longest}
-    looks = styles_of(data)
+    styles = styles_of(data)
     with style():
         ax = lanes(len(names), (0.0, 1.06 * max([longest, *near.values()])), flagged=True)
         for at, name in enumerate(names):
             if name not in good:
                 heading(ax, at, name)
-                cross(ax, at, name, found[name].reason)
+                cross(ax, at, name, readings[name].reason)
                 continue
             estimate, low, high = reached[name]
-            heading(ax, at, name, f"{_said(estimate)} \u00b7 {show.percent(estimate / own)}")
-            tip = f"{name}: {_said(estimate)}, {show.percent(estimate / own)} of the fastest stream at this size"
-            bar(ax, at, estimate, looks[name].colour, found[name].role, tip, (low, high))
+            heading(ax, at, name, f"{_said(estimate)} \u00b7 {show.percent(estimate / peak)}")
+            tip = f"{name}: {_said(estimate)}, {show.percent(estimate / peak)} of the fastest stream at this size"
+            bar(ax, at, estimate, styles[name].colour, readings[name].role, tip, (low, high))
         lines, barred = [], [at for at, name in enumerate(names) if name in good]
         for at, (label, rate) in enumerate(near.items()):
             dashes = DASHES[at % len(DASHES)]
             upright(ax, rate, barred, color=INK, lw=1.2, linestyles=[dashes])
             lines.append(Line2D([], [], color=INK, lw=1.2, ls=dashes, label=f"stream {label}: {_said(rate)}"))
-        flag(ax, own, barred, f"fastest stream at this size: {_said(own)}", INK)
+        flag(ax, peak, barred, f"fastest stream at this size: {_said(peak)}", INK)
         ax.xaxis.set_major_formatter(lambda at, _: show.tick(at))
         ax.set_xlabel("bandwidth, GB/s")
-        legend(ax, {found[name].role for name in good}, lines)
-        over = [name for name in good if reached[name][1] > own]
-        named = f" (here {', '.join(over)})" if over else ""
+        legend(ax, {readings[name].role for name in good}, lines)
+        above_peak = [name for name in good if reached[name][1] > peak]
+        named = f" (here {', '.join(above_peak)})" if above_peak else ""
         notes = [
             "Bytes are the minimum that the variant's data flow moves: modelled, not counted. Per cent are of the fastest "
             f"stream at this size. Whiskers: {CONFIDENCE} interval of the median.",
@@ -70,14 +74,14 @@ def bandwidth_chart(data: CaseData, title: str = "") -> Figure:
         notes += [f"Streams beyond the axis: {', '.join(far)}."] * bool(far)
         away = [name for name in ready if name not in good]
         notes += [f"Measured on another device, so not drawn: {', '.join(away)}."] * bool(away)
-        idle = [name for name in order if name in found and found[name].ok and name not in ready]
+        idle = [name for name in order if name in readings and readings[name].ok and name not in ready]
         notes += [f"Moves no modelled bytes, so not drawn: {', '.join(idle)}."] * bool(idle)
-        notes += absences(order, found, data.skip_reasons)
+        notes += absences(order, readings, data.skip_reasons)
         return finish(ax.figure, title or f"Bandwidth that each variant reaches on {case}", notes)
 
 
 def _bandwidth(reading: Reading) -> tuple[float, float, float]:
-    """(estimate, low, high) in GB/s of a verified reading."""
+    """Return (estimate, low, high) in GB/s of a verified reading."""
     moved = number_field(reading.row, "bytes") / 1e9
     return moved / reading.median, moved / reading.high, moved / reading.low
 

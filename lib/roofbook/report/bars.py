@@ -1,4 +1,4 @@
-"""The ladder as bars: how many times faster than the base each variant is."""
+"""The ladder as a bar chart: how many times as fast as the base each variant is."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -10,38 +10,38 @@ from ..analysis.readings import Reading, faster, home_of
 from ..errors import UsageError
 from ..measure.stats import CONFIDENCE
 from .cell_format import device_note, run_notes
-from .figure import COLOURS, FONT, INK, WIDTH, Figure, finish, style, tell
+from .figure import COLOURS, FONT, INK, WIDTH, Figure, add_tips, finish, style
 from .variant_style import styles_of
 
 
 def ladder_chart(data: CaseData, title: str = "", published: tuple[float, str] | None = None) -> Figure:
-    """Speedup over the base, one bar a variant in ladder order, with its interval and its time.
+    """Draw the speedup over the base, a bar for each variant in ladder order, with its interval and its time.
 
-    published: (seconds per unit, label) of the best published figure, drawn as a line. The axis is logarithmic where
-    the bars span more than a factor of 20. Without a bar for any base the first variant with one takes its place.
-    Errors: UsageError where no variant has a verified time.
+    published: (seconds per unit, label) of the best published figure, drawn as a line. The axis is logarithmic if the bars span
+    more than a factor of 20. If no base has a bar, the first variant with one is the base. Errors: UsageError if no variant has
+    a verified time.
     """
     from matplotlib.ticker import LogLocator, NullLocator
 
-    found, case, order = data.readings, data.case, data.drawn
-    names = [name for name in order if name in found]
-    good = [name for name in names if found[name].ok]
+    readings, case, order = data.readings, data.case, data.drawn
+    names = [name for name in order if name in readings]
+    good = [name for name in names if readings[name].ok]
     if not good:
-        failed = "; ".join(f"{name} failed: {found[name].reason}" for name in names) or "measure the ladder first"
+        failed = "; ".join(f"{name} failed: {readings[name].reason}" for name in names) or "measure the ladder first"
         raise UsageError(f"no variant of {', '.join(order)} has a verified time on {case}; {failed}")
     base = next((name for name in data.bases if name in good), good[0])
-    home = home_of([found[name] for name in good])
-    speed = {name: _speedup(found[base], found[name]) for name in good}
-    line = found[base].median / published[0] if published else math.nan
-    ends = [each for triple in speed.values() for each in triple if 0 < each < math.inf] + ([line] if published else [])
+    home = home_of([readings[name] for name in good])
+    speed = {name: _speedup(readings[base], readings[name]) for name in good}
+    line = readings[base].median / published[0] if published else math.nan
+    ends = [end for triple in speed.values() for end in triple if 0 < end < math.inf] + ([line] if published else [])
     log = max(ends) / min(ends) > 20
     left = (1.0 if min(ends) >= 1 else min(ends) / 1.2) if log else 0.0
     right = max(ends) ** 1.04 * 1.08 if log else max(ends) * 1.06
-    looks, per = styles_of(data), found[base].row["unit"]
+    styles, per = styles_of(data), readings[base].row["unit"]
     with style():
         ax = lanes(len(names), (left, right), log=log, flagged=published is not None)
         for at, name in enumerate(names):
-            reading = found[name]
+            reading = readings[name]
             if not reading.ok:
                 heading(ax, at, name)
                 cross(ax, at, name, reading.reason)
@@ -50,20 +50,20 @@ def ladder_chart(data: CaseData, title: str = "", published: tuple[float, str] |
             has_interval = name != base and math.isfinite(high) and low > 0
             interval = (estimate, low, high) if has_interval else (estimate,)
             number, space, brackets = show.factor(*interval).partition(" ")
-            said = "base" if name == base else f"{number}\u00d7{space}{brackets}"
+            speedup = "base" if name == base else f"{number}\u00d7{space}{brackets}"
             heading(
                 ax,
                 at,
                 f"{name} {device_note(reading, home)}".rstrip(),
-                f"{said} \u00b7 {show.duration(reading.median)}",
+                f"{speedup} \u00b7 {show.duration(reading.median)}",
             )
             start = max(left, 1.0) if log else 0.0
             whiskers = (low, high) if has_interval else None
-            ratio = f"{show.factor(*interval)} times as fast as {base}" if name != base else said
+            ratio = f"{show.factor(*interval)} times as fast as {base}" if name != base else speedup
             tip = f"{name}: {ratio}; {show.duration(reading.median)} per {per}"
-            bar(ax, at, estimate, looks[name].colour, reading.role, tip, whiskers, start)
+            bar(ax, at, estimate, styles[name].colour, reading.role, tip, whiskers, start)
             if name == base and log:
-                ax.plot([1], [at + 0.18], marker="D", ms=6, color=looks[name].colour, clip_on=False)
+                ax.plot([1], [at + 0.18], marker="D", ms=6, color=styles[name].colour, clip_on=False)
         barred = [at for at, name in enumerate(names) if name in good]
         upright(ax, 1.0, barred, color=INK, lw=1.2, alpha=0.6)
         if published:
@@ -74,15 +74,15 @@ def ladder_chart(data: CaseData, title: str = "", published: tuple[float, str] |
             ax.xaxis.set_minor_locator(NullLocator())
         ax.xaxis.set_major_formatter(lambda at, _: show.tick(at) + "\u00d7")
         ax.set_xlabel(f"times as fast as {base}" + (", logarithmic" if log else ""))
-        legend(ax, {found[name].role for name in good if name != base})
+        legend(ax, {readings[name].role for name in good if name != base})
         notes = [f"Whiskers: {CONFIDENCE} interval of the ratio. Times are medians per {per}."]
         notes += over_another(base, data.bases, "has no bar here")
-        notes += [*run_notes(found[name] for name in good), *absences(order, found, data.skip_reasons)]
+        notes += [*run_notes(readings[name] for name in good), *absences(order, readings, data.skip_reasons)]
         return finish(ax.figure, title or f"Speedup of each variant over {base} on {case}", notes)
 
 
 def lanes(count: int, ends: tuple[float, float], *, log: bool = False, flagged: bool = False) -> Any:
-    """Axes with room for `count` bars below each other, each under a line of words; `flagged`: and for a `flag`."""
+    """Return axes with a lane for each of `count` bars below a line of text; flagged: with room for a `flag`."""
     from matplotlib.figure import Figure as Drawing
     from matplotlib.ticker import NullLocator
 
@@ -95,25 +95,25 @@ def lanes(count: int, ends: tuple[float, float], *, log: bool = False, flagged: 
     return ax
 
 
-def heading(ax: Any, at: int, name: str, said: str = "") -> None:
-    """The words above a bar: the variant's name, and at the right what it reached."""
+def heading(ax: Any, at: int, name: str, text: str = "") -> None:
+    """Write the text above a bar: the variant's name, and its speedup at the right."""
     words: dict[str, Any] = {"transform": ax.get_yaxis_transform(), "va": "center"}
     ax.text(0, at - 0.24, name, ha="left", **words)
-    ax.text(1, at - 0.24, said, ha="right", size=FONT - 0.5, **words)
+    ax.text(1, at - 0.24, text, ha="right", size=FONT - 0.5, **words)
 
 
-def cross(ax: Any, at: int, name: str, why: str) -> None:
-    """What stands in place of the bar of a variant that failed."""
+def cross(ax: Any, at: int, name: str, reason: str) -> None:
+    """Draw a cross and the reason, in place of the bar of a variant that failed."""
     across = ax.get_yaxis_transform()
     (mark,) = ax.plot(
         [0.01], [at + 0.18], "x", transform=across, color=COLOURS["failed"], ms=7, mew=2, clip_on=False, zorder=1
     )  # as bars have it: the keyboard goes through both in their order
-    tell(mark, f"{name}: failed: {why}")
-    ax.text(0.035, at + 0.18, f"failed: {_short(why, 76)}", transform=across, va="center", size=FONT - 1.5)
+    add_tips(mark, f"{name}: failed: {reason}")
+    ax.text(0.035, at + 0.18, f"failed: {_short(reason, 76)}", transform=across, va="center", size=FONT - 1.5)
 
 
 HATCHES = {"peer": "////", "probe": "....", "again": "xxxx"}
-"""Of the bars of what is no step of the ladder."""
+"""Hatches of bars that are no step of the ladder, by role."""
 
 
 def bar(
@@ -126,45 +126,46 @@ def bar(
     whiskers: tuple[float, float] | None,
     start: float = 0.0,
 ) -> None:
-    """A bar and its interval: as `Axes.barh` and `Axes.errorbar` draw them, without the seconds they take to fit axes.
+    """Draw a bar and its interval, as `Axes.barh` and `Axes.errorbar` do, but faster, since no axis is fitted.
 
-    tip: what it is, in words."""
+    tip: the bar in words.
+    """
     from matplotlib.lines import Line2D
     from matplotlib.patches import Rectangle
 
     hatch = HATCHES.get(role)
     drawn = Rectangle((start, at), end - start, 0.36, fc=colour, lw=0, hatch=hatch, clip_on=False)
-    tell(ax.add_patch(drawn), tip)
+    add_tips(ax.add_patch(drawn), tip)
     if whiskers:
         ax.add_line(Line2D(whiskers, [at + 0.18] * 2, color=INK, lw=1, marker="|", ms=5, mew=1, clip_on=False))
 
 
-def upright(ax: Any, x: float, barred: Sequence[int], **look: Any) -> None:
-    """A line down the chart that keeps off the words: beside the bars of the lanes `barred`."""
-    ax.vlines([x] * len(barred), [at - 0.04 for at in barred], [at + 0.4 for at in barred], clip_on=False, **look)
+def upright(ax: Any, x: float, barred: Sequence[int], **line_style: Any) -> None:
+    """Draw a vertical line that crosses the bars of the lanes `barred` and leaves out the text between them."""
+    ax.vlines([x] * len(barred), [at - 0.04 for at in barred], [at + 0.4 for at in barred], clip_on=False, **line_style)
 
 
 def flag(ax: Any, x: float, barred: Sequence[int], label: str, colour: str) -> None:
-    """A strong `upright`, its label above the first lane."""
+    """Draw a strong `upright` with a label above the first lane."""
     upright(ax, x, barred, color=colour, lw=2.2)
     ax.annotate(label, (x, -0.62), (0, 4), ha=_towards(ax, x), textcoords="offset points", annotation_clip=False)
     ax.plot([x], [-0.6], marker="v", ms=6, color=colour, clip_on=False)
 
 
-def absences(order: Sequence[str], found: Collection[str], skip_reasons: Mapping[str, str]) -> list[str]:
-    """A note for each reason why variants of `order` have no bar. skip_reasons: variant -> why it cannot be measured."""
+def absences(order: Sequence[str], readings: Collection[str], skip_reasons: Mapping[str, str]) -> list[str]:
+    """Return a note for each reason why variants of `order` have no bar. skip_reasons: variant -> why it cannot be measured."""
     absent = {name: skip_reasons[name] for name in order if name in skip_reasons}
-    missing = [name for name in order if name not in found and name not in absent]
-    why = absent | dict.fromkeys(missing, "not measured")
+    missing = [name for name in order if name not in readings and name not in absent]
+    reasons = absent | dict.fromkeys(missing, "not measured")
     return [
-        f"{', '.join(name for name in why if why[name] == reason)} – {reason}."
-        for reason in dict.fromkeys(why.values())
+        f"{', '.join(name for name in reasons if reasons[name] == reason)} – {reason}."
+        for reason in dict.fromkeys(reasons.values())
     ]
 
 
-def _speedup(base: Reading, own: Reading) -> tuple[float, float, float]:
-    """(estimate, low, high) of the speedup over the base; exactly 1 for the base itself."""
-    ratio = None if base is own else faster(base, own)
+def _speedup(base: Reading, reading: Reading) -> tuple[float, float, float]:
+    """Return (estimate, low, high) of the speedup over the base; exactly 1 for the base itself."""
+    ratio = None if base is reading else faster(base, reading)
     return (ratio.estimate, ratio.low, ratio.high) if ratio else (1.0, 1.0, 1.0)
 
 
@@ -173,13 +174,13 @@ def _short(text: str, length: int) -> str:
 
 
 def _towards(ax: Any, x: float) -> str:
-    """Which side of `x` a label hangs on so that it stays inside the figure."""
+    """Return the alignment of a label at `x` that keeps it inside the figure."""
     part = ax.transAxes.inverted().transform(ax.transData.transform((x, 0)))[0]
     return "left" if part < 0.3 else "right" if part > 0.7 else "center"
 
 
 def legend(ax: Any, roles: Collection[str], lines: Sequence[Any] = ()) -> None:
-    """A legend under the axis: `lines`, and what a bar is where there is more than the ladder to tell apart."""
+    """Draw a legend under the axis: `lines`, and the hatches of bars if there are several roles."""
     from matplotlib.patches import Patch
 
     words = {
@@ -188,9 +189,11 @@ def legend(ax: Any, roles: Collection[str], lines: Sequence[Any] = ()) -> None:
         "probe": "probe",
         "again": "A/A control",
     }
-    shown = [role for role in words if role in roles]
+    present = [role for role in words if role in roles]
     faces = [
-        Patch(fc=COLOURS["base"], lw=0, hatch=HATCHES.get(role), label=words[role]) for role in shown if len(shown) > 1
+        Patch(fc=COLOURS["base"], lw=0, hatch=HATCHES.get(role), label=words[role])
+        for role in present
+        if len(present) > 1
     ]
     handles = [*lines, *faces]
     if handles:

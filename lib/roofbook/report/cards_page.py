@@ -1,6 +1,6 @@
 """The page of all measurements of a lab on a device, without a script: each card with its dots, facts, runs and command.
 
-It is no page of Sphinx: some thousand cards would cost it minutes. book/_assets/card.js shows the same of the same data.
+Sphinx does not build it: a thousand cards would take it minutes. book/_assets/card.js draws the same cards from the same data.
 """
 
 import math
@@ -14,28 +14,28 @@ from ..measure.stats import CONFIDENCE
 from .html import with_code
 
 KINDS = {CODE: "code", DRIVER: "driver or libraries", MACHINE: "machine"}
-"""What a change of a kind is called."""
+"""Names of the kinds of change."""
 COMMIT = "COMMIT/"
-"""Before a commit's name: in the place of the address of the repository's commits, which the site puts there."""
+"""Placeholder before a commit's name; the site puts the address of the repository's commits there."""
 THEME = """let mode = "auto";
 try { mode = localStorage.getItem("mode") || mode; } catch { /* a browser that keeps nothing */ }
 if (mode == "auto") mode = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
 document.documentElement.dataset.theme = mode;"""
-"""Light or dark as the reader has chosen on the other pages, else as the system has it, which holds without a script too."""
+"""Script that sets light or dark as the reader chose on other pages, else as the system has it."""
 WIDTH, HEIGHT, LEFT, TOP, BOTTOM = 640, 210, 62, 10, 30
-"""Of the drawing of samples, and of its plot's edges."""
+"""Size of the drawing of samples and margins of its plot, in pixels."""
 
 
 def page(
     cards: Sequence[Mapping[str, Any]], machines: Sequence[Sequence[Sequence[str]]], lab: str, title: str, on: str
 ) -> str:
-    """The whole page. lab: its name. title: of the lab. on: the device, in words."""
+    """Return the whole page. lab: its name. title: the lab's title. device: its name in words."""
     by_case: dict[str, list[str]] = {}
-    for each in cards:
-        link = f'<a href="#{escape(each["id"])}">{escape(each["variant"])}</a>'
-        by_case.setdefault(each["case"], []).append(link)
+    for measurement in cards:
+        link = f'<a href="#{escape(measurement["id"])}">{escape(measurement["variant"])}</a>'
+        by_case.setdefault(measurement["case"], []).append(link)
     index = "".join(f"<dt>{escape(case)}</dt><dd>{', '.join(links)}</dd>" for case, links in by_case.items())
-    told = "".join(_machine(at, facts) for at, facts in enumerate(machines, 1))
+    machines_html = "".join(_machine(at, facts) for at, facts in enumerate(machines, 1))
     head = f"{escape(title)}: measurements on {escape(on)}"
     return f"""<!DOCTYPE html>
 <html lang="en" class="measurements">
@@ -58,25 +58,29 @@ by equal code in an equal environment. Samples are rounded to four digits here; 
 all.</p>
 <details><summary>All measurements, by case</summary><dl>{index}</dl></details>
 {"".join(map(card, cards))}
-<section id="machines"><h2>Machines</h2>{told}</section>
+<section id="machines"><h2>Machines</h2>{machines_html}</section>
 </main>
 </body>
 </html>
 """
 
 
-def card(each: Mapping[str, Any]) -> str:
-    """One measurement as a section."""
-    time = f"<p class=card-time>{escape(each['time'])}</p>" if each["time"] else ""
-    what = f"<p>{with_code(each['what'])}</p>" if each["what"] else ""
-    facts = "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in each["facts"])
-    return f"""<section class=measured id="{escape(each["id"])}">
-<h2>{escape(each["variant"])} on {escape(each["case"])}</h2>
-{time}{what}<p>{escape(each["answer"])}</p>
-{drawing(each) if "axis" in each else ""}<p>To measure it again: <code>{escape(each["command"])}</code></p>
-<div class=card-runs tabindex=0 role=region aria-label="Runs of {escape(each["variant"])} on {escape(each["case"])}">
+def card(measurement: Mapping[str, Any]) -> str:
+    """Return one measurement as a section."""
+    time = f"<p class=card-time>{escape(measurement['time'])}</p>" if measurement["time"] else ""
+    description = f"<p>{with_code(measurement['what'])}</p>" if measurement["what"] else ""
+    facts = "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in measurement["facts"])
+    name = f"{escape(measurement['variant'])} on {escape(measurement['case'])}"
+    versions = "".join(
+        _version(number, version, measurement) for number, version in enumerate(measurement["versions"], 1)
+    )
+    return f"""<section class=measured id="{escape(measurement["id"])}">
+<h2>{name}</h2>
+{time}{description}<p>{escape(measurement["answer"])}</p>
+{drawing(measurement) if "axis" in measurement else ""}<p>To measure it again: <code>{escape(measurement["command"])}</code></p>
+<div class=card-runs tabindex=0 role=region aria-label="Runs of {name}">
 <table><thead><tr><th scope=col>{"</th><th scope=col>".join(HEADS)}</th></tr></thead>
-<tbody>{"".join(_version(at, version, each) for at, version in enumerate(each["versions"], 1))}</tbody></table></div>
+<tbody>{versions}</tbody></table></div>
 <dl>{facts}</dl></section>
 """
 
@@ -84,19 +88,19 @@ def card(each: Mapping[str, Any]) -> str:
 HEADS = ("Run", "When (UTC)", "Commit", "Time", "Samples", "Clock, MHz", "°C", "Throttled", "Machine")
 
 
-def _version(at: int, version: Mapping[str, Any], each: Mapping[str, Any]) -> str:
-    """The lines of a version: what changed, where something did, and its runs."""
-    said = list[str]()
-    if len(each["versions"]) > 1:
-        because = [f"{KINDS[kind]}: {what}" for kind, what in version["changes"]]
+def _version(number: int, version: Mapping[str, Any], measurement: Mapping[str, Any]) -> str:
+    """Return the rows of a version: a row for its changes, if there are several versions, and a row for each run."""
+    heads = list[str]()
+    if len(measurement["versions"]) > 1:
+        because = [f"{KINDS[kind]}: {change}" for kind, change in version["changes"]]
         ratio = [f"{version['word']}: {version['ratio']}, {version['how']}"] if "ratio" in version else []
-        said = [f"Version {at}", *because, *ratio]
+        heads = [f"Version {number}", *because, *ratio]
     line = (
-        f"<tr class=change><th scope=rowgroup colspan={len(HEADS)}><div>{escape('; '.join(said))}</div></th></tr>"
-        if said
+        f"<tr class=change><th scope=rowgroup colspan={len(HEADS)}><div>{escape('; '.join(heads))}</div></th></tr>"
+        if heads
         else ""
     )
-    return line + "".join(_run(run, each["unit"]) for run in version["runs"])
+    return line + "".join(_run(run, measurement["unit"]) for run in version["runs"])
 
 
 def _run(run: Mapping[str, Any], unit: str) -> str:
@@ -106,30 +110,30 @@ def _run(run: Mapping[str, Any], unit: str) -> str:
         link = f'<a href="{COMMIT}{commit}">{link}</a>'
     link += f" ({escape(run['fault'])})" if run["fault"] else ""
     number = run["machine"] + 1
-    other = f"; {escape('; '.join(what for _, what in run['changes']))}" if "changes" in run else ""
-    where = f'<a href="#machine-{number}">{number}</a>{other}' if number else ""
-    gone = f" ({run['left_out']} left out)" if "left_out" in run else ""
+    changes = f"; {escape('; '.join(change for _, change in run['changes']))}" if "changes" in run else ""
+    machine = f'<a href="#machine-{number}">{number}</a>{changes}' if number else ""
+    left_out = f" ({run['left_out']} left out)" if "left_out" in run else ""
     cells = (
         f"<code>{escape(run['run'])}</code>", escape(run["started"]), link,
-        escape(f"{run['time']} {unit}") if "time" in run else "failed", f"{len(run.get('samples', ()))}{gone}",
-        ends(run.get("clock")), ends(run.get("temperature")), escape(", ".join(run.get("throttle", ["no"]))), where,
+        escape(f"{run['time']} {unit}") if "time" in run else "failed", f"{len(run.get('samples', ()))}{left_out}",
+        ends(run.get("clock")), ends(run.get("temperature")), escape(", ".join(run.get("throttle", ["no"]))), machine,
     )  # fmt: skip
     return f"<tr><td>{'<td>'.join(cells)}</tr>"
 
 
-def ends(found: Sequence[float] | None) -> str:
-    """The least and the greatest, once where they are one."""
-    return "–".join(f"{each:.0f}" for each in dict.fromkeys(found or ())) or "not known"
+def ends(numbers: Sequence[float] | None) -> str:
+    """Return the least and the greatest number, once if they are equal."""
+    return "–".join(f"{number:.0f}" for number in dict.fromkeys(numbers or ())) or "not known"
 
 
 def _machine(at: int, facts: Sequence[Sequence[str]]) -> str:
-    told = "".join(f"<dt>{escape(name)}</dt><dd>{escape(what)}</dd>" for name, what in facts)
-    return f"<h3 id=machine-{at}>Machine {at}</h3><dl>{told}</dl>"
+    facts_html = "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in facts)
+    return f"<h3 id=machine-{at}>Machine {at}</h3><dl>{facts_html}</dl>"
 
 
-def drawing(each: Mapping[str, Any]) -> str:
-    """Samples run by run as inline SVG in the page's own colours. book/_assets/card.js draws the same."""
-    axis, runs = each["axis"], [(version, run) for version in each["versions"] for run in version["runs"]]
+def drawing(measurement: Mapping[str, Any]) -> str:
+    """Return the samples run by run as inline SVG in the page's own colours. book/_assets/card.js draws the same."""
+    axis, runs = measurement["axis"], [(version, run) for version in measurement["versions"] for run in version["runs"]]
     step = (WIDTH - LEFT) / len(runs)
     low, high = (_along(axis, axis[end]) for end in ("low", "high"))
 
@@ -141,7 +145,7 @@ def drawing(each: Mapping[str, Any]) -> str:
         for at, text in axis["ticks"]
     ]
     at = 0
-    for version in each["versions"]:
+    for version in measurement["versions"]:
         first, at = at, at + len(version["runs"])
         if first:
             parts.append(f'<path class=new d="M{LEFT + first * step:.1f} {TOP}V{HEIGHT - BOTTOM}"/>')
@@ -152,9 +156,9 @@ def drawing(each: Mapping[str, Any]) -> str:
     for at, (_, run) in enumerate(runs):
         middle = LEFT + (at + 0.5) * step
         if "samples" in run:
-            wide = min(0.6 * step, 90.0) / len(run["samples"])
-            start = middle - wide * (len(run["samples"]) - 1) / 2
-            dots = "".join(f"M{start + n * wide:.1f} {y(sample)}h0" for n, sample in enumerate(run["samples"]))
+            spacing = min(0.6 * step, 90.0) / len(run["samples"])
+            start = middle - spacing * (len(run["samples"]) - 1) / 2
+            dots = "".join(f"M{start + n * spacing:.1f} {y(sample)}h0" for n, sample in enumerate(run["samples"]))
             median, least, most = run["seconds"]
             half = min(0.4 * step, 55.0)
             line = f"M{middle - half:.1f} {y(median)}h{2 * half:.1f}M{middle:.1f} {y(least)}V{y(most)}"
@@ -163,7 +167,7 @@ def drawing(each: Mapping[str, Any]) -> str:
             parts.append(
                 f"<text class=when x={min(middle, WIDTH - 28.0):.1f} y={HEIGHT - 10}>{escape(run['started'][2:10])}</text>"
             )
-    label = f"Samples in {each['unit']}, {len(runs)} run{'s' * (len(runs) > 1)}{', logarithmic' * axis['log']}"
+    label = f"Samples in {measurement['unit']}, {len(runs)} run{'s' * (len(runs) > 1)}{', logarithmic' * axis['log']}"
     return (
         f'<figure><svg viewBox="0 0 {WIDTH} {HEIGHT}" role=img aria-label="{escape(label)}">{"".join(parts)}</svg>'
         f"<figcaption>{escape(label)}</figcaption></figure>\n"

@@ -14,7 +14,7 @@ from ..devices.backends import OPENCL
 from ..devices.pocl_cpu import CALLS
 from ..measure import stats
 from ..spec.rounding import TIMES_ACCURATE
-from .html import Cell, Row, Standing
+from .html import Cell, Row, StandingNote
 
 INTERVAL_WORDS = (
     f"where it comes within {100 * (stats.LEAST - 1):g} % of 1, 'same' if all of it lies within"
@@ -81,13 +81,13 @@ def notes_of_runs(numbers: Iterable[int]) -> list[str]:
         return []
     if most == 1:
         caveat = "The interval of a time of one run holds in this run, and another may differ by more than it says."
-        return ["Each time is of one run.", Standing(caveat)]
+        return ["Each time is of one run.", StandingNote(caveat)]
     separate = "each in a process of its own"
     if fewest >= stats.ENOUGH_RUNS:
         return [f"Times and ratios are over {_range(fewest, most)} runs, {separate}, and intervals are between runs."]
     between = f"Intervals are between runs, {separate}, where there are {stats.ENOUGH_RUNS} or more"
     return [
-        Standing(
+        StandingNote(
             f"{between}; else an interval holds in the runs that were taken, and another may differ by more than it says."
         )
     ]

@@ -1,4 +1,4 @@
-"""Published claims with our verdicts: one column a device, the cells behind each, and the command that measures them again."""
+"""Tables of published claims with our verdicts: a column for each device, and the commands that repeat the measurements."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -23,9 +23,9 @@ COLUMNS = (
 
 
 def claims(lines: "Sequence[Judged]", title: str, lab: str = "") -> Table:
-    """What each claim says, what was published, and the verdict of each device with the number that it rests on.
+    """Return a table of claims: the statement, the published number, and each device's verdict with the number behind it.
 
-    lines: from `claims.judged`. title: of the lab. lab: its name, where a page links to the rows.
+    lines: from `claims.judged`. title: the lab's title. lab: its name, if a page links to the rows.
     """
     import pandas as pd
 
@@ -35,18 +35,18 @@ def claims(lines: "Sequence[Judged]", title: str, lab: str = "") -> Table:
     rows, records = [], []
     for _, group in groupby(lines, key=lambda line: line.id):
         above = ""
-        for at, line in enumerate(group):
+        for number, line in enumerate(group):
             compared = line.evidence.compared
-            said = Cell(
-                line.claim if at == 0 else "", "wrap", small=f"({compared})" if compared not in ("", above) else ""
+            statement = Cell(
+                line.claim if number == 0 else "", "wrap", small=f"({compared})" if compared not in ("", above) else ""
             )
             above = compared
-            cells = [Cell(line.id), said, Cell(line.evidence.scope, "wrap"), _published(line)]
+            cells = [Cell(line.id), statement, Cell(line.evidence.scope, "wrap"), _published(line)]
             if reason := getattr(line.evidence, "reason", ""):
                 cells.append(Cell(f"not testable: {reason}", "reason wrap", span=len(places) or 1))
             else:
                 cells += [verdict_cell(line, place, lab) for place in places] or [_NOWHERE]
-            rows.append(Row(cells, anchor=anchor(lab, line.id, at) if lab else ""))
+            rows.append(Row(cells, anchor=anchor(lab, line.id, number) if lab else ""))
             records += _records(line)
     notes = [f"{place}: {_counted(line.outcomes[place].verdict for line in lines)}." for place in places]
     notes += [
@@ -62,25 +62,28 @@ def claims(lines: "Sequence[Judged]", title: str, lab: str = "") -> Table:
 
 
 def behind(lines: "Sequence[Judged]", commands: dict[str, str], title: str) -> Table:
-    """The cells behind each claim, and the command that measures them again. commands: by the claim's id; '' for none."""
+    """Return a table of the measurements behind each claim, and the commands that repeat them.
+
+    commands: the claim's id -> command; '' for none.
+    """
     import pandas as pd
 
     columns = [Cell("Claim"), Cell("Shown by"), Cell("Cells"), Cell("To repeat them", "command")]
     rows, records = [], []
     for name, group in groupby(lines, key=lambda line: line.id):
-        first, *more = group
-        cases = ", ".join(dict.fromkeys(line.evidence.case for line in (first, *more) if line.evidence.case))
-        variants = ", ".join(dict.fromkeys(each for line in (first, *more) for each in line.variants))
+        first, *following = group
+        cases = ", ".join(dict.fromkeys(line.evidence.case for line in (first, *following) if line.evidence.case))
+        variants = ", ".join(dict.fromkeys(variant for line in (first, *following) for variant in line.variants))
         cells = f"{variants} on {cases}" if variants else "none"
-        told = (first.shown_by, cells, commands[name] or show.DASH)
-        rows.append(Row([Cell(name), *(Cell(text, "wrap") for text in told)]))
+        texts = (first.shown_by, cells, commands[name] or show.DASH)
+        rows.append(Row([Cell(name), *(Cell(text, "wrap") for text in texts)]))
         records.append({"id": name, "shown_by": first.shown_by, "cells": cells, "command": commands[name]})
     caption = f"{title}: the measurements behind each claim"
     return Table(caption, columns, rows, pd.DataFrame(records), [], "claims-cells")
 
 
 def anchor(lab: str, claim: str, number: int) -> str:
-    """The id of the row with a piece of evidence for a claim: the first, or another of several."""
+    """Return the id of the row with a claim's first piece of evidence, or with another one of several."""
     return f"claim-{lab}-{claim}" + (f"-{number + 1}" if number else "")
 
 
@@ -88,51 +91,51 @@ _NOWHERE = Cell("not measured", "absent")
 
 
 def _units(unit: str) -> tuple[float, str]:
-    """What a number is multiplied by to be shown, and what follows it."""
+    """Return the factor by which numbers of a unit are shown, and the text that follows them."""
     return (100.0, f"{show.THIN}%") if unit == "%" else (1.0, "" if unit == "x" else f"{show.THIN}{unit}")
 
 
 def _published(line: "Judged") -> Cell:
-    """The published numbers, and whether the rule takes them for none."""
+    """Return the cell of the published numbers, which notes if the verdict's rule takes them for no difference."""
     unit = line.evidence.unit
-    shown = "; ".join(printed(effect, unit) for effect in line.effects) or show.DASH
+    text = "; ".join(printed(effect, unit) for effect in line.effects) or show.DASH
     stated = line.effects if line.evidence.effect is None else (line.evidence.effect,)
     none = unit == "x" and len(stated) == 1 and no_difference(stated[0])
-    return Cell(shown, "num published", small="(claims none)" if none else "")
+    return Cell(text, "num published", small="(claims none)" if none else "")
 
 
 def printed(effect: float, unit: str) -> str:
-    """A published number with all its digits: '384.5', '19.2 %', '2.2 FLOP/B'."""
+    """Return a published number with all its digits: '384.5', '19.2 %', '2.2 FLOP/B'."""
     size, ending = _units(unit)
     return f"{size * effect:.10g}{ending}"
 
 
 def verdict_cell(line: "Judged", place: StoreDevice, lab: str) -> Cell:
-    """A verdict, of the measurement of the first kernel that it rests on. lab: its name, '' where no page links to it."""
-    shown, case = _outcome(line.outcomes[place], line.evidence.unit), line.evidence.case
+    """Return the cell of a verdict, linked to the measurement of its first variant. lab: its name; '' for no link."""
+    cell, case = _outcome(line.outcomes[place], line.evidence.unit), line.evidence.case
     if not lab or not case or not line.variants or line.outcomes[place].finding is None:
-        return shown
-    return replace(shown, of=card_of(lab, place.id, "published", f"{line.variants[0]}~{case}".replace(" ", "_")))
+        return cell
+    return replace(cell, of=card_of(lab, place.id, "published", f"{line.variants[0]}~{case}".replace(" ", "_")))
 
 
 def _outcome(outcome: "Verdict", unit: str) -> Cell:
-    """A verdict, and in small print our number or why there is none."""
-    found, (size, ending) = outcome.finding, _units(unit)
-    if found is None:
+    """Return the cell of a verdict; its small print has our number, or the reason why there is none."""
+    estimate, (size, ending) = outcome.finding, _units(unit)
+    if estimate is None:
         return Cell(outcome.verdict, "absent wrap", small=f"({outcome.reason})")
-    if found.low == found.high:
-        small = show.number(size * found.estimate)
+    if estimate.low == estimate.high:
+        small = show.number(size * estimate.estimate)
     else:
         write = show.factor if unit == "x" else show.interval
-        small = write(*(size * each for each in (found.estimate, found.low, found.high)))
+        small = write(*(size * end for end in (estimate.estimate, estimate.low, estimate.high)))
         if outcome.verdict == "undecided" and unit == "x":
-            small = f"{small.partition(' [')[0]} {show.undecided(found.estimate, found.low, found.high)}"
-    how = f" ({found.how})" if found.how else ""
+            small = f"{small.partition(' [')[0]} {show.undecided(estimate.estimate, estimate.low, estimate.high)}"
+    how = f" ({estimate.how})" if estimate.how else ""
     return Cell(outcome.verdict, f"verdict {outcome.verdict.replace(' ', '-')} wrap", small=f"{small}{ending}{how}")
 
 
 def _records(line: "Judged") -> list[dict[str, Any]]:
-    told = {
+    shared = {
         "id": line.id,
         "claim": line.claim,
         "case": line.evidence.scope,
@@ -141,11 +144,11 @@ def _records(line: "Judged") -> list[dict[str, Any]]:
         "published": line.effects[0] if len(line.effects) == 1 else None,
     }
     return [
-        told
+        shared
         | {"device": place.slug, "backend": place.backend, "verdict": outcome.verdict}
         | (
-            {"ours": found.estimate, "ours_low": found.low, "ours_high": found.high, "note": found.how}
-            if (found := outcome.finding)
+            {"ours": estimate.estimate, "ours_low": estimate.low, "ours_high": estimate.high, "note": estimate.how}
+            if (estimate := outcome.finding)
             else {"note": outcome.reason}
         )
         for place, outcome in line.outcomes.items()
@@ -153,5 +156,5 @@ def _records(line: "Judged") -> list[dict[str, Any]]:
 
 
 def _counted(verdicts: Any) -> str:
-    """'12 holds, 3 reversed', the most frequent first."""
+    """Return '12 holds, 3 reversed', the most frequent first."""
     return ", ".join(f"{count} {verdict}" for verdict, count in Counter(verdicts).most_common())

@@ -1,4 +1,4 @@
-"""A table by its columns: each says its head, what it shows of a reading, and the fields it adds to the table's frame."""
+"""A table made of columns: each has a head, a cell for each reading, and fields for the table's frame."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -7,23 +7,26 @@ from typing import Any
 
 from ..analysis.readings import Reading, Speedup
 from .cell_format import commit_notes, compiler_notes, row_without_time, throttle_notes
-from .html import MORE, Cell, Row, Table
+from .html import ON_DEMAND, Cell, Row, Table
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column. names: the fields in `Table.frame` that `values` gives, in this order; none for a column of words alone."""
+    """One column of a table.
+
+    names: fields of `Table.frame` that `values` returns, in this order; none for a column of text alone.
+    """
 
     head: Cell
     cell: Callable[[Reading], Cell]
     names: tuple[str, ...] = ()
     values: Callable[[Reading], Sequence[Any]] = lambda _: ()
     always: Callable[[str], Cell] | None = None
-    """What it says by the line's name alone: so it stands also beside a reason why there is no time."""
+    """Cell made from the line's variant alone, so that lines without a time have it too."""
     unit: str = ""
-    """Of its fields that are no ratios, as `Table.units` has it."""
-    more: bool = False
-    """Whether a page shows it only when asked for all columns."""
+    """Unit of the column's fields, if they are no ratios, as in `Table.units`."""
+    on_demand: bool = False
+    """Whether a page shows the column only when asked for all columns."""
 
     @staticmethod
     def of(
@@ -31,16 +34,16 @@ class Column:
         head: Cell,
         cell: Callable[[Reading], Cell],
         value: Callable[[Reading], Any],
-        more: bool = False,
+        on_demand: bool = False,
         unit: str = "",
     ) -> "Column":
-        """A column of one field."""
-        return Column(head, cell, (name,), lambda reading: (value(reading),), more=more, unit=unit)
+        """Return a column of one field."""
+        return Column(head, cell, (name,), lambda reading: (value(reading),), on_demand=on_demand, unit=unit)
 
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a table: its head, its reading or why there is none, and what marks it."""
+    """One line of a table: its head, its reading or the reason why it has none, and its CSS classes."""
 
     head: Cell
     variant: str
@@ -48,20 +51,20 @@ class Line:
     lack: str = "not measured"
     css: str = ""
     fields: Mapping[str, Any] | None = None
-    """What the frame says of it beside its columns' fields, also where it has no time."""
+    """Fields of the frame besides the columns' fields, also of a line without a time."""
 
 
 IDENTITY = ("variant", "parent", "role", "status", "reason", "device", "run")
-"""The fields that every line has in the frame."""
+"""Fields of the frame that every line has."""
 
 
 def by_columns(
     caption: str, first: str, columns: Sequence[Column], lines: Sequence[Line], notes: Sequence[str], css: str
 ) -> Table:
-    """A table of these lines. One without a verified time says why across the columns before the first that stands `always`
-    or is shown only when asked for; the others of it are empty.
+    """Return a table of these lines. A line without a verified time has the reason instead.
 
-    first: the head of the lines' own heads.
+    The reason spans the columns up to the first that has `always` or is shown on demand; cells after that are empty.
+    first: head of the first column, which holds the lines' heads.
     """
     import pandas as pd
 
@@ -76,27 +79,27 @@ def by_columns(
             for column in columns:
                 record |= dict(zip(column.names, column.values(reading), strict=True))
         records.append(record)
-    own = dict.fromkeys(name for line in lines for name in line.fields or {})
-    fields = [*own, *IDENTITY, *(name for column in columns for name in column.names)]
+    field_names = dict.fromkeys(name for line in lines for name in line.fields or {})
+    fields = [*field_names, *IDENTITY, *(name for column in columns for name in column.names)]
     heads = [Cell(first), *(_marked(column.head, column) for column in columns)]
-    shown = [line.reading for line in lines if line.reading]
-    notes = [*notes, *throttle_notes(shown), *commit_notes(shown), *compiler_notes(shown)]
+    readings = [line.reading for line in lines if line.reading]
+    notes = [*notes, *throttle_notes(readings), *commit_notes(readings), *compiler_notes(readings)]
     units = {name: column.unit for column in columns for name in column.names}
     return Table(caption, heads, rows, pd.DataFrame(records, columns=fields), notes, css, units)
 
 
 def _marked(cell: Cell, column: Column) -> Cell:
-    return replace(cell, css=f"{cell.css} {MORE}".strip()) if column.more else cell
+    return replace(cell, css=f"{cell.css} {ON_DEMAND}".strip()) if column.on_demand else cell
 
 
 def _without_time(line: Line, columns: Sequence[Column]) -> Row:
-    """The reason once; a span ends where columns begin that a page hides, so that what it shows stays below its heads."""
+    """Return a row with its reason once. The reason ends at columns that a page hides, so that cells stay below their heads."""
     cells: list[Cell] = []
     row: Row | None = None
-    for (own, _), group in groupby(columns, key=lambda column: (column.always, column.more)):
+    for (by_name, _), group in groupby(columns, key=lambda column: (column.always, column.on_demand)):
         span = list(group)
-        if own:
-            cells += [_marked(own(line.variant), column) for column in span]
+        if by_name:
+            cells += [_marked(by_name(line.variant), column) for column in span]
         elif row is None:
             row = row_without_time([], line.reading, len(span), line.lack)
             cells += row.cells
@@ -123,12 +126,16 @@ def ratio_column(
     head: Cell,
     cell: Callable[[Reading], Cell],
     ratio: Callable[[Reading], Speedup | None],
-    more: bool = False,
+    on_demand: bool = False,
 ) -> Column:
-    """A column of ratios: the estimate as `name`, its interval, whether it counts as none, and how it was taken."""
+    """Return a column of ratios: the estimate as `name`, its interval, whether it counts as none, and how it was taken."""
 
     def values(reading: Reading) -> Sequence[Any]:
-        found = ratio(reading)
-        return (found.estimate, found.low, found.high, found.same, found.how) if found else (None,) * len(RATIO_FIELDS)
+        speedup = ratio(reading)
+        return (
+            (speedup.estimate, speedup.low, speedup.high, speedup.same, speedup.how)
+            if speedup
+            else (None,) * len(RATIO_FIELDS)
+        )
 
-    return Column(head, cell, tuple(f"{name}{ending}" for ending in RATIO_FIELDS), values, more=more)
+    return Column(head, cell, tuple(f"{name}{ending}" for ending in RATIO_FIELDS), values, on_demand=on_demand)

@@ -1,6 +1,6 @@
-"""Devices side by side: a table a case, a summary a pair of places, and the form in which a reader picks what to compare.
+"""Devices side by side: a table for each case, a summary for each pair of devices, and the form that picks devices to compare.
 
-All is readable without a script. The form is drawn by book/_assets/devices.js from data that stands in the page.
+All is readable without a script. book/_assets/devices.js draws the form from data in the page.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from ..escaping import escape, script_json
 from ..measure import stats
 from ..measure.stats import CONFIDENCE
 from .cell_format import INTERVAL_WORDS
-from .html import Cell, Html, Row, Standing, Table
+from .html import Cell, Html, Row, StandingNote, Table
 
 COLUMNS = ("variant", "device", "backend", "seconds", "low", "high", "note")
 NOTES = (
@@ -24,12 +24,12 @@ NOTES = (
     f" {stats.ENOUGH_RUNS} runs or more of each it holds between runs, with fewer in these runs, and says so.",
 )
 USUAL = ("across runs", "across devices")
-"""How a ratio is taken that the note says of all."""
-STANDING = [Standing(each) for each in NOTES]
+"""Ways to take a ratio that the note already says, so that cells do not repeat them."""
+STANDING = [StandingNote(note_text) for note_text in NOTES]
 
 
 def comparison(case: Comparison) -> Table:
-    """One line a variant: the time of each place, the shortest published one, and the ratio of each pair of places."""
+    """Return a table with a line for each variant: the time at each place, the shortest published one, each pair's ratio."""
     import pandas as pd
 
     unit, size = _unit(case)
@@ -52,9 +52,9 @@ def comparison(case: Comparison) -> Table:
     return Table(caption, columns, lines, pd.DataFrame(records, columns=list(COLUMNS)), STANDING, "comparison", units)
 
 
-def overview(made: Sequence[Comparison]) -> list[Table]:
-    """A table a pair of places, a line a lab: the geometric mean of the ratios, their range, and how many are which."""
-    return [_overview(pair, lines) for pair, lines in summaries(made).items()]
+def overview(comparisons: Sequence[Comparison]) -> list[Table]:
+    """Return a table for each pair of places: per lab the geometric mean of the ratios, their range, and verdicts by number."""
+    return [_overview(pair, lines) for pair, lines in summaries(comparisons).items()]
 
 
 def _overview(pair: DevicePair, lines: Sequence[PairSummary]) -> Table:
@@ -70,7 +70,7 @@ def _overview(pair: DevicePair, lines: Sequence[PairSummary]) -> Table:
     columns += [Cell(word.capitalize(), "num") for word in lines[0].verdicts]
     rows = []
     for line in lines:
-        numbers = [show.number(each) for each in (line.mean, line.least, line.greatest)]
+        numbers = [show.number(ratio) for ratio in (line.mean, line.least, line.greatest)]
         counts = [show.number(count, places=0) for count in line.verdicts.values()]
         texts = [show.number(line.measurements, places=0), *numbers, *counts]
         rows.append(Row([Cell(line.lab.title), *(Cell(text, "num") for text in texts)]))
@@ -88,18 +88,18 @@ def _overview(pair: DevicePair, lines: Sequence[PairSummary]) -> Table:
     return Table(f"{pair}: how many times as fast", columns, rows, frame, STANDING[1:])
 
 
-def cases(made: Sequence[Comparison]) -> Html:
-    """The table of every case, each to open."""
+def cases(comparisons: Sequence[Comparison]) -> Html:
+    """Return the tables of all cases, each collapsed."""
     parts = []
-    for case in made:
+    for case in comparisons:
         summary = f"{case.case}, {case.scale} size: {len(case.times)} variants"
         parts.append(f"<details><summary>{escape(summary)}</summary>\n{comparison(case).html}</details>")
     return Html("\n".join(parts) + "\n")
 
 
-def picked_from(made: Sequence[Comparison]) -> str:
-    """The script with what the form draws, which the page asks for when all else is there."""
-    return f"roofbookDevices({script_json(data(made))});\n"
+def picker_script(comparisons: Sequence[Comparison]) -> str:
+    """Return the script with the form's data, which the page loads last."""
+    return f"roofbookDevices({script_json(picker_data(comparisons))});\n"
 
 
 PICKER = """\
@@ -120,48 +120,51 @@ PICKER = """\
 </form>
 <script src="_static/devices.js" defer></script>
 """
-"""The form, hidden until it has what it draws."""
+"""The form, hidden until it has its data."""
 
 
-def data(made: Sequence[Comparison]) -> dict[str, Any]:
-    """What the form draws, as JSON has it.
+def picker_data(comparisons: Sequence[Comparison]) -> dict[str, Any]:
+    """Return the form's data as JSON.
 
-    places: [id, name], ours before the published devices. labs: name, title and cases; a case has its unit, the variants to
-    begin with, and by variant and place's number [text, time, low, high, and the host if it ran there] or, where there is no
-    time, [why]. ratios: by variant
-    `own/reference`, both places' numbers, and [verdict, text, how it was taken].
+    places: [id, name], ours before the published devices. labs: name, title and cases. A case has its unit, the variants to
+    begin with, and cells: variant -> number of the place -> [text, time, low, high, and the host if it ran there], or
+    [reason] without a time. ratios: variant -> `own/reference`, both places' numbers -> [verdict, text, how it was taken].
     """
-    places = dict.fromkeys(place for case in made for place in case.devices)
-    devices = dict.fromkeys(device for case in made for times in case.published.values() for device in times)
-    at = {each: number for number, each in enumerate([*places, *devices])}
+    places = dict.fromkeys(place for comparison in comparisons for place in comparison.devices)
+    devices = dict.fromkeys(
+        device for comparison in comparisons for times in comparison.published.values() for device in times
+    )
+    numbers = {place: number for number, place in enumerate([*places, *devices])}
     labs: dict[str, dict[str, Any]] = {}
-    for case in made:
-        lab = labs.setdefault(case.lab.name, {"name": case.lab.name, "title": case.lab.title, "cases": []})
-        lab["cases"].append(_case(case, at))
-    named = [[place.id, str(place)] for place in places]
-    named += [[f"published/{device}", f"{device}, published"] for device in devices]
-    return {"places": named, "labs": list(labs.values())}
+    for comparison in comparisons:
+        lab = labs.setdefault(
+            comparison.lab.name, {"name": comparison.lab.name, "title": comparison.lab.title, "cases": []}
+        )
+        lab["cases"].append(_case(comparison, numbers))
+    named_places = [[place.id, str(place)] for place in places]
+    named_places += [[f"published/{device}", f"{device}, published"] for device in devices]
+    return {"places": named_places, "labs": list(labs.values())}
 
 
-def _case(case: Comparison, at: Mapping[Any, int]) -> dict[str, Any]:
+def _case(case: Comparison, numbers: Mapping[Any, int]) -> dict[str, Any]:
     unit, size = _unit(case)
     cells: dict[str, dict[int, list[Any]]] = {}
     for name in case.times:
-        mine = cells[name] = {}
+        row = cells[name] = {}
         for place in case.devices:
             time = case.times[name].get(place)
-            mine[at[place]] = _drawn(time, size) if time else [case.lacks[name][place]]
+            row[numbers[place]] = _drawn(time, size) if time else [case.lacks[name][place]]
         for device, time in case.published.get(name, {}).items():
-            mine[at[device]] = _drawn(time, size)
+            row[numbers[device]] = _drawn(time, size)
     ratios: dict[str, dict[str, list[str]]] = {}
-    for pair, found in case.ratios.items():
-        for name, ratio in found.items():
-            ratios.setdefault(name, {})[f"{at[pair.compared]}/{at[pair.reference]}"] = [
+    for pair, by_variant in case.ratios.items():
+        for name, ratio in by_variant.items():
+            ratios.setdefault(name, {})[f"{numbers[pair.compared]}/{numbers[pair.reference]}"] = [
                 ratio.word,
                 _factor(ratio),
                 ratio.how,
             ]
-    heads = {f"{at[pair.compared]}/{at[pair.reference]}": str(pair) for pair in case.ratios}
+    heads = {f"{numbers[pair.compared]}/{numbers[pair.reference]}": str(pair) for pair in case.ratios}
     id, name = f"{case.scale}/{case.case}", f"{case.case} ({case.scale})"
     timed = (name for name in case.lab.headline if case.times.get(name) or case.published.get(name))
     start = [name for name in dict.fromkeys((*islice(timed, 1), *_fastest(case), case.lab.best)) if name in cells]
@@ -172,7 +175,7 @@ def _case(case: Comparison, at: Mapping[Any, int]) -> dict[str, Any]:
 
 
 def _fastest(case: Comparison) -> list[str]:
-    """Of each place the variant with the shortest time."""
+    """Return the variant with the shortest time at each place."""
     best = []
     for place in case.devices:
         timed = {name: times[place].seconds for name, times in case.times.items() if place in times}
@@ -181,7 +184,7 @@ def _fastest(case: Comparison) -> list[str]:
 
 
 def _drawn(time: Time, size: float) -> list[Any]:
-    text = show.interval(*(each / size for each in (time.seconds, time.low, time.high)))
+    text = show.interval(*(seconds / size for seconds in (time.seconds, time.low, time.high)))
     ends = [] if time.low != time.low else [_short(time.low / size), _short(time.high / size)]
     host = [time.host] if time.host else []
     return [f"{text} ({time.note})" if time.note else text, _short(time.seconds / size), *ends, *host]
@@ -196,14 +199,14 @@ def _unit(case: Comparison) -> tuple[str, float]:
 
 
 def _time(time: Time, size: float) -> Cell:
-    text = show.interval(*(each / size for each in (time.seconds, time.low, time.high)))
+    text = show.interval(*(seconds / size for seconds in (time.seconds, time.low, time.high)))
     return Cell(text, "num", small=f"({time.note})" if time.note else "", of=time.card)
 
 
 def _published(times: Mapping[str, Time], size: float) -> Cell:
     if not times:
         return Cell(show.DASH, "num published")
-    device = min(times, key=lambda each: times[each].seconds)
+    device = min(times, key=lambda device: times[device].seconds)
     small = f"({', '.join(filter(None, [device, times[device].note]))})"
     return Cell(show.number(times[device].seconds / size), "num published", small=small)
 
@@ -217,15 +220,15 @@ def _factor(ratio: Speedup) -> str:
     return text if ratio.how in USUAL else f"{text} ({ratio.how})"
 
 
-def _ratio(ratio: Speedup | None, own: Time | None) -> Cell:
+def _ratio(ratio: Speedup | None, time: Time | None) -> Cell:
     if ratio is None:
         return Cell(show.DASH, "num")
-    of = own.card if own else ""
-    return Cell(ratio.word, f"num verdict {ratio.word}", small=_factor(ratio), of=of)
+    reading_id = time.card if time else ""
+    return Cell(ratio.word, f"num verdict {ratio.word}", small=_factor(ratio), of=reading_id)
 
 
 def _record(name: str, place: StoreDevice, case: Comparison) -> dict[str, Any]:
-    told = {"variant": name, "device": place.slug, "backend": place.backend}
+    identity = {"variant": name, "device": place.slug, "backend": place.backend}
     if time := case.times[name].get(place):
-        return told | {"seconds": time.seconds, "low": time.low, "high": time.high, "note": time.note}
-    return told | {"note": case.lacks[name][place]}
+        return identity | {"seconds": time.seconds, "low": time.low, "high": time.high, "note": time.note}
+    return identity | {"note": case.lacks[name][place]}

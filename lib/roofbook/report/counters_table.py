@@ -1,4 +1,4 @@
-"""What hardware counters counted, beside what was modelled and timed: one line a variant, and what changed over its parent."""
+"""Table of hardware counters beside modelled bytes and times: a line for each variant, and its changes over its parent."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ from ..errors import UsageError
 from ..measure.counters import BUSY, LIMITS
 from ..store.schema import PROFILE
 from .columns import Column
-from .html import Cell, Standing, Table
+from .html import Cell, StandingNote, Table
 from .run_parts import by_variant
 
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ COMPARED = {
     "instructions": "instructions",
     "occupancy": "occupancy",
 }
-"""The counters of which one may be what a step changed most, in words."""
+"""Counters that may be a step's largest change, and their names in words."""
 ALIKE = 1.05
-"""Within this factor a counter has not changed."""
+"""Largest factor at which a counter counts as unchanged."""
 
 NOTES = (
     "Modelled: the minimum that a variant's data flow moves. Counted: by hardware counters, for the CUDA build, each kernel by "
@@ -42,138 +42,165 @@ NOTES = (
 
 
 def counters(data: CaseData, profiles: "pd.DataFrame", caption: str = "") -> Table:
-    """One line a counted variant in ladder order: bytes modelled and counted, instructions, occupancy, limit, time, and why.
+    """Return a table with a line for each counted variant in ladder order: bytes, instructions, occupancy, limit, time, change.
 
-    profiles: rows of role PROFILE, of any cases; the newest of a variant counts. The time is compared with ours where the same
-    backend took it. `Table.frame` has amounts per unit, seconds and shares from 0 to 1. Errors: UsageError where nothing on
-    the case was counted.
+    profiles: rows of role PROFILE, of any cases; the newest of a variant counts. Its time is compared with ours if both are
+    by the same backend. `Table.frame` has amounts per unit, seconds, and shares from 0 to 1. Errors: UsageError if nothing
+    was counted on the case.
     """
     case, order, timed = data.case, data.order, data.readings
     counted = replace(data, rows=profiles[profiles["case"] == case], roles=(PROFILE,), skip_reasons={})
-    found = newest(counted.rows, roles=counted.roles)
-    names = [name for name in order if name in found]
+    readings = newest(counted.rows, roles=counted.roles)
+    names = [name for name in order if name in readings]
     if not names:
         raise UsageError(f"no variant of {', '.join(order)} was counted on {case}")
-    good = [found[name] for name in names if found[name].ok]
-    unit = str(found[names[0]].row["unit"])
+    ok = [readings[name] for name in names if readings[name].ok]
+    unit = str(readings[names[0]].row["unit"])
 
-    def amount(name: str, head: str, letter: str, of: Callable[[Reading], float]) -> Column:
-        prefix, size = show.prefix(of(each) for each in good)
-        return _number(name, head + f" ({prefix}{letter})" * bool(prefix + letter), of, size, more=True)
+    def amount(name: str, head: str, letter: str, amount_of: Callable[[Reading], float]) -> Column:
+        prefix, size = show.prefix(amount_of(reading) for reading in ok)
+        return _number(name, head + f" ({prefix}{letter})" * bool(prefix + letter), amount_of, size, on_demand=True)
 
-    def parent(each: Reading) -> str:
-        return _why(each, found.get(each.parent or ""))
+    def parent(reading: Reading) -> str:
+        return _why(reading, readings.get(reading.parent or ""))
 
-    moved = show.prefix([_told("dram_bytes")(each) for each in good] + [_modelled(each) for each in good])
+    bytes_prefix = show.prefix(
+        [_told("dram_bytes")(reading) for reading in ok] + [_modelled(reading) for reading in ok]
+    )
     columns = [
-        _number("dram_bytes", f"DRAM ({moved[0]}B)", _told("dram_bytes"), moved[1]),
-        _number("ratio", "DRAM / modelled", lambda each: _over(_told("dram_bytes")(each), _modelled(each))),
+        _number("dram_bytes", f"DRAM ({bytes_prefix[0]}B)", _told("dram_bytes"), bytes_prefix[1]),
+        _number("ratio", "DRAM / modelled", lambda reading: _over(_told("dram_bytes")(reading), _modelled(reading))),
         Column.of("occupancy", Cell("Occupancy", "num"), _occupancy, _told("occupancy")),
-        Column.of("limit", Cell("Limit"), _limit, lambda each: _counters(each)["limit"]),
-        Column.of("against_parent", Cell("Compared with its parent"), lambda each: Cell(parent(each), "wrap"), parent),
-        _number("bytes", f"Modelled ({moved[0]}B)", _modelled, moved[1], more=True),
+        Column.of("limit", Cell("Limit"), _limit, lambda reading: _counters(reading)["limit"]),
+        Column.of(
+            "against_parent", Cell("Compared with its parent"), lambda reading: Cell(parent(reading), "wrap"), parent
+        ),
+        _number("bytes", f"Modelled ({bytes_prefix[0]}B)", _modelled, bytes_prefix[1], on_demand=True),
         amount("l2_bytes", "L2", "B", _told("l2_bytes")),
         amount("l1_bytes", "L1", "B", _told("l1_bytes")),
         amount("instructions", "Instructions", "", _told("instructions")),
-        Column(Cell("Use of each unit"), lambda each: Cell(_every_unit(each), "wrap"), more=True),
-        _number("time_ratio", "Profiled / timed", lambda each: _slowdown(each, timed.get(each.variant)), more=True),
+        Column(Cell("Use of each unit"), lambda reading: Cell(_every_unit(reading), "wrap"), on_demand=True),
+        _number(
+            "time_ratio",
+            "Profiled / timed",
+            lambda reading: _slowdown(reading, timed.get(reading.variant)),
+            on_demand=True,
+        ),
     ]
-    tools = ", ".join(dict.fromkeys(str(each.facts["tool"]) for each in good))
-    missing = [name for name in order if name not in found]
-    notes = [f"Bytes and instructions are per {unit}, by {tools}."] * bool(good) + [Standing(each) for each in NOTES]
+    tools = ", ".join(dict.fromkeys(str(reading.facts["tool"]) for reading in ok))
+    missing = [name for name in order if name not in readings]
+    notes = [f"Bytes and instructions are per {unit}, by {tools}."] * bool(ok) + [
+        StandingNote(note_text) for note_text in NOTES
+    ]
     notes += [f"Not counted: {', '.join(missing)}."] * bool(missing)
     caption = caption or f"Hardware counters on {case}"
     return by_variant(counted.with_order(names), columns, caption, notes, "counters")
 
 
-def against(own: Mapping[str, Any], parent: Mapping[str, Any]) -> str:
-    """What a step changed, in words: the kernels' time, the counter that changed by the largest factor, and the limit.
+def against(step: Mapping[str, Any], parent: Mapping[str, Any]) -> str:
+    """Describe a step's changes in words: the kernels' time, the counter that changed by the largest factor, and the limit.
 
-    own, parent: as `counters.total` has them. A counter that is 0 or unknown in one of the two has no factor.
+    step, parent: as returned by `counters.total`. A counter that is 0 or unknown in one of the two has no factor.
     """
-    said = []
-    faster = _over(parent["seconds"], own["seconds"])
+    parts = []
+    faster = _over(parent["seconds"], step["seconds"])
     if faster > 0:
-        said.append("as fast" if _alike(faster) else f"{_times(faster)} as {'fast' if faster > 1 else 'slow'}")
-    if known := _factors(own, parent):
-        said.append(_changed(known, next(iter(known))))
-    return "; ".join([*said, *_other_limit(own, parent)])
+        parts.append("as fast" if _alike(faster) else f"{_times(faster)} as {'fast' if faster > 1 else 'slow'}")
+    if factors := _factors(step, parent):
+        parts.append(_changed(factors, next(iter(factors))))
+    return "; ".join([*parts, *_other_limit(step, parent)])
 
 
-def moved(own: Mapping[str, Any], parent: Mapping[str, Any], word: str) -> str:
-    """What counters say beside the measured effect of a step: at most two of them that changed, and the limit.
+def moved(step: Mapping[str, Any], parent: Mapping[str, Any], word: str) -> str:
+    """Return the counters that changed with a step of this measured effect: at most two of them, and the limit.
 
-    The first goes with the effect: of a step that is `faster`, by `Speedup.word`, fewer bytes or instructions, or more
-    occupancy; the reverse of one that is `slower`. The second goes against it. Each is the one of its kind with the largest
-    factor; of a step that is neither, one is shown, the largest of all. These are facts beside each other: no counter says
-    why. '' where no counter is known of both. own, parent: as `counters.total` has them.
+    word: the effect, as `Speedup.word`. The first counter agrees with the effect: for `faster` fewer bytes or instructions,
+    or more occupancy; for `slower` the reverse. The second disagrees with it. Each is the one with the largest factor of its
+    kind; for any other effect only the largest of all is named. These are facts side by side: no counter gives a cause. '' if
+    no counter is known of both. own, parent: as returned by `counters.total`.
     """
-    known = _factors(own, parent)
-    if not known:
+    factors = _factors(step, parent)
+    if not factors:
         return ""
-    changed = [words for words, factor in known.items() if not _alike(factor)]
-    fits = [
-        words for words in changed if ((known[words] > 1) == (words == COMPARED["occupancy"])) == (word == "faster")
+    changed = [words for words, factor in factors.items() if not _alike(factor)]
+    expected = [
+        words for words in changed if ((factors[words] > 1) == (words == COMPARED["occupancy"])) == (word == "faster")
     ]
-    against_it = [words for words in changed if words not in fits]
-    shown = [*fits[:1], *against_it[:1]] if word in ("faster", "slower") else changed[:1]
-    told = [_changed(known, words) for words in shown] or [f"none changed by more than {show.percent(ALIKE - 1)}"]
-    return "; ".join([*told, *_other_limit(own, parent)])
+    unexpected = [words for words in changed if words not in expected]
+    named = [*expected[:1], *unexpected[:1]] if word in ("faster", "slower") else changed[:1]
+    parts = [_changed(factors, words) for words in named] or [f"none changed by more than {show.percent(ALIKE - 1)}"]
+    return "; ".join([*parts, *_other_limit(step, parent)])
 
 
-def _factors(own: Mapping[str, Any], parent: Mapping[str, Any]) -> dict[str, float]:
-    """By its words, how many times as much a counter is of a step as of its parent: that which changed most first."""
-    found = {words: _over(own[key], parent[key]) for key, words in COMPARED.items()}
-    known = {words: factor for words, factor in found.items() if factor > 0}
-    return dict(sorted(known.items(), key=lambda each: -abs(math.log(each[1]))))
+def _factors(step: Mapping[str, Any], parent: Mapping[str, Any]) -> dict[str, float]:
+    """Return how many times as much each counter is of a step as of its parent, by its name in words; largest change first."""
+    all_factors = {words: _over(step[key], parent[key]) for key, words in COMPARED.items()}
+    factors = {words: factor for words, factor in all_factors.items() if factor > 0}
+    return dict(sorted(factors.items(), key=lambda word_factor: -abs(math.log(word_factor[1]))))
 
 
-def _changed(known: Mapping[str, float], words: str) -> str:
-    factor = known[words]
+def _changed(factors: Mapping[str, float], words: str) -> str:
+    factor = factors[words]
     return "no counter changed" if _alike(factor) else f"{words} {'rose' if factor > 1 else 'fell'} {_times(factor)}"
 
 
-def _other_limit(own: Mapping[str, Any], parent: Mapping[str, Any]) -> list[str]:
-    if own["limit"] and parent["limit"] and own["limit"] != parent["limit"]:
-        return [f"limit {own['limit']} instead of {parent['limit']}"]
+def _other_limit(step: Mapping[str, Any], parent: Mapping[str, Any]) -> list[str]:
+    if step["limit"] and parent["limit"] and step["limit"] != parent["limit"]:
+        return [f"limit {step['limit']} instead of {parent['limit']}"]
     return []
 
 
-def moved_by_step(profiles: "pd.DataFrame | None", own: Reading, parent: Reading, word: str) -> str:
-    """`moved` of a step on a case, of what both were counted on alike; '' where not both were. profiles: rows of role PROFILE.
+def moved_by_step(profiles: "pd.DataFrame | None", step: Reading, parent: Reading, word: str) -> str:
+    """Return `moved` for a step on a case, if both were counted on it with the same units; otherwise ''.
 
-    own, parent: the measured readings. Where these are by another backend than what was counted, a bracket says by which.
+    profiles: rows of role PROFILE. step, parent: the measured readings. If the counters are of another backend, a bracket
+    names it.
     """
     if profiles is None or profiles.empty:
         return ""
-    for rows in of_each_scale(profiles, own.row["case"]):
-        found = newest(rows, roles=(PROFILE,))
-        mine, other = found.get(own.variant), found.get(parent.variant)
-        if mine and other and mine.ok and other.ok and mine.units == other.units:
-            told = moved(_counters(mine), _counters(other), word)
-            by = str(mine.row["backend"])
-            return f"{told} (by {label(by)})" if told and by != own.row["backend"] else told
+    for rows in of_each_scale(profiles, step.row["case"]):
+        readings = newest(rows, roles=(PROFILE,))
+        own_counted, parent_counted = readings.get(step.variant), readings.get(parent.variant)
+        if (
+            own_counted
+            and parent_counted
+            and own_counted.ok
+            and parent_counted.ok
+            and own_counted.units == parent_counted.units
+        ):
+            text = moved(_counters(own_counted), _counters(parent_counted), word)
+            backend = str(own_counted.row["backend"])
+            return f"{text} (by {label(backend)})" if text and backend != step.row["backend"] else text
     return ""
 
 
 def _counters(reading: Reading) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = reading.facts["counters"]
-    return found
+    counted: Mapping[str, Any] = reading.facts["counters"]
+    return counted
 
 
 def _told(counter: str) -> Callable[[Reading], float]:
-    """A counter of a reading; NaN where ncu did not tell it."""
-    return lambda reading: math.nan if (found := _counters(reading)[counter]) is None else float(found)
+    """Return a function from a reading to a counter; NaN if ncu did not report it."""
+    return lambda reading: math.nan if (count := _counters(reading)[counter]) is None else float(count)
 
 
 def _modelled(reading: Reading) -> float:
     return number_field(reading.row, "bytes")
 
 
-def _number(name: str, head: str, of: Callable[[Reading], float], size: float = 1.0, more: bool = False) -> Column:
-    """A column of numbers in units of `size`, with a dash where there is none."""
+def _number(
+    name: str, head: str, amount_of: Callable[[Reading], float], size: float = 1.0, on_demand: bool = False
+) -> Column:
+    """Return a column of numbers in units of `size`, with a dash for unknown ones."""
     unit = "B" if name.endswith("bytes") else ""
-    return Column.of(name, Cell(head, "num"), lambda each: Cell(show.number(of(each) / size), "num"), of, more, unit)
+    return Column.of(
+        name,
+        Cell(head, "num"),
+        lambda reading: Cell(show.number(amount_of(reading) / size), "num"),
+        amount_of,
+        on_demand,
+        unit,
+    )
 
 
 def _occupancy(reading: Reading) -> Cell:
@@ -181,14 +208,14 @@ def _occupancy(reading: Reading) -> Cell:
 
 
 def _limit(reading: Reading) -> Cell:
-    """The limit with the largest share."""
+    """Return the cell of the limit with its share; if another unit has a larger share, it is named too."""
     shares = _shares(reading)
     limit = _counters(reading)["limit"]
     if limit is None:
         return Cell(show.DASH)
-    most = max(shares, key=lambda unit: shares[unit])
-    share = show.percent(shares[most])
-    return Cell(limit, small=share if limit == most else f"({most} {share})")
+    busiest = max(shares, key=lambda unit: shares[unit])
+    share = show.percent(shares[busiest])
+    return Cell(limit, small=share if limit == busiest else f"({busiest} {share})")
 
 
 def _shares(reading: Reading) -> dict[str, float]:
@@ -200,7 +227,7 @@ def _every_unit(reading: Reading) -> str:
 
 
 def _slowdown(reading: Reading, timed: Reading | None) -> float:
-    """Time under the profiler over ours; NaN where there is none of ours by the same backend."""
+    """Return the time under the profiler over ours; NaN without a time of ours by the same backend."""
     if timed is None or not timed.ok or timed.row["backend"] != reading.row["backend"]:
         return math.nan
     return reading.median / timed.median
@@ -214,9 +241,9 @@ def _why(reading: Reading, parent: Reading | None) -> str:
     return f"{reading.parent}: {against(_counters(reading), _counters(parent))}"
 
 
-def _over(one: float | None, other: float | None) -> float:
-    """one / other; NaN where either is unknown or the other 0."""
-    return one / other if one is not None and other else math.nan
+def _over(numerator: float | None, denominator: float | None) -> float:
+    """Return numerator / denominator; NaN if either is unknown or the denominator is 0."""
+    return numerator / denominator if numerator is not None and denominator else math.nan
 
 
 def _alike(factor: float) -> bool:

@@ -1,12 +1,12 @@
-"""What a lab shows beyond times, as a table."""
+"""Table of a lab's demonstration, which shows something other than times."""
 
 from ..analysis.publication import Demonstration
 from .html import Cell, Row, Table
 
 
-def demonstration(shown: Demonstration) -> Table:
-    """The rows of a demonstration, its numbers aligned."""
-    css = ["num" if head in shown.numbers else "" for head in shown.heads]
-    columns = [Cell(head, look) for head, look in zip(shown.heads, css, strict=True)]
-    rows = [Row([Cell(text, look) for text, look in zip(row, css, strict=True)]) for row in shown.rows]
-    return Table(shown.caption, columns, rows, shown.frame, shown.notes, "demonstration")
+def demonstration(content: Demonstration) -> Table:
+    """Return the rows of a demonstration as a table, its numbers aligned."""
+    css = ["num" if head in content.numbers else "" for head in content.heads]
+    columns = [Cell(head, column_css) for head, column_css in zip(content.heads, css, strict=True)]
+    rows = [Row([Cell(text, column_css) for text, column_css in zip(row, css, strict=True)]) for row in content.rows]
+    return Table(content.caption, columns, rows, content.frame, content.notes, "demonstration")

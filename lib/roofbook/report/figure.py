@@ -1,4 +1,4 @@
-"""A matplotlib drawing as inline SVG fit for any page: light or dark, any width, no id twice, steady bytes."""
+"""A matplotlib drawing as inline SVG fit for any page: light or dark, any width, no id twice, the same bytes every time."""
 
 import hashlib
 import re
@@ -45,7 +45,7 @@ WIDTH = 6.4  # inches: narrow enough that the letters stay legible when a phone 
 
 @contextmanager
 def style() -> Iterator[None]:
-    """matplotlib's settings for one drawing: real text, ink for every line, nothing behind, a steady salt for ids."""
+    """Set matplotlib's settings for one drawing: real text, ink for every line, no background, a fixed salt for ids."""
     import matplotlib as mpl
 
     settings: dict[Any, Any] = {
@@ -90,7 +90,7 @@ def style() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Figure:
-    """A finished figure: `svg` to put into a page, `title` for who cannot see it, `notes` and `warnings` below it."""
+    """A finished figure: `svg` for a page, `title`, and the `notes` and `warnings` below it."""
 
     title: str
     svg: str = field(repr=False)
@@ -100,7 +100,7 @@ class Figure:
 
     @property
     def html(self) -> str:
-        """<figure> with the drawing and, where there are any, its warnings and notes."""
+        """<figure> with the drawing, its title, and its warnings and notes."""
         below = "".join(f'<p class="figure-warning">{escape(text)}</p>' for text in self.warnings)
         below += "".join(note(text, "figure-note") for text in self.notes)
         caption = f"<figcaption>{escape(self.title)}{below}</figcaption>"
@@ -110,18 +110,18 @@ class Figure:
         return self.html
 
     def save(self, path: str | Path) -> Path:
-        """Write it as .svg (dark ink, light where the reader's system is dark) or .png (on white); else UsageError."""
+        """Write the figure as .svg (dark ink, light if the reader's system is dark) or .png (on white); else UsageError."""
         path = Path(path)
         if path.suffix == ".svg":
             alone = self.svg.replace("<svg ", '<svg xmlns="http://www.w3.org/2000/svg" ', 1)
             write_whole(path, alone.replace("</title>\n", f"</title>\n{_ALONE}\n", 1))
         elif path.suffix == ".png":
-            made = BytesIO()
+            buffer = BytesIO()
             with style():
                 self.drawing.savefig(
-                    made, format="png", dpi=160, facecolor="white", bbox_inches="tight", metadata={"Software": None}
+                    buffer, format="png", dpi=160, facecolor="white", bbox_inches="tight", metadata={"Software": None}
                 )
-            write_whole(path, made.getvalue())
+            write_whole(path, buffer.getvalue())
         else:
             raise UsageError(f"cannot save a figure as {path.name!r}; use .svg or .png")
         return path
@@ -130,7 +130,7 @@ class Figure:
 def finish(
     drawing: "Drawing", title: str, notes: Sequence[str] = (), warnings: Sequence[str] = (), description: str = ""
 ) -> Figure:
-    """Turn a matplotlib drawing into a Figure; call it inside `style()`. description: by default what `describe` says."""
+    """Turn a matplotlib drawing into a Figure; call it inside `style()`. description: by default `describe(drawing)`."""
     _make_printable(drawing)
     sink = StringIO()
     # The box measured here, not by bbox_inches="tight", which draws all of it once more to find it.
@@ -147,7 +147,7 @@ def finish(
 
 
 def _make_printable(drawing: "Drawing") -> None:
-    """Write out in all texts of a drawing what no font has and no SVG may hold; texts of ticks are kept by their formatter."""
+    """Replace characters that no font has or no SVG may hold in all texts of a drawing; ticks get it by their formatter."""
     from matplotlib.text import Text
     from matplotlib.ticker import FuncFormatter
 
@@ -160,31 +160,38 @@ def _make_printable(drawing: "Drawing") -> None:
 
 
 def _printable_tick(label: Callable[[float, int | None], str], value: float, number: int | None) -> str:
-    """Return what `label` writes at a tick."""
+    """Return the text of `label` at a tick, printable."""
     return printable(label(value, number))
 
 
 _TIPS, _NEXT = "tips:", ","
-_TOLD = re.compile(rf'<g id="{_TIPS}([^"]*)">')
+_TIPS_GROUP = re.compile(rf'<g id="{_TIPS}([^"]*)">')
 
 
-def tell(mark: Any, *texts: str) -> None:
-    """Say what a mark of a drawing is, of a line what each of its markers is: readers learn it by pointing at one."""
+def add_tips(mark: Any, *texts: str) -> None:
+    """Attach a tooltip to a mark of a drawing, or one to each marker of a line: readers see it when they point there."""
     mark.set_gid(_TIPS + _NEXT.join(quote(printable(text), safe="") for text in texts))
 
 
 def _with_tips(drawing: str) -> str:
-    """What `tell` said of marks, where _assets/figures.js finds it: on the markers of a line in turn, or on a mark's group."""
-    first, *rest = _TOLD.split(drawing)
-    made = [first]
-    for told, after in zip(rest[::2], rest[1::2], strict=True):
-        texts = [_as_no_markup(escape(unquote(text))) for text in told.split(_NEXT)]
-        if "<use " in after.partition("</g>")[0]:
-            before, *uses = after.split("<use ", len(texts))
-            made += ["<g>", before, *(f'<use data-tip="{text}" {use}' for text, use in zip(texts, uses, strict=True))]
+    """Return an SVG with the texts of `add_tips` as data-tip attributes, which _assets/figures.js reads.
+
+    The markers of a line get one each, any other mark one on its group.
+    """
+    first, *marks = _TIPS_GROUP.split(drawing)
+    pieces = [first]
+    for tips, following in zip(marks[::2], marks[1::2], strict=True):
+        texts = [_as_no_markup(escape(unquote(text))) for text in tips.split(_NEXT)]
+        if "<use " in following.partition("</g>")[0]:
+            leading, *uses = following.split("<use ", len(texts))
+            pieces += [
+                "<g>",
+                leading,
+                *(f'<use data-tip="{text}" {use}' for text, use in zip(texts, uses, strict=True)),
+            ]
         else:
-            made += [f'<g data-tip="{texts[0]}">', after]
-    return "".join(made)
+            pieces += [f'<g data-tip="{texts[0]}">', following]
+    return "".join(pieces)
 
 
 _LIKE_MARKUP = re.compile(rf'"|\bfont|url\(|xlink|{INK}')
@@ -192,32 +199,36 @@ _OF_MARKUP = str.maketrans({letter: f"&#{ord(letter)};" for letter in '":('})
 
 
 def _as_no_markup(text: str) -> str:
-    """Return an escaped text of a drawing so that nothing in it is taken for an attribute or a style when that is rewritten."""
+    """Return an escaped text of a drawing that no later rewriting can take for an attribute or a style."""
     return text.translate(_OF_MARKUP).replace(INK, f"&#35;{INK[1:]}") if _LIKE_MARKUP.search(text) else text
 
 
 LONGEST = 1200
-"""Characters of a description; a figure with more words in it has a table beside it."""
+"""Most characters of a description; a figure with more text in it has a table beside it."""
 
 
-def describe(drawing: "Drawing", more: str = "") -> str:
-    """What a drawing shows, for who cannot see it: its axes, its lines, all that is written in it, in its order, and `more`."""
-    told = []
+def describe(drawing: "Drawing", extra: str = "") -> str:
+    """Describe a drawing for readers who cannot see it: its axes, its lines, all text in it in order, and `extra`."""
+    sentences = []
     for ax in drawing.axes:
-        told += [f"{side}: {label}" for side, label in (("Across", ax.get_xlabel()), ("up", ax.get_ylabel())) if label]
+        sentences += [
+            f"{side}: {label}" for side, label in (("Across", ax.get_xlabel()), ("up", ax.get_ylabel())) if label
+        ]
         legend = ax.get_legend()
         lines = [text.get_text() for text in legend.get_texts()] if legend else []
-        told += [f"lines: {', '.join(lines)}"] * bool(lines)
+        sentences += [f"lines: {', '.join(lines)}"] * bool(lines)
         words = [" ".join(text.get_text().split()) for text in ax.texts]
-        told += [f"in it: {', '.join(word for word in words if word)}"] * any(words)
-    text = "; ".join([*told, *[more] * bool(more)])
+        sentences += [f"in it: {', '.join(word for word in words if word)}"] * any(words)
+    text = "; ".join([*sentences, *[extra] * bool(extra)])
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}\u2026"
 
 
 def clean(raw: str, title: str, description: str = "") -> str:
-    """matplotlib's SVG made fit for a page: see the module's first line. Its name is the description, since a caption below
-    it says the title; without one it is the title."""
-    name = description or title
+    """Return matplotlib's SVG made fit for a page, as the module's first line says.
+
+    Its accessible name is the description, since a caption below it holds the title; without a description it is the title.
+    """
+    label = description or title
     box = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', raw)
     body = re.search(r"<svg [^>]*>(.*)</svg>", raw, re.DOTALL)
     if box is None or body is None:
@@ -227,9 +238,9 @@ def clean(raw: str, title: str, description: str = "") -> str:
     inner = _with_tips(inner).replace(INK, "currentColor").replace("xlink:href", "href")
     inner = re.sub(r"font: ([\d.]+px) [^;\"]*", r"font-size: \1; font-family: inherit", inner)
     prefix = "f" + hashlib.sha256((title + inner).encode()).hexdigest()[:10]
-    used = set(re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)', inner))
-    wanted = {name for pair in used for name in pair if name}
-    inner = re.sub(r' id="([^"]+)"', lambda m: f' id="{prefix}-{m[1]}"' if m[1] in wanted else "", inner)
+    references = set(re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)', inner))
+    used_ids = {name for pair in references for name in pair if label}
+    inner = re.sub(r' id="([^"]+)"', lambda match: f' id="{prefix}-{match[1]}"' if match[1] in used_ids else "", inner)
     inner = re.sub(r'href="#([^"]+)"', rf'href="#{prefix}-\1"', inner)
     inner = re.sub(r"url\(#([^)]+)\)", rf"url(#{prefix}-\1)", inner)
     # matplotlib states its defaults as a style sheet for '*', which would reach out of the figure into the page.
@@ -237,7 +248,7 @@ def clean(raw: str, title: str, description: str = "") -> str:
     width = float(box[1])
     return (
         f'<svg class="roofbook-figure" viewBox="0 0 {box[1]} {box[2]}" width="100%" role="img" '
-        f'aria-label="{escape(name)}" preserveAspectRatio="xMidYMid meet" '
+        f'aria-label="{escape(label)}" preserveAspectRatio="xMidYMid meet" '
         f'style="max-width: {width * 1.5:.0f}px; height: auto; stroke-linejoin: round; stroke-linecap: butt; '
         f'{FAMILY}; {"; ".join(TEXT[:2])}">\n'
         f"<title>{escape(title)}</title>\n{inner}\n</svg>"
@@ -245,33 +256,36 @@ def clean(raw: str, title: str, description: str = "") -> str:
 
 
 def slim(drawing: str) -> str:
-    """The same drawing in fewer bytes and elements, to a hundredth of a pixel: less what shows nothing, or repeats itself."""
+    """Return the same drawing in fewer bytes and elements, to a hundredth of a pixel.
+
+    It drops elements and styles that show nothing or repeat their parent's.
+    """
     text = re.sub(r"font-family: [^;\"]*;? ?", "", drawing)
     text = re.sub(r'<text style="([^"]*)"', _of_text, text)
     text = re.sub(r' transform="rotate\(-?0(?: [^)]*)?\)"', "", text)
     text = re.sub(r'<path d="[^"]*"(?: clip-path="[^"]*")? style="fill: none"/>|<defs>\s*</defs>', "", text)
-    text = re.sub(r' (?:d|x|y|points|transform)="[^"]*"', lambda m: _HUNDREDTHS.sub(_rounded, m[0]), text)
-    text = re.sub(r'(?<= d=")[^"]*', lambda m: re.sub(r"\s*([A-Za-z])\s*", r"\1", m[0]).strip(), text)
+    text = re.sub(r' (?:d|x|y|points|transform)="[^"]*"', lambda match: _HUNDREDTHS.sub(_rounded, match[0]), text)
+    text = re.sub(r'(?<= d=")[^"]*', lambda match: re.sub(r"\s*([A-Za-z])\s*", r"\1", match[0]).strip(), text)
     while (fewer := re.sub(r"<g(?: [^>]*)?(?:/>|(?<!/)>\s*</g>)", "", text)) != text:
         text = fewer
-    kept: list[bool] = []
+    is_kept: list[bool] = []
 
     def plain(tag: re.Match[str]) -> str:
         if tag[0] == "</g>":
-            return tag[0] if kept.pop() else ""
-        kept.append(tag[0] != "<g>")
-        return tag[0] if kept[-1] else ""
+            return tag[0] if is_kept.pop() else ""
+        is_kept.append(tag[0] != "<g>")
+        return tag[0] if is_kept[-1] else ""
 
     return re.sub(r"\s*\n\s*", "\n", re.sub(r"</g>|<g\b[^>]*>", plain, text)).strip()
 
 
 TEXT = ("fill: currentColor", f"font-size: {FONT}px", "text-anchor: start")
-"""How a drawing's text is, unless it says otherwise."""
+"""Default style of a drawing's text."""
 
 
-def _of_text(found: re.Match[str]) -> str:
-    own = [each for each in found[1].split("; ") if each and each not in TEXT]
-    return f'<text style="{"; ".join(own)}"' if own else "<text"
+def _of_text(match: re.Match[str]) -> str:
+    declarations = [declaration for declaration in match[1].split("; ") if declaration and declaration not in TEXT]
+    return f'<text style="{"; ".join(declarations)}"' if declarations else "<text"
 
 
 _HUNDREDTHS = re.compile(r"\d+\.\d{3,}")

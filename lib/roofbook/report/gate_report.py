@@ -1,4 +1,4 @@
-"""What a gate found: a table for a terminal, JSON for a program, and annotations that GitHub shows beside the changed lines."""
+"""Result of a gate: a table for a terminal, JSON for a program, and annotations that GitHub shows beside the changed lines."""
 
 import math
 from collections.abc import Sequence
@@ -14,134 +14,143 @@ from ..measure.stats import CONFIDENCE, ENOUGH_RUNS, LEAST, RatioEstimate
 from .html import Cell, Row, Table
 
 ORDER = ("broken", "slower", "undecided", "not compared", "faster", "unchanged")
-"""Of the lines of the table: what fails first."""
+"""Verdicts in the order of the table's lines: failures first."""
 LISTED = 8
-"""Names of new or removed variants in a sentence, at most."""
+"""Most names of new or removed variants in a sentence."""
 WEAKER = (
     "These rows were taken at another time, and not in turns with what was measured now: this is the weaker comparison. A"
     " commit in place of rows has its own source measured beside today's."
 )
 
 
-def gate_table(found: Findings, rule: Rule) -> Table:
-    """A line a variant and case, what fails first. Times are per unit; the ratio is time now over time before."""
+def gate_table(findings: Findings, rule: Rule) -> Table:
+    """Return a table with a line for each variant and case, failures first; times are per unit, ratios are now over before."""
     import pandas as pd
 
-    ordered = sorted(found.outcomes, key=lambda each: ORDER.index(each.verdict))
-    name, size = show.time_unit([second for each in ordered for second in each.seconds or ()])
+    ordered = sorted(findings.outcomes, key=lambda outcome: ORDER.index(outcome.verdict))
+    name, size = show.time_unit([second for outcome in ordered for second in outcome.seconds or ()])
     heads = [
         Cell("Variant"), Cell("Case"), Cell("Verdict"), Cell("Times as long", "num"), Cell(f"Before, {name}", "num"),
         Cell(f"Now, {name}", "num"), Cell("Runs", "num"), Cell("Why", "wrap"),
     ]  # fmt: skip
-    if not any(each.reason for each in ordered):
+    if not any(outcome.reason for outcome in ordered):
         heads.pop()
-    lines = [Row(_cells(each, size)[: len(heads)], each.verdict) for each in ordered]
-    frame = pd.DataFrame([_record(each) for each in ordered])
-    return Table(f"Against {found.against}", heads, lines, frame, notes(found, rule), "gate")
+    lines = [Row(_cells(outcome, size)[: len(heads)], outcome.verdict) for outcome in ordered]
+    frame = pd.DataFrame([_record(outcome) for outcome in ordered])
+    return Table(f"Against {findings.against}", heads, lines, frame, notes(findings, rule), "gate")
 
 
-def _cells(each: Gated, size: float) -> list[Cell]:
-    ratio, seconds = each.ratio, each.seconds
+def _cells(outcome: Gated, size: float) -> list[Cell]:
+    ratio, seconds = outcome.ratio, outcome.seconds
     times = [show.number(second / size) for second in seconds] if seconds else [show.DASH] * 2
     return [
-        Cell(f"{each.lab} {each.variant}"),
-        Cell(each.case),
-        Cell(each.verdict),
+        Cell(f"{outcome.lab} {outcome.variant}"),
+        Cell(outcome.case),
+        Cell(outcome.verdict),
         Cell(_times(ratio) if ratio else show.DASH, "num"),
         *(Cell(time, "num") for time in times),
-        Cell(str(each.runs or ""), "num"),
-        Cell(each.reason, "wrap"),
+        Cell(str(outcome.runs or ""), "num"),
+        Cell(outcome.reason, "wrap"),
     ]
 
 
 def _times(ratio: RatioEstimate) -> str:
-    """With a third place after the point, where three digits would hide what the verdict is about."""
+    """Return a ratio with three decimals, since three digits could hide the difference that the verdict rests on."""
     return f"{ratio.estimate:.3f} [{ratio.low:.3f}, {ratio.high:.3f}]"
 
 
-def notes(found: Findings, rule: Rule) -> list[str]:
-    """What the table means, and what is not in it."""
-    said = []
-    if found.outcomes:
+def notes(findings: Findings, rule: Rule) -> list[str]:
+    """Return sentences that explain the table, and name the variants that are not in it."""
+    sentences = []
+    if findings.outcomes:
         percent = show.number(100 * (rule.tolerance - 1), 2)
-        said.append(
+        sentences.append(
             f"Times as long: time now over time before, with its {CONFIDENCE} interval over runs. Slower: all of it lies above"
             f" {LEAST}. Unchanged: all of it lies below {rule.tolerance:g}, so a slowdown of {percent}{show.THIN}% is excluded."
             " Undecided: neither."
         )
-        if found.commit is None:
-            said.append(f"{WEAKER} A difference needs {ENOUGH_RUNS} runs on both sides.")
-    same = found.same
+        if findings.commit is None:
+            sentences.append(f"{WEAKER} A difference needs {ENOUGH_RUNS} runs on both sides.")
+    same = findings.same
     if same:
-        said.append(
+        sentences.append(
             f"{same} {'variant has' if same == 1 else 'variants have'} not changed; --unchanged measures these too."
         )
-    for names, what in (
-        (found.elsewhere, "Changed, but not measured, since this device does not run them"),
-        (found.new, "New, so there is nothing to compare with"),
-        (found.removed, "Gone"),
+    for names, heading in (
+        (findings.elsewhere, "Changed, but not measured, since this device does not run them"),
+        (findings.new, "New, so there is nothing to compare with"),
+        (findings.removed, "Gone"),
     ):
         if names:
-            more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
-            said.append(f"{what}: {', '.join(names[:LISTED])}{more}.")
-    return said
+            remainder = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+            sentences.append(f"{heading}: {', '.join(names[:LISTED])}{remainder}.")
+    return sentences
 
 
-def summary(found: Findings) -> str:
-    """Return what was compared and what it came to, in a sentence or two."""
-    if not found.compared:
-        why = found.lack or "no variant that was asked for is in both and runs here"
-        return f"nothing was compared with {found.against}: {why}"
-    if not found.outcomes:
-        variants = "1 variant" if found.same == 1 else f"{found.same} variants"
-        return f"The code of {variants} is the same as in {found.against}, so nothing was measured."
-    counts = [(word, sum(each.verdict == word for each in found.outcomes)) for word in ORDER]
-    told = ", ".join(f"{count} {word}" for word, count in counts if count)
-    return f"Against {found.against}: {told}."
+def summary(findings: Findings) -> str:
+    """Return a sentence that names the reference and counts the variants by verdict."""
+    if not findings.compared:
+        reason = findings.lack or "no variant that was asked for is in both and runs here"
+        return f"nothing was compared with {findings.against}: {reason}"
+    if not findings.outcomes:
+        variants = "1 variant" if findings.same == 1 else f"{findings.same} variants"
+        return f"The code of {variants} is the same as in {findings.against}, so nothing was measured."
+    counts = [(word, sum(outcome.verdict == word for outcome in findings.outcomes)) for word in ORDER]
+    counts_text = ", ".join(f"{count} {word}" for word, count in counts if count)
+    return f"Against {findings.against}: {counts_text}."
 
 
-def as_json(found: Findings, rule: Rule) -> str:
-    """All of it, with all digits; seconds are per unit."""
-    outcomes = [_record(each) | {"runs": each.runs, "ratios": list(each.ratios)} for each in found.outcomes]
-    made = {
-        "against": found.against, "commit": found.commit, "failed": bool(found.failing), "comparison": _how(found),
-        "rule": asdict(rule) | {"least": LEAST}, "compared": found.compared, "unchanged": found.same,
-        "elsewhere": found.elsewhere, "new": found.new, "gone": found.removed,
+def as_json(findings: Findings, rule: Rule) -> str:
+    """Return all findings as JSON with all digits; seconds are per unit."""
+    outcomes = [
+        _record(outcome) | {"runs": outcome.runs, "ratios": list(outcome.ratios)} for outcome in findings.outcomes
+    ]
+    report = {
+        "against": findings.against, "commit": findings.commit, "failed": bool(findings.failing), "comparison": _how(findings),
+        "rule": asdict(rule) | {"least": LEAST}, "compared": findings.compared, "unchanged": findings.same,
+        "elsewhere": findings.elsewhere, "new": findings.new, "gone": findings.removed,
         "results": outcomes,
     }  # fmt: skip
-    return strict_json.dumps(printable_data(made), indent=1, ensure_ascii=False) + "\n"
+    return strict_json.dumps(printable_data(report), indent=1, ensure_ascii=False) + "\n"
 
 
-def _how(found: Findings) -> str:
-    return "in turns with the commit's own source" if found.commit else "with stored rows, across runs"
+def _how(findings: Findings) -> str:
+    return "in turns with the commit's own source" if findings.commit else "with stored rows, across runs"
 
 
-def _record(each: Gated) -> dict[str, Any]:
-    ratio = each.ratio
-    before, now = each.seconds or (None, None)
+def _record(outcome: Gated) -> dict[str, Any]:
+    ratio = outcome.ratio
+    before, now = outcome.seconds or (None, None)
     ends = (ratio.estimate, ratio.low, ratio.high) if ratio else (math.nan,) * 3
     estimate, low, high = (end if math.isfinite(end) else None for end in ends)
     return {
-        "lab": each.lab, "variant": each.variant, "case": each.case, "device": each.device, "backend": each.backend,
-        "verdict": each.verdict, "ratio": estimate, "low": low, "high": high,
-        "before_s": before, "now_s": now, "unit": each.unit, "why": each.reason,
-        "file": each.file, "line": each.line,
+        "lab": outcome.lab, "variant": outcome.variant, "case": outcome.case,
+        "device": outcome.device, "backend": outcome.backend,
+        "verdict": outcome.verdict, "ratio": estimate, "low": low, "high": high,
+        "before_s": before, "now_s": now, "unit": outcome.unit, "why": outcome.reason,
+        "file": outcome.file, "line": outcome.line,
     }  # fmt: skip
 
 
-def annotations(found: Findings) -> Sequence[str]:
-    """Workflow commands of GitHub: an error for what fails, a warning for what is undecided, at the file of the change."""
+def annotations(findings: Findings) -> Sequence[str]:
+    """Return workflow commands of GitHub: an error for each failure, a warning if undecided, at the file of the change."""
     levels = dict.fromkeys(FAILING, "error") | {"undecided": "warning"}
-    return [_annotation(levels[each.verdict], each, found) for each in found.outcomes if each.verdict in levels]
+    return [
+        _annotation(levels[outcome.verdict], outcome, findings)
+        for outcome in findings.outcomes
+        if outcome.verdict in levels
+    ]
 
 
-def _annotation(level: str, each: Gated, found: Findings) -> str:
-    ratio = each.ratio
-    told = f"{_times(ratio)} times as long as in {found.against}" if ratio else ""
-    where = f" on {each.device} by {each.backend}" if each.device else ""
-    text = "; ".join(filter(None, [f"{each.variant} on {each.case}{where}: {each.verdict}", told, each.reason]))
-    place = f"file={_property(each.file)},line={each.line}," if each.file else ""
-    return f"::{level} {place}title={_property(f'{each.lab} {each.variant}: {each.verdict}')}::{_escaped(text)}"
+def _annotation(level: str, outcome: Gated, findings: Findings) -> str:
+    ratio = outcome.ratio
+    comparison = f"{_times(ratio)} times as long as in {findings.against}" if ratio else ""
+    device = f" on {outcome.device} by {outcome.backend}" if outcome.device else ""
+    text = "; ".join(
+        filter(None, [f"{outcome.variant} on {outcome.case}{device}: {outcome.verdict}", comparison, outcome.reason])
+    )
+    location = f"file={_property(outcome.file)},line={outcome.line}," if outcome.file else ""
+    return f"::{level} {location}title={_property(f'{outcome.lab} {outcome.variant}: {outcome.verdict}')}::{_escaped(text)}"
 
 
 def _escaped(text: str) -> str:

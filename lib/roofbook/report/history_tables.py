@@ -1,4 +1,4 @@
-"""What changed over runs and commits: from the cards of all measurements the tables of the page of history."""
+"""Tables of the history page: changes over runs and commits, from the cards of all measurements."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,8 +16,8 @@ WORDS = ("faster", "slower", "same", "undecided")
 
 
 @dataclass(frozen=True)
-class Shown:
-    """A card, and where it is: the lab's title, the device in words, and what a link to it names."""
+class LinkedCard:
+    """A card and the page that it is on: the lab's title, the device in words, and the target of a link to it."""
 
     title: str
     on: str
@@ -30,48 +30,48 @@ class Shown:
 
     @property
     def device(self) -> str:
-        """Of the rows: that of the page, or its host."""
+        """Device of the rows: that of the page, or its host."""
         return str(dict(self.card["facts"])["Device"])
 
 
-def all_shown(told: Iterable[Mapping[str, Any]]) -> list[Shown]:
-    """The cards of several files, each measurement once: one of the host stands on the pages of all of its devices."""
-    found: dict[tuple[str, ...], Shown] = {}
-    for each in told:
-        for card in each["cards"]:
-            shown = Shown(each["title"], each["on"], f"{each['lab']}/{each['name']}#{card['id']}", card)
+def read_cards(files: Iterable[Mapping[str, Any]]) -> list[LinkedCard]:
+    """Return the cards of several files, each measurement once: those of a host are on the pages of all of its devices."""
+    linked_cards: dict[tuple[str, ...], LinkedCard] = {}
+    for file in files:
+        for card in file["cards"]:
+            linked = LinkedCard(file["title"], file["on"], f"{file['lab']}/{file['name']}#{card['id']}", card)
             runs = [run["run"] for version in card["versions"] for run in version["runs"]]
-            found.setdefault((each["lab"], card["id"], shown.device, *runs), shown)
-    return list(found.values())
+            linked_cards.setdefault((file["lab"], card["id"], linked.device, *runs), linked)
+    return list(linked_cards.values())
 
 
-def changed(cards: Sequence[Shown], caption: str) -> Table:
-    """A line a change beyond the noise, the newest first: when, what, how many times as fast, and why."""
+def changes(cards: Sequence[LinkedCard], caption: str) -> Table:
+    """Return a table with a line for each change beyond the noise, newest first: date, measurement, ratio and reason."""
     import pandas as pd
 
     records = []
-    for each in cards:
-        for before, now in _steps(each):
-            if now.get("word") in ("faster", "slower"):
-                first = now["runs"][0]
-                was, commit = before["runs"][-1]["commit"][:10], first["commit"][:10]
+    for linked in cards:
+        for previous, current in _steps(linked):
+            if current.get("word") in ("faster", "slower"):
+                first = current["runs"][0]
+                previous_commit, commit = previous["runs"][-1]["commit"][:10], first["commit"][:10]
                 records.append({
-                    "when": first["started"], "lab": each.title, "measurement": each.name, "device": each.device,
-                    "word": now["word"], "ratio": _ratio(now), "how": now["how"], "why": _why(now),
-                    "commits": commit if was == commit else f"{was} → {commit}", "of": each.of,
+                    "when": first["started"], "lab": linked.title, "measurement": linked.name, "device": linked.device,
+                    "word": current["word"], "ratio": _ratio(current), "how": current["how"], "why": _why(current),
+                    "commits": commit if previous_commit == commit else f"{previous_commit} → {commit}", "of": linked.of,
                 })  # fmt: skip
-    records.sort(key=lambda each: each["when"], reverse=True)
+    records.sort(key=lambda record: record["when"], reverse=True)
     lines = [
         Row(
             [
-                Cell(each["measurement"], small=f"({each['lab']}, {each['device']})"),
-                Cell(each["when"]),
-                Cell(each["ratio"], f"num {each['word']}", small=f"({each['how']})", of=each["of"]),
-                Cell(each["why"], "wrap"),
-                Cell(each["commits"]),
+                Cell(record["measurement"], small=f"({record['lab']}, {record['device']})"),
+                Cell(record["when"]),
+                Cell(record["ratio"], f"num {record['word']}", small=f"({record['how']})", of=record["of"]),
+                Cell(record["why"], "wrap"),
+                Cell(record["commits"]),
             ]
         )
-        for each in records
+        for record in records
     ]
     heads = [
         Cell("Measurement"), Cell("Since (UTC)"), Cell("Times as fast as before", "num"), Cell("Why", "wrap"), Cell("Commits"),
@@ -86,25 +86,31 @@ def changed(cards: Sequence[Shown], caption: str) -> Table:
 NOTHING = "No measurement changed beyond its noise."
 
 
-def summary(cards: Sequence[Shown]) -> Table:
-    """A line a kind of change: how many versions came of it, and what became of their times."""
+def summary(cards: Sequence[LinkedCard]) -> Table:
+    """Return a table with a line for each kind of change: how many versions it made, and how their times changed."""
     import pandas as pd
 
     counts: dict[str, Counter[str]] = defaultdict(Counter)
-    for each in cards:
-        for _, now in _steps(each):
-            kinds = list(dict.fromkeys(kind for kind, _ in now["changes"])) or [CODE]
-            counts[" and ".join(KINDS[kind] for kind in kinds)][now.get("word", "no time")] += 1
+    for linked in cards:
+        for _, current in _steps(linked):
+            kinds = list(dict.fromkeys(kind for kind, _ in current["changes"])) or [CODE]
+            counts[" and ".join(KINDS[kind] for kind in kinds)][current.get("word", "no time")] += 1
     heads = [
         Cell("What changed"),
         Cell("Versions", "num"),
         *(Cell(word.capitalize(), "num") for word in (*WORDS, "no time")),
     ]
     lines = [
-        Row([Cell(kind), Cell(str(of.total()), "num"), *(Cell(str(of[word]), "num") for word in (*WORDS, "no time"))])
-        for kind, of in counts.items()
+        Row(
+            [
+                Cell(kind),
+                Cell(str(counted.total()), "num"),
+                *(Cell(str(counted[word]), "num") for word in (*WORDS, "no time")),
+            ]
+        )
+        for kind, counted in counts.items()
     ]
-    frame = pd.DataFrame([{"kind": kind, **of} for kind, of in counts.items()])
+    frame = pd.DataFrame([{"kind": kind, **counted} for kind, counted in counts.items()])
     notes = (
         ["A version after another of the same measurement: how its time compares with the one before."]
         if lines
@@ -116,50 +122,52 @@ def summary(cards: Sequence[Shown]) -> Table:
 ONCE = "No measurement was taken by other code or in another environment than now."
 
 
-def between_runs(cards: Sequence[Shown]) -> Table:
-    """A line a lab and device: how far runs of one version lie apart, and the measurement whose runs lie farthest apart."""
+def run_spread(cards: Sequence[LinkedCard]) -> Table:
+    """Return a table of the spread between runs of one version, with a line for each lab and device."""
     import pandas as pd
 
-    spreads: dict[tuple[str, str], list[tuple[float, Shown]]] = defaultdict(list)
-    for each in cards:
-        medians = [run["seconds"][0] for run in each.card["versions"][-1]["runs"] if "seconds" in run]
+    spreads: dict[tuple[str, str], list[tuple[float, LinkedCard]]] = defaultdict(list)
+    for linked in cards:
+        medians = [run["seconds"][0] for run in linked.card["versions"][-1]["runs"] if "seconds" in run]
         if len(medians) > 1:
-            spreads[each.title, each.device].append((max(medians) / min(medians), each))
+            spreads[linked.title, linked.device].append((max(medians) / min(medians), linked))
     heads = [
         Cell("Lab"), Cell("Device"), Cell("In several runs", "num"), Cell("Half are within", "num"), Cell("Greatest", "num"),
         Cell("Of", "wrap"),
     ]  # fmt: skip
     lines, records = [], []
-    for (title, device), found in sorted(spreads.items(), key=lambda each: each[0]):
-        most, which = max(found, key=lambda each: each[0])
-        middle = median(spread for spread, _ in found)
-        records.append({"lab": title, "device": device, "measurements": len(found), "middle": middle, "greatest": most})
-        cells = [Cell(title), Cell(device), Cell(show.number(len(found), places=0), "num")]
-        cells += [Cell(show.percent(middle - 1), "num"), Cell(show.percent(most - 1), "num", of=which.of)]
-        lines.append(Row([*cells, Cell(which.name, "wrap")]))
+    for (title, device), ratios_cards in sorted(spreads.items(), key=lambda group: group[0]):
+        greatest, widest = max(ratios_cards, key=lambda ratio_card: ratio_card[0])
+        middle = median(spread for spread, _ in ratios_cards)
+        records.append(
+            {"lab": title, "device": device, "measurements": len(ratios_cards), "middle": middle, "greatest": greatest}
+        )
+        cells = [Cell(title), Cell(device), Cell(show.number(len(ratios_cards), places=0), "num")]
+        cells += [Cell(show.percent(middle - 1), "num"), Cell(show.percent(greatest - 1), "num", of=widest.of)]
+        lines.append(Row([*cells, Cell(widest.name, "wrap")]))
     notes = ["By how much the longest median of a run is above the shortest, of today's version of each measurement."]
     return Table("Run to run, with nothing changed", heads, lines, pd.DataFrame(records), notes, "history")
 
 
-def commits(cards: Sequence[Shown]) -> Table:
-    """A line a commit, the newest first: what was measured by it, on which devices, and what changed then."""
+def commits(cards: Sequence[LinkedCard]) -> Table:
+    """Return a table with a line for each commit, newest first: its measurements, their devices, and the changes since it."""
     import pandas as pd
 
-    known: dict[str, dict[str, Any]] = {}
-    for each in cards:
-        for at, version in enumerate(each.card["versions"]):
+    by_commit: dict[str, dict[str, Any]] = {}
+    for linked in cards:
+        for index, version in enumerate(linked.card["versions"]):
             for number, run in enumerate(version["runs"]):
                 if not run["commit"]:
                     continue
-                mine = known.setdefault(
+                totals = by_commit.setdefault(
                     run["commit"], {"when": run["started"], "runs": set(), "devices": set(), "taken": 0, "changed": 0}
                 )
-                mine["when"] = min(mine["when"], run["started"])
-                mine["runs"].add(run["run"])
-                mine["devices"].add(each.device.rpartition(", ")[0])
-                mine["taken"] += 1
-                mine["changed"] += at > 0 and number == 0 and version.get("word") in ("faster", "slower")
-    ordered = sorted(known.items(), key=lambda each: each[1]["when"], reverse=True)
+                totals["when"] = min(totals["when"], run["started"])
+                totals["runs"].add(run["run"])
+                totals["devices"].add(linked.device.rpartition(", ")[0])
+                totals["taken"] += 1
+                totals["changed"] += index > 0 and number == 0 and version.get("word") in ("faster", "slower")
+    ordered = sorted(by_commit.items(), key=lambda commit_totals: commit_totals[1]["when"], reverse=True)
     heads = [
         Cell("Commit"),
         Cell("From (UTC)"),
@@ -170,27 +178,27 @@ def commits(cards: Sequence[Shown]) -> Table:
         Row(
             [
                 Cell(commit[:10]),
-                Cell(its["when"]),
+                Cell(totals["when"]),
                 *(
                     Cell(show.number(number, places=0), "num")
-                    for number in (len(its["runs"]), its["taken"], its["changed"])
+                    for number in (len(totals["runs"]), totals["taken"], totals["changed"])
                 ),
-                Cell("; ".join(sorted(its["devices"])), "wrap"),
+                Cell("; ".join(sorted(totals["devices"])), "wrap"),
             ]
         )
-        for commit, its in ordered
+        for commit, totals in ordered
     ]
-    frame = pd.DataFrame([{"commit": commit, **its} for commit, its in ordered])
+    frame = pd.DataFrame([{"commit": commit, **totals} for commit, totals in ordered])
     notes = ["Changed: measurements whose time is another beyond the noise since that commit."]
     return Table("Commits that were measured", heads, lines, frame, notes, "history")
 
 
-def _steps(each: Shown) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
-    """Each version of a measurement but the first, after the last before it that has a time."""
-    versions = each.card["versions"]
+def _steps(linked: LinkedCard) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    """Yield each version of a measurement but the first, after the last version before it that has a time."""
+    versions = linked.card["versions"]
     for at in range(1, len(versions)):
-        before = next((one for one in reversed(versions[:at]) if "seconds" in one), versions[at - 1])
-        yield before, versions[at]
+        previous = next((version for version in reversed(versions[:at]) if "seconds" in version), versions[at - 1])
+        yield previous, versions[at]
 
 
 def _ratio(version: Mapping[str, Any]) -> str:
@@ -199,5 +207,5 @@ def _ratio(version: Mapping[str, Any]) -> str:
 
 def _why(version: Mapping[str, Any]) -> str:
     order = [CODE, DRIVER, MACHINE]
-    found = sorted(version["changes"], key=lambda each: order.index(each[0]))
-    return "; ".join(f"{KINDS[kind]}: {what}" for kind, what in found)
+    changes = sorted(version["changes"], key=lambda change: order.index(change[0]))
+    return "; ".join(f"{KINDS[kind]}: {text}" for kind, text in changes)

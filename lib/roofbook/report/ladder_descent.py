@@ -11,8 +11,8 @@ from ..analysis.readings import Home, Reading, Speedup, faster, home_of
 from ..errors import UsageError
 from ..measure.stats import CONFIDENCE
 from .cell_format import ABOVE_REASON, INTERVAL_WORDS, bound_of, device_note, notes_of_runs, ratio_cell, share_cell
-from .figure import INK, Figure, describe, finish, style, tell
-from .html import MORE, Cell, Row, Table
+from .figure import INK, Figure, add_tips, describe, finish, style
+from .html import ON_DEMAND, Cell, Row, Table
 from .variant_style import styles_of
 
 SIZE = 3.7, 2.5
@@ -40,7 +40,7 @@ def descent(data: CaseData, title: str = "") -> Figure:
         colours = [styles[reading.variant].colour for reading in steps]
         dots = ax.scatter(positions, times, s=25, c=colours, label="a step", zorder=2.5)
         numbered = zip(positions, steps, strict=True)
-        tell(dots, *(f"step {number}, {step.variant}: {show.duration(step.median)}" for number, step in numbered))
+        add_tips(dots, *(f"step {number}, {step.variant}: {show.duration(step.median)}" for number, step in numbered))
         if peer:
             colour = styles[peer.variant].colour
             ax.axhline(peer.median, color=colour, lw=1.6, ls="--", label="fastest peer")
@@ -79,8 +79,8 @@ class LadderOnDevice:
 
 NO_PEER = "(no peer was measured on this device)"
 COLUMNS = (
-    Cell("On"), Cell("Baseline", f"num {MORE}"), Cell("Fastest step", "num"), Cell("vs baseline", "num"),
-    Cell("Fastest peer", f"num {MORE}"), Cell("vs peer", "num"), Cell("Of the bound", "num"), Cell("Case"),
+    Cell("On"), Cell("Baseline", f"num {ON_DEMAND}"), Cell("Fastest step", "num"), Cell("vs baseline", "num"),
+    Cell("Fastest peer", f"num {ON_DEMAND}"), Cell("vs peer", "num"), Cell("Of the bound", "num"), Cell("Case"),
 )  # fmt: skip
 NOTES = (
     "The largest case of the lab's page. vs baseline, vs peer: how many times as fast the fastest kernel is, with the "
@@ -129,10 +129,10 @@ def glance(lines: Sequence[GlanceRow], caption: str) -> Table:
     """Return a table with one part per lab and one row per device."""
     import pandas as pd
 
-    rows, on_demand = list[Row](), sum(MORE in column.css for column in COLUMNS)
+    rows, on_demand = list[Row](), sum(ON_DEMAND in column.css for column in COLUMNS)
     for previous, row in zip([None, *lines], lines, strict=False):
         if previous is None or previous.lab != row.lab:
-            rows.append(Row([Cell(row.lab, span=len(COLUMNS) - on_demand), Cell("", MORE, on_demand)], "group"))
+            rows.append(Row([Cell(row.lab, span=len(COLUMNS) - on_demand), Cell("", ON_DEMAND, on_demand)], "group"))
         rows.append(Row(row.cells))
     notes = [*NOTES, *notes_of_runs(number for row in lines for number in row.runs)]
     return Table(caption, COLUMNS, rows, pd.DataFrame([row.record for row in lines]), notes, "glance", {"seconds": "s"})
@@ -159,7 +159,7 @@ def _fields(name: str, ratio: Speedup | None) -> dict[str, float | None]:
 
 
 def _on_demand(cell: Cell) -> Cell:
-    return replace(cell, css=f"{cell.css} {MORE}")
+    return replace(cell, css=f"{cell.css} {ON_DEMAND}")
 
 
 def _named(reading: Reading | None, home: Home) -> str:

@@ -1,4 +1,4 @@
-"""A table as text of a given width: columns side by side while they fit, else in blocks that repeat the names of the rows."""
+"""A table as text of a given width: columns side by side while they fit, else in blocks that repeat the rows' names."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 GAP = 2
 """Spaces between two columns."""
 COMFORT = 24
-"""A column that wraps is made no narrower than this as long as there is another way."""
+"""Least width of a column that wraps, as long as there is another way."""
 ABOVE = "(above)"
-"""What stands for the rest of a cell whose columns lie in two blocks."""
+"""Text in place of the rest of a cell whose columns lie in two blocks."""
 _INDENT = 4
 
 
@@ -33,11 +33,11 @@ class _Said:
 
 
 def fitted(table: "Table", most: int) -> str:
-    """A table in at most `most` columns: cells wrap at spaces, and what is too wide becomes blocks that repeat the row's names.
+    """Return a table as text of at most `most` columns: cells wrap at spaces, and wide tables become blocks.
 
-    The first column and those with `key` among the classes of their heads name a row. Where not all stands side by side, what
-    every row says alike is said once, in a line of its own, and a column of commands (`command`) or of remarks (`below`) moves
-    below its row. A line is longer only where a word is longer than `most`.
+    The first column and those with the class `key` name a row; each block repeats them. If the columns do not fit side by
+    side, a text that is the same in every row is written once, in a line of its own, and columns of commands (`command`) or
+    remarks (`below`) move below their row. A line is longer only if a word is longer than `most`.
     """
     return "\n".join(_Layout(table, most).lines())
 
@@ -49,12 +49,12 @@ class _Layout:
         self.said = [_line(table.columns, self.classes, head=True)]
         self.said += [_line(row.cells, self.classes) for row in table.rows]
         self.natural, self.least = [0] * len(self.classes), [0] * len(self.classes)
-        for each in (each for line in self.said for each in line if len(each.covers) == 1):
-            at = each.covers.start
-            self.natural[at] = max(self.natural[at], width(each.text))
-            self.least[at] = max(self.least[at], each.longest)
-            if each.command:  # to be copied: it stands beside others on one line, or below them
-                self.least[at] = self.natural[at]
+        for cell in (cell for line in self.said for cell in line if len(cell.covers) == 1):
+            column = cell.covers.start
+            self.natural[column] = max(self.natural[column], width(cell.text))
+            self.least[column] = max(self.least[column], cell.longest)
+            if cell.command:  # to be copied: it stands beside others on one line, or below them
+                self.least[column] = self.natural[column]
         self.alike: list[int] = []
         self.below: list[int] = []
         self.blocks = self._blocks()
@@ -65,65 +65,65 @@ class _Layout:
         for head, body, rule in drawn:
             yield from (rule, *head, rule, *body)
         yield drawn[-1][2]
-        for at in self.alike:
-            name, all_say = self.said[0][at].text, self._cell(self.said[1], at).text
+        for column in self.alike:
+            name, all_say = self.said[0][column].text, self._cell(self.said[1], column).text
             yield from prose(f"{name}: {all_say}" if name else all_say, self.most)
         for note in self.table.notes:
             yield from prose(note, self.most)
 
     def _blocks(self) -> list[list[int]]:
-        """The columns of each block, those that name the row in all of them."""
+        """Return the columns of each block, including those that name the row."""
         every = list(range(len(self.classes)))
         if self._stand(every):
             return [every]
-        keys = [at for at in every if at == 0 or "key" in self.classes[at]]
+        keys = [column for column in every if column == 0 or "key" in self.classes[column]]
         if self._needed(keys) + GAP + COMFORT > self.most:
             keys = [0]
-        self.alike = [at for at in every if at not in keys and self._same(at)]
+        self.alike = [column for column in every if column not in keys and self._same(column)]
         asides = ("command", "below")
-        rest = [at for at in every if at not in keys and at not in self.alike]
-        if self._stand(keys + rest):
-            return [sorted(keys + rest)]
+        remaining = [column for column in every if column not in keys and column not in self.alike]
+        if self._stand(keys + remaining):
+            return [sorted(keys + remaining)]
         self.below = [
-            at
-            for at in rest
-            if any(word in self.classes[at] for word in asides) or self._needed([*keys, at]) > self.most
+            column
+            for column in remaining
+            if any(word in self.classes[column] for word in asides) or self._needed([*keys, column]) > self.most
         ]
         blocks: list[list[int]] = []
-        for at in (at for at in rest if at not in self.below):
-            if blocks and self._stand([*blocks[-1], at]):
-                blocks[-1].append(at)
+        for column in (column for column in remaining if column not in self.below):
+            if blocks and self._stand([*blocks[-1], column]):
+                blocks[-1].append(column)
             else:
-                blocks.append([*keys, at])
+                blocks.append([*keys, column])
         return [sorted(block) for block in blocks] or [keys]
 
     def _stand(self, block: Sequence[int]) -> bool:
-        """Whether columns can stand side by side, none of them narrower than is comfortable."""
-        widths = [min(self.natural[at], max(self.least[at], COMFORT)) for at in block]
+        """Return whether columns fit side by side, none narrower than is comfortable."""
+        widths = [min(self.natural[column], max(self.least[column], COMFORT)) for column in block]
         return sum(widths) + GAP * (len(block) - 1) <= self.most
 
     def _needed(self, block: Sequence[int]) -> int:
-        return sum(self.least[at] for at in block) + GAP * (len(block) - 1)
+        return sum(self.least[column] for column in block) + GAP * (len(block) - 1)
 
-    def _same(self, at: int) -> bool:
-        """Whether three rows or more say the same in a column that no cell spans."""
-        cells = [self._cell(line, at) for line in self.said[1:]]
+    def _same(self, column: int) -> bool:
+        """Return whether a column has the same text in all of three rows or more, and no cell spans it."""
+        cells = [self._cell(line, column) for line in self.said[1:]]
         return len(cells) > 2 and all(len(cell.covers) == 1 and cell.text == cells[0].text for cell in cells)
 
     @staticmethod
-    def _cell(line: Sequence[_Said], at: int) -> _Said:
-        return next((each for each in line if at in each.covers), _Said(range(at, at + 1), ""))
+    def _cell(line: Sequence[_Said], column: int) -> _Said:
+        return next((cell for cell in line if column in cell.covers), _Said(range(column, column + 1), ""))
 
     def _widths(self, block: Sequence[int]) -> dict[int, int]:
-        """What each column of a block gets: the same for all that wrap, no more than its text and no less than its words."""
+        """Return each column's width in a block: the same for columns that wrap, but no less than their longest word."""
         for level in range(self.most, 0, -1):
-            found = {at: min(self.natural[at], max(self.least[at], level)) for at in block}
-            if sum(found.values()) + GAP * (len(block) - 1) <= self.most:
-                return found
-        return {at: self.least[at] for at in block}
+            widths = {column: min(self.natural[column], max(self.least[column], level)) for column in block}
+            if sum(widths.values()) + GAP * (len(block) - 1) <= self.most:
+                return widths
+        return {column: self.least[column] for column in block}
 
     def _drawn(self, number: int) -> tuple[list[str], list[str], str]:
-        """Head, body and rule of a block."""
+        """Return head, body and rule of a block."""
         widths = self._widths(self.blocks[number])
         head, *body = (self._row(line, number, widths) for line in self.said)
         across = sum(widths.values()) + GAP * (len(widths) - 1)
@@ -131,56 +131,56 @@ class _Layout:
         return head, [line for row in body for line in row], rule
 
     def _row(self, line: Sequence[_Said], number: int, widths: dict[int, int]) -> list[str]:
-        """The lines of a row in a block: its cells side by side, then what stands below them."""
+        """Return the lines of a row in a block: its cells side by side, then texts below them."""
         cells: list[tuple[int, bool, list[str]]] = []
         under: list[str] = []
-        for each in line:
-            own = [at for at in each.covers if at in widths]
-            if not own:
-                if number == len(self.blocks) - 1 and each.text and self._nowhere(each):
-                    under += self._under(each)
+        for cell in line:
+            columns = [column for column in cell.covers if column in widths]
+            if not columns:
+                if number == len(self.blocks) - 1 and cell.text and self._nowhere(cell):
+                    under += self._under(cell)
                 continue
-            space = sum(widths[at] for at in own) + GAP * (len(own) - 1)
-            text = each.text
-            if len(each.covers) > 1:
-                if own[-1] == max(widths):
+            space = sum(widths[column] for column in columns) + GAP * (len(columns) - 1)
+            text = cell.text
+            if len(cell.covers) > 1:
+                if columns[-1] == max(widths):
                     space += self.most - sum(widths.values()) - GAP * (len(widths) - 1)
-                begun = any(at in block for block in self.blocks[:number] for at in each.covers)
-                if begun and own[0] != 0 and width(text) > space:
+                shown_before = any(column in block for block in self.blocks[:number] for column in cell.covers)
+                if shown_before and columns[0] != 0 and width(text) > space:
                     text = ABOVE if space >= len(ABOVE) else ""
-                elif each.longest > space:
-                    text, under = "", under + self._under(each)
-            right = "num" in self.classes[own[0]] and len(each.covers) == 1
+                elif cell.longest > space:
+                    text, under = "", under + self._under(cell)
+            right = "num" in self.classes[columns[0]] and len(cell.covers) == 1
             cells.append((space, right, wrapped(text, space)))
         height = max((len(lines) for _, _, lines in cells), default=0)
         out = []
-        for nth in range(height):
+        for line_number in range(height):
             parts = []
             for space, right, lines in cells:
-                text = lines[nth] if nth < len(lines) else ""
+                text = lines[line_number] if line_number < len(lines) else ""
                 gap = " " * max(0, space - width(text))
                 parts.append(gap + text if right else text + gap)
             out.append((" " * GAP).join(parts).rstrip(" "))
         return out + under
 
-    def _nowhere(self, each: _Said) -> bool:
-        """Whether no block has a column of the cell, nor the line of what all rows say alike."""
-        shown = {at for block in self.blocks for at in block} | set(self.alike)
-        return not shown & set(each.covers)
+    def _nowhere(self, cell: _Said) -> bool:
+        """Return whether neither a block nor the line for equal texts shows any column of the cell."""
+        shown_columns = {column for block in self.blocks for column in block} | set(self.alike)
+        return not shown_columns & set(cell.covers)
 
-    def _under(self, each: _Said) -> list[str]:
-        indent = min(_INDENT, max(0, self.most - each.longest))
-        if each.command:
-            return command(each.text, self.most, _INDENT)
-        return filled(pieces(each.text), self.most, " " * indent, " " * indent)
+    def _under(self, cell: _Said) -> list[str]:
+        indent = min(_INDENT, max(0, self.most - cell.longest))
+        if cell.command:
+            return command(cell.text, self.most, _INDENT)
+        return filled(pieces(cell.text), self.most, " " * indent, " " * indent)
 
 
 def _line(cells: "Sequence[Cell]", classes: Sequence[Sequence[str]], head: bool = False) -> list[_Said]:
-    """Cells as text, each with the columns that it covers."""
-    out, at = [], 0
+    """Return cells as texts, each with the columns that it covers."""
+    texts, column = [], 0
     for cell in cells:
         text = printable(" ".join(part for part in (cell.text, cell.small) if part))
-        covers = range(at, at + cell.span)
-        out.append(_Said(covers, " ".join(text.splitlines()), not head and "command" in classes[at]))
-        at += cell.span
-    return out
+        covers = range(column, column + cell.span)
+        texts.append(_Said(covers, " ".join(text.splitlines()), not head and "command" in classes[column]))
+        column += cell.span
+    return texts

@@ -1,7 +1,7 @@
-"""A measurement's card: where its number comes from, as data. The site's pages and its dialogs show the same of it.
+"""A measurement's card: where its number comes from, as data. Pages and dialogs of the site show it.
 
-A card has all that a sceptic would ask for: samples of each run, interval, spread between runs, commit, clocks, throttling,
-verification, machine, the command that measures it again, and which versions it had.
+A card has all that a sceptic asks for: samples of each run, interval, spread between runs, commit, clocks, throttling,
+verification, machine, the command that measures it again, and its earlier versions.
 """
 
 import json
@@ -23,101 +23,103 @@ from ..store.schema import REASONS
 from .status import card as facts_of_run
 
 DIGITS = 4
-"""Of samples in a card; the rows have all."""
+"""Significant digits of samples in a card; the rows have all digits."""
 _OF_A_MOMENT = ("time", "load_1min", "memory_available_bytes", "git", "neighbours")
-"""Of what a row tells of its machine: what is another in each run."""
+"""Facts of a row's machine that differ in each run."""
 
 
 class Machines:
-    """The machines of cards, each told once."""
+    """The machines of cards, each listed once."""
 
     def __init__(self) -> None:
         self.known: dict[str, int] = {}
         self.listed: list[list[list[str]]] = []
-        """Of each machine its facts: pairs of a name and what it is."""
+        """Facts of each machine: pairs of a name and a text."""
 
     def number(self, provenance: str | None) -> int:
-        """The place of the machine of a row in the list; -1 where the row tells nothing."""
-        told = {name: fact for name, fact in read_json(provenance or "{}").items() if name not in _OF_A_MOMENT}
-        if not told:
+        """Return the index in `listed` of the machine of a row; -1 if the row has no facts of it."""
+        lasting = {name: fact for name, fact in read_json(provenance or "{}").items() if name not in _OF_A_MOMENT}
+        if not lasting:
             return -1
-        text = json.dumps(told, sort_keys=True)
+        text = json.dumps(lasting, sort_keys=True)
         if text not in self.known:
             self.known[text] = len(self.listed)
-            frame = facts_of_run(told, {}).frame
+            frame = facts_of_run(lasting, {}).frame
             named = [["machine", name]] if (name := machine(provenance)[1]) else []
             self.listed.append(
-                [*named, *([str(fact).replace("_", " "), str(what)] for fact, what in frame.itertuples(index=False))]
+                [*named, *([str(fact).replace("_", " "), str(text)] for fact, text in frame.itertuples(index=False))]
             )
         return self.known[text]
 
 
-def card(found: Sequence[Version], machines: Machines, what: str, scale: str, device: str | None) -> dict[str, Any]:
-    """All of a measurement as JSON has it; texts are as a reader sees them, times in seconds per unit.
+def card(
+    versions: Sequence[Version], machines: Machines, change: str, scale: str, device: str | None
+) -> dict[str, Any]:
+    """Return a measurement as JSON data; texts are as readers see them, times in seconds per unit.
 
-    found: its versions, of which the last is shown. what: what its variant changes. scale, device: those that the command needs
-    to measure it again; device None for that of the lab's page.
+    versions: the last one is shown. change: what its variant changes. scale, device: options of the command that measures it
+    again; device None for that of the lab's page.
     """
-    last = found[-1].reading
+    last = versions[-1].reading
     row = last.row
-    times = [time for each in found for run in each.reading.runs if run.ok for time in run.times]
+    times = [time for version in versions for run in version.reading.runs if run.ok for time in run.times]
     name, size = show.time_unit([last.median] if last.ok else times)
     return {
         "id": last.id,
         "variant": last.variant,
         "case": str(row["case"]),
-        "what": what,
+        "what": change,
         "unit": name,
         "seconds": size,
         "time": _text(last, size) + f" {name} per {row['unit']}" if last.ok else "",
         "why": last.reason,
-        "answer": answer(found),
+        "answer": answer(versions),
         "command": command(last, scale, device),
         "facts": facts(last),
-        "versions": [_version(each, size, machines) for each in found],
+        "versions": [_version(version, size, machines) for version in versions],
         **({"axis": axis(times, size)} if times else {}),
     }
 
 
 WIDE = 4.0
-"""From this factor between the longest sample and the shortest on, the axis of a card is logarithmic."""
+"""Factor between the longest and the shortest sample from which the axis of a card is logarithmic."""
 
 
 def axis(times: Sequence[float], size: float) -> dict[str, Any]:
-    """The axis of samples in seconds: its ends, whether it is logarithmic, its ticks, each with its text in units of `size`."""
+    """Return the axis of samples in seconds: its ends, whether it is logarithmic, and ticks with texts in units of `size`."""
     least, most = min(times), max(times)
     if most > WIDE * least:
         low, high = least / 1.15, most * 1.15
         powers = range(math.floor(math.log10(low / size)), math.ceil(math.log10(high / size)) + 1)
-        at = [digit * 10.0**power * size for power in powers for digit in (1, 2, 5)]
+        ticks_at = [digit * 10.0**power * size for power in powers for digit in (1, 2, 5)]
     else:
         room = max(0.08 * (most - least), 0.002 * most)
         low, high = least - room, most + room
         step = _step((high - low) / size / 4) * size
-        at = [number * step for number in range(math.ceil(low / step), math.floor(high / step) + 1)]
-    ticks = [[float(f"{each:.6g}"), show.tick(float(f"{each / size:.6g}"))] for each in at if low <= each <= high]
+        ticks_at = [number * step for number in range(math.ceil(low / step), math.floor(high / step) + 1)]
+    ticks = [[float(f"{tick:.6g}"), show.tick(float(f"{tick / size:.6g}"))] for tick in ticks_at if low <= tick <= high]
     return {"low": float(f"{low:.6g}"), "high": float(f"{high:.6g}"), "log": most > WIDE * least, "ticks": ticks}
 
 
 def _step(least: float) -> float:
-    """The shortest of 1, 2 or 5 times a power of ten that is at least this."""
+    """Return the least of 1, 2 or 5 times a power of ten that is not below `least`."""
     power = 10.0 ** math.floor(math.log10(least))
     return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= least * (1 - 1e-9))
 
 
 def command(reading: Reading, scale: str, device: str | None) -> str:
-    """What a reader types to take it again, here or on a machine with such a device."""
+    """Return the command that measures a reading again, here or on a machine with such a device."""
     row = reading.row
     name = str(row["variant"])
-    known = [str(row["lab"]), name, str(row["case"])]
-    given = ["--scale", scale, "--device", device] if device else []
-    return shlex.join(["roofbook", "rerun", *known, *given])
+    measurement = [str(row["lab"]), name, str(row["case"])]
+    device_options = ["--scale", scale, "--device", device] if device else []
+    return shlex.join(["roofbook", "rerun", *measurement, *device_options])
 
 
 def facts(reading: Reading) -> list[list[str]]:
-    """What holds of all of its runs: pairs of a name and what it is."""
+    """Return pairs of a name and a text: the facts that all runs of a reading share."""
     row = reading.row
-    told = [
+    name_texts = [
         ("Device", f"{text_field(row, 'device_name') or row['device']}, {label(str(row['backend']))}"),
         ("Devices", "; ".join(map(str, reading.facts.get("took_part", ())))),
         ("Threads", "each bound to a processor" if reading.facts.get("threads_bound") else ""),
@@ -136,7 +138,7 @@ def facts(reading: Reading) -> list[list[str]]:
         ("Key of code", str(row["cell_key"])[:12]),
         ("Key of environment", str(row["env_key"])[:12]),
     ]
-    return [[name, text] for name, text in told if text]
+    return [[name, text] for name, text in name_texts if text]
 
 
 def _environment(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -144,14 +146,14 @@ def _environment(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _compilers(reading: Reading) -> str:
-    """Name the host's compilers of a program; say so where the row is older than that rows name them."""
-    if named := _environment(reading.row).get("compilers"):
-        return "; ".join(f"{what}: {version}" for what, version in named.items())
+    """Name the host's compilers of a program, or say that the row is too old to name them."""
+    if compilers := _environment(reading.row).get("compilers"):
+        return "; ".join(f"{role}: {version}" for role, version in compilers.items())
     return "not named: this row is older than the rule that rows name the host's compiler" * ("flags" in reading.facts)
 
 
 def _checked_samples(reading: Reading) -> str:
-    """Say how many samples had their own outputs checked; of a row by the earlier protocol, that none had."""
+    """Say how many samples had their own outputs checked; none had in the earlier protocol."""
     if not reading.ok:
         return ""
     checks = reading.facts.get("checks")
@@ -176,9 +178,9 @@ def _between(reading: Reading) -> str:
         return ""
     if len(reading.runs) == 1:
         return "one run: nothing is known of the next"
-    medians = [each.median for each in reading.run_by_run]
-    wide = show.number(100 * (max(medians) / min(medians) - 1), 2)
-    return f"the longest median of {len(medians)} runs is {wide}{show.THIN}% above the shortest"
+    medians = [run.median for run in reading.run_by_run]
+    percent = show.number(100 * (max(medians) / min(medians) - 1), 2)
+    return f"the longest median of {len(medians)} runs is {percent}{show.THIN}% above the shortest"
 
 
 def _samples(reading: Reading) -> str:
@@ -192,48 +194,50 @@ def _verified(reading: Reading) -> str:
     error, limit = number_field(reading.row, "error"), number_field(reading.row, "bound")
     if math.isnan(limit):
         return "nothing to check: a probe that computes nothing" if reading.ok else ""
-    what = reading.facts.get("error_is")
-    return f"error {error:.3g}, allowed {limit:.3g}" + (f" ({what})" if what else "")
+    explanation = reading.facts.get("error_is")
+    return f"error {error:.3g}, allowed {limit:.3g}" + (f" ({explanation})" if explanation else "")
 
 
 def _throttled(reading: Reading) -> str:
-    """Which samples were taken of a device that was held down, and what became of them."""
-    reasons = Counter(reason for each in reading.runs for reason in _throttle(each.row))
+    """Say why the device's clock was held down in samples, and whether these count."""
+    reasons = Counter(reason for run in reading.runs for reason in _throttle(run.row))
     if not reading.ok:
         return ""
     if not reasons:
         return "no sample" if _tells(reading.row) else "not known: this device does not tell"
-    gone, kept = (sum(getattr(each, name) for each in reading.runs) for name in ("left_out", "slowed"))
-    told = ", ".join(f"{reason} in {count}" if count else reason for reason, count in reasons.items())
-    return told + f"; {gone} samples left out" * bool(gone) + f"; {kept} slowed samples count" * bool(kept)
+    left_out, slowed = (sum(getattr(run, name) for run in reading.runs) for name in ("left_out", "slowed"))
+    counts = ", ".join(f"{reason} in {count}" if count else reason for reason, count in reasons.items())
+    return (
+        counts + f"; {left_out} samples left out" * bool(left_out) + f"; {slowed} slowed samples count" * bool(slowed)
+    )
 
 
 def _tells(row: Mapping[str, Any]) -> bool:
-    """Whether the row's device tells what holds its clock: a GPU does whose clock was read."""
+    """Return whether the row's device reports what holds its clock: a GPU does if its clock was read."""
     return row["device_kind"] == "gpu" and bool(_listed(row, "clock_mhz"))
 
 
 def _throttle(row: Mapping[str, Any]) -> list[str]:
-    """The reasons of a row, each as many times as it has samples with it."""
-    each = [reason for text in _listed(row, "sample_throttle") for reason in (text or "").split(REASONS) if reason]
-    return each or [str(reason) for reason in _listed(row, "throttle")]
+    """Return the reasons why a row's clock was held down, each once per sample."""
+    by_sample = [reason for text in _listed(row, "sample_throttle") for reason in (text or "").split(REASONS) if reason]
+    return by_sample or [str(reason) for reason in _listed(row, "throttle")]
 
 
 def _protocol(row: Mapping[str, Any]) -> str:
     policy = read_json(text_field(row, "policy") or "{}")
-    told = {
+    formats = {
         "cache": "{} cache",
         "seed": "seed {}",
         "budget_s": "a budget of {} s",
         "maximum": "at most {} samples",
     }
-    return ", ".join(words.format(policy[name]) for name, words in told.items() if name in policy)
+    return ", ".join(words.format(policy[name]) for name, words in formats.items() if name in policy)
 
 
 def _listed(row: Mapping[str, Any], name: str) -> list[Any]:
-    """A list of the row; a null reads as None or NaN."""
-    found = row.get(name)
-    return list(found) if found is not None and hasattr(found, "__len__") else []
+    """Return a list of the row; a null, which reads as None or NaN, gives an empty one."""
+    cells = row.get(name)
+    return list(cells) if cells is not None and hasattr(cells, "__len__") else []
 
 
 def _text(reading: Reading, size: float) -> str:
@@ -241,7 +245,7 @@ def _text(reading: Reading, size: float) -> str:
 
 
 def _ends(reading: Reading) -> list[float]:
-    return [_short(each) for each in (reading.median, reading.low, reading.high)]
+    return [_short(seconds) for seconds in (reading.median, reading.low, reading.high)]
 
 
 def _short(seconds: float) -> float:
@@ -250,25 +254,25 @@ def _short(seconds: float) -> float:
 
 def _version(version: Version, size: float, machines: Machines) -> dict[str, Any]:
     reading = version.reading
-    made: dict[str, Any] = {"changes": _changes(version.changes)}
+    fields: dict[str, Any] = {"changes": _changes(version.changes)}
     if ratio := version.ratio:
-        made["ratio"] = f"{show.factor(ratio.estimate, ratio.low, ratio.high)} times as fast as before"
-        made |= {"word": ratio.word, "how": ratio.how}
+        fields["ratio"] = f"{show.factor(ratio.estimate, ratio.low, ratio.high)} times as fast as before"
+        fields |= {"word": ratio.word, "how": ratio.how}
     if not reading.ok:
-        made["why"] = reading.reason
+        fields["why"] = reading.reason
     else:
-        made |= {"time": _text(reading, size), "seconds": _ends(reading)}
-    made["runs"] = [_run(each, found, size, machines) for each, found in within(reading)]
-    return made
+        fields |= {"time": _text(reading, size), "seconds": _ends(reading)}
+    fields["runs"] = [_run(run, run_changes, size, machines) for run, run_changes in within(reading)]
+    return fields
 
 
-def _changes(found: Sequence[Change]) -> list[list[str]]:
-    return [[each.kind, each.text] for each in found]
+def _changes(changes: Sequence[Change]) -> list[list[str]]:
+    return [[change.kind, change.text] for change in changes]
 
 
-def _run(reading: Reading, found: Sequence[Change], size: float, machines: Machines) -> dict[str, Any]:
+def _run(reading: Reading, changes: Sequence[Change], size: float, machines: Machines) -> dict[str, Any]:
     row = reading.row
-    made: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "run": str(row["run"]),
         "started": f"{row['started']:%Y-%m-%d %H:%M}",
         "commit": str(commit_of(row) or ""),
@@ -276,19 +280,23 @@ def _run(reading: Reading, found: Sequence[Change], size: float, machines: Machi
         "machine": machines.number(text_field(row, "provenance")),
     }
     if reading.ok:
-        made |= {
+        fields |= {
             "time": _text(reading, size),
             "seconds": _ends(reading),
-            "samples": [_short(each) for each in reading.times],
+            "samples": [_short(seconds) for seconds in reading.times],
         }
     for name, field in (("clock", "clock_mhz"), ("temperature", "temperature_c")):
-        read = [each for each in _listed(row, field) if each is not None and math.isfinite(each)]
+        read = [
+            reading_of_sample
+            for reading_of_sample in _listed(row, field)
+            if reading_of_sample is not None and math.isfinite(reading_of_sample)
+        ]
         if read:
-            made[name] = [min(read), max(read)]
+            fields[name] = [min(read), max(read)]
     if reasons := list(dict.fromkeys(_throttle(row))) or ["not known"] * (not _tells(row)):
-        made["throttle"] = reasons
+        fields["throttle"] = reasons
     if reading.left_out:
-        made["left_out"] = reading.left_out
-    if found:
-        made["changes"] = _changes(found)
-    return made
+        fields["left_out"] = reading.left_out
+    if changes:
+        fields["changes"] = _changes(changes)
+    return fields

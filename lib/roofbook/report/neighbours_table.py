@@ -1,4 +1,4 @@
-"""The table of what busy cards of the host matter to a measurement. Serves the page on clusters."""
+"""Table of the time that a measurement loses beside busy cards of its host. Serves the page on clusters."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,31 +10,31 @@ from .cell_format import ratio_cell, time_cell
 from .html import Cell, Row, Table
 
 
-def neighbours_table(found: Sequence[IdleAgainstBusy]) -> Table:
-    """A line for each measurement that the store has beside idle cards and beside busy ones."""
+def neighbours_table(pairs: Sequence[IdleAgainstBusy]) -> Table:
+    """Return a table with a line for each measurement that was taken beside idle cards and beside busy ones."""
     import pandas as pd
 
-    name, unit = show.time_unit(one.median for each in found for one in (each.idle, each.busy))
+    name, unit = show.time_unit(reading.median for pair in pairs for reading in (pair.idle, pair.busy))
     heads = [Cell("Measurement"), Cell("Device"), Cell(f"Beside idle cards ({name})", "num")]
     heads += [Cell(f"Beside a busy one ({name})", "num"), Cell("Idle against busy", "num")]
     lines, records = list[Row](), list[dict[str, object]]()
-    for each in found:
-        row, lost = each.idle.row, each.lost
-        control = " (A/A control)" * (each.idle.role == CONTROL)
-        what, device = (
-            f"{row['lab']} {row['case']} {each.idle.variant}{control}",
+    for pair in pairs:
+        row, ratio = pair.idle.row, pair.lost
+        control = " (A/A control)" * (pair.idle.role == CONTROL)
+        measurement, device = (
+            f"{row['lab']} {row['case']} {pair.idle.variant}{control}",
             f"{row['device_name']}, {row['backend']}",
         )
-        found_cells = (time_cell(each.idle, unit), time_cell(each.busy, unit), ratio_cell(lost))
-        plain = [replace(cell, of="") for cell in found_cells]  # their cards are on the page of the lab
-        lines.append(Row([Cell(what, "wrap"), Cell(device), *plain]))
+        numbers = (time_cell(pair.idle, unit), time_cell(pair.busy, unit), ratio_cell(ratio))
+        plain = [replace(cell, of="") for cell in numbers]  # their cards are on the page of the lab
+        lines.append(Row([Cell(measurement, "wrap"), Cell(device), *plain]))
         records.append({
-            "lab": row["lab"], "case": row["case"], "variant": each.idle.variant, "role": each.idle.role,
-            "device": device, "idle_seconds": each.idle.median, "idle_runs": len(each.idle.runs),
-            "busy_seconds": each.busy.median, "busy_runs": len(each.busy.runs),
-            "ratio": lost.estimate if lost else None,
-            "ratio_low": lost.low if lost else None,
-            "ratio_high": lost.high if lost else None,
+            "lab": row["lab"], "case": row["case"], "variant": pair.idle.variant, "role": pair.idle.role,
+            "device": device, "idle_seconds": pair.idle.median, "idle_runs": len(pair.idle.runs),
+            "busy_seconds": pair.busy.median, "busy_runs": len(pair.busy.runs),
+            "ratio": ratio.estimate if ratio else None,
+            "ratio_low": ratio.low if ratio else None,
+            "ratio_high": ratio.high if ratio else None,
         })  # fmt: skip
     notes = (
         f"Idle: no other card of the host was at work for more than {IDLE:g} % of the time, by NVML. Busy: another one was for "

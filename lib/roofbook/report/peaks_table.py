@@ -1,4 +1,4 @@
-"""A device's measured peaks: a table with the figures on paper beside them, and bandwidth over the working set."""
+"""A device's measured peaks: a table beside theoretical figures, and bandwidth over the working set."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -9,8 +9,8 @@ from ..analysis.readings import Reading, cases_of, newest, number_field
 from ..errors import UsageError
 from ..measure.stats import CONFIDENCE
 from .cell_format import run_notes, time_cell
-from .figure import FONT, INK, SERIES, WIDTH, Figure, describe, finish, style, tell
-from .html import MORE, Cell, Row, Table
+from .figure import FONT, INK, SERIES, WIDTH, Figure, add_tips, describe, finish, style
+from .html import ON_DEMAND, Cell, Row, Table
 from .roofs import binary
 
 if TYPE_CHECKING:
@@ -18,27 +18,29 @@ if TYPE_CHECKING:
 
 
 def peaks(rows: "pd.DataFrame", device: str, changes: Mapping[str, str], *, caption: str = "") -> Table:
-    """A line a variant and case of lab `peaks`, in their order: what was measured, and its figure on paper.
+    """Return a table with a line for each variant and case of lab `peaks`, in order: the measured and the theoretical figure.
 
-    That is told where the device's properties tell it.
-
-    rows: of one device by one backend, all runs of each variant and case. changes: variant -> what it does. A peak whose
-    units move or compute something is a rate, of the others it is the time of a unit.
+    Theoretical figures need properties that the device reports. rows: of one device by one backend, all runs of each variant
+    and case. changes: variant -> what it does. A peak whose units move or compute something is a rate; any other is the time
+    of a unit.
     """
     import pandas as pd
 
     sizes = len(set(rows[rows["bytes"] > 0]["bytes"])) > 1 if len(rows) else False
     lines, records = [], []
-    readings = [each for case in cases_of(rows) for each in newest(rows, case).values()]
-    held = _held(readings)
+    readings = [reading for case in cases_of(rows) for reading in newest(rows, case).values()]
+    served_by_cache = _held(readings)
     for reading in readings:
         row = reading.row
-        what = changes.get(row["variant"], row["variant"]).rstrip(".")
-        name = f"{what}, {row['case']}" if sizes and row["bytes"] else what
+        description = changes.get(row["variant"], row["variant"]).rstrip(".")
+        name = f"{description}, {row['case']}" if sizes and row["bytes"] else description
         code = Cell(row["variant"])
         if not reading.ok:
             lines.append(
-                Row([Cell(name), code, Cell(f"failed: {reading.reason}", "reason", span=3), Cell("", MORE)], "failed")
+                Row(
+                    [Cell(name), code, Cell(f"failed: {reading.reason}", "reason", span=3), Cell("", ON_DEMAND)],
+                    "failed",
+                )
             )
             continue
         amount, rate = reading.facts["amount"], reading.facts["rate"]
@@ -49,24 +51,24 @@ def peaks(rows: "pd.DataFrame", device: str, changes: Mapping[str, str], *, capt
         else:
             letter, unit = show.time_unit([middle])
         words = letter + rate
-        paper = reading.facts.get("theory")
-        cached = bool(paper and row["bytes"] and amount <= held.get(paper, 0))
-        paper = None if cached else paper
+        theoretical = reading.facts.get("theory")
+        cached = bool(theoretical and row["bytes"] and amount <= served_by_cache.get(theoretical, 0))
+        theoretical = None if cached else theoretical
         measured = f"{show.interval(middle / unit, low / unit, high / unit)}{show.THIN}{words}"
         cells = [
             Cell(name), code, Cell(measured, "num", of=reading.id),
-            Cell(f"{show.number(paper / unit)}{show.THIN}{words}", "num")
-            if paper else Cell(show.DASH, "num", small="(from a cache)" if cached else ""),
-            Cell(show.percent(middle / paper), "num", of=reading.id) if paper else Cell(show.DASH, "num"),
-            Cell(reading.facts["theory_is"] if paper else show.DASH, f"wrap {MORE}"),
+            Cell(f"{show.number(theoretical / unit)}{show.THIN}{words}", "num")
+            if theoretical else Cell(show.DASH, "num", small="(from a cache)" if cached else ""),
+            Cell(show.percent(middle / theoretical), "num", of=reading.id) if theoretical else Cell(show.DASH, "num"),
+            Cell(reading.facts["theory_is"] if theoretical else show.DASH, f"wrap {ON_DEMAND}"),
         ]  # fmt: skip
         lines.append(Row(cells))
         records.append({
             "peak": row["variant"], "case": row["case"], "estimate": middle, "low": low, "high": high,
-            "unit": rate or "s", "on_paper": paper, "samples": reading.samples, "units": reading.units,
+            "unit": rate or "s", "on_paper": theoretical, "samples": reading.samples, "units": reading.units,
         })  # fmt: skip
     columns = [Cell("Peak"), Cell("Name"), Cell("Measured", "num"), Cell("Theoretical", "num"), Cell("Share", "num")]
-    columns.append(Cell("Theoretical is", MORE))
+    columns.append(Cell("Theoretical is", ON_DEMAND))
     notes = [f"Median and its {CONFIDENCE} interval; bounds use the fastest sample.", *run_notes(readings)]
     if any(record["on_paper"] for record in records):
         notes += [
@@ -78,17 +80,24 @@ def peaks(rows: "pd.DataFrame", device: str, changes: Mapping[str, str], *, capt
 def between_devices(
     measured: Mapping[str, "pd.DataFrame"], case: str, changes: Mapping[str, str], *, caption: str
 ) -> Table:
-    """A line for each peak of one case whose units are times, on each device.
+    """Return a table with a line for each peak of one case whose units are times, on each device.
 
-    measured: by a device as a reader knows it, its rows of lab `peaks`, all runs of each variant. changes: variant -> what it
+    measured: device, as a reader knows it -> its rows of lab `peaks`, all runs of each variant. changes: variant -> what it
     does.
     """
     import pandas as pd
 
-    found = {device: newest(rows, case) if case in cases_of(rows) else {} for device, rows in measured.items()}
-    told = [(name, device, those[name]) for name in changes for device, those in found.items() if name in those]
-    told = [each for each in told if each[2].ok]
-    letter, unit = show.time_unit(reading.median for _, _, reading in told)
+    readings_by_device = {
+        device: newest(rows, case) if case in cases_of(rows) else {} for device, rows in measured.items()
+    }
+    measured_peaks = [
+        (name, device, readings[name])
+        for name in changes
+        for device, readings in readings_by_device.items()
+        if name in readings
+    ]
+    measured_peaks = [peak for peak in measured_peaks if peak[2].ok]
+    letter, unit = show.time_unit(reading.median for _, _, reading in measured_peaks)
     heads = [
         Cell("Name"),
         Cell("What", "wrap"),
@@ -97,7 +106,7 @@ def between_devices(
         Cell("Runs", "num"),
     ]
     lines, records = [], []
-    for name, device, reading in told:
+    for name, device, reading in measured_peaks:
         cells = [Cell(name), Cell(changes[name].rstrip("."), "wrap"), Cell(device, "wrap")]
         runs = len(reading.runs)
         lines.append(Row([*cells, replace(time_cell(reading, unit), of=""), Cell(str(runs), "num")]))
@@ -105,15 +114,15 @@ def between_devices(
     notes = [
         f"Median and its {CONFIDENCE} interval, of the newest measurement on each device. A device without a line was not "
         "measured, or has no such thing.",
-        *run_notes(reading for _, _, reading in told),
+        *run_notes(reading for _, _, reading in measured_peaks),
     ]
     return Table(caption, heads, lines, pd.DataFrame(records), notes, "", {"seconds": "s"})
 
 
 def bandwidths(rows: "pd.DataFrame", device: str, actions: Sequence[str] = ("read", "copy", "write")) -> Figure:
-    """Bytes/s over the working set, a line for each of `actions`; each level of the memory is a step.
+    """Draw bytes/s over the working set, a line for each of `actions`; each level of the memory is a step.
 
-    rows: of lab `peaks`, one device by one backend. UsageError where none of `actions` has a verified row.
+    rows: of lab `peaks`, one device by one backend. Errors: UsageError if none of `actions` has a verified row.
     """
     from matplotlib.figure import Figure as Drawing
     from matplotlib.ticker import FuncFormatter, NullLocator
@@ -125,38 +134,40 @@ def bandwidths(rows: "pd.DataFrame", device: str, actions: Sequence[str] = ("rea
                 lines.setdefault(name, []).append((number_field(reading.row, "bytes"), reading))
     if not lines:
         raise UsageError(f"no stream of {device} has a verified time")
-    paper = next((each.facts["theory"] for line in lines.values() for _, each in line if "theory" in each.facts), None)
+    theoretical = next(
+        (reading.facts["theory"] for line in lines.values() for _, reading in line if "theory" in reading.facts), None
+    )
     sizes = sorted({size for line in lines.values() for size, _ in line})
     with style():
         drawing = Drawing(figsize=(WIDTH, 3.9))
         ax = drawing.add_subplot()
         ax.set(xscale="log")
-        top, said = 0.0, list[str]()
-        for at, name in enumerate(each for each in actions if each in lines):
+        top, descriptions = 0.0, list[str]()
+        for number, name in enumerate(action for action in actions if action in lines):
             spots = sorted(lines[name], key=lambda spot: spot[0])
             middle, low, high = (
-                [size / getattr(each, end) / 1e9 for size, each in spots] for end in ("median", "high", "low")
+                [size / getattr(reading, end) / 1e9 for size, reading in spots] for end in ("median", "high", "low")
             )
-            below = [a - b for a, b in zip(middle, low, strict=True)]
-            above = [b - a for a, b in zip(middle, high, strict=True)]
+            lengths_below = [a - b for a, b in zip(middle, low, strict=True)]
+            lengths_above = [b - a for a, b in zip(middle, high, strict=True)]
             mark = ax.errorbar(
-                [size for size, _ in spots], middle, yerr=[below, above], color=SERIES[at], marker="osD"[at], ms=5.5,
-                label=name, elinewidth=1.1,
+                [size for size, _ in spots], middle, yerr=[lengths_below, lengths_above], color=SERIES[number],
+                marker="osD"[number], ms=5.5, label=name, elinewidth=1.1,
             )  # fmt: skip
-            tell(
+            add_tips(
                 mark[0],
                 *(f"{name}, {binary(s)}: {show.number(m)} GB/s" for (s, _), m in zip(spots, middle, strict=True)),
             )
-            most, at_size = max((rate, size) for (size, _), rate in zip(spots, middle, strict=True))
-            said.append(f"{name}: at most {show.number(most)} GB/s, at {binary(at_size)}")
+            highest, at_size = max((rate, size) for (size, _), rate in zip(spots, middle, strict=True))
+            descriptions.append(f"{name}: at most {show.number(highest)} GB/s, at {binary(at_size)}")
             top = max(top, *high)
-        if paper:
-            ax.axhline(paper / 1e9, color=INK, lw=1.2, ls=(0, (5, 2)))
+        if theoretical:
+            ax.axhline(theoretical / 1e9, color=INK, lw=1.2, ls=(0, (5, 2)))
             ax.annotate(
-                f"memory, theoretical: {show.quantity(paper, 'B/s')}", (1, paper / 1e9), (-2, 4), ha="right", size=FONT - 1,
-                xycoords=("axes fraction", "data"), textcoords="offset points",
+                f"memory, theoretical: {show.quantity(theoretical, 'B/s')}", (1, theoretical / 1e9), (-2, 4),
+                ha="right", size=FONT - 1, xycoords=("axes fraction", "data"), textcoords="offset points",
             )  # fmt: skip
-            top = max(top, paper / 1e9)
+            top = max(top, theoretical / 1e9)
         ax.set_ylim(0, 1.08 * top)
         ax.set_xticks(sizes, [binary(size) for size in sizes], rotation=45, ha="right", rotation_mode="anchor")
         ax.xaxis.set_minor_locator(NullLocator())
@@ -169,18 +180,19 @@ def bandwidths(rows: "pd.DataFrame", device: str, actions: Sequence[str] = ("rea
             f"Whiskers: {CONFIDENCE} interval of the median. Working set and bytes of a copy are those of both buffers.",
             "Caches are as the previous passes left them: a cache serves every working set that fits into it.",
         ]
-        told = describe(drawing, "; ".join(said))
-        return finish(drawing, f"Bandwidth of {device} by working set", notes, description=told)
+        description = describe(drawing, "; ".join(descriptions))
+        return finish(drawing, f"Bandwidth of {device} by working set", notes, description=description)
 
 
 def _held(readings: Iterable[Reading]) -> Mapping[float, float]:
-    """By a memory's theoretical rate, the most bytes that a cache serves: a stream of so many is faster than that rate.
+    """Return the most bytes that a cache serves, by the theoretical rate of the memory behind it.
 
-    Slower streams of as many come from the cache too. They have no share of the memory's rate.
+    A stream faster than that rate is served by a cache, and so are slower streams of as many bytes or fewer. They have no
+    share of the memory's rate.
     """
-    held: dict[float, float] = {}
-    for each in readings:
-        rate = each.facts.get("theory") if each.ok and each.row["bytes"] else None
-        if rate and each.facts["amount"] > rate * each.median:
-            held[rate] = max(each.facts["amount"], held.get(rate, 0))
-    return held
+    served_by_cache: dict[float, float] = {}
+    for reading in readings:
+        rate = reading.facts.get("theory") if reading.ok and reading.row["bytes"] else None
+        if rate and reading.facts["amount"] > rate * reading.median:
+            served_by_cache[rate] = max(reading.facts["amount"], served_by_cache.get(rate, 0))
+    return served_by_cache

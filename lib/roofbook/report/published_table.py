@@ -1,4 +1,4 @@
-"""Published figures beside what was measured, each marked for what it is."""
+"""Published figures beside our measurements, each marked as one or the other."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -15,38 +15,39 @@ if TYPE_CHECKING:
 
 
 def published(figures: PublishedFigures, rows: "pd.DataFrame", caption: str = "") -> Table:
-    """Every published figure with its device, and what was measured beside it where it is the same thing.
+    """Return a table of all published figures with their devices, and of our measurements of the same.
 
-    Trials of one measurement share a row; ours is compared with their median. A published time that covers more units than
-    were run is marked as extrapolated. A page has a part for each of the report's tables. rows: store rows of the lab.
+    Trials of one measurement share a row; ours is compared with their median. If a published time covers more units than we
+    ran, ours is scaled up and marked as extrapolated. A page shows each of the report's tables as a part. rows: store rows of
+    the lab.
     """
     import pandas as pd
 
-    ours = {case: newest(rows, case) for case in cases_of(rows)}
+    readings_by_case = {case: newest(rows, case) for case in cases_of(rows)}
     lines, records = list[Row](), list[dict[str, Any]]()
     tables: dict[str, list[tuple[int, Mapping[str, Any]]]] = {}
     for trials in _trials(figures.table):
-        figure = sorted(trials, key=lambda each: each["value"])[len(trials) // 2]
+        figure = sorted(trials, key=lambda trial: trial["value"])[len(trials) // 2]
         case = figures.cases.get(figure["case"], figure["case"])
         target = figures.ours(figure["variant"], figure["device"])
-        name, over = target if isinstance(target, tuple) else (target, None)
-        found = ours.get(case, {})
-        reading = found.get(name) if name else None
+        name, reference = target if isinstance(target, tuple) else (target, None)
+        readings = readings_by_case.get(case, {})
+        reading = readings.get(name) if name else None
         key = figure["variant"], figure["case"], figure["metric"]
         cell, record = _ours(
-            figure, reading, found, over, figures.units.get(case), figures.part(*key), figures.fact(*key)
+            figure, reading, readings, reference, figures.units.get(case), figures.part(*key), figures.fact(*key)
         )
-        if (noted := figures.measured.get(key)) is not None:
-            cell, record = Cell(noted, "num"), {"ours": noted, "status": "ok"}
+        if (measured_text := figures.measured.get(key)) is not None:
+            cell, record = Cell(measured_text, "num"), {"ours": measured_text, "status": "ok"}
         elif lack := figures.lack(*key):
             cell, record = Cell(lack, "absent"), {"status": "missing"}
         elif reading is not None and record["status"] == "ok":
             cell = replace(cell, of=reading.id)
         if figure["case"] in figures.unsized:
             record = {**record, "published_over_ours": math.nan}
-        where = _device(reading.row) if reading is not None and reading.ok and cell.css != "absent" else show.DASH
+        our_device = _device(reading.row) if reading is not None and reading.ok and cell.css != "absent" else show.DASH
         trial = f", {len(trials)} trials" if len(trials) > 1 else ""
-        value = ", ".join(f"{each['value']:.10g}" for each in trials) + f"{show.THIN}{figure['unit']}".rstrip()
+        value = ", ".join(f"{trial['value']:.10g}" for trial in trials) + f"{show.THIN}{figure['unit']}".rstrip()
         tables.setdefault(figure["table"], []).append((len(lines), record))
         lines.append(
             Row(
@@ -61,15 +62,15 @@ def published(figures: PublishedFigures, rows: "pd.DataFrame", caption: str = ""
                     cell,
                     _times(record),
                     Cell(figure["device"], "published"),
-                    Cell(where),
+                    Cell(our_device),
                 ]
             )
         )
         records += [
-            {key: each[key] for key in ("table", "variant", "case", "metric", "unit", "trial", "value")}
-            | {"published_device": figure["device"], "our_variant": name, "our_device": where}
+            {key: trial[key] for key in ("table", "variant", "case", "metric", "unit", "trial", "value")}
+            | {"published_device": figure["device"], "our_variant": name, "our_device": our_device}
             | record
-            for each in trials
+            for trial in trials
         ]
     columns = [
         Cell("Variant"),
@@ -124,45 +125,48 @@ def published(figures: PublishedFigures, rows: "pd.DataFrame", caption: str = ""
 
 
 def _parts(tables: Mapping[str, Sequence[tuple[int, Mapping[str, Any]]]]) -> list[Fold]:
-    """One for each of the report's tables; none where there is only one. tables: by name the rows, each with its record."""
+    """Return a collapsible part for each of the report's tables; none if there is only one.
+
+    tables: name -> rows, each with its number and record.
+    """
     if len(tables) == 1:
         return []
-    found = []
+    folds = []
     for table, lines in tables.items():
         name = f"Table {table}" if table[:1].isdigit() else table.capitalize()
         figures, ok = len(lines), sum(record["status"] == "ok" for _, record in lines)
-        ratios = [each for _, record in lines if not math.isnan(each := record.get("published_over_ours", math.nan))]
-        said = (
+        ratios = [ratio for _, record in lines if not math.isnan(ratio := record.get("published_over_ours", math.nan))]
+        summary = (
             f"{name}: {figures} figure{'s' * (figures > 1)}, {'all' if ok == figures else ok or 'none'} measured here"
         )
-        ends = [show.number(each) for each in (min(ratios), max(ratios))] if ratios else []
-        said += f", published / measured {' to '.join(dict.fromkeys(ends))}" if ends else ""
-        found.append(Fold(name, said, [number for number, _ in lines]))
-    return found
+        ends = [show.number(end) for end in (min(ratios), max(ratios))] if ratios else []
+        summary += f", published / measured {' to '.join(dict.fromkeys(ends))}" if ends else ""
+        folds.append(Fold(name, summary, [number for number, _ in lines]))
+    return folds
 
 
 def _trials(table: "pd.DataFrame") -> list[list[dict[str, Any]]]:
-    """The figures in order, trials of one measurement together."""
-    found: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    """Return the figures in order, in groups of the trials of one measurement."""
+    groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for figure in table.to_dict("records"):
-        what = tuple(str(figure[key]) for key in ("table", "variant", "case", "device", "metric", "unit"))
-        found.setdefault(what if figure["trial"] else (*what, str(len(found))), []).append(figure)
-    return list(found.values())
+        key = tuple(str(figure[key]) for key in ("table", "variant", "case", "device", "metric", "unit"))
+        groups.setdefault(key if figure["trial"] else (*key, str(len(groups))), []).append(figure)
+    return list(groups.values())
 
 
 def _ours(
     figure: Mapping[str, Any],
     reading: Reading | None,
-    found: Mapping[str, Reading],
-    over: str | None,
+    readings: Mapping[str, Reading],
+    reference: str | None,
     units: int | None,
     part: str | tuple[str, ...] | None,
     fact: str | None,
 ) -> tuple[Cell, dict[str, Any]]:
-    """Our cell for a published time, rate, speedup or number, and what the frame says of it."""
-    nothing: dict[str, Any] = {"status": "missing"}
+    """Return our cell for a published time, rate, speedup or number, and its fields in the frame."""
+    missing: dict[str, Any] = {"status": "missing"}
     if reading is None:
-        return Cell("not measured", "absent"), nothing
+        return Cell("not measured", "absent"), missing
     if not reading.ok:
         return Cell(f"failed: {reading.reason}", "failed"), {"status": "failed"}
     if fact is not None:
@@ -170,11 +174,11 @@ def _ours(
     names = (part,) if isinstance(part, str) else part or ()
     for name in names:
         if name not in reading.parts:
-            return Cell("not measured", "absent", small=f"({reading.variant} has no part {name!r})"), nothing
+            return Cell("not measured", "absent", small=f"({reading.variant} has no part {name!r})"), missing
     if figure["metric"] == "speedup":
-        ratio = faster(found.get(over or reading.parent or ""), reading)
+        ratio = faster(readings.get(reference or reading.parent or ""), reading)
         if ratio is None:
-            return Cell("not measured", "absent"), nothing
+            return Cell("not measured", "absent"), missing
         text = show.factor(ratio.estimate, ratio.low, ratio.high)
         text = f"{ratio.word} {text[text.find('[') :]}" if ratio.same else f"{text}{show.THIN}x"
         return (
@@ -184,46 +188,46 @@ def _ours(
     if figure["metric"] == "rate":
         unit = figure["unit"]
         if reading.facts.get("rate_unit") != unit:
-            return Cell("not measured", "absent"), nothing
+            return Cell("not measured", "absent"), missing
         rates = [reading.facts["rate_amount"] / time for time in (reading.median, reading.high, reading.low)]
         return (
             Cell(f"{show.interval(*rates)}{show.THIN}{unit}", "num", small=reading.few),
             {"status": "ok", "ours": rates[0], "ours_low": rates[1], "ours_high": rates[2]},
         )
     if math.isnan(figure["seconds"]):
-        return Cell("not measured", "absent"), nothing
+        return Cell("not measured", "absent"), missing
     covers = units or 1
-    own = reading.parts_together(names) if names else reading
-    least, low, high = (covers * time for time in (own.median, own.low, own.high))
-    unit, size = show.time_unit([least])
+    timed = reading.parts_together(names) if names else reading
+    seconds, low, high = (covers * time for time in (timed.median, timed.low, timed.high))
+    unit, size = show.time_unit([seconds])
     extrapolated = covers > reading.units
     small = (
         f"(extrapolated from {show.number(reading.units, places=0)} x {reading.row['unit']})" if extrapolated else ""
     )
-    text = f"{show.interval(least / size, low / size, high / size)}{show.THIN}{unit}"
+    text = f"{show.interval(seconds / size, low / size, high / size)}{show.THIN}{unit}"
     return (
         Cell(text, "num extrapolated" if extrapolated else "num", small=" ".join(filter(None, [small, reading.few]))),
         {
             "status": "ok",
-            "ours": least,
+            "ours": seconds,
             "ours_low": low,
             "ours_high": high,
             "extrapolated": extrapolated,
-            "published_over_ours": figure["seconds"] / least if least else math.nan,
+            "published_over_ours": figure["seconds"] / seconds if seconds else math.nan,
         },
     )
 
 
 def _fact(figure: Mapping[str, Any], reading: Reading, fact: str) -> tuple[Cell, dict[str, Any]]:
-    """Our cell for a published number that is compared with a fact of our run."""
-    told = reading.facts.get(fact)
-    if isinstance(told, bool) or not isinstance(told, int | float) or not math.isfinite(told):
+    """Return our cell for a published number that is compared with a fact of our run."""
+    fact_value = reading.facts.get(fact)
+    if isinstance(fact_value, bool) or not isinstance(fact_value, int | float) or not math.isfinite(fact_value):
         return Cell("not measured", "absent", small=f"({reading.variant} does not report {fact!r})"), {
             "status": "missing"
         }
-    ours = 100 * told if figure["unit"] == "%" else told
-    text = show.number(ours, 4) if isinstance(ours, float) else show.number(ours, places=0)
-    return Cell(f"{text}{show.THIN}{figure['unit']}".rstrip(), "num"), {"status": "ok", "ours": ours}
+    number = 100 * fact_value if figure["unit"] == "%" else fact_value
+    text = show.number(number, 4) if isinstance(number, float) else show.number(number, places=0)
+    return Cell(f"{text}{show.THIN}{figure['unit']}".rstrip(), "num"), {"status": "ok", "ours": number}
 
 
 def _times(record: Mapping[str, Any]) -> Cell:

@@ -11,7 +11,7 @@ from ..errors import UsageError
 from ..measure.stats import CONFIDENCE
 from .cell_format import absence_reason, device_note, fact_cell, host_notes, part_cell
 from .columns import Column, Line, by_columns
-from .html import Cell, Standing, Table
+from .html import Cell, StandingNote, Table
 
 RESOURCES = (
     ("group", "Group"),
@@ -33,7 +33,7 @@ FIRST = ("group", "registers", "local_bytes", "spill_bytes", "occupancy")
 
 AT_ONCE = 4
 """Number of columns of parts and facts that a page shows without being asked for all columns."""
-RESOURCES_NOTE = Standing("Registers, spilled and private memory are per work-item, local memory is per group.")
+RESOURCES_NOTE = StandingNote("Registers, spilled and private memory are per work-item, local memory is per group.")
 COUNTED_BY = {"driver": "as the driver counts", "rule": "by the rule of cuda_occupancy.h"}
 
 
@@ -53,7 +53,7 @@ def parts(data: CaseData, parts: Sequence[str], facts: Mapping[str, str] | None 
     columns = [_part(part, scale, unit) for part in parts] + [
         _fact(fact, head, readings) for fact, head in facts.items()
     ]
-    columns = [replace(column, more=index >= AT_ONCE) for index, column in enumerate(columns)]
+    columns = [replace(column, on_demand=index >= AT_ONCE) for index, column in enumerate(columns)]
     notes = [f"Parts are medians per {unit} with the {CONFIDENCE} interval of the median."] * bool(parts)
     return by_variant(data, columns, caption or f"Parts of a run on {data.case}", notes, "parts")
 
@@ -70,7 +70,7 @@ def resources(data: CaseData, caption: str = "") -> Table:
     if not columns:
         raise UsageError(f"no verified variant on {data.case} reports the resources of its kernel")
     backends = dict.fromkeys(str(reading.row["backend"]) for reading in readings)
-    reports = (Standing(backend.reports) for name, backend in BACKENDS.items() if name in backends)
+    reports = (StandingNote(backend.reports) for name, backend in BACKENDS.items() if name in backends)
     notes: list[str] = [RESOURCES_NOTE, *reports]
     old_rule = [
         reading.variant for reading in readings if "occupancy" in reading.facts and "occupancy_by" not in reading.facts

@@ -1,4 +1,4 @@
-"""Tables of record: the state of every cell, what failed and why, the card of a run."""
+"""Tables of record: the state of every measurement, failures and their reasons, the card of a run."""
 
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -21,9 +21,10 @@ STATES = {
 
 
 def states(cells: Iterable[Mapping[str, Any] | object], caption: str = "") -> Table:
-    """The state of each cell and why. A cell has lab, variant, case, backend, device, state and why, as keys or fields.
+    """Return a table of the state of each measurement and its reason.
 
-    From the store: `[{**cell, **state._asdict()} for cell, state in zip(cells, store.states(cells))]`.
+    cells: mappings or objects with lab, variant, case, backend, device, state and why. From the store: `[{**cell,
+    **state._asdict()} for cell, state in zip(cells, store.states(cells))]`.
     """
     names = ("lab", "variant", "case", "backend", "device", "state", "why")
     records = [
@@ -62,9 +63,9 @@ def states(cells: Iterable[Mapping[str, Any] | object], caption: str = "") -> Ta
 
 
 def failed(rows: "pd.DataFrame", caption: str = "", of: str = "") -> Table:
-    """What failed and why: the newest row of each variant, case and device, where it failed or was not verified.
+    """Return a table of failures: the newest row of each variant, case and device, if it failed or was not verified.
 
-    of: whose rows these are, such as a device, so that "nothing failed" says no more than it knows.
+    of: the rows' origin, such as a device, so that "Nothing failed" claims no more than the rows say.
     """
     records = []
     for (case, device), group in rows.groupby(["case", "device"], sort=False) if len(rows) else ():
@@ -83,15 +84,15 @@ def failed(rows: "pd.DataFrame", caption: str = "", of: str = "") -> Table:
     lines = [
         Row(
             [
-                Cell(str(each["variant"]), "wrap"),
-                Cell(str(each["case"])),
-                Cell(f"{each['device']}, {each['backend']}"),
-                Cell(str(each["reason"]), "reason"),
-                Cell(f"{each['started']:%Y-%m-%d %H:%M}"),
+                Cell(str(record["variant"]), "wrap"),
+                Cell(str(record["case"])),
+                Cell(f"{record['device']}, {record['backend']}"),
+                Cell(str(record["reason"]), "reason"),
+                Cell(f"{record['started']:%Y-%m-%d %H:%M}"),
             ],
             "failed",
         )
-        for each in records
+        for record in records
     ]
     columns = [Cell("Variant"), Cell("Case"), Cell("Device"), Cell("Why"), Cell("When (UTC)")]
     return Table(
@@ -105,10 +106,10 @@ def failed(rows: "pd.DataFrame", caption: str = "", of: str = "") -> Table:
 
 
 def card(provenance: Mapping[str, Any] | str, parameters: Mapping[str, Any], caption: str = "This run") -> Table:
-    """The card at the head of a page: the parameters of the run and what produced it, each once, in a steady order.
+    """Return the card at the head of a page: the run's parameters and its provenance, each fact once, in a fixed order.
 
-    provenance: of a row (provenance.snapshot), as a mapping or its JSON; empty facts drop out. A parameter
-    stands in for the fact of the same name.
+    provenance: of a row (provenance.snapshot), as a mapping or its JSON; empty facts are left out. A parameter replaces the
+    fact of the same name.
     """
     facts: dict[str, Any] = read_json(provenance) if isinstance(provenance, str) else dict(provenance)
     environment = dict(facts.pop("environment", None) or {})
@@ -133,33 +134,33 @@ def card(provenance: Mapping[str, Any] | str, parameters: Mapping[str, Any], cap
 
 
 def _of_card(gpu: Mapping[str, Any]) -> dict[str, str]:
-    """The card of a GPU: which it is, what it may draw, what holds its clock."""
+    """Return the facts of a GPU: its identifiers, power limit, clock limit and modes."""
 
-    def of(name: str, default: str, unit: str, what: str) -> str:
-        own, usual = gpu.get(name), gpu.get(default)
-        if own is None:
+    def limit(name: str, default: str, unit: str, words: str) -> str:
+        setting, usual = gpu.get(name), gpu.get(default)
+        if setting is None:
             return ""
-        return f"{own:g} {unit}" + (f", {what} {usual:g} {unit}" if usual not in (None, own) else "")
+        return f"{setting:g} {unit}" + (f", {words} {usual:g} {unit}" if usual not in (None, setting) else "")
 
     modes = {"persistence": "persistence mode", "mig": "MIG", "ecc": "ECC"}
-    told = [f"{name} {'on' if gpu[mode] else 'off'}" for mode, name in modes.items() if gpu.get(mode) is not None]
+    flags = [f"{name} {'on' if gpu[mode] else 'off'}" for mode, name in modes.items() if gpu.get(mode) is not None]
     return {
         "GPU": ", ".join(filter(None, [gpu.get("uuid"), gpu.get("pci_bus_id")])),
         "GPU driver": gpu.get("driver") or "",
-        "power limit": of("power_limit_w", "power_limit_default_w", "W", "by default"),
-        "application clock": of("application_clock_mhz", "highest_clock_mhz", "MHz", "at most"),
-        "GPU modes": ", ".join([*told, *([f"compute mode {gpu['compute_mode']}"] if gpu.get("compute_mode") else [])]),
+        "power limit": limit("power_limit_w", "power_limit_default_w", "W", "by default"),
+        "application clock": limit("application_clock_mhz", "highest_clock_mhz", "MHz", "at most"),
+        "GPU modes": ", ".join([*flags, *([f"compute mode {gpu['compute_mode']}"] if gpu.get("compute_mode") else [])]),
     }
 
 
 def _fact(fact: Any) -> str:
-    """A fact on one line."""
+    """Return a fact as one line."""
     if isinstance(fact, Mapping):
         return ", ".join(f"{name} {_fact(inner)}" for name, inner in fact.items() if _fact(inner))
     if isinstance(fact, bool):
         return "yes" if fact else "no"
     if isinstance(fact, (list, tuple)):
-        return ", ".join(_fact(each) for each in fact)
+        return ", ".join(_fact(member) for member in fact)
     if isinstance(fact, float):
         return show.number(fact)
     return "" if fact is None else str(fact)

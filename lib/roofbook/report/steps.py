@@ -1,4 +1,4 @@
-"""One step of a ladder for the reader: what changes, what was expected, and in a line a case what it brought."""
+"""A step of a ladder on a lab's page: its change, the expected effect, and the measured one on each case."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -26,46 +26,48 @@ def step(
     rows: "pd.DataFrame",
     cases: Mapping[str, str],
     diff: str,
-    of: str,
+    lab: str,
     size: str = "",
     predictions: "Mapping[str, Prediction]" = NONE,
     profiles: "pd.DataFrame | None" = None,
 ) -> Html:
-    """cases: name -> why the variant does not run there, empty where it does. diff: unified, of the kernels as they are
-    compiled; may be empty. of: the lab's name. size: the case whose sizes these have as constants; empty where they have none.
-    predictions: by case what `expect` comes to there. profiles: what hardware counters counted, on any cases.
+    """Return a step as HTML: name, change, expected effect, measured effects, and the kernel's difference.
 
-    A notebook has the difference of the kernels to unfold, and the site a link to the page that has both: `on_site` chooses.
+    cases: name -> why the variant does not run there; '' if it does. diff: unified, of the kernels as they are compiled; may
+    be empty. lab: its name. size: the case whose sizes the kernels have as constants; '' for none. predictions: case -> the
+    prediction that `expect` makes there. profiles: rows of hardware counters, of any cases.
+
+    A notebook has the kernels' difference to unfold, the site a link to the page that has both; `on_site` chooses.
     """
     name = escape(variant.name)
-    over = f"Over <code>{escape(variant.parent)}</code>. " if variant.parent else ""
+    parent_text = f"Over <code>{escape(variant.parent)}</code>. " if variant.parent else ""
     link = f'<a class="headerlink" href="#step-{name}" title="Link to this step">#</a>'
-    there = "Code and difference" if diff else "Code"
-    code = f'<a class="step-code on-site" href="{escape(of)}/kernels.html#{name}" hidden>{there}</a>' * bool(
+    link_text = "Code and difference" if diff else "Code"
+    code = f'<a class="step-code on-site" href="{escape(lab)}/kernels.html#{name}" hidden>{link_text}</a>' * bool(
         variant.source
     )
     parts = [
         f'<div class="step" id="step-{name}">',
         f"<h3><code>{name}</code>{link}</h3>{code}",
-        f"<p>{over}{with_code(variant.change)}</p>",
+        f"<p>{parent_text}{with_code(variant.change)}</p>",
         f'<p class="expected"><em>Expected:</em> {with_code(variant.expect)}{_judged(predictions, cases)}</p>'
         if variant.expect
         else "",
         effect(variant.name, variant.parent, rows, cases, predictions, profiles),
     ]
-    on = f", on {escape(size)}" if size else ""
+    on_size = f", on {escape(size)}" if size else ""
     if diff:
         parts.append(
-            f'<details class="in-notebook"><summary>Diff of the kernel, {escape(variant.parent or "")} to {name}{on}</summary>'
-            f"{html_diff(diff)}</details>"
+            f'<details class="in-notebook"><summary>Diff of the kernel, {escape(variant.parent or "")} to {name}{on_size}'
+            f"</summary>{html_diff(diff)}</details>"
         )
     elif variant.parent:
         differs = " and ".join(name for name in variant.differs if name != "source")
         parts.append(f'<p class="table-note">The kernel is the same; what differs: {escape(differs)}.</p>')
-    for compiler, why in variant.same_code.items():
+    for compiler, reason in variant.same_code.items():
         parts.append(
             f'<p class="table-note">In the tests of this book {escape(compiler)} makes the same machine code of it as of'
-            f" <code>{escape(variant.parent or '')}</code>, since {escape(why)}. Where it does, their times differ by noise"
+            f" <code>{escape(variant.parent or '')}</code>, since {escape(reason)}. Where it does, their times differ by noise"
             " alone.</p>"
         )
     return Html("".join([*parts, "</div>"]))
@@ -79,21 +81,24 @@ def effect(
     predictions: "Mapping[str, Prediction]" = NONE,
     profiles: "pd.DataFrame | None" = None,
 ) -> Html:
-    """One line a case: what came of the prediction, how many times as fast as its parent a variant is, and both times; or why
-    there is no time. Where all cases lack one for the same reason, one line says so. Below a line stands what hardware counters
-    say, where both were counted.
+    """Return a list with a line for each case: the prediction's outcome, the ratio to the parent, both times, and counters.
+
+    A case without a time has the reason. If all cases lack a time for the same reason, one line says so. Counters are shown
+    if both variants were counted.
     """
-    read = {case: newest(rows, case) if case in cases_of(rows) else {} for case in cases}
-    lacks = {case: _lack(read[case].get(name), lack) for case, lack in cases.items()}
-    if len(set(lacks.values())) == 1 and any(lacks.values()):
-        return Html(f'<ul class="effect"><li class="absent">{escape(_sentence(next(iter(lacks.values()))))}</li></ul>')
+    readings_by_case = {case: newest(rows, case) if case in cases_of(rows) else {} for case in cases}
+    reasons = {case: _lack(readings_by_case[case].get(name), lack) for case, lack in cases.items()}
+    if len(set(reasons.values())) == 1 and any(reasons.values()):
+        return Html(
+            f'<ul class="effect"><li class="absent">{escape(_sentence(next(iter(reasons.values()))))}</li></ul>'
+        )
     lines = []
     for case in cases:
-        css, text, cause = "absent", escape(_sentence(lacks[case]).removesuffix(".")), ""
-        if not lacks[case]:
-            own, other = read[case][name], read[case].get(parent or "")
-            css, text = _brought(own, other, predictions.get(case))
-            cause = _counted(profiles, own, other)
+        css, text, cause = "absent", escape(_sentence(reasons[case]).removesuffix(".")), ""
+        if not reasons[case]:
+            reading, parent_reading = readings_by_case[case][name], readings_by_case[case].get(parent or "")
+            css, text = _brought(reading, parent_reading, predictions.get(case))
+            cause = _counted(profiles, reading, parent_reading)
         mark = f' class="{css}"' * bool(css)
         lines.append(
             f'<li{mark} data-case="{escape(case)}">{text} <span class="on-case">on {escape(case)}</span>{cause}</li>'
@@ -101,48 +106,50 @@ def effect(
     return Html(f'<ul class="effect">{"".join(lines)}</ul>')
 
 
-def _brought(own: Reading, parent: Reading | None, prediction: "Prediction | None") -> tuple[str, str]:
-    """The class of a line, and 'Confirmed: 1.52 times as fast [1.50, 1.54], 18.0 -> 11.8 us'; a time alone without another."""
-    ratio = faster(parent, own)
+def _brought(reading: Reading, parent: Reading | None, prediction: "Prediction | None") -> tuple[str, str]:
+    """Return a CSS class and 'Confirmed: 1.52 times as fast [1.50, 1.54], 18.0 -> 11.8 us'; without a parent only a time."""
+    ratio = faster(parent, reading)
     if ratio is None or parent is None:
-        return "", number_of(show.duration(own.median), own.id)
-    unit, size = show.time_unit([parent.median, own.median])
+        return "", number_of(show.duration(reading.median), reading.id)
+    unit, size = show.time_unit([parent.median, reading.median])
     before = number_of(show.number(parent.median / size), parent.id)
-    after = number_of(f"{show.number(own.median / size)}{show.THIN}{unit}", own.id)
+    after = number_of(f"{show.number(reading.median / size)}{show.THIN}{unit}", reading.id)
     words, ends = effect_text(ratio)
     how = f" <small>({escape(ratio.how)})</small>" * bool(ratio.how and ends)
-    came = outcome(prediction, ratio) if prediction else ""
-    said = f"{came[:1].upper()}{came[1:]}: {words}" if came else f"{words[:1].upper()}{words[1:]}"
+    outcome_word = outcome(prediction, ratio) if prediction else ""
+    headline = (
+        f"{outcome_word[:1].upper()}{outcome_word[1:]}: {words}" if outcome_word else f"{words[:1].upper()}{words[1:]}"
+    )
     return (
-        came and f"verdict {came}",
-        f"<strong>{said}</strong>{f' {escape(ends)}' * bool(ends)}{how}, {before} → {after}",
+        outcome_word and f"verdict {outcome_word}",
+        f"<strong>{headline}</strong>{f' {escape(ends)}' * bool(ends)}{how}, {before} → {after}",
     )
 
 
-def _counted(profiles: "pd.DataFrame | None", own: Reading, parent: Reading | None) -> str:
-    """What counters say beside the effect on a case; '' where they say nothing of both."""
-    ratio = faster(parent, own)
+def _counted(profiles: "pd.DataFrame | None", reading: Reading, parent: Reading | None) -> str:
+    """Return the counters that changed with the effect on a case; '' if not both variants were counted."""
+    ratio = faster(parent, reading)
     if parent is None or ratio is None:
         return ""
-    told = moved_by_step(profiles, own, parent, ratio.word)
-    return f'<div class="cause">Counters: {escape(told)}.</div>' if told else ""
+    counted = moved_by_step(profiles, reading, parent, ratio.word)
+    return f'<div class="cause">Counters: {escape(counted)}.</div>' if counted else ""
 
 
 def _judged(predictions: "Mapping[str, Prediction]", cases: Mapping[str, str]) -> str:
-    """What is judged of the sentence before it, in words: of all cases alike, or which of which."""
+    """Return the rule by which predictions are judged, in words; several rules name their cases."""
     by_words: dict[str, list[str]] = {}
-    for case, each in predictions.items():
-        by_words.setdefault(each.words, []).append(case)
+    for case, prediction in predictions.items():
+        by_words.setdefault(prediction.words, []).append(case)
     if not by_words:
         return ""
-    told = "; ".join(f"{words} on {', '.join(named)}" for words, named in by_words.items())
+    text = "; ".join(f"{words} on {', '.join(case_names)}" for words, case_names in by_words.items())
     if len(by_words) == 1 and len(predictions) == len(cases):
-        told = next(iter(by_words))
-    return f' <small class="judged">(Judged as: {escape(told)}.)</small>'
+        text = next(iter(by_words))
+    return f' <small class="judged">(Judged as: {escape(text)}.)</small>'
 
 
 def _lack(reading: Reading | None, lack: str) -> str:
-    """Why there is no time; '' where there is one."""
+    """Return why there is no time; '' if there is one."""
     if reading is None:
         return lack or "not measured"
     return "" if reading.ok else f"failed: {reading.reason}"

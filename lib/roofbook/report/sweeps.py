@@ -10,8 +10,8 @@ from ..analysis.case_data import CaseData
 from ..analysis.readings import newest, points_in_order
 from ..errors import UsageError
 from ..measure.stats import CONFIDENCE
-from .figure import COLOURS, FONT, NIGHT, PAPER, SERIES, WIDTH, Figure, describe, finish, style, tell
-from .html import Standing
+from .figure import COLOURS, FONT, NIGHT, PAPER, SERIES, WIDTH, Figure, add_tips, describe, finish, style
+from .html import StandingNote
 from .ladder_table import swept
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def line_sweep(
                 elinewidth=1.1,
             )
             times = [(str(reading.row["point"]), reading.median) for reading in ok]
-            tell(mark[0], *(f"{label}, {point}: {show.duration(seconds)}" for point, seconds in times))
+            add_tips(mark[0], *(f"{label}, {point}: {show.duration(seconds)}" for point, seconds in times))
             said += [course(label, times)] * bool(times)
             for reading in (each for each in readings if not each.ok):
                 (cross,) = ax.plot(
@@ -97,7 +97,7 @@ def line_sweep(
                     mew=1.8,
                     transform=ax.get_xaxis_transform(),
                 )
-                tell(cross, f"{label}, {reading.row['point']}: {reading.reason}")
+                add_tips(cross, f"{label}, {reading.row['point']}: {reading.reason}")
                 failures[f"{label}, {reading.row['axis']} = {reading.row['point']}"] = reading.reason
         if not wide:
             ax.set_ylim(bottom=0)
@@ -122,7 +122,7 @@ def line_sweep(
             drawing,
             title or f"Time per {good[0].row['unit']} over {', '.join(axes)}",
             [
-                Standing(f"Whiskers: {CONFIDENCE} interval of the median."),
+                StandingNote(f"Whiskers: {CONFIDENCE} interval of the median."),
                 *notes,
                 *grouped(failures, sum(map(len, lines.values()))),
             ],
@@ -262,7 +262,7 @@ def heat_map(
                 colour = to_hex(ramp(norm(time)))
                 dark = sum(part * share for part, share in zip(to_rgb(colour), (0.3, 0.59, 0.11), strict=True)) < 0.55
                 told = f"{_pair(str(frame.columns[column]), str(frame.index[row]))}: {show.duration(float(time))}"
-                tell(ax.add_patch(Rectangle(**tile, color=colour, lw=0)), told)
+                add_tips(ax.add_patch(Rectangle(**tile, color=colour, lw=0)), told)
                 ax.text(
                     column + 0.5,
                     row + 0.52,
@@ -275,7 +275,7 @@ def heat_map(
                 )
             elif key in reasons:
                 hatched = Rectangle(**tile, facecolor="none", hatch="////", edgecolor=COLOURS["failed"], lw=0.6)
-                tell(ax.add_patch(hatched), f"{_pair(key[1], key[0])}: {reasons[key]}")
+                add_tips(ax.add_patch(hatched), f"{_pair(key[1], key[0])}: {reasons[key]}")
         ax.add_patch(
             Rectangle((best[1] + 0.02, best[0] + 0.02), 0.96, 0.96, fill=False, edgecolor=COLOURS["peer"], lw=2.6)
         )

@@ -11,7 +11,7 @@ from ..analysis.sentences import joined
 from ..devices.contract import Span
 from ..errors import UsageError
 from .bars import absences
-from .figure import COLOURS, FONT, INK, WIDTH, Figure, finish, style, tell
+from .figure import COLOURS, FONT, INK, WIDTH, Figure, add_tips, finish, style
 
 KINDS = {
     "to device": (COLOURS["peer"], -0.055, 0.11, "copy to the device"),
@@ -134,6 +134,6 @@ def _lane(ax: Any, y: float, label: str, spans: Sequence[Span]) -> None:
             path.should_simplify = False
             bars = PathPatch(path, fill=False, edgecolor=colour, lw=72 * height, capstyle="butt", zorder=2)
             busy = sum(span.end - span.start for span in spans if span.what == what)
-            tell(
+            add_tips(
                 ax.add_patch(bars), f"{label}, {name}: {len(ends) // 2} in the part drawn, {show.duration(busy)} in all"
             )
