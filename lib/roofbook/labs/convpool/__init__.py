@@ -1,4 +1,4 @@
-"""Sparse convolution and pooling in integers (NCTU, computer architecture): from a loop nest to lists of what is not zero.
+"""Sparse convolution and pooling in integers (NCTU, computer architecture): from a loop nest to lists of non-zeros.
 
 The ladder follows the report, its failed attempts included.
 """
@@ -20,9 +20,9 @@ from .ladder import BOTH, LADDER, LISTS, PEERS, STRIPS
 from .problem import PUBLISHED, check, inputs, irregular, named, reference, widened
 
 DENSE = ("unrolled", "tiles", "tensor-int8")
-"""Steps that compute every product, from what the report had to the best."""
+"""Steps that compute every product, from the report's to the fastest."""
 ZEROS = (0, 25, 50, 75, 90, 95, 98)
-"""Shares of zeros of the series, in %."""
+"""Shares of zeros in the series, in %."""
 
 CASES = {
     "quick": ("64x64x32x32-k3",),
@@ -33,7 +33,7 @@ CASES = {
 
 
 class SparseConvolution(Lab):
-    """The lab. A case goes by its layer's name; its params are the layer's sizes."""
+    """The lab. A case has the name of its layer; its params are the layer's sizes."""
 
     name = "convpool"
     title = "Sparse convolution and pooling"
@@ -46,13 +46,13 @@ class SparseConvolution(Lab):
     peers = PEERS
     parts = ("kernels", "pooling", "copies in", "copy out", "copies", "context", "first kernel")
     awkward = ("129x3x38x38-k3", "3x193x9x9-k5", "5x7x9x9-k3")
-    """One filter more than tiles have, on an even map wider than a vector; one channel more than turns have, on an odd map."""
+    """Layers with one filter more than whole tiles and an even map, or one channel more than whole turns and an odd map."""
     other_sizes = (
         "any layer such as 64x64x32x32-k3, or 64x64x32x32-k3-w50-x80: 50 % of its weights and 80 % of its input zero"
     )
 
     def __init__(self) -> None:
-        best, strips, both = (self.variant(name) for name in (self.best, "strips", "both-sparse"))
+        best, strips, both_sparse = (self.variant(name) for name in (self.best, "strips", "both-sparse"))
         self.sweeps = (
             Sweep("layers", "How many channels of lists at a time (TILING_FACTOR)?",
                   tuple(best.at("layers", layers, LISTS.with_knobs(LAYERS=layers)) for layers in (16, 32, 64, 128, 256)),
@@ -67,7 +67,7 @@ class SparseConvolution(Lab):
                   tuple(strips.at("chunk", many, STRIPS.with_knobs(CHUNK=many)) for many in (16, 32, 48, 64)),
                   quick=("16", "64")),
             Sweep("parts", "How many maps per filter, both sides sparse?",
-                  tuple(both.at("parts", many, BOTH.with_knobs(PARTS=many)) for many in (1, 2, 4, 8, 16)),
+                  tuple(both_sparse.at("parts", many, BOTH.with_knobs(PARTS=many)) for many in (1, 2, 4, 8, 16)),
                   quick=("1", "4", "16")),
         )  # fmt: skip
 
@@ -78,7 +78,7 @@ class SparseConvolution(Lab):
         return _case(name, scale) if "-k" in name else None
 
     def inputs(self, case: Case, seed: int) -> Mapping[str, Any]:
-        """`x` and `weight`, int16 with the published sparsity, in the layer's shapes."""
+        """Draw `x` and `weight`, int16 with the published sparsity, in the layer's shapes."""
         weights, values = case.params["weight_zeros"], case.params["input_zeros"]
         return inputs(
             plans.layer(case),
@@ -88,12 +88,12 @@ class SparseConvolution(Lab):
         )
 
     def verified_on(self, variant: Variant) -> str:
-        """`wide` weights, but where values are bytes, and for libraries, whose exactness has no room for them."""
+        """Return "wide", for weights of 16 bits; "" if values are bytes, and for libraries, whose sums would not be exact."""
         narrow = variant.dtype == "int8" or variant.plan is plans.Strips
         return "" if narrow or variant.role in ("probe", "peer") else "wide"
 
     def verification_inputs(self, case: Case, name: str, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The same numbers in other places, and where weights may have 16 bits, some that need them."""
+        """Return inputs with their values permuted and, for "wide", with some weights that need 16 bits."""
         return widened(irregular(inputs)) if name == "wide" else irregular(inputs)
 
     def reference(self, case: Case, inputs: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -105,18 +105,18 @@ class SparseConvolution(Lab):
         if variant.role == "probe":
             return float(outputs["left"]), 0.0, "integers that the first kernel did not set to zero"
         roundoff = float(variant.options.get("result_roundoff", 0.0))
-        wrong, of = check(outputs["out"], reference["out"], roundoff)
+        wrong, count = check(outputs["out"], reference["out"], roundoff)
         allowed = f"right to {roundoff:.1e} of their size" if roundoff else "exactly right"
-        return float(wrong), 0.0, f"outputs of {of} that are not {allowed}"
+        return float(wrong), 0.0, f"outputs of {count} that are not {allowed}"
 
     def conditions(self, variant: Variant) -> tuple[str, ...]:
-        """Products of these integers are exact in each type that is multiplied here."""
+        """Return the conditions. Rounding of operands is none: these integers are exact in each type that is multiplied."""
         options = variant.options
-        found = [f"rounds results to {PRECISIONS[variant.dtype]}"] if "result_roundoff" in options else []
+        conditions = [f"rounds results to {PRECISIONS[variant.dtype]}"] if "result_roundoff" in options else []
         if variant.plan is tuned.CublasInt8:
-            return (*found, *["finds the input unfolded beforehand"] * bool(options.get("prepared")))
+            return (*conditions, *["finds the input unfolded beforehand"] * bool(options.get("prepared")))
         last = bool(options.get("channels_last"))
-        return (*found, *[LAID_OUT] * (last or bool(options.get("prepared"))), *[CHANNELS_LAST] * last)
+        return (*conditions, *[LAID_OUT] * (last or bool(options.get("prepared"))), *[CHANNELS_LAST] * last)
 
     def skip_reason(self, variant: Variant, case: Case) -> str | None:
         if variant.plan is Initialisation and case.scale == "test" and case.name != CASES["test"][0]:
@@ -140,36 +140,36 @@ class SparseConvolution(Lab):
             Series("input zeros", "From how many zeros in the input on does it pay to skip those too?",
                    "zeros in the input, %, with one non-zero in each slice of a filter",
                    tuple((zeros, f"{layer}-x{zeros}") for zeros in shares),
-                   (*lists[1:], "both-sparse"), tuple(("both-sparse", each) for each in ("strips", "built-lists", lists[-1]))),
+                   (*lists[1:], "both-sparse"), tuple(("both-sparse", step) for step in ("strips", "built-lists", lists[-1]))),
         )  # fmt: skip
 
     def work(self, case: Case) -> Work:
-        """The products of the weights that are not zero; each byte of the layer once."""
+        """Return the products of the weights that are not zero, and each byte of the layer once."""
         layer, zeros = plans.layer(case), case.params["weight_zeros"]
-        left = 1 / layer.kernel**2 if zeros is None else 1 - zeros / 100
-        return Work(layer.flops * left, layer.bytes, layer.bytes)
+        nonzero_share = 1 / layer.kernel**2 if zeros is None else 1 - zeros / 100
+        return Work(layer.flops * nonzero_share, layer.bytes, layer.bytes)
 
     def sizes(self, case: Case) -> Mapping[str, int]:
         one = plans.layer(case)
         return {"DEPTH": one.depth, "FILTERS": one.filters, "SIZE": one.size, "TAPS": one.kernel}
 
     def traffic(self, case: Case, variant: Variant) -> float:
-        """Input, weights and output once, in the type that is multiplied; what lies between launches is written and read."""
+        """Return bytes: input, weights and output once, in the type that is multiplied; data between launches twice."""
         layer, plan = plans.layer(case), variant.plan
         knobs = variant.source.settings if variant.source else {}
         x, weight, out = 2 * prod(layer.x_shape), 2 * prod(layer.weight_shape), 4 * prod(layer.out_shape)
-        kept = self.work(case).flops / 2 / layer.size**2  # weights that are not zero
+        nonzero_weights = self.work(case).flops / 2 / layer.size**2  # weights that are not zero
         between = 0.0
         if plan in (plans.Sequential, plans.SequentialC, plans.Pooled, plans.Lists):
             between = out if knobs.get("POOL") == "ATOMIC" else 4 * prod(layer.conv_shape)
         elif plan in (plans.Built, plans.Both):
-            between = 8 * kept + 4 * layer.filters * layer.depth
+            between = 8 * nonzero_weights + 4 * layer.filters * layer.depth
             if plan is plans.Both:
                 between += 4 * layer.filters * int(knobs["PARTS"]) * (layer.size + layer.kernel - 1) ** 2
         elif plan in (vectors.Vectors, vectors.Cached):
-            between = 8 * kept
+            between = 8 * nonzero_weights
         elif plan is plans.Strips:
-            between = 4 * kept + x / 2
+            between = 4 * nonzero_weights + x / 2
         elif plan is plans.Tiles:
             between = 2 * weight
         elif plan in (plans.Tensor, tensor.Window, tensor.SplitK):
@@ -177,11 +177,11 @@ class SparseConvolution(Lab):
                 return (x + weight) / 2 + out
             between = (x + weight) / 2
         elif plan in (tuned.CudnnInt8, tuned.CublasInt8):
-            laid = (x * (layer.kernel**2 if plan is tuned.CublasInt8 else 1) + weight) / 2
+            laid_out = (x * (layer.kernel**2 if plan is tuned.CublasInt8 else 1) + weight) / 2
             between = 4 * prod(layer.conv_shape)
             if variant.options.get("prepared"):
-                return laid + out + 2 * between
-            between += laid
+                return laid_out + out + 2 * between
+            between += laid_out
         elif plan is peers.Product:
             between = 4 * layer.kernel**2 * prod(layer.x_shape) + 4 * prod(layer.conv_shape)
         precision = variant.options.get("precision")

@@ -1,4 +1,4 @@
-"""What its check and its guard let pass. Every number is computed."""
+"""The lab's demonstration: right and wrong sums that its guard and its check accept. Every number is computed."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -12,13 +12,13 @@ from ...errors import UsageError
 from .problem import PUBLISHED, Int16, Int32, Layer, check, guard, inputs
 
 SMALL = Layer(PUBLISHED[0].depth, 8, 16, PUBLISHED[0].kernel)
-"""Each of its outputs is as many products as one of the published layer."""
+"""A small layer whose outputs have as many products as those of the published layer."""
 ROUNDED = 2.0**-11
-"""What the check allows results that a peer rounds to fp16."""
+"""Relative error that the check allows if a peer rounds results to fp16."""
 
 
 class Outcome(NamedTuple):
-    """How one way to add up a layer fares: with the guard, with the check, and with the check of rounded results."""
+    """The verdicts on one way to add up a layer: by the guard, by the check, and by the check of rounded results."""
 
     inputs: str
     sums: str
@@ -30,41 +30,41 @@ class Outcome(NamedTuple):
 
 
 def products_of(x: Int16, weight: Int16) -> Int32:
-    """The products of each output of the convolution, (depth * taps, filters, size, size): those of a channel side by side."""
+    """Return the products of each output of the convolution, (depth * taps, filters, size, size), channel by channel."""
     filters, depth, taps, _ = weight.shape
     size, border = x.shape[1], taps // 2
     padded = np.pad(x.astype(np.int32), ((0, 0), (border, border), (border, border)))
     products = np.empty((depth * taps**2, filters, size, size), np.int32)
-    for at, (j, p, q) in enumerate(np.ndindex(depth, taps, taps)):
-        products[at] = weight[:, j, p, q, None, None] * padded[j, p : p + size, q : q + size]
+    for number, (j, p, q) in enumerate(np.ndindex(depth, taps, taps)):
+        products[number] = weight[:, j, p, q, None, None] * padded[j, p : p + size, q : q + size]
     return products
 
 
 def added(products: Int32, dtype: type) -> np.ndarray:
-    """Their sums, one product after another in `dtype`, which wraps around or rounds as its arithmetic does."""
+    """Add up products one after another in `dtype`, which wraps around or rounds."""
     sums: np.ndarray = np.zeros(products.shape[1:], dtype)
     with np.errstate(over="ignore", invalid="ignore"):
-        for each in products:
-            sums += each.astype(dtype)
+        for terms in products:
+            sums += terms.astype(dtype)
     return sums
 
 
 def saturated(products: Int32) -> np.ndarray:
-    """Their sums, one product after another in an int16 that stops at its ends."""
+    """Add up products one after another in an int16 that saturates."""
     ends, sums = np.iinfo(np.int16), np.zeros(products.shape[1:], np.int32)
-    for each in products:
-        sums = np.clip(sums + each, ends.min, ends.max)
+    for terms in products:
+        sums = np.clip(sums + terms, ends.min, ends.max)
     return sums
 
 
 def rounded(sums: np.ndarray) -> np.ndarray:
-    """To fp16, which ends at 65504."""
+    """Round sums to fp16, whose largest number is 65504."""
     with np.errstate(over="ignore"):
         return sums.astype(np.float16)
 
 
 def pooled(sums: np.ndarray) -> np.ndarray:
-    """ReLU and pool of sums (filters, size, size), `size` even."""
+    """Apply ReLU and pool to sums (filters, size, size), `size` even."""
     filters, size, _ = sums.shape
     windows = sums.reshape(filters, size // 2, 2, size // 2, 2)
     return np.asarray(windows.max(axis=(2, 4), initial=0))
@@ -87,10 +87,10 @@ WAYS = {
 
 
 def drawn(seed: int) -> Iterator[tuple[str, Int16, Int16, dict[str, Callable[[Int32], np.ndarray]]]]:
-    """(what they are, x, weight, ways to try): as the lab draws them, and alike at the limits of fp32 and of int32."""
+    """Yield (description, x, weight, ways to try): the lab's inputs, and equal values at the limits of fp32 and int32."""
     for name, density in (("as published", None), ("without zeros", 1.0)):
-        given = inputs(SMALL, seed, density, density)
-        yield name, given["x"], given["weight"], WAYS
+        drawn_inputs = inputs(SMALL, seed, density, density)
+        yield name, drawn_inputs["x"], drawn_inputs["weight"], WAYS
     products = SMALL.depth * SMALL.kernel**2
     for limit in (2**24, 2**31 - 1):
         largest = math.isqrt(limit // products)
@@ -100,7 +100,7 @@ def drawn(seed: int) -> Iterator[tuple[str, Int16, Int16, dict[str, Callable[[In
 
 
 def check_outcomes(seed: int = 0) -> list[Outcome]:
-    """What the guard and the check say of right and wrong ways to add up a small layer of the published depth."""
+    """Return the verdicts of the guard and the check on right and wrong ways to add up a small layer of the published depth."""
     outcomes = []
     for name, x, weight, ways in drawn(seed):
         try:
@@ -112,26 +112,26 @@ def check_outcomes(seed: int = 0) -> list[Outcome]:
         right = pooled(products.sum(axis=0, dtype=np.int64))
         for way, sums in ways.items():
             out = pooled(sums(products)).astype(np.float64)
-            (wrong, outputs), (far, _) = check(out, right), check(out, right, ROUNDED)
-            outcomes.append(Outcome(name, way, wrong, outputs, guarded, guarded and not wrong, guarded and not far))
+            (wrong, outputs), (too_far, _) = check(out, right), check(out, right, ROUNDED)
+            outcomes.append(Outcome(name, way, wrong, outputs, guarded, guarded and not wrong, guarded and not too_far))
     return outcomes
 
 
 def demonstration(device: Device) -> Demonstration:
-    """What the guard refuses and what the check does. Computed on the host: a device's sums are emulated."""
+    """Tabulate the sums that the guard and the check refuse. The host emulates a device's sums."""
     import pandas as pd
 
-    found = check_outcomes()
+    outcomes = check_outcomes()
     lines = [
         [
-            each.inputs,
-            each.sums,
-            f"{each.wrong} of {each.outputs}",
-            "passes" if each.guarded else "refused",
-            "passes" if each.passes else "refused" if each.guarded else "not asked",
-            "passes" if each.passes_rounded else "refused" if each.guarded else "not asked",
+            row.inputs,
+            row.sums,
+            f"{row.wrong} of {row.outputs}",
+            "passes" if row.guarded else "refused",
+            "passes" if row.passes else "refused" if row.guarded else "not asked",
+            "passes" if row.passes_rounded else "refused" if row.guarded else "not asked",
         ]
-        for each in found
+        for row in outcomes
     ]
     heads = [
         "Input and weights",
@@ -147,5 +147,10 @@ def demonstration(device: Device) -> Demonstration:
         f"Emulated by NumPy on {SMALL.name}, whose outputs have as many products each as those of the published layer.",
     ]
     return Demonstration(
-        "What the guard and the check let pass", heads, lines, frozenset({"Outputs wrong"}), pd.DataFrame(found), notes
+        "What the guard and the check let pass",
+        heads,
+        lines,
+        frozenset({"Outputs wrong"}),
+        pd.DataFrame(outcomes),
+        notes,
     )

@@ -1,4 +1,4 @@
-"""The exercises of the sparse convolution: what skipping zeros gains, how many maps a filter needs, and the lists."""
+"""The exercises of the sparse convolution: the gain of skipping zeros, the number of maps a filter, and the lists."""
 
 from ...spec.exercise import Exercises, Predict, Turn, Write
 
@@ -6,13 +6,13 @@ EXERCISES = Exercises(
     predict=(
         Predict(
             "lists", "filter-groups",
-            "The lists skip every product with a zero weight; building them and reading where they point takes back a part.",
+            "The lists skip every product with a zero weight. Building them and reading at their addresses costs some of it.",
         ),
     ),
     turn=(
         Turn(
-            "parts", "Among how many maps should the work of a filter be divided, where weights and input are both sparse?",
-            "More maps are more work at a time, until adding them up costs what that gains.",
+            "parts", "Among how many maps should the work of a filter be divided, if weights and input are both sparse?",
+            "More maps mean more work at a time, until adding them up costs more than it gains.",
         ),
     ),
     write=(

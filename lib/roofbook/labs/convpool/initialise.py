@@ -1,6 +1,4 @@
-"""How long a device takes from nothing, in a process of its own: until it has a context with a buffer, and until a first
-kernel is built and has run.
-"""
+"""The time that a new process needs on a device: until it has a context with a buffer, and until a first kernel has run."""
 
 import json
 import subprocess
@@ -31,11 +29,11 @@ class Initialisation(Runnable):
     def run(self) -> float:
         program = f"import json; from {__name__} import main; print(json.dumps(main({self.device.spec!r})))"
         command = [sys.executable, "-c", program]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise DriverFailed((done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1])
-        told = json.loads(done.stdout)
-        self.left, self.parts = told["left"], {name: told[name] for name in ("context", "first kernel")}
+        process = subprocess.run(command, capture_output=True, text=True, check=False)
+        if process.returncode:
+            raise DriverFailed((process.stderr.strip().splitlines() or [f"exit code {process.returncode}"])[-1])
+        measured = json.loads(process.stdout)
+        self.left, self.parts = measured["left"], {name: measured[name] for name in ("context", "first kernel")}
         return float(sum(self.parts.values()))
 
     def outputs(self) -> dict[str, np.ndarray]:
@@ -43,7 +41,7 @@ class Initialisation(Runnable):
 
 
 def main(spec: str) -> dict[str, float]:
-    """Seconds of each step, and how many integers are `left` that are not zero."""
+    """Open a device and run a kernel. Return the seconds of each step, and the number `left` of integers that are not zero."""
     from ...devices.find import open_device
 
     source = Source.of(Path(__file__).with_name("pool.k"), FILTERS=VALUES, SIZE=2)
@@ -55,9 +53,9 @@ def main(spec: str) -> dict[str, float]:
     start = time.perf_counter()
     device = open_device(spec, "opencl")
     queue, buffer = device.queue(), device.upload(np.full(VALUES, -1, np.int32))
-    opened = time.perf_counter()
+    context_end = time.perf_counter()
     queue.launch(device.build(texts[device.backend]).kernel("clear"), (VALUES,), (256,), buffer)
     queue.finish()
-    ran = time.perf_counter()
+    kernel_end = time.perf_counter()
     left = int(np.count_nonzero(queue.read(buffer, np.empty(VALUES, np.int32))))
-    return {"context": opened - start, "first kernel": ran - opened, "left": left}
+    return {"context": context_end - start, "first kernel": kernel_end - context_end, "left": left}

@@ -1,4 +1,4 @@
-"""The ladder of this lab and its peers: each step, what it changes, what is expected of it, and the knobs that make it."""
+"""The ladder of this lab and its peers: each step with its change, its expected effect, and its knobs."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ HERE = Path(__file__).parent
 CLUSTERS = frozenset({"wgmma", "clusters"})
 CACHE_OPERATORS = frozenset({"cache-operators"})
 LAYER = {"DEPTH": 512, "FILTERS": 512, "SIZE": 32, "TAPS": 3}
-"""The published layer: what a kernel's text shows; a plan sets the case's own."""
+"""Sizes of the published layer, for the kernels as shown; a plan sets the sizes of the case."""
 ROWS = Source.of(HERE / "dense.k", **LAYER)
 PIXELS = ROWS.with_knobs(GRID="FILTER_GROUPS")
 UNROLLED = PIXELS.with_knobs(UNROLL="UNROLLED")
@@ -54,26 +54,26 @@ LADDER = (
     Variant(
         "filter-groups", "row-groups", PIXELS, plans.Pooled,
         "One group per filter, one work-item per pixel.",
-        "Groups of 1024 give full occupancy, and each input that a group loads serves a whole map.",
+        "Groups of 1024 give full occupancy, and each input that a group loads is used for a whole map.",
         dtype="int32", predicts={"gpu": FASTER},
     ),
     Variant(
         "atomic-pool", "filter-groups", PIXELS.with_knobs(POOL="ATOMIC"), plans.Pooled,
         "Pooling inside the kernel by atomic maximum: a failed attempt of the report.",
-        "Saves writing and reading a map, costs four atomic operations per output: one or two milliseconds more, it says.",
+        "Saves writing and reading a map, costs four atomic operations per output: the report lost one or two milliseconds.",
         shows={"dense": r"red\.(global\.)?max|atom\.(global\.)?max"}, dtype="int32", predicts=SLOWER,
     ),
     Variant(
         "cached", "filter-groups", PIXELS.with_knobs(LOADS="CACHED"), plans.Pooled,
-        "Global loads name the L1 cache (ld.global.ca), in place of the path for read-only data.",
-        "Nothing to gain: on today's GPUs both are the same cache. It is here to be compared with the next step.",
+        "Global loads name the L1 cache (ld.global.ca), instead of the path for read-only data.",
+        "Nothing to gain: on today's GPUs both are the same cache. The next step is compared with this one.",
         CACHE_OPERATORS, dtype="int32", shows={"dense": r"ld\.global\.ca\.[su]16"}, omits={"dense": r"ld\.global\.nc"},
         predicts=NO_GAIN,
     ),
     Variant(
         "uncached", "cached", PIXELS.with_knobs(LOADS="UNCACHED"), plans.Pooled,
         "The same loads bypass the L1 cache, as on the report's GPU before it set the architecture flag (ld.global.cg).",
-        "Every work-item of a group reads the same weight and its neighbours' inputs: the L1 cache serves most of them.",
+        "Every work-item of a group reads the same weight and its neighbours' inputs, mostly from the L1 cache.",
         CACHE_OPERATORS, dtype="int32", shows={"dense": r"ld\.global\.cg\.[su]16"}, omits={"dense": r"ld\.global\.ca"},
         predicts=SLOWER,
     ),
@@ -87,7 +87,7 @@ LADDER = (
     Variant(
         "unrolled", "filter-groups", UNROLLED, plans.Pooled,
         "The loops over the taps are unrolled.",
-        "Fewer comparisons and indices for the same products.",
+        "The same products, with fewer comparisons and indices.",
         dtype="int32", predicts=FASTER,
     ),
     Variant(
@@ -98,7 +98,7 @@ LADDER = (
     ),
     Variant(
         "lists", "filter-groups", LISTS, plans.Lists,
-        "The group turns 128 channels of its filter into sparse lists in local memory, then walks the lists.",
+        "The group turns 128 channels of its filter into lists of non-zeros in local memory, then walks the lists.",
         "One product in nine is left: several times as fast.",
         differs=("source", "plan"), dtype="int32", predicts=SEVERAL,
     ),
@@ -111,13 +111,13 @@ LADDER = (
     Variant(
         "images", "lists", LISTS.with_knobs(STAGING="IMAGE_READS"), plans.Lists,
         "The input is an image, read through the texture units: a failed attempt of the report.",
-        "Texture units have a cache of their own for neighbours, but a cache already holds the input.",
+        "Texture units have their own cache for neighbours, but another cache already holds the input.",
         needs=frozenset({"images"}), shows={"lists": r"tex\.2d"}, dtype="int32", predicts=NO_GAIN,
     ),
     Variant(
         "built-lists", "lists", Source.of(HERE / "built.k", **LAYER), plans.Built,
         "A separate kernel builds the lists once; each work-item owns a pooling window.",
-        "Each entry serves four products, pooling needs no memory, and no group searches for zeros again.",
+        "Each entry is used for four products, pooling needs no memory, and no group searches for zeros again.",
         differs=("source", "plan"), dtype="int32", predicts=FASTER,
     ),
     Variant(
@@ -128,8 +128,8 @@ LADDER = (
     ),
     Variant(
         "cached-channels", "vectors", VECTORS.with_knobs(TOGETHER=8, CHUNK=32), vectors.Cached,
-        "Some channels at a time, for eight filters in turn, whose sums are put by meanwhile.",
-        "Eight filters find their inputs in the nearest cache. A layer with few channels was there already.",
+        "Some channels at a time, for eight filters in turn, whose sums wait in memory.",
+        "Eight filters find their inputs in the nearest cache. The input of a layer with few channels was there already.",
         ON_CPU, kind="cpu", differs=("source", "plan"), dtype="int32",
     ),
     Variant(
@@ -147,12 +147,12 @@ LADDER = (
     Variant(
         "tiles", "shared-index", Source.of(HERE / "tiles.k", **LAYER), plans.Tiles,
         "Dense again, in fp32 and from registers: 32 filters by 8 x 16 outputs per group, 4 by 2 x 4 per work-item.",
-        "Nine times the products of the lists, but nothing to look up: each load serves four to eight products.",
+        "Nine times the products of the lists, but nothing to look up: each load is used for four to eight products.",
         differs=("source", "plan"), predicts=FASTER,
     ),
     Variant(
         "tensor-int8", "tiles", TENSOR, plans.Tensor,
-        "Tensor cores: values as bytes, exact sums in int32; a tile of input in shared memory serves all taps.",
+        "Tensor cores: values as bytes, exact sums in int32; a tile of input in shared memory is used for all taps.",
         "About twenty times the rate of multiply-adds: even nine times the products then cost less than lists.",
         frozenset({"mma"}), differs=("source", "plan"), dtype="int8", shows={"tensor": r"mma\.sync.*s8"}, predicts=FASTER,
     ),
@@ -165,14 +165,14 @@ LADDER = (
     Variant(
         "tensor-window", "tensor-prepared", WINDOW, tensor.Window,
         "Warpgroup products from shared memory; clusters of eight blocks load each weight once for all of them.",
-        "Twice as fast: latency bounds it, and asynchronous products and copies hide latency.",
+        "Latency is the bound, and asynchronous products and copies hide it: twice as fast.",
         CLUSTERS, options={"prepared": True, "build": ("-arch=sm_90a",)}, differs=("source", "plan", "options"),
         dtype="int8", architectures=hopper.ARCHITECTURES, shows={"tensor": r"wgmma\.mma_async.*s8"}, predicts=about(2),
     ),
     Variant(
         "tensor-split-k", "tensor-window", SPLIT_K, tensor.SplitK,
         "Two blocks split the products of a tile, so each one's weights fit its shared memory; at the end they exchange sums.",
-        "No copy waits for a product, and clusters of two fit on every multiprocessor.",
+        "No copy waits for a product, and clusters of two fill every multiprocessor.",
         CLUSTERS, options={"prepared": True, "build": ("-arch=sm_90a",)}, differs=("source", "plan"),
         dtype="int8", architectures=hopper.ARCHITECTURES, shows={"tensor": r"wgmma\.mma_async.*m64n128k32.*s8"},
         predicts=FASTER,
@@ -187,12 +187,12 @@ LADDER = (
 
 PEERS = (
     Variant(
-        "torch-cpu", None, None, peers.TorchConvolution, "PyTorch on the CPU, fp32, channels last.", "oneDNN, at its best.",
+        "torch-cpu", None, None, peers.TorchConvolution, "PyTorch on the CPU, fp32, channels last.", "oneDNN at its best.",
         needs=frozenset({"host"}), role="peer", options={"precision": "fp32", "channels_last": True},
     ),
     Variant(
         "openmp", None, None, peers.OpenMP, "A page of C + OpenMP: lists of non-zeros, sums in registers, all cores.",
-        "What a CPU can do when it skips the zeros.", needs=frozenset({"host"}), role="peer",
+        "Shows how fast a CPU can be if it skips the zeros.", needs=frozenset({"host"}), role="peer",
     ),
     Variant(
         "torch-fp32", None, None, peers.TorchConvolution, "PyTorch and cuDNN, fp32, TF32 off.", "All products, in fp32.",
@@ -228,14 +228,14 @@ PEERS = (
     ),
     Variant(
         "cudnn-int8", None, None, tuned.CudnnInt8,
-        "cuDNN's own graph in int8, exact sums in int32, ReLU and pool by torch.compile; making bytes of int16 is timed.",
-        "What `tensor-int8` does, by a library.",
+        "cuDNN's own graph in int8, exact sums in int32, ReLU and pool by torch.compile; converting int16 to bytes is timed.",
+        "The method of `tensor-int8`, by a library.",
         needs=frozenset({"pytorch"}), role="peer", dtype="int8", options={"compile": True},
     ),
     Variant(
         "cudnn-int8-prepared", None, None, tuned.CudnnInt8,
         "cuDNN's own graph in int8, exact sums in int32, ReLU and pool by torch.compile; operands are bytes beforehand.",
-        "Two kernels, and between them sums of four bytes, where `tensor-prepared` has one.",
+        "Two kernels, with sums of four bytes in memory between them; `tensor-prepared` is one kernel.",
         needs=frozenset({"pytorch"}), role="peer", dtype="int8", options={"compile": True, "prepared": True},
     ),
     Variant(

@@ -1,4 +1,4 @@
-"""The layer by others: PyTorch with cuDNN or oneDNN and a library's matrix product, zeros and all; and a page of C."""
+"""The peers of the layer: PyTorch with cuDNN or oneDNN and a library's matrix product, all dense; and a sparse page of C."""
 
 import math
 from collections.abc import Mapping
@@ -14,10 +14,10 @@ from .problem import Layer
 
 
 class TorchConvolution(Call):
-    """TorchConvolution, ReLU and pool of x (C, S, S) -> out (O, S//2, S//2), in floating point. A unit is a call.
+    """The layer in PyTorch, in floating point: x (C, S, S) -> out (O, S//2, S//2). A unit is a call.
 
-    Options are those of every Call; the inputs lie in their type and layout before a run. Results are rounded to
-    integers: libraries may transform the operands, and then sums of integers are none.
+    Options are those of every Call. The inputs are in their type and layout before a run. Results are rounded to integers:
+    libraries may transform the operands, and then sums of integers are no integers.
     """
 
     def prepare(self, inputs: Mapping[str, Any]) -> None:
@@ -37,14 +37,14 @@ class TorchConvolution(Call):
 
 
 class Product(TorchConvolution):
-    """The same as one matrix product: by cuBLAS, or by MKL on a CPU. Unfolding the input, k*k times as large, is timed."""
+    """The layer as one matrix product: by cuBLAS, or by MKL on a CPU. Unfolding the input, to k*k times its size, is timed."""
 
     def compute(self) -> None:
         self.out = product(self.x, self.weight)
 
 
 class OpenMP(openmp.CProgram):
-    """The same in C, in integers, by lists of the weights that are not zero (openmp.c). Building them is timed."""
+    """The layer in C with OpenMP, in integers, by lists of non-zero weights (openmp.c). Building them is timed."""
 
     sources = (Path(__file__).with_name("openmp.c"), cc.HEADER)
     function = "layer"
@@ -71,7 +71,7 @@ class OpenMP(openmp.CProgram):
 
 
 def layer(x: Any, weight: Any) -> Any:
-    """out (1, O, S//2, S//2) of x (1, C, S, S)."""
+    """Compute the layer: x (1, C, S, S) -> out (1, O, S//2, S//2)."""
     from torch.nn import functional
 
     sums = functional.conv2d(x, weight, padding=weight.shape[-1] // 2)
@@ -79,7 +79,7 @@ def layer(x: Any, weight: Any) -> Any:
 
 
 def product(x: Any, weight: Any) -> Any:
-    """The same by way of the unfolded input (C*k*k, S*S)."""
+    """Compute the layer from the unfolded input (C*k*k, S*S): x (1, C, S, S) -> out (1, O, S//2, S//2)."""
     from torch.nn import functional
 
     kernel = weight.shape[-1]

@@ -1,4 +1,4 @@
-"""How the host drives the sparse layer: one kernel or two, with lists found in the kernel or built before."""
+"""The plans that launch the sparse layer's kernels: one kernel or two, with lists built in the kernel or before it."""
 
 import time
 from abc import abstractmethod
@@ -18,17 +18,17 @@ from .problem import Layer
 
 HERE = Path(__file__).parent
 SENTINEL = -1
-"""No output is negative after ReLU."""
+"""Value of outputs that no kernel has written: after ReLU none is negative."""
 FAST_MATH = {"opencl": "-cl-fast-relaxed-math", "cuda": "--use_fast_math"}
 
 
 def layer(case: Case) -> Layer:
-    """The layer of a case."""
+    """Return the layer of a case."""
     return Layer(**case.params["layer"])
 
 
 class Convolution(KernelRun):
-    """The layer on a device. `run` tells the seconds of its kernels, from the first to the last."""
+    """The layer on a device. `run` returns the seconds of its kernels, from the first to the last."""
 
     kernel_name: str
 
@@ -55,19 +55,19 @@ class Convolution(KernelRun):
 
     @abstractmethod
     def lay_out(self) -> tuple[int, ...]:
-        """Sets the group where it follows from the layer; returns the global size."""
+        """Set the group if it follows from the layer, and return the global size."""
 
     def sizes(self) -> dict[str, int]:
-        """The layer as knobs."""
+        """Return the layer's sizes as knobs."""
         one = self.layer
         return {"DEPTH": one.depth, "FILTERS": one.filters, "SIZE": one.size, "TAPS": one.kernel}
 
     def turned(self) -> dict[str, Any]:
-        """The knobs that follow from the launch."""
+        """Return the knobs that follow from the launch."""
         return {}
 
     def place(self, padded: np.ndarray) -> Buffer:
-        """The input, with its border, on the device."""
+        """Copy the input, with its border, to the device."""
         return self.device.upload(padded)
 
     def run(self) -> float:
@@ -83,15 +83,15 @@ class Convolution(KernelRun):
         return sum(kernels)
 
     def laps(self) -> Sequence[Callable[[], None]]:
-        """What is timed, in parts that are told apart."""
+        """Return the submissions that are timed, each by itself."""
         return (self.submit,)
 
     def parts_of(self, kernels: Sequence[float]) -> dict[str, float]:
-        """The parts that the seconds of `laps` are."""
+        """Return the parts of a run by name, from the seconds of `laps`."""
         return {"kernels": sum(kernels)}
 
     def outputs_size(self) -> tuple[int, ...]:
-        """The global size of a kernel with a work-item an output, in groups of 256."""
+        """Return the global size of a kernel with a work-item an output, in groups of 256."""
         return (256 * ceil_div(int(np.prod(self.layer.out_shape)), 256),)
 
     def reset(self) -> None:
@@ -119,7 +119,7 @@ class Sequential(Convolution):
 
 
 class SequentialC(Sequential):
-    """The same in C for one thread."""
+    """The sequential loops compiled as C, on one thread."""
 
     missing = staticmethod(cc.missing)
 
@@ -135,9 +135,9 @@ class SequentialC(Sequential):
 
 
 class Pooled(Convolution):
-    """A kernel for convolution and ReLU, named as its file, and one for pooling.
+    """A kernel for convolution and ReLU, with the name of its file, and one for pooling.
 
-    Or zeros first and atomic pooling, where the knob says so.
+    With knob POOL = ATOMIC the outputs are cleared first, and the first kernel pools by atomic operations.
     """
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
@@ -173,7 +173,7 @@ class Pooled(Convolution):
 
 
 class Lists(Pooled):
-    """The same two launches; the first kernel turns its filters into sparse lists, a few channels at a time."""
+    """Convolution and pooling in two launches; the first kernel turns its filters into lists, a few channels at a time."""
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
         assert variant.source is not None
@@ -192,7 +192,7 @@ class Lists(Pooled):
 
 
 class Built(Convolution):
-    """Lists built once by a kernel of its own, which is timed too; then a work-item a window of the pool."""
+    """Lists built once by a separate kernel, which is timed too; then one work-item a window of the pool."""
 
     kernel_name = "walk"
     group: tuple[int, ...] = (64, 1)
@@ -220,7 +220,7 @@ class Built(Convolution):
 
 
 class Both(Built):
-    """Lists of both sides, built by two kernels; then groups of one warp scatter products, and a last kernel adds up."""
+    """Lists of weights and inputs by two kernels; then groups of one warp scatter products, and a last kernel adds up."""
 
     kernel_name = "scatter"
     group = (32,)
@@ -247,7 +247,7 @@ class Both(Built):
 
 
 class Strips(Convolution):
-    """The input as bytes and lists of what is not zero, by two kernels; then a work-item sixteen outputs."""
+    """The input as bytes and lists of non-zero weights, by two kernels; then sixteen outputs a work-item."""
 
     kernel_name = "strips"
 
@@ -354,7 +354,7 @@ class Tensor(Convolution):
 
 
 def must_fit_a_byte(inputs: Mapping[str, Any]) -> None:
-    """Raises Unsupported where a value does not."""
+    """Raise Unsupported if a value of `x` or `weight` is larger than 127."""
     largest = max(np.abs(inputs[name].astype(np.int64)).max() for name in ("x", "weight"))
     if largest > 127:
         raise Unsupported(f"values of up to {largest}: a byte holds 127")

@@ -26,18 +26,18 @@ LARGEST = 60
 that sums in fp32 are exact for the published layers, in any order and at any density."""
 
 WIDEST = 200
-"""Absolute value of a weight that takes more than 8 bits, where a variant is verified that reads all 16."""
+"""Absolute value of a weight that takes more than 8 bits, to verify variants that read 16."""
 
 NEURON_DENSITY = 204 / 1024  # published
 
-_SHARE = r"(?:0|[1-9][0-9]?)(?:\.[0-9]{0,2}[1-9])?"  # one way to write each, as a case goes by its name
+_SHARE = r"(?:0|[1-9][0-9]?)(?:\.[0-9]{0,2}[1-9])?"  # one way to write each, since the name identifies a case
 _ZEROS = re.compile(rf"(.*?)(?:-w({_SHARE}))?(?:-x({_SHARE}))?")
 _NAME = re.compile(r"([0-9]{1,9})x([0-9]{1,9})x([0-9]{1,9})x([0-9]{1,9})-k([0-9]{1,9})")
 
 
 @dataclass(frozen=True)
 class Layer:
-    """A layer of `filters` filters, kernel x kernel, over `depth` maps, size x size. Raises UsageError."""
+    """The sizes of a layer: `filters` filters, kernel x kernel, over `depth` maps, size x size. Raises UsageError."""
 
     depth: int
     filters: int
@@ -60,26 +60,26 @@ class Layer:
 
     @classmethod
     def named(cls, text: str) -> Layer:
-        """The layer of a `name`. Raises UsageError.
+        """Return the layer with a `name`. Raises UsageError.
 
         >>> Layer.named("256x192x28x28-k3")
         Layer(depth=192, filters=256, size=28, kernel=3)
         """
         match = _NAME.fullmatch(text)
         if match is None or match[3] != match[4]:
-            shown = repr(text if len(text) <= 40 else text[:37] + "...")
-            raise UsageError(f"unknown layer {shown}; valid: filters x depth x square map, such as 256x192x28x28-k3")
+            quoted = repr(text if len(text) <= 40 else text[:37] + "...")
+            raise UsageError(f"unknown layer {quoted}; valid: filters x depth x square map, such as 256x192x28x28-k3")
         filters, depth, size, _, kernel = map(int, match.groups())
         return cls(depth, filters, size, kernel)
 
     @property
     def name(self) -> str:
-        """Filters, depth, map and kernel, such as `256x192x28x28-k3`."""
+        """The layer's name: filters, depth, map and kernel, such as `256x192x28x28-k3`."""
         return f"{self.filters}x{self.depth}x{self.size}x{self.size}-k{self.kernel}"
 
     @property
     def x_shape(self) -> Shape:
-        """The input, not padded."""
+        """Shape of the input, not padded."""
         return self.depth, self.size, self.size
 
     @property
@@ -96,23 +96,23 @@ class Layer:
 
     @property
     def flops(self) -> int:
-        """Of the dense convolution alone, padding included: two for each product."""
+        """Operations of the dense convolution alone, padding included: two for each product."""
         return 2 * self.depth * self.kernel**2 * math.prod(self.conv_shape)
 
     @property
     def bytes(self) -> int:
-        """Input and weights in int16 and output in int32, each once."""
+        """Bytes of input and weights in int16 and output in int32, each once."""
         return 2 * (math.prod(self.x_shape) + math.prod(self.weight_shape)) + 4 * math.prod(self.out_shape)
 
 
 def named(text: str) -> tuple[Layer, float | None, float | None]:
-    """The layer of a name, and how many % of each filter's weights and of each channel's inputs are zero, if it says so.
+    """Return the layer of a name, and the % of zeros in each filter's weights and in each channel's inputs, or None.
 
     >>> named("512x512x32x32-k3-w50-x98.4")
     (Layer(depth=512, filters=512, size=32, kernel=3), 50.0, 98.4)
     """
     match = _ZEROS.fullmatch(text)
-    assert match is not None, "each part of it may be missing"
+    assert match is not None, "each part of the pattern is optional"
     layer, weights, values = match.groups()
     return Layer.named(layer), *(None if zeros is None else float(zeros) for zeros in (weights, values))  # type: ignore[return-value]
 
@@ -125,11 +125,12 @@ PUBLISHED_CASES = {"512 filters x 512 deep x 3x3, 32x32 map": PUBLISHED[0].name}
 def inputs(
     layer: Layer, seed: int, filter_density: float | None = None, neuron_density: float | None = None
 ) -> dict[str, Int16]:
-    """`x` and `weight` in the layer's shapes; their non-zero values are uniform over -LARGEST..-1 and 1..LARGEST.
+    """Draw `x` and `weight` in the layer's shapes; their non-zero values are uniform over -LARGEST..-1 and 1..LARGEST.
 
-    A density is the share of non-zeros, above 0 and up to 1: exactly that share, rounded and at least one, of each channel
-    of `x`, or of each filter over all of its depth. By default as published: 204 of 1024 neurons of each channel, and one
-    non-zero in each kernel x kernel slice of a filter. `x` does not depend on `filter_density`. Raises UsageError.
+    A density is the share of non-zeros, above 0 and up to 1. Exactly that share, rounded and at least one, is not zero in each
+    channel of `x`, or in each filter over all of its depth. The default is the published one: 204 of 1024 neurons of each
+    channel, and one weight in each kernel x kernel slice of a filter. `x` does not depend on `filter_density`. Raises
+    UsageError.
     """
     for name, density in (("filter_density", filter_density), ("neuron_density", neuron_density)):
         if density is not None and not 0 < density <= 1:
@@ -137,7 +138,7 @@ def inputs(
     generator = np.random.default_rng(seed)
 
     def sparse(shape: Shape, group: int, density: float) -> Int16:
-        """Of each `group` values in a row, the same number is not zero."""
+        """Draw values of which the same number is not zero in each `group` of neighbours."""
         count = max(1, round(density * group))
         ranks = generator.random((math.prod(shape) // group, group))
         values = generator.integers(-LARGEST, LARGEST, ranks.shape, dtype=np.int16)
@@ -152,28 +153,28 @@ def inputs(
     return {"x": x, "weight": sparse(layer.weight_shape, layer.depth * slice_size, filter_density)}
 
 
-def widened(given: Mapping[str, Int16]) -> dict[str, Int16]:
-    """The same inputs, but that the largest weight of each filter is WIDEST, with its sign: no byte holds it.
+def widened(drawn: Mapping[str, Int16]) -> dict[str, Int16]:
+    """Return inputs in which the largest weight of each filter becomes WIDEST, with its sign: a byte cannot hold it.
 
-    A kernel that cuts its weights to 8 bits is right on the inputs that are timed, which int8 steps share. Sums in fp32
-    stay exact for the published layers.
+    The timed inputs fit bytes, for the steps in int8: on them, a kernel that cuts weights to 8 bits would be right. Sums in
+    fp32 stay exact for the published layers.
     """
-    weight = given["weight"].copy()
+    weight = drawn["weight"].copy()
     flat = weight.reshape(len(weight), -1)
     rows, largest = np.arange(len(flat)), np.abs(flat).argmax(axis=1)
     flat[rows, largest] = WIDEST * np.sign(flat[rows, largest])
-    return {**given, "weight": weight}
+    return {**drawn, "weight": weight}
 
 
-def irregular(given: Mapping[str, Int16], seed: int = 0) -> dict[str, Int16]:
-    """Return the same numbers of `x` and `weight` in other places, so that lists of what is not zero differ in length.
+def irregular(drawn: Mapping[str, Int16], seed: int = 0) -> dict[str, Int16]:
+    """Return inputs with the values of `x` and `weight` permuted, so that lists of non-zeros differ in length.
 
-    Inputs as published have equally many in each channel, and one in each slice of a filter: whoever takes the first entry of a
-    list, or the next list's length, is right on those. Here one slice is empty, the next full, and of four filters or more one
-    has no weight at all, and the next no zero.
+    Published inputs have equally many non-zeros in each channel, and one in each slice of a filter. On these, a kernel would be
+    right that reads only the first entry of a list, or another list's length. Here one slice is empty and the next full; with
+    four filters or more, one filter has only zeros and the next has none.
     """
     generator = np.random.default_rng(seed)
-    x, weight = (generator.permutation(given[name].ravel()).reshape(given[name].shape) for name in ("x", "weight"))
+    x, weight = (generator.permutation(drawn[name].ravel()).reshape(drawn[name].shape) for name in ("x", "weight"))
 
     def nowhere_zero(shape: Shape) -> Int16:
         values: Int16 = generator.integers(1, LARGEST + 1, shape, np.int16)
@@ -186,11 +187,11 @@ def irregular(given: Mapping[str, Int16], seed: int = 0) -> dict[str, Int16]:
     if len(weight) > 3:
         weight[len(weight) // 2] = 0
         weight[len(weight) // 2 + 1] = nowhere_zero(weight.shape[1:])
-    return {**given, "x": x, "weight": weight}
+    return {**drawn, "x": x, "weight": weight}
 
 
 def _convolved(x: NDArray[np.integer] | NDArray[np.float64], weight: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Sums (filters, size, size): one matrix product for each element of a slice, exact while no sum reaches 2**53."""
+    """Return sums (filters, size, size), by a matrix product for each element of a slice: exact while no sum reaches 2**53."""
     filters, depth, kernel, _ = weight.shape
     size = x.shape[1]
     padding = kernel // 2
@@ -204,10 +205,10 @@ def _convolved(x: NDArray[np.integer] | NDArray[np.float64], weight: NDArray[np.
 
 
 def guard(layer: Layer, x: Int16, weight: Int16) -> None:
-    """Raise UsageError where |w||x|, summed over an output of the convolution, exceeds 2**31-1.
+    """Raise UsageError if |w||x|, summed over an output of the convolution, exceeds 2**31-1.
 
-    No order of summation overflows int32 otherwise. Exact: sums of no more than 2**53 are exact in float64, and sums above
-    stay far above 2**31. They are computed only where the largest input and the largest filter leave a doubt.
+    Otherwise no order of summation overflows int32. The test is exact: float64 is exact up to 2**53, and larger sums stay far
+    above 2**31. The sums are computed only if the largest input and the largest filter do not already exclude an overflow.
     """
     for name, array, shape in (("x", x, layer.x_shape), ("weight", weight, layer.weight_shape)):
         if array.shape != shape or array.dtype != np.int16:
@@ -222,9 +223,9 @@ def guard(layer: Layer, x: Int16, weight: Int16) -> None:
 
 
 def reference(layer: Layer, x: Int16, weight: Int16) -> dict[str, Int32]:
-    """The right `out`, int32 of `layer.out_shape`: exact, in float64, as `guard` leaves no sum of 2**31 or more.
+    """Return the right `out`, int32 of `layer.out_shape`: exact, since `guard` refuses sums of 2**31 or more.
 
-    Raises UsageError as `guard` does.
+    Raises UsageError if `guard` does.
     """
     guard(layer, x, weight)
     sums = _convolved(x, weight.astype(np.float64))
@@ -234,21 +235,21 @@ def reference(layer: Layer, x: Int16, weight: Int16) -> dict[str, Int32]:
 
 
 def lists(slices: Int16) -> tuple[Int32, Int16]:
-    """The non-zeros of slices (..., channels, rows, columns), such as `weight` or `x`: (offsets, entries).
+    """Return the non-zeros of slices (..., channels, rows, columns), such as `weight` or `x`: (offsets, entries).
 
     Entries (n, 4) are x (column), y (row), value and channel, sorted by slice, then row, then column; those of slice s, with
     slices counted in row-major order, begin at offsets[s] and end before offsets[s + 1].
     """
     channels, rows, columns = slices.shape[-3:]
     flat = slices.reshape(-1, rows, columns)
-    which, y, x = np.nonzero(flat)
-    entries = np.stack([x, y, flat[which, y, x], which % channels], axis=1).astype(np.int16)
-    offsets = np.concatenate([[0], np.bincount(which, minlength=len(flat)).cumsum()]).astype(np.int32)
+    slice_numbers, y, x = np.nonzero(flat)
+    entries = np.stack([x, y, flat[slice_numbers, y, x], slice_numbers % channels], axis=1).astype(np.int16)
+    offsets = np.concatenate([[0], np.bincount(slice_numbers, minlength=len(flat)).cumsum()]).astype(np.int32)
     return offsets, entries
 
 
 def dense(offsets: Int32, entries: Int16, shape: Shape) -> Int16:
-    """The array of `shape` whose `lists` are given."""
+    """Return the array of `shape` whose `lists` are `offsets` and `entries`."""
     x, y, value, _ = entries.T
     flat = np.zeros((len(offsets) - 1, *shape[-2:]), np.int16)
     flat[np.repeat(np.arange(len(flat)), np.diff(offsets)), y, x] = value
@@ -256,7 +257,7 @@ def dense(offsets: Int32, entries: Int16, shape: Shape) -> Int16:
 
 
 def check(out: NDArray[np.generic], right: Int32, roundoff: float = 0.0) -> tuple[int, int]:
-    """(values of `out` that are not those of `right`, all values). Raises ValueError where shapes differ.
+    """Return (number of values of `out` that differ from `right`, number of all values). Raises ValueError for other shapes.
 
     With `roundoff` above 0 a value may be wrong by that share of the right one, or by 1/2: `out` was rounded to an integer.
     """

@@ -1,4 +1,4 @@
-"""What the lab says of the report that it comes from: evidence for each claim, where its figures belong, and conclusions.
+"""Evidence for each claim of the lab's report, the variants that its figures belong to, and conclusions.
 
 The report: sparse convolution and pooling in CUDA: NCTU computer architecture, final project.
 """
@@ -26,7 +26,7 @@ from .problem import PUBLISHED_CASES
 
 CASE = next(iter(PUBLISHED_CASES.values()))
 DENSE = ("row-groups", "filter-groups", "unrolled", "shared-index", "tiles")
-"""Steps that compute the same products."""
+"""Steps that compute the same products, all of them."""
 
 
 def pair(slower: str, faster: str, remark: str = "") -> tuple[Pair]:
@@ -90,26 +90,26 @@ PAIRS = (
      [("built-lists", "torch-cpu"), ("strips", "torch-cpu"), ("cached-channels", "torch-cpu")]),
     ("Compared with a page of C", [("vectors", "openmp"), ("cached-channels", "openmp")]),
 )  # fmt: skip
-"""What changes, and the pairs (step, compared with) that show it."""
+"""Conclusions: (the change, the pairs (step, compared with) that show its effect)."""
 
 
 class FinalProject(Publication):
-    """Of the lab's report."""
+    """The lab's report."""
 
     evidence = EVIDENCE
     pairs = PAIRS
     cases = PUBLISHED_CASES
 
     def mapping(self, device: Device) -> Mapping[str, str | tuple[str, str]]:
-        rows, groups, both = "grid one block per filter row", "grid one block per filter", "lists"
+        rows, groups, lists = "grid one block per filter row", "grid one block per filter", "lists"
         return {
             "sequential CPU": "sequential",
-            "conv+ReLU kernel and pool kernel": both,
-            "both kernels, profiler": both,
-            "speedup over CPU": (both, "sequential"),
-            "host-device copies, profiler": both,
-            "2x2 max pool kernel": both,
-            "sparse filter lists in shared memory vs dense (at least)": (both, "filter-groups"),
+            "conv+ReLU kernel and pool kernel": lists,
+            "both kernels, profiler": lists,
+            "speedup over CPU": (lists, "sequential"),
+            "host-device copies, profiler": lists,
+            "2x2 max pool kernel": lists,
+            "sparse filter lists in shared memory vs dense (at least)": (lists, "filter-groups"),
             f"{rows}: occupancy": "row-groups",
             f"{groups}: occupancy": "filter-groups",
             f"{rows}: speedup over CPU": ("row-groups", "sequential"),
@@ -127,17 +127,17 @@ class FinalProject(Publication):
         return "occupancy" if metric == "occupancy" else None
 
     def counted(self, measured: Measured) -> Mapping[tuple[str, str, str], str]:
-        """The best TILING_FACTOR, and what atomic pooling takes longer: differences of times, not times."""
-        theirs, ours = next(iter(PUBLISHED_CASES.items()))
-        found = {}
-        if best := measured.fastest_point("layers", ours):
-            found["TILING_FACTOR found best", theirs, "parameter"] = f"{best} layers"
-        with_atomics, without = (measured.seconds(name, ours) for name in ("atomic-pool", "filter-groups"))
+        """Return the best TILING_FACTOR, and the extra time of atomic pooling, by published variant, case and metric."""
+        published_case, case = next(iter(PUBLISHED_CASES.items()))
+        published = {}
+        if best := measured.fastest_point("layers", case):
+            published["TILING_FACTOR found best", published_case, "parameter"] = f"{best} layers"
+        with_atomics, without = (measured.seconds(name, case) for name in ("atomic-pool", "filter-groups"))
         if with_atomics and without:
             for end in ("low", "high"):
                 name = f"one kernel with atomic max pooling: extra time ({end} end)"
-                found[name, theirs, "time"] = f"{show.number((with_atomics - without) * 1e3)}{show.THIN}ms"
-        return found
+                published[name, published_case, "time"] = f"{show.number((with_atomics - without) * 1e3)}{show.THIN}ms"
+        return published
 
     def demonstration(self, device: Device) -> Demonstration:
         from .demonstration import demonstration

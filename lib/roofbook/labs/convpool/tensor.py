@@ -1,4 +1,4 @@
-"""The steps on Hopper's own tensor instructions: operands laid out for TMA, then one kernel in clusters."""
+"""The steps with Hopper's own tensor instructions: operands laid out for TMA, then one kernel in clusters."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -14,15 +14,15 @@ from .plans import Convolution, must_fit_a_byte
 
 TILE_I, SLICE = 64, 128
 SHARED_BYTES = 230400
-"""As in the kernels."""
+"""Filters of a block, channels of a slice, and a block's bytes of shared memory: constants of the kernels."""
 
 
 class Boxes(Convolution):
-    """Operands are laid out once, not in each call; a block takes a box of the input, which serves all taps."""
+    """Base of these steps: operands are laid out once, not in each call; a block uses one box of the input for all taps."""
 
     kernel_name = "tensor"
     height: int
-    """Rows of outputs that a block owns."""
+    """Number of rows of outputs that a block computes."""
     width = 8
 
     def __init__(self, device: Device, variant: Variant, case: Case, inputs: Mapping[str, Any]) -> None:
@@ -46,16 +46,16 @@ class Boxes(Convolution):
 
     @abstractmethod
     def weight_argument(self) -> Buffer:
-        """What tells the kernel where the weights are."""
+        """Return the kernel's argument for the weights: TMA's map, or the buffer."""
 
     def map(self, buffer: Buffer, sizes: tuple[int, int], box: tuple[int, int, int]) -> Buffer:
-        """Channels by `sizes` to TMA, which takes two channels for one value, and what it fetches at once."""
+        """Encode TMA's map of channels by `sizes`, with the box that it fetches. To TMA two channels are one value."""
         described = tensor_map(buffer, (self.slices * SLICE // 2, *sizes), box, True)
         self.buffers.append(on_device := self.device.upload(np.frombuffer(described, np.uint8)))
         return on_device
 
     def tiles(self) -> int:
-        """Blocks' shares of a map."""
+        """Return the number of tiles of a map, one a block."""
         return ceil_div(self.layer.size, self.width) * ceil_div(self.layer.size, self.height)
 
     def reset(self) -> None:
@@ -69,7 +69,7 @@ class Boxes(Convolution):
 
 
 class Window(Boxes):
-    """Eight blocks of the same filters form a cluster."""
+    """Clusters of eight blocks, which share the same filters."""
 
     group = (192, 1)
     height = 8
@@ -82,7 +82,7 @@ class Window(Boxes):
 
 
 class SplitK(Boxes):
-    """Two blocks form a cluster, each with half of the products."""
+    """Clusters of two blocks, each of which computes half of the products."""
 
     group = (160, 1)
     height = 16

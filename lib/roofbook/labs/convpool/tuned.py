@@ -1,6 +1,6 @@
-"""The layer by libraries that multiply bytes, as the fastest steps do: cuDNN's graph, and cuBLAS on the unfolded input.
+"""The layer by libraries that multiply bytes, like the fastest steps: cuDNN's graph, and cuBLAS on the unfolded input.
 
-Both leave exact int32 results in the order of a step's.
+Both give exact int32 results in the order of a step's.
 """
 
 from abc import abstractmethod
@@ -15,7 +15,7 @@ from .plans import SENTINEL
 
 
 def channels_last(x: Any, weight: Any) -> tuple[Any, Any]:
-    """x (1, C, S, S) and weight (O, C, k, k) as bytes, the channels of a pixel side by side."""
+    """Return x (1, C, S, S) and weight (O, C, k, k) as bytes, with the channels of a pixel side by side."""
     import torch
 
     last = {"memory_format": torch.channels_last}
@@ -23,7 +23,7 @@ def channels_last(x: Any, weight: Any) -> tuple[Any, Any]:
 
 
 def unfolded(x: Any, weight: Any) -> tuple[Any, Any]:
-    """As bytes: the operands of each output, (S*S, k*k*C), of x (1, C, S, S), and weight as (O, k*k*C)."""
+    """Unfold x (1, C, S, S) to the operands of each output, (S*S, k*k*C), and weight to (O, k*k*C), both as bytes."""
     import torch
     from torch.nn import functional
 
@@ -34,20 +34,20 @@ def unfolded(x: Any, weight: Any) -> tuple[Any, Any]:
 
 
 def pooled(sums: Any) -> Any:
-    """ReLU and pool of (1, O, S, S), whatever its order in memory: (1, O, S//2, S//2) as NumPy would have it."""
+    """Apply ReLU and pool to (1, O, S, S), in any order in memory: (1, O, S//2, S//2) in NumPy's order."""
     half = sums.shape[2] // 2
     windows = sums[:, :, : 2 * half, : 2 * half].unflatten(3, (half, 2)).unflatten(2, (half, 2))
     return windows.amax(dim=(3, 5)).clamp(min=0).contiguous()
 
 
 class Int8(Call):
-    """What both share: x (C, S, S) and weight (O, C, k, k) of int16 -> out (O, S//2, S//2) of int32. A unit is a call.
+    """Base of both: x (C, S, S) and weight (O, C, k, k) of int16 -> out (O, S//2, S//2) of int32. A unit is a call.
 
-    Option `prepared`: the operands lie in memory as the library takes them, else a run begins with the int16 ones.
+    Option `prepared`: the operands are converted for the library before a run; otherwise a run begins with those of int16.
     """
 
     laid_out: Callable[[Any, Any], tuple[Any, Any]]
-    """Both operands of int16 as those of bytes that `sums` takes."""
+    """Function that converts both operands of int16 to the bytes that `sums` takes."""
 
     def prepare(self, inputs: Mapping[str, Any]) -> None:
         x, weight = (self.tensor(array) for array in (inputs["x"][None], inputs["weight"]))
@@ -57,7 +57,7 @@ class Int8(Call):
 
     @abstractmethod
     def sums(self, x: Any, weight: Any) -> Any:
-        """(1, O, S, S) of int32."""
+        """Compute the convolution: (1, O, S, S) of int32."""
 
     def poison(self) -> None:
         filters, size = self.shape
@@ -77,7 +77,7 @@ class Int8(Call):
 
 
 class CudnnInt8(Int8):
-    """By cuDNN: the convolution is one kernel, ReLU and pool are another."""
+    """The layer by cuDNN: the convolution is one kernel, ReLU and pool are another."""
 
     laid_out = staticmethod(channels_last)
     graph: cudnn.GraphConvolution | None = None
@@ -105,7 +105,7 @@ class CudnnInt8(Int8):
 
 
 class CublasInt8(Int8):
-    """By cuBLAS: one matrix product of the input unfolded, k*k times as large, which is timed unless it is `prepared`."""
+    """The layer by cuBLAS: one matrix product. Unfolding the input to k*k times its size is timed unless `prepared`."""
 
     laid_out = staticmethod(unfolded)
 

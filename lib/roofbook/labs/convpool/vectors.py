@@ -1,4 +1,4 @@
-"""The steps for a CPU: explicit vectors, one launch without a barrier, and blocks that fit its nearest cache."""
+"""The steps for CPUs: explicit vectors, one launch without a barrier, and blocks that fit the nearest cache."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,15 +11,15 @@ from ...spec.lab import Case, Variant
 from .plans import Convolution
 
 ROWS, COLUMNS = 8, 32
-"""Of a tile, as in vectors.k."""
+"""Rows and columns of a tile: constants of vectors.k."""
 NEAREST = 24 << 10
-"""Bytes of input that shall stay in the nearest cache, beside lists and sums: half of 48 KiB, or most of 32."""
+"""Bytes of input that must stay in the nearest cache with lists and sums: half of 48 KiB, or most of 32."""
 ITEMS = 16
-"""Work-items that a core shall have at least. PoCL gives the first thread that asks a share of all: the more, the more even."""
+"""Least number of work-items a core. PoCL gives each thread that asks a share of all: with more, shares are more even."""
 
 
 class Vectors(Convolution):
-    """A work-item a filter, from its list to its pooled map."""
+    """One work-item a filter, from its list to its pooled map."""
 
     kernel_name = "vectors"
     group = (1,)
@@ -38,7 +38,7 @@ class Vectors(Convolution):
         return {"TOGETHER": self.together, "CHUNK": self.chunk}
 
     def place(self, padded: np.ndarray) -> Buffer:
-        """With zeros behind it, as tiles reach over its edges."""
+        """Copy the input to the device, with zeros behind it, since tiles reach over its edges."""
         slack = np.zeros(ROWS * padded.shape[2] + COLUMNS, padded.dtype)
         return self.device.upload(np.concatenate([padded.ravel(), slack]))
 
@@ -47,7 +47,7 @@ class Vectors(Convolution):
 
 
 class Cached(Vectors):
-    """A work-item several filters, some channels at a time: as many as fit, all turns alike."""
+    """Several filters a work-item, some channels at a time: as many as fit the cache, in turns of equal length."""
 
     def lay_out(self) -> tuple[int, ...]:
         one, source = self.layer, self.variant.source
